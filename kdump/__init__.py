@@ -1,0 +1,1 @@
+"""kdump: fsck for Kafka log directories."""

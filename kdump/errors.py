@@ -1,0 +1,44 @@
+"""The errors that kdump raises on purpose: each says what was expected, what was found, and where.
+
+Damage in a log is data (``Damage``, ``Finding``), never an exception. These are for what cannot
+be read at all. This module imports nothing of kdump.
+"""
+
+from __future__ import annotations
+
+from os import PathLike, fspath
+
+
+class KdumpError(Exception):
+    """Base of all errors below. ``str(error)`` is one sentence for the person at the shell."""
+
+
+class DecodeError(KdumpError):
+    """Bytes that do not follow their format."""
+
+
+class LimitError(KdumpError):
+    """A bound of kdump's own was reached, such as the largest decompressed batch.
+
+    It says nothing about the bytes: beyond the limit they have not been judged.
+    """
+
+
+class UsageError(KdumpError):
+    """The caller asked for something that cannot be done as asked."""
+
+
+class SourceError(KdumpError):
+    """A file or directory could not be read; ``path`` is its name as it was typed."""
+
+    def __init__(self, path: str | PathLike[str], message: str) -> None:
+        super().__init__(message)
+        self.path = fspath(path)
+
+    def __reduce__(self) -> tuple[type[SourceError], tuple[str, str]]:
+        # Workers send errors to their parent by pickle, which would give __init__ one argument.
+        return type(self), (self.path, str(self))
+
+
+class VanishedError(SourceError):
+    """A file is gone, or has become shorter than it was when it was opened."""

@@ -1,0 +1,1 @@
+"""Bytes to values and back: the formats of Kafka's files. No file is opened here."""

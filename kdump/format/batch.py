@@ -1,0 +1,423 @@
+"""Record batches of magic 2, and the columns in which batches and records are handled in bulk.
+
+A ``BatchTable`` or ``RecordTable`` holds many of them as 64-bit columns; ``RecordBatch`` and
+``Record`` are for reading one in comfort. Nothing here checks a checksum: ``storage.walk`` does.
+
+Spec: ``DefaultRecordBatch``, ``DefaultRecord`` (KIP-98, KIP-82, KIP-534); KOD 3.2.
+It must never open a file, and never trust a count or a size that it has not compared with what
+is there.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from crc32c import crc32c
+
+from kdump.errors import DecodeError, LimitError
+from kdump.format import _kernel
+from kdump.format.codecs import DEFAULT_LIMIT, Codec, compress, decompress
+
+HEADER_BYTES: Final = 61
+LOG_OVERHEAD: Final = 12
+#: Of the header, the checksum covers what stands from here on.
+CHECKSUM_START: Final = 21
+MAX_OFFSET_DELTA: Final = 2**31 - 1
+
+# Bits of the attributes.
+CODEC_MASK: Final = 0x07
+LOG_APPEND_TIME: Final = 0x08
+TRANSACTIONAL: Final = 0x10
+CONTROL: Final = 0x20
+DELETE_HORIZON: Final = 0x40
+
+#: baseOffset, length, partitionLeaderEpoch, magic
+_PREFIX = struct.Struct(">qiib")
+#: attributes, lastOffsetDelta, base and max timestamp, producer id and epoch, sequence, count
+_CHECKSUMMED = struct.Struct(">hiqqqhii")
+
+_RECORDS_PER_TABLE = 65_536
+_WIDTH = len(_kernel.RECORD_FIELDS)
+_ENDINGS = {
+    _kernel.BAD_VARINT: "a number that is too long or cut off",
+    _kernel.BAD_LENGTH: "a length that does not fit into the batch",
+    _kernel.BAD_FIELD: "a key, value or header that does not fit into its record",
+    _kernel.BAD_END: "fields that do not fill its length",
+}
+
+
+class TimestampType(Enum):
+    """What a timestamp says (``TimestampType``); the value is Kafka's name."""
+
+    CREATE_TIME = "CreateTime"
+    LOG_APPEND_TIME = "LogAppendTime"
+    NO_TIMESTAMP_TYPE = "NoTimestampType"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordBatch:
+    """The header of one batch, or of one legacy message (magic 0 and 1).
+
+    ``position`` and ``size`` are bytes in the file, overhead included. ``crc`` is as stored. A
+    legacy message has its own offset as base and last offset: for a compressed wrapper that is
+    the offset of the last message inside. Field order is that of the kernel's rows.
+    """
+
+    position: int
+    size: int
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    count: int
+
+    @property
+    def codec_id(self) -> int:
+        """The codec's number; more numbers exist than codecs."""
+        return self.attributes & CODEC_MASK
+
+    @property
+    def codec(self) -> Codec:
+        """How the records are compressed.
+
+        Raises DecodeError for a number that is no codec.
+        """
+        try:
+            return Codec(self.codec_id)
+        except ValueError:
+            raise DecodeError(
+                f"expected a codec from 0 to 4, found {self.codec_id} "
+                f"in the batch at position {self.position}"
+            ) from None
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        """Whose clock the timestamps are from."""
+        if self.magic == 0:
+            return TimestampType.NO_TIMESTAMP_TYPE
+        if self.attributes & LOG_APPEND_TIME:
+            return TimestampType.LOG_APPEND_TIME
+        return TimestampType.CREATE_TIME
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether the batch is part of a transaction."""
+        return self.magic > 1 and bool(self.attributes & TRANSACTIONAL)
+
+    @property
+    def is_control(self) -> bool:
+        """Whether the records are markers that consumers never see."""
+        return self.magic > 1 and bool(self.attributes & CONTROL)
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """From when on the cleaner may drop tombstones and markers (KIP-534)."""
+        has_horizon = self.magic > 1 and self.attributes & DELETE_HORIZON
+        return self.base_timestamp if has_horizon else None
+
+    @property
+    def last_sequence(self) -> int:
+        """The last record's sequence, -1 without one (``DefaultRecordBatch.lastSequence``)."""
+        return sequence_at(self.base_sequence, self.last_offset - self.base_offset)
+
+
+def read_header(view: memoryview, position: int) -> RecordBatch | None:
+    """The header at ``view[0]``, which stands at ``position`` of its file, sound or not.
+
+    None where the view ends inside it.
+    """
+    row = memoryview(array("q", bytes(8 * BatchTable.WIDTH)))
+    return RecordBatch(*row) if _kernel.read_header(view, position, row) else None
+
+
+def sequence_at(base_sequence: int, offset_delta: int) -> int:
+    """The sequence ``offset_delta`` records on: after 2147483647 comes 0; -1 stays -1."""
+    return -1 if base_sequence == -1 else (base_sequence + offset_delta) % 2**31
+
+
+class BatchTable:
+    """Neighbouring sound batches as columns; at most 8,192.
+
+    ``rows`` is a flat, read-only view of 64-bit integers in the order of the kernel's
+    ``BATCH_FIELDS``. ``hunted`` says that the first of them was found by hunting for it behind
+    damage: then it may be a batch that lies inside a record's value.
+    """
+
+    __slots__ = ("hunted", "rows")
+
+    WIDTH: Final = len(_kernel.BATCH_FIELDS)
+
+    def __init__(self, rows: memoryview, *, hunted: bool = False) -> None:
+        self.rows = rows
+        self.hunted = hunted
+
+    def __len__(self) -> int:
+        return len(self.rows) // self.WIDTH
+
+    def __getitem__(self, index: int) -> RecordBatch:
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        at = index * self.WIDTH
+        return RecordBatch(*self.rows[at : at + self.WIDTH])
+
+    def __iter__(self) -> Iterator[RecordBatch]:
+        return (self[index] for index in range(len(self)))
+
+    def column(self, field: str) -> memoryview:
+        """The values of one of the kernel's ``BATCH_FIELDS``, a strided view."""
+        return self.rows[_kernel.BATCH_FIELDS.index(field) :: self.WIDTH]
+
+    @property
+    def position(self) -> int:
+        """Where the first batch starts in the file."""
+        return int(self.rows[0])
+
+    @property
+    def end(self) -> int:
+        """Where the last batch ends in the file."""
+        last = len(self.rows) - self.WIDTH
+        return int(self.rows[last] + self.rows[last + 1])
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record: ``key`` and ``value`` are None for null, headers are (key, value or None)."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[bytes, bytes | None], ...] = ()
+
+
+class RecordTable:
+    """Neighbouring records of one batch as columns; at most 65,536.
+
+    ``rows`` is flat, in the order of the kernel's ``RECORD_FIELDS``; its starts point into
+    ``block``, the decompressed records.
+    """
+
+    __slots__ = ("batch", "block", "rows")
+
+    def __init__(self, batch: RecordBatch, block: memoryview, rows: memoryview) -> None:
+        self.batch = batch
+        self.block = block
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.rows) // _WIDTH
+
+    def __getitem__(self, index: int) -> Record:
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        at = index * _WIDTH
+        offset, timestamp, key, key_size, value, value_size, headers, count = self.rows[
+            at : at + _WIDTH
+        ]
+        return Record(
+            offset,
+            timestamp,
+            self._bytes(key, key_size),
+            self._bytes(value, value_size),
+            tuple(
+                (bytes(self.block[k : k + k_size]), self._bytes(v, v_size))
+                for k, k_size, v, v_size in _kernel.read_headers(self.block, headers, count)
+            ),
+        )
+
+    def __iter__(self) -> Iterator[Record]:
+        return (self[index] for index in range(len(self)))
+
+    def _bytes(self, start: int, size: int) -> bytes | None:
+        return None if size < 0 else bytes(self.block[start : start + size])
+
+    def sequence(self, offset: int) -> int:
+        """The sequence of the record at ``offset``, -1 without one."""
+        return sequence_at(self.batch.base_sequence, offset - self.batch.base_offset)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSummary:
+    """What reading all records of a batch has shown, for judging its header."""
+
+    count: int
+    last_offset: int
+    max_timestamp: int
+    disorder: int
+
+
+class RecordReader:
+    """Reads the records of batches, one batch after the other, in reused memory."""
+
+    __slots__ = ("_limit", "_scratch")
+
+    def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
+        self._limit = limit
+        self._scratch = memoryview(array("q", bytes(8 * _WIDTH * _RECORDS_PER_TABLE)))
+
+    def block(self, batch: RecordBatch, data: memoryview) -> memoryview:
+        """The decompressed records of ``batch``, whose whole bytes are ``data``.
+
+        Raises DecodeError, or LimitError beyond the reader's limit.
+        """
+        if batch.magic < 2:
+            raise LimitError(
+                f"expected magic 2 in the batch at position {batch.position}, found magic "
+                f"{batch.magic}, whose records this version does not read"
+            )
+        if batch.count == 0:
+            return memoryview(b"")  # as DefaultRecordBatch.iterator: whatever stands there
+        compressed = data[HEADER_BYTES:]
+        if batch.codec is Codec.NONE:
+            return compressed
+        return memoryview(decompress(batch.codec, compressed, self._limit))
+
+    def tables(self, batch: RecordBatch, data: memoryview) -> Iterator[RecordTable]:
+        """The records of ``batch`` in order; each table is valid until the next.
+
+        Raises DecodeError behind the last record that can be read, or LimitError.
+        """
+        block = self.block(batch, data)
+        for n, *_ in self._chunks(batch, block):
+            yield RecordTable(batch, block, self._scratch[: n * _WIDTH])
+
+    def summary(self, batch: RecordBatch, data: memoryview) -> RecordSummary:
+        """Reads every record of ``batch`` and says what they were.
+
+        Raises DecodeError, or LimitError.
+        """
+        count, disorder = 0, 0
+        last_offset, max_timestamp = batch.base_offset - 1, -1
+        for n, reached, largest, disordered in self._chunks(batch, self.block(batch, data)):
+            count += n
+            last_offset = reached
+            disorder += disordered
+            max_timestamp = max(max_timestamp, largest)
+        return RecordSummary(count, last_offset, max_timestamp, disorder)
+
+    def _chunks(self, batch: RecordBatch, block: memoryview) -> Iterator[tuple[int, int, int, int]]:
+        """Fills the scratch rows again and again: (rows, last offset, largest time, disorder)."""
+        if batch.count < 0:
+            raise DecodeError(
+                f"expected a record count of 0 or more, found {batch.count} "
+                f"in the batch at position {batch.position}"
+            )
+        position, left, previous = 0, batch.count, batch.base_offset - 1
+        while left:
+            n, position, ending, previous, largest, disorder = _kernel.read_records(
+                block,
+                position,
+                left,
+                batch.base_offset,
+                batch.base_timestamp,
+                bool(batch.attributes & LOG_APPEND_TIME),
+                batch.max_timestamp,
+                previous,
+                self._scratch,
+            )
+            left -= n
+            if n:
+                yield n, previous, largest, disorder
+            if ending != _kernel.READ:
+                found = "the end of the block" if position == len(block) else _ENDINGS[ending]
+                raise DecodeError(
+                    f"expected record {batch.count - left + 1} of {batch.count}, found {found}, "
+                    f"in the batch at position {batch.position}, byte {position} of its records"
+                )
+        if position != len(block):
+            raise DecodeError(
+                f"expected the records to end behind the last of {batch.count}, found "
+                f"{len(block) - position} more bytes in the batch at position {batch.position}"
+            )
+
+
+def encode_batch(
+    records: Sequence[Record],
+    *,
+    base_offset: int | None = None,
+    last_offset: int | None = None,
+    codec: Codec = Codec.NONE,
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+    max_timestamp: int | None = None,
+    delete_horizon_ms: int | None = None,
+    leader_epoch: int = -1,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    transactional: bool = False,
+    control: bool = False,
+) -> bytes:
+    """One batch of magic 2 as a producer, or the cleaner, would write it.
+
+    What is not given follows from the records; ``base_offset`` must be given where there are none.
+    """
+    base_offset = records[0].offset if base_offset is None else base_offset
+    if last_offset is None:
+        last_offset = records[-1].offset if records else base_offset
+    if max_timestamp is None:
+        max_timestamp = max((record.timestamp for record in records), default=-1)
+    base_timestamp = delete_horizon_ms
+    if base_timestamp is None:
+        base_timestamp = records[0].timestamp if records else -1
+    attributes = (
+        codec
+        | (LOG_APPEND_TIME if timestamp_type is TimestampType.LOG_APPEND_TIME else 0)
+        | (TRANSACTIONAL if transactional else 0)
+        | (CONTROL if control else 0)
+        | (DELETE_HORIZON if delete_horizon_ms is not None else 0)
+    )
+    block = b"".join(_encode_record(record, base_offset, base_timestamp) for record in records)
+    body = _CHECKSUMMED.pack(
+        attributes,
+        last_offset - base_offset,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        len(records),
+    ) + compress(codec, block)
+    prefix = _PREFIX.pack(base_offset, CHECKSUM_START + len(body) - LOG_OVERHEAD, leader_epoch, 2)
+    return prefix + crc32c(body).to_bytes(4, "big") + body
+
+
+def _encode_record(record: Record, base_offset: int, base_timestamp: int) -> bytes:
+    fields = b"".join(
+        (
+            b"\0",
+            _varint(record.timestamp - base_timestamp),
+            _varint(record.offset - base_offset),
+            _sized(record.key),
+            _sized(record.value),
+            _varint(len(record.headers)),
+            *(_sized(key) + _sized(value) for key, value in record.headers),
+        )
+    )
+    return _varint(len(fields)) + fields
+
+
+def _sized(value: bytes | None) -> bytes:
+    return _varint(-1) if value is None else _varint(len(value)) + value
+
+
+def _varint(value: int) -> bytes:
+    """A zigzag varint of up to 64 bits (``ByteUtils.writeVarlong``)."""
+    left = value << 1 if value >= 0 else (-value << 1) - 1
+    groups = bytearray()
+    while left > 127:
+        groups.append(left & 127 | 128)
+        left >>= 7
+    groups.append(left)
+    return bytes(groups)

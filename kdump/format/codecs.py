@@ -1,0 +1,345 @@
+"""Decompresses and compresses the record block of a batch, never beyond a limit of bytes.
+
+Spec: ``org.apache.kafka.common.compress`` (KIP-110 for zstd). A block is good here when Kafka's own
+reader takes it, also where that reader is laxer or stricter than the codec's specification; each
+decoder says how. No decoder allocates in proportion to a size that damaged bytes merely claim.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import lz4.block
+import lz4.frame
+import snappy
+import zstandard
+
+from kdump.errors import DecodeError, LimitError
+
+if TYPE_CHECKING:  # isal has zlib's interface, but its stub takes the error class for an instance
+    import zlib
+else:
+    try:
+        from isal import isal_zlib as zlib
+    except ImportError:  # no build of isal for this platform
+        import zlib
+
+DEFAULT_LIMIT = 64 * 1024 * 1024
+"""The most bytes that one block may decompress to, unless the caller says otherwise."""
+
+
+class Codec(IntEnum):
+    """Compression of a batch: bits 0 to 2 of its attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+    @property
+    def label(self) -> str:
+        """The name that Kafka prints and takes in ``compression.type``, such as ``"gzip"``."""
+        return self.name.lower()
+
+
+def decompress(
+    codec: Codec, data: bytes | memoryview, limit: int = DEFAULT_LIMIT
+) -> bytes | memoryview:
+    """Return the content of one compressed block; for ``Codec.NONE`` that is ``data`` itself.
+
+    Raises DecodeError if Kafka could not read the block, LimitError if it holds more than ``limit``
+    bytes: then the rest has not been judged.
+    """
+    if codec is Codec.NONE:
+        return data
+    return _DECODERS[codec](memoryview(data), limit)
+
+
+def compress(codec: Codec, data: bytes | memoryview) -> bytes:
+    """Return ``data`` as one block of the structure that Kafka's Java client writes.
+
+    The bytes differ from that client's where library versions do; the content never does.
+    """
+    return _ENCODERS[codec](data)
+
+
+def _over(codec: Codec, limit: int) -> LimitError:
+    return LimitError(f"{codec.label} block holds more than the limit of {limit} bytes")
+
+
+# --- gzip: RFC 1952, java.util.zip.GZIPInputStream
+
+_GZIP_WBITS = 31
+_GZIP_MAGIC = b"\x1f\x8b\x08"
+_GZIP_TAIL = 18  # so few bytes cannot hold a member; Java does not look at them
+_GZIP_PIECE = 64 * 1024  # the library copies what lies behind a member, so little is handed in
+
+
+def _gzip_decode(data: memoryview, limit: int) -> bytes:
+    """Read all members. Like Java, take bytes that start no member behind the last for its end."""
+    parts: list[bytes] = []
+    position = total = 0
+    while True:
+        member = zlib.decompressobj(wbits=_GZIP_WBITS)
+        start = position
+        while not member.eof:
+            piece = data[position : position + _GZIP_PIECE]
+            if not piece:
+                raise DecodeError(
+                    f"gzip member at {start} is cut off: no end in {len(data) - start} bytes"
+                )
+            try:
+                part = member.decompress(piece, limit - total + 1)
+            except zlib.error as error:
+                raise DecodeError(f"gzip member at {start} is corrupt: {error}") from error
+            parts.append(part)
+            total += len(part)
+            if total > limit:
+                raise _over(Codec.GZIP, limit)
+            position += len(piece) - len(member.unused_data)
+        if len(data) - position <= _GZIP_TAIL or data[position : position + 3] != _GZIP_MAGIC:
+            return b"".join(parts)
+
+
+def _gzip_encode(data: bytes | memoryview) -> bytes:
+    return zlib.compress(data, wbits=_GZIP_WBITS)
+
+
+# --- snappy: org.xerial.snappy.SnappyInputStream
+
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)  # version, oldest compatible version
+_XERIAL_REPEAT = int.from_bytes(_XERIAL_MAGIC[:4], "big")  # a length that is a header instead
+_XERIAL_BLOCK_BYTES = 32 * 1024
+_SNAPPY_MOST = 22  # a copy of 3 bytes yields at most 64
+_U32 = struct.Struct(">I")
+_I32 = struct.Struct(">i")
+
+
+def _snappy_decode(data: memoryview, limit: int) -> bytes:
+    """Read xerial's stream, or without its magic one raw block, as clients other than Java write.
+
+    Xerial's reader stops in silence at a tail shorter than a length, and at a repeated header whose
+    magic is wrong behind its first 4 bytes.
+    """
+    if len(data) < len(_XERIAL_HEADER) or data[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
+        return _snappy_block(data, 0, limit)
+    parts: list[bytes] = []
+    total = 0
+    position = len(_XERIAL_HEADER)
+    while len(data) - position >= _U32.size:
+        (size,) = _U32.unpack_from(data, position)
+        if size == _XERIAL_REPEAT:
+            header = data[position : position + len(_XERIAL_HEADER)]
+            if len(header) < len(_XERIAL_HEADER):
+                raise DecodeError(
+                    f"snappy header at {position} is cut off after {len(header)} bytes"
+                )
+            if header[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
+                break
+            (version,) = _I32.unpack_from(header, len(_XERIAL_MAGIC))
+            if version < 1:
+                raise DecodeError(f"snappy header at {position} has version {version}, expected 1")
+            position += len(_XERIAL_HEADER)
+            continue
+        position += _U32.size
+        if size > len(data) - position:
+            raise DecodeError(
+                f"snappy block at {position} claims {size} bytes, {len(data) - position} are left"
+            )
+        part = _snappy_block(data[position : position + size], position, limit - total)
+        parts.append(part)
+        total += len(part)
+        position += size
+    return b"".join(parts)
+
+
+def _snappy_block(block: memoryview, position: int, limit: int) -> bytes:
+    """Decompress one raw block; its declared length is judged before anything is allocated."""
+    length = shift = 0
+    for byte in block[:5]:
+        length |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    else:
+        raise DecodeError(f"snappy block at {position} does not begin with a length")
+    if length > _SNAPPY_MOST * len(block):
+        raise DecodeError(
+            f"snappy block at {position} claims {length} bytes, more than {len(block)} can yield"
+        )
+    if length > limit:
+        raise LimitError(
+            f"snappy block at {position} goes beyond the limit by {length - limit} bytes"
+        )
+    try:
+        content: bytes = snappy.decompress(block)
+    except snappy.UncompressError as error:
+        raise DecodeError(f"snappy block at {position} is corrupt: {error.__cause__}") from error
+    return content
+
+
+def _snappy_encode(data: bytes | memoryview) -> bytes:
+    view = memoryview(data)
+    parts = [_XERIAL_HEADER]
+    for start in range(0, len(view), _XERIAL_BLOCK_BYTES):
+        block: bytes = snappy.compress(view[start : start + _XERIAL_BLOCK_BYTES])
+        parts += (_U32.pack(len(block)), block)
+    return b"".join(parts)
+
+
+# --- lz4: frame format, Kafka's Lz4BlockInputStream
+
+_LZ4_STORED = 0x8000_0000
+_LZ4_HAS_CONTENT_SIZE = 0x08
+_LE32 = struct.Struct("<I")
+
+
+def _lz4_decode(data: memoryview, limit: int) -> bytes:
+    """Read one frame block by block.
+
+    Kafka does not look at the content size, at the content checksum, nor at anything behind the end
+    mark, and refuses blocks that depend on earlier ones. Block checksums, which no client is known
+    to write, are skipped here: the batch's own checksum covers the same bytes.
+    """
+    frame_header_size = 15 if len(data) > 4 and data[4] & _LZ4_HAS_CONTENT_SIZE else 7
+    try:
+        # The library checks magic, version, reserved bits and header checksum.
+        frame = lz4.frame.get_frame_info(bytes(data[:frame_header_size]))
+    except RuntimeError as error:
+        raise DecodeError(f"lz4 frame header is bad: {error}") from error
+    if frame["skippable"] or frame["block_linked"]:
+        raise DecodeError("lz4 frame holds dependent blocks, expected independent ones")
+    block_max: int = frame["block_size"]
+    checksum_size = 4 if frame["block_checksum"] else 0
+    parts: list[bytes | memoryview] = []
+    total = 0
+    position = frame_header_size
+    while True:
+        if len(data) - position < _LE32.size:
+            raise DecodeError(f"lz4 frame is cut off: no block and no end mark at {position}")
+        (word,) = _LE32.unpack_from(data, position)
+        position += _LE32.size
+        size = word & ~_LZ4_STORED
+        if size == 0:
+            break
+        left = len(data) - position - checksum_size
+        if size > block_max or size > left:
+            raise DecodeError(
+                f"lz4 block at {position} has {size} bytes, expected {min(block_max, left)} at most"
+            )
+        block: bytes | memoryview = data[position : position + size]
+        if not word & _LZ4_STORED:
+            try:
+                block = lz4.block.decompress(block, uncompressed_size=block_max)
+            except lz4.block.LZ4BlockError as error:
+                raise DecodeError(f"lz4 block at {position} is corrupt: {error}") from error
+        parts.append(block)
+        total += len(block)
+        if total > limit:
+            raise _over(Codec.LZ4, limit)
+        position += size + checksum_size
+    if frame["content_checksum"] and len(data) - position < _LE32.size:
+        raise DecodeError(f"lz4 frame is cut off: no content checksum at {position}")
+    return b"".join(parts)
+
+
+def _lz4_encode(data: bytes | memoryview) -> bytes:
+    frame: bytes = lz4.frame.compress(
+        data, block_size=lz4.frame.BLOCKSIZE_MAX64KB, block_linked=False, store_size=False
+    )
+    return frame
+
+
+# --- zstd: RFC 8878, com.github.luben.zstd.ZstdInputStreamNoFinalizer
+
+_ZSTD_MAGIC = 0xFD2F_B528
+_ZSTD_SKIPPABLE = 0x184D_2A50  # and the 15 numbers after it
+_ZSTD_HAS_CHECKSUM = 0x04
+_ZSTD_RLE = 1
+_ZSTD_FIRST_READ = 64 * 1024
+_zstd_decompressor = zstandard.ZstdDecompressor()
+_zstd_compressor = zstandard.ZstdCompressor(write_content_size=False)
+
+
+def _zstd_decode(data: memoryview, limit: int) -> bytes:
+    """Read all frames; refuse a frame that is cut off and bytes that start none.
+
+    So does zstd-jni, but for a frame cut off behind a whole one, which it may take for the end if
+    both lie in one of its buffers. The library's reader here is bounded but takes every cut for the
+    end, so the frames are measured first.
+    """
+    position = 0
+    while position < len(data):
+        position = _zstd_frame_end(data, position)
+    parts: list[bytes] = []
+    total = 0
+    size = max(_ZSTD_FIRST_READ, 4 * len(data))
+    with _zstd_decompressor.stream_reader(data, read_across_frames=True) as reader:
+        while total <= limit:
+            try:
+                part = reader.read(min(size, limit - total + 1))
+            except zstandard.ZstdError as error:
+                raise DecodeError(f"zstd block is corrupt: {error}") from error
+            if not part:
+                return b"".join(parts)
+            parts.append(part)
+            total += len(part)
+            size *= 2
+    raise _over(Codec.ZSTD, limit)
+
+
+def _zstd_frame_end(data: memoryview, start: int) -> int:
+    """Return the position behind the frame at ``start``, by its block headers alone."""
+    if len(data) - start >= 8:
+        magic, size = (int(number) for number in struct.unpack_from("<II", data, start))
+        if magic & ~0xF == _ZSTD_SKIPPABLE:
+            end = start + 8 + size
+            if end <= len(data):
+                return end
+        elif magic != _ZSTD_MAGIC:
+            raise DecodeError(f"zstd frame expected at {start}, found magic {magic:#010x}")
+        else:
+            return _zstd_blocks_end(data, start)
+    raise DecodeError(f"zstd frame at {start} is cut off: {len(data) - start} bytes are left")
+
+
+def _zstd_blocks_end(data: memoryview, start: int) -> int:
+    position = start + int(zstandard.frame_header_size(data[start:]))
+    last = 0
+    while not last:
+        header = int.from_bytes(data[position : position + 3], "little")
+        last = header & 1
+        size = 1 if header >> 1 & 3 == _ZSTD_RLE else header >> 3
+        position += 3 + size
+        if position > len(data):
+            raise DecodeError(f"zstd frame at {start} is cut off at {len(data)}")
+    if data[start + 4] & _ZSTD_HAS_CHECKSUM:
+        position += 4
+        if position > len(data):
+            raise DecodeError(f"zstd frame at {start} is cut off in its checksum")
+    return position
+
+
+def _zstd_encode(data: bytes | memoryview) -> bytes:
+    frame: bytes = _zstd_compressor.compress(data)
+    return frame
+
+
+_DECODERS: dict[Codec, Callable[[memoryview, int], bytes]] = {
+    Codec.GZIP: _gzip_decode,
+    Codec.SNAPPY: _snappy_decode,
+    Codec.LZ4: _lz4_decode,
+    Codec.ZSTD: _zstd_decode,
+}
+_ENCODERS: dict[Codec, Callable[[bytes | memoryview], bytes]] = {
+    Codec.NONE: bytes,
+    Codec.GZIP: _gzip_encode,
+    Codec.SNAPPY: _snappy_encode,
+    Codec.LZ4: _lz4_encode,
+    Codec.ZSTD: _zstd_encode,
+}

@@ -1,0 +1,285 @@
+"""Reads the small files of properties and JSON in a log directory and in its partitions.
+
+Spec: ``java.util.Properties``, ``MetaProperties`` (KIP-631, KIP-858), ``PartitionMetadataFile``
+(KIP-516), ``FileQuorumStateStore`` (KIP-595, KIP-853), ``CleanShutdownFileHandler`` (KIP-966). It
+must never pass on a file that brokers of its time refuse.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+
+from kdump.errors import DecodeError
+from kdump.format.schema import parse_uuid, uuid_text
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_NO_ID = uuid_text(bytes(16))
+
+
+# --- java.util.Properties
+
+_BLANKS = " \t\f"
+_NEXT_LINE = re.compile(r"(?:\r\n|\r|\n)[ \t\f]*")
+_TOKEN = re.compile(
+    r"\\u(?P<hex>[0-9A-Fa-f]{4})|\\(?P<escaped>[^u])|(?P<plain>[^\\])|(?P<bad>\\)", re.S
+)
+_LETTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def parse_properties(data: bytes) -> dict[str, str]:
+    r"""Return the pairs of a Java properties file; of a repeated key, the last.
+
+    ISO 8859-1, comments, continued lines and escapes are as in ``Properties.load``. Raises
+    DecodeError for a ``\u`` without four hexadecimal digits.
+    """
+    pairs: dict[str, str] = {}
+    for line in _logical_lines(data.decode("iso-8859-1")):
+        key, value = _split_pair(line)
+        pairs[_unescape(key)] = _unescape(value)
+    return pairs
+
+
+def _logical_lines(text: str) -> list[str]:
+    """Return the lines that are neither blank nor comments, with continued ones joined."""
+    lines: list[str] = []
+    continued = False
+    for line in _NEXT_LINE.split(text.lstrip(_BLANKS)):
+        if not continued and (not line or line[0] in "#!"):
+            continue
+        ends_open = (len(line) - len(line.rstrip("\\"))) % 2 == 1
+        content = line[:-1] if ends_open else line
+        if continued:
+            lines[-1] += content
+        elif content:
+            lines.append(content)
+        else:
+            continue  # a lone backslash: Java takes the next line for a new one
+        continued = ends_open
+    return lines
+
+
+def _split_pair(line: str) -> tuple[str, str]:
+    """Split at the first ``=``, ``:`` or blank that no backslash stands before."""
+    end = 0
+    while end < len(line) and line[end] not in "=:" + _BLANKS:
+        end += 2 if line[end] == "\\" else 1
+    value = line[end:].lstrip(_BLANKS)
+    if value[:1] in ("=", ":"):
+        value = value[1:].lstrip(_BLANKS)
+    return line[:end], value
+
+
+def _unescape(text: str) -> str:
+    if "\\" not in text:
+        return text
+    units = "".join(map(_unescape_one, _TOKEN.finditer(text)))
+    # Java's characters are UTF-16 units: two escapes may be one character.
+    return units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+
+
+def _unescape_one(token: re.Match[str]) -> str:
+    if token["plain"]:
+        return token["plain"]
+    if token["hex"]:
+        return chr(int(token["hex"], 16))
+    if token["escaped"]:
+        return _LETTERS.get(token["escaped"], token["escaped"])
+    raise DecodeError(rf"properties: expected four hexadecimal digits after \u in {token.string!r}")
+
+
+# --- meta.properties
+
+
+@dataclass(frozen=True, slots=True)
+class MetaProperties:
+    """``meta.properties``. ``node_id`` is ``broker.id`` in version 0; ids are None where absent."""
+
+    version: int
+    cluster_id: str | None
+    node_id: int | None
+    directory_id: str | None
+
+
+def decode_meta_properties(data: bytes) -> MetaProperties:
+    """Read ``meta.properties``. Raises DecodeError where a broker would not start on it."""
+    pairs = parse_properties(data)
+    version = _integer("meta.properties", "version", pairs.get("version", "0").strip())
+    if version not in (0, 1):
+        raise DecodeError(f"meta.properties: expected version 0 or 1, found {version}")
+    if version == 1:
+        for name in ("node.id", "cluster.id"):
+            if name not in pairs:
+                raise DecodeError(f"meta.properties: version 1 has no {name}")
+    id_name = "node.id" if version == 1 else "broker.id"
+    node_id = pairs.get(id_name)
+    directory_id = pairs.get("directory.id")
+    return MetaProperties(
+        version,
+        pairs.get("cluster.id"),
+        None if node_id is None else _integer("meta.properties", id_name, node_id),
+        None if directory_id is None else uuid_text(parse_uuid(directory_id)),
+    )
+
+
+def _integer(file: str, name: str, text: str) -> int:
+    if re.fullmatch(r"[+-]?\d{1,10}", text):
+        return int(text)
+    raise DecodeError(f"{file}: expected an integer in {name}, found {text[:40]!r}")
+
+
+# --- partition.metadata
+
+
+class TopicIdError(DecodeError):
+    """The topic id is no uuid at all: then the broker does not start.
+
+    In every other fault of ``partition.metadata`` it takes the log directory offline.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionMetadata:
+    """``partition.metadata``; ``topic_id`` is a uuid's text."""
+
+    version: int
+    topic_id: str
+
+
+def decode_partition_metadata(data: bytes) -> PartitionMetadata:
+    """Read ``partition.metadata``. Raises DecodeError, TopicIdError."""
+    lines = _LINE_END.split(_utf8("partition.metadata", data))
+    # The names before the colons are not looked at, as in Kafka.
+    version = _integer("partition.metadata", "version", _after_colon(lines, 0))
+    if version < 0:
+        raise DecodeError(f"partition.metadata: expected version 0 or above, found {version}")
+    text = _after_colon(lines, 1)
+    try:
+        topic_id = uuid_text(parse_uuid(text))
+    except DecodeError as error:
+        raise TopicIdError(f"partition.metadata: {error}") from error
+    if topic_id == _NO_ID:
+        raise DecodeError("partition.metadata: expected a topic id, found the zero uuid")
+    return PartitionMetadata(version, topic_id)
+
+
+def _after_colon(lines: list[str], index: int) -> str:
+    line = lines[index] if index < len(lines) else ""
+    parts = re.split(r":[ \t\n\v\f\r]+", line)
+    if len(parts) != 2 or not parts[1]:
+        raise DecodeError(
+            f"partition.metadata line {index + 1}: expected 'name: value', found {line[:40]!r}"
+        )
+    return parts[1]
+
+
+# --- quorum-state
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumState:
+    """``quorum-state`` of a KRaft node: who leads and for whom it voted; -1 is nobody.
+
+    Version 0 has ``cluster_id``, ``applied_offset`` and ``current_voters``; version 1 has
+    ``voted_directory_id``.
+    """
+
+    version: int
+    leader_id: int
+    leader_epoch: int
+    voted_id: int
+    voted_directory_id: str | None
+    cluster_id: str | None
+    applied_offset: int | None
+    current_voters: tuple[int, ...]
+
+
+def decode_quorum_state(data: bytes) -> QuorumState:
+    """Read the first line of ``quorum-state``, as Kafka does. Raises DecodeError."""
+    state = _JsonObject("quorum-state", _LINE_END.split(_utf8("quorum-state", data))[0])
+    version = state.integer("data_version")
+    if version not in (0, 1):
+        raise DecodeError(f"quorum-state: expected data_version 0 or 1, found {version}")
+    return QuorumState(
+        version,
+        state.integer("leaderId"),
+        state.integer("leaderEpoch"),
+        state.integer("votedId"),
+        state.text("votedDirectoryId") if version == 1 else None,
+        state.text("clusterId") if version == 0 else None,
+        state.integer("appliedOffset") if version == 0 else None,
+        state.voters("currentVoters") if version == 0 else (),
+    )
+
+
+# --- .kafka_cleanshutdown
+
+
+@dataclass(frozen=True, slots=True)
+class CleanShutdownMarker:
+    """``.kafka_cleanshutdown``; its existence alone says clean. No epoch up to 3.6: None."""
+
+    broker_epoch: int | None
+
+
+def decode_clean_shutdown(data: bytes) -> CleanShutdownMarker:
+    """Read the marker's content.
+
+    Raises DecodeError; a broker then still takes the shutdown for clean, and loses only the epoch.
+    """
+    if not data:
+        return CleanShutdownMarker(None)
+    name = ".kafka_cleanshutdown"
+    return CleanShutdownMarker(_JsonObject(name, _utf8(name, data)).integer("brokerEpoch"))
+
+
+class _JsonObject:
+    """A JSON object whose fields are taken out by type."""
+
+    def __init__(self, file: str, text: str) -> None:
+        self.file = file
+        try:
+            self.fields = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise DecodeError(f"{file}: expected JSON: {error}") from error
+        if not isinstance(self.fields, dict):
+            raise DecodeError(f"{file}: expected a JSON object, found {text[:40]!r}")
+
+    def integer(self, name: str) -> int:
+        value = self.fields.get(name)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        raise self._error(name, "an integer")
+
+    def text(self, name: str) -> str:
+        value = self.fields.get(name)
+        if isinstance(value, str):
+            return value
+        raise self._error(name, "a string")
+
+    def voters(self, name: str) -> tuple[int, ...]:
+        """Return the ids of a list of ``{"voterId": int}``; null is none."""
+        value = self.fields.get(name)
+        if value is None:
+            return ()
+        try:
+            ids = [voter["voterId"] for voter in value]
+        except (TypeError, KeyError) as error:
+            raise self._error(name, "a list of voters") from error
+        if not all(isinstance(voter_id, int) for voter_id in ids):
+            raise self._error(name, "a list of voters with ids")
+        return tuple(ids)
+
+    def _error(self, name: str, expected: str) -> DecodeError:
+        found = type(self.fields[name]).__name__ if name in self.fields else "nothing"
+        return DecodeError(f"{self.file}: expected {expected} in {name}, found {found}")
+
+
+def _utf8(file: str, data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DecodeError(
+            f"{file}: expected UTF-8, found byte {data[error.start]:#04x} at {error.start}"
+        ) from error

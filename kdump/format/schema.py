@@ -1,0 +1,361 @@
+"""Reads Kafka's generated messages by tables of their fields, and knows the metadata log's.
+
+Spec: ``MessageDataGenerator`` (KIP-482 for flexible versions); ``MetadataRecordSerde`` for the
+frame. It must never believe a length or count that the bytes left do not hold, nor call a message
+read that does not end exactly where its bytes end.
+
+A table is text: a line for the message, then one for each field in wire order::
+
+    @ Name | type | versions | flexible versions
+      field type versions [null=versions] [tag=number/versions] [def=default]
+
+``versions`` are ``0``, ``0-2``, ``1+`` or ``-`` (none). ``type`` is the number under which a framed
+message travels, else ``-``. ``[]x`` is an array of x; ``struct`` and ``[]struct`` have their fields
+indented below them. Names are those of Kafka's JSON.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import struct
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from kdump.errors import DecodeError
+
+Value: TypeAlias = "bool | int | float | str | bytes | list[Value] | dict[str, Value] | None"
+
+UNKNOWN_TAGS = "_unknownTaggedFields"
+"""The key of tags that the table does not have: a list of ``{"tag": int, "data": bytes}``."""
+
+_FOREVER = 2**15
+_NUMBERS = {
+    "int8": struct.Struct(">b"),
+    "int16": struct.Struct(">h"),
+    "int32": struct.Struct(">i"),
+    "int64": struct.Struct(">q"),
+    "uint16": struct.Struct(">H"),
+    "uint32": struct.Struct(">I"),
+    "float64": struct.Struct(">d"),
+}
+_UUID_TEXT = re.compile(r"[A-Za-z0-9_-]{22}(==)?", re.ASCII)
+
+
+# --- tables
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a message; ranges are of message versions."""
+
+    name: str
+    type: str
+    versions: range
+    nullable: range
+    tag: int
+    tagged: range
+    default: Value
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a table; ``type_id`` is None where it does not travel in a frame."""
+
+    name: str
+    type_id: int | None
+    versions: range
+    flexible: range
+    fields: tuple[Field, ...]
+
+
+def parse_tables(text: str) -> dict[str, Message]:
+    """Return the messages of a table text by name."""
+    messages: dict[str, Message] = {}
+    for section in text.split("@ ")[1:]:
+        head, *lines = [line for line in section.splitlines() if line.strip()]
+        name, type_id, versions, flexible = (part.strip() for part in head.split("|"))
+        messages[name] = Message(
+            name,
+            None if type_id == "-" else int(type_id),
+            _versions(versions),
+            _versions(flexible),
+            _parse_fields(lines),
+        )
+    return messages
+
+
+def _versions(text: str) -> range:
+    if text == "-":
+        return range(0)
+    if text.endswith("+"):
+        return range(int(text[:-1]), _FOREVER)
+    first, _, last = text.partition("-")
+    return range(int(first), int(last or first) + 1)
+
+
+def _parse_fields(lines: list[str]) -> tuple[Field, ...]:
+    fields: list[Field] = []
+    depths = [len(line) - len(line.lstrip()) for line in lines]
+    for number, line in enumerate(lines):
+        if depths[number] > depths[0]:
+            continue  # belongs to a struct above
+        end = number + 1
+        while end < len(lines) and depths[end] > depths[0]:
+            end += 1
+        name, kind, versions, *options = line.split()
+        option = dict(part.split("=", 1) for part in options)
+        tag, _, tagged = option.get("tag", "-1/-").partition("/")
+        fields.append(
+            Field(
+                name,
+                kind,
+                _versions(versions),
+                _versions(option.get("null", "-")),
+                int(tag),
+                _versions(tagged),
+                _default(kind, option.get("def")),
+                _parse_fields(lines[number + 1 : end]),
+            )
+        )
+    return tuple(fields)
+
+
+def _default(kind: str, text: str | None) -> Value:
+    if text == "null":
+        return None
+    if kind == "bool":
+        return text == "true"
+    if kind in _NUMBERS:
+        return int(text or 0)
+    if kind == "uuid":
+        return uuid_text(bytes(16))
+    return text or "" if kind == "string" else b"" if kind == "bytes" else []
+
+
+# --- reading
+
+
+def decode(message: Message, version: int, data: bytes | memoryview) -> dict[str, Value]:
+    """Return the fields of ``data`` by name, in the table's order.
+
+    Absent tagged fields have their default, fields of other versions are left out, and unknown tags
+    stand under ``UNKNOWN_TAGS`` of their struct. Raises DecodeError.
+    """
+    if version not in message.versions:
+        raise DecodeError(
+            f"{message.name} has version {version},"
+            f" expected {message.versions[0]} to {message.versions[-1]}"
+        )
+    cursor = _Cursor(message.name, memoryview(data), 0, len(data))
+    values = _read_fields(cursor, message.fields, version, version in message.flexible)
+    if cursor.left:
+        raise cursor.error(f"expected the end, found {cursor.left} bytes more")
+    return values
+
+
+def uuid_text(data: bytes | memoryview) -> str:
+    """Return Kafka's text of a uuid of 16 bytes: 22 characters of url-safe base64, unpadded."""
+    return base64.urlsafe_b64encode(data)[:22].decode("ascii")
+
+
+def parse_uuid(text: str) -> bytes:
+    """Return the 16 bytes of a uuid text, which Kafka also takes padded. Raises DecodeError."""
+    if not _UUID_TEXT.fullmatch(text):
+        raise DecodeError(f"expected a uuid of 22 base64 characters, found {text[:40]!r}")
+    return base64.urlsafe_b64decode(text[:22] + "==")
+
+
+class _Cursor:
+    """A place in the bytes of one message or of one tagged field."""
+
+    __slots__ = ("data", "end", "label", "position")
+
+    def __init__(self, label: str, data: memoryview, position: int, end: int) -> None:
+        self.label = label
+        self.data = data
+        self.position = position
+        self.end = end
+
+    @property
+    def left(self) -> int:
+        return self.end - self.position
+
+    def error(self, what: str) -> DecodeError:
+        return DecodeError(f"{self.label} at byte {self.position}: {what}")
+
+    def take(self, size: int) -> bytes:
+        if size > self.left:
+            raise self.error(f"expected {size} bytes, found {self.left}")
+        start = self.position
+        self.position += size
+        return bytes(self.data[start : self.position])
+
+    def number(self, kind: str) -> int:
+        layout = _NUMBERS[kind]
+        number: int = layout.unpack(self.take(layout.size))[0]
+        return number
+
+    def uvarint(self) -> int:
+        number = 0
+        for shift in range(0, 35, 7):
+            byte = self.take(1)[0]
+            number |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return number
+        raise self.error("expected an unsigned varint of up to 5 bytes, found a longer one")
+
+    def length(self, kind: str, flexible: bool) -> int:
+        """Return a length or count that the bytes left can hold; -1 is null."""
+        length = self.uvarint() - 1 if flexible else self.number(kind)
+        if not -1 <= length <= self.left:
+            raise self.error(f"expected a length up to {self.left}, found {length}")
+        return length
+
+
+def _read_fields(
+    cursor: _Cursor, fields: tuple[Field, ...], version: int, flexible: bool
+) -> dict[str, Value]:
+    values: dict[str, Value] = {}
+    tagged: dict[int, Field] = {}
+    for field in fields:
+        if version in field.tagged:
+            tagged[field.tag] = field
+            values[field.name] = [] if isinstance(field.default, list) else field.default
+        elif version in field.versions:
+            values[field.name] = _read_value(cursor, field, version, flexible)
+    if flexible:
+        _read_tags(cursor, tagged, version, values)
+    return values
+
+
+def _read_tags(
+    cursor: _Cursor, tagged: dict[int, Field], version: int, values: dict[str, Value]
+) -> None:
+    unknown: list[Value] = []
+    previous = -1
+    for _ in range(cursor.uvarint()):
+        tag = cursor.uvarint()
+        if tag <= previous:
+            raise cursor.error(f"expected a tag above {previous}, found {tag}")
+        previous = tag
+        size = cursor.uvarint()
+        start = cursor.position
+        content = cursor.take(size)
+        if tag not in tagged:
+            unknown.append({"tag": tag, "data": content})
+            continue
+        inner = _Cursor(cursor.label, cursor.data, start, cursor.position)
+        values[tagged[tag].name] = _read_value(inner, tagged[tag], version, flexible=True)
+        if inner.left:
+            raise inner.error(f"expected the end of tag {tag}, found {inner.left} bytes more")
+    if unknown:
+        values[UNKNOWN_TAGS] = unknown
+
+
+def _read_value(cursor: _Cursor, field: Field, version: int, flexible: bool) -> Value:
+    value: Value
+    if field.type.startswith("[]"):
+        count = cursor.length("int32", flexible)
+        kind = field.type[2:]
+        value = None
+        if count >= 0:
+            value = [_read_one(cursor, kind, field, version, flexible) for _ in range(count)]
+    elif field.type == "struct" and version in field.nullable and cursor.number("int8") < 0:
+        return None
+    else:
+        value = _read_one(cursor, field.type, field, version, flexible)
+    if value is None and version not in field.nullable:
+        raise cursor.error(f"expected {field.name}, found null")
+    return value
+
+
+def _read_one(cursor: _Cursor, kind: str, field: Field, version: int, flexible: bool) -> Value:
+    if kind in _NUMBERS:
+        return cursor.number(kind)
+    if kind == "bool":
+        return cursor.take(1) != b"\0"
+    if kind == "uuid":
+        return uuid_text(cursor.take(16))
+    if kind == "struct":
+        return _read_fields(cursor, field.fields, version, flexible)
+    length = cursor.length("int16" if kind == "string" else "int32", flexible)
+    if length < 0:
+        return None
+    content = cursor.take(length)
+    if kind == "bytes":
+        return content
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise cursor.error(f"expected UTF-8 in {field.name}: {error.reason}") from error
+
+
+# --- __cluster_metadata
+
+_METADATA = parse_tables(
+    """
+@ TopicRecord | 2 | 0 | 0+
+  name string 0+
+  topicId uuid 0+
+
+@ PartitionRecord | 3 | 0-2 | 0+
+  partitionId int32 0+ def=-1
+  topicId uuid 0+
+  replicas []int32 0+
+  isr []int32 0+
+  removingReplicas []int32 0+
+  addingReplicas []int32 0+
+  leader int32 0+ def=-1
+  leaderRecoveryState int8 0+ tag=0/0+ def=0
+  leaderEpoch int32 0+ def=-1
+  partitionEpoch int32 0+ def=-1
+  directories []uuid 1+
+  eligibleLeaderReplicas []int32 2+ null=2+ tag=1/2+ def=null
+  lastKnownElr []int32 2+ null=2+ tag=2/2+ def=null
+
+@ ConfigRecord | 4 | 0 | 0+
+  resourceType int8 0+
+  resourceName string 0+
+  name string 0+
+  value string 0+ null=0+
+
+@ RemoveTopicRecord | 9 | 0 | 0+
+  topicId uuid 0+
+"""
+)
+_METADATA_TYPES = {message.type_id: message for message in _METADATA.values()}
+_FRAME_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataRecord:
+    """A data record's value in ``__cluster_metadata-0`` and its snapshots.
+
+    ``name`` is None for a type that kdump has no table of, ``fields`` also for such a version;
+    ``body`` is the message's bytes.
+    """
+
+    type_id: int
+    version: int
+    name: str | None
+    fields: dict[str, Value] | None
+    body: bytes
+
+
+def decode_metadata(value: bytes | memoryview) -> MetadataRecord:
+    """Read the frame of a metadata record and the message in it. Raises DecodeError."""
+    cursor = _Cursor("metadata record", memoryview(value), 0, len(value))
+    frame_version = cursor.uvarint()
+    if frame_version != _FRAME_VERSION:
+        raise cursor.error(f"expected frame version {_FRAME_VERSION}, found {frame_version}")
+    type_id = cursor.uvarint()
+    version = cursor.uvarint()
+    body = cursor.take(cursor.left)
+    message = _METADATA_TYPES.get(type_id)
+    if message is None:
+        return MetadataRecord(type_id, version, None, None, body)
+    if version not in message.versions:
+        return MetadataRecord(type_id, version, message.name, None, body)
+    return MetadataRecord(type_id, version, message.name, decode(message, version, body), body)

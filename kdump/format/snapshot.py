@@ -1,0 +1,88 @@
+"""Reads and writes producer snapshots, the ``.snapshot`` files of a partition.
+
+Spec: ``ProducerStateManager.readSnapshot``, ``ProducerSnapshot.json``. A snapshot is whole or it is
+refused: a broker deletes one that it cannot read, so no part of it must ever be used.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from crc32c import crc32c
+
+from kdump.errors import DecodeError
+
+VERSION = 1
+_HEADER = struct.Struct(">hIi")  # version, crc, count
+_CRC_START = 6
+_ENTRY = struct.Struct(">qhiqiqiq")
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerEntry:
+    """What is known of one producer, from records below the snapshot's offset.
+
+    | @  | field                            | width |
+    |----|----------------------------------|-------|
+    | 0  | producer_id                      | 8     |
+    | 8  | producer_epoch                   | 2     |
+    | 10 | last_sequence, -1 none           | 4     |
+    | 14 | last_offset of data, -1 none     | 8     |
+    | 22 | offset_delta of that batch       | 4     |
+    | 26 | timestamp, ms                    | 8     |
+    | 34 | coordinator_epoch, -1 none       | 4     |
+    | 38 | current_txn_first_offset, -1 none | 8    |
+    """
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+    coordinator_epoch: int
+    current_txn_first_offset: int
+
+
+def decode_snapshot(data: bytes | memoryview) -> tuple[ProducerEntry, ...]:
+    """Return the entries in file order, which means nothing. Raises DecodeError."""
+    if len(data) < _HEADER.size:
+        raise DecodeError(
+            f"producer snapshot: expected {_HEADER.size} bytes or more, found {len(data)}"
+        )
+    version, stored, count = _HEADER.unpack_from(data)
+    if version != VERSION:
+        raise DecodeError(f"producer snapshot: expected version {VERSION}, found {version}")
+    computed = crc32c(memoryview(data)[_CRC_START:])
+    if computed != stored:
+        raise DecodeError(
+            f"producer snapshot: expected checksum {stored}, found {computed}"
+            f" over {len(data) - _CRC_START} bytes"
+        )
+    expected = _HEADER.size + count * _ENTRY.size
+    if len(data) != expected:
+        raise DecodeError(
+            f"producer snapshot: expected {expected} bytes for {count} entries, found {len(data)}"
+        )
+    body = memoryview(data)[_HEADER.size :]
+    return tuple(ProducerEntry(*fields) for fields in _ENTRY.iter_unpack(body))
+
+
+def encode_snapshot(entries: Sequence[ProducerEntry]) -> bytes:
+    """Return a snapshot of ``entries`` in their order, 10 + 46 bytes each."""
+    body = struct.pack(">i", len(entries)) + b"".join(
+        _ENTRY.pack(
+            entry.producer_id,
+            entry.producer_epoch,
+            entry.last_sequence,
+            entry.last_offset,
+            entry.offset_delta,
+            entry.timestamp,
+            entry.coordinator_epoch,
+            entry.current_txn_first_offset,
+        )
+        for entry in entries
+    )
+    return struct.pack(">hI", VERSION, crc32c(body)) + body
