@@ -1,0 +1,268 @@
+"""Is a broker using this path: live, stopped or unknown, and why.
+
+Spec: LogManager.lockLogDirs, org.apache.kafka.server.util.FileLock. A broker holds a POSIX record
+lock on ``.lock`` at the top of each of its log directories, and has the files of its partitions
+open. This module asks for both and must never take a lock, nor create ``.lock``. What it finds may
+have changed a moment later: who changes files takes the lock himself.
+
+Closing any descriptor of a file drops the POSIX locks that this very process holds on it; kdump
+holds none, its repairs use an open-file-description lock. Ask before taking one: a lock of the
+asking process looks like any other.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import struct
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from kdump.errors import SourceError, VanishedError
+from kdump.storage.logdir import is_log_directory
+from kdump.storage.names import LOCK
+from kdump.storage.source import open_regular, source_error
+
+_PROC = Path("/proc")
+_PF_KTHREAD = 0x00200000
+_PID_OF_DESCRIPTION_LOCKS = -1
+_PID_OF_ANOTHER_NAMESPACE = 0
+
+# f_type of statfs: where a process on another machine may have files open, unseen from here.
+_NETWORK_FILE_SYSTEMS = {
+    0x6969: "NFS",
+    0x517B: "SMB",
+    0xFF534D42: "CIFS",
+    0xFE534D42: "SMB",
+    0x00C36400: "Ceph",
+    0x65735546: "FUSE",
+    0x01021997: "9P",
+    0x5346414F: "AFS",
+    0x6B414653: "AFS",
+    0x73757245: "Coda",
+    0x0BD00BD0: "Lustre",
+    0x01161970: "GFS2",
+    0x7461636F: "OCFS2",
+    0x47504653: "GPFS",
+    0x19830326: "BeeGFS",
+    0x20030528: "OrangeFS",
+}
+
+
+class State(Enum):
+    """What is known of a broker that may be using a path; UNKNOWN is to be treated as LIVE."""
+
+    LIVE = "live"
+    STOPPED = "stopped"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process by its id and the name that the kernel has for it."""
+
+    pid: int
+    name: str
+
+    def __str__(self) -> str:
+        return f"process {self.pid} ({self.name})"
+
+
+@dataclass(frozen=True, slots=True)
+class Liveness:
+    """The answer. ``pid`` is that of the process that was found using the path, if it has one here.
+
+    ``uninspected`` are the processes whose open files we may not see; by themselves they leave a
+    path stopped.
+    """
+
+    state: State
+    reason: str
+    pid: int | None = None
+    uninspected: tuple[Process, ...] = ()
+
+
+def liveness(path: Path) -> Liveness:
+    """Find out whether a broker is using ``path``: a log directory, or something inside one.
+
+    Inside a log directory the question is asked of the whole of it. Raises SourceError if ``path``
+    itself cannot be looked at.
+    """
+    targets = {_key(path)}
+    log_directory = _enclosing_log_directory(path)
+    doubts: list[str] = []
+    if log_directory is not None:
+        targets.add(_key(log_directory))
+        lock = _lock_state(log_directory / LOCK)
+        if lock.state is State.LIVE:
+            return lock
+        if lock.state is State.UNKNOWN:
+            doubts.append(lock.reason)
+    uninspected: list[Process] = []
+    if (_PROC / "self/fd").is_dir():
+        for process, file in _open_files(targets, uninspected):
+            return Liveness(State.LIVE, f"{process} has {file} open", process.pid)
+    else:
+        doubts.append("there is no /proc here to search for processes with files of it open")
+    network = _network_file_system(path)
+    if network is not None:
+        doubts.append(f"{path} is on {network}, where processes of other machines are not seen")
+    if doubts:
+        return Liveness(State.UNKNOWN, "; ".join(doubts), uninspected=tuple(uninspected))
+    reason = "no process has files of it open"
+    if log_directory is not None:
+        reason = f"{log_directory / LOCK} is not locked and {reason}"
+    if not (_PROC / "1").is_dir():
+        reason += ", as far as processes are shown here: those of other users are hidden"
+    return Liveness(State.STOPPED, reason, uninspected=tuple(uninspected))
+
+
+def _enclosing_log_directory(path: Path) -> Path | None:
+    """The log directory that ``path`` is, or lies in as a partition or a file."""
+    directory = path if path.is_dir() else path.parent
+    # By spelling first, which is how a broker came to a partition directory that is a link.
+    for candidate in (directory, directory.parent, directory / ".."):
+        if is_log_directory(candidate):
+            return candidate
+    return None
+
+
+def _lock_state(lock: Path) -> Liveness:
+    """What the lock on ``.lock`` says for itself; STOPPED if a broker would be granted it."""
+    try:
+        descriptor, _ = open_regular(lock)
+    except VanishedError:  # since 3.8 a broker removes it when it stops
+        return Liveness(State.STOPPED, f"there is no {lock}")
+    except SourceError as error:
+        return Liveness(State.UNKNOWN, str(error))
+    try:
+        pid = _conflicting_pid(descriptor)
+    except OSError as error:
+        return Liveness(State.UNKNOWN, f"{lock}: its lock cannot be tested: {error.strerror}")
+    finally:
+        os.close(descriptor)
+    if pid is None:
+        return Liveness(State.STOPPED, f"{lock} is not locked")
+    if pid == _PID_OF_DESCRIPTION_LOCKS:
+        return Liveness(State.LIVE, f"{lock} is locked, as another kdump does it")
+    if pid == _PID_OF_ANOTHER_NAMESPACE:
+        return Liveness(State.LIVE, f"{lock} is locked by a process in another container")
+    return Liveness(State.LIVE, f"{lock} is locked by {_process(pid)}", pid)
+
+
+def _conflicting_pid(descriptor: int) -> int | None:
+    """The process whose lock stands against a broker's; None if a broker's would be granted.
+
+    A broker asks for an exclusive lock from the start to wherever the end will be. Asking changes
+    nothing, and needs no more than a descriptor for reading.
+    """
+    if sys.platform == "darwin":  # off_t start, off_t length, pid_t, short type, short whence
+        question = struct.pack("@qqihh", 0, 0, 0, fcntl.F_WRLCK, os.SEEK_SET)
+        answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, question)
+        _, _, pid, kind, _ = struct.unpack("@qqihh", answer)
+    else:  # 64-bit Linux: short type, short whence, off_t start, off_t length, pid_t
+        question = struct.pack("@hhqqi0q", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, question)
+        kind, _, _, _, pid = struct.unpack("@hhqqi0q", answer)
+    return None if kind == fcntl.F_UNLCK else int(pid)
+
+
+def _open_files(
+    targets: set[tuple[int, int]], uninspected: list[Process]
+) -> Iterator[tuple[Process, str]]:
+    """Yield who has something in ``targets`` open, and its path as that process sees it.
+
+    A target is a directory, which counts with all below it, or a file. Processes that we may not
+    look into are added to ``uninspected``.
+    """
+    own = os.getpid()
+    for entry in _PROC.iterdir():
+        if not entry.name.isdecimal() or int(entry.name) == own:
+            continue
+        try:
+            descriptors = list((entry / "fd").iterdir())
+        except PermissionError:
+            if not _is_kernel_thread(entry):
+                uninspected.append(_process(int(entry.name)))
+            continue
+        except OSError:  # it ended meanwhile
+            continue
+        below: dict[Path, bool] = {}
+        for descriptor in descriptors:
+            file = _inside(entry / "root", descriptor, targets, below)
+            if file is not None:
+                yield _process(int(entry.name)), file
+
+
+def _inside(
+    root: Path, descriptor: Path, targets: set[tuple[int, int]], below: dict[Path, bool]
+) -> str | None:
+    """The path behind an open descriptor, if it leads into one of ``targets``.
+
+    Directories are compared by device and inode, because the same one has other paths in other
+    containers; ``below`` remembers them. They are what an unlinked file can still be told by.
+    """
+    try:
+        link = os.readlink(descriptor)  # noqa: PTH115 - a Path would lose the kernel's spelling
+    except OSError:  # closed meanwhile
+        return None
+    if not link.startswith("/"):  # a socket, a pipe
+        return None
+    directory = Path(link).parent
+    if directory not in below:
+        below[directory] = any(
+            # Seen from the root of the process's container, or, for a chroot, from ours.
+            _is_one_of(Path(f"{root}{ancestor}"), targets) or _is_one_of(ancestor, targets)
+            for ancestor in (directory, *directory.parents)
+        )
+    if not below[directory] and not _is_one_of(descriptor, targets):
+        return None
+    return None if descriptor.is_dir() else link  # a shell may stand in it
+
+
+def _is_one_of(path: Path, targets: set[tuple[int, int]]) -> bool:
+    try:
+        return _key(path) in targets
+    except SourceError:  # removed, or not to be searched by us
+        return False
+
+
+def _key(path: Path) -> tuple[int, int]:
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise source_error(path, error) from error
+    return status.st_dev, status.st_ino
+
+
+def _process(pid: int) -> Process:
+    try:
+        name = (_PROC / str(pid) / "comm").read_text(errors="surrogateescape").rstrip("\n")
+    except OSError:
+        name = "ended"
+    return Process(pid, name)
+
+
+def _is_kernel_thread(entry: Path) -> bool:
+    """Kernel threads have no files; without this every one of them would be named."""
+    try:
+        # The name, in brackets, may hold anything; flags are the seventh field behind it.
+        fields = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return True  # it ended meanwhile: nothing to name either
+    return bool(int(fields[6]) & _PF_KTHREAD)
+
+
+def _network_file_system(path: Path) -> str | None:
+    """The kind of network file system that ``path`` is on, if it is on one."""
+    if sys.platform != "linux":
+        return None
+    # statfs has f_type as its first word; os.statvfs leaves it out.
+    buffer = (ctypes.c_long * 64)()
+    if ctypes.CDLL(None).statfs(os.fsencode(path), buffer) != 0:
+        return None
+    return _NETWORK_FILE_SYSTEMS.get(buffer[0] & 0xFFFFFFFF)

@@ -1,0 +1,309 @@
+"""What lies in a log directory: its partitions, their segments, and everything else in them.
+
+Spec: LogManager.loadLogs, LogLoader.loadSegmentFiles. Only names and file types are read, one
+directory at a time and each once; sizes and contents are the business of others. This module must
+never open a file, and never leave out an entry: what is no segment is kept as an ``Entry``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from kdump.errors import SourceError
+from kdump.storage.names import (
+    CLEANER_CHECKPOINT,
+    EXTENSIONS,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    META_PROPERTIES,
+    RECOVERY_POINT_CHECKPOINT,
+    REMOTE_INDEX_CACHE,
+    DirectoryName,
+    FileKind,
+    FileName,
+    Suffix,
+    format_file_name,
+    parse_directory_name,
+    parse_file_name,
+)
+from kdump.storage.source import source_error
+
+_INDEX_KINDS = frozenset({FileKind.INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX})
+# What brokers write at the top of a log directory, and nowhere else.
+_LOG_DIRECTORY_FILES = (
+    META_PROPERTIES,
+    RECOVERY_POINT_CHECKPOINT,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    CLEANER_CHECKPOINT,
+)
+_PARTITION_KINDS = frozenset(
+    {*EXTENSIONS, FileKind.LEADER_EPOCHS, FileKind.PARTITION_METADATA, FileKind.QUORUM_STATE}
+)
+
+
+class EntryType(Enum):
+    """What kind of thing a directory entry leads to, symbolic links followed."""
+
+    FILE = "file"
+    DIRECTORY = "directory"
+    OTHER = "other"  # FIFOs, sockets, devices, links to nowhere
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Something in a directory that is not part of a segment."""
+
+    path: Path
+    name: FileName
+    type: EntryType
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A ``.log`` file and its companions of the same base offset and suffix.
+
+    ``suffix`` is empty for a segment that a broker would load. ``snapshot`` is the state of the
+    producers before ``base_offset``. A companion that does not exist is None.
+    """
+
+    base_offset: int
+    log: Path
+    index: Path | None
+    time_index: Path | None
+    txn_index: Path | None
+    snapshot: Path | None
+    suffix: Suffix
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition directory as it was when it was listed.
+
+    ``name`` is None if the directory is not called as a broker would call it. ``segments`` are
+    those that a broker would load, ``transient`` those on the way in or out (``.deleted``,
+    ``.cleaned``, ``.swap``), both ascending by base offset. ``entries`` holds the rest by name:
+    orphaned indexes, snapshots at no segment's base, checkpoints, whatever is foreign.
+    """
+
+    path: Path
+    name: DirectoryName | None
+    segments: tuple[Segment, ...]
+    transient: tuple[Segment, ...]
+    entries: tuple[Entry, ...]
+
+    @property
+    def orphans(self) -> tuple[Entry, ...]:
+        """Index files without their ``.log``; a broker deletes them at its start."""
+        return tuple(
+            entry
+            for entry in self.entries
+            if entry.name.kind in _INDEX_KINDS
+            and entry.name.suffix == ""
+            and entry.type is EntryType.FILE
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirectory:
+    """A log directory as it was when it was listed; its partitions are listed when asked for.
+
+    ``partition_paths`` ascend by topic and partition. ``entries`` holds the rest by name.
+    """
+
+    path: Path
+    partition_paths: tuple[Path, ...]
+    entries: tuple[Entry, ...]
+
+    @property
+    def refused(self) -> tuple[Entry, ...]:
+        """Directories that are no partition: a broker stops its start at each of them."""
+        return tuple(
+            entry
+            for entry in self.entries
+            if entry.type is EntryType.DIRECTORY and entry.name.name != REMOTE_INDEX_CACHE
+        )
+
+    def partitions(self) -> Iterator[Partition | SourceError]:
+        """List one partition after the other; an error is given in the place of its partition."""
+        for path in self.partition_paths:
+            try:
+                yield read_partition(path)
+            except SourceError as error:
+                yield error
+
+
+Target = LogDirectory | Partition | Segment | Entry
+"""What a path that somebody typed can mean."""
+
+
+def find(paths: Iterable[Path]) -> Iterator[Target | SourceError]:
+    """Say of each path what it is, in order; an error is given in the place of its target."""
+    for path in paths:
+        try:
+            yield open_path(path)
+        except SourceError as error:
+            yield error
+
+
+def open_path(path: Path) -> Target:
+    """Say what ``path`` is.
+
+    A directory is a log directory or a partition directory by what it holds, else by its name. A
+    file that belongs to a segment is that segment; any other file is an ``Entry``. Raises
+    SourceError if it cannot be read or is none of these.
+    """
+    try:
+        if not path.is_dir():
+            path.stat()
+            return _open_file(path)
+    except OSError as error:
+        raise source_error(path, error) from error
+    children = _list(path)
+    if not is_log_directory(path):
+        if any(
+            child.name.kind in _PARTITION_KINDS and child.type is EntryType.FILE
+            for child in children
+        ):
+            return _partition(path, children)
+        inner = [child for child in children if _partition_name(child) is not None]
+        nested = [child.path.name for child in inner if is_log_directory(child.path)]
+        if nested:
+            found = ", ".join(nested[:3]) + (", ..." if nested[3:] else "")
+            raise SourceError(
+                path,
+                f"{path}: expected a log directory, found a directory that holds log directories "
+                f"({found}): name these instead",
+            )
+        if not inner and directory_name(path) is not None:
+            return _partition(path, children)
+        if not inner:
+            raise SourceError(
+                path,
+                f"{path}: expected a segment, a partition directory or a log directory, found a "
+                f"directory with {len(children)} entries and none of a broker's files in it",
+            )
+    return _log_directory(path, children)
+
+
+def read_partition(path: Path) -> Partition:
+    """List the partition directory at ``path``, whatever it is called; raises SourceError."""
+    return _partition(path, _list(path))
+
+
+def directory_name(path: Path) -> DirectoryName | None:
+    """Take the name of the directory at ``path`` apart; None if a broker would refuse it."""
+    # "." and ".." have no name of their own; where they lead is a matter of spelling alone here.
+    try:
+        spelled = path if path.name not in ("", "..") else Path(os.path.normpath(Path.cwd() / path))
+    except OSError as error:  # the current directory was removed
+        raise source_error(path, error) from error
+    return parse_directory_name(spelled.name)
+
+
+def is_log_directory(path: Path) -> bool:
+    """Say whether ``path`` has one of the files that mark the top of a log directory.
+
+    False if it may not be searched.
+    """
+    try:
+        return any((path / name).is_file() for name in _LOG_DIRECTORY_FILES)
+    except OSError:
+        return False
+
+
+def _list(path: Path) -> list[Entry]:
+    """List a directory by name."""
+    try:
+        with os.scandir(path) as entries:
+            children = [
+                Entry(path / entry.name, parse_file_name(entry.name), _type(entry))
+                for entry in entries
+            ]
+    except OSError as error:
+        raise source_error(path, error) from error
+    children.sort(key=lambda child: child.name.name)
+    return children
+
+
+def _type(entry: os.DirEntry[str]) -> EntryType:
+    try:
+        if entry.is_file():
+            return EntryType.FILE
+        if entry.is_dir():
+            return EntryType.DIRECTORY
+    except OSError:  # a symbolic link that leads in a circle, or where we may not go
+        return EntryType.OTHER
+    return EntryType.OTHER
+
+
+def _open_file(path: Path) -> Target:
+    name = parse_file_name(path.name)
+    if name.canonical and name.kind in EXTENSIONS and name.base_offset is not None:
+        paths = {
+            kind: path.with_name(format_file_name(kind, name.base_offset, name.suffix))
+            for kind in EXTENSIONS
+        }
+        existing = {kind: file for kind, file in paths.items() if file.is_file()}
+        if FileKind.LOG in existing:
+            return _segment(name.base_offset, name.suffix, existing)
+    return Entry(path, name, EntryType.FILE if path.is_file() else EntryType.OTHER)
+
+
+def _log_directory(path: Path, children: list[Entry]) -> LogDirectory:
+    partitions: list[tuple[DirectoryName, Path]] = []
+    entries: list[Entry] = []
+    for child in children:
+        name = _partition_name(child)
+        if name is None:
+            entries.append(child)
+        else:
+            partitions.append((name, child.path))
+    partitions.sort(key=lambda pair: (pair[0].topic, pair[0].partition, pair[0].suffix, pair[1]))
+    return LogDirectory(path, tuple(child for _, child in partitions), tuple(entries))
+
+
+def _partition_name(child: Entry) -> DirectoryName | None:
+    return parse_directory_name(child.name.name) if child.type is EntryType.DIRECTORY else None
+
+
+def _partition(path: Path, children: list[Entry]) -> Partition:
+    groups: dict[tuple[int, Suffix], dict[FileKind, Entry]] = {}
+    rest: list[Entry] = []
+    for child in children:
+        name = child.name
+        if (
+            name.base_offset is not None
+            and name.kind in EXTENSIONS
+            and child.type is EntryType.FILE
+            and name.canonical
+        ):
+            groups.setdefault((name.base_offset, name.suffix), {})[name.kind] = child
+        else:
+            rest.append(child)
+    segments: list[Segment] = []
+    transient: list[Segment] = []
+    for (base_offset, suffix), files in sorted(groups.items()):
+        if FileKind.LOG in files:
+            paths = {kind: child.path for kind, child in files.items()}
+            (transient if suffix else segments).append(_segment(base_offset, suffix, paths))
+        else:
+            rest.extend(files.values())
+    rest.sort(key=lambda child: child.name.name)
+    return Partition(path, directory_name(path), tuple(segments), tuple(transient), tuple(rest))
+
+
+def _segment(base_offset: int, suffix: Suffix, paths: dict[FileKind, Path]) -> Segment:
+    return Segment(
+        base_offset,
+        paths[FileKind.LOG],
+        paths.get(FileKind.INDEX),
+        paths.get(FileKind.TIME_INDEX),
+        paths.get(FileKind.TXN_INDEX),
+        paths.get(FileKind.SNAPSHOT),
+        suffix,
+    )

@@ -1,0 +1,347 @@
+"""The one way to get at a file's bytes: mapped, or through one reused window.
+
+Spec: org.apache.kafka.common.record.FileRecords, as far as it reads. Only regular files are
+opened, and only for reading. A symbolic link is followed, because a broker follows it too. This
+module must never create or change a file, take a lock, wait on a FIFO, or resolve a path to
+another spelling of it.
+
+Touching a map of a file that was truncated underneath kills the process with SIGBUS: ``MappedFile``
+belongs into a forked worker (``kdump.storage.workers``), and what may be alive is read with
+``WindowedFile``.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import mmap
+import os
+import stat
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+from kdump.errors import SourceError, VanishedError
+
+WINDOW_BYTES = 4 * 1024 * 1024
+"""What a ``WindowedFile`` reads at once unless asked for more."""
+
+_KEPT_BYTES = 64 * 1024 * 1024  # of a map, behind the walk, before its pages are given back
+_ALIGNMENT = max(4096, mmap.PAGESIZE)  # of positions, lengths and memory: suits O_DIRECT anywhere
+
+# Linux alone has these; without them reading works all the same, and costs page cache or an atime.
+_O_DIRECT: int = getattr(os, "O_DIRECT", 0)
+_O_NOATIME: int = getattr(os, "O_NOATIME", 0)
+_RWF_NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
+
+_KINDS = {
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a character device",
+    stat.S_IFBLK: "a block device",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which file it was, and in which state: enough to notice a replacement or a change.
+
+    ``size`` in bytes, ``mtime_ns`` in nanoseconds since the epoch.
+    """
+
+    device: int
+    inode: int
+    size: int
+    mtime_ns: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> Identity:
+        """Take the identity out of what ``stat`` said."""
+        return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+class Source(Protocol):
+    """A regular file as it was when it was opened; use as a context manager."""
+
+    @property
+    def path(self) -> Path:
+        """The path as it was typed."""
+
+    @property
+    def size(self) -> int:
+        """Bytes at open. What is appended later is never shown."""
+
+    @property
+    def identity(self) -> Identity:
+        """Device, inode, size and mtime at open."""
+
+    def window(self, position: int, at_least: int = 1) -> memoryview:
+        """Return the bytes from ``position`` on, read-only, valid until the next call.
+
+        It holds ``at_least`` bytes or more, fewer only where the file ends, none at or beyond its
+        end. Raises SourceError if the file cannot be read, VanishedError if it became shorter.
+        """
+
+    def close(self) -> None:
+        """Give everything back. Views still held must not be used any more."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+
+
+def open_source(path: Path, *, mapped: bool, sealed: bool = False) -> Source:
+    """Open the regular file at ``path``.
+
+    ``mapped``: map it; only in a forked worker, and only where nobody writes. Otherwise
+    ``sealed`` says that nobody appends to the file any more, so that it is read past the page
+    cache where the file system can do that. Raises SourceError, VanishedError.
+    """
+    return MappedFile(path) if mapped else WindowedFile(path, sealed=sealed)
+
+
+def source_error(path: Path, error: OSError) -> SourceError:
+    """Put an OSError about ``path`` into words; VanishedError if it says that nothing is there."""
+    kind = VanishedError if error.errno in (errno.ENOENT, errno.ESTALE) else SourceError
+    return kind(path, f"{path}: cannot be read: {error.strerror}")
+
+
+def open_regular(path: Path) -> tuple[int, os.stat_result]:
+    """Open a regular file for reading; returns its descriptor, to be closed by the caller.
+
+    Raises SourceError, also for anything that is no regular file, and VanishedError.
+    """
+    try:
+        _refuse_irregular(path, path.stat())  # before open, which has effects on FIFOs and devices
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    except OSError as error:
+        raise source_error(path, error) from error
+    try:
+        status = os.fstat(descriptor)
+        _refuse_irregular(path, status)
+        with suppress(PermissionError):  # granted to the owner of the file and to root
+            _add_flag(descriptor, _O_NOATIME)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor, status
+
+
+def _refuse_irregular(path: Path, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        found = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
+        raise SourceError(path, f"{path}: expected a regular file, found {found}")
+
+
+def _add_flag(descriptor: int, flag: int) -> None:
+    flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
+    fcntl.fcntl(descriptor, fcntl.F_SETFL, flags | flag)
+
+
+def _release(view: memoryview, memory: mmap.mmap | None) -> None:
+    # While someone holds a view of it a map cannot be closed; it then goes with the last view.
+    with suppress(BufferError):
+        view.release()
+        if memory is not None:
+            memory.close()
+
+
+def _aligned(length: int) -> int:
+    return -(-length // _ALIGNMENT) * _ALIGNMENT
+
+
+class _OpenFile:
+    """What both ways of reading share: an open descriptor and what the file was at open."""
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor, status = open_regular(path)
+        self.path = path
+        self.identity = Identity.of(status)
+        self.size = status.st_size
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class MappedFile(_OpenFile):
+    """A Source over a read-only map; every window is the whole rest of the file.
+
+    Raises SourceError if the file system cannot map. Pages far behind the last window are given
+    back to the system, so that a walk over many gigabytes stays small.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._map: mmap.mmap | None = None
+        self._view = memoryview(b"")
+        self._kept_from = 0
+        try:
+            if self.size:  # zero bytes cannot be mapped
+                self._map = mmap.mmap(self._descriptor, self.size, mmap.MAP_PRIVATE, mmap.PROT_READ)
+                self._view = memoryview(self._map)
+        except OSError as error:
+            raise source_error(path, error) from error
+        finally:
+            super().close()  # the map has a descriptor of its own
+
+    def window(self, position: int, at_least: int = 1) -> memoryview:
+        """Return everything from ``position`` to the end; see ``Source.window``."""
+        if not self._kept_from <= position < self._kept_from + _KEPT_BYTES:
+            self._give_back(position)
+        return self._view[position:]
+
+    def _give_back(self, position: int) -> None:
+        page = min(position, self.size) // mmap.PAGESIZE * mmap.PAGESIZE
+        if self._map is not None and page > self._kept_from:
+            self._map.madvise(mmap.MADV_DONTNEED, self._kept_from, page - self._kept_from)
+        self._kept_from = page
+
+    def close(self) -> None:
+        """See ``Source.close``."""
+        _release(self._view, self._map)
+
+
+class WindowedFile(_OpenFile):
+    """A Source over one reused buffer, filled by preadv: safe whatever happens to the file.
+
+    A request inside the buffer reads nothing. The buffer holds ``window_bytes``, and more once
+    a larger piece was asked for. ``sealed`` tries O_DIRECT. Without it, pages that reading brought
+    into the page cache are given back, pages that were there before stay.
+    """
+
+    def __init__(
+        self, path: Path, *, sealed: bool = False, window_bytes: int = WINDOW_BYTES
+    ) -> None:
+        super().__init__(path)
+        self._window_bytes = window_bytes
+        self._buffer: mmap.mmap | None = None  # anonymous memory: aligned, and free until touched
+        self._memory = memoryview(b"")
+        self._start = 0  # the position in the file of the buffer's first byte
+        self._filled = 0  # bytes of the file in the buffer
+        self._handed = memoryview(b"")
+        self._direct = sealed and self._switch_to_direct()
+        self._nowait = _RWF_NOWAIT
+        if not self._direct:
+            self._stop_readahead()
+
+    def window(self, position: int, at_least: int = 1) -> memoryview:
+        """Return what the buffer holds from ``position`` on; see ``Source.window``."""
+        wanted = min(at_least, self.size - position)
+        if wanted <= 0:
+            return memoryview(b"")
+        if not self._start <= position <= self._start + self._filled - wanted:
+            self._fill(position, wanted)
+        offset = position - self._start
+        self._handed = self._memory[offset : self._filled].toreadonly()
+        return self._handed
+
+    def close(self) -> None:
+        """See ``Source.close``."""
+        _release(self._memory, self._buffer)
+        super().close()
+
+    def _fill(self, position: int, wanted: int) -> None:
+        """Read the buffer full from ``position`` on, or as far as the file goes."""
+        self._handed.release()  # a late use of it must fail, not read other bytes than it was for
+        start = position // _ALIGNMENT * _ALIGNMENT
+        room = _aligned(position - start + max(wanted, min(self._window_bytes, self.size)))
+        if room > len(self._memory):
+            self._grow(room)
+        self._start, self._filled = start, 0  # whatever happens now, the old bytes are gone
+        needed = min(len(self._memory), self.size - start)
+        filled = 0
+        while filled < needed:
+            reached = filled + self._read(filled)
+            # A direct read must start aligned: behind a short one a part is read once more.
+            advanced = reached // _ALIGNMENT * _ALIGNMENT if self._direct else reached
+            if reached < needed and advanced <= filled:
+                raise VanishedError(
+                    self.path,
+                    f"{self.path}: expected {self.size} bytes as at open, "
+                    f"found only {start + reached}: the file was cut meanwhile",
+                )
+            filled = reached if reached >= needed else advanced
+        self._filled = needed
+
+    def _grow(self, room: int) -> None:
+        _release(self._memory, self._buffer)
+        self._buffer = mmap.mmap(-1, room)
+        self._memory = memoryview(self._buffer)
+
+    def _read(self, filled: int) -> int:
+        """Read once into the buffer behind ``filled`` bytes; returns the count, 0 at the end."""
+        target, position = self._memory[filled:], self._start + filled
+        try:
+            if self._direct:
+                try:
+                    return os.preadv(self._descriptor, [target], position)
+                except OSError as error:
+                    if error.errno != errno.EINVAL:
+                        raise
+                    self._switch_to_cached()
+            cached = self._read_cached(target, position)
+            if cached:
+                return cached
+            count = os.preadv(self._descriptor, [target], position)
+        except OSError as error:
+            raise source_error(self.path, error) from error
+        if sys.platform == "linux":
+            os.posix_fadvise(self._descriptor, position, count, os.POSIX_FADV_DONTNEED)
+        return count
+
+    def _read_cached(self, target: memoryview, position: int) -> int:
+        """Read what the page cache holds already; returns the count, 0 if nothing or unknown."""
+        if not self._nowait:
+            return 0
+        try:
+            return os.preadv(self._descriptor, [target], position, self._nowait)
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
+                raise
+            self._nowait = 0
+            return 0
+
+    def _switch_to_direct(self) -> bool:
+        if not _O_DIRECT:
+            return False
+        try:
+            _add_flag(self._descriptor, _O_DIRECT)
+        except OSError:  # EINVAL where the file system has no direct reads
+            return False
+        return True
+
+    def _switch_to_cached(self) -> None:
+        # Some file systems grant the flag and then refuse to read.
+        flags = fcntl.fcntl(self._descriptor, fcntl.F_GETFL)
+        fcntl.fcntl(self._descriptor, fcntl.F_SETFL, flags & ~_O_DIRECT)
+        self._direct = False
+        self._stop_readahead()
+
+    def _stop_readahead(self) -> None:
+        # It would bring in pages that then look as if they had been cached before.
+        if sys.platform == "linux":
+            os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_RANDOM)

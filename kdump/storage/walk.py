@@ -1,0 +1,253 @@
+"""walk(): a segment as a tiling of sound batches and damage, in file order.
+
+Every byte of the file lies in exactly one batch or one ``Damage``. *Sound* is what the broker's
+recovery accepts: a possible size and a matching checksum, whatever the magic (KOD 3.6). Offsets,
+records and magic numbers are for others to judge.
+
+Spec: ``FileLogInputStream.nextBatch``, ``DefaultRecordBatch.ensureValid``, ``LogSegment.recover``.
+It must never raise on damage, decompress, or hold more of a file than one window.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+from zlib import crc32
+
+from crc32c import crc32c
+
+from kdump.errors import LimitError
+from kdump.format import _kernel
+from kdump.format.batch import (
+    CHECKSUM_START,
+    HEADER_BYTES,
+    LOG_OVERHEAD,
+    MAX_OFFSET_DELTA,
+    BatchTable,
+    RecordBatch,
+)
+from kdump.format.codecs import DEFAULT_LIMIT
+from kdump.storage.source import Source
+
+#: How much of a batch is asked of the source at once; larger ones are checksummed piecewise.
+WINDOW_BYTES: Final = 1 << 20
+#: Bytes that are checksummed while hunting, as a multiple of the file's size.
+HUNTING_BOUND: Final = 4
+
+_ROWS = 8_192
+_SIZE = _kernel.BATCH_FIELDS.index("size")
+_LAST_OFFSET = _kernel.BATCH_FIELDS.index("last_offset")
+_MAGIC = _kernel.BATCH_FIELDS.index("magic")
+_CRC = _kernel.BATCH_FIELDS.index("crc")
+_LEGACY_CHECKSUM_START = 16
+_ZEROS = bytes(1 << 16)
+#: What looking at a candidate costs beside its bytes, so that many small ones are bounded too.
+_CANDIDATE_COST = 1024
+
+
+class Reason(Enum):
+    """Why a stretch of a segment is no sound batch."""
+
+    TORN_TAIL = "torn-tail"  # the file ends inside a batch: its writer died, or is writing
+    PREALLOCATED = "preallocated"  # zeros up to the end of the file
+    BAD_CHECKSUM = "bad-checksum"
+    IMPOSSIBLE_SIZE = "impossible-size"  # too small, or beyond the end with sound batches behind
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A stretch of the file that the broker's recovery would cut at.
+
+    ``claimed_bytes`` is the size that a header at ``position`` gives (None where there are too few
+    bytes for one); ``stored_crc`` and ``computed_crc`` are there for a bad checksum.
+    """
+
+    position: int
+    size: int
+    reason: Reason
+    claimed_bytes: int | None = None
+    stored_crc: int | None = None
+    computed_crc: int | None = None
+
+
+def walk(source: Source, base_offset: int) -> Iterator[BatchTable | Damage]:
+    """Tiles ``source``, a segment whose name says ``base_offset``, from its first byte to its last.
+
+    While a table is the newest piece, ``source.window()`` at the positions of its batches needs no
+    further reading, unless a batch is larger than a window.
+
+    Raises SourceError where the file cannot be read.
+    """
+    return _Walk(source, base_offset).pieces()
+
+
+def batch_bytes(source: Source, batch: RecordBatch, limit: int = DEFAULT_LIMIT) -> memoryview:
+    """The whole bytes of ``batch``, valid until the source is asked again.
+
+    Raises LimitError if they are more than ``limit``, SourceError.
+    """
+    if batch.size > limit:
+        raise LimitError(
+            f"expected a batch of at most {limit} bytes at position {batch.position}, "
+            f"found one of {batch.size}, whose records are not read"
+        )
+    return source.window(batch.position, batch.size)[: batch.size]
+
+
+class _Walk:
+    """The state of one walk: where it is, the last sound offset, and the work left for hunting."""
+
+    def __init__(self, source: Source, base_offset: int) -> None:
+        self.source = source
+        self.position = 0
+        self.last_offset = base_offset - 1
+        self.highest = base_offset + MAX_OFFSET_DELTA
+        self.hunted = False
+        self.work_left = HUNTING_BOUND * source.size
+        self.rows = memoryview(array("q", bytes(8 * BatchTable.WIDTH * _ROWS)))
+        self.probe = memoryview(array("q", bytes(8 * BatchTable.WIDTH)))
+        self.pending = memoryview(array("q", bytes(8 * _ROWS)))
+
+    def pieces(self) -> Iterator[BatchTable | Damage]:
+        at_least = HEADER_BYTES
+        while self.position < self.source.size:
+            view = self.source.window(self.position, at_least)
+            n, waiting, why = _kernel.scan_headers(
+                view, self.position, self.source.size, self.rows, self.pending
+            )
+            at_least = HEADER_BYTES
+            if n and len(view) < self.rows[_SIZE] <= WINDOW_BYTES:
+                at_least = self.rows[_SIZE]  # the first batch lies across the view's end
+                continue
+            sound = self._first_mismatch(view, waiting, n)
+            if sound:
+                table = self._table(sound)
+                self.position = table.end
+                self.last_offset = table.rows[(sound - 1) * BatchTable.WIDTH + _LAST_OFFSET]
+                yield table
+            if sound < n:
+                yield self._damage(_kernel.BAD_CRC)
+            elif why in (_kernel.TORN, _kernel.BAD_SIZE, _kernel.BAD_CRC):
+                yield self._damage(why)
+
+    def _first_mismatch(self, view: memoryview, waiting: int, n: int) -> int:
+        """The first row whose checksum does not match, of those the kernel left to us, or ``n``."""
+        rows, width, origin = self.rows, BatchTable.WIDTH, self.position
+        for row in self.pending[:waiting]:
+            at = row * width
+            start, size = rows[at] - origin, rows[at + _SIZE]
+            if rows[at + _MAGIC] > 1 and start + size <= len(view):
+                computed = crc32c(view[start + CHECKSUM_START : start + size])
+            else:
+                computed = self._checksum(rows[at], size, rows[at + _MAGIC])
+            if computed != rows[at + _CRC]:
+                return row
+        return n
+
+    def _checksum(self, position: int, size: int, magic: int) -> int:
+        """The checksum of the batch at ``position``, read piece by piece."""
+        checksum, start = (crc32c, CHECKSUM_START) if magic > 1 else (crc32, _LEGACY_CHECKSUM_START)
+        at, end, value = position + start, position + size, 0
+        while at < end:
+            piece = self.source.window(at)[: min(end - at, WINDOW_BYTES)]
+            value = checksum(piece, value)
+            at += len(piece)
+        return value
+
+    def _table(self, n: int) -> BatchTable:
+        rows = memoryview(self.rows[: n * BatchTable.WIDTH].tobytes()).cast("q")
+        return BatchTable(rows, hunted=self.hunted)
+
+    def _damage(self, why: int) -> Damage:
+        """The damage that starts here, and how far it goes; moves behind it."""
+        position, left = self.position, self.source.size - self.position
+        if self._is_zero():
+            self.position = self.source.size
+            return Damage(position, left, Reason.PREALLOCATED)
+        head = bytes(self.source.window(position, HEADER_BYTES)[:HEADER_BYTES])
+        claimed = None
+        if len(head) >= LOG_OVERHEAD:
+            claimed = int.from_bytes(head[8:12], "big", signed=True) + LOG_OVERHEAD
+        stored = computed = None
+        if why == _kernel.BAD_CRC and claimed is not None:
+            magic = int.from_bytes(head[16:17], "big", signed=True)
+            at = 17 if magic > 1 else LOG_OVERHEAD
+            stored = int.from_bytes(head[at : at + 4], "big")
+            computed = self._checksum(position, claimed, magic)
+        reason = {
+            _kernel.BAD_CRC: Reason.BAD_CHECKSUM,
+            _kernel.BAD_SIZE: Reason.IMPOSSIBLE_SIZE,
+            _kernel.TORN: Reason.TORN_TAIL,
+        }[why]
+        end = self._end_of_damage(position, claimed)
+        if reason is Reason.TORN_TAIL and end < self.source.size:
+            reason = Reason.IMPOSSIBLE_SIZE  # it claims to go beyond the end, but others follow
+        self.position = end
+        return Damage(position, end - position, reason, claimed, stored, computed)
+
+    def _end_of_damage(self, position: int, claimed: int | None) -> int:
+        """Where the next sound batch starts: at the claimed end if one is there, else hunted."""
+        size = self.source.size
+        if claimed is not None and claimed > 0 and position + claimed <= size:
+            end = position + claimed
+            # A record ends with its headers, so a batch inside a value cannot end with the file.
+            if end == size or self._sound_at(end) is not None:
+                return end
+        end = self._hunt(position + 1)
+        self.hunted = self.hunted or end < size
+        return end
+
+    def _hunt(self, start: int) -> int:
+        """The next sound batch that something plausible follows, or the file's end."""
+        position, size = start, self.source.size
+        while position + HEADER_BYTES <= size and self.work_left > 0:
+            view = self.source.window(position, HEADER_BYTES)
+            at: int = _kernel.next_candidate(
+                view, 0, len(view), size - position, self.last_offset, self.highest
+            )
+            if at < 0:
+                position += len(view) - HEADER_BYTES + 1
+                continue
+            position += at
+            end = self._sound_at(position)
+            if end is not None and (end == size or self._plausible_at(end)):
+                return position
+            position += 1
+        return size
+
+    def _sound_at(self, position: int) -> int | None:
+        """Where the sound batch at ``position`` ends, if there is one and its offsets fit."""
+        view = self.source.window(position, HEADER_BYTES)
+        n, waiting, _ = _kernel.scan_headers(
+            view, position, self.source.size, self.probe, self.pending
+        )
+        if n == 0:
+            return None
+        row = RecordBatch(*self.probe)
+        self.work_left -= row.size + _CANDIDATE_COST
+        if not self.last_offset < row.base_offset <= row.last_offset <= self.highest:
+            return None
+        if self.work_left < 0:
+            return None
+        if waiting and self._checksum(position, row.size, row.magic) != row.crc:
+            return None
+        return position + row.size
+
+    def _plausible_at(self, position: int) -> bool:
+        view = self.source.window(position, HEADER_BYTES)
+        left = self.source.size - position
+        at: int = _kernel.next_candidate(view, 0, 1, left, self.last_offset, self.highest)
+        return at == 0
+
+    def _is_zero(self) -> bool:
+        """Whether nothing but zeros stands from here to the end of the file."""
+        position = self.position
+        while position < self.source.size:
+            view = self.source.window(position)[: len(_ZEROS)]
+            if view != _ZEROS[: len(view)]:
+                return False
+            position += len(view)
+        return True

@@ -1,0 +1,382 @@
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import shutil
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from kdump.errors import SourceError, VanishedError
+from kdump.storage import liveness as module
+from kdump.storage.liveness import Process, State, liveness
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+
+BASE = "00000000000000000000.log"
+
+
+@pytest.fixture
+def log_directory(tmp_path: Path) -> Path:
+    root = tmp_path / "data"
+    partition = root / "orders-0"
+    partition.mkdir(parents=True)
+    (root / "meta.properties").touch()
+    (root / ".lock").touch()
+    (partition / BASE).write_bytes(b"batches")
+    return root
+
+
+@pytest.fixture(autouse=True)
+def no_leaked_descriptors() -> Iterator[None]:
+    before = sorted(os.listdir("/dev/fd"))
+    yield
+    assert sorted(os.listdir("/dev/fd")) == before
+
+
+@contextmanager
+def child(code: str, *arguments: Path) -> Iterator[int]:
+    """Another process that runs ``code`` and then waits until it is told to end."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", f"{code}\nprint(flush=True)\ninput()", *map(str, arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"\n"
+    try:
+        yield process.pid
+    finally:
+        process.communicate(b"\n")
+
+
+POSIX_LOCK = """
+import fcntl, sys
+file = open(sys.argv[1], "r+")
+fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+"""
+DESCRIPTION_LOCK = """
+import fcntl, struct, sys
+file = open(sys.argv[1], "r+")
+fcntl.fcntl(file, fcntl.F_OFD_SETLK, struct.pack("@hhqqi0q", fcntl.F_WRLCK, 0, 0, 0, 0))
+"""
+OPEN = "import sys; file = open(sys.argv[1])"
+
+
+def test_a_free_lock_and_no_open_file_mean_stopped(log_directory: Path) -> None:
+    for path in (log_directory, log_directory / "orders-0", log_directory / "orders-0" / BASE):
+        answer = liveness(path)
+        assert (answer.state, answer.pid) == (State.STOPPED, None)
+        assert answer.reason == (
+            f"{log_directory}/.lock is not locked and no process has files of it open"
+        )
+
+
+def test_a_broker_of_today_leaves_no_lock_file(log_directory: Path) -> None:
+    (log_directory / ".lock").unlink()
+    assert liveness(log_directory).state is State.STOPPED
+    assert not (log_directory / ".lock").exists()
+
+
+@pytest.mark.parametrize("inside", [".", "orders-0", f"orders-0/{BASE}", "meta.properties"])
+def test_a_brokers_lock_means_live(log_directory: Path, inside: str) -> None:
+    with child(POSIX_LOCK, log_directory / ".lock") as pid:
+        answer = liveness(log_directory / inside)
+    assert (answer.state, answer.pid) == (State.LIVE, pid)
+    assert f".lock is locked by process {pid} (python" in answer.reason
+    assert liveness(log_directory).state is State.STOPPED
+
+
+def test_the_lock_of_another_kdump_has_no_process(log_directory: Path) -> None:
+    with child(DESCRIPTION_LOCK, log_directory / ".lock"):
+        answer = liveness(log_directory)
+    assert (answer.state, answer.pid) == (State.LIVE, None)
+    assert "another kdump" in answer.reason
+
+
+def test_a_lock_from_another_container_has_no_process(log_directory: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from kdump.storage.liveness import liveness;"
+        "answer = liveness(Path(sys.argv[1])); print(answer.state.value, answer.pid, answer.reason)"
+    )
+    path = os.pathsep.join(entry for entry in sys.path if entry)
+    with child(POSIX_LOCK, log_directory / ".lock"):
+        result = subprocess.run(
+            ["unshare", "--pid", "--fork", sys.executable, "-c", code, str(log_directory)],
+            env={**os.environ, "PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    if "unshare failed" in result.stderr:
+        pytest.skip("may not make a process namespace")
+    assert result.stdout.startswith("live None"), result
+    assert "in another container" in result.stdout
+
+
+def test_asking_takes_no_lock_and_changes_nothing(
+    log_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands: set[int] = set()
+    plain_fcntl = fcntl.fcntl
+
+    def watch(descriptor: int, command: int, argument: int = 0) -> int:
+        commands.add(command)
+        return plain_fcntl(descriptor, command, argument)
+
+    before = (log_directory / ".lock").stat()
+    monkeypatch.setattr(fcntl, "fcntl", watch)
+    assert liveness(log_directory).state is State.STOPPED
+    assert commands == {fcntl.F_GETFL, fcntl.F_SETFL, fcntl.F_GETLK}
+    assert (log_directory / ".lock").stat() == before
+
+
+def test_a_process_with_a_file_open_means_live(log_directory: Path) -> None:
+    file = log_directory / "orders-0" / BASE
+    with child(OPEN, file) as pid:
+        for path in (log_directory, log_directory / "orders-0", file):
+            answer = liveness(path)
+            assert (answer.state, answer.pid) == (State.LIVE, pid)
+            assert answer.reason.endswith(f"has {file} open")
+
+
+def test_a_live_broker_is_seen_after_its_lock_file_was_unlinked(log_directory: Path) -> None:
+    with child(POSIX_LOCK, log_directory / ".lock") as pid:
+        (log_directory / ".lock").unlink()
+        answer = liveness(log_directory / "orders-0")
+        assert (answer.state, answer.pid) == (State.LIVE, pid)
+        assert ".lock (deleted) open" in answer.reason
+        (log_directory / ".lock").touch()  # which would now be granted
+        assert liveness(log_directory).state is State.LIVE
+
+
+def test_an_open_file_of_a_removed_partition_counts(log_directory: Path) -> None:
+    with child(OPEN, log_directory / "orders-0" / BASE):
+        shutil.rmtree(log_directory / "orders-0")
+        answer = liveness(log_directory)
+    assert answer.state is State.LIVE
+    assert "(deleted) open" in answer.reason
+
+
+def test_a_shell_that_stands_in_a_directory_does_not_count(log_directory: Path) -> None:
+    code = "import os, sys; os.chdir(sys.argv[1]); here = os.open('.', os.O_RDONLY)"
+    with child(code, log_directory / "orders-0"):
+        assert liveness(log_directory).state is State.STOPPED
+
+
+def test_what_this_process_has_open_does_not_count(log_directory: Path) -> None:
+    with (log_directory / "orders-0" / BASE).open():
+        assert liveness(log_directory).state is State.STOPPED
+
+
+def test_outside_any_log_directory_only_open_files_count(tmp_path: Path) -> None:
+    partition = tmp_path / "copied" / "orders-0"
+    partition.mkdir(parents=True)
+    (partition / BASE).touch()
+    (tmp_path / "copied" / ".lock").touch()
+    with child(POSIX_LOCK, tmp_path / "copied" / ".lock"):
+        answer = liveness(partition)
+        assert (answer.state, answer.reason) == (State.STOPPED, "no process has files of it open")
+    with child(OPEN, partition / BASE) as pid:
+        assert liveness(partition).pid == pid
+        assert liveness(partition / BASE).pid == pid
+        (partition / "other").touch()
+        assert liveness(partition / "other").state is State.STOPPED
+
+
+def test_a_hard_link_to_an_open_file_is_that_file(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    (tmp_path / "a" / BASE).touch()
+    (tmp_path / "b" / BASE).hardlink_to(tmp_path / "a" / BASE)
+    with child(OPEN, tmp_path / "a" / BASE) as pid:
+        assert liveness(tmp_path / "b" / BASE).pid == pid
+
+
+def test_a_partition_that_is_a_link_belongs_to_both_directories(
+    log_directory: Path, tmp_path: Path
+) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(log_directory / "orders-0")
+    with child(POSIX_LOCK, log_directory / ".lock") as pid:
+        assert liveness(link).pid == pid
+    elsewhere = tmp_path / "disk2" / "orders-1"
+    elsewhere.mkdir(parents=True)
+    (elsewhere / BASE).touch()
+    (log_directory / "orders-1").symlink_to(elsewhere)
+    with child(POSIX_LOCK, log_directory / ".lock") as pid:
+        assert liveness(log_directory / "orders-1").pid == pid
+    with child(OPEN, elsewhere / BASE) as pid:
+        assert liveness(log_directory / "orders-1").pid == pid
+
+
+def test_the_current_directory_is_asked_about(
+    log_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(log_directory / "orders-0")
+    with child(POSIX_LOCK, log_directory / ".lock") as pid:
+        assert liveness(Path(".")).pid == pid
+        assert liveness(Path(BASE)).pid == pid
+
+
+@pytest.mark.parametrize("kind", ["FIFO", "directory"])
+def test_a_lock_that_is_no_file_leaves_it_unknown(log_directory: Path, kind: str) -> None:
+    (log_directory / ".lock").unlink()
+    if kind == "FIFO":
+        os.mkfifo(log_directory / ".lock")
+    else:
+        (log_directory / ".lock").mkdir()
+    answer = liveness(log_directory)
+    assert answer.state is State.UNKNOWN
+    assert f"expected a regular file, found a {kind}" in answer.reason
+
+
+def test_an_unreadable_lock_leaves_it_unknown_unless_a_process_is_found(
+    log_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain_open = os.open
+
+    def refuse(path: Path, flags: int) -> int:
+        if path == log_directory / ".lock":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return plain_open(path, flags)
+
+    monkeypatch.setattr(os, "open", refuse)
+    answer = liveness(log_directory)
+    assert (answer.state, answer.pid) == (State.UNKNOWN, None)
+    assert "Permission denied" in answer.reason
+    monkeypatch.undo()
+    with child(OPEN, log_directory / "orders-0" / BASE) as pid:
+        monkeypatch.setattr(os, "open", refuse)
+        assert liveness(log_directory).pid == pid
+        monkeypatch.undo()
+
+
+def test_a_lock_that_cannot_be_tested_leaves_it_unknown(
+    log_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain_fcntl = fcntl.fcntl
+
+    def refuse(descriptor: int, command: int, argument: int = 0) -> int:
+        if command == fcntl.F_GETLK:
+            raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+        return plain_fcntl(descriptor, command, argument)
+
+    monkeypatch.setattr(fcntl, "fcntl", refuse)
+    answer = liveness(log_directory)
+    assert answer.state is State.UNKNOWN
+    assert "cannot be tested: No locks available" in answer.reason
+
+
+def test_without_proc_it_is_unknown(
+    log_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_PROC", tmp_path / "no-proc")
+    answer = liveness(log_directory)
+    assert answer.state is State.UNKNOWN
+    assert "no /proc" in answer.reason
+    with child(POSIX_LOCK, log_directory / ".lock") as pid:
+        answer = liveness(log_directory)
+    assert (answer.state, answer.reason.endswith("(ended)"), answer.pid) == (State.LIVE, True, pid)
+
+
+def test_a_network_file_system_leaves_it_unknown(
+    log_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    buffer = (ctypes.c_long * 64)()
+    assert ctypes.CDLL(None).statfs(os.fsencode(log_directory), buffer) == 0
+    monkeypatch.setitem(module._NETWORK_FILE_SYSTEMS, buffer[0] & 0xFFFFFFFF, "NFS")
+    answer = liveness(log_directory)
+    assert answer.state is State.UNKNOWN
+    assert "is on NFS" in answer.reason
+    assert module._network_file_system(Path("/proc")) is None
+    assert module._network_file_system(log_directory / "gone") is None
+
+
+def fake_proc(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A /proc with one kernel thread, one process of somebody else, and one that has ended."""
+    (root / "self" / "fd").mkdir(parents=True)
+    for pid, name, flags in ((2, "kthread", 0x208040), (70, "java (x) y", 0x400000)):
+        (root / str(pid)).mkdir()
+        (root / str(pid) / "stat").write_text(f"{pid} ({name}) S 1 1 1 0 -1 {flags} 0 0\n")
+        (root / str(pid) / "comm").write_text(f"{name}\n")
+    for pid in (71, 72):
+        (root / str(pid)).mkdir()
+    plain_iterdir = Path.iterdir
+
+    def refuse(self: Path) -> Iterator[Path]:
+        if self.parent.parent == root and self.name == "fd" and self.parent.name != "72":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return plain_iterdir(self)
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    monkeypatch.setattr(module, "_PROC", root)
+
+
+def test_processes_that_may_not_be_inspected_are_named(
+    log_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_proc(tmp_path / "proc", monkeypatch)
+    answer = liveness(log_directory)
+    assert answer.state is State.STOPPED
+    assert answer.uninspected == (Process(70, "java (x) y"),)
+    assert str(answer.uninspected[0]) == "process 70 (java (x) y)"
+    assert "those of other users are hidden" in answer.reason  # this one shows no process 1
+
+
+def test_a_descriptor_closed_meanwhile_is_passed_over(
+    log_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    descriptors = tmp_path / "proc" / "9" / "fd"
+    descriptors.mkdir(parents=True)
+    (tmp_path / "proc" / "self" / "fd").mkdir(parents=True)
+    (tmp_path / "proc" / "1").mkdir()
+    (descriptors / "0").touch()  # no link: reading it as one fails
+    (descriptors / "1").symlink_to("socket:[1]")
+    (descriptors / "2").symlink_to("/nowhere/at/all")
+    monkeypatch.setattr(module, "_PROC", tmp_path / "proc")
+    answer = liveness(log_directory)
+    assert (answer.state, answer.uninspected) == (State.STOPPED, ())
+
+
+def test_a_broker_in_another_mount_namespace_is_seen(log_directory: Path, tmp_path: Path) -> None:
+    (tmp_path / "inside").mkdir()
+    script = (
+        f"mount --bind {log_directory} {tmp_path}/inside && "
+        f'exec {sys.executable} -c \'file = open("{tmp_path}/inside/orders-0/{BASE}")\n'
+        "print(flush=True)\ninput()'"
+    )
+    process = subprocess.Popen(
+        ["unshare", "--mount", "sh", "-c", script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    try:
+        if process.stdout.readline() != b"\n":
+            pytest.skip("may not make a mount namespace")
+        answer = liveness(log_directory)
+        assert (answer.state, answer.pid) == (State.LIVE, process.pid)
+        assert f"{tmp_path}/inside/orders-0/{BASE} open" in answer.reason
+    finally:
+        process.communicate(b"\n")
+
+
+def test_a_path_that_is_gone_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(VanishedError):
+        liveness(tmp_path / "gone")
+    (tmp_path / "circle").symlink_to("circle")
+    with pytest.raises(SourceError):
+        liveness(tmp_path / "circle")
+
+
+def test_the_lock_structure_has_the_size_that_the_kernel_reads() -> None:
+    assert struct.calcsize("@hhqqi0q") == 32

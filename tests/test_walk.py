@@ -1,0 +1,303 @@
+"""walk(): every byte in exactly one piece, sound batches as the broker has them, and resync."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+from forge import CODECS, batch, flip, message, record, segment
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from memory import MemorySource, batches, damages, pieces
+
+from kdump.format.batch import BatchTable, RecordBatch
+from kdump.storage.walk import HUNTING_BOUND, WINDOW_BYTES, Damage, Reason, walk
+
+WINDOWS = (None, 61, 100, 1000)
+
+
+def small_segment(codec: str = "none", base: int = 0, count: int = 4) -> list[bytes]:
+    return [
+        batch(
+            base + 3 * place,
+            [record(f"value {place}.{i}".encode() * 3, b"key") for i in range(3)],
+            codec=codec,
+        )
+        for place in range(count)
+    ]
+
+
+def assert_tiles(data: bytes, found: list[BatchTable | Damage]) -> None:
+    """Each piece starts where the one before ends, batches within a table too."""
+    position = 0
+    for piece in found:
+        assert piece.position == position
+        if isinstance(piece, Damage):
+            assert piece.size > 0
+            position += piece.size
+            continue
+        assert 0 < len(piece) <= 8192
+        for one in piece:
+            assert one.position == position
+            position += one.size
+        assert piece.end == position
+    assert position == len(data)
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("codec", CODECS)
+def test_sound_segment_is_its_batches(codec: str, window: int | None) -> None:
+    parts = small_segment(codec, base=700)
+    found = batches(segment(parts), 700, window)
+    assert [b.size for b in found] == [len(part) for part in parts]
+    assert [(b.base_offset, b.last_offset, b.count) for b in found] == [
+        (700, 702, 3),
+        (703, 705, 3),
+        (706, 708, 3),
+        (709, 711, 3),
+    ]
+    assert {b.codec.label for b in found} == {codec}
+
+
+def test_empty_file_has_no_pieces() -> None:
+    assert pieces(b"") == []
+
+
+def test_tables_are_bounded() -> None:
+    data = segment([batch(offset, [record()]) for offset in range(9000)])
+    found = pieces(data)
+    assert [len(piece) for piece in found if isinstance(piece, BatchTable)] == [8192, 808]
+    assert_tiles(data, found)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_cut_at_every_byte(codec: str) -> None:
+    """The sound prefix is exactly the batches before the cut; the rest is one torn tail."""
+    parts = small_segment(codec)
+    data = segment(parts)
+    ends = [sum(map(len, parts[: n + 1])) for n in range(len(parts))]
+    for cut in range(len(data)):
+        found = pieces(data[:cut])
+        assert_tiles(data[:cut], found)
+        whole = [end for end in ends if end <= cut]
+        assert [b.position + b.size for p in found if isinstance(p, BatchTable) for b in p] == whole
+        torn = [piece for piece in found if isinstance(piece, Damage)]
+        left = cut - (whole[-1] if whole else 0)
+        assert [piece.size for piece in torn] == ([left] if left else [])
+        # Offset and size begin with zeros, so a tail of few bytes may be nothing but zeros.
+        expected = {Reason.TORN_TAIL} if left > 11 else {Reason.TORN_TAIL, Reason.PREALLOCATED}
+        assert {piece.reason for piece in torn} <= expected
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_every_bit_flip_in_checksummed_bytes_is_found(codec: str) -> None:
+    parts = small_segment(codec)
+    data = segment(parts)
+    start, end = len(parts[0]), len(parts[0]) + len(parts[1])
+    for position in range(start + 17, end):  # the checksum itself, and all that it covers
+        for bit in range(8):
+            found = pieces(flip(data, position, 1 << bit))
+            assert_tiles(data, found)
+            (damage,) = [piece for piece in found if isinstance(piece, Damage)]
+            assert (damage.position, damage.size) == (start, len(parts[1]))
+            assert damage.reason is Reason.BAD_CHECKSUM
+            assert damage.stored_crc != damage.computed_crc
+
+
+@pytest.mark.parametrize("bit", range(8))
+@pytest.mark.parametrize("byte", range(17))
+def test_flips_outside_the_checksum(byte: int, bit: int) -> None:
+    """Of what the checksum does not cover, a flip in the size or the class of magic is damage."""
+    parts = small_segment()
+    data = flip(segment(parts), len(parts[0]) + byte, 1 << bit)
+    found = pieces(data)
+    assert_tiles(data, found)
+    damaged = [piece for piece in found if isinstance(piece, Damage)]
+    if 8 <= byte < 12:
+        assert [piece.position for piece in damaged] == [len(parts[0])]
+        assert damaged[0].size == len(parts[1]), "the next outer batch follows"
+    elif byte == 16:
+        legacy = flip(bytes([2]), 0, 1 << bit)[0] in (0, 1) or bit == 7
+        assert bool(damaged) == legacy, "any magic of 2 or more reads as magic 2"
+    else:
+        assert damaged == []
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_damage_inside_goes_on_at_the_claimed_end(window: int | None) -> None:
+    parts = small_segment()
+    data = flip(segment(parts), len(parts[0]) + 70)
+    found = pieces(data, 0, window)
+    assert_tiles(data, found)
+    assert [p.size for p in found if isinstance(p, Damage)] == [len(parts[1])]
+    tables = [p for p in found if isinstance(p, BatchTable)]
+    assert [b.base_offset for t in tables for b in t] == [0, 6, 9]
+    assert not any(table.hunted for table in tables)
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("length", [0, -1, 13, 14, 48, 50, 2**31 - 1, -(2**31)])
+def test_false_length_is_hunted_over(length: int, window: int | None) -> None:
+    parts = small_segment()
+    bad = batch(3, [record(b"x" * 40)], length=length)
+    data = segment([parts[0], bad, *parts[2:]])
+    found = pieces(data, 0, window)
+    assert_tiles(data, found)
+    (damage,) = [piece for piece in found if isinstance(piece, Damage)]
+    assert (damage.position, damage.size) == (len(parts[0]), len(bad))
+    assert damage.claimed_bytes == length + 12
+    tables = [piece for piece in found if isinstance(piece, BatchTable)]
+    assert [b.base_offset for table in tables for b in table] == [0, 6, 9]
+    assert next(table.hunted for table in tables if table.position > damage.position)
+    expected = Reason.BAD_CHECKSUM if length in (50,) else Reason.IMPOSSIBLE_SIZE
+    assert damage.reason is expected
+
+
+def nested(outer_base: int, inner_base: int) -> bytes:
+    """A batch whose values hold whole batches, as a mirror or a backup might."""
+    inner = [batch(inner_base + i, [record(b"inner")]) for i in range(3)]
+    return batch(outer_base, [record(b"".join(inner)), record(inner[0]), record(segment(inner))])
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_resync_never_takes_a_batch_inside_a_value(window: int | None) -> None:
+    """The claimed length is tried first, so the inner batches, though sound, are not reached."""
+    outer = nested(1, inner_base=5)
+    data = segment([batch(0, [record()]), flip(outer, 61 + 3), batch(4, [record(b"next")])])
+    found = batches(data, 0, window)
+    assert [b.base_offset for b in found] == [0, 4]
+    (damage,) = damages(data, 0, window)
+    assert damage.size == len(outer)
+
+
+def test_last_batch_damaged_with_batches_inside() -> None:
+    """A record ends with its headers, so what ends with the file is no batch inside a value."""
+    data = segment([batch(0, [record()]), flip(nested(1, inner_base=5), 63)])
+    assert [b.base_offset for b in batches(data)] == [0]
+    assert [d.reason for d in damages(data)] == [Reason.BAD_CHECKSUM]
+
+
+def test_inner_batches_reached_by_hunting_are_marked() -> None:
+    outer = nested(1, inner_base=5)
+    torn_length = outer[:8] + (10**6).to_bytes(4, "big") + outer[12:]
+    data = segment([batch(0, [record()]), torn_length, batch(50, [record(b"next")])])
+    found = pieces(data)
+    assert_tiles(data, found)
+    hunted = [p for p in found if isinstance(p, BatchTable) and p.position > 0]
+    assert hunted
+    assert all(table.hunted for table in hunted)
+
+
+def test_offsets_that_do_not_fit_are_not_resynced_to() -> None:
+    """Behind damage only offsets above the last sound one, within 2^31-1 of the base, count."""
+    before = batch(10, [record()])
+    bad = batch(11, [record(b"x" * 30)], length=0)
+    low = batch(9, [record(b"old copy")])
+    high = batch(10 + 2**31, [record(b"beyond")])
+    good = batch(12, [record(b"next")])
+    data = segment([before, bad, low, high, good])
+    assert [b.base_offset for b in batches(data, 10)] == [10, 12]
+
+
+def test_torn_tail_and_preallocated_zeros_are_told_apart() -> None:
+    parts = small_segment()
+    data = segment(parts)
+    assert [d.reason for d in damages(data[:-1])] == [Reason.TORN_TAIL]
+    assert [d.reason for d in damages(data + parts[0][:12])] == [Reason.TORN_TAIL]
+    zeros = damages(data + bytes(100_000))
+    assert [(d.reason, d.size) for d in zeros] == [(Reason.PREALLOCATED, 100_000)]
+    assert [d.reason for d in damages(bytes(70))] == [Reason.PREALLOCATED]
+
+
+def test_zeros_between_sound_batches_are_no_preallocation() -> None:
+    parts = small_segment()
+    data = segment([*parts[:2], bytes(4096), *parts[2:]])
+    found = pieces(data)
+    assert_tiles(data, found)
+    (damage,) = [piece for piece in found if isinstance(piece, Damage)]
+    assert (damage.reason, damage.size) == (Reason.IMPOSSIBLE_SIZE, 4096)
+
+
+def test_legacy_messages_are_checked_by_their_own_checksum() -> None:
+    parts = [message(0, magic=0), message(1, magic=1, timestamp=5), batch(2, [record()])]
+    found = batches(segment(parts))
+    assert [(b.base_offset, b.magic, b.max_timestamp) for b in found[:2]] == [(0, 0, -1), (1, 1, 5)]
+    (damage,) = damages(flip(segment(parts), len(parts[0]) + 20))
+    assert damage.reason is Reason.BAD_CHECKSUM
+    assert damage.position == len(parts[0])
+
+
+@pytest.mark.parametrize("magic", [3, 77, 127])
+def test_any_magic_above_two_is_sound_as_for_the_broker(magic: int) -> None:
+    assert [b.magic for b in batches(batch(0, [record()], magic=magic))] == [magic]
+
+
+def test_batch_larger_than_a_window_is_checksummed_piecewise() -> None:
+    large = batch(0, [record(random.Random(1).randbytes(3 * WINDOW_BYTES))])
+    data = segment([large, batch(1, [record()])])
+    source = MemorySource(data, 4096)
+    found = [b.size for p in walk(source, 0) if isinstance(p, BatchTable) for b in p]
+    assert found == [len(large), len(data) - len(large)]
+    damaged = damages(flip(data, len(large) // 2), 0, 4096)
+    assert [(d.position, d.size) for d in damaged] == [(0, len(large))]
+
+
+def test_nothing_but_plausible_headers_stays_linear() -> None:
+    """Each header claims all the rest of the file, so each candidate would cost the whole file."""
+
+    def header_only(left: int) -> bytes:
+        return batch(1, [record()], length=left - 12)[:61]
+
+    def build(count: int) -> bytes:
+        return b"".join(header_only((count - place) * 61) for place in range(count))
+
+    data = build(4000)
+    source = MemorySource(data, 1 << 16)
+    (damage,) = list(walk(source, 0))
+    assert isinstance(damage, Damage)
+    assert damage.size == len(data)
+    assert source.bytes_handed < (HUNTING_BOUND + 4) * len(data) + 40 * (1 << 16)
+
+    started = time.perf_counter()
+    assert len(pieces(build(16_000))) == 1
+    assert time.perf_counter() - started < 20
+
+
+SEGMENT = segment(small_segment() + small_segment("zstd", base=12) + [nested(24, 40)])
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, len(SEGMENT) - 1), st.integers(1, 255)), max_size=6),
+    st.integers(0, len(SEGMENT)),
+    st.binary(max_size=80),
+    st.sampled_from(WINDOWS),
+)
+def test_any_bytes_tile(
+    flips: list[tuple[int, int]], cut: int, tail: bytes, window: int | None
+) -> None:
+    data = bytearray(SEGMENT)
+    for position, mask in flips:
+        data[position] ^= mask
+    whole = bytes(data[:cut]) + tail
+    assert_tiles(whole, pieces(whole, 0, window))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=400), st.integers(0, 2**40), st.sampled_from(WINDOWS))
+def test_noise_tiles(data: bytes, base: int, window: int | None) -> None:
+    assert_tiles(data, pieces(data, base, window))
+
+
+def test_window_size_does_not_change_what_is_found() -> None:
+    rng = random.Random(7)
+    for _ in range(60):
+        data = bytearray(SEGMENT)
+        for _ in range(rng.randrange(4)):
+            data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        whole = bytes(data)
+        expected: list[RecordBatch] = batches(whole)
+        for window in (61, 90, 500, 5000):
+            assert batches(whole, 0, window) == expected
+            assert damages(whole, 0, window) == damages(whole)
