@@ -1,0 +1,1 @@
+"""Runs real Kafka brokers for tests, and makes the fixtures with them."""

@@ -1,0 +1,180 @@
+"""Makes one fixture: a broker's log directory after a workload, and what a consumer read of it.
+
+Spec: none; the workload is in ``java/Workload.java`` and ``java/Groups.java``, the topics in
+``topics``.
+Must never store what a broker was still writing, nor a consumer's reading of half a log.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import struct
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from brokers.broker import Broker
+from brokers.programs import consume, run
+from brokers.topics import TOPICS, config
+
+STATES = ("clean", "killed")
+"""After SIGTERM, after SIGKILL."""
+
+ROUNDS = 3
+
+# Zeros at a file's end are left out where they are more than a batch or an entry may end with.
+TRIMMED_BYTES = 1024
+
+_SETTINGS = {
+    "metadata.log.max.record.bytes.between.snapshots": "5000",
+    # A short run leaves the checkpoints that a long one has.
+    "log.initial.task.delay.ms": "500",
+    "log.flush.offset.checkpoint.interval.ms": "1000",
+    "log.flush.start.offset.checkpoint.interval.ms": "1000",
+    "replica.high.watermark.checkpoint.interval.ms": "1000",
+    "log.segment.delete.delay.ms": "1000",
+}
+
+_SETTLED_S = 5
+_SETTLE_TIMEOUT_S = 120
+_PASSING = (".cleaned", ".swap", ".deleted", ".tmp")
+
+_BATCH_HEAD = struct.Struct(">qi")
+_ATTRIBUTES_AT = 21
+_TRANSACTIONAL = 0x10
+
+
+class UnsettledError(Exception):
+    """A log directory that should stand still kept changing."""
+
+
+def make(version: str, state: str, root: Path) -> dict[str, int]:
+    """Run the workload on a broker and store the outcome below ``root``, over what is there.
+
+    Returns the full sizes, in bytes, of the files stored without their tail of zeros, by path
+    below ``root``.
+    """
+    name = f"{version}/{state}"
+    data, reading = root / "brokers" / name, root / "consumed" / name
+    for old in (data, reading):
+        shutil.rmtree(old, ignore_errors=True)
+    reading.mkdir(parents=True)
+    with tempfile.TemporaryDirectory(prefix="fixture-") as scratch:
+        directory = Path(scratch, "data")
+        with Broker(version, directory, _SETTINGS) as broker:
+            _write(broker)
+            topics = _describe(broker)
+            _read(broker, topics, reading)
+            if state == "clean":
+                broker.stop()
+            else:
+                broker.kill()
+        trimmed = store(directory, data)
+    described = json.dumps(topics, indent=1, sort_keys=True)
+    data.with_name(f"{state}.topics.json").write_text(described + "\n")
+    return {f"brokers/{name}/{path}": full for path, full in trimmed.items()}
+
+
+def store(directory: Path, target: Path) -> dict[str, int]:
+    """Copy a log directory without tails of zeros; the full sizes of what was trimmed, by path."""
+    trimmed = {}
+    for path in sorted(directory.rglob("*")):
+        if path.is_dir():
+            continue
+        relative = path.relative_to(directory)
+        content = path.read_bytes()
+        kept = content.rstrip(b"\0")
+        if len(content) - len(kept) >= TRIMMED_BYTES:
+            trimmed[relative.as_posix()] = len(content)
+            content = kept
+        (target / relative).parent.mkdir(parents=True, exist_ok=True)
+        (target / relative).write_bytes(content)
+    return trimmed
+
+
+def _write(broker: Broker) -> None:
+    wanted = {
+        topic.name: {"partitions": topic.partitions, "config": config(topic, broker.version)}
+        for topic in TOPICS
+    }
+    run(broker.version, "Topics", broker.bootstrap, "create", stdin=json.dumps(wanted))
+    for number in range(1, ROUNDS + 1):
+        last = number == ROUNDS
+        if last:
+            # A second leader epoch, and what a clean restart amid a segment leaves.
+            broker.stop()
+            broker.start()
+        end = ["hang"] if last else []
+        run(broker.version, "Workload", broker.bootstrap, str(number), *end)
+        run(broker.version, "Groups", broker.bootstrap, str(number))
+        _settle(broker.directory)
+
+
+def _describe(broker: Broker) -> dict[str, dict[str, object]]:
+    shown = json.loads(run(broker.version, "Topics", broker.bootstrap, "describe"))
+    topics: dict[str, dict[str, object]] = shown
+    for topic in TOPICS:
+        # Internal settings are in force but not shown.
+        shown[topic.name]["config"] |= config(topic, broker.version)
+    return topics
+
+
+def _read(broker: Broker, topics: dict[str, dict[str, object]], reading: Path) -> None:
+    before = _sizes(broker.directory)
+    partitions = sorted(
+        path.name
+        for path in broker.directory.iterdir()
+        if path.is_dir() and path.name.rpartition("-")[0] in topics
+    )
+    # Internal topics last: reading the others must not have added to them.
+    partitions.sort(key=lambda name: name.startswith("__"))
+    transactional = [name for name in partitions if _has_transactions(broker.directory / name)]
+    read = (("read_uncommitted", partitions), ("read_committed", transactional))
+    for isolation, names in read:
+        consume(broker.version, broker.bootstrap, isolation, names, reading)
+    if _sizes(broker.directory) != before:
+        raise UnsettledError(f"{broker.directory} changed while it was read")
+
+
+def _settle(directory: Path) -> None:
+    """Wait until cleaner, deletion and checkpoints have caught up with what was written."""
+    deadline = time.monotonic() + _SETTLE_TIMEOUT_S
+    seen, since = _sizes(directory), time.monotonic()
+    while time.monotonic() < since + _SETTLED_S:
+        time.sleep(0.5)
+        now = _sizes(directory)
+        if now != seen or any(path.endswith(_PASSING) for path in now):
+            seen, since = now, time.monotonic()
+        if time.monotonic() > deadline:
+            raise UnsettledError(f"{directory} had not settled after {_SETTLE_TIMEOUT_S} s")
+
+
+def _sizes(directory: Path) -> dict[str, int]:
+    """Sizes of all files in partitions but the metadata log's, which never rests."""
+    sizes = {}
+    for path in directory.glob("*-[0-9]*/*"):
+        if path.parent.name != "__cluster_metadata-0":
+            # The broker may remove a file between the two looks.
+            with contextlib.suppress(FileNotFoundError):
+                sizes[path.relative_to(directory).as_posix()] = path.stat().st_size
+    return sizes
+
+
+def _has_transactions(partition: Path) -> bool:
+    return any(attributes & _TRANSACTIONAL for attributes in _attributes(partition))
+
+
+def _attributes(partition: Path) -> Iterator[int]:
+    """The attributes of every batch, all of magic 2, up to where preallocated zeros begin."""
+    for path in sorted(partition.glob("*.log")):
+        content = path.read_bytes()
+        position = 0
+        while position < len(content):
+            _, size = _BATCH_HEAD.unpack_from(content, position)
+            if size == 0:
+                break
+            yield int.from_bytes(content[position + _ATTRIBUTES_AT : position + _ATTRIBUTES_AT + 2])
+            position += _BATCH_HEAD.size + size

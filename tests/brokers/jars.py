@@ -1,0 +1,169 @@
+"""Gets the jars of a Kafka release through Maven and keeps them in a cache.
+
+Spec: the coordinates published on Maven Central under ``org.apache.kafka``; one dependency on
+``kafka_<scala>`` brings the broker, its clients and the codecs.
+Must never leave a half-filled directory in the cache under its final name, nor ask the network
+for a release that is there already.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+OLDEST_JAVA = 17
+"""Kafka 4 brokers run on Java 17 and later; the older releases used here run on it too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinate:
+    """A Maven artifact."""
+
+    group: str
+    artifact: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """What a Kafka release is built from: its Scala version, and jars beside the broker's own."""
+
+    scala: str
+    beside: tuple[Coordinate, ...]
+
+
+def _kafka(artifact: str, version: str) -> Coordinate:
+    return Coordinate("org.apache.kafka", artifact, version)
+
+
+_RELOAD4J = (Coordinate("org.slf4j", "slf4j-reload4j", "1.7.36"),)
+# slf4j-impl, not slf4j2-impl: Kafka ships slf4j-api 1.7.
+_LOG4J2 = tuple(
+    Coordinate("org.apache.logging.log4j", artifact, "2.25.4")
+    for artifact in ("log4j-slf4j-impl", "log4j-core", "log4j-1.2-api")
+)
+
+RELEASES = {
+    "3.9.1": Release("2.13", (*_RELOAD4J, _kafka("kafka-tools", "3.9.1"))),
+    "4.3.1": Release("2.13", (*_LOG4J2, _kafka("kafka-tools", "4.3.1"))),
+}
+"""The releases that tests run, oldest first."""
+
+_POM = """\
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>kdump.tests</groupId>
+  <artifactId>jars</artifactId>
+  <version>1</version>
+  <packaging>pom</packaging>
+  <dependencies>
+{dependencies}
+  </dependencies>
+</project>
+"""
+
+_DEPENDENCY = """\
+    <dependency>
+      <groupId>{0.group}</groupId>
+      <artifactId>{0.artifact}</artifactId>
+      <version>{0.version}</version>
+    </dependency>"""
+
+
+class JarsError(Exception):
+    """Maven could not bring the jars of a release; the text ends with what Maven said."""
+
+
+def cache() -> Path:
+    """The directory of everything that Java tests keep between runs (``KDUMP_JARS`` overrides)."""
+    chosen = os.environ.get("KDUMP_JARS")
+    return Path(chosen) if chosen else Path.home() / ".cache" / "kdump-tests" / "jars"
+
+
+def java() -> Path | None:
+    """The ``java`` command, or None where there is none."""
+    found = shutil.which("java")
+    return Path(found) if found else None
+
+
+@functools.cache
+def missing() -> str | None:
+    """Why tests that need Java or Maven cannot run here, or None if they can."""
+    command = java()
+    if command is None:
+        return "no java command on PATH"
+    for tool in ("javac", "mvn"):
+        if shutil.which(tool) is None:
+            return f"no {tool} command on PATH"
+    shown = subprocess.run([command, "-version"], capture_output=True, text=True, check=False)
+    version = re.search(r'version "(\d+)', shown.stderr)
+    if version is None:
+        return f"{command} -version shows no version: {shown.stderr.strip()!r}"
+    if int(version[1]) < OLDEST_JAVA:
+        return f"{command} is Java {version[1]}, needed is {OLDEST_JAVA} or later"
+    return None
+
+
+def classpath(version: str) -> str:
+    """The Java class path of a broker of ``version``, with its tools and a binding for its logs.
+
+    The first call for a release downloads (some 55 MB); later ones touch no network. Raises
+    KeyError for a version not in ``RELEASES`` and JarsError if Maven fails.
+    """
+    pom = _pom(version)
+    # The name carries the pom's digest, so that a changed table never meets an old directory.
+    digest = hashlib.sha256(pom.encode()).hexdigest()[:8]
+    directory = cache() / f"{version}-{digest}"
+    if not directory.is_dir():
+        _download(pom, directory)
+    return f"{directory}/*"
+
+
+def publish(built: Path, directory: Path) -> None:
+    """Give a finished directory its final name in the cache; yields to one that is there first."""
+    try:
+        built.rename(directory)
+    except OSError:
+        # Another process was faster; what it made is the same.
+        if not directory.is_dir():
+            raise
+        shutil.rmtree(built)
+
+
+def _pom(version: str) -> str:
+    release = RELEASES[version]
+    wanted = (_kafka(f"kafka_{release.scala}", version), *release.beside)
+    return _POM.format(dependencies="\n".join(map(_DEPENDENCY.format, wanted)))
+
+
+def _download(pom: str, directory: Path) -> None:
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=directory.parent, prefix=".building-") as building:
+        pom_path = Path(building) / "pom.xml"
+        pom_path.write_text(pom)
+        libs = Path(building) / "libs"
+        goal = [
+            "dependency:copy-dependencies",
+            f"-DoutputDirectory={libs}",
+            "-DincludeScope=runtime",
+        ]
+        done = subprocess.run(
+            ["mvn", "-q", "-B", "-f", pom_path, *goal],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise JarsError(
+                f"mvn ended with {done.returncode} for {directory.name}:\n{done.stdout}"
+            )
+        publish(libs, directory)

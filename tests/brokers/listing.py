@@ -1,0 +1,83 @@
+"""Writes ``fixtures/README.md``: what the fixtures are, and the table of their files.
+
+Spec: none; ``fixtures_loader`` reads the table.
+Must never list a file that is not there, nor pass over one that is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+
+from fixtures_loader import README, ROOT, Stored, names
+
+from brokers.fixtures import ROUNDS, TRIMMED_BYTES
+from brokers.topics import TOPICS, Topic
+
+_INTRODUCTION = f"""\
+# Fixtures
+
+Log directories that real Kafka brokers wrote, and beside them what a real consumer read. Nothing
+here was edited by hand; `python tests/brokers` makes it (Java 17 or later and Maven), and
+`tests/fixtures_loader.py` reads it.
+
+- `brokers/<version>/<state>/` is the broker's log directory, after a clean stop (`clean`:
+  SIGTERM) or a crash (`killed`: SIGKILL).
+- `brokers/<version>/<state>.topics.json` tells the settings that were in force for each topic.
+- `consumed/<version>/<state>/<topic>-<partition>.<isolation>.jsonl` is what `KafkaConsumer` of that
+  version read just before the stop or kill: all of the partition, one JSON object a record, bytes
+  in base64, null as null. `read_committed` is there where a partition has transactions.
+
+Each broker is a single KRaft node, format and broker alike of the version named. The workload has
+{ROUNDS} rounds and a clean restart before the last; keys, values, headers, create times and batch
+boundaries depend on nothing but the topic and the round. Times of the broker, its ids and what the
+cleaner did when differ from run to run.
+
+Tails of {TRIMMED_BYTES} zeros and more (preallocated indexes and segments) are not stored: where
+the full size in the table is above the stored size, the rest is zeros, and the loader's copies have
+them.
+"""
+
+
+def write(full_sizes: Mapping[str, int]) -> None:
+    """Write the page; ``full_sizes`` holds the full sizes, in bytes, of files stored trimmed."""
+    parts = (
+        _INTRODUCTION,
+        "## Log directories\n",
+        *_table(("name", "broker", "state", "command"), map(_fixture, names())),
+        "\n## Topics\n",
+        "Settings beyond these: `index.interval.bytes=300`, `retention.ms=-1`, a `segment.ms` of\n"
+        "decades. Kafka 4.3 has the segment size from `internal.segment.bytes`.\n",
+        *_table(("topic", "partitions", "segment bytes", "settings", "shows"), map(_topic, TOPICS)),
+        "\n## Files\n",
+        *_table(("path", "full size", "stored size", "SHA-256"), map(_file, _stored(full_sizes))),
+    )
+    README.write_text("\n".join(parts) + "\n")
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> Iterator[str]:
+    titles = tuple(head)
+    for cells in (titles, ("---",) * len(titles), *rows):
+        yield "| " + " | ".join(map(str, cells)) + " |"
+
+
+def _fixture(name: str) -> tuple[str, ...]:
+    version, state = name.split("/")
+    return f"`{name}`", version, state, f"`python tests/brokers {name}`"
+
+
+def _topic(topic: Topic) -> tuple[object, ...]:
+    settings = ", ".join(f"`{key}={value}`" for key, value in topic.config.items())
+    return f"`{topic.name}`", topic.partitions, topic.segment_bytes, settings, topic.shows
+
+
+def _file(row: Stored) -> tuple[object, ...]:
+    return f"`{row.path}`", row.full_bytes, row.stored_bytes, f"`{row.sha256}`"
+
+
+def _stored(full_sizes: Mapping[str, int]) -> Iterator[Stored]:
+    for path in sorted(ROOT.rglob("*")):
+        if path.is_file() and path != README:
+            name, content = path.relative_to(ROOT).as_posix(), path.read_bytes()
+            full = full_sizes.get(name, len(content))
+            yield Stored(name, full, len(content), hashlib.sha256(content).hexdigest())

@@ -1,0 +1,77 @@
+import kafka.log.UnifiedLog;
+import kafka.server.BrokerTopicStats;
+
+import org.apache.kafka.common.utils.Time;
+import org.apache.kafka.server.util.Scheduler;
+import org.apache.kafka.storage.internals.log.LogConfig;
+import org.apache.kafka.storage.internals.log.LogDirFailureChannel;
+import org.apache.kafka.storage.internals.log.LogOffsetsListener;
+import org.apache.kafka.storage.internals.log.LogSegment;
+import org.apache.kafka.storage.internals.log.ProducerStateManagerConfig;
+
+import java.io.File;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+
+import scala.Option;
+
+/** The calls into Kafka 3.9. */
+final class Broker {
+    private final BrokerTopicStats stats = new BrokerTopicStats(false);
+
+    /** A loaded log. */
+    record Log(UnifiedLog log) {
+        long logStartOffset() {
+            return log.logStartOffset();
+        }
+
+        long logEndOffset() {
+            return log.logEndOffset();
+        }
+
+        List<Long> segments() {
+            return log.logSegments().stream().map(LogSegment::baseOffset).toList();
+        }
+
+        /** What LogManager does with each log at a clean stop. */
+        void flushAndClose() {
+            log.flush(true);
+            log.close();
+            log.removeLogMetrics();
+        }
+    }
+
+    /** What LogManager.loadLog calls for each directory, with a broker's default settings. */
+    Log load(
+            File directory,
+            Map<String, String> config,
+            long logStart,
+            long recoveryPoint,
+            boolean clean,
+            int producerExpiryMs,
+            Scheduler scheduler) {
+        return new Log(UnifiedLog.apply(
+            directory,
+            new LogConfig(config),
+            logStart,
+            recoveryPoint,
+            scheduler,
+            stats,
+            Time.SYSTEM,
+            900_000,
+            new ProducerStateManagerConfig(producerExpiryMs, true),
+            600_000,
+            new LogDirFailureChannel(1),
+            clean,
+            Option.empty(),
+            true,
+            new ConcurrentHashMap<>(),
+            false,
+            LogOffsetsListener.NO_OP_OFFSETS_LISTENER));
+    }
+
+    void dump(String[] arguments) {
+        kafka.tools.DumpLogSegments.main(arguments);
+    }
+}

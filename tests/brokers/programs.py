@@ -1,0 +1,67 @@
+"""Runs the Java programs beside it with the clients of a Kafka release.
+
+Spec: single-file source-code programs (JEP 330) on the class path that ``jars`` gives.
+Must never run a client of another release than asked for.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+from brokers.jars import classpath, java
+
+HERE = Path(__file__).parent
+TIMEOUT_S = 300
+
+# Short-lived programs spend their time on starting: the quick compiler and the plain collector win.
+_QUICK = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m")
+
+
+class ProgramError(Exception):
+    """A Java program failed; the text ends with what it wrote to standard error."""
+
+
+def java_command(version: str, log_level: str, *flags: str) -> list[str]:
+    """How to start a JVM of Kafka ``version`` that logs to standard error from ``log_level`` on."""
+    command = java()
+    if command is None:
+        raise ProgramError("no java command on PATH")
+    # Each release reads the one of the two that its logging library knows.
+    logging = (
+        f"-Dlog4j.configuration=file:{HERE}/log4j.properties",
+        f"-Dlog4j2.configurationFile={HERE}/log4j2.properties",
+        f"-Dkdump.level={log_level}",
+    )
+    return [str(command), *flags, *logging, "-cp", classpath(version)]
+
+
+def run(version: str, program: str, *arguments: str, stdin: str = "") -> str:
+    """Run ``java/<program>.java``; its standard output. Raises ProgramError if it fails."""
+    source = HERE / "java" / f"{program}.java"
+    try:
+        done = subprocess.run(
+            [*java_command(version, "ERROR", *_QUICK), str(source), *arguments],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as late:
+        raise ProgramError(f"{program} {arguments} took over {TIMEOUT_S} s") from late
+    if done.returncode != 0:
+        raise ProgramError(f"{program} {arguments} ended with {done.returncode}:\n{done.stderr}")
+    return done.stdout
+
+
+def consume(
+    version: str, bootstrap: str, isolation: str, partitions: Iterable[str], directory: Path
+) -> None:
+    """Read partitions whole into ``<directory>/<topic>-<partition>.<isolation>.jsonl``.
+
+    ``isolation`` is ``read_uncommitted`` or ``read_committed``; the lines are described in
+    ``java/Consume.java``. Raises ProgramError if the end of a partition is not reached.
+    """
+    run(version, "Consume", bootstrap, isolation, str(directory), *partitions)

@@ -1,0 +1,485 @@
+"""The fixtures are whole, as listed, and hold what they are there to show.
+
+Spec: KOD 3.2 and 3.3 (``DefaultRecordBatch``), read here by a few lines that share no code with
+kdump.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import struct
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from brokers.broker import QUICK_RESTART, Broker
+from brokers.programs import consume
+from fixtures_loader import (
+    FIXTURES,
+    README,
+    ROOT,
+    consumed,
+    copy_fixture,
+    listing,
+    partitions,
+    topic_configs,
+)
+
+MAX_TOTAL_BYTES = 5_000_000
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+# Written with times, offsets and contents that no broker chooses.
+REPRODUCED = (
+    *(f"codec-{codec}-0" for codec in CODECS),
+    *("idempotent-0", "preallocated-0", "a.b_c-1-0", "groups-0"),
+    *("deleted-records-0", "deleted-records-1"),
+)
+
+CODEC_MASK, LOG_APPEND_TIME, TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x07, 0x08, 0x10, 0x20, 0x40
+ABORT, COMMIT = 0, 1
+HEADER = struct.Struct(">qiibIhiqqqhii")
+# In the only record of a control batch without a horizon: length, attributes, two deltas and the
+# key's length, of one byte each; then the key's version and type of two.
+MARKER_TYPE_AT = HEADER.size + 8
+
+
+class Batch(NamedTuple):
+    """The header of a batch of magic 2, field by field; and of a marker its type."""
+
+    base_offset: int
+    length: int
+    epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    records: int
+    marker: int | None = None
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+
+def logs(name: str, partition: str) -> list[Path]:
+    return sorted((ROOT / "brokers" / name / partition).glob("*.log"))
+
+
+def batches(name: str, partition: str) -> list[Batch]:
+    return [batch for path in logs(name, partition) for batch in in_segment(path)]
+
+
+def in_segment(path: Path) -> Iterator[Batch]:
+    content = path.read_bytes()
+    position = 0
+    while position + HEADER.size <= len(content):
+        batch = Batch(*HEADER.unpack_from(content, position))
+        if batch.length == 0:
+            return
+        assert batch.magic == 2, f"{path} at {position}: expected magic 2, found {batch.magic}"
+        if batch.attributes & CONTROL:
+            batch = batch._replace(marker=content[position + MARKER_TYPE_AT])
+        yield batch
+        position += batch.length + 12
+
+
+def records(name: str, partition: str, isolation: str = "read_uncommitted") -> list[dict[str, Any]]:
+    path = consumed(name)[partition, isolation]
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def checkpoint(name: str, file: str) -> dict[tuple[str, int], int]:
+    version, count, *lines = (ROOT / "brokers" / name / file).read_text().splitlines()
+    assert (version, int(count)) == ("0", len(lines))
+    entries = (line.split(" ") for line in lines)
+    return {(topic, int(partition)): int(offset) for topic, partition, offset in entries}
+
+
+def decoded(holder: dict[str, Any], name: str) -> bytes | None:
+    if name in holder:
+        assert holder[name] is None
+        return None
+    return base64.b64decode(holder[f"{name}_base64"], validate=True)
+
+
+every_fixture = pytest.mark.parametrize("name", FIXTURES)
+
+
+# The table
+
+
+def test_both_releases_and_states_are_there() -> None:
+    assert {"3.9.1/clean", "3.9.1/killed", "4.3.1/clean", "4.3.1/killed"} <= set(FIXTURES)
+
+
+def test_table_lists_every_file_with_size_and_digest() -> None:
+    found = {}
+    for path in ROOT.rglob("*"):
+        if path.is_file() and path != README:
+            content = path.read_bytes()
+            digest = hashlib.sha256(content).hexdigest()
+            found[path.relative_to(ROOT).as_posix()] = (len(content), digest)
+    assert found == {row.path: (row.stored_bytes, row.sha256) for row in listing().values()}
+
+
+def test_git_has_every_listed_file() -> None:
+    # Untracked files count, ignored ones do not: many an ignore list drops *.log.
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "."]
+    try:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("no git command on PATH")
+    if done.returncode != 0:
+        pytest.skip(f"not a git checkout: {done.stderr.strip()}")
+    assert set(done.stdout.rstrip("\0").split("\0")) - {README.name} == set(listing())
+
+
+def test_total_is_small() -> None:
+    files = (path for path in ROOT.rglob("*") if path.is_file())
+    assert sum(path.stat().st_size for path in files) < MAX_TOTAL_BYTES
+
+
+@every_fixture
+def test_copies_have_the_sizes_that_the_broker_left(name: str, tmp_path: Path) -> None:
+    prefix = f"brokers/{name}/"
+    copy = copy_fixture(name, tmp_path / "copy")
+    sizes = {
+        path.relative_to(copy).as_posix(): path.stat().st_size
+        for path in copy.rglob("*")
+        if path.is_file()
+    }
+    rows = [row for row in listing().values() if row.path.startswith(prefix)]
+    assert sizes == {row.path.removeprefix(prefix): row.full_bytes for row in rows}
+    for row in rows:
+        with (copy / row.path.removeprefix(prefix)).open("rb") as grown:
+            assert hashlib.sha256(grown.read(row.stored_bytes)).hexdigest() == row.sha256
+            assert not any(grown.read(4096))
+
+
+@every_fixture
+def test_only_the_kill_left_full_length_indexes(name: str) -> None:
+    rows = [row for row in listing().values() if row.path.startswith(f"brokers/{name}/")]
+    grown = [row for row in rows if row.full_bytes > row.stored_bytes]
+    if name.endswith("/clean"):
+        assert grown == []
+        return
+    capacities = {".index": 10485760, ".timeindex": 10485756}
+    short = {".index": 4096, ".timeindex": 4092}
+    for partition in partitions(name):
+        last = max(partition.glob("*.log")).with_suffix("")
+        wanted = short if partition.name == "log-append-time-0" else capacities
+        for suffix, size in wanted.items():
+            path = f"{last.relative_to(ROOT).as_posix()}{suffix}"
+            assert listing()[path].full_bytes == size
+    assert len(grown) >= 2 * len(partitions(name))
+
+
+# The log directory
+
+
+@every_fixture
+def test_marker_is_there_after_a_clean_stop_only(name: str) -> None:
+    directory = ROOT / "brokers" / name
+    assert (directory / ".kafka_cleanshutdown").exists() == name.endswith("/clean")
+    assert (directory / ".lock").exists() == name.endswith("/killed")
+
+
+@every_fixture
+def test_every_topic_has_settings_and_its_partitions(name: str) -> None:
+    topics = {path.name.rpartition("-")[0] for path in partitions(name)}
+    configs = topic_configs(name)
+    assert topics - {"__cluster_metadata"} == set(configs)
+    for config in configs.values():
+        assert int(config["index.interval.bytes"]) in (300, 4096)
+        assert int(config["segment.index.bytes"]) in (4096, 10485760)
+
+
+@every_fixture
+def test_checkpoints_cover_all_partitions(name: str) -> None:
+    wanted = {
+        (topic, int(number))
+        for topic, _, number in (path.name.rpartition("-") for path in partitions(name))
+        if topic != "__cluster_metadata"
+    }
+    high_watermarks = checkpoint(name, "replication-offset-checkpoint")
+    assert set(high_watermarks) == wanted
+    for (topic, number), offset in high_watermarks.items():
+        last = [batch.last_offset for batch in batches(name, f"{topic}-{number}")][-1:]
+        assert offset == (last[0] + 1 if last else 0)
+    assert set(checkpoint(name, "recovery-point-offset-checkpoint")) == wanted
+
+
+@every_fixture
+def test_metadata_log_has_a_snapshot(name: str) -> None:
+    metadata = ROOT / "brokers" / name / "__cluster_metadata-0"
+    assert (metadata / "quorum-state").exists()
+    assert batches(name, "__cluster_metadata-0")
+    snapshots = list(metadata.glob("*.checkpoint"))
+    assert snapshots
+    for snapshot in snapshots:
+        assert re.fullmatch(r"\d{20}-\d{10}\.checkpoint", snapshot.name)
+        first, *_, last = in_segment(snapshot)
+        assert first.attributes & last.attributes & CONTROL
+
+
+@every_fixture
+def test_leader_epochs_changed_once(name: str) -> None:
+    for codec in CODECS:
+        epochs = [batch.epoch for batch in batches(name, f"codec-{codec}-0")]
+        assert len(set(epochs)) == 2
+        lines = logs(name, f"codec-{codec}-0")[0].with_name("leader-epoch-checkpoint").read_text()
+        assert [int(line.split(" ")[0]) for line in lines.splitlines()[2:]] == sorted(set(epochs))
+
+
+# What a consumer read
+
+
+@every_fixture
+def test_consumer_read_every_record_of_the_log(name: str) -> None:
+    starts = checkpoint(name, "log-start-offset-checkpoint")
+    read = {partition for partition, isolation in consumed(name) if isolation == "read_uncommitted"}
+    assert read == {path.name for path in partitions(name)} - {"__cluster_metadata-0"}
+    for partition in read:
+        topic, _, number = partition.rpartition("-")
+        start = starts.get((topic, int(number)), 0)
+        stored = 0
+        for batch in batches(name, partition):
+            if not batch.attributes & CONTROL and batch.last_offset >= start:
+                stored += min(batch.records, batch.last_offset - start + 1)
+        offsets = [record["offset"] for record in records(name, partition)]
+        assert len(offsets) == stored, partition
+        assert offsets == sorted(set(offsets))
+
+
+@every_fixture
+def test_lines_have_the_promised_shape(name: str) -> None:
+    for partition, isolation in consumed(name):
+        for record in records(name, partition, isolation):
+            held = ["key" if "key" in record else "key_base64"]
+            held += ["value" if "value" in record else "value_base64"]
+            assert list(record) == ["offset", "timestamp", "timestamp_type", *held, "headers"]
+            decoded(record, "key")
+            decoded(record, "value")
+            for header in record["headers"]:
+                decoded({key: value for key, value in header.items() if key != "key"}, "value")
+                assert isinstance(header["key"], str)
+
+
+@pytest.mark.parametrize("partition", REPRODUCED)
+def test_all_brokers_were_given_the_same_records(partition: str) -> None:
+    contents = {consumed(name)[partition, "read_uncommitted"].read_bytes() for name in FIXTURES}
+    assert len(contents) == 1
+
+
+@every_fixture
+def test_read_committed_is_there_where_transactions_are(name: str) -> None:
+    for path in partitions(name):
+        transactional = any(batch.attributes & TRANSACTIONAL for batch in batches(name, path.name))
+        assert ((path.name, "read_committed") in consumed(name)) == transactional
+
+
+# Batches and records
+
+
+@every_fixture
+@pytest.mark.parametrize("codec", CODECS)
+def test_every_codec_in_several_indexed_segments(name: str, codec: str) -> None:
+    partition = f"codec-{codec}-0"
+    found = {batch.attributes & CODEC_MASK for batch in batches(name, partition)}
+    assert found == {CODECS.index(codec)}
+    assert len(logs(name, partition)) >= 2
+    first = logs(name, partition)[0]
+    assert first.with_suffix(".index").stat().st_size >= 3 * 8
+    assert first.with_suffix(".timeindex").stat().st_size >= 2 * 12
+    assert any(batch.records > 1 for batch in batches(name, partition))
+
+
+@every_fixture
+@pytest.mark.parametrize("codec", CODECS)
+def test_odd_keys_values_and_headers(name: str, codec: str) -> None:
+    read = records(name, f"codec-{codec}-0")
+    for part in ("key", "value"):
+        values = [decoded(record, part) for record in read]
+        assert None in values
+        assert b"" in values
+        assert any(value and b"\x1b" in value for value in values)
+    assert any(b"\xff\x00" in (decoded(record, "key") or b"") for record in read)
+    headers = [header for record in read for header in record["headers"]]
+    assert {"", "größe", "line\nbreak\x1b[0m"} <= {header["key"] for header in headers}
+    assert any("value" in header for header in headers)
+    assert any(header.get("value_base64") == "" for header in headers)
+    names = [Counter(header["key"] for header in record["headers"]) for record in read]
+    assert any(counted["trace"] == 2 for counted in names)
+    assert any(not record["headers"] for record in read)
+
+
+@every_fixture
+def test_both_timestamp_types(name: str) -> None:
+    appended = batches(name, "log-append-time-0")
+    assert all(batch.attributes & LOG_APPEND_TIME for batch in appended)
+    assert {batch.attributes & CODEC_MASK for batch in appended} == {0, CODECS.index("zstd")}
+    created = batches(name, "codec-none-0")
+    assert not any(batch.attributes & LOG_APPEND_TIME for batch in created)
+    for partition, kind in (("log-append-time-0", "LogAppendTime"), ("codec-none-0", "CreateTime")):
+        assert {record["timestamp_type"] for record in records(name, partition)} == {kind}
+
+
+@every_fixture
+def test_idempotent_producers_number_their_batches(name: str) -> None:
+    following: dict[int, int] = {}
+    for batch in batches(name, "idempotent-0"):
+        assert batch.producer_id >= 0
+        assert batch.base_sequence == following.get(batch.producer_id, 0)
+        following[batch.producer_id] = batch.base_sequence + batch.records
+    assert len(following) == 6
+    snapshots = logs(name, "idempotent-0")[-1].with_suffix(".snapshot")
+    assert (snapshots.stat().st_size - 10) // 46 >= 4
+
+
+# Transactions
+
+
+@every_fixture
+@pytest.mark.parametrize("partition", ["transactions-0", "transfers-1"])
+def test_one_transaction_hangs_among_ended_ones(name: str, partition: str) -> None:
+    open_since: dict[int, int] = {}
+    markers: Counter[int | None] = Counter()
+    outside = 0
+    for batch in batches(name, partition):
+        if batch.marker is not None:
+            markers[batch.marker] += 1
+            open_since.pop(batch.producer_id, None)
+        elif batch.attributes & TRANSACTIONAL:
+            open_since.setdefault(batch.producer_id, batch.base_offset)
+        else:
+            outside += 1
+    assert markers[ABORT] >= 3
+    assert markers[COMMIT] >= 3
+    assert outside >= 3
+    (hanging,) = open_since.values()
+    committed = [record["offset"] for record in records(name, partition, "read_committed")]
+    uncommitted = [record["offset"] for record in records(name, partition)]
+    assert set(committed) < set(uncommitted)
+    assert max(committed) < hanging <= max(uncommitted)
+
+
+@every_fixture
+def test_aborted_transactions_are_indexed_in_several_segments(name: str) -> None:
+    sizes = [
+        path.with_suffix(".txnindex").stat().st_size
+        for path in logs(name, "transactions-0")
+        if path.with_suffix(".txnindex").exists()
+    ]
+    assert len(sizes) >= 2
+    assert all(size > 0 and size % 34 == 0 for size in sizes)
+
+
+@every_fixture
+def test_transaction_log_tells_of_all_transactional_ids(name: str) -> None:
+    keys = b"".join(
+        decoded(record, "key") or b""
+        for number in (0, 1)
+        for record in records(name, f"__transaction_state-{number}")
+    )
+    for transactional_id in (b"one", b"two", b"three", b"hanging", b"compacting", b"group-offsets"):
+        assert transactional_id in keys
+
+
+# Topics of one purpose
+
+
+@every_fixture
+def test_cleaner_left_tombstones_horizons_and_emptied_batches(name: str) -> None:
+    cleaned_to = checkpoint(name, "cleaner-offset-checkpoint")["compacted", 0]
+    cleaned = [batch for batch in batches(name, "compacted-0") if batch.last_offset < cleaned_to]
+    assert any(batch.attributes & DELETE_HORIZON for batch in cleaned)
+    assert any(batch.attributes & CONTROL for batch in cleaned)
+    assert any(batch.records == 0 for batch in cleaned)
+    assert any(0 < batch.records <= batch.last_offset_delta for batch in cleaned)
+    assert any(batch.attributes & CODEC_MASK for batch in cleaned)
+    kept = [record for record in records(name, "compacted-0") if record["offset"] < cleaned_to]
+    assert any(decoded(record, "value") is None for record in kept)
+    assert max(Counter(decoded(record, "key") for record in kept).values()) == 1
+
+
+@every_fixture
+def test_log_start_lies_inside_a_batch(name: str) -> None:
+    starts = checkpoint(name, "log-start-offset-checkpoint")
+    for number in (0, 1):
+        start, partition = starts["deleted-records", number], f"deleted-records-{number}"
+        assert any(
+            batch.base_offset < start <= batch.last_offset for batch in batches(name, partition)
+        )
+        assert records(name, partition)[0]["offset"] == start
+    assert int(logs(name, "deleted-records-0")[0].stem) > 0
+    assert int(logs(name, "deleted-records-1")[0].stem) == 0
+
+
+@every_fixture
+def test_groups_left_offsets_members_and_tombstones(name: str) -> None:
+    read = [record for number in (0, 1) for record in records(name, f"__consumer_offsets-{number}")]
+    kinds = {int.from_bytes((decoded(record, "key") or b"")[:2]) for record in read}
+    # Offset commits, classic groups, and the consumer protocol's groups and members.
+    assert {1, 2, 3, 5, 6, 7, 8} <= kinds
+    assert any(decoded(record, "value") is None for record in read)
+    markers = {
+        batch.marker for number in (0, 1) for batch in batches(name, f"__consumer_offsets-{number}")
+    }
+    assert {ABORT, COMMIT} <= markers
+    groups = b"".join(decoded(record, "key") or b"" for record in read)
+    for group in (b"classic", b"classic-static", b"modern", b"gone-1", b"transactional"):
+        assert group in groups
+
+
+@every_fixture
+def test_topics_without_records_and_with_an_odd_name(name: str) -> None:
+    (only,) = logs(name, "never-written-0")
+    assert only.stat().st_size == 0
+    assert len(logs(name, "a.b_c-1-0")) == 3
+
+
+@every_fixture
+def test_preallocated_segment_has_a_tail_of_zeros_after_the_kill(name: str, tmp_path: Path) -> None:
+    copy = copy_fixture(name, tmp_path / "copy")
+    last = max((copy / "preallocated-0").glob("*.log"))
+    used = sum(batch.length + 12 for batch in in_segment(last))
+    content = last.read_bytes()
+    if name.endswith("/clean"):
+        assert len(content) == used
+    else:
+        assert len(content) - used > 1024
+        assert not any(content[used:])
+
+
+# The copies
+
+
+@pytest.mark.broker
+@pytest.mark.slow
+@every_fixture
+def test_broker_starts_on_a_copy_and_serves_the_same_records(name: str, tmp_path: Path) -> None:
+    copy = copy_fixture(name, tmp_path / "data")
+    # The broker adds to its own topics at once, for it aborts what has hung too long.
+    given = {key: path for key, path in consumed(name).items() if not key[0].startswith("__")}
+    version = name.split("/")[0]
+    with Broker(version, copy, {**QUICK_RESTART, "log.cleaner.enable": "false"}) as broker:
+        recovering = any(
+            "Recovering unflushed segment" in line and "partition=__cluster_metadata" not in line
+            for line in broker.log_lines()
+        )
+        names = [partition for partition, isolation in given if isolation == "read_uncommitted"]
+        consume(version, broker.bootstrap, "read_uncommitted", names, tmp_path)
+    assert recovering == name.endswith("/killed")
+    for partition in names:
+        read = (tmp_path / f"{partition}.read_uncommitted.jsonl").read_bytes()
+        assert read == given[partition, "read_uncommitted"].read_bytes(), partition
