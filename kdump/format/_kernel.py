@@ -87,6 +87,11 @@ _LEGACY_HEADER = cython.declare(cython.int, 26)
 _HEADER = cython.declare(cython.int, 61)
 _LOG_OVERHEAD = cython.declare(cython.int, 12)
 
+# Large literals would be Python objects in the compiled code.
+_MAX_32 = cython.declare(cython.uint, 4294967295)
+_2_TO_32 = cython.declare(cython.longlong, 4294967296)
+_MAX_64 = cython.declare(cython.longlong, 9223372036854775807)
+
 
 def _crc_table(polynomial: int) -> array[int]:
     """Eight tables of 256 entries, flat, to take eight bytes a step (reflected polynomial)."""
@@ -110,15 +115,13 @@ _CRC32_TABLE = _crc_table(0xEDB88320)
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-@cython.boundscheck(False)
-@cython.wraparound(False)
 def _crc(
     data: cython.const[cython.uchar][::1],
     start: cython.Py_ssize_t,
     stop: cython.Py_ssize_t,
     table: cython.const[cython.uint][::1],
 ) -> cython.longlong:
-    crc: cython.uint = 4294967295
+    crc: cython.uint = _MAX_32
     p: cython.Py_ssize_t = start
     low: cython.uint
     while p + 8 <= stop:
@@ -137,14 +140,12 @@ def _crc(
     while p < stop:
         crc = (crc >> 8) ^ table[(crc ^ data[p]) & 255]
         p += 1
-    return crc ^ 4294967295
+    return crc ^ _MAX_32
 
 
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-@cython.boundscheck(False)
-@cython.wraparound(False)
 def _u32(data: cython.const[cython.uchar][::1], p: cython.Py_ssize_t) -> cython.longlong:
     high: cython.longlong = data[p]
     return high << 24 | data[p + 1] << 16 | data[p + 2] << 8 | data[p + 3]
@@ -155,14 +156,12 @@ def _u32(data: cython.const[cython.uchar][::1], p: cython.Py_ssize_t) -> cython.
 @cython.exceptval(check=False)
 def _i32(data: cython.const[cython.uchar][::1], p: cython.Py_ssize_t) -> cython.longlong:
     value: cython.longlong = _u32(data, p)
-    return value - 4294967296 if value > 2147483647 else value
+    return value - _2_TO_32 if value > 2147483647 else value
 
 
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-@cython.boundscheck(False)
-@cython.wraparound(False)
 def _i16(data: cython.const[cython.uchar][::1], p: cython.Py_ssize_t) -> cython.longlong:
     value: cython.longlong = data[p] << 8 | data[p + 1]
     return value - 65536 if value > 32767 else value
@@ -173,7 +172,7 @@ def _i16(data: cython.const[cython.uchar][::1], p: cython.Py_ssize_t) -> cython.
 @cython.exceptval(check=False)
 def _i64(data: cython.const[cython.uchar][::1], p: cython.Py_ssize_t) -> cython.longlong:
     # Signed upper half times 2^32: stays within 64 bits in C, and is the same number in Python.
-    return _i32(data, p) * 4294967296 + _u32(data, p + 4)
+    return _i32(data, p) * _2_TO_32 + _u32(data, p + 4)
 
 
 @cython.cfunc
@@ -181,18 +180,16 @@ def _i64(data: cython.const[cython.uchar][::1], p: cython.Py_ssize_t) -> cython.
 @cython.exceptval(check=False)
 def _add(a: cython.longlong, b: cython.longlong) -> cython.longlong:
     """The sum as Java has it: wrapped to 64 bits, with no overflow on the way."""
-    if b > 0 and a > 9223372036854775807 - b:
-        return (a - 9223372036854775807 - 1) + (b - 9223372036854775807 - 1)
-    if b < 0 and a < -9223372036854775807 - 1 - b:
-        return (a + 9223372036854775807 + 1) + (b + 9223372036854775807 + 1)
+    if b > 0 and a > _MAX_64 - b:
+        return (a - _MAX_64 - 1) + (b - _MAX_64 - 1)
+    if b < 0 and a < -_MAX_64 - 1 - b:
+        return (a + _MAX_64 + 1) + (b + _MAX_64 + 1)
     return a + b
 
 
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-@cython.boundscheck(False)
-@cython.wraparound(False)
 def _magic(view: cython.const[cython.uchar][::1], p: cython.Py_ssize_t) -> cython.longlong:
     """The magic of the header at ``view[p]``, a signed byte.
 
@@ -205,8 +202,6 @@ def _magic(view: cython.const[cython.uchar][::1], p: cython.Py_ssize_t) -> cytho
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-@cython.boundscheck(False)
-@cython.wraparound(False)
 def _fill_row(
     view: cython.const[cython.uchar][::1],
     p: cython.Py_ssize_t,
@@ -256,8 +251,6 @@ def read_header(
     return True
 
 
-@cython.boundscheck(False)
-@cython.wraparound(False)
 def scan_headers(
     view: cython.const[cython.uchar][::1],
     origin: cython.longlong,
@@ -326,8 +319,6 @@ def scan_headers(
     return n, waiting, FULL
 
 
-@cython.boundscheck(False)
-@cython.wraparound(False)
 def tally(rows: cython.const[cython.longlong][::1], state: cython.longlong[::1]) -> None:
     """Folds the batches of ``rows``, in file order, into ``state`` (places ``T_``)."""
     n: cython.Py_ssize_t = len(rows) // _BATCH_FIELDS
@@ -380,8 +371,6 @@ def tally(rows: cython.const[cython.longlong][::1], state: cython.longlong[::1])
     state[T_INVERTED] += inverted
 
 
-@cython.boundscheck(False)
-@cython.wraparound(False)
 def next_candidate(
     view: cython.const[cython.uchar][::1],
     start: cython.Py_ssize_t,
@@ -417,8 +406,6 @@ def next_candidate(
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-@cython.boundscheck(False)
-@cython.wraparound(False)
 def _varint(
     data: cython.const[cython.uchar][::1],
     p: cython.Py_ssize_t,
@@ -450,8 +437,6 @@ def _varint(
     return 0, 0
 
 
-@cython.boundscheck(False)
-@cython.wraparound(False)
 def read_records(
     block: cython.const[cython.uchar][::1],
     start: cython.Py_ssize_t,
@@ -552,8 +537,6 @@ def read_records(
     return n, p, READ, previous, max_timestamp, disorder
 
 
-@cython.boundscheck(False)
-@cython.wraparound(False)
 def read_headers(
     block: cython.const[cython.uchar][::1], start: cython.Py_ssize_t, count: cython.Py_ssize_t
 ) -> list[tuple[int, int, int, int]]:

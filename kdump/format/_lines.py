@@ -22,8 +22,6 @@ _NUMBERS = cython.declare(cython.int, 160)
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-@cython.boundscheck(False)
-@cython.wraparound(False)
 def _put(
     out: cython.uchar[::1], at: cython.Py_ssize_t, text: cython.const[cython.uchar][::1]
 ) -> cython.Py_ssize_t:
@@ -36,9 +34,6 @@ def _put(
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-@cython.boundscheck(False)
-@cython.wraparound(False)
-@cython.cdivision(True)
 def _put_number(
     out: cython.uchar[::1], at: cython.Py_ssize_t, number: cython.longlong
 ) -> cython.Py_ssize_t:
@@ -66,8 +61,6 @@ def _put_number(
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-@cython.boundscheck(False)
-@cython.wraparound(False)
 def _put_plain(
     out: cython.uchar[::1],
     at: cython.Py_ssize_t,
@@ -97,8 +90,6 @@ def _sequence(base_sequence: cython.longlong, delta: cython.longlong) -> cython.
     return (base_sequence + delta) & 2147483647
 
 
-@cython.boundscheck(False)
-@cython.wraparound(False)
 def json_lines(
     rows: cython.const[cython.longlong][::1],
     block: cython.const[cython.uchar][::1],
@@ -152,8 +143,6 @@ def json_lines(
     return n, used
 
 
-@cython.boundscheck(False)
-@cython.wraparound(False)
 def text_lines(
     rows: cython.const[cython.longlong][::1],
     block: cython.const[cython.uchar][::1],

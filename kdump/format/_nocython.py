@@ -5,11 +5,11 @@ The kernel's annotations are never evaluated, so only what its decorators call i
 
 from __future__ import annotations
 
-from builtins import int as int
 from collections.abc import Callable
 from typing import TypeVar
 
 compiled = False
+int = uint = longlong = None
 
 _Function = TypeVar("_Function")
 
@@ -22,10 +22,10 @@ def _with_argument(_: object = None, **__: object) -> Callable[[_Function], _Fun
     return _keep
 
 
-def declare(_: object, value: int) -> int:
+def declare(_: object, value: _Function) -> _Function:
     """The value itself: it needs no C type here."""
     return value
 
 
-cfunc = inline = ccall = nogil = _keep
-boundscheck = wraparound = cdivision = initializedcheck = exceptval = _with_argument
+cfunc = inline = _keep
+exceptval = _with_argument
