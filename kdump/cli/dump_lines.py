@@ -1,0 +1,185 @@
+"""What ``kdump dump`` prints around the batches and records: files, damage, and what was covered.
+
+Spec: ``org.apache.kafka.tools.DumpLogSegments`` 4.3.1 for the text. It must never print: it gives
+bytes to whoever writes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Protocol
+
+from kdump.cli import jsonl
+from kdump.format.batch import RecordBatch, RecordTable
+from kdump.format.lines import JsonLines, TextLines
+from kdump.format.text import printable
+from kdump.storage.names import DirectoryName, FileKind, FileName
+from kdump.storage.walk import Damage, Reason
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFile:
+    """A file of batches, its name taken apart, and the partition that it lies in."""
+
+    path: Path
+    name: FileName
+    partition: DirectoryName | None
+
+    @property
+    def base_offset(self) -> int:
+        """The offset that its batches start from; a snapshot has offsets of its own."""
+        return (self.name.base_offset or 0) if self.name.kind is FileKind.LOG else 0
+
+
+@dataclass(slots=True)
+class Covered:
+    """What a dump has met so far; sizes in bytes."""
+
+    files: int = 0
+    bytes: int = 0
+    batches: int = 0
+    records: int = 0
+    damages: int = 0
+    incomplete: int = 0
+
+
+class Renderer(Protocol):
+    """How a dump is written: each method gives pieces of whole lines."""
+
+    shows_batches: bool
+    """Whether a batch has its line also where its records follow."""
+
+    def start(self) -> bytes:
+        """What stands before all files."""
+
+    def file(self, file: BatchFile, size: int) -> bytes:
+        """What stands before the batches of ``file``, which has ``size`` bytes."""
+
+    def batch(self, batch: RecordBatch) -> bytes:
+        """A sound batch."""
+
+    def records(self, table: RecordTable) -> Iterator[bytes | memoryview]:
+        """Records of a batch, behind it."""
+
+    def damage(self, damage: Damage, header: RecordBatch | None) -> bytes:
+        """Damage, and the header that stands at its start if it covers just that batch."""
+
+    def unread(self, batch: RecordBatch, reason: str, message: str) -> bytes:
+        """Records that cannot be read (``records-unreadable``), or were not (``limit``)."""
+
+    def end_of_file(self, file: BatchFile, last: Damage | None) -> bytes:
+        """What stands behind a file, whose last piece may have been damage."""
+
+    def end(self, covered: Covered, exit_code: int) -> bytes:
+        """What stands behind all files."""
+
+
+class TextDump:
+    """The text of Kafka's own tool, with damage as a line of our own."""
+
+    shows_batches = True
+
+    def __init__(self, data: bool) -> None:
+        self._lines = TextLines(data=data)
+        self.batch = self._lines.batch
+        self.records = self._lines.records
+
+    def start(self) -> bytes:
+        """Nothing."""
+        return b""
+
+    def file(self, file: BatchFile, size: int) -> bytes:
+        """The file's name and the offset that it starts from."""
+        name = file.name
+        if name.kind is FileKind.LOG:
+            about = f"Log starting offset: {file.base_offset}"
+        elif name.kind is FileKind.METADATA_SNAPSHOT:
+            about = f"Snapshot end offset: {name.base_offset}, epoch: {name.epoch}"
+        else:
+            about = "KRaft bootstrap snapshot"
+        return _encoded(f"Dumping {printable(str(file.path))}\n{about}\n")
+
+    def damage(self, damage: Damage, header: RecordBatch | None) -> bytes:
+        """One line, behind the batch's own if its header can be told."""
+        line = f"damage: {damage.reason.value} position: {damage.position} size: {damage.size}"
+        if damage.claimed_bytes is not None:
+            line += f" claimedSize: {damage.claimed_bytes}"
+        if damage.stored_crc is not None:
+            line += f" storedCrc: {damage.stored_crc} computedCrc: {damage.computed_crc}"
+        batch = b"" if header is None else self._lines.batch(header, valid=False)
+        return batch + _encoded(f"{line}\n")
+
+    def unread(self, batch: RecordBatch, reason: str, message: str) -> bytes:
+        """One line."""
+        return _encoded(f"{reason}: {printable(message)}\n")
+
+    def end_of_file(self, file: BatchFile, last: Damage | None) -> bytes:
+        """How many bytes at the end are no batch, as Kafka's tool says it."""
+        if last is None or last.reason not in (Reason.TORN_TAIL, Reason.PREALLOCATED):
+            return b""
+        name = printable(file.path.name)
+        return _encoded(f"Found {last.size} invalid bytes at the end of {name}\n")
+
+    def end(self, covered: Covered, exit_code: int) -> bytes:
+        """Nothing: Kafka's text has no end."""
+        return b""
+
+
+class JsonDump:
+    """JSON Lines: header, file, batch or record, damage, unread and summary."""
+
+    shows_batches = False
+
+    def __init__(self, paths: Sequence[Path], *, force_base64: bool) -> None:
+        self._paths = paths
+        self._force_base64 = force_base64
+        self._lines = JsonLines(None, None, force_base64=force_base64)
+        self._where: dict[str, object] = {}
+
+    def start(self) -> bytes:
+        """The header line."""
+        return _json("header", jsonl.header("dump", self._paths))
+
+    def file(self, file: BatchFile, size: int) -> bytes:
+        """One line that says which file the following lines are of."""
+        topic = file.partition.topic if file.partition else None
+        partition = file.partition.partition if file.partition else None
+        self._lines = JsonLines(topic, partition, force_base64=self._force_base64)
+        self._where = {"topic": topic, "partition": partition}
+        fields = {"base_offset": file.base_offset, "size": size}
+        return _json("file", {**jsonl.path_field(file.path), **self._where, **fields})
+
+    def batch(self, batch: RecordBatch) -> bytes:
+        """One object."""
+        return self._lines.batch(batch)
+
+    def records(self, table: RecordTable) -> Iterator[bytes | memoryview]:
+        """One object a record."""
+        return self._lines.records(table)
+
+    def damage(self, damage: Damage, header: RecordBatch | None) -> bytes:
+        """One object."""
+        return _json("damage", {**self._where, **asdict(damage), "reason": damage.reason.value})
+
+    def unread(self, batch: RecordBatch, reason: str, message: str) -> bytes:
+        """One object."""
+        place = {"position": batch.position, "size": batch.size}
+        return _json("unread", {**self._where, **place, "reason": reason, "detail": message})
+
+    def end_of_file(self, file: BatchFile, last: Damage | None) -> bytes:
+        """Nothing: the damage has its line."""
+        return b""
+
+    def end(self, covered: Covered, exit_code: int) -> bytes:
+        """The summary line."""
+        return _json("summary", {"exit": exit_code, **asdict(covered)})
+
+
+def _json(kind: str, fields: dict[str, object]) -> bytes:
+    return _encoded(f"{jsonl.line(kind, fields)}\n")
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode()

@@ -1,0 +1,48 @@
+"""JSON Lines as all commands print them: a type per line, a header first, a summary last.
+
+Spec: none of Kafka's; the shapes are a promise to scripts. It must never print.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Sequence
+from os import fsencode
+from pathlib import Path
+from typing import Final
+
+from kdump.cli.version import version
+from kdump.format.text import json_text
+
+#: Goes up when a line that scripts read changes its meaning.
+SCHEMA: Final = 1
+
+
+def line(kind: str, fields: dict[str, object]) -> str:
+    """Return one line, without its end: ``fields`` behind the type."""
+    return json_text({"type": kind, **fields})
+
+
+def header(command: str, paths: Sequence[Path]) -> dict[str, object]:
+    """Return the fields of a first line."""
+    return {
+        "schema": SCHEMA,
+        "command": command,
+        "version": version(),
+        "paths": [path_value(path) for path in paths],
+    }
+
+
+def path_field(path: Path) -> dict[str, object]:
+    """Return ``path`` under its name, or base64 under ``path_base64`` where it is not UTF-8."""
+    value = path_value(path)
+    return {"path": value} if isinstance(value, str) else value
+
+
+def path_value(path: Path) -> str | dict[str, object]:
+    """Return ``path`` as a string, or as ``{"path_base64": …}`` where it is not UTF-8."""
+    raw = fsencode(path)
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return {"path_base64": b64encode(raw).decode()}

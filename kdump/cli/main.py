@@ -1,0 +1,173 @@
+"""The ``kdump`` command: finds the sub-command, runs it, and turns what happens into an exit code.
+
+Spec: none of Kafka's. Commands are imported only when asked for, so that ``kdump --help`` is quick.
+It must never let a traceback out, except for a bug in kdump itself.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib import import_module
+from types import FrameType
+from typing import Final, NoReturn
+
+import click
+
+from kdump.cli.exits import (
+    BUG,
+    CLOSED_PIPE,
+    INCOMPLETE,
+    INTERRUPTED,
+    OK,
+    REFUSED,
+    TERMINATED,
+    USAGE,
+)
+from kdump.errors import KdumpError, UsageError
+
+#: Where each command is, as ``module:attribute``.
+_COMMANDS: Final = {
+    "dump": "kdump.cli.dump:dump",
+    "explain": "kdump.cli.explain:explain",
+    "verify": "kdump.cli.verify:verify",
+}
+#: What the system may run out of. Other errors of the system that come this far are bugs, because
+#: those about the files that are read have become findings or SourceErrors.
+_EXHAUSTED: Final = frozenset(
+    {
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EFBIG,
+        errno.EIO,
+        errno.EAGAIN,
+        errno.ENOMEM,
+        errno.EMFILE,
+        errno.ENFILE,
+    }
+)
+
+
+class _Commands(click.Group):
+    """A group whose commands are imported when they are needed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module, _, attribute = _COMMANDS[cmd_name].partition(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+
+def _print_version(context: click.Context, _: click.Parameter, asked: bool) -> None:
+    if not asked or context.resilient_parsing:
+        return
+    from kdump.cli.version import version
+    from kdump.format._kernel import COMPILED
+
+    click.echo(f"kdump {version()} (kernel {'compiled' if COMPILED else 'plain'})")
+    context.exit()
+
+
+@click.command(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit codes: 0 clean, or done; 1 a bug in kdump; 2 wrong usage; 4 problems found; "
+    "5 not everything could be read; 6 refused, nothing changed; 130, 143 ended by a signal; "
+    "141 the reader of the output went away.",
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_print_version,
+    help="Print the version, and whether the kernel runs compiled.",
+)
+@click.pass_context
+def cli(context: click.Context) -> None:
+    """Fsck for Kafka log directories: read, check and explain what is on a broker's disk.
+
+    Reading is safe at any time, also beside a running broker.
+    """
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        context.color = False
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run ``argv`` (default: the process's own) and return the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            # Not every locale can say every name.
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    before = signal.signal(signal.SIGTERM, _terminate)
+    try:
+        return _flushed(_run(argv))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _terminate(_: int, __: FrameType | None) -> NoReturn:
+    # An exception, so that workers are ended and reaped on the way out.
+    raise SystemExit(TERMINATED)
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    try:
+        code = cli.main(args=argv, prog_name="kdump", standalone_mode=False)
+        return OK if code is None else int(code)
+    except click.Abort as abort:
+        return INTERRUPTED if isinstance(abort.__cause__, KeyboardInterrupt) else REFUSED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        return USAGE
+    except KdumpError as error:
+        _complain(str(error))
+        return USAGE if isinstance(error, UsageError) else INCOMPLETE
+    except SystemExit as ended:
+        # Click itself ends so on a closed pipe, with a code of its own.
+        closed = isinstance(ended.__context__, BrokenPipeError)
+        return CLOSED_PIPE if closed else int(ended.code or OK)
+    except OSError as error:
+        if error.errno not in _EXHAUSTED:
+            return _bug()
+        _complain(f"cannot go on: {error}")
+        return INCOMPLETE
+    except Exception:  # noqa: BLE001  the last resort: whatever comes here was not foreseen
+        return _bug()
+
+
+def _flushed(code: int) -> int:
+    """Flush what was printed, and return ``code``, or that of what went wrong in flushing."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as error:
+        # What is left would be flushed again at exit, and fail again, aloud.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if error.errno == errno.EPIPE:
+            return CLOSED_PIPE
+        _complain(f"standard output cannot be written: {error.strerror}")
+        return INCOMPLETE
+    return code
+
+
+def _bug() -> int:
+    traceback.print_exc()
+    _complain("this is a bug in kdump: please report it with the lines above")
+    return BUG
+
+
+def _complain(message: str) -> None:
+    from kdump.format.text import printable
+
+    click.echo(f"kdump: {printable(message)}", err=True)

@@ -1,0 +1,16 @@
+"""The version of the installed kdump.
+
+Spec: none of Kafka's. It must never be imported for ``--help``: looking it up takes a while.
+"""
+
+from __future__ import annotations
+
+from importlib import metadata
+
+
+def version() -> str:
+    """Return the version of the installed package, "unknown" for a bare source tree."""
+    try:
+        return metadata.version("kafka-kdump")
+    except metadata.PackageNotFoundError:
+        return "unknown"
