@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from memory import MemorySource, batches, damages, pieces
 
 from kdump.format.batch import BatchTable, RecordBatch
-from kdump.storage.walk import HUNTING_BOUND, WINDOW_BYTES, Damage, Reason, walk
+from kdump.storage.walk import (
+    HUNTING_BOUND,
+    HUNTING_FLOOR,
+    WINDOW_BYTES,
+    Damage,
+    Reason,
+    walk,
+)
 
 WINDOWS = (None, 61, 100, 1000)
 
@@ -257,11 +264,20 @@ def test_nothing_but_plausible_headers_stays_linear() -> None:
     (damage,) = list(walk(source, 0))
     assert isinstance(damage, Damage)
     assert damage.size == len(data)
-    assert source.bytes_handed < (HUNTING_BOUND + 4) * len(data) + 40 * (1 << 16)
+    assert source.bytes_handed < (HUNTING_BOUND + 4) * len(data) + HUNTING_FLOOR + 40 * (1 << 16)
 
     started = time.perf_counter()
     assert len(pieces(build(16_000))) == 1
     assert time.perf_counter() - started < 20
+
+
+def test_highest_possible_base_offset() -> None:
+    """The last offset that a segment may hold lies beyond the last that there is."""
+    base = 2**63 - 2  # also a file so small that looking at one candidate exceeds its size
+    good = batch(base, [record()])
+    data = segment([batch(base, [record(b"x" * 30)], length=0), good])
+    assert [b.base_offset for b in batches(data, base)] == [base]
+    assert pieces(b"\x02" * 500, 2**63 - 1) == pieces(b"\x02" * 500, 0)
 
 
 SEGMENT = segment(small_segment() + small_segment("zstd", base=12) + [nested(24, 40)])

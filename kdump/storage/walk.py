@@ -34,9 +34,11 @@ from kdump.storage.source import Source
 
 #: How much of a batch is asked of the source at once; larger ones are checksummed piecewise.
 WINDOW_BYTES: Final = 1 << 20
-#: Bytes that are checksummed while hunting, as a multiple of the file's size.
+#: Bytes that are checksummed while hunting: a multiple of the file's size, and some for small ones.
 HUNTING_BOUND: Final = 4
+HUNTING_FLOOR: Final = 1 << 18
 
+_MAX_OFFSET = 2**63 - 1
 _ROWS = 8_192
 _SIZE = _kernel.BATCH_FIELDS.index("size")
 _LAST_OFFSET = _kernel.BATCH_FIELDS.index("last_offset")
@@ -104,9 +106,9 @@ class _Walk:
         self.source = source
         self.position = 0
         self.last_offset = base_offset - 1
-        self.highest = base_offset + MAX_OFFSET_DELTA
+        self.highest = min(base_offset + MAX_OFFSET_DELTA, _MAX_OFFSET)
         self.hunted = False
-        self.work_left = HUNTING_BOUND * source.size
+        self.work_left = HUNTING_BOUND * source.size + HUNTING_FLOOR
         self.rows = memoryview(array("q", bytes(8 * BatchTable.WIDTH * _ROWS)))
         self.probe = memoryview(array("q", bytes(8 * BatchTable.WIDTH)))
         self.pending = memoryview(array("q", bytes(8 * _ROWS)))
