@@ -13,8 +13,10 @@ import click
 
 
 @click.command(
-    epilog="Exit codes: 0 printed; 2 wrong usage; 4 damage was met and shown; 5 not everything "
-    "could be read.",
+    short_help="Print batches and records, damage in its place.",
+    epilog="Exit codes: 0 printed; 2 wrong usage; 4 damage was met and shown; 5 something could "
+    "not be read, which comes before 4; 130, 143 ended by a signal; 141 the reader of the output "
+    "went away.",
 )
 @click.option(
     "--format",
