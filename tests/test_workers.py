@@ -15,6 +15,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from children import children
 
 from kdump.errors import KdumpError, VanishedError
 from kdump.storage import workers
@@ -28,11 +29,9 @@ def descriptors() -> list[str]:
 
 @pytest.fixture(autouse=True)
 def nothing_is_left_behind() -> Iterator[None]:
-    before = descriptors()
+    before = descriptors(), children()
     yield
-    with pytest.raises(ChildProcessError):  # no child, alive or dead
-        os.waitpid(-1, os.WNOHANG)
-    assert descriptors() == before
+    assert (descriptors(), children()) == before
 
 
 @pytest.fixture(autouse=True)
