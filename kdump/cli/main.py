@@ -11,10 +11,11 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from types import FrameType
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import click
 
@@ -52,8 +53,34 @@ _EXHAUSTED: Final = frozenset(
 )
 
 
+class _ClosedPipe(Exception):
+    """The reader of standard output went away; Click would end the process on BrokenPipeError."""
+
+
+@contextmanager
+def _telling_of_closed_pipes() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise _ClosedPipe from error
+
+
 class _Commands(click.Group):
     """A group whose commands are imported when they are needed."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        with _telling_of_closed_pipes():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _telling_of_closed_pipes():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(_COMMANDS)
@@ -133,10 +160,10 @@ def _run(argv: Sequence[str] | None) -> int:
     except KdumpError as error:
         _complain(str(error))
         return USAGE if isinstance(error, UsageError) else INCOMPLETE
+    except _ClosedPipe:
+        return CLOSED_PIPE
     except SystemExit as ended:
-        # Click itself ends so on a closed pipe, with a code of its own.
-        closed = isinstance(ended.__context__, BrokenPipeError)
-        return CLOSED_PIPE if closed else int(ended.code or OK)
+        return int(ended.code or OK)
     except OSError as error:
         if error.errno not in _EXHAUSTED:
             return _bug()

@@ -1,0 +1,175 @@
+"""Checks of the batches and records of segments: damage, offsets, and what ``deep`` has read.
+
+Spec: KOD 9, checks 1, 2, 4 to 8. It must never take for damage what a broker may still be writing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Final
+
+from kdump.audit import codes
+from kdump.audit.codes import FindingCode
+from kdump.audit.findings import Detail, Finding, Offsets, explaining
+from kdump.audit.survey import LISTED, Fault, FaultKind, Gap, Survey
+from kdump.format.batch import MAX_OFFSET_DELTA
+from kdump.storage.walk import Damage, Reason
+
+_FAULT_CODES: Final = {
+    FaultKind.BACKWARDS: codes.OFFSETS_NOT_INCREASING,
+    FaultKind.INVERTED: codes.BATCH_OFFSETS_INVERTED,
+    FaultKind.UNREADABLE: codes.RECORDS_UNREADABLE,
+    FaultKind.DISORDER: codes.RECORDS_OFFSETS,
+    FaultKind.LATE: codes.RECORDS_TIMESTAMPS,
+    FaultKind.LIMIT: codes.LIMIT,
+}
+
+
+def check_segment(survey: Survey, next_base: int | None, *, live: bool) -> Iterator[Finding]:
+    """Judge the log of one segment.
+
+    ``next_base`` is the base offset of the partition's next segment, None for the last one.
+    ``live`` says that a broker may be appending to the last one.
+    """
+    listed: Counter[Reason | FaultKind] = Counter()
+
+    def repeats(kind: Reason | FaultKind) -> int:
+        listed[kind] += 1
+        return survey.counts[kind] - LISTED if listed[kind] == LISTED else 0
+
+    for gap in survey.gaps:
+        code = _damage_code(gap.damage.reason, sealed=next_base is not None, live=live)
+        yield _damage(survey, gap, code, next_base, repeats(gap.damage.reason))
+    for fault in survey.faults:
+        yield _fault(survey, fault, repeats(fault.kind))
+    yield from _overflow(survey)
+    if survey.deep and survey.legacy_batches:
+        yield Finding(
+            codes.LEGACY_RECORDS,
+            survey.segment.log,
+            detail=Detail("batches of magic 2", f"{survey.legacy_batches} of magic 0 or 1"),
+            remedy=explaining(codes.LEGACY_RECORDS),
+        )
+
+
+def check_sequence(surveys: Sequence[Survey]) -> Iterator[Finding]:
+    """Judge how the segments of one partition, ascending by base offset, follow each other."""
+    for survey, following in pairwise(surveys):
+        next_base = following.segment.base_offset
+        if survey.last_offset is not None and survey.last_offset >= next_base:
+            yield Finding(
+                codes.SEGMENTS_OVERLAP,
+                survey.segment.log,
+                position=survey.last_position,
+                offsets=Offsets(next_base, survey.last_offset),
+                detail=Detail(
+                    f"a last offset below {next_base}, where the next segment begins",
+                    str(survey.last_offset),
+                ),
+                remedy=explaining(codes.SEGMENTS_OVERLAP),
+            )
+
+
+def _damage_code(reason: Reason, *, sealed: bool, live: bool) -> FindingCode:
+    match reason:
+        case Reason.BAD_CHECKSUM:
+            return codes.BATCH_CRC_MISMATCH
+        case Reason.IMPOSSIBLE_SIZE:
+            return codes.BATCH_SIZE_IMPOSSIBLE
+        case Reason.PREALLOCATED:
+            return codes.PREALLOCATED_TAIL_SEALED if sealed else codes.PREALLOCATED_TAIL
+        case Reason.TORN_TAIL:
+            if sealed:
+                return codes.TORN_TAIL_SEALED
+            return codes.TORN_TAIL_LIVE if live else codes.TORN_TAIL
+
+
+def _damage(
+    survey: Survey, gap: Gap, code: FindingCode, next_base: int | None, repeats: int
+) -> Finding:
+    damage = gap.damage
+    offsets = None
+    if damage.reason is not Reason.PREALLOCATED:
+        behind = next_base if gap.offset_behind is None else gap.offset_behind
+        last = None if behind is None else behind - 1
+        # Where nothing is missing between the neighbours the range would be empty.
+        if last is None or last > gap.offset_before:
+            offsets = Offsets(gap.offset_before + 1, last)
+    return Finding(
+        code,
+        survey.segment.log,
+        damage.position,
+        damage.size,
+        offsets,
+        _damage_detail(damage, survey.size),
+        explaining(code),
+        repeats,
+    )
+
+
+def _damage_detail(damage: Damage, file_size: int) -> Detail:
+    match damage.reason:
+        case Reason.BAD_CHECKSUM:
+            return Detail(f"crc {damage.stored_crc:08x} as stored", f"{damage.computed_crc:08x}")
+        case Reason.IMPOSSIBLE_SIZE:
+            left = file_size - damage.position
+            return Detail(
+                f"a batch of 61 bytes or more (before magic 2: 26) in the {left} bytes left",
+                f"one of {damage.claimed_bytes} bytes",
+            )
+        case Reason.PREALLOCATED:
+            return Detail("the end of the file", f"{damage.size} zero bytes")
+        case Reason.TORN_TAIL:
+            whole = damage.claimed_bytes
+            return Detail(
+                "a batch header" if whole is None else f"a batch of {whole} bytes",
+                f"{damage.size} bytes and the end of the file",
+            )
+
+
+def _fault(survey: Survey, fault: Fault, repeats: int) -> Finding:
+    batch, code = fault.batch, _FAULT_CODES[fault.kind]
+    base = survey.segment.base_offset
+    match fault.kind:
+        case FaultKind.BACKWARDS if batch.base_offset < base:
+            code = codes.BATCH_BELOW_SEGMENT
+            detail = Detail(f"a base offset of {base} or more", str(batch.base_offset))
+        case FaultKind.BACKWARDS:
+            detail = Detail(f"a base offset above {fault.reference}", str(batch.base_offset))
+        case FaultKind.INVERTED:
+            detail = Detail(f"a last offset of {batch.base_offset} or more", str(batch.last_offset))
+        case FaultKind.DISORDER:
+            detail = Detail(
+                f"records with rising offsets from {batch.base_offset} to {batch.last_offset}",
+                f"others, the last of them {fault.reference}",
+            )
+        case FaultKind.LATE:
+            detail = Detail(f"no timestamp above {batch.max_timestamp}", str(fault.reference))
+        case FaultKind.UNREADABLE | FaultKind.LIMIT:
+            detail = Detail("records that can be read", f"an error: {fault.text}")
+    return Finding(
+        code,
+        survey.segment.log,
+        batch.position,
+        batch.size,
+        Offsets(batch.base_offset, batch.last_offset),
+        detail,
+        explaining(code),
+        repeats,
+    )
+
+
+def _overflow(survey: Survey) -> Iterator[Finding]:
+    # Any batch but the last that lies too high shows by the next one's running backwards.
+    highest = survey.segment.base_offset + MAX_OFFSET_DELTA
+    if survey.last_offset is not None and survey.last_offset > highest:
+        yield Finding(
+            codes.OFFSET_OVERFLOW,
+            survey.segment.log,
+            position=survey.last_position,
+            offsets=Offsets(highest + 1, survey.last_offset),
+            detail=Detail(f"a last offset of at most {highest}", str(survey.last_offset)),
+            remedy=explaining(codes.OFFSET_OVERFLOW),
+        )

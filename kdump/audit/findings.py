@@ -1,0 +1,58 @@
+"""Finding: one thing found in one file.
+
+Spec: the invariants of KOD 9; the codes are in ``kdump.audit.codes``.
+It must never hold a record's key or value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from kdump.audit.codes import FindingCode, Severity
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """What was expected and what was found: two phrases that follow these very words."""
+
+    expected: str
+    found: str
+
+    def __str__(self) -> str:
+        return f"expected {self.expected}, found {self.found}"
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """The offsets from ``first`` to ``last``, both inclusive; ``last`` None where nobody knows."""
+
+    first: int
+    last: int | None
+
+    def __str__(self) -> str:
+        return f"{self.first}..{'' if self.last is None else self.last}"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing found in one file.
+
+    ``position`` and ``size`` are bytes in that file, None where it is about the whole file.
+    ``offsets`` are those that are touched. ``remedy`` is a command as an argv. ``repeats`` counts
+    more of the same code in the same file, which are not listed.
+    """
+
+    code: FindingCode
+    path: Path
+    position: int | None = None
+    size: int | None = None
+    offsets: Offsets | None = None
+    detail: Detail | None = None
+    remedy: tuple[str, ...] | None = None
+    repeats: int = 0
+
+
+def explaining(code: FindingCode) -> tuple[str, ...] | None:
+    """The remedy where no command heals: have the code explained; None for what needs none."""
+    return None if code.severity is Severity.INFO else ("kdump", "explain", code.name)

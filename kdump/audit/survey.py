@@ -1,0 +1,320 @@
+"""survey(): one pass over a segment and its own indexes, and the small picklable sum of it.
+
+A survey holds facts, and the first few of each kind of irregularity; what they mean is for the
+checks. Its size does not grow with the segment.
+
+Spec: ``LogSegment``, ``DefaultRecordBatch``, ``OffsetIndex``, ``TimeIndex``; KOD 9.
+It must never raise for what a file holds or because one cannot be read, and never loop over
+batches in Python unless ``deep`` or something is wrong with them.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Final
+
+from kdump.errors import DecodeError, LimitError, SourceError, VanishedError
+from kdump.format import _kernel
+from kdump.format.batch import BatchTable, RecordBatch, RecordReader
+from kdump.format.index import OffsetIndex, TimeIndex
+from kdump.storage.logdir import Segment
+from kdump.storage.source import Source, open_source
+from kdump.storage.walk import Damage, Reason, batch_bytes, walk
+
+#: How many irregularities of one kind a survey lists; all are counted.
+LISTED: Final = 8
+
+#: Lengths of new and active indexes with the default ``segment.index.bytes``.
+_FULL_LENGTHS: Final = frozenset({10_485_760, 10_485_756})
+#: The largest index that is read: an entry for every 256 bytes of the largest segment.
+_INDEX_BYTES: Final = 64 << 20
+_REPORT_BYTES: Final = 8 << 20
+
+
+class FaultKind(Enum):
+    """What is odd about a batch that is sound to a broker."""
+
+    BACKWARDS = "backwards"  # it does not begin behind the end of the batch before
+    INVERTED = "inverted"  # its last offset lies below its base offset
+    UNREADABLE = "unreadable"  # its records do not follow their format
+    DISORDER = "disorder"  # its records' offsets do not rise, or leave its range
+    LATE = "late"  # a record's timestamp exceeds its largest
+    LIMIT = "limit"  # its records are too many bytes to be read at once
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something odd about ``batch``.
+
+    ``reference`` is what to compare it with: the last offset before (BACKWARDS), the last record's
+    offset (DISORDER), the largest timestamp of a record in ms (LATE). ``text`` is the reader's
+    sentence where it gave up (UNREADABLE, LIMIT).
+    """
+
+    kind: FaultKind
+    batch: RecordBatch
+    reference: int = 0
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A damage, the last offset before it, and the first offset behind it (None at the end)."""
+
+    damage: Damage
+    offset_before: int
+    offset_behind: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFacts:
+    """What an index file looks like, apart from its log.
+
+    ``padding`` counts the zero slots behind the entries, ``remainder`` the bytes of a slot that is
+    cut off. ``disorder`` counts entries that break the order; ``first_disorder`` is (number of the
+    entry, entry before, entry), entries as (offset, position) or (timestamp, offset).
+    """
+
+    path: Path
+    size: int
+    entry_bytes: int
+    remainder: int
+    padding: int
+    disorder: int
+    first_disorder: tuple[int, tuple[int, int], tuple[int, int]] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A file that could not be read, or not to its end, and why."""
+
+    path: Path
+    vanished: bool
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What one pass over a segment has shown.
+
+    ``size`` is the bytes of the log at open, ``read_bytes`` how far it was read, ``sound_bytes``
+    those in sound batches. ``first_offset`` and ``last_offset`` are of the first and last sound
+    batch in the file, None without one. ``records`` counts what headers of magic 2 say, markers
+    included. ``counts`` has all damages by reason and all faults by kind, listed or not.
+    """
+
+    segment: Segment
+    deep: bool
+    size: int
+    read_bytes: int
+    sound_bytes: int
+    batches: int
+    legacy_batches: int
+    control_batches: int
+    records: int
+    first_offset: int | None
+    last_offset: int | None
+    last_position: int | None
+    max_timestamp: int
+    gaps: tuple[Gap, ...]
+    faults: tuple[Fault, ...]
+    counts: Counter[Reason | FaultKind]
+    index: IndexFacts | None
+    time_index: IndexFacts | None
+    unread: tuple[Unread, ...]
+
+    @property
+    def complete(self) -> bool:
+        """Whether the log was read to its end."""
+        return all(unread.path != self.segment.log for unread in self.unread)
+
+
+def survey(
+    segment: Segment,
+    report: Callable[[int], None],
+    *,
+    mapped: bool,
+    sealed: bool,
+    deep: bool,
+) -> Survey:
+    """Read ``segment`` and its indexes once; ``deep`` also reads every record.
+
+    ``mapped`` and ``sealed`` are as for ``open_source``; ``sealed`` also says that the segment is
+    not its partition's last, so that its indexes have no room left. ``report`` is called with
+    counts of bytes of the log that were read.
+    """
+    log = _LogPass(segment, report, deep)
+    unread: list[Unread] = []
+    try:
+        with open_source(segment.log, mapped=mapped, sealed=sealed) as source:
+            log.read(source)
+    except SourceError as error:
+        unread.append(_unread(segment.log, error))
+    indexes: list[IndexFacts | None] = []
+    for kind, path in ((OffsetIndex, segment.index), (TimeIndex, segment.time_index)):
+        try:
+            indexes.append(
+                None
+                if path is None
+                else _index(kind, path, segment.base_offset, mapped=mapped, sealed=sealed)
+            )
+        except SourceError as error:
+            indexes.append(None)
+            unread.append(_unread(path or segment.log, error))
+    return log.survey(indexes[0], indexes[1], tuple(unread))
+
+
+class _LogPass:
+    """The sums of one pass over a segment's log, as it goes on."""
+
+    def __init__(self, segment: Segment, report: Callable[[int], None], deep: bool) -> None:
+        self.segment = segment
+        self.report = report
+        self.reader = RecordReader() if deep else None
+        self.size = self.position = self.reported = 0
+        self.state = array("q", bytes(8 * _kernel.TALLY_FIELDS))
+        self.state[_kernel.T_PREVIOUS] = segment.base_offset - 1
+        self.state[_kernel.T_MAX_TIMESTAMP] = -1
+        self.last_position: int | None = None
+        self.gaps: list[Gap] = []
+        self.faults: list[Fault] = []
+        self.counts: Counter[Reason | FaultKind] = Counter()
+        self.open_gap: tuple[Damage, int] | None = None
+
+    def read(self, source: Source) -> None:
+        """Walk the whole file; raises SourceError where it cannot be read."""
+        self.size = source.size
+        for piece in walk(source, self.segment.base_offset):
+            if isinstance(piece, Damage):
+                self._close_gap(None)
+                self.open_gap = piece, self.state[_kernel.T_PREVIOUS]
+                self._advance(piece.position + piece.size)
+                continue
+            self._close_gap(piece[0].base_offset)
+            self._headers(piece)
+            if self.reader is not None:
+                self._records(source, piece, self.reader)
+            self._advance(piece.end)
+        self._close_gap(None)
+        if self.position > self.reported:
+            self.report(self.position - self.reported)
+
+    def survey(
+        self, index: IndexFacts | None, time_index: IndexFacts | None, unread: tuple[Unread, ...]
+    ) -> Survey:
+        state = self.state
+        found = state[_kernel.T_BATCHES] > 0
+        return Survey(
+            segment=self.segment,
+            deep=self.reader is not None,
+            size=self.size,
+            read_bytes=self.position,
+            sound_bytes=state[_kernel.T_BYTES],
+            batches=state[_kernel.T_BATCHES],
+            legacy_batches=state[_kernel.T_LEGACY],
+            control_batches=state[_kernel.T_CONTROL],
+            records=state[_kernel.T_RECORDS],
+            first_offset=state[_kernel.T_FIRST_OFFSET] if found else None,
+            last_offset=state[_kernel.T_PREVIOUS] if found else None,
+            last_position=self.last_position,
+            max_timestamp=state[_kernel.T_MAX_TIMESTAMP],
+            gaps=tuple(self.gaps),
+            faults=tuple(self.faults),
+            counts=self.counts,
+            index=index,
+            time_index=time_index,
+            unread=unread,
+        )
+
+    def _advance(self, position: int) -> None:
+        self.position = position
+        if position - self.reported >= _REPORT_BYTES:
+            self.report(position - self.reported)
+            self.reported = position
+
+    def _close_gap(self, offset_behind: int | None) -> None:
+        if self.open_gap is None:
+            return
+        damage, offset_before = self.open_gap
+        self.open_gap = None
+        self.counts[damage.reason] += 1
+        if self.counts[damage.reason] <= LISTED:
+            self.gaps.append(Gap(damage, offset_before, offset_behind))
+
+    def _headers(self, table: BatchTable) -> None:
+        state, previous = self.state, self.state[_kernel.T_PREVIOUS]
+        before = state[_kernel.T_BACKWARDS] + state[_kernel.T_INVERTED]
+        _kernel.tally(table.rows, state)
+        self.last_position = table[len(table) - 1].position
+        if state[_kernel.T_BACKWARDS] + state[_kernel.T_INVERTED] == before:
+            return
+        for batch in table:
+            if batch.base_offset <= previous:
+                self._fault(Fault(FaultKind.BACKWARDS, batch, previous))
+            if batch.last_offset < batch.base_offset:
+                self._fault(Fault(FaultKind.INVERTED, batch))
+            previous = batch.last_offset
+
+    def _records(self, source: Source, table: BatchTable, reader: RecordReader) -> None:
+        for batch in table:
+            if batch.magic < 2:
+                continue
+            try:
+                summary = reader.summary(batch, batch_bytes(source, batch))
+            except DecodeError as error:
+                self._fault(Fault(FaultKind.UNREADABLE, batch, text=str(error)))
+            except LimitError as error:
+                self._fault(Fault(FaultKind.LIMIT, batch, text=str(error)))
+            else:
+                if summary.disorder or summary.last_offset > batch.last_offset:
+                    self._fault(Fault(FaultKind.DISORDER, batch, summary.last_offset))
+                if summary.count and summary.max_timestamp > batch.max_timestamp:
+                    self._fault(Fault(FaultKind.LATE, batch, summary.max_timestamp))
+            self._advance(batch.position + batch.size)
+
+    def _fault(self, fault: Fault) -> None:
+        self.counts[fault.kind] += 1
+        if self.counts[fault.kind] <= LISTED:
+            self.faults.append(fault)
+
+
+def _index(
+    kind: type[OffsetIndex | TimeIndex],
+    path: Path,
+    base_offset: int,
+    *,
+    mapped: bool,
+    sealed: bool,
+) -> IndexFacts:
+    """Raises SourceError."""
+    with open_source(path, mapped=mapped, sealed=sealed) as source:
+        size, slot = source.size, kind.ENTRY_BYTES
+        if not sealed and size >= slot:
+            last = size // slot * slot - slot
+            # With room for more entries it may hold stale ones too, which nobody reads: whatever
+            # stands in it is no sign of damage, and most of its megabytes are a hole.
+            if size in _FULL_LENGTHS or not any(source.window(last, slot)[:slot]):
+                return IndexFacts(path, size, slot, size % slot, 0, 0, None)
+        if size > _INDEX_BYTES:
+            raise SourceError(
+                path,
+                f"{path}: expected an index of at most {_INDEX_BYTES} bytes, found one of {size}",
+            )
+        index = kind.decode(source.window(0, size), base_offset)
+    violations = index.order_violations()
+    first = None
+    if violations.first:
+        number = violations.first[0]
+        first = number, index[number - 1], index[number]
+    return IndexFacts(
+        path, size, slot, len(index.remainder), index.padding, violations.count, first
+    )
+
+
+def _unread(path: Path, error: SourceError) -> Unread:
+    return Unread(path, isinstance(error, VanishedError), str(error))

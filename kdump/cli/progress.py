@@ -1,0 +1,148 @@
+"""Progress on standard error: a bar on a terminal, else a line a minute, and one at SIGUSR1.
+
+Spec: none of Kafka's. It starts no thread, because workers are forked beside it.
+It must never write to standard output, or anything at all in the mode ``none``.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Final, Literal, Protocol, Self
+
+from kdump.cli.units import duration_text, part_text, rate_text
+
+Mode = Literal["auto", "bar", "line", "none"]
+
+_LINE_SECONDS: Final = 60.0
+_BAR_SECONDS: Final = 0.1
+_ESTIMATE_SECONDS: Final = 3.0  # before that a rate is mostly start-up
+
+
+class _Display(Protocol):
+    """Shows how far a run is."""
+
+    def show(self, progress: Progress) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Progress:
+    """Counts bytes done and shows them in the chosen ``mode``; a context manager.
+
+    While it is entered, SIGUSR1 prints one line, or nothing in the mode ``none``.
+    """
+
+    def __init__(self, mode: Mode, clock: Callable[[], float] = time.monotonic) -> None:
+        self.total_bytes = self.done_bytes = 0
+        self._mode = _on_this_terminal() if mode == "auto" else mode
+        self._clock = clock
+        self._started = self._shown = clock()
+        self._interval = _BAR_SECONDS if self._mode == "bar" else _LINE_SECONDS
+        self._display: _Display | None = None
+        self._handler: signal.Handlers | Callable[[int, FrameType | None], object] | int | None
+        self._handler = None
+
+    def __enter__(self) -> Self:
+        quiet = self._mode == "none"
+        self._handler = signal.signal(signal.SIGUSR1, signal.SIG_IGN if quiet else self._asked)
+        if self._mode == "bar":
+            self._display = _Bar()
+        elif self._mode == "line":
+            self._display = _Lines()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._display is not None:
+            self._display.close()
+        signal.signal(signal.SIGUSR1, self._handler)
+
+    def expect(self, total_bytes: int) -> None:
+        """Say how much there is to do, and that it begins now."""
+        self.total_bytes = total_bytes
+        self._started = self._clock()
+
+    def advance(self, count_bytes: int) -> None:
+        """Count bytes as done, and show them if it is time to."""
+        # A segment that is read again, after its worker died, counts once.
+        self.done_bytes = min(self.done_bytes + count_bytes, self.total_bytes)
+        now = self._clock()
+        if self._display is not None and now - self._shown >= self._interval:
+            self._shown = now
+            self._display.show(self)
+
+    @property
+    def seconds(self) -> float:
+        """How long it has been going on."""
+        return self._clock() - self._started
+
+    def line(self) -> str:
+        """How far it is, how fast, and how long it will still take."""
+        seconds = self.seconds
+        text = f"{part_text(self.done_bytes, self.total_bytes)}"
+        if self.total_bytes:
+            text += f" ({100 * self.done_bytes // self.total_bytes} %)"
+        if seconds >= _ESTIMATE_SECONDS and self.done_bytes:
+            left = (self.total_bytes - self.done_bytes) * seconds / self.done_bytes
+            text += f", {rate_text(self.done_bytes, seconds)}, about {duration_text(left)} left"
+        return text
+
+    def _asked(self, _: int, __: FrameType | None) -> None:
+        # A handler may have interrupted a write to sys.stderr, which cannot be entered twice.
+        os.write(2, f"kdump: {self.line()}\n".encode())
+
+
+class _Lines:
+    """A line each time."""
+
+    def show(self, progress: Progress) -> None:
+        print(f"kdump: {progress.line()}", file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """Nothing to put back."""
+
+
+class _Bar:
+    """A bar that is drawn over and over, and gone at the end."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, TextColumn
+        from rich.progress import Progress as RichProgress
+
+        self._bar = RichProgress(
+            BarColumn(bar_width=20),
+            TextColumn("{task.description}", markup=False),
+            console=Console(stderr=True),
+            auto_refresh=False,
+            transient=True,
+        )
+        self._task = self._bar.add_task("", total=None)
+        self._bar.start()
+
+    def show(self, progress: Progress) -> None:
+        self._bar.update(
+            self._task,
+            total=progress.total_bytes,
+            completed=progress.done_bytes,
+            description=progress.line(),
+            refresh=True,
+        )
+
+    def close(self) -> None:
+        self._bar.stop()
+
+
+def _on_this_terminal() -> Mode:
+    if sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+        return "bar"
+    return "line"

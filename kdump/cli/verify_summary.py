@@ -1,0 +1,84 @@
+"""What a run of ``verify`` comes to: what was covered, how many findings, which exit code.
+
+Spec: none of Kafka's. Text and JSON reports both say what stands here; it must never print.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kdump.audit.codes import Severity
+from kdump.audit.verify import Covered, Judged
+from kdump.cli.exits import INCOMPLETE, OK, PROBLEMS
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """How a run was asked for, and how it went.
+
+    ``total`` is the number of partitions there were to judge, ``stopped_by`` the exit code of the
+    signal that ended it early, if one did.
+    """
+
+    deep: bool
+    jobs: int
+    fail_on: Severity
+    total: int
+    total_bytes: int
+    seconds: float
+    stopped_by: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The sum of a run: ``severities`` and ``codes`` count findings, unlisted repeats included.
+
+    ``partitions`` counts partitions by the severity of the worst finding, None for sound ones.
+    """
+
+    run: Run
+    covered: Covered
+    severities: Counter[Severity]
+    codes: Counter[str]
+    partitions: Counter[Severity | None]
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of the run; what could not be judged comes before what is bad."""
+        if self.run.stopped_by is not None:
+            return self.run.stopped_by
+        if self.severities[Severity.INCOMPLETE]:
+            return INCOMPLETE
+        fatal = self.severities[Severity.ERROR]
+        if self.run.fail_on is Severity.WARNING:
+            fatal += self.severities[Severity.WARNING]
+        return PROBLEMS if fatal else OK
+
+
+def summarize(run: Run, judged: Sequence[Judged]) -> Summary:
+    """Add up the findings and coverage of ``judged``."""
+    severities: Counter[Severity] = Counter()
+    names: Counter[str] = Counter()
+    partitions: Counter[Severity | None] = Counter()
+    for one in judged:
+        partitions[worst(one)] += 1
+        for finding in one.findings:
+            severities[finding.code.severity] += 1 + finding.repeats
+            names[finding.code.name] += 1 + finding.repeats
+    covered = sum((one.covered for one in judged), Covered())
+    return Summary(run, covered, severities, names, partitions)
+
+
+def worst(judged: Judged) -> Severity | None:
+    """The worst severity among the findings of one partition; None where it is sound.
+
+    Notes do not make a partition less sound.
+    """
+    found = [
+        finding.code.severity
+        for finding in judged.findings
+        if finding.code.severity is not Severity.INFO
+    ]
+    return min(found, key=lambda severity: severity.rank, default=None)

@@ -1,0 +1,264 @@
+"""The text report of ``verify``: what each path is, what is wrong there, what was covered.
+
+Spec: none of Kafka's. Lines are meant for people, worst first, and may change.
+It must never let a name or path through that is not printable, nor a record's key or value.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Final
+
+import click
+
+from kdump.audit.codes import CODES, Severity
+from kdump.audit.findings import Finding
+from kdump.audit.survey import Survey
+from kdump.audit.verify import Judged, Root
+from kdump.cli.units import count_text, duration_text, part_text, rate_text, size_text
+from kdump.cli.verify_summary import Summary, worst
+from kdump.errors import SourceError
+from kdump.format.text import printable
+from kdump.storage.logdir import LogDirectory
+
+_WIDTH: Final = 80
+_LABEL: Final = 12
+_LABELS: Final = {
+    Severity.ERROR: "ERROR",
+    Severity.INCOMPLETE: "UNREAD",
+    Severity.WARNING: "WARN",
+    Severity.INFO: "INFO",
+}
+_COLOURS: Final = {
+    Severity.ERROR: "red",
+    Severity.INCOMPLETE: "magenta",
+    Severity.WARNING: "yellow",
+    Severity.INFO: "cyan",
+}
+
+
+class TextReport:
+    """Collects what is judged and emits the report at the end.
+
+    ``counts`` has the number of partitions for each of ``roots``, whose judgements arrive in that
+    order; an interrupted run leaves the last of them out. ``info`` lists notes as well.
+    """
+
+    def __init__(
+        self,
+        emit: Callable[[str], None],
+        roots: Sequence[Root],
+        counts: Sequence[int],
+        *,
+        info: bool,
+    ) -> None:
+        self._emit = emit
+        self._roots = roots
+        self._counts = counts
+        self._info = info
+        self._judged: list[Judged] = []
+
+    def add(self, judged: Judged) -> None:
+        """Take in one partition."""
+        self._judged.append(judged)
+
+    def finish(self, summary: Summary) -> None:
+        """Emit everything."""
+        start = 0
+        for root, count in zip(self._roots, self._counts, strict=True):
+            judged = self._judged[start : start + count]
+            for line in root_lines(root, judged, count, info=self._info):
+                self._emit(line)
+            start += count
+        for line in summary_lines(summary, info=self._info):
+            self._emit(line)
+
+
+def root_lines(root: Root, judged: Sequence[Judged], count: int, *, info: bool) -> Iterator[str]:
+    """What one path is, with ``count`` partitions, and what was found in those judged."""
+    yield from _heading(root, judged, count)
+    if isinstance(root.target, LogDirectory):
+        yield from _partitions(judged, info=info)
+    else:
+        for one in judged:
+            yield from _segments(one, info=info)
+
+
+def summary_lines(summary: Summary, *, info: bool) -> Iterator[str]:
+    """The last lines: what to read next, what was covered, and the result."""
+    run, covered = summary.run, summary.covered
+    if worth := _worth_explaining(summary):
+        yield f"{'next':{_LABEL}}kdump explain {' '.join(worth)}"
+    depth = "every header, checksum and record"
+    if not run.deep:
+        depth = "every header and checksum (records not read: --deep)"
+    yield _labelled(
+        "checked",
+        f"{count_text(covered.partitions, 'partition')}, "
+        f"{count_text(covered.segments, 'segment')}, "
+        f"{part_text(covered.read_bytes, run.total_bytes)}, "
+        f"{count_text(covered.batches, 'batch', 'batches')}, "
+        f"{count_text(covered.records, 'record')}: {depth}",
+    )
+    yield _labelled("result", f"{_result(summary, info=info)}; {_effort(summary)}")
+
+
+def _worth_explaining(summary: Summary) -> list[str]:
+    """The worst codes that were found, as many as fit on a line that is to be pasted."""
+    found = sorted(
+        (CODES[name] for name in summary.codes if CODES[name].severity is not Severity.INFO),
+        key=lambda code: code.severity.rank,
+    )
+    room, worth = _WIDTH - _LABEL - len("kdump explain"), list[str]()
+    for code in found:
+        room -= 1 + len(code.name)
+        if room >= 0:
+            worth.append(code.name)
+    return worth
+
+
+def _result(summary: Summary, *, info: bool) -> str:
+    partitions = summary.partitions
+    parts = [f"{partitions[None]:,} sound"]
+    parts += [
+        f"{partitions[severity]:,} {words}"
+        for severity, words in (
+            (Severity.ERROR, "with errors"),
+            (Severity.INCOMPLETE, "not wholly judged"),
+            (Severity.WARNING, "with warnings"),
+        )
+        if partitions[severity]
+    ]
+    text = ", ".join(parts)
+    if summary.run.stopped_by is not None:
+        text = f"interrupted: {text}, {summary.run.total - partitions.total():,} not judged"
+    notes = summary.severities[Severity.INFO]
+    if notes and not info:
+        text += f"; {count_text(notes, 'note')} hidden (--info)"
+    return text
+
+
+def _effort(summary: Summary) -> str:
+    run = summary.run
+    rate = rate_text(summary.covered.read_bytes, run.seconds)
+    return f"{duration_text(run.seconds)}, {rate}, {count_text(run.jobs, 'job')}"
+
+
+def _heading(root: Root, judged: Sequence[Judged], count: int) -> Iterator[str]:
+    path = printable(str(root.path))
+    if isinstance(root.target, LogDirectory):
+        what = f"log directory, {count_text(count, 'partition')}"
+    elif isinstance(root.target, SourceError):
+        what = "not read"
+    else:
+        surveys = [survey for one in judged for survey in one.surveys]
+        what = count_text(len(surveys), "segment")
+        what += f", {size_text(sum(survey.size for survey in surveys))}"
+        first = [survey.first_offset for survey in surveys if survey.first_offset is not None]
+        last = [survey.last_offset for survey in surveys if survey.last_offset is not None]
+        if first and last:
+            what += f", offsets {first[0]}..{last[-1]}"
+    if root.liveness is not None:
+        reason = printable(root.liveness.reason)
+        what += f"; broker {root.liveness.state.value}: {reason}"
+    yield from _wrapped(f"{path}: {what}", 0)
+
+
+def _partitions(judged: Sequence[Judged], *, info: bool) -> Iterator[str]:
+    """The findings of many partitions, the worst partition first."""
+    rows = [(one, _listed(one, info=info)) for one in sorted(judged, key=_rank)]
+    names = [printable(one.group.path.name) for one, findings in rows if findings]
+    width = min(max(map(len, names), default=0), 30)
+    for one, findings in rows:
+        for finding in findings:
+            name = printable(one.group.path.name)
+            yield f"{_severity(finding.code.severity)} {name:{width}} {finding.code.name}"
+            yield from _wrapped(_sentence(finding), 7)
+
+
+def _segments(judged: Judged, *, info: bool) -> Iterator[str]:
+    """Every segment of one partition, each with its findings, then those of no segment."""
+    by_path: dict[Path, list[Finding]] = {}
+    for finding in _listed(judged, info=info):
+        by_path.setdefault(finding.path, []).append(finding)
+    for survey in judged.surveys:
+        segment = survey.segment
+        files = (segment.log, segment.index, segment.time_index)
+        findings = [one for path in files if path for one in by_path.pop(path, [])]
+        yield _segment(survey, findings)
+        yield from _detailed(findings, segment.log)
+    yield from _detailed(chain.from_iterable(by_path.values()), None)
+
+
+def _segment(survey: Survey, findings: Sequence[Finding]) -> str:
+    found = [finding.code.severity for finding in findings]
+    severity = min(found, key=lambda severity: severity.rank, default=Severity.INFO)
+    label = f"{'sound':6}" if severity is Severity.INFO else _severity(severity)
+    offsets = "empty"
+    if survey.first_offset is not None:
+        offsets = f"{survey.first_offset}..{survey.last_offset}"
+    name = printable(survey.segment.log.name)
+    return f"  {name}  {size_text(survey.size):>11}  {label}  {offsets}"
+
+
+def _detailed(findings: Iterable[Finding], log: Path | None) -> Iterator[str]:
+    """Findings below the line of their segment, whose ``log`` need not be named again."""
+    for finding in findings:
+        yield f"    {_severity(finding.code.severity)} {finding.code.name}"
+        yield from _wrapped(_sentence(finding, named=finding.path != log), 11)
+
+
+def _sentence(finding: Finding, *, named: bool = True) -> str:
+    """Where a finding is and what it says; ``named`` gives the name of its file too."""
+    place = [printable(finding.path.name)] if named else []
+    if finding.position is not None:
+        place.append(f"at position {finding.position}")
+    parts = [" ".join(place)] if place else []
+    if finding.size is not None:
+        parts.append(count_text(finding.size, "byte"))
+    if finding.offsets is not None:
+        parts.append(f"offsets {finding.offsets}")
+    text = ", ".join(parts)
+    if finding.detail is not None:
+        text += f": {printable(str(finding.detail))}" if text else printable(str(finding.detail))
+    if finding.repeats:
+        text += f"; {finding.repeats:,} more of these in this file"
+    return text
+
+
+def _listed(judged: Judged, *, info: bool) -> list[Finding]:
+    """The findings to be shown, worst first, else as they came."""
+    shown = [
+        finding for finding in judged.findings if info or finding.code.severity is not Severity.INFO
+    ]
+    return sorted(shown, key=lambda finding: finding.code.severity.rank)
+
+
+def _rank(judged: Judged) -> int:
+    severity = worst(judged)
+    return len(Severity) if severity is None else severity.rank
+
+
+def _severity(severity: Severity) -> str:
+    return click.style(f"{_LABELS[severity]:6}", fg=_COLOURS[severity])
+
+
+def _labelled(label: str, text: str) -> str:
+    lines = _wrapped(text, _LABEL)
+    return "\n".join(lines).replace(" " * _LABEL, f"{label:{_LABEL}}", 1)
+
+
+def _wrapped(text: str, indent: int) -> list[str]:
+    """``text`` in lines of at most 80 columns, unless a single word is longer."""
+    margin = " " * indent
+    return textwrap.wrap(
+        text,
+        _WIDTH,
+        initial_indent=margin,
+        subsequent_indent=margin,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

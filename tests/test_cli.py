@@ -1,0 +1,209 @@
+"""The command as a whole: exit codes, signals, closed pipes, and what is imported when."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from damaged import RECIPES
+
+import kdump.audit.verify
+from kdump.cli import exits
+from kdump.cli.main import cli, main
+from kdump.errors import LimitError, SourceError, UsageError
+from kdump.format import _kernel
+
+RUN = "import sys; from kdump.cli.main import main; sys.exit(main())"
+#: The same, with workers that take their time.
+SLOW = f"""
+import time, kdump.audit.verify
+kdump.audit.verify.survey = lambda *_, **__: time.sleep(60)
+{RUN}
+"""
+
+
+@pytest.fixture
+def sound(tmp_path: Path) -> Path:
+    return RECIPES[0].write(tmp_path)
+
+
+def start(
+    *arguments: str | Path, code: str = RUN, stdout: int = subprocess.PIPE
+) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *arguments], stdout=stdout, stderr=subprocess.PIPE
+    )
+
+
+def test_the_names_of_all_commands() -> None:
+    assert main(["--help"]) == exits.OK
+    assert cli.list_commands(cli.make_context("kdump", ["verify"])) == [
+        "dump",
+        "explain",
+        "verify",
+    ]
+
+
+def test_help_and_version_go_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == exits.OK
+    printed = capsys.readouterr()
+    kind = "compiled" if _kernel.COMPILED else "plain"
+    assert re.fullmatch(rf"kdump \S+ \(kernel {kind}\)\n", printed.out)
+    assert main(["verify", "-h"]) == exits.OK
+    printed = capsys.readouterr()
+    assert printed.out.startswith("Usage: kdump verify [OPTIONS] PATH...\n")
+    assert printed.err == ""
+
+
+def test_help_imports_no_library_but_click() -> None:
+    code = (
+        "import sys; from kdump.cli.main import main; main(['--help']); "
+        "print(*sys.modules, file=sys.stderr)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    imported = {module.partition(".")[0] for module in run.stderr.split()}
+    heavy = {"rich", "crc32c", "lz4", "snappy", "zstandard", "isal", "cython", "hypothesis"}
+    assert imported & heavy == set()
+    assert not [name for name in run.stderr.split() if name.startswith(("kdump.a", "kdump.f"))]
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["nonsense"], ["verify"], ["verify", "--jobs", "0", "x"], ["verify", "-x"]]
+)
+def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == exits.USAGE
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "Usage: kdump" in printed.err
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (UsageError("asked for \x1b nonsense"), exits.USAGE),
+        (SourceError("a\x1b", "a\x1b: cannot be read"), exits.INCOMPLETE),
+        (LimitError("too large"), exits.INCOMPLETE),
+        (OSError(28, "No space left on device"), exits.INCOMPLETE),
+        (OSError(24, "Too many open files"), exits.INCOMPLETE),
+        (KeyboardInterrupt(), exits.INTERRUPTED),
+        (BrokenPipeError(32, "Broken pipe"), exits.CLOSED_PIPE),
+    ],
+)
+def test_an_error_has_its_exit_code_and_no_traceback(
+    error: BaseException,
+    code: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(kdump.audit.verify, "open_roots", fail)
+    assert main(["verify", "x"]) == code
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "Traceback" not in printed.err
+    assert "\x1b" not in printed.err
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("on purpose"), OSError(9, "on purpose")])
+def test_a_bug_says_so(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(kdump.audit.verify, "open_roots", fail)
+    assert main(["verify", "x"]) == exits.BUG
+    printed = capsys.readouterr().err
+    assert printed.startswith("Traceback")
+    assert "on purpose" in printed
+    assert printed.splitlines()[-1].startswith("kdump: this is a bug in kdump")
+
+
+def test_the_handler_of_sigterm_is_put_back() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    assert main(["--version"]) == exits.OK
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, exits.INTERRUPTED), (signal.SIGTERM, exits.TERMINATED)],
+)
+def test_a_signal_ends_a_run_with_a_report(number: int, code: int, sound: Path) -> None:
+    run = start("verify", "--format", "json", "--jobs", "2", sound, code=SLOW)
+    assert run.stdout is not None
+    assert json.loads(run.stdout.readline())["type"] == "header"
+    children = Path(f"/proc/{run.pid}/task/{run.pid}/children")
+    while not (workers := children.read_text().split()):
+        pass
+    run.send_signal(number)
+    out, err = run.communicate(timeout=20)
+    assert run.returncode == code
+    assert err.strip() == b""
+    summary = json.loads(out.splitlines()[-1])
+    assert summary["type"] == "summary"
+    assert (summary["exit"], summary["partitions"], summary["partitions_total"]) == (code, 0, 1)
+    assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_an_interrupted_report_says_so(form: str, sound: Path) -> None:
+    run = start("verify", "--format", form, "--progress", "line", sound, code=SLOW)
+    children = Path(f"/proc/{run.pid}/task/{run.pid}/children")
+    while not children.read_text():
+        assert run.poll() is None
+    run.send_signal(signal.SIGINT)
+    out, _ = run.communicate(timeout=20)
+    assert run.returncode == exits.INTERRUPTED
+    assert (b"interrupted: 0 sound, 1 not judged" in out) == (form == "text")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], ["explain", "--list"], ["verify", "PATH"]]
+)
+def test_a_closed_pipe_ends_in_silence(arguments: list[str], sound: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    arguments = [str(sound) if word == "PATH" else word for word in arguments]
+    run = start(*arguments, stdout=write)
+    os.close(write)
+    _, err = run.communicate(timeout=20)
+    assert (run.returncode, err) == (exits.CLOSED_PIPE, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("arguments", [["--version"], ["verify", "PATH"]])
+def test_a_full_disk_is_told(arguments: list[str], sound: Path) -> None:
+    arguments = [str(sound) if word == "PATH" else word for word in arguments]
+    with open("/dev/full", "wb") as full:
+        run = start(*arguments, stdout=full.fileno())
+        _, err = run.communicate(timeout=20)
+    assert run.returncode == exits.INCOMPLETE
+    assert b"No space left on device" in err
+    assert b"Traceback" not in err
+
+
+def test_closed_standard_output_is_survived(sound: Path) -> None:
+    run = subprocess.run(
+        ["/bin/sh", "-c", 'exec "$0" -c "$1" verify "$2" >&-', sys.executable, RUN, sound],
+        capture_output=True,
+        check=False,
+        timeout=20,
+    )
+    assert run.returncode == exits.OK
+    assert b"Traceback" not in run.stderr
+
+
+def test_every_exit_code_is_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--help"])
+    help_text = " ".join(capsys.readouterr().out.split())
+    for code in (0, 1, 2, 4, 5, 6, 130, 143, 141):
+        assert re.search(rf"\b{code}\b", help_text)

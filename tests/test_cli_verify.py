@@ -1,0 +1,320 @@
+"""``kdump verify``: what it prints, its exit codes, and that it leaves everything as it was."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import forge
+import pytest
+from damaged import RECIPES, Recipe
+
+import kdump.cli.main
+from kdump.audit.codes import CODES
+from kdump.cli import exits
+
+NOTES = {name for name, code in CODES.items() if code.severity.value == "info"}
+
+
+@pytest.fixture
+def log_directory(tmp_path: Path) -> Path:
+    directory = tmp_path / "data"
+    directory.mkdir()
+    (directory / "meta.properties").write_text("version=1\nnode.id=1\n")
+    return directory
+
+
+def recipe(title: str) -> Recipe:
+    (one,) = [recipe for recipe in RECIPES if recipe.name == title]
+    return one
+
+
+class Cli:
+    """Runs ``kdump verify`` in this process and keeps what it printed."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self.capsys = capsys
+
+    def text(self, *arguments: str | Path, code: int) -> list[str]:
+        """The lines of a run that ends with ``code`` and says nothing on standard error."""
+        assert kdump.cli.main.main(["verify", *map(str, arguments)]) == code
+        printed = self.capsys.readouterr()
+        assert printed.err == ""
+        return printed.out.splitlines()
+
+    def json(self, *arguments: str | Path, code: int) -> list[dict[str, Any]]:
+        """The objects of a run in JSON."""
+        return [json.loads(line) for line in self.text("--format", "json", *arguments, code=code)]
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
+    return Cli(capsys)
+
+
+def state(directory: Path) -> dict[str, tuple[object, ...]]:
+    """Everything about a tree that reading it must not change."""
+    found: dict[str, tuple[object, ...]] = {}
+    for path in sorted(directory.rglob("*")):
+        status = path.lstat()
+        digest = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+        found[str(path)] = (
+            status.st_mode,
+            status.st_ino,
+            status.st_size,
+            status.st_mtime_ns,
+            status.st_ctime_ns,
+            digest,
+        )
+    return found
+
+
+# --- exit codes
+
+
+@pytest.mark.parametrize("one", RECIPES, ids=lambda one: one.name)
+def test_a_recipe_has_its_exit_code_and_codes(one: Recipe, cli: Cli, tmp_path: Path) -> None:
+    severities = {CODES[name].severity.value for name in one.expected}
+    code = exits.OK
+    if "incomplete" in severities:
+        code = exits.INCOMPLETE
+    elif "error" in severities:
+        code = exits.PROBLEMS
+    options = ["--deep"] if one.deep else []
+    lines = cli.json(*options, one.write(tmp_path), code=code)
+    assert [line["type"] for line in lines] == [
+        "header",
+        *["finding"] * len(one.expected),
+        "summary",
+    ]
+    assert sorted(line["code"] for line in lines[1:-1]) == sorted(one.expected)
+    assert lines[-1]["exit"] == code
+
+
+def test_warnings_fail_on_request(cli: Cli, tmp_path: Path) -> None:
+    directory = recipe("torn-last").write(tmp_path)
+    cli.text(directory, code=exits.OK)
+    cli.text("--fail-on", "warning", directory, code=exits.PROBLEMS)
+
+
+def test_notes_never_fail(cli: Cli, tmp_path: Path) -> None:
+    cli.text("--fail-on", "warning", recipe("zeros-last").write(tmp_path), code=exits.OK)
+
+
+def test_a_missing_path_is_incomplete_and_the_rest_is_judged(cli: Cli, tmp_path: Path) -> None:
+    directory = recipe("crc-sealed").write(tmp_path)
+    lines = cli.json(tmp_path / "missing-0", directory, code=exits.INCOMPLETE)
+    assert [line.get("code") for line in lines[1:-1]] == ["vanished", "batch-crc-mismatch"]
+    assert lines[0]["liveness"][0] is None
+    assert lines[0]["liveness"][1]["state"] == "stopped"
+    assert lines[-1]["partitions"] == 1
+
+
+def test_an_empty_directory_is_not_sound(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "nothing").mkdir()
+    cli.text(tmp_path / "nothing", code=exits.INCOMPLETE)
+
+
+def test_a_file_of_another_kind_is_wrong_usage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = recipe("sound").write(tmp_path) / "partition.metadata"
+    assert kdump.cli.main.main(["verify", str(path)]) == exits.USAGE
+    assert "partition metadata" in capsys.readouterr().err
+
+
+# --- text
+
+
+def test_a_log_directory_worst_first(cli: Cli, log_directory: Path) -> None:
+    for title in ("crc-sealed", "index-zeros", "sound", "torn-last"):
+        recipe(title).write(log_directory)
+    lines = cli.text(log_directory, code=exits.PROBLEMS)
+    text = " ".join(" ".join(lines).split())
+    assert text.startswith(f"{log_directory}: log directory, 4 partitions; broker stopped: ")
+    shown = [line.split() for line in lines if re.match(r"[A-Z]+ ", line)]
+    assert shown == [
+        ["ERROR", "crc-sealed-0", "batch-crc-mismatch"],
+        ["WARN", "torn-last-0", "torn-tail"],
+    ]
+    assert "offsets 30..39" in text
+    assert "next        kdump explain batch-crc-mismatch torn-tail" in lines
+    assert "checked 4 partitions, 8 segments, " in text
+    assert "78 batches, 780 records" in text  # one is damaged, one torn
+    assert "2 sound, 1 with errors, 1 with warnings; 1 note hidden (--info); " in text
+
+
+def test_notes_are_listed_on_request(cli: Cli, log_directory: Path) -> None:
+    recipe("index-zeros").write(log_directory)
+    lines = cli.text("--info", log_directory, code=exits.OK)
+    assert "INFO   index-zeros-0 index-padded" in lines
+    assert "hidden" not in "\n".join(lines)
+
+
+def test_one_partition_segment_by_segment(cli: Cli, tmp_path: Path) -> None:
+    lines = cli.text(recipe("crc-sealed").write(tmp_path), code=exits.PROBLEMS)
+    heading = " ".join(" ".join(lines[:3]).split())
+    assert re.search(
+        r"crc-sealed-0: 2 segments, .* KiB, offsets 0\.\.199; broker stopped:", heading
+    )
+    rows = [line.split() for line in lines if ".log " in line]
+    assert [row[3:] for row in rows] == [["ERROR", "0..99"], ["sound", "100..199"]]
+    assert "    ERROR  batch-crc-mismatch" in lines
+
+
+def test_a_sound_run_says_what_it_covered(cli: Cli, tmp_path: Path) -> None:
+    lines = cli.text("--jobs", "1", recipe("sound").write(tmp_path), code=exits.OK)
+    text = " ".join(" ".join(lines).split())
+    assert "checked 1 partition, 2 segments, " in text
+    assert "20 batches, 200 records: every header and checksum (records not read: --deep)" in text
+    assert "result 1 sound; " in text
+    assert text.endswith("1 job")
+    assert "next" not in text
+
+
+def test_deep_says_that_records_were_read(cli: Cli, tmp_path: Path) -> None:
+    lines = cli.text("--deep", recipe("sound").write(tmp_path), code=exits.OK)
+    assert "every header, checksum and record" in " ".join(" ".join(lines).split())
+
+
+def test_lines_fit_a_terminal(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for one in RECIPES:
+        one.write(tmp_path / "d")
+    monkeypatch.chdir(tmp_path)
+    lines = cli.text("--info", "--deep", "d", code=exits.INCOMPLETE)
+    assert [line for line in lines if len(line) > 80] == []
+
+
+def test_repeats_are_told(cli: Cli, tmp_path: Path) -> None:
+    same = [forge.batch(0, [forge.record()])] * 13
+    directory = Recipe("twice", [], same, [b""], {"00000000000000000000.index": b""}).write(
+        tmp_path
+    )
+    lines = cli.text(directory, code=exits.PROBLEMS)
+    assert lines.count("    ERROR  offsets-not-increasing") == 8
+    assert "4 more of these in this file" in " ".join(" ".join(lines).split())
+    assert cli.json(directory, code=exits.PROBLEMS)[-1]["severities"]["error"] == 12
+
+
+def test_quiet_is_silent_on_success(cli: Cli, tmp_path: Path) -> None:
+    sound = recipe("sound").write(tmp_path)
+    torn = recipe("torn-last").write(tmp_path)
+    damaged = recipe("crc-sealed").write(tmp_path)
+    assert cli.text("--quiet", sound, torn, code=exits.OK) == []
+    assert cli.text("--quiet", "--format", "json", sound, code=exits.OK) == []
+    assert len(cli.text("--quiet", damaged, code=exits.PROBLEMS)) > 3
+    lines = cli.json("--quiet", damaged, code=exits.PROBLEMS)
+    assert [line["type"] for line in lines] == ["header", "finding", "summary"]
+
+
+def test_colours_are_for_terminals(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    directory = recipe("crc-sealed").write(tmp_path)
+    assert not any("\x1b" in line for line in cli.text(directory, code=exits.PROBLEMS))
+    monkeypatch.setattr("click._compat.isatty", lambda _: True)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert any("\x1b[31m" in line for line in cli.text(directory, code=exits.PROBLEMS))
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not any("\x1b" in line for line in cli.text(directory, code=exits.PROBLEMS))
+    monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setenv("TERM", "dumb")
+    assert not any("\x1b" in line for line in cli.text(directory, code=exits.PROBLEMS))
+
+
+# --- JSON
+
+
+def test_the_fields_of_every_line(cli: Cli, tmp_path: Path) -> None:
+    directory = recipe("crc-sealed").write(tmp_path)
+    header, finding, summary = cli.json("--jobs", "2", directory, code=exits.PROBLEMS)
+    assert header == {
+        "type": "header",
+        "schema": 1,
+        "command": "verify",
+        "version": header["version"],
+        "paths": [str(directory)],
+        "deep": False,
+        "liveness": [{**header["liveness"][0], "state": "stopped", "pid": None}],
+    }
+    assert set(header["liveness"][0]) == {"state", "reason", "pid", "uninspected"}
+    log = (directory / "00000000000000000000.log").read_bytes()
+    size = len(log) // 10
+    assert finding == {
+        "type": "finding",
+        "code": "batch-crc-mismatch",
+        "severity": "error",
+        "path": str(directory / "00000000000000000000.log"),
+        "position": finding["position"],
+        "size": finding["size"],
+        "offsets": {"first": 30, "last": 39},
+        "detail": finding["detail"],
+        "remedy": ["kdump", "explain", "batch-crc-mismatch"],
+        "repeats": 0,
+    }
+    assert abs(finding["position"] - 3 * size) < size
+    assert set(finding["detail"]) == {"expected", "found"}
+    total = sum(path.stat().st_size for path in directory.glob("*.log"))
+    assert summary == {
+        "type": "summary",
+        "exit": 4,
+        "deep": False,
+        "partitions": 1,
+        "partitions_total": 1,
+        "segments": 2,
+        "bytes": total,
+        "bytes_total": total,
+        "batches": 19,
+        "control_batches": 0,
+        "records": 190,
+        "severities": {"error": 1, "incomplete": 0, "warning": 0, "info": 0},
+        "codes": {"batch-crc-mismatch": 1},
+        "seconds": summary["seconds"],
+        "jobs": 2,
+    }
+
+
+def test_notes_are_always_in_the_json(cli: Cli, tmp_path: Path) -> None:
+    lines = cli.json(recipe("zeros-last").write(tmp_path), code=exits.OK)
+    assert lines[1]["code"] in NOTES
+
+
+def test_names_never_leave_raw(cli: Cli, log_directory: Path) -> None:
+    name = os.fsdecode(b"a\x1b[31m\xe2\x80\xae\xff-0")
+    recipe("crc-sealed").write(log_directory).rename(log_directory / name)
+    text = "\n".join(cli.text(log_directory, code=exits.PROBLEMS))
+    assert "a\\x1b[31m\\u202e\\udcff-0" in text
+    lines = cli.text("--format", "json", log_directory, code=exits.PROBLEMS)
+    assert "\x1b" not in "".join(lines)
+    assert "\u202e" not in "".join(lines)
+    finding = json.loads(lines[1])
+    assert "path" not in finding
+    path = base64.b64decode(finding["path_base64"])
+    assert path == os.fsencode(log_directory / name / "00000000000000000000.log")
+
+
+def test_no_key_or_value_is_ever_shown(cli: Cli, log_directory: Path) -> None:
+    for one in RECIPES:
+        one.write(log_directory)
+    for form in ("text", "json"):
+        arguments = ["--deep", "--info", "--format", form]
+        lines = cli.text(*arguments, log_directory, code=exits.INCOMPLETE)
+        assert not re.search(r"value \d|\bplain\b", "\n".join(lines))
+
+
+# --- evidence
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_everything_stays_as_it_was(form: str, cli: Cli, log_directory: Path) -> None:
+    for one in RECIPES:
+        one.write(log_directory)
+    before = state(log_directory)
+    cli.text("--deep", "--format", form, log_directory, code=exits.INCOMPLETE)
+    assert state(log_directory) == before

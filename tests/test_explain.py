@@ -1,0 +1,77 @@
+"""``kdump explain``: codes, lines of logs, and what is neither."""
+
+from __future__ import annotations
+
+import pytest
+
+from kdump.audit.codes import CODES
+from kdump.cli.main import main
+
+
+def explained(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(["explain", *words]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    return printed.out
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(["explain", *words]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    return printed.err
+
+
+@pytest.mark.parametrize("name", CODES)
+def test_a_code_is_explained_in_full(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = " ".join(explained(capsys, name).split())
+    code = CODES[name]
+    assert text.startswith(f"{name}: {code.severity.value} meaning {code.meaning} broker ")
+    for said in (code.broker, code.advice, *code.messages):
+        assert said.replace("{}", "…") in text
+
+
+@pytest.mark.parametrize("name", CODES)
+def test_lines_fit_a_terminal(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert max(map(len, explained(capsys, name).splitlines())) <= 80
+
+
+def test_several_codes_in_the_order_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    text = explained(capsys, "torn-tail", "batch-crc-mismatch", "torn-tail")
+    headings = [line for line in text.splitlines() if line and line[0] != " "]
+    assert headings == ["torn-tail: warning", "batch-crc-mismatch: error"]
+
+
+def test_the_list_has_every_code_with_its_severity(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [line.split() for line in explained(capsys, "--list").splitlines()]
+    assert rows == [[code.name, code.severity.value] for code in CODES.values()]
+
+
+@pytest.mark.parametrize("quoted", [True, False])
+def test_a_pasted_line_finds_its_codes(quoted: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    line = (
+        "[2026-11-21 10:00:00,000] ERROR Found invalid messages during fetch for partition a-0 "
+        "offset 812440 (kafka.server.ReplicaFetcherThread) "
+        "org.apache.kafka.common.errors.CorruptRecordException: Record is corrupt "
+        "(stored crc = 1, computed crc = 2)"
+    )
+    text = explained(capsys, *([line] if quoted else line.split()))
+    assert text.startswith("batch-crc-mismatch: error\n")
+
+
+def test_a_misspelt_code_gets_near_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "torn-tail" in refused(capsys, "torn-tial").rpartition("Did you mean")[2]
+
+
+def test_a_strange_line_is_refused_printably(capsys: pytest.CaptureFixture[str]) -> None:
+    message = refused(capsys, "zebra \x1b[31m\u202e")
+    assert "\x1b" not in message
+    assert "\u202e" not in message
+    assert "kdump explain --list" in message
+
+
+@pytest.mark.parametrize("words", [(), ("--list", "torn-tail")])
+def test_it_wants_either_codes_or_the_list(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "--list" in refused(capsys, *words)
