@@ -298,6 +298,14 @@ def test_encoded_flags() -> None:
     assert (empty.count, empty.base_offset, empty.last_offset, empty.max_timestamp) == (0, 5, 9, -1)
 
 
+def test_the_lowest_and_highest_base_offsets_are_read() -> None:
+    """A flip of one bit makes the lowest of the offset 0; it stands outside the checksum."""
+    for base in (-(2**63), 2**63 - 1):
+        data = batch(base, [record(b"value")])
+        assert [one.offset for one in records(data)] == [base]
+        assert summary(data).last_offset == base
+
+
 BATCH = batch(
     5, [record(b"value" * 3, b"key", [(b"h", None)]), record(None), record(b"")], codec="none"
 )

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import time
+import tracemalloc
 
 import pytest
 from forge import batch, marker, record
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kdump.errors import LimitError
 from kdump.format import lines
-from kdump.format.batch import RecordReader, read_header
+from kdump.format.batch import MAX_HEADERS, RecordReader, read_header
 from kdump.format.lines import JsonLines, TextLines
 from kdump.format.text import java_text, json_text, printable
 
@@ -165,3 +168,35 @@ def test_each_unsafe_category_is_escaped() -> None:
     assert json_text("a\x9b\u202e\U000e0001\ud800 é") == (
         '"a\\u009b\\u202e\\udb40\\udc01\\ud800 é"'
     )
+
+
+def test_text_that_is_all_unsafe_or_invalid_takes_little_time_and_memory() -> None:
+    """A few KiB may decompress to a value of many MiB; each code point must not be an object."""
+    n = 1 << 21
+    started = time.perf_counter()
+    tracemalloc.start()
+    try:
+        for value, text in ((b"\x7f", "\\x7f"), (b"\xff", "\ufffd"), (b"\xed\xa0\x80", "\ufffd")):
+            assert printable(java_text(value * n)) == text * n
+        assert len(json_text("\x7f" * n)) == 6 * n + 2
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 32 * n
+    assert time.perf_counter() - started < 20
+
+
+def test_sequences_below_none_are_none_in_every_line() -> None:
+    both = [record(b"plain"), record(b"special", headers=[(b"h", b"v")])]
+    data = batch(0, both, base_sequence=-2)
+    assert [one["sequence"] for one in json_records(data)] == [-1, -1]
+    assert all(" sequence: -1 " in line for line in written(data, TextLines(data=False)))
+
+
+def test_more_headers_than_are_read_are_refused() -> None:
+    many = [(b"", None)] * (MAX_HEADERS + 1)
+    data = batch(5, [record(b"before"), record(b"v", headers=many)])
+    for form in (TextLines(data=False), JsonLines(None, None, force_base64=False)):
+        with pytest.raises(LimitError, match=f"offset 6, found {MAX_HEADERS + 1}"):
+            written(data, form)
+    assert len(written(batch(5, [record(b"v", headers=many[1:])]), TextLines(data=False))) == 1

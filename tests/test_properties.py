@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import forge
 import pytest
@@ -63,6 +64,13 @@ def test_properties_are_read_as_java_reads_them(text: str, pairs: dict[str, str]
     assert parse_properties(text.encode("iso-8859-1")) == pairs
 
 
+def test_a_line_continued_without_end_stays_linear() -> None:
+    started = time.perf_counter()
+    pairs = parse_properties(b"a=" + b"b\\\n" * 2_000_000)
+    assert pairs == {"a": "b" * 2_000_000}
+    assert time.perf_counter() - started < 20
+
+
 @pytest.mark.parametrize("text", [r"a=\u", r"a=\u12", r"a=\u12g4", r"\u00=1"])
 def test_a_short_unicode_escape_is_refused(text: str) -> None:
     with pytest.raises(DecodeError, match="four hexadecimal digits"):
@@ -99,10 +107,11 @@ def test_meta_properties_of_version_1() -> None:
     ("data", "message"),
     [
         (b"version=2", "expected version 0 or 1, found 2"),
-        (b"version=one", "expected an integer in version, found 'one'"),
+        (b"version=one", "expected an integer of 32 bits in version, found 'one'"),
         (b"version=1\ncluster.id=x", "version 1 has no node.id"),
         (b"version=1\nnode.id=1", "version 1 has no cluster.id"),
-        (b"broker.id=x", "expected an integer in broker.id, found 'x'"),
+        (b"broker.id=x", "expected an integer of 32 bits in broker.id, found 'x'"),
+        (b"broker.id=2147483648", "expected an integer of 32 bits in broker.id"),
         (b"directory.id=short", "expected a uuid"),
     ],
 )
@@ -135,7 +144,7 @@ def test_partition_metadata(data: bytes) -> None:
         (b"version:0\ntopic_id: x", "line 1"),
         (b"version: 0\ntopic_id: ", "line 2"),
         (b"version: -1\ntopic_id: x", "expected version 0 or above, found -1"),
-        (b"version: x\ntopic_id: x", "expected an integer in version"),
+        (b"version: x\ntopic_id: x", "expected an integer of 32 bits in version"),
         (b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA", "found the zero uuid"),
         (b"\xff", "expected UTF-8, found byte 0xff at 0"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from typing import Any
 
 import pytest
 from forge import CODECS, batch, flip, message, record, segment
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory import MemorySource, batches, damages, pieces
 
+from kdump.format import _kernel
 from kdump.format.batch import BatchTable, RecordBatch
 from kdump.storage.walk import (
     HUNTING_BOUND,
@@ -269,6 +271,63 @@ def test_nothing_but_plausible_headers_stays_linear() -> None:
     started = time.perf_counter()
     assert len(pieces(build(16_000))) == 1
     assert time.perf_counter() - started < 20
+
+
+def test_batches_that_claim_all_the_rest_stay_linear() -> None:
+    """Each claim costs a checksum of all the rest, and a sound batch follows it all the same."""
+    data = b""
+    for offset in range(6000, 0, -2):
+        data = batch(offset + 1, [record()]) + data
+        data = batch(offset, length=48 + len(data)) + data  # ends one byte before the file
+    source = MemorySource(data, 1 << 16)
+    assert_tiles(data, list(walk(source, 0)))
+    assert source.bytes_handed < 10 * HUNTING_BOUND * len(data)
+
+
+def test_damage_after_damage_stays_linear(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was scanned behind a bad batch is scanned again, so it must not be much."""
+    data = segment(
+        batch(offset, [record(b"y" * 700)])
+        if offset % 4
+        else flip(batch(offset, [record(b"x" * 1200)]), 100)
+        for offset in range(16_000)
+    )
+    scan, rows = _kernel.scan_headers, [0]
+
+    def counted(*arguments: Any) -> tuple[int, int, int]:
+        found: tuple[int, int, int] = scan(*arguments)
+        rows[0] += found[0]
+        return found
+
+    monkeypatch.setattr(_kernel, "scan_headers", counted)
+    assert len(damages(data)) == 4000
+    assert rows[0] < 10 * 16_000
+
+
+def test_lowest_possible_base_offset() -> None:
+    """As the name of a file that is read by itself may have it."""
+    bad = batch(0, [record(b"x" * 30)], length=0)
+    assert [d.size for d in damages(bad, -(2**63))] == [len(bad)]
+
+
+def test_a_flipped_base_offset_does_not_hide_what_follows_damage() -> None:
+    """No checksum covers it, so the last sound offset may be far too high."""
+    parts = [batch(i, [record(b"value")]) for i in range(10)]
+    parts[1] = flip(parts[1], 4, 0x40)
+    parts[2] = flip(parts[2], 70)
+    found = batches(segment(parts))
+    assert [b.base_offset for b in found] == [0, 1 + 2**30, *range(3, 10)]
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_many_damaged_batches_do_not_use_up_the_bound(window: int | None) -> None:
+    """Going on at a claimed end is progress; only looking in vain is bounded."""
+    parts = [batch(i, [record()]) for i in range(20_000 if window is None else 2_000)]
+    data = segment(flip(part, 70) if i % 2 else part for i, part in enumerate(parts))
+    found = pieces(data, 0, window)
+    assert_tiles(data, found)
+    assert sum(len(piece) for piece in found if isinstance(piece, BatchTable)) == len(parts) // 2
+    assert sum(isinstance(piece, Damage) for piece in found) == len(parts) // 2
 
 
 def test_highest_possible_base_offset() -> None:

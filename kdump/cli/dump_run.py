@@ -77,13 +77,14 @@ def run(
 ) -> int:
     """Write everything; returns the exit code."""
     covered = Covered()
+    reader = RecordReader() if records else None
     out.write(renderer.start())
     for file in batch_files:
         try:
             if isinstance(file, SourceError):
                 raise file
             with open_source(file.path, mapped=False) as source:
-                _dump(file, source, renderer, out, records, covered)
+                _dump(file, source, reader, renderer, out, covered)
         except SourceError as error:
             covered.incomplete += 1
             click.echo(f"kdump: {printable(str(error))}", err=True)
@@ -95,12 +96,11 @@ def run(
 def _dump(
     file: BatchFile,
     source: Source,
+    reader: RecordReader | None,
     renderer: Renderer,
     out: BinaryIO,
-    records: bool,
     covered: Covered,
 ) -> None:
-    reader = RecordReader()
     last: Damage | None = None
     covered.files += 1
     covered.bytes += source.size
@@ -114,9 +114,9 @@ def _dump(
         last = None
         for batch in piece:
             covered.batches += 1
-            if not records or renderer.shows_batches:
+            if reader is None or renderer.shows_batches:
                 out.write(renderer.batch(batch))
-            if records:
+            if reader is not None:
                 _dump_records(batch, source, reader, renderer, out, covered)
     out.write(renderer.end_of_file(file, last))
 

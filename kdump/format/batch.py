@@ -28,6 +28,9 @@ LOG_OVERHEAD: Final = 12
 #: Of the header, the checksum covers what stands from here on.
 CHECKSUM_START: Final = 21
 MAX_OFFSET_DELTA: Final = 2**31 - 1
+MIN_OFFSET: Final = -(2**63)
+#: The most headers of a record that are made objects of.
+MAX_HEADERS: Final = 65_536
 
 # Bits of the attributes.
 CODEC_MASK: Final = 0x07
@@ -143,16 +146,16 @@ def read_header(view: memoryview, position: int) -> RecordBatch | None:
 
 
 def sequence_at(base_sequence: int, offset_delta: int) -> int:
-    """The sequence ``offset_delta`` records on: after 2147483647 comes 0; -1 stays -1."""
-    return -1 if base_sequence == -1 else (base_sequence + offset_delta) % 2**31
+    """The sequence ``offset_delta`` records on: after 2147483647 comes 0; without one it is -1."""
+    return -1 if base_sequence < 0 else (base_sequence + offset_delta) % 2**31
 
 
 class BatchTable:
     """Neighbouring sound batches as columns; at most 8,192.
 
     ``rows`` is a flat, read-only view of 64-bit integers in the order of the kernel's
-    ``BATCH_FIELDS``. ``hunted`` says that the first of them was found by hunting for it behind
-    damage: then it may be a batch that lies inside a record's value.
+    ``BATCH_FIELDS``. ``hunted`` says that they, or some before them in the file, were found by
+    hunting behind damage: then they may be batches that lie inside a record's value.
     """
 
     __slots__ = ("hunted", "rows")
@@ -206,7 +209,8 @@ class RecordTable:
     """Neighbouring records of one batch as columns; at most 65,536.
 
     ``rows`` is flat, in the order of the kernel's ``RECORD_FIELDS``; its starts point into
-    ``block``, the decompressed records.
+    ``block``, the decompressed records. ``table[i]`` raises LimitError for a record of more than
+    ``MAX_HEADERS`` headers: it may claim one for every two bytes of its block.
     """
 
     __slots__ = ("batch", "block", "rows")
@@ -226,6 +230,11 @@ class RecordTable:
         offset, timestamp, key, key_size, value, value_size, headers, count = self.rows[
             at : at + _WIDTH
         ]
+        if count > MAX_HEADERS:
+            raise LimitError(
+                f"expected at most {MAX_HEADERS} headers in the record at offset {offset}, found "
+                f"{count}, which are not read"
+            )
         return Record(
             offset,
             timestamp,
@@ -242,10 +251,6 @@ class RecordTable:
 
     def _bytes(self, start: int, size: int) -> bytes | None:
         return None if size < 0 else bytes(self.block[start : start + size])
-
-    def sequence(self, offset: int) -> int:
-        """The sequence of the record at ``offset``, -1 without one."""
-        return sequence_at(self.batch.base_sequence, offset - self.batch.base_offset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,7 +319,8 @@ class RecordReader:
                 f"expected a record count of 0 or more, found {batch.count} "
                 f"in the batch at position {batch.position}"
             )
-        position, left, previous = 0, batch.count, batch.base_offset - 1
+        # Below the lowest number there is none: a first record at it then counts as disorder.
+        position, left, previous = 0, batch.count, max(batch.base_offset - 1, MIN_OFFSET)
         while left:
             n, position, ending, previous, largest, disorder = _kernel.read_records(
                 block,

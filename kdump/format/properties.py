@@ -43,7 +43,7 @@ def parse_properties(data: bytes) -> dict[str, str]:
 
 def _logical_lines(text: str) -> list[str]:
     """Return the lines that are neither blank nor comments, with continued ones joined."""
-    lines: list[str] = []
+    lines: list[list[str]] = []
     continued = False
     for line in _NEXT_LINE.split(text.lstrip(_BLANKS)):
         if not continued and (not line or line[0] in "#!"):
@@ -51,13 +51,13 @@ def _logical_lines(text: str) -> list[str]:
         ends_open = (len(line) - len(line.rstrip("\\"))) % 2 == 1
         content = line[:-1] if ends_open else line
         if continued:
-            lines[-1] += content
+            lines[-1].append(content)
         elif content:
-            lines.append(content)
+            lines.append([content])
         else:
             continue  # a lone backslash: Java takes the next line for a new one
         continued = ends_open
-    return lines
+    return ["".join(pieces) for pieces in lines]
 
 
 def _split_pair(line: str) -> tuple[str, str]:
@@ -124,9 +124,9 @@ def decode_meta_properties(data: bytes) -> MetaProperties:
 
 
 def _integer(file: str, name: str, text: str) -> int:
-    if re.fullmatch(r"[+-]?\d{1,10}", text):
+    if re.fullmatch(r"[+-]?\d{1,40}", text) and -(2**31) <= int(text) < 2**31:
         return int(text)
-    raise DecodeError(f"{file}: expected an integer in {name}, found {text[:40]!r}")
+    raise DecodeError(f"{file}: expected an integer of 32 bits in {name}, found {text[:40]!r}")
 
 
 # --- partition.metadata

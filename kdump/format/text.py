@@ -10,8 +10,9 @@ It must never lose information in JSON, and never fail on any string.
 
 from __future__ import annotations
 
-import codecs
 import json
+import re
+from collections.abc import Callable
 from typing import Final
 from unicodedata import category
 
@@ -20,38 +21,45 @@ _UNSAFE: Final = frozenset({"Cc", "Cf", "Zl", "Zp", "Cs"})
 
 def printable(text: str) -> str:
     r"""``text`` with unsafe code points as ``\xNN``, ``\uNNNN`` or ``\UNNNNNNNN``."""
-    if text.isprintable():
-        return text
-    return "".join(_escaped(char) if category(char) in _UNSAFE else char for char in text)
+    return text if text.isprintable() else text.translate(_ESCAPES)
 
 
 def json_text(value: object) -> str:
     r"""``value`` as JSON on one line, with unsafe code points as ``\uNNNN``."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    if text.isprintable():
-        return text
-    return "".join(_json_escaped(char) if category(char) in _UNSAFE else char for char in text)
+    return text if text.isprintable() else text.translate(_JSON_ESCAPES)
 
 
 def java_text(raw: bytes) -> str:
     """``raw`` as Java's ``new String(raw, UTF_8)`` has it: U+FFFD for what is no UTF-8."""
-    return raw.decode(errors=_JAVA)
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        # As Python has it, but for an encoded surrogate, which is one U+FFFD in Java. Bytes are
+        # replaced as characters because joining many pieces of bytes takes much more memory.
+        bytewise = _SURROGATE.sub("\xff", raw.decode("latin-1"))
+        return bytewise.encode("latin-1").decode(errors="replace")
 
 
-_JAVA: Final = "kdump-java"
+_SURROGATE: Final = re.compile("\xed[\xa0-\xbf][\x80-\xbf]?")
 
 
-def _replace_as_java(error: UnicodeError) -> tuple[str, int]:
-    """One U+FFFD where Python's own handler has one, but also one for a whole surrogate."""
-    assert isinstance(error, UnicodeDecodeError)
-    raw, start, end = error.object, error.start, error.end
-    if raw[start] == 0xED and 0xA0 <= int.from_bytes(raw[start + 1 : start + 2]) <= 0xBF:
-        third = raw[start + 2 : start + 3]
-        end = start + (3 if third and third[0] & 0xC0 == 0x80 else 2)
-    return "\ufffd", end
+class _Escapes(dict[int, str]):
+    """What ``str.translate`` puts in the place of a code point, filled as unsafe ones turn up.
 
+    Values may hold many millions of them, too many for a Python object each.
+    """
 
-codecs.register_error(_JAVA, _replace_as_java)
+    def __init__(self, escape: Callable[[str], str]) -> None:
+        super().__init__()
+        self._escape = escape
+
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        if category(char) not in _UNSAFE:
+            return char
+        self[code] = self._escape(char)
+        return self[code]
 
 
 def _escaped(char: str) -> str:
@@ -63,3 +71,7 @@ def _escaped(char: str) -> str:
 
 def _json_escaped(char: str) -> str:
     return json.dumps(char)[1:-1]
+
+
+_ESCAPES: Final = _Escapes(_escaped)
+_JSON_ESCAPES: Final = _Escapes(_json_escaped)

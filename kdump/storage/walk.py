@@ -26,6 +26,7 @@ from kdump.format.batch import (
     HEADER_BYTES,
     LOG_OVERHEAD,
     MAX_OFFSET_DELTA,
+    MIN_OFFSET,
     BatchTable,
     RecordBatch,
 )
@@ -40,6 +41,8 @@ HUNTING_FLOOR: Final = 1 << 18
 
 _MAX_OFFSET = 2**63 - 1
 _ROWS = 8_192
+#: How many batches are looked at behind damage, where there may be more of it; then ever more.
+_FEW_ROWS = 16
 _SIZE = _kernel.BATCH_FIELDS.index("size")
 _LAST_OFFSET = _kernel.BATCH_FIELDS.index("last_offset")
 _MAGIC = _kernel.BATCH_FIELDS.index("magic")
@@ -100,26 +103,29 @@ def batch_bytes(source: Source, batch: RecordBatch, limit: int = DEFAULT_LIMIT) 
 
 
 class _Walk:
-    """The state of one walk: where it is, the last sound offset, and the work left for hunting."""
+    """The state of one walk: where it is, which offsets fit, and the work left for hunting."""
 
     def __init__(self, source: Source, base_offset: int) -> None:
         self.source = source
         self.position = 0
-        self.last_offset = base_offset - 1
+        self.lowest = max(base_offset - 1, MIN_OFFSET)  # a file name may hold any number
+        self.last_offset = self.lowest
         self.highest = min(base_offset + MAX_OFFSET_DELTA, _MAX_OFFSET)
         self.hunted = False
         self.work_left = HUNTING_BOUND * source.size + HUNTING_FLOOR
         self.rows = memoryview(array("q", bytes(8 * BatchTable.WIDTH * _ROWS)))
         self.probe = memoryview(array("q", bytes(8 * BatchTable.WIDTH)))
         self.pending = memoryview(array("q", bytes(8 * _ROWS)))
+        self.room = _ROWS
 
     def pieces(self) -> Iterator[BatchTable | Damage]:
         at_least = HEADER_BYTES
         while self.position < self.source.size:
             view = self.source.window(self.position, at_least)
             n, waiting, why = _kernel.scan_headers(
-                view, self.position, self.source.size, self.rows, self.pending
+                view, self.position, self.source.size, self.rows, self.pending[: self.room]
             )
+            self.room = min(2 * self.room, _ROWS)
             at_least = HEADER_BYTES
             if n and len(view) < self.rows[_SIZE] <= WINDOW_BYTES:
                 at_least = self.rows[_SIZE]  # the first batch lies across the view's end
@@ -187,7 +193,11 @@ class _Walk:
         end = self._end_of_damage(position, claimed)
         if reason is Reason.TORN_TAIL and end < self.source.size:
             reason = Reason.IMPOSSIBLE_SIZE  # it claims to go beyond the end, but others follow
+        if computed is not None and claimed is not None:
+            # The checksum of a size that was wrong was work in vain.
+            self.work_left -= max(claimed - (end - position), 0)
         self.position = end
+        self.room = _FEW_ROWS
         return Damage(position, end - position, reason, claimed, stored, computed)
 
     def _end_of_damage(self, position: int, claimed: int | None) -> int:
@@ -196,7 +206,9 @@ class _Walk:
         if claimed is not None and claimed > 0 and position + claimed <= size:
             end = position + claimed
             # A record ends with its headers, so a batch inside a value cannot end with the file.
-            if end == size or self._sound_at(end) is not None:
+            # Offsets may run backwards here, as between batches without damage: one flipped base
+            # offset before, which no checksum covers, must not hide all that follows.
+            if end == size or self._sound_at(end, self.lowest) is not None:
                 return end
         end = self._hunt(position + 1)
         self.hunted = self.hunted or end < size
@@ -214,29 +226,38 @@ class _Walk:
                 position += len(view) - HEADER_BYTES + 1
                 continue
             position += at
-            end = self._sound_at(position)
-            if end is not None and (end == size or self._plausible_at(end)):
-                return position
+            end = self._sound_at(position, self.last_offset)
+            if end is not None:
+                if end == size or self._plausible_at(end):
+                    return position
+                self._charge(end - position)
             position += 1
         return size
 
-    def _sound_at(self, position: int) -> int | None:
-        """Where the sound batch at ``position`` ends, if there is one and its offsets fit."""
+    def _sound_at(self, position: int, below: int) -> int | None:
+        """Where the sound batch at ``position`` ends, if one with offsets above ``below`` is there.
+
+        It must also lie within the segment's range.
+        """
         view = self.source.window(position, HEADER_BYTES)
-        n, waiting, _ = _kernel.scan_headers(
+        n, waiting, why = _kernel.scan_headers(
             view, position, self.source.size, self.probe, self.pending
         )
-        if n == 0:
+        if n == 0 and why != _kernel.BAD_CRC:
             return None
         row = RecordBatch(*self.probe)
-        self.work_left -= row.size + _CANDIDATE_COST
-        if not self.last_offset < row.base_offset <= row.last_offset <= self.highest:
-            return None
-        if self.work_left < 0:
-            return None
-        if waiting and self._checksum(position, row.size, row.magic) != row.crc:
-            return None
-        return position + row.size
+        if (
+            n
+            and below < row.base_offset <= row.last_offset <= self.highest
+            and row.size <= self.work_left
+            and (not waiting or self._checksum(position, row.size, row.magic) == row.crc)
+        ):
+            return position + row.size  # progress pays for itself: only vain work is bounded
+        self._charge(row.size)
+        return None
+
+    def _charge(self, size: int) -> None:
+        self.work_left -= size + _CANDIDATE_COST
 
     def _plausible_at(self, position: int) -> bool:
         view = self.source.window(position, HEADER_BYTES)
@@ -248,8 +269,9 @@ class _Walk:
         """Whether nothing but zeros stands from here to the end of the file."""
         position = self.position
         while position < self.source.size:
-            view = self.source.window(position)[: len(_ZEROS)]
-            if view != _ZEROS[: len(view)]:
+            # As bytes, which are compared eight and more at a time, views one by one.
+            piece = bytes(self.source.window(position)[: len(_ZEROS)])
+            if piece != _ZEROS[: len(piece)]:
                 return False
-            position += len(view)
+            position += len(piece)
         return True
