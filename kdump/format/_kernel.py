@@ -87,6 +87,10 @@ _LEGACY_HEADER = cython.declare(cython.int, 26)
 _HEADER = cython.declare(cython.int, 61)
 _LOG_OVERHEAD = cython.declare(cython.int, 12)
 
+# BAD_VARINT and BAD_FIELD once more, for C.
+_BAD_VARINT = cython.declare(cython.longlong, 1)
+_BAD_FIELD = cython.declare(cython.longlong, 3)
+
 # Large literals would be Python objects in the compiled code.
 _MAX_32 = cython.declare(cython.uint, 4294967295)
 _2_TO_32 = cython.declare(cython.longlong, 4294967296)
@@ -437,6 +441,29 @@ def _varint(
     return 0, 0
 
 
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _sized(
+    data: cython.const[cython.uchar][::1],
+    p: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
+    least: cython.longlong,
+) -> tuple[cython.longlong, cython.Py_ssize_t]:
+    """The size of the field at ``p``, and where its bytes start; (how it ended, 0) on failure.
+
+    ``least`` is -1 for a field that may be null.
+    """
+    size: cython.longlong
+    start: cython.Py_ssize_t
+    size, start = _varint(data, p, stop, 32)
+    if start == 0:
+        return _BAD_VARINT, 0
+    if size < least or size > stop - start:
+        return _BAD_FIELD, 0
+    return size, start
+
+
 def read_records(
     block: cython.const[cython.uchar][::1],
     start: cython.Py_ssize_t,
@@ -484,20 +511,16 @@ def read_records(
         if q == 0:
             return n, p, BAD_VARINT, previous, max_timestamp, disorder
         rows[row] = _add(base_offset, number)
-        number, q = _varint(block, q, end, 32)
+        number, q = _sized(block, q, end, -1)
         if q == 0:
-            return n, p, BAD_VARINT, previous, max_timestamp, disorder
-        if number < -1 or number > end - q:
-            return n, p, BAD_FIELD, previous, max_timestamp, disorder
+            return n, p, number, previous, max_timestamp, disorder
         rows[row + 2] = q
         rows[row + 3] = number
         if number > 0:
             q += number
-        number, q = _varint(block, q, end, 32)
+        number, q = _sized(block, q, end, -1)
         if q == 0:
-            return n, p, BAD_VARINT, previous, max_timestamp, disorder
-        if number < -1 or number > end - q:
-            return n, p, BAD_FIELD, previous, max_timestamp, disorder
+            return n, p, number, previous, max_timestamp, disorder
         rows[row + 4] = q
         rows[row + 5] = number
         if number > 0:
@@ -512,16 +535,12 @@ def read_records(
         rows[row + 7] = headers
         while headers > 0:
             headers -= 1
-            number, q = _varint(block, q, end, 32)
+            number, q = _sized(block, q, end, 0)
             if q == 0:
-                return n, p, BAD_VARINT, previous, max_timestamp, disorder
-            if number < 0 or number > end - q:
-                return n, p, BAD_FIELD, previous, max_timestamp, disorder
-            number, q = _varint(block, q + number, end, 32)
+                return n, p, number, previous, max_timestamp, disorder
+            number, q = _sized(block, q + number, end, -1)
             if q == 0:
-                return n, p, BAD_VARINT, previous, max_timestamp, disorder
-            if number < -1 or number > end - q:
-                return n, p, BAD_FIELD, previous, max_timestamp, disorder
+                return n, p, number, previous, max_timestamp, disorder
             if number > 0:
                 q += number
         if q != end:
