@@ -1,0 +1,102 @@
+"""The manual pages say what the commands' help says, all of it, and are up to date."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from kdump.audit.codes import CODES
+from kdump.cli.main import cli
+
+MAN = Path(__file__).parent.parent / "man"
+PAGES = {path.stem: path.read_text() for path in sorted(MAN.glob("*.1"))}
+
+TOP = click.Context(cli, info_name="kdump", **cli.context_settings)
+COMMANDS = {
+    name: command for name in cli.list_commands(TOP) if (command := cli.get_command(TOP, name))
+}
+EXIT_CODE = re.compile(r"(?:Exit codes:|;) ((?:\d+(?:, )?)+) ")
+
+
+def context(title: str) -> click.Context:
+    """The context of the command that the page ``title`` is about."""
+    if title == "kdump":
+        return TOP
+    name = title.removeprefix("kdump-")
+    return click.Context(COMMANDS[name], info_name=name, parent=TOP)
+
+
+def words(text: str) -> str:
+    """``text`` with single blanks, however it was wrapped."""
+    return " ".join(text.split())
+
+
+def plain(page: str) -> str:
+    """The text of a page as a reader sees it, with single blanks."""
+    lines = [
+        re.sub(r"^\.(?:B|BR|SH|TH) ", "", line)
+        for line in page.splitlines()
+        if not re.match(r"\.(?:\\\"|TP|PP|br|nf|fi)", line)
+    ]
+    text = words("\n".join(lines)).replace("\\-", "-").replace("\\(dq", '"').replace("\\&", "")
+    return re.sub(r"\\\[u([0-9A-F]{4,})]", lambda found: chr(int(found[1], 16)), text)
+
+
+def test_the_pages_are_those_that_the_generator_writes(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, MAN / "generate.py", tmp_path], check=True)
+    assert {path.stem: path.read_text() for path in tmp_path.iterdir()} == PAGES
+
+
+def test_there_is_a_page_for_every_command() -> None:
+    assert set(PAGES) == {"kdump"} | {f"kdump-{name}" for name in COMMANDS}
+
+
+@pytest.mark.parametrize("title", PAGES)
+def test_page_and_help_say_the_same(title: str) -> None:
+    command = context(title)
+    page = plain(PAGES[title])
+    shown = words(command.get_help())
+    records = [option.get_help_record(command) for option in command.command.get_params(command)]
+    for names, text in filter(None, records):
+        assert names in shown
+        assert not text or f"{names} {words(text)}" in page
+    for paragraph in (command.command.help or "").replace("\b\n", "").split("\n\n"):
+        assert words(paragraph) in page
+        assert words(paragraph) in shown
+    codes = EXIT_CODE.findall(shown)
+    assert codes
+    for code in codes:
+        assert f"\n.TP\n.B {code}\n" in PAGES[title]
+
+
+def test_every_command_is_in_the_help_and_on_the_page() -> None:
+    for name in COMMANDS:
+        assert f" {name} " in words(TOP.get_help())
+        assert f"\n.TP\n.B {name}\n" in PAGES["kdump"]
+
+
+def test_every_finding_code_is_in_the_help_and_on_the_page() -> None:
+    shown = set(
+        words(context("kdump-explain").get_help()).replace(",", " ").replace(".", " ").split()
+    )
+    page = plain(PAGES["kdump-explain"])
+    for code in CODES.values():
+        assert code.name in shown
+        assert f"{code.name} ({code.severity.value}) {code.meaning}" in page
+        assert code.broker in page
+        assert code.advice in page
+
+
+@pytest.mark.skipif(shutil.which("groff") is None, reason="no groff command on PATH")
+@pytest.mark.parametrize("title", PAGES)
+def test_groff_takes_the_pages_without_a_warning(title: str) -> None:
+    done = subprocess.run(
+        ["groff", "-man", "-Tutf8", "-ww", "-z", MAN / f"{title}.1"], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
