@@ -1,0 +1,110 @@
+"""Reading leaves a directory as it was: names, sizes, times and content."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from itertools import pairwise
+from pathlib import Path
+
+import click
+import pytest
+from fixtures_loader import FIXTURES, copy_fixture
+from forge import batch, flip, record, write_partition
+
+from kdump.cli.main import cli, main
+
+State = dict[str, tuple[object, ...]]
+
+READING = {
+    "verify": ["verify"],
+    "verify-deep": ["verify", "--deep", "--info", "--progress", "line"],
+    "verify-json": ["verify", "--format", "json", "--jobs", "1"],
+    "verify-warnings": ["verify", "--fail-on", "warning", "--quiet"],
+    "dump": ["dump"],
+    "dump-data": ["dump", "--data"],
+    "dump-json": ["dump", "--format", "json", "--records"],
+}
+
+
+def state(top: Path) -> State:
+    """What is below ``top``: kind and owner, size, times of change in ns, and digest, by path."""
+    found: State = {}
+    for path in [top, *sorted(top.rglob("*"))]:
+        was = path.lstat()
+        digest = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+        found[path.relative_to(top).as_posix()] = (
+            *(was.st_mode, was.st_nlink, was.st_uid, was.st_gid, was.st_ino, was.st_size),
+            *(was.st_mtime_ns, was.st_ctime_ns, digest),
+        )
+    return found
+
+
+def damaged(top: Path) -> Path:
+    """A log directory with a bad checksum, a torn tail, and index files that are missing."""
+    (top / "meta.properties").write_text(
+        "version=1\nnode.id=1\ncluster.id=AAAAAAAAAAAAAAAAAAAAAA\n"
+    )
+    first = [batch(offset, [record(b"v" * 100)]) for offset in range(10)]
+    first[3] = flip(first[3], 100)
+    write_partition(top, "orders", 0, {0: first, 10: [batch(10, [record()])[:-1]]})
+    for path in (top / "orders-0").glob("*.index"):
+        path.unlink()
+    return top
+
+
+@pytest.fixture(scope="module", params=[*FIXTURES, "damaged"])
+def untouched(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, State]:
+    """A log directory of its own for these tests, and its state before the first of them."""
+    top = tmp_path_factory.mktemp("log-directory")
+    top = damaged(top) if request.param == "damaged" else copy_fixture(request.param, top)
+    return top, state(top)
+
+
+def test_a_change_would_be_seen(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"a")
+    seen = [state(tmp_path)]
+    for change in (
+        lambda: path.write_bytes(b"b"),
+        lambda: (tmp_path / ".lock").touch(),
+        lambda: os.utime(path, ns=(0, 0)),
+        lambda: path.chmod(0o600),
+        lambda: path.unlink(),
+    ):
+        change()
+        seen.append(state(tmp_path))
+    assert all(before != after for before, after in pairwise(seen))
+
+
+def test_every_command_that_takes_a_path_is_here() -> None:
+    commands = set(cli.list_commands(click.Context(cli)))
+    assert {arguments[0] for arguments in READING.values()} == commands - {"explain"}
+
+
+@pytest.mark.parametrize("arguments", READING.values(), ids=READING)
+def test_reading_changes_nothing(
+    untouched: tuple[Path, State],
+    arguments: list[str],
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    directory, before = untouched
+    code = main([*arguments, str(directory)])
+    printed = capfdbinary.readouterr().out
+    assert code in (0, 4)
+    assert printed or "--quiet" in arguments
+    assert state(directory) == before
+
+
+def test_a_single_file_is_read_without_touching_its_neighbours(
+    untouched: tuple[Path, State],
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    directory, before = untouched
+    for log in sorted(directory.rglob("*.log")):
+        assert main(["verify", str(log)]) in (0, 4)
+        assert main(["dump", str(log)]) in (0, 4)
+    assert capfdbinary.readouterr().out
+    assert state(directory) == before
