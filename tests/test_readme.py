@@ -1,0 +1,101 @@
+"""What README.md shows was run: every ``console`` block is run again, on a copy of the fixtures."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from kdump.audit.codes import CODES
+from kdump.cli.main import cli
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+CONSOLE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SHELL = re.compile(r"^```sh\n(.*?)\n```", re.MULTILINE | re.DOTALL)
+
+#: What differs from run to run, and from machine to machine.
+VARYING = [
+    (r"\d[\d.]* s, [\d,.]+ (bytes|[KMGT]iB)/s, \d+ jobs?", "TIME"),
+    (r"; broker (stopped|unknown): .*? open(, as far as .*? are hidden)?", "; LIVENESS"),
+]
+
+
+def steps() -> list[tuple[str, str]]:
+    """The commands of all console blocks in order, each with what is shown below it."""
+    found = []
+    for block in CONSOLE.findall(README):
+        for step in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, output = step.partition("\n")
+            found.append((command, output))
+    return found
+
+
+def settled(output: str) -> str:
+    """``output`` with what varies replaced, and wrapped nowhere."""
+    text = " ".join(output.split())
+    for pattern, replacement in VARYING:
+        text = re.sub(pattern, replacement, text)
+    return text
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What the commands print now, each in turn."""
+    place = tmp_path_factory.mktemp("readme")
+    shutil.copytree(ROOT / "fixtures", place / "fixtures")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return [
+        subprocess.run(
+            ["bash", "-c", command],
+            cwd=place,
+            env=os.environ | {"PATH": path, "COLUMNS": "80"},
+            stdout=subprocess.PIPE,
+            text=True,
+        ).stdout
+        for command, _ in steps()
+    ]
+
+
+@pytest.mark.parametrize("number", range(len(steps())), ids=[command for command, _ in steps()])
+def test_the_commands_print_what_is_shown(shown: list[str], number: int) -> None:
+    _, output = steps()[number]
+    assert settled(shown[number]) == settled(output)
+
+
+def test_every_command_is_shown() -> None:
+    commands = cli.list_commands(click.Context(cli))
+    assert all(re.search(rf"^\$ kdump {name}\b", README, re.MULTILINE) for name in commands)
+
+
+def test_only_commands_that_exist_are_named() -> None:
+    named = set(re.findall(r"kdump ([a-z]+)\b(?= [A-Z'\-$]| damaged| fixtures| --quiet)", README))
+    assert named == set(cli.list_commands(click.Context(cli)))
+
+
+def test_the_exit_codes_are_those_of_the_help() -> None:
+    epilog = (cli.epilog or "").removeprefix("Exit codes: ").removesuffix(".")
+    for item in epilog.split("; "):
+        code, meaning = re.fullmatch(r"(\d+(?:, \d+)*) (.*)", item).groups()  # type: ignore[union-attr]
+        assert f"| {code} | {meaning}" in README
+
+
+def test_log_lines_in_the_table_are_known() -> None:
+    table = README.partition("## Which command")[2].partition("\n## ")[0]
+    lines = re.findall(r"`([A-Z][a-z]+ [^`]*)`", table)
+    assert len(lines) >= 5
+    messages = [message.replace("{}", "…") for code in CODES.values() for message in code.messages]
+    for line in lines:
+        assert any(message.startswith(line.removesuffix(" …")) for message in messages)
+
+
+def test_ci_runs_the_test_command() -> None:
+    _, test_command = SHELL.findall(README)
+    ci = (ROOT / ".ci/run").read_text().replace(" -q ", " ")
+    assert all(part in ci for part in test_command.split(" && "))
