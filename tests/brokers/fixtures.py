@@ -27,6 +27,8 @@ ROUNDS = 3
 
 # Zeros at a file's end are left out where they are more than a batch or an entry may end with.
 TRIMMED_BYTES = 1024
+# Of a log's zeros some stay: a batch may end with one, and what is stored must not look torn.
+LOG_ZEROS_BYTES = 16
 
 _SETTINGS = {
     "metadata.log.max.record.bytes.between.snapshots": "5000",
@@ -86,10 +88,10 @@ def store(directory: Path, target: Path) -> dict[str, int]:
             continue
         relative = path.relative_to(directory)
         content = path.read_bytes()
-        kept = content.rstrip(b"\0")
-        if len(content) - len(kept) >= TRIMMED_BYTES:
+        filled = len(content.rstrip(b"\0"))
+        if len(content) - filled >= TRIMMED_BYTES:
             trimmed[relative.as_posix()] = len(content)
-            content = kept
+            content = content[: filled + (LOG_ZEROS_BYTES if path.suffix == ".log" else 0)]
         (target / relative).parent.mkdir(parents=True, exist_ok=True)
         (target / relative).write_bytes(content)
     return trimmed

@@ -35,7 +35,7 @@ cleaner did when differ from run to run.
 
 Tails of {TRIMMED_BYTES} zeros and more (preallocated indexes and segments) are not stored: where
 the full size in the table is above the stored size, the rest is zeros, and the loader's copies have
-them.
+them. A stored log keeps a few of them, since a batch may end with a zero.
 """
 
 
