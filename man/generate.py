@@ -17,6 +17,7 @@ from textwrap import wrap
 import click
 
 from kdump.audit.codes import CODES
+from kdump.cli.dump_differences import DIFFERENCES
 from kdump.cli.main import cli
 
 HERE = Path(__file__).parent
@@ -35,7 +36,7 @@ def pages() -> dict[str, str]:
     texts = {"kdump": _page("kdump", top, titles, _commands(commands))}
     for name, command in commands.items():
         context = click.Context(command, info_name=name, parent=top)
-        more = _finding_codes() if name == "explain" else iter(())
+        more = _MORE.get(name, lambda: iter(()))()
         texts[f"kdump-{name}"] = _page(f"kdump-{name}", context, titles, more)
     return {f"{title}.1": text for title, text in texts.items()}
 
@@ -112,6 +113,16 @@ def _finding_codes() -> Iterator[str]:
         for label, text in rows:
             yield ".br"
             yield from _wrapped(f"{label}: {text}")
+
+
+def _differences() -> Iterator[str]:
+    yield ".SH DIFFERENCES FROM KAFKA'S TOOL"
+    for name, text in DIFFERENCES.items():
+        yield from _item(name, text)
+
+
+#: What the pages of some commands have beside their help's options.
+_MORE = {"dump": _differences, "explain": _finding_codes}
 
 
 def _epilog(epilog: str) -> Iterator[str]:

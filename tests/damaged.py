@@ -104,8 +104,15 @@ def _times(base: int, *, slots: int = 0, swapped: bool = False, cut: int = 0) ->
 
 
 _TORN = batches(LAST)[-1][:-5]
-_LEGACY = [forge.message(offset, b"value " * 8, b"key") for offset in range(10)]
+_MESSAGES = [forge.message(offset, b"value " * 8, b"key") for offset in range(10)]
 _BOMB = batch(30, [record(bytes(80 << 20))], codec="zstd", last_offset_delta=9)
+
+
+def _old(title: str, expected: str, *messages: bytes) -> Recipe:
+    """A first segment of magic 1, without indexes."""
+    files = {name(FIRST, _INDEX): b"", name(FIRST, _TIMES): b""}
+    return Recipe(f"old-{title}", expected.split(), messages, batches(LAST), files, deep=True)
+
 
 RECIPES = (
     # --- nothing wrong
@@ -209,13 +216,20 @@ RECIPES = (
         batch(30, [record(timestamp=TIMESTAMP + 1)], max_timestamp=TIMESTAMP),
     ),
     _deep("bomb", "limit", _BOMB),
-    Recipe(
-        "legacy",
-        ["legacy-records"],
-        _LEGACY,
-        batches(LAST),
-        {name(FIRST, _INDEX): b"", name(FIRST, _TIMES): b""},
-        deep=True,
+    _old("messages", "", *_MESSAGES),
+    _old("wrapper", "", *_MESSAGES, forge.wrapper(19, _MESSAGES, codec="gzip")),
+    _old(
+        "wrapper-back",
+        "offsets-not-increasing",
+        *_MESSAGES,
+        forge.wrapper(10, _MESSAGES[:3], codec="lz4"),
+    ),
+    _old("wrapper-empty", "records-unreadable", forge.wrapper(9, [], codec="snappy")),
+    _old("wrapper-low", "records-unreadable", forge.wrapper(8, _MESSAGES, codec="gzip")),
+    _old(
+        "inner-crc",
+        "records-unreadable",
+        forge.wrapper(1, [flip(_MESSAGES[0], -1), _MESSAGES[1]], codec="gzip"),
     ),
     # --- several at once
     _log(

@@ -7,7 +7,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from kdump.format.batch import BatchTable, Record, RecordBatch, RecordReader
+from kdump.format.batch import BatchTable, Record, RecordBatch
+from kdump.format.records import RecordReader
 from kdump.storage.source import Identity
 from kdump.storage.walk import Damage, walk
 
@@ -47,6 +48,23 @@ class MemorySource:
 
 def pieces(data: bytes, base: int = 0, window: int | None = None) -> list[BatchTable | Damage]:
     return list(walk(MemorySource(data, window), base))
+
+
+def assert_tiles(data: bytes, found: list[BatchTable | Damage]) -> None:
+    """Each piece starts where the one before ends, batches within a table too."""
+    position = 0
+    for piece in found:
+        assert piece.position == position
+        if isinstance(piece, Damage):
+            assert piece.size > 0
+            position += piece.size
+            continue
+        assert 0 < len(piece) <= 8192
+        for one in piece:
+            assert one.position == position
+            position += one.size
+        assert piece.end == position
+    assert position == len(data)
 
 
 def batches(data: bytes, base: int = 0, window: int | None = None) -> list[RecordBatch]:

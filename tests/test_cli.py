@@ -61,6 +61,31 @@ def test_help_and_version_go_to_standard_output(capsys: pytest.CaptureFixture[st
     assert printed.err == ""
 
 
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_complete(shell: str, sound: Path) -> None:
+    def completed(words: str, instruction: str = f"{shell}_complete") -> str:
+        said = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        if shell == "fish":  # whose word is the one that is being typed
+            said["COMP_CWORD"] = words.rpartition(" ")[2]
+        process = subprocess.run(
+            [sys.executable, "-c", RUN],
+            env={**os.environ, **said, "_KDUMP_COMPLETE": instruction},
+            capture_output=True,
+            check=True,
+            text=True,
+        )
+        return process.stdout
+
+    assert "verify" in completed("kdump ve")
+    assert "explain" not in completed("kdump ve")
+    assert "--format" in completed("kdump dump --fo")
+    assert "torn-tail-sealed" in completed("kdump explain torn-t")
+    assert "dir" in completed(f"kdump verify {sound}") or "file" in completed(
+        f"kdump verify {sound}"
+    )
+    assert f"_KDUMP_COMPLETE={shell}_complete" in completed("", f"{shell}_source")
+
+
 def test_help_imports_no_library_but_click() -> None:
     code = (
         "import sys; from kdump.cli.main import main; main(['--help']); "

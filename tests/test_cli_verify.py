@@ -273,6 +273,7 @@ def test_the_fields_of_every_line(cli: Cli, tmp_path: Path) -> None:
         "batches": 19,
         "control_batches": 0,
         "records": 190,
+        "uncounted_wrappers": 0,
         "severities": {"error": 1, "incomplete": 0, "warning": 0, "info": 0},
         "codes": {"batch-crc-mismatch": 1},
         "seconds": summary["seconds"],

@@ -163,11 +163,7 @@ BAD = {
     "gzip, checksum": (Codec.GZIP, forge.flip(gzip.compress(TEXT), -6), "corrupt"),
     "snappy, nothing": (Codec.SNAPPY, b"", "block at 0 does not begin with a length"),
     "snappy, endless length": (Codec.SNAPPY, b"\xff" * 9, "does not begin with a length"),
-    "snappy, impossible length": (
-        Codec.SNAPPY,
-        b"\xff\xff\xff\xff\x0fabc",
-        "claims 4294967295 bytes",
-    ),
+    "snappy, impossible length": (Codec.SNAPPY, b"\xe8\x07abc", "claims 1000 bytes, more than 5"),
     "snappy, garbage": (Codec.SNAPPY, b"\x05\xff\xff\xff\xff\xff", "block at 0 is corrupt"),
     "snappy, block cut": (Codec.SNAPPY, forge.xerial(TEXT)[:-1], "block at 20 claims"),
     "snappy, empty block": (Codec.SNAPPY, XERIAL + bytes(4), "does not begin with"),

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from memory import batches
 
 from kdump.errors import DecodeError
-from kdump.format.batch import RecordReader
 from kdump.format.control import (
     ControlType,
     control_json,
@@ -22,6 +21,7 @@ from kdump.format.control import (
     decode_control,
     encode_end_txn_marker,
 )
+from kdump.format.records import RecordReader
 from kdump.format.schema import UNKNOWN_TAGS
 
 KAFKA_JSON = [

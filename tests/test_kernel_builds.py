@@ -19,11 +19,11 @@ from unittest.mock import patch
 
 import pytest
 from crc32c import crc32c
-from forge import batch, message, record, varint
+from forge import Record, batch, message, record, varint, wrapper
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kdump.format import _kernel, _lines
+from kdump.format import _kernel, _lines, _rows
 
 ROOT = Path(__file__).parent.parent
 
@@ -43,6 +43,7 @@ def load_plain(name: str) -> ModuleType:
 # Any: what is called here is a module that mypy cannot know.
 KERNEL: Any = load_plain("kdump.format._kernel")
 LINES: Any = load_plain("kdump.format._lines")
+ROWS: Any = load_plain("kdump.format._rows")
 # A plain build leaves all checksums to the library; here it computes what the installed one does.
 KERNEL.SMALL_BYTES = _kernel.SMALL_BYTES
 
@@ -200,14 +201,64 @@ def test_read_records(
     assert read(_kernel) == read(KERNEL)
 
 
+@given(st.lists(usual_batches | extreme_batches(), max_size=5), blocks, st.integers(0, 5), i32, i64)
+def test_records_that_match(
+    batches: list[bytes], block: bytes, first: int, count: int, timestamp: int
+) -> None:
+    header = struct.pack(">hiqqqhii", 0, 5, 0, timestamp, -1, -1, -1, count % 8)
+    batches.append(struct.pack(">qiibI", 0, 49 + len(block), 0, 2, 0) + header + block)
+    data = b"".join(batches)
+    rows, position = columns(WIDTH * len(batches)), 0
+    for place, one in enumerate(batches):
+        row = memoryview(rows)[place * WIDTH : (place + 1) * WIDTH]
+        assert _kernel.read_header(one, position, row)
+        position += len(one)
+
+    def matching(kernel: Any) -> list[object]:
+        record = columns(RECORD_WIDTH)
+        reached = kernel.skip_matching(rows, first, data, record)
+        rest = kernel.skip_matching(rows, reached + 1, data[:-1], record)
+        alone = [
+            bool(kernel.records_match(rows, row, block, record)) for row in range(len(batches))
+        ]
+        return [reached, rest, alone]
+
+    assert matching(_kernel) == matching(KERNEL)
+
+
+@given(st.lists(usual_batches | extreme_batches() | legacy, max_size=5), st.integers(0, 5), i32)
+def test_skip_sound(batches: list[bytes], first: int, flipped: int) -> None:
+    data = bytearray(b"".join(batches))
+    if data and flipped >= 0:
+        data[flipped % len(data)] ^= 1
+    rows, pending = columns(WIDTH * 6), columns(6)
+    with patch.object(KERNEL, "SMALL_BYTES", 0):
+        n, waiting, _ = KERNEL.scan_headers(data, 0, len(data), rows, pending)
+    rows, pending = rows[: n * WIDTH], pending[:waiting]
+
+    def reached(kernel: Any) -> int:
+        place: int = kernel.skip_sound(bytes(data), rows, pending, first, crc32c)
+        return place
+
+    assert reached(_kernel) == reached(KERNEL)
+
+
+def test_touching_reads_all_places_and_nothing_beyond() -> None:
+    data = bytes(1000) + b"\1" * 800 + bytes(1000)
+    assert _kernel.touch(data, 1000, 1800) == KERNEL.touch(data, 1000, 1800) == 8 * 2
+
+
 @given(
     blocks | st.binary(max_size=60).map(lambda value: record(value).encode(0, 0)),
     i64,
     i32,
     st.booleans(),
+    st.booleans(),
     st.integers(0, 2000),
 )
-def test_lines(block: bytes, base_offset: int, sequence: int, data: bool, room: int) -> None:
+def test_lines(
+    block: bytes, base_offset: int, sequence: int, data: bool, timed: bool, room: int
+) -> None:
     rows = columns(RECORD_WIDTH * 6)
     count, *_ = KERNEL.read_records(block, 0, 6, base_offset, 0, False, 0, base_offset - 1, rows)
     rows = rows[: count * RECORD_WIDTH]
@@ -216,18 +267,142 @@ def test_lines(block: bytes, base_offset: int, sequence: int, data: bool, room: 
     def written(lines: Any) -> list[object]:
         text, json = bytearray(room), bytearray(room)
         shown = [
-            lines.json_lines(rows, block, 0, base_offset, sequence, pieces, json),
-            lines.text_lines(rows, block, 0, base_offset, sequence, pieces, data, text),
+            lines.json_lines(rows, block, 0, base_offset, sequence, timed, pieces, json),
+            lines.text_lines(rows, block, 0, base_offset, sequence, pieces, data, False, text),
         ]
         return [*shown, json[: shown[0][1]], text[: shown[1][1]]]
 
     assert written(_lines) == written(LINES)
 
 
+@st.composite
+def runs(draw: st.DrawFn) -> bytes:
+    """Messages of magic 0 and 1, perhaps with some bytes changed, perhaps cut."""
+    pieces = legacy | st.builds(lambda data: wrapper(1, [data], codec="gzip"), legacy)
+    data = bytearray(b"".join(draw(st.lists(pieces, max_size=6))))
+    for _ in range(draw(st.integers(0, 2)) if data else 0):
+        data[draw(st.integers(0, len(data) - 1))] = draw(st.integers(0, 255))
+    return bytes(data[: draw(st.integers(0, len(data)))] if draw(st.booleans()) else data)
+
+
+@given(runs(), st.booleans(), i64, st.booleans(), i64, st.integers(0, 4))
+def test_messages(
+    run: bytes, check: bool, base: int, log_append: bool, timestamp: int, room: int
+) -> None:
+    def read(kernel: Any) -> tuple[object, object, list[int]]:
+        rows = columns(RECORD_WIDTH * room)
+        asked = run, 0, check, base, log_append, timestamp, -(2**63), rows
+        outcome = kernel.read_messages(*asked)
+        return kernel.count_messages(run), outcome, rows[: outcome[0] * RECORD_WIDTH].tolist()
+
+    assert read(_kernel) == read(KERNEL)
+
+
+@given(runs(), st.booleans(), st.integers(0, 500))
+def test_lines_of_messages(run: bytes, data: bool, room: int) -> None:
+    rows = columns(RECORD_WIDTH * 6)
+    count, *_ = KERNEL.read_messages(run, 0, True, 0, False, 0, -1, rows)
+    rows = rows[: count * RECORD_WIDTH]
+    pieces = [b"piece %d " % number for number in range(8)]
+
+    def written(lines: Any) -> tuple[object, bytearray]:
+        text = bytearray(room)
+        outcome = lines.text_lines(rows, run, 0, 0, -1, pieces, data, True, text)
+        return outcome, text[: outcome[1]]
+
+    assert written(_lines) == written(LINES)
+
+
+@st.composite
+def batch_rows(draw: st.DrawFn) -> array[int]:
+    """Rows of some batches."""
+    batches = draw(st.lists(extreme_batches() | usual_batches | legacy | runs(), max_size=6))
+    rows = columns(WIDTH * len(batches))
+    filled = 0
+    for data in batches:
+        row = memoryview(rows)[filled * WIDTH : (filled + 1) * WIDTH]
+        filled += bool(_kernel.read_header(data, 0, row))
+    return rows[: filled * WIDTH]
+
+
+small = st.integers(-2, 12)
+
+
+@given(batch_rows(), *[i64 | small for _ in range(5)], st.booleans(), i64 | small)
+def test_keep_batches(
+    rows: array[int],
+    previous: int,
+    low: int,
+    high: int,
+    since: int,
+    until: int,
+    by_producer: bool,
+    producer: int,
+) -> None:
+    def kept(module: Any) -> tuple[int, list[int]]:
+        copy = array("q", rows)
+        asked = previous, low, high, since, until, by_producer, producer
+        count: int = module.keep_batches(copy, *asked)
+        return count, copy.tolist()
+
+    assert kept(_rows) == kept(ROWS)
+
+
+keyed = st.lists(
+    st.builds(
+        record,
+        st.just(b"v"),
+        st.none() | st.binary(max_size=2),
+        timestamp_delta=small,
+        offset_delta=small,
+    ),
+    max_size=8,
+)
+
+
+@given(keyed, *[small for _ in range(4)], st.none() | st.binary(max_size=2))
+def test_keep_records(
+    records: list[Record], low: int, high: int, since: int, until: int, key: bytes | None
+) -> None:
+    block = b"".join(one.encode(place, 0) for place, one in enumerate(records))
+    rows = columns(RECORD_WIDTH * len(records))
+    _kernel.read_records(block, 0, len(records), 0, 0, False, 0, -1, rows)
+
+    def kept(module: Any) -> list[list[int]]:
+        copy = array("q", rows)
+        count = module.keep_records(copy, block, low, high, since, until, key)
+        return [copy[i * RECORD_WIDTH : (i + 1) * RECORD_WIDTH].tolist() for i in range(count)]
+
+    assert kept(_rows) == kept(ROWS)
+    assert kept(_rows) == [
+        rows[i * RECORD_WIDTH : (i + 1) * RECORD_WIDTH].tolist()
+        for i, one in enumerate(records)
+        if low <= (one.offset_delta or 0) <= high
+        and since <= (one.timestamp_delta or 0) <= until
+        and (key is None or key == one.key)
+    ]
+
+
+@given(batch_rows(), st.integers(0, 6))
+def test_sum_batches(rows: array[int], cut: int) -> None:
+    def summed(module: Any) -> list[int]:
+        state = array("q", bytes(8 * module.SUM_FIELDS))
+        for part in (rows[: cut * WIDTH], rows[cut * WIDTH :]):
+            module.sum_batches(part, state)
+        return state.tolist()
+
+    assert summed(_rows) == summed(ROWS)
+
+
 def test_the_plain_build_needs_no_cython() -> None:
     assert KERNEL.COMPILED is False
     assert importlib.util.find_spec("cython") is not None
-    assert KERNEL.cython.__name__ == LINES.cython.__name__ == "kdump.format._nocython"
+    assert (
+        KERNEL.cython.__name__
+        == LINES.cython.__name__
+        == ROWS.cython.__name__
+        == "kdump.format._nocython"
+    )
 
 
 @pytest.mark.parametrize("name", ["BATCH_FIELDS", "RECORD_FIELDS", "TALLY_FIELDS", "BAD_END"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 import tracemalloc
+from array import array
 
 import pytest
 from forge import batch, marker, record
@@ -12,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kdump.errors import LimitError
-from kdump.format import lines
-from kdump.format.batch import MAX_HEADERS, RecordReader, read_header
+from kdump.format import _lines, lines
+from kdump.format.batch import MAX_HEADERS, read_header
 from kdump.format.lines import JsonLines, TextLines
+from kdump.format.records import RecordReader
 from kdump.format.text import java_text, json_text, printable
 
 
@@ -120,10 +122,20 @@ def size(content: bytes | None) -> int:
 
 @pytest.mark.parametrize("room", [1, 300, 1000, 5000])
 def test_small_buffers_lose_nothing(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = batch(0, [record(b"v" * (place * 7), b"k") for place in range(60)])
+    data = batch(0, [record(b'"v' * (place * 7), b"\\") for place in range(60)])
     expected = written(data, TextLines(data=True)), json_records(data)
     monkeypatch.setattr(lines, "_BUFFER_BYTES", room)
     assert (written(data, TextLines(data=True)), json_records(data)) == expected
+
+
+@pytest.mark.parametrize("key_size", [-1, -(2**31)])
+def test_no_size_of_a_null_key_makes_room_for_a_value(key_size: int) -> None:
+    rows = array("q", [0, 0, 0, key_size, 0, 400, 0, 0])
+    pieces = [b""] * 8
+    out = bytearray(500)
+    assert _lines.text_lines(rows, b"v" * 400, 0, 0, -1, pieces, True, False, out) == (0, 0)
+    assert _lines.json_lines(rows, b"v" * 400, 0, 0, -1, True, pieces, out) == (0, 0)
+    assert not any(out)
 
 
 @pytest.mark.parametrize("number", [0, 9, 10, 99, 100, 2**31, 2**63 - 1, -1, -10, -(2**63)])

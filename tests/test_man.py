@@ -12,6 +12,7 @@ import click
 import pytest
 
 from kdump.audit.codes import CODES
+from kdump.cli.dump_differences import DIFFERENCES
 from kdump.cli.main import cli
 
 MAN = Path(__file__).parent.parent / "man"
@@ -45,7 +46,8 @@ def plain(page: str) -> str:
         if not re.match(r"\.(?:\\\"|TP|PP|br|nf|fi)", line)
     ]
     text = words("\n".join(lines)).replace("\\-", "-").replace("\\(dq", '"').replace("\\&", "")
-    return re.sub(r"\\\[u([0-9A-F]{4,})]", lambda found: chr(int(found[1], 16)), text)
+    text = re.sub(r"\\\[u([0-9A-F]{4,})]", lambda found: chr(int(found[1], 16)), text)
+    return text.replace("\\e", "\\")
 
 
 def test_the_pages_are_those_that_the_generator_writes(tmp_path: Path) -> None:
@@ -91,6 +93,14 @@ def test_every_finding_code_is_in_the_help_and_on_the_page() -> None:
         assert f"{code.name} ({code.severity.value}) {code.meaning}" in page
         assert code.broker in page
         assert code.advice in page
+
+
+def test_every_difference_from_kafkas_tool_is_in_the_help_and_on_the_page() -> None:
+    shown = words(context("kdump-dump").get_help())
+    page = plain(PAGES["kdump-dump"])
+    for name, text in DIFFERENCES.items():
+        assert f"{name} {text}" in shown
+        assert f"{name} {words(text)}" in page
 
 
 @pytest.mark.skipif(shutil.which("groff") is None, reason="no groff command on PATH")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from memory import batches
 
 from kdump.errors import DecodeError
-from kdump.format.batch import RecordReader
+from kdump.format.records import RecordReader
 from kdump.format.schema import (
     UNKNOWN_TAGS,
     Field,

@@ -12,7 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdump.errors import DecodeError
-from kdump.format.snapshot import ProducerEntry, decode_snapshot, encode_snapshot
+from kdump.format.snapshot import (
+    ProducerEntry,
+    Snapshot,
+    decode_snapshot,
+    encode_snapshot,
+    read_snapshot,
+)
 
 IDLE = (1000, 3, 41, 99, 4, 1_700_000_000_000, -1, -1)
 OPEN = (2000, 0, 2147483647, 120, 0, 1_700_000_000_500, 6, 118)
@@ -104,3 +110,24 @@ def test_what_brokers_wrote() -> None:
         assert all(entry.producer_id >= 0 for entry in found), path
         entries += len(found)
     assert entries > 50
+
+
+@pytest.mark.parametrize(
+    ("count", "there"), [(2, 2), (1, 1), (3, 2), (0, 0), (-1, 0), (2**31 - 1, 2)]
+)
+def test_what_is_there_is_read_for_showing(count: int, there: int) -> None:
+    data = forge.snapshot([IDLE, OPEN], crc=7, count=count) + b"tail"
+    body = 10 + 46 * there
+    assert read_snapshot(data) == Snapshot(
+        stored_crc=7,
+        computed_crc=crc32c(data[6:]),
+        count=count,
+        entries=tuple(ProducerEntry(*entry) for entry in (IDLE, OPEN)[:there]),
+        rest=data[body:],
+    )
+
+
+@pytest.mark.parametrize("data", [b"", forge.snapshot()[:9], forge.snapshot(version=0)])
+def test_without_a_header_nothing_is_read(data: bytes) -> None:
+    with pytest.raises(DecodeError):
+        read_snapshot(data)

@@ -6,6 +6,7 @@ import os
 import pickle
 from collections import Counter
 from pathlib import Path
+from unittest.mock import patch
 
 import forge
 import pytest
@@ -15,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kdump.audit.survey import LISTED, FaultKind, Survey, survey
+from kdump.format.records import RecordReader
 from kdump.storage.logdir import Segment, open_path, read_partition
 from kdump.storage.walk import Reason
 
@@ -36,7 +38,7 @@ def write(tmp_path: Path, *pieces: bytes) -> Path:
 def test_the_sums_of_a_sound_segment(tmp_path: Path, mapped: bool) -> None:
     sound = [*batches(0, 5), marker(50, 7, commit=True), *batches(60, 2)]
     found = of(write(tmp_path, *sound), mapped=mapped)
-    assert (found.batches, found.control_batches, found.legacy_batches) == (8, 1, 0)
+    assert (found.batches, found.control_batches, found.wrappers) == (8, 1, 0)
     assert found.records == 71
     assert found.size == found.read_bytes == found.sound_bytes == sum(map(len, sound))
     assert (found.first_offset, found.last_offset) == (0, 79)
@@ -52,11 +54,23 @@ def test_an_empty_segment_has_no_offsets(tmp_path: Path) -> None:
     assert (found.size, found.batches) == (0, 0)
 
 
-def test_legacy_messages_are_counted_apart(tmp_path: Path) -> None:
-    messages = [forge.message(offset, b"v" * 60, magic=offset % 2) for offset in range(4)]
-    found = of(write(tmp_path, *messages), deep=True)
-    assert (found.batches, found.legacy_batches, found.records) == (4, 4, 0)
+def test_the_records_of_wrappers_are_counted_where_they_are_read(tmp_path: Path) -> None:
+    inner = [forge.message(offset) for offset in range(5)]
+    log = write(tmp_path, forge.message(0), forge.wrapper(5, inner, codec="gzip"))
+    found = of(log)
+    assert (found.batches, found.records, found.wrappers) == (2, 1, 1)
+    found = of(log, deep=True)
+    assert (found.batches, found.records, found.wrappers) == (2, 6, 0)
     assert found.faults == ()
+
+
+def test_a_wrapper_that_reaches_back_is_a_fault(tmp_path: Path) -> None:
+    """Its own offset is that of the last message inside: only reading shows the first."""
+    inner = [forge.message(offset) for offset in range(5)]
+    log = write(tmp_path, forge.message(2), forge.wrapper(5, inner, codec="gzip"))
+    assert of(log).faults == ()
+    (fault,) = of(log, deep=True).faults
+    assert (fault.kind, fault.batch.base_offset, fault.reference) == (FaultKind.BACKWARDS, 1, 2)
 
 
 def test_a_gap_knows_its_neighbours(tmp_path: Path) -> None:
@@ -192,6 +206,48 @@ def test_no_bytes_make_it_raise(tmp_path: Path, data: st.DataObject) -> None:
     found = survey(segment, lambda _: None, mapped=False, sealed=True, deep=True)
     assert found.read_bytes == found.size == cut
     assert found.sound_bytes + sum(gap.damage.size for gap in found.gaps) == cut
+
+
+small = st.integers(-1, 3)
+odd_batches = st.builds(
+    lambda base, deltas, times, codec, log_append, fields, block: batch(
+        base,
+        [
+            record(b"v", offset_delta=delta, timestamp_delta=time)
+            for delta, time in zip(deltas, times, strict=False)
+        ],
+        codec=codec,
+        base_timestamp=0,
+        timestamp_type="LogAppendTime" if log_append else "CreateTime",
+        block=block,
+        **fields,
+    ),
+    st.integers(0, 5) | st.sampled_from([-(2**63), 2**63 - 1]),
+    st.lists(small, min_size=1, max_size=3) | st.sampled_from([[0], [0, 1], [0, 1, 2]]),
+    st.lists(small, min_size=3, max_size=3),
+    st.sampled_from(["none", "none", "gzip", "snappy", "lz4", "zstd"]),
+    st.booleans(),
+    st.fixed_dictionaries(
+        {"max_timestamp": st.integers(-2, 3)},
+        optional={"count": small, "last_offset_delta": small, "magic": st.sampled_from([2, 3])},
+    ),
+    st.none() | st.none() | st.binary(max_size=12),
+)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(odd_batches | st.sampled_from(batches(0, 3)), min_size=1, max_size=6))
+def test_reading_many_batches_at_a_time_finds_what_reading_one_by_one_does(
+    tmp_path: Path, sound: list[bytes]
+) -> None:
+    log = tmp_path / "topic-0" / name(0, ".log")
+    log.parent.mkdir(exist_ok=True)
+    log.write_bytes(b"".join(sound))
+    found = of(log, deep=True)
+    with patch.object(RecordReader, "skip_matching", lambda _reader, _table, first, _view: first):
+        one_by_one = of(log, deep=True)
+    assert found == one_by_one
+    assert found.batches == len(sound)
 
 
 @BOTH

@@ -10,7 +10,7 @@ import pytest
 from forge import CODECS, batch, flip, message, record, segment
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memory import MemorySource, batches, damages, pieces
+from memory import MemorySource, assert_tiles, batches, damages, pieces
 
 from kdump.format import _kernel
 from kdump.format.batch import BatchTable, RecordBatch
@@ -37,23 +37,6 @@ def small_segment(codec: str = "none", base: int = 0, count: int = 4) -> list[by
     ]
 
 
-def assert_tiles(data: bytes, found: list[BatchTable | Damage]) -> None:
-    """Each piece starts where the one before ends, batches within a table too."""
-    position = 0
-    for piece in found:
-        assert piece.position == position
-        if isinstance(piece, Damage):
-            assert piece.size > 0
-            position += piece.size
-            continue
-        assert 0 < len(piece) <= 8192
-        for one in piece:
-            assert one.position == position
-            position += one.size
-        assert piece.end == position
-    assert position == len(data)
-
-
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("codec", CODECS)
 def test_sound_segment_is_its_batches(codec: str, window: int | None) -> None:
@@ -78,59 +61,6 @@ def test_tables_are_bounded() -> None:
     found = pieces(data)
     assert [len(piece) for piece in found if isinstance(piece, BatchTable)] == [8192, 808]
     assert_tiles(data, found)
-
-
-@pytest.mark.parametrize("codec", CODECS)
-def test_cut_at_every_byte(codec: str) -> None:
-    """The sound prefix is exactly the batches before the cut; the rest is one torn tail."""
-    parts = small_segment(codec)
-    data = segment(parts)
-    ends = [sum(map(len, parts[: n + 1])) for n in range(len(parts))]
-    for cut in range(len(data)):
-        found = pieces(data[:cut])
-        assert_tiles(data[:cut], found)
-        whole = [end for end in ends if end <= cut]
-        assert [b.position + b.size for p in found if isinstance(p, BatchTable) for b in p] == whole
-        torn = [piece for piece in found if isinstance(piece, Damage)]
-        left = cut - (whole[-1] if whole else 0)
-        assert [piece.size for piece in torn] == ([left] if left else [])
-        # Offset and size begin with zeros, so a tail of few bytes may be nothing but zeros.
-        expected = {Reason.TORN_TAIL} if left > 11 else {Reason.TORN_TAIL, Reason.PREALLOCATED}
-        assert {piece.reason for piece in torn} <= expected
-
-
-@pytest.mark.parametrize("codec", CODECS)
-def test_every_bit_flip_in_checksummed_bytes_is_found(codec: str) -> None:
-    parts = small_segment(codec)
-    data = segment(parts)
-    start, end = len(parts[0]), len(parts[0]) + len(parts[1])
-    for position in range(start + 17, end):  # the checksum itself, and all that it covers
-        for bit in range(8):
-            found = pieces(flip(data, position, 1 << bit))
-            assert_tiles(data, found)
-            (damage,) = [piece for piece in found if isinstance(piece, Damage)]
-            assert (damage.position, damage.size) == (start, len(parts[1]))
-            assert damage.reason is Reason.BAD_CHECKSUM
-            assert damage.stored_crc != damage.computed_crc
-
-
-@pytest.mark.parametrize("bit", range(8))
-@pytest.mark.parametrize("byte", range(17))
-def test_flips_outside_the_checksum(byte: int, bit: int) -> None:
-    """Of what the checksum does not cover, a flip in the size or the class of magic is damage."""
-    parts = small_segment()
-    data = flip(segment(parts), len(parts[0]) + byte, 1 << bit)
-    found = pieces(data)
-    assert_tiles(data, found)
-    damaged = [piece for piece in found if isinstance(piece, Damage)]
-    if 8 <= byte < 12:
-        assert [piece.position for piece in damaged] == [len(parts[0])]
-        assert damaged[0].size == len(parts[1]), "the next outer batch follows"
-    elif byte == 16:
-        legacy = flip(bytes([2]), 0, 1 << bit)[0] in (0, 1) or bit == 7
-        assert bool(damaged) == legacy, "any magic of 2 or more reads as magic 2"
-    else:
-        assert damaged == []
 
 
 @pytest.mark.parametrize("window", WINDOWS)
@@ -376,3 +306,23 @@ def test_window_size_does_not_change_what_is_found() -> None:
         for window in (61, 90, 500, 5000):
             assert batches(whole, 0, window) == expected
             assert damages(whole, 0, window) == damages(whole)
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_a_walk_from_any_batch_finds_what_the_whole_walk_finds_from_there(
+    window: int | None,
+) -> None:
+    rng = random.Random(11)
+    for _ in range(30):
+        data = bytearray(SEGMENT)
+        for _ in range(rng.randrange(4)):
+            data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        whole = bytes(data)
+        sound, damaged = batches(whole, 0, window), damages(whole, 0, window)
+        for one in sound:
+            found = list(walk(MemorySource(whole, window), 0, one.position))
+            tables = [piece for piece in found if isinstance(piece, BatchTable)]
+            assert [b for table in tables for b in table] == sound[sound.index(one) :]
+            assert [piece for piece in found if isinstance(piece, Damage)] == [
+                damage for damage in damaged if damage.position > one.position
+            ]

@@ -364,11 +364,3 @@ LIMIT: Final = _code(
     "Has no such limit; consumers decompress it piece by piece.",
     "If nobody sends such batches on purpose, it may be a decompression bomb.",
 )
-LEGACY_RECORDS: Final = _code(
-    "legacy-records",
-    Severity.INCOMPLETE,
-    "Batches of magic 0 or 1: this version of kdump checks their checksums, not their records.",
-    "Reads them; since 4.0 it rewrites them as magic 2 when it compacts.",
-    "Leave out --deep to be told of everything but these records.",
-    check=8,
-)

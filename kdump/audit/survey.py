@@ -13,15 +13,17 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import Final
 
 from kdump.errors import DecodeError, LimitError, SourceError, VanishedError
 from kdump.format import _kernel
-from kdump.format.batch import BatchTable, RecordBatch, RecordReader
+from kdump.format.batch import BatchTable, RecordBatch
 from kdump.format.index import OffsetIndex, TimeIndex
+from kdump.format.legacy import is_wrapper
+from kdump.format.records import RecordReader, RecordSummary
 from kdump.storage.logdir import Segment
 from kdump.storage.source import Source, open_source
 from kdump.storage.walk import Damage, Reason, batch_bytes, walk
@@ -104,8 +106,9 @@ class Survey:
 
     ``size`` is the bytes of the log at open, ``read_bytes`` how far it was read, ``sound_bytes``
     those in sound batches. ``first_offset`` and ``last_offset`` are of the first and last sound
-    batch in the file, None without one. ``records`` counts what headers of magic 2 say, markers
-    included. ``counts`` has all damages by reason and all faults by kind, listed or not.
+    batch in the file, None without one. ``records`` counts what headers say, markers included;
+    ``wrappers`` is the number of those (magic 0 and 1) whose headers do not say, and which were not
+    read. ``counts`` has all damages by reason and all faults by kind, listed or not.
     """
 
     segment: Segment
@@ -114,9 +117,9 @@ class Survey:
     read_bytes: int
     sound_bytes: int
     batches: int
-    legacy_batches: int
     control_batches: int
     records: int
+    wrappers: int
     first_offset: int | None
     last_offset: int | None
     last_position: int | None
@@ -196,9 +199,10 @@ class _LogPass:
                 self._advance(piece.position + piece.size)
                 continue
             self._close_gap(piece[0].base_offset)
-            self._headers(piece)
+            previous = self.state[_kernel.T_PREVIOUS]
+            self._headers(piece, previous)
             if self.reader is not None:
-                self._records(source, piece, self.reader)
+                self._records(source, piece, self.reader, previous)
             self._advance(piece.end)
         self._close_gap(None)
         if self.position > self.reported:
@@ -216,9 +220,9 @@ class _LogPass:
             read_bytes=self.position,
             sound_bytes=state[_kernel.T_BYTES],
             batches=state[_kernel.T_BATCHES],
-            legacy_batches=state[_kernel.T_LEGACY],
             control_batches=state[_kernel.T_CONTROL],
             records=state[_kernel.T_RECORDS],
+            wrappers=0 if self.reader else state[_kernel.T_WRAPPERS],
             first_offset=state[_kernel.T_FIRST_OFFSET] if found else None,
             last_offset=state[_kernel.T_PREVIOUS] if found else None,
             last_position=self.last_position,
@@ -246,8 +250,9 @@ class _LogPass:
         if self.counts[damage.reason] <= LISTED:
             self.gaps.append(Gap(damage, offset_before, offset_behind))
 
-    def _headers(self, table: BatchTable) -> None:
-        state, previous = self.state, self.state[_kernel.T_PREVIOUS]
+    def _headers(self, table: BatchTable, previous: int) -> None:
+        """``previous`` is the last offset before the table."""
+        state = self.state
         before = state[_kernel.T_BACKWARDS] + state[_kernel.T_INVERTED]
         _kernel.tally(table.rows, state)
         self.last_position = table[len(table) - 1].position
@@ -260,22 +265,42 @@ class _LogPass:
                 self._fault(Fault(FaultKind.INVERTED, batch))
             previous = batch.last_offset
 
-    def _records(self, source: Source, table: BatchTable, reader: RecordReader) -> None:
-        for batch in table:
-            if batch.magic < 2:
-                continue
-            try:
-                summary = reader.summary(batch, batch_bytes(source, batch))
-            except DecodeError as error:
-                self._fault(Fault(FaultKind.UNREADABLE, batch, text=str(error)))
-            except LimitError as error:
-                self._fault(Fault(FaultKind.LIMIT, batch, text=str(error)))
-            else:
-                if summary.disorder or summary.last_offset > batch.last_offset:
-                    self._fault(Fault(FaultKind.DISORDER, batch, summary.last_offset))
-                if summary.count and summary.max_timestamp > batch.max_timestamp:
-                    self._fault(Fault(FaultKind.LATE, batch, summary.max_timestamp))
-            self._advance(batch.position + batch.size)
+    def _records(
+        self, source: Source, table: BatchTable, reader: RecordReader, previous: int
+    ) -> None:
+        row = reader.skip_matching(table, 0, source.window(table.position))
+        while row < len(table):
+            if row:
+                previous = table[row - 1].last_offset
+            self._records_of(source, table[row], reader, previous)
+            row = reader.skip_matching(table, row + 1, source.window(table.position))
+
+    def _records_of(
+        self, source: Source, batch: RecordBatch, reader: RecordReader, previous: int
+    ) -> None:
+        """Judges the records of one batch; ``previous`` is the last offset before it."""
+        try:
+            summary = reader.summary(batch, batch_bytes(source, batch))
+        except DecodeError as error:
+            self._fault(Fault(FaultKind.UNREADABLE, batch, text=str(error)))
+        except LimitError as error:
+            self._fault(Fault(FaultKind.LIMIT, batch, text=str(error)))
+        else:
+            if is_wrapper(batch):
+                self._wrapper(batch, summary, previous)
+            if summary.disorder or summary.last_offset > batch.last_offset:
+                self._fault(Fault(FaultKind.DISORDER, batch, summary.last_offset))
+            if summary.count and summary.max_timestamp > batch.max_timestamp:
+                self._fault(Fault(FaultKind.LATE, batch, summary.max_timestamp))
+        self._advance(batch.position + batch.size)
+
+    def _wrapper(self, batch: RecordBatch, summary: RecordSummary, previous: int) -> None:
+        """What a wrapper's header does not say: how many messages it holds, and from where."""
+        self.state[_kernel.T_RECORDS] += summary.count
+        first = summary.first_offset
+        if first is not None and first <= previous < batch.base_offset:
+            whole = replace(batch, base_offset=first)
+            self._fault(Fault(FaultKind.BACKWARDS, whole, previous))
 
     def _fault(self, fault: Fault) -> None:
         self.counts[fault.kind] += 1

@@ -74,6 +74,7 @@ class Covered:
     """How much was looked at: sums over segments.
 
     ``size`` is the bytes of all logs when they were listed, ``read_bytes`` those that were read.
+    ``wrappers`` are those of magic 0 and 1 whose records could not be counted without reading them.
     """
 
     partitions: int = 0
@@ -83,6 +84,7 @@ class Covered:
     batches: int = 0
     control_batches: int = 0
     records: int = 0
+    wrappers: int = 0
 
     def __add__(self, other: Covered) -> Covered:
         return Covered(
@@ -93,6 +95,7 @@ class Covered:
             self.batches + other.batches,
             self.control_batches + other.control_batches,
             self.records + other.records,
+            self.wrappers + other.wrappers,
         )
 
 
@@ -116,6 +119,7 @@ class Judged:
             batches=sum(survey.batches for survey in surveys),
             control_batches=sum(survey.control_batches for survey in surveys),
             records=sum(survey.records for survey in surveys),
+            wrappers=sum(survey.wrappers for survey in surveys),
         )
 
 

@@ -12,8 +12,20 @@ from pathlib import Path
 import click
 
 
+class _Dump(click.Command):
+    """A command whose help lists where it differs from Kafka's tool."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from kdump.cli.dump_differences import DIFFERENCES
+
+        with formatter.section("Differences from Kafka's tool"):
+            formatter.write_dl(list(DIFFERENCES.items()))
+        super().format_epilog(ctx, formatter)
+
+
 @click.command(
-    short_help="Print batches and records, damage in its place.",
+    cls=_Dump,
+    short_help="Print batches, records and index entries, damage in its place.",
     epilog="Exit codes: 0 printed; 2 wrong usage; 4 damage was met and shown; 5 something could "
     "not be read, which comes before 4; 130, 143 ended by a signal; 141 the reader of the output "
     "went away.",
@@ -29,24 +41,109 @@ import click
 @click.option("--records", is_flag=True, help="Print the records of each batch too.")
 @click.option("--data", is_flag=True, help="Print keys and values in the text; implies --records.")
 @click.option("--base64", is_flag=True, help="Print all bytes in JSON as base64, text or not.")
+@click.option(
+    "--offsets",
+    metavar="A..B",
+    help="Only offsets A to B, both included; A.., ..B and A alone are ranges too. Segments of a "
+    "directory that lie outside are not opened; a segment is entered through its index where that "
+    "leads to a sound batch, else read from its start.",
+)
+@click.option(
+    "--since",
+    metavar="TIME",
+    help="Only from TIME on: ISO, such as 2026-11-21T10:00Z (UTC where no zone is given), or "
+    "digits, milliseconds since 1970. A batch is passed over by its largest timestamp.",
+)
+@click.option(
+    "--until",
+    metavar="TIME",
+    help="Only before TIME. Where no records are printed, a batch counts as beginning with the "
+    "timestamp of its first record.",
+)
+@click.option("--key", metavar="TEXT", help="Only records with just this key; implies --records.")
+@click.option(
+    "--key-base64", metavar="BASE64", help="As --key, for a key as JSON prints it in key_base64."
+)
+@click.option(
+    "--producer-id",
+    type=click.IntRange(min=0),
+    metavar="ID",
+    help="Only batches of this producer, its transaction markers included.",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="End after N records, or N batches where no records are printed, in the whole run.",
+)
+@click.option(
+    "--summary",
+    is_flag=True,
+    help="Print what the batches come to, partition by partition: counts, sizes, offsets, times, "
+    "compression, producers, transactions.",
+)
 @click.argument(
     "paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path)
 )
 def dump(
-    paths: tuple[Path, ...], output_format: str, records: bool, data: bool, base64: bool
+    paths: tuple[Path, ...],
+    output_format: str,
+    records: bool,
+    data: bool,
+    base64: bool,
+    offsets: str | None,
+    since: str | None,
+    until: str | None,
+    key: str | None,
+    key_base64: str | None,
+    producer_id: int | None,
+    limit: int | None,
+    summary: bool,
 ) -> int:
-    """Print the batches of PATH: a .log or .checkpoint file, a partition or a log directory.
+    """Print what stands in PATH: a file that brokers write, a partition or a log directory.
+
+    Of directories the segments and metadata snapshots are printed. Other files are printed when
+    they are named: .index, .timeindex, .txnindex and .snapshot, the offset checkpoints and the
+    leader epochs, partition.metadata, meta.properties, quorum-state, .kafka_cleanshutdown.
 
     Damage is shown in its place, and the dump goes on behind it. In text, keys and values are
     printed only with --data, and characters that could upset a terminal are escaped.
+
+    Options that ask for less can be combined. A batch is printed where its header lets it hold what
+    they ask for; with records, only where it does hold some of it. Damage in what is read is always
+    shown.
     """
     from kdump.cli.dump_lines import JsonDump, TextDump
-    from kdump.cli.dump_run import files, run
+    from kdump.cli.dump_print import Printer
+    from kdump.cli.dump_run import Output, files, run
+    from kdump.cli.dump_select import select
 
     if output_format == "json" and data:
         raise click.UsageError("--data is for text: use --records with --format json.")
     if output_format == "text" and base64:
         raise click.UsageError("--base64 is for JSON: use --format json.")
-    batch_files = list(files(paths))
-    renderer = JsonDump(paths, force_base64=base64) if output_format == "json" else TextDump(data)
-    return run(batch_files, renderer, sys.stdout.buffer, records or data)
+    selection = select(
+        offsets=offsets,
+        since=since,
+        until=until,
+        key=key,
+        key_base64=key_base64,
+        producer_id=producer_id,
+        limit=limit,
+    )
+    records = records or data or selection.key is not None
+    if summary and (records or base64):
+        raise click.UsageError("--summary is of batches: it prints no records, bytes or keys.")
+    found = list(files(paths, selection, summary=summary))
+    out = sys.stdout.buffer
+    in_json = output_format == "json"
+    output: Output
+    if summary:
+        from kdump.cli.dump_summary import JsonView, Summarizer, TextView
+
+        view = JsonView(paths) if in_json else TextView(terminal=out.isatty())
+        output = Summarizer(view, selection, out)
+    else:
+        renderer = JsonDump(paths, force_base64=base64) if in_json else TextDump(data)
+        output = Printer(renderer, selection, out, records=records)
+    return run(found, output)

@@ -9,28 +9,46 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from kdump.cli import jsonl
+from kdump.cli.dump_entries import Entries, Piece, json_lines, text_lines
+from kdump.cli.exits import INCOMPLETE, OK, PROBLEMS
 from kdump.format.batch import RecordBatch, RecordTable
 from kdump.format.lines import JsonLines, TextLines
 from kdump.format.text import printable
-from kdump.storage.names import DirectoryName, FileKind, FileName
+from kdump.storage.names import EXTENSIONS, DirectoryName, FileKind, FileName
 from kdump.storage.walk import Damage, Reason
+
+#: The kinds of files that hold batches.
+BATCH_KINDS: Final = frozenset(
+    {FileKind.LOG, FileKind.METADATA_SNAPSHOT, FileKind.BOOTSTRAP_SNAPSHOT}
+)
+#: The files of entries of which Kafka's tool does not say that they are empty.
+_SILENT_KINDS: Final = frozenset({FileKind.TIME_INDEX, FileKind.TXN_INDEX, FileKind.SNAPSHOT})
 
 
 @dataclass(frozen=True, slots=True)
-class BatchFile:
-    """A file of batches, its name taken apart, and the partition that it lies in."""
+class DumpFile:
+    """A file to be dumped, its name taken apart, and the partition that it lies in.
+
+    ``index`` is the offset index of a segment, if it has one.
+    """
 
     path: Path
     name: FileName
     partition: DirectoryName | None
+    index: Path | None = None
+
+    @property
+    def holds_batches(self) -> bool:
+        """Whether there are batches in it; all other kinds hold entries."""
+        return self.name.kind in BATCH_KINDS
 
     @property
     def base_offset(self) -> int:
-        """The offset that its batches start from; a snapshot has offsets of its own."""
-        return (self.name.base_offset or 0) if self.name.kind is FileKind.LOG else 0
+        """The offset that its content starts from; a metadata snapshot has offsets of its own."""
+        return (self.name.base_offset or 0) if self.name.kind in EXTENSIONS else 0
 
 
 @dataclass(slots=True)
@@ -41,8 +59,14 @@ class Covered:
     bytes: int = 0
     batches: int = 0
     records: int = 0
+    entries: int = 0
     damages: int = 0
     incomplete: int = 0
+
+    @property
+    def exit_code(self) -> int:
+        """What could not be read comes before what is damaged."""
+        return INCOMPLETE if self.incomplete else PROBLEMS if self.damages else OK
 
 
 class Renderer(Protocol):
@@ -54,8 +78,11 @@ class Renderer(Protocol):
     def start(self) -> bytes:
         """What stands before all files."""
 
-    def file(self, file: BatchFile, size: int) -> bytes:
-        """What stands before the batches of ``file``, which has ``size`` bytes."""
+    def file(self, file: DumpFile, size: int) -> bytes:
+        """What stands before the content of ``file``, which has ``size`` bytes."""
+
+    def piece(self, file: DumpFile, piece: Piece) -> Iterator[bytes]:
+        """Entries of a file that holds no batches, or what stands between them."""
 
     def batch(self, batch: RecordBatch) -> bytes:
         """A sound batch."""
@@ -69,10 +96,10 @@ class Renderer(Protocol):
     def unread(self, batch: RecordBatch, reason: str, message: str) -> bytes:
         """Records that cannot be read (``records-unreadable``), or were not (``limit``)."""
 
-    def end_of_file(self, file: BatchFile, last: Damage | None) -> bytes:
+    def end_of_file(self, file: DumpFile, last: Damage | None) -> bytes:
         """What stands behind a file, whose last piece may have been damage."""
 
-    def end(self, covered: Covered, exit_code: int) -> bytes:
+    def end(self, covered: Covered) -> bytes:
         """What stands behind all files."""
 
 
@@ -90,16 +117,25 @@ class TextDump:
         """Nothing."""
         return b""
 
-    def file(self, file: BatchFile, size: int) -> bytes:
-        """The file's name and the offset that it starts from."""
+    def file(self, file: DumpFile, size: int) -> bytes:
+        """The file's name, and the offset that its batches start from."""
         name = file.name
+        about = ""
         if name.kind is FileKind.LOG:
-            about = f"Log starting offset: {file.base_offset}"
-        elif name.kind is FileKind.METADATA_SNAPSHOT:
-            about = f"Snapshot end offset: {name.base_offset}, epoch: {name.epoch}"
+            about = f"Log starting offset: {file.base_offset}\n"
+        elif name.kind is FileKind.METADATA_SNAPSHOT and name.epoch is not None:
+            about = f"Snapshot end offset: {name.base_offset}, epoch: {name.epoch}\n"
+        elif name.kind is FileKind.BOOTSTRAP_SNAPSHOT:
+            about = "KRaft bootstrap snapshot\n"
+        return _encoded(f"Dumping {printable(str(file.path))}\n{about}")
+
+    def piece(self, file: DumpFile, piece: Piece) -> Iterator[bytes]:
+        """The lines of Kafka's tool, or lines like them."""
+        if isinstance(piece, Entries) and not len(piece):
+            if file.name.kind not in _SILENT_KINDS:
+                yield _encoded(f"{printable(str(file.path))} is empty.\n")
         else:
-            about = "KRaft bootstrap snapshot"
-        return _encoded(f"Dumping {printable(str(file.path))}\n{about}\n")
+            yield from text_lines(piece)
 
     def damage(self, damage: Damage, header: RecordBatch | None) -> bytes:
         """One line, behind the batch's own if its header can be told."""
@@ -115,14 +151,14 @@ class TextDump:
         """One line."""
         return _encoded(f"{reason}: {printable(message)}\n")
 
-    def end_of_file(self, file: BatchFile, last: Damage | None) -> bytes:
+    def end_of_file(self, file: DumpFile, last: Damage | None) -> bytes:
         """How many bytes at the end are no batch, as Kafka's tool says it."""
         if last is None or last.reason not in (Reason.TORN_TAIL, Reason.PREALLOCATED):
             return b""
         name = printable(file.path.name)
         return _encoded(f"Found {last.size} invalid bytes at the end of {name}\n")
 
-    def end(self, covered: Covered, exit_code: int) -> bytes:
+    def end(self, covered: Covered) -> bytes:
         """Nothing: Kafka's text has no end."""
         return b""
 
@@ -142,14 +178,23 @@ class JsonDump:
         """The header line."""
         return _json("header", jsonl.header("dump", self._paths))
 
-    def file(self, file: BatchFile, size: int) -> bytes:
+    def file(self, file: DumpFile, size: int) -> bytes:
         """One line that says which file the following lines are of."""
         topic = file.partition.topic if file.partition else None
         partition = file.partition.partition if file.partition else None
         self._lines = JsonLines(topic, partition, force_base64=self._force_base64)
         self._where = {"topic": topic, "partition": partition}
-        fields = {"base_offset": file.base_offset, "size": size}
+        has_offset = file.holds_batches or file.name.base_offset is not None
+        fields = {
+            "kind": file.name.kind.value,
+            "base_offset": file.base_offset if has_offset else None,
+            "size": size,
+        }
         return _json("file", {**jsonl.path_field(file.path), **self._where, **fields})
+
+    def piece(self, file: DumpFile, piece: Piece) -> Iterator[bytes]:
+        """One object an entry."""
+        return json_lines(piece, self._where, force_base64=self._force_base64)
 
     def batch(self, batch: RecordBatch) -> bytes:
         """One object."""
@@ -168,13 +213,13 @@ class JsonDump:
         place = {"position": batch.position, "size": batch.size}
         return _json("unread", {**self._where, **place, "reason": reason, "detail": message})
 
-    def end_of_file(self, file: BatchFile, last: Damage | None) -> bytes:
+    def end_of_file(self, file: DumpFile, last: Damage | None) -> bytes:
         """Nothing: the damage has its line."""
         return b""
 
-    def end(self, covered: Covered, exit_code: int) -> bytes:
+    def end(self, covered: Covered) -> bytes:
         """The summary line."""
-        return _json("summary", {"exit": exit_code, **asdict(covered)})
+        return _json("summary", {"exit": covered.exit_code, **asdict(covered)})
 
 
 def _json(kind: str, fields: dict[str, object]) -> bytes:

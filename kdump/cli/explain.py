@@ -26,13 +26,19 @@ class _Explain(click.Command):
         super().format_epilog(ctx, formatter)
 
 
+def _complete(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
+    from kdump.audit.codes import CODES
+
+    return [name for name in CODES if name.startswith(begun)]
+
+
 @click.command(
     cls=_Explain,
     short_help="Explain finding codes, or a line of a log.",
     epilog="Exit codes: 0 explained; 2 neither a code nor a known line of a log.",
 )
 @click.option("--list", "listing", is_flag=True, help="List all codes with their severity.")
-@click.argument("words", nargs=-1, metavar="[CODE]... | [LINE]")
+@click.argument("words", nargs=-1, metavar="[CODE]... | [LINE]", shell_complete=_complete)
 def explain(words: tuple[str, ...], listing: bool) -> int:
     """Say what finding codes mean: the severity, what a broker does, and what to do.
 

@@ -5,14 +5,13 @@ Spec: none of Kafka's; the shapes are a promise to scripts. It must never print.
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Sequence
 from os import fsencode
 from pathlib import Path
 from typing import Final
 
 from kdump.cli.version import version
-from kdump.format.text import json_text
+from kdump.format.text import json_bytes, json_text
 
 #: Goes up when a line that scripts read changes its meaning.
 SCHEMA: Final = 1
@@ -33,16 +32,12 @@ def header(command: str, paths: Sequence[Path]) -> dict[str, object]:
     }
 
 
-def path_field(path: Path) -> dict[str, object]:
+def path_field(path: Path) -> dict[str, str | None]:
     """Return ``path`` under its name, or base64 under ``path_base64`` where it is not UTF-8."""
-    value = path_value(path)
-    return {"path": value} if isinstance(value, str) else value
+    return json_bytes("path", fsencode(path))
 
 
-def path_value(path: Path) -> str | dict[str, object]:
+def path_value(path: Path) -> str | dict[str, str | None]:
     """Return ``path`` as a string, or as ``{"path_base64": …}`` where it is not UTF-8."""
-    raw = fsencode(path)
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        return {"path_base64": b64encode(raw).decode()}
+    field = path_field(path)
+    return field.get("path") or field

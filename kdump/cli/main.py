@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from io import StringIO
 from types import FrameType
 from typing import Any, Final, NoReturn
 
@@ -123,6 +124,9 @@ def cli(context: click.Context) -> None:
     """Fsck for Kafka log directories: read, check and explain what is on a broker's disk.
 
     Reading is safe at any time, also beside a running broker.
+
+    With eval "$(_KDUMP_COMPLETE=bash_source kdump)" in .bashrc, bash completes commands, options,
+    paths and codes; zsh_source and fish_source do it for zsh and fish.
     """
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         context.color = False
@@ -155,7 +159,7 @@ def _run(argv: Sequence[str] | None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except click.ClickException as error:
-        error.show()
+        _show(error)
         return USAGE
     except KdumpError as error:
         _complain(str(error))
@@ -192,6 +196,15 @@ def _bug() -> int:
     traceback.print_exc()
     _complain("this is a bug in kdump: please report it with the lines above")
     return BUG
+
+
+def _show(error: click.ClickException) -> None:
+    from kdump.format.text import printable
+
+    # Older releases of Click repeat an unknown option as it was typed.
+    told = StringIO()
+    error.show(told)
+    click.echo("\n".join(map(printable, told.getvalue().split("\n"))), nl=False, err=True)
 
 
 def _complain(message: str) -> None:

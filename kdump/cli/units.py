@@ -1,12 +1,14 @@
-"""Counts, sizes and durations in words, as reports and progress show them.
+"""Counts, sizes, durations and times in words, as reports and progress show them.
 
 Spec: none of Kafka's. Offsets and positions never come here: people paste them, so they stay bare.
 """
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -49,3 +51,12 @@ def duration_text(seconds: float) -> str:
         return f"{minutes} min {rest} s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min"
+
+
+def time_text(timestamp_ms: int) -> str:
+    """Return a time in ISO 8601, UTC: "2026-11-21T10:00:00.000Z"; its digits beyond year 9999."""
+    try:
+        time = _EPOCH + timedelta(milliseconds=timestamp_ms)
+    except OverflowError:
+        return f"{timestamp_ms} ms"
+    return f"{time.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"

@@ -78,6 +78,7 @@ def summary_line(summary: Summary) -> str:
             "batches": covered.batches,
             "control_batches": covered.control_batches,
             "records": covered.records,
+            "uncounted_wrappers": covered.wrappers,
             "severities": {severity.value: summary.severities[severity] for severity in Severity},
             "codes": dict(sorted(summary.codes.items())),
             "seconds": round(run.seconds, 3),

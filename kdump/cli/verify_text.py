@@ -95,13 +95,16 @@ def summary_lines(summary: Summary, *, info: bool) -> Iterator[str]:
     depth = "every header, checksum and record"
     if not run.deep:
         depth = "every header and checksum (records not read: --deep)"
+    records = count_text(covered.records, "record")
+    if covered.wrappers:
+        records += f" and those in {count_text(covered.wrappers, 'compressed wrapper')}"
     yield _labelled(
         "checked",
         f"{count_text(covered.partitions, 'partition')}, "
         f"{count_text(covered.segments, 'segment')}, "
         f"{part_text(covered.read_bytes, run.total_bytes)}, "
         f"{count_text(covered.batches, 'batch', 'batches')}, "
-        f"{count_text(covered.records, 'record')}: {depth}",
+        f"{records}: {depth}",
     )
     yield _labelled("result", f"{_result(summary, info=info)}; {_effort(summary)}")
 

@@ -11,6 +11,7 @@ It must never import anything of kdump, allocate by what the bytes claim, or rai
 from __future__ import annotations
 
 from array import array
+from typing import Any
 
 try:
     import cython
@@ -25,7 +26,8 @@ BATCH_FIELDS = (
     "position", "size", "base_offset", "last_offset", "leader_epoch", "magic", "crc", "attributes",
     "base_timestamp", "max_timestamp", "producer_id", "producer_epoch", "base_sequence", "count",
 )  # fmt: skip
-#: The row of a record; starts and sizes are positions in the block that was read.
+#: The row of a record; starts are positions in the block that was read. For a message of magic 0
+#: or 1, "headers" is where it starts, and "header_count" -1 if it does not match its checksum.
 RECORD_FIELDS = (
     "offset", "timestamp", "key", "key_size", "value", "value_size", "headers", "header_count",
 )  # fmt: skip
@@ -56,21 +58,23 @@ TORN = 3  # the file ends inside the next batch
 BAD_SIZE = 4  # the next batch claims a size that no batch has
 BAD_CRC = 5  # a small batch does not match its checksum
 
-# How read_records() ended.
+# How read_records(), read_messages() and count_messages() ended.
 READ = 0  # the rows are full, or the batch has no more records
 BAD_VARINT = 1  # a number has too many bytes, or is cut by the end of its record
 BAD_LENGTH = 2  # a record does not fit into the block
 BAD_FIELD = 3  # a key, value or header does not fit into its record, or has an impossible size
 BAD_END = 4  # the fields of a record do not fill it
+NESTED = 5  # a compressed message stands inside a wrapper
+CUT = 6  # the run of messages ends inside one
 
 # The state of tally(), carried from one table of a segment to the next.
 T_BATCHES = 0
-T_RECORDS = 1  # as the headers of magic 2 count them
+T_RECORDS = 1  # as the headers count them; none for a wrapper, whose header does not
 T_BYTES = 2
 T_PREVIOUS = 3  # last offset of the batch before; at first, one below the segment's base
 T_FIRST_OFFSET = 4
 T_MAX_TIMESTAMP = 5
-T_LEGACY = 6  # batches of magic 0 and 1
+T_WRAPPERS = 6  # compressed messages of magic 0 and 1, which hold others
 T_CONTROL = 7  # control batches
 T_BACKWARDS = 8  # batches that do not begin behind the end of the batch before
 T_BACKWARDS_AT = 9  # position of the first of them
@@ -80,16 +84,26 @@ TALLY_FIELDS = 12
 
 #: Batches below this size are checksummed here; a library call costs more than their bytes do.
 SMALL_BYTES: int = 1024 if COMPILED else 0
+#: How much is brought into the caches at once, ahead of checksums; batches of more than some size
+#: gain nothing by it.
+_TOUCHED_BYTES = cython.declare(cython.longlong, 524288)
+_TOUCH_BELOW = cython.declare(cython.longlong, 65536)
 
 # How much of a batch must be there to be read: up to its magic, a legacy header, a header.
 _PREFIX = cython.declare(cython.int, 17)
 _LEGACY_HEADER = cython.declare(cython.int, 26)
 _HEADER = cython.declare(cython.int, 61)
 _LOG_OVERHEAD = cython.declare(cython.int, 12)
+#: The least size that a message of magic 0 or 1 gives, without the overhead.
+_MESSAGE = cython.declare(cython.int, 14)
 
-# BAD_VARINT and BAD_FIELD once more, for C.
+# Some of the endings once more, for C.
+_READ = cython.declare(cython.longlong, 0)
 _BAD_VARINT = cython.declare(cython.longlong, 1)
+_BAD_LENGTH = cython.declare(cython.longlong, 2)
 _BAD_FIELD = cython.declare(cython.longlong, 3)
+_BAD_END = cython.declare(cython.longlong, 4)
+_CUT = cython.declare(cython.longlong, 6)
 
 # Large literals would be Python objects in the compiled code.
 _MAX_32 = cython.declare(cython.uint, 4294967295)
@@ -236,7 +250,7 @@ def _fill_row(
         rows[row + _CRC] = _u32(view, p + 12)
         rows[row + _ATTRIBUTES] = view[p + 17]
         rows[row + _LAST_OFFSET] = rows[row + _BASE_OFFSET]
-        rows[row + _MAX_TIMESTAMP] = _i64(view, p + 18) if magic == 1 else -1
+        rows[row + _MAX_TIMESTAMP] = _i64(view, p + 18) if magic else -1
         rows[row + _BASE_TIMESTAMP] = rows[row + _MAX_TIMESTAMP]
         rows[row + _PRODUCER_ID] = -1
         rows[row + _PRODUCER_EPOCH] = -1
@@ -323,6 +337,60 @@ def scan_headers(
     return n, waiting, FULL
 
 
+def touch(
+    view: cython.const[cython.uchar][::1], start: cython.Py_ssize_t, stop: cython.Py_ssize_t
+) -> int:
+    """Brings ``view[start:stop]`` into the processor's caches.
+
+    One byte is read of every 64, in eight places at once: memory gives twice as much that way as to
+    a checksum that goes over it from one end to the other. The sum that is returned says nothing;
+    without it a compiler would leave the reading out.
+    """
+    width: cython.Py_ssize_t = (stop - start) // 8
+    p: cython.Py_ssize_t
+    place: cython.Py_ssize_t
+    total: cython.longlong = 0
+    for p in range(start, start + width, 64):
+        for place in range(8):
+            total += view[place * width + p]
+    return total
+
+
+def skip_sound(
+    data: Any,
+    rows: cython.const[cython.longlong][::1],
+    pending: cython.const[cython.longlong][::1],
+    first: cython.Py_ssize_t,
+    crc32c: Any,
+) -> int:
+    """The first place from ``first`` on in ``pending`` whose batch does not match its checksum.
+
+    Also one of magic 0 or 1, or not whole in ``data``, which is what ``scan_headers`` read; the
+    length of ``pending`` if there is none. ``crc32c`` computes the checksum of a piece of it.
+    """
+    view: cython.const[cython.uchar][::1] = data
+    stop: cython.Py_ssize_t = len(view)
+    touched: cython.Py_ssize_t = 0 if COMPILED else stop
+    place: cython.Py_ssize_t
+    row: cython.Py_ssize_t
+    start: cython.Py_ssize_t
+    end: cython.Py_ssize_t
+    stored: cython.longlong
+    for place in range(first, len(pending)):
+        row = pending[place] * _BATCH_FIELDS
+        start = rows[row + _POSITION] - rows[_POSITION]
+        if rows[row + _MAGIC] < 2 or rows[row + _SIZE] > stop - start:
+            return place
+        end = start + rows[row + _SIZE]
+        if end > touched and end - start < _TOUCH_BELOW:
+            touched = start + _TOUCHED_BYTES if start + _TOUCHED_BYTES < stop else stop
+            touch(data, start, touched)
+        stored = rows[row + _CRC]
+        if crc32c(data[start + 21 : end]) != stored:
+            return place
+    return len(pending)
+
+
 def tally(rows: cython.const[cython.longlong][::1], state: cython.longlong[::1]) -> None:
     """Folds the batches of ``rows``, in file order, into ``state`` (places ``T_``)."""
     n: cython.Py_ssize_t = len(rows) // _BATCH_FIELDS
@@ -331,7 +399,7 @@ def tally(rows: cython.const[cython.longlong][::1], state: cython.longlong[::1])
     size: cython.longlong = 0
     previous: cython.longlong = state[T_PREVIOUS]
     max_timestamp: cython.longlong = state[T_MAX_TIMESTAMP]
-    legacy: cython.longlong = 0
+    wrappers: cython.longlong = 0
     control: cython.longlong = 0
     backwards: cython.longlong = 0
     backwards_at: cython.longlong = -1
@@ -351,7 +419,10 @@ def tally(rows: cython.const[cython.longlong][::1], state: cython.longlong[::1])
         previous = rows[row + _LAST_OFFSET]
         size += rows[row + _SIZE]
         if rows[row + _MAGIC] < 2:
-            legacy += 1
+            if rows[row + _ATTRIBUTES] & 7:
+                wrappers += 1
+            else:
+                records += 1
         else:
             if rows[row + _COUNT] > 0:
                 records += rows[row + _COUNT]
@@ -369,10 +440,40 @@ def tally(rows: cython.const[cython.longlong][::1], state: cython.longlong[::1])
     state[T_BYTES] += size
     state[T_PREVIOUS] = previous
     state[T_MAX_TIMESTAMP] = max_timestamp
-    state[T_LEGACY] += legacy
+    state[T_WRAPPERS] += wrappers
     state[T_CONTROL] += control
     state[T_BACKWARDS] += backwards
     state[T_INVERTED] += inverted
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _plausible_message(
+    view: cython.const[cython.uchar][::1],
+    p: cython.Py_ssize_t,
+    left: cython.longlong,
+    low: cython.longlong,
+    high: cython.longlong,
+) -> cython.bint:
+    """Whether the header of a message of magic 0 or 1 may stand at ``view[p]``."""
+    magic: cython.int = view[p + 16]
+    attributes: cython.int = view[p + 17]
+    key_at: cython.Py_ssize_t = p + 18 + 8 * magic
+    size: cython.longlong = _i32(view, p + 8) + _LOG_OVERHEAD
+    offset: cython.longlong
+    key_size: cython.longlong
+    # Codecs up to lz4; only magic 1 knows types of timestamps.
+    if attributes & 244 or (magic == 0 and attributes & 8) or key_at + 4 > len(view):
+        return False
+    if size < _LEGACY_HEADER + 8 * magic or size > left:
+        return False
+    offset = _i64(view, p)
+    key_size = _i32(view, key_at)
+    if offset <= low or offset > high:
+        return False
+    # A wrapper has no key.
+    return -1 <= key_size <= (-1 if attributes & 3 else size - _LEGACY_HEADER - 8 * magic)
 
 
 def next_candidate(
@@ -383,7 +484,7 @@ def next_candidate(
     low: cython.longlong,
     high: cython.longlong,
 ) -> int:
-    """The first place in ``view[start:stop]`` where a plausible magic-2 header stands, or -1.
+    """The first place in ``view[start:stop]`` where a plausible header stands, or -1.
 
     A header must lie whole in the view; ``left`` is the number of file bytes from ``view[0]`` on,
     and ``low < base offset <= last offset <= high``.
@@ -392,10 +493,16 @@ def next_candidate(
     size: cython.longlong
     base: cython.longlong
     delta: cython.longlong
-    if stop > len(view) - _HEADER + 1:
-        stop = len(view) - _HEADER + 1
+    if stop > len(view) - _LEGACY_HEADER + 1:
+        stop = len(view) - _LEGACY_HEADER + 1
     for p in range(start, stop):
-        if view[p + 16] != 2 or view[p + 21] != 0 or view[p + 22] & 128 or view[p + 22] & 7 > 4:
+        if view[p + 16] < 2:
+            if _plausible_message(view, p, left - p, low, high):
+                return p
+            continue
+        if view[p + 16] > 2 or p + _HEADER > len(view):
+            continue
+        if view[p + 21] != 0 or view[p + 22] & 128 or view[p + 22] & 7 > 4:
             continue
         size = _i32(view, p + 8) + _LOG_OVERHEAD
         if size < _HEADER or size > left - p or _i32(view, p + 57) < 0:
@@ -464,6 +571,75 @@ def _sized(
     return size, start
 
 
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _read_record(
+    block: cython.const[cython.uchar][::1],
+    p: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
+    base_offset: cython.longlong,
+    base_timestamp: cython.longlong,
+    rows: cython.longlong[::1],
+    row: cython.Py_ssize_t,
+) -> tuple[cython.Py_ssize_t, cython.longlong]:
+    """Puts the record at ``p`` into a row; where it ends, or (0, how it ended) if unreadable."""
+    q: cython.Py_ssize_t
+    end: cython.Py_ssize_t
+    number: cython.longlong
+    headers: cython.longlong
+    number, q = _varint(block, p, stop, 32)
+    if q == 0:
+        return 0, _BAD_VARINT
+    if number < 1 or number > stop - q:
+        return 0, _BAD_LENGTH
+    end = q + number
+    # One byte of attributes, all unused.
+    number, q = _varint(block, q + 1, end, 64)
+    if q == 0:
+        return 0, _BAD_VARINT
+    rows[row + 1] = _add(base_timestamp, number)
+    number, q = _varint(block, q, end, 32)
+    if q == 0:
+        return 0, _BAD_VARINT
+    rows[row] = _add(base_offset, number)
+    number, q = _sized(block, q, end, -1)
+    if q == 0:
+        return 0, number
+    rows[row + 2] = q
+    rows[row + 3] = number
+    if number > 0:
+        q += number
+    number, q = _sized(block, q, end, -1)
+    if q == 0:
+        return 0, number
+    rows[row + 4] = q
+    rows[row + 5] = number
+    if number > 0:
+        q += number
+    headers, q = _varint(block, q, end, 32)
+    if q == 0:
+        return 0, _BAD_VARINT
+    # A header takes two bytes at least, so a false count ends with the record.
+    if headers < 0 or headers > (end - q) // 2:
+        return 0, _BAD_FIELD
+    rows[row + 6] = q
+    rows[row + 7] = headers
+    while headers > 0:
+        headers -= 1
+        number, q = _sized(block, q, end, 0)
+        if q == 0:
+            return 0, number
+        number, q = _sized(block, q + number, end, -1)
+        if q == 0:
+            return 0, number
+        if number > 0:
+            q += number
+    if q != end:
+        return 0, _BAD_END
+    return end, _READ
+
+
 def read_records(
     block: cython.const[cython.uchar][::1],
     start: cython.Py_ssize_t,
@@ -489,62 +665,16 @@ def read_records(
     n: cython.Py_ssize_t = 0
     row: cython.Py_ssize_t = 0
     p: cython.Py_ssize_t = start
-    q: cython.Py_ssize_t
     end: cython.Py_ssize_t
-    number: cython.longlong
-    headers: cython.longlong
+    ending: cython.longlong
     max_timestamp: cython.longlong = -1
     disorder: cython.longlong = 0
     while n < room and n < count:
-        number, q = _varint(block, p, stop, 32)
-        if q == 0:
-            return n, p, BAD_VARINT, previous, max_timestamp, disorder
-        if number < 1 or number > stop - q:
-            return n, p, BAD_LENGTH, previous, max_timestamp, disorder
-        end = q + number
-        # One byte of attributes, all unused.
-        number, q = _varint(block, q + 1, end, 64)
-        if q == 0:
-            return n, p, BAD_VARINT, previous, max_timestamp, disorder
-        rows[row + 1] = append_timestamp if log_append else _add(base_timestamp, number)
-        number, q = _varint(block, q, end, 32)
-        if q == 0:
-            return n, p, BAD_VARINT, previous, max_timestamp, disorder
-        rows[row] = _add(base_offset, number)
-        number, q = _sized(block, q, end, -1)
-        if q == 0:
-            return n, p, number, previous, max_timestamp, disorder
-        rows[row + 2] = q
-        rows[row + 3] = number
-        if number > 0:
-            q += number
-        number, q = _sized(block, q, end, -1)
-        if q == 0:
-            return n, p, number, previous, max_timestamp, disorder
-        rows[row + 4] = q
-        rows[row + 5] = number
-        if number > 0:
-            q += number
-        headers, q = _varint(block, q, end, 32)
-        if q == 0:
-            return n, p, BAD_VARINT, previous, max_timestamp, disorder
-        # A header takes two bytes at least, so a false count ends with the record.
-        if headers < 0 or headers > (end - q) // 2:
-            return n, p, BAD_FIELD, previous, max_timestamp, disorder
-        rows[row + 6] = q
-        rows[row + 7] = headers
-        while headers > 0:
-            headers -= 1
-            number, q = _sized(block, q, end, 0)
-            if q == 0:
-                return n, p, number, previous, max_timestamp, disorder
-            number, q = _sized(block, q + number, end, -1)
-            if q == 0:
-                return n, p, number, previous, max_timestamp, disorder
-            if number > 0:
-                q += number
-        if q != end:
-            return n, p, BAD_END, previous, max_timestamp, disorder
+        end, ending = _read_record(block, p, stop, base_offset, base_timestamp, rows, row)
+        if end == 0:
+            return n, p, ending, previous, max_timestamp, disorder
+        if log_append:
+            rows[row + 1] = append_timestamp
         if rows[row] <= previous:
             disorder += 1
         previous = rows[row]
@@ -554,6 +684,88 @@ def read_records(
         n += 1
         row += _RECORD_FIELDS
     return n, p, READ, previous, max_timestamp, disorder
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _records_match(
+    batches: cython.const[cython.longlong][::1],
+    at: cython.Py_ssize_t,
+    block: cython.const[cython.uchar][::1],
+    start: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
+    record: cython.longlong[::1],
+) -> cython.bint:
+    """Whether the records in ``block[start:stop]`` are what the batch in the row at ``at`` says."""
+    p: cython.Py_ssize_t = start
+    end: cython.Py_ssize_t
+    _ending: cython.longlong
+    left: cython.longlong = batches[at + _COUNT]
+    base_offset: cython.longlong = batches[at + _BASE_OFFSET]
+    base_timestamp: cython.longlong = batches[at + _BASE_TIMESTAMP]
+    max_timestamp: cython.longlong = batches[at + _MAX_TIMESTAMP]
+    log_append: cython.bint = batches[at + _ATTRIBUTES] & 8
+    # Below the lowest number there is none, so a first record at it does not match.
+    previous: cython.longlong = base_offset - 1 if base_offset > -_MAX_64 else base_offset
+    if left < 0 or max_timestamp < -1:
+        return False
+    if left == 0:
+        p = stop  # whatever stands there, nobody reads it
+    while left > 0:
+        end, _ending = _read_record(block, p, stop, base_offset, base_timestamp, record, 0)
+        if end == 0 or record[0] <= previous:
+            return False
+        if record[1] > max_timestamp and not log_append:
+            return False
+        previous = record[0]
+        p = end
+        left -= 1
+    return p == stop and previous <= batches[at + _LAST_OFFSET]
+
+
+def records_match(
+    batches: cython.const[cython.longlong][::1],
+    row: cython.Py_ssize_t,
+    block: cython.const[cython.uchar][::1],
+    record: cython.longlong[::1],
+) -> bool:
+    """Whether the decompressed ``block`` holds just what the batch at ``row`` of magic 2 says.
+
+    That is as many records, whose offsets rise up to its last offset, and none of which is later
+    than its largest timestamp. ``record`` is room for one row.
+    """
+    return _records_match(batches, row * _BATCH_FIELDS, block, 0, len(block), record)
+
+
+def skip_matching(
+    batches: cython.const[cython.longlong][::1],
+    first: cython.Py_ssize_t,
+    view: cython.const[cython.uchar][::1],
+    record: cython.longlong[::1],
+) -> int:
+    """The first row from ``first`` on whose records do not match, as ``records_match`` says it.
+
+    Also of a batch that is compressed, of magic 0 or 1, or not whole in ``view``, which begins with
+    the batch at row 0.
+    """
+    n: cython.Py_ssize_t = len(batches) // _BATCH_FIELDS
+    row: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    start: cython.Py_ssize_t
+    for row in range(first, n):
+        at = row * _BATCH_FIELDS
+        start = batches[at + _POSITION] - batches[_POSITION]
+        if (
+            batches[at + _MAGIC] < 2
+            or batches[at + _ATTRIBUTES] & 7
+            or batches[at + _SIZE] > len(view) - start
+            or not _records_match(
+                batches, at, view, start + _HEADER, start + batches[at + _SIZE], record
+            )
+        ):
+            return row
+    return n
 
 
 def read_headers(
@@ -573,3 +785,122 @@ def read_headers(
         if number > 0:
             p += number
     return found
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _message_end(
+    block: cython.const[cython.uchar][::1], p: cython.Py_ssize_t
+) -> tuple[cython.Py_ssize_t, cython.longlong]:
+    """Where the message of magic 0 or 1 at ``p`` ends; (0, how it ended) if there is none."""
+    size: cython.longlong
+    left: cython.Py_ssize_t = len(block) - p - _LOG_OVERHEAD
+    if left < 0:
+        return 0, _CUT
+    size = _i32(block, p + 8)
+    if size < _MESSAGE:
+        return 0, _BAD_LENGTH
+    if size > left:
+        return 0, _CUT
+    return p + _LOG_OVERHEAD + size, _READ
+
+
+def count_messages(block: cython.const[cython.uchar][::1]) -> tuple[int, int, int, int]:
+    """Goes over a run of messages by their sizes alone.
+
+    Returns (messages, offset of the last one, position reached, how it ended).
+    """
+    p: cython.Py_ssize_t = 0
+    end: cython.Py_ssize_t
+    ending: cython.longlong = _READ
+    n: cython.Py_ssize_t = 0
+    offset: cython.longlong = -1
+    while p < len(block):
+        end, ending = _message_end(block, p)
+        if end == 0:
+            break
+        offset = _i64(block, p)
+        p = end
+        n += 1
+    return n, offset, p, ending
+
+
+def read_messages(
+    block: cython.const[cython.uchar][::1],
+    start: cython.Py_ssize_t,
+    check: cython.bint,
+    base_offset: cython.longlong,
+    log_append: cython.bint,
+    append_timestamp: cython.longlong,
+    previous: cython.longlong,
+    rows: cython.longlong[::1],
+) -> tuple[int, int, int, int, int, int, int, int]:
+    """Reads messages of one magic, 0 or 1, from the run ``block[start:]`` into ``rows``.
+
+    Offsets are relative to ``base_offset``. With ``log_append`` messages of magic 1 have
+    ``append_timestamp``. ``check`` asks whether they match their checksums, and refuses compressed
+    ones, as inside a wrapper. ``previous`` is the offset of the message before.
+
+    Returns (rows filled, position reached, how it ended, magic, last offset, largest timestamp (-1
+    at least), messages whose offset does not lie behind the one before, messages that do not match
+    their checksum). On a message that cannot be read the position is where it starts.
+    """
+    crc32: cython.const[cython.uint][::1] = _CRC32_TABLE
+    stop: cython.Py_ssize_t = len(block)
+    room: cython.Py_ssize_t = len(rows) // _RECORD_FIELDS
+    n: cython.Py_ssize_t = 0
+    row: cython.Py_ssize_t = 0
+    p: cython.Py_ssize_t = start
+    q: cython.Py_ssize_t
+    end: cython.Py_ssize_t
+    field: cython.int
+    size: cython.longlong
+    ending: cython.longlong
+    magic: cython.longlong = 0
+    max_timestamp: cython.longlong = -1
+    disorder: cython.longlong = 0
+    mismatches: cython.longlong = 0
+    while n < room and p < stop:
+        end, ending = _message_end(block, p)
+        if end == 0:
+            return n, p, ending, magic, previous, max_timestamp, disorder, mismatches
+        if n == 0:
+            magic = _magic(block, p)
+        elif _magic(block, p) != magic:
+            break
+        if check and block[p + 17] & 7:
+            return n, p, NESTED, magic, previous, max_timestamp, disorder, mismatches
+        q = p + 18
+        rows[row + 1] = -1
+        if magic:
+            if end - q < 8:
+                return n, p, BAD_FIELD, magic, previous, max_timestamp, disorder, mismatches
+            rows[row + 1] = append_timestamp if log_append and magic == 1 else _i64(block, q)
+            q += 8
+        for field in range(2, 6, 2):
+            if end - q < 4:
+                return n, p, BAD_FIELD, magic, previous, max_timestamp, disorder, mismatches
+            size = _i32(block, q)
+            q += 4
+            if size > end - q:
+                return n, p, BAD_FIELD, magic, previous, max_timestamp, disorder, mismatches
+            rows[row + field] = q
+            rows[row + field + 1] = size
+            if size > 0:
+                q += size
+        rows[row] = _add(base_offset, _i64(block, p))
+        rows[row + 6] = p
+        rows[row + 7] = 0
+        if check and _crc(block, p + 16, end, crc32) != _u32(block, p + 12):
+            rows[row + 7] = -1
+            mismatches += 1
+        if rows[row] <= previous:
+            disorder += 1
+        previous = rows[row]
+        if rows[row + 1] > max_timestamp:
+            max_timestamp = rows[row + 1]
+        p = end
+        n += 1
+        row += _RECORD_FIELDS
+    return n, p, READ, magic, previous, max_timestamp, disorder, mismatches

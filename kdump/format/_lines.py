@@ -1,8 +1,7 @@
 """Columns of records to lines of text or JSON: the plain ones, in bulk.
 
-Compiled like the kernel. A record is plain if its key and value are null or printable ASCII that
-needs no escaping, and if it has no headers; the functions stop before any other, which
-``format.lines`` prints itself.
+Compiled like the kernel. A record is plain if its key and value are null or printable ASCII, and if
+it has no headers; the functions stop before any other, which ``format.lines`` prints itself.
 
 It must never write beyond the buffer that it is given, or change the bytes of a key or value.
 """
@@ -69,15 +68,33 @@ def _put_plain(
     size: cython.Py_ssize_t,
     json: cython.bint,
 ) -> cython.Py_ssize_t:
-    """Copies bytes that may stand as they are; -1 on the first that may not."""
+    """Copies printable ASCII, with ``json`` a backslash before quotes and backslashes; where it
+    ends, -1 on the first other byte.
+    """
     i: cython.Py_ssize_t
     byte: cython.uchar
     for i in range(size):
         byte = block[start + i]
-        if byte < 32 or byte > 126 or (json and (byte == 34 or byte == 92)):
+        if byte < 32 or byte > 126:
             return -1
-        out[at + i] = byte
-    return at + size
+        if json and (byte == 34 or byte == 92):
+            out[at] = 92
+            at += 1
+        out[at] = byte
+        at += 1
+    return at
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _bytes_of(
+    rows: cython.const[cython.longlong][::1], row: cython.Py_ssize_t
+) -> cython.Py_ssize_t:
+    """How many bytes the key and the value of a record have; any size below zero is null."""
+    key: cython.Py_ssize_t = rows[row + 3]
+    value: cython.Py_ssize_t = rows[row + 5]
+    return (key if key > 0 else 0) + (value if value > 0 else 0)
 
 
 @cython.cfunc
@@ -90,19 +107,31 @@ def _sequence(base_sequence: cython.longlong, delta: cython.longlong) -> cython.
     return (base_sequence + delta) & 2147483647
 
 
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _stored_crc(
+    block: cython.const[cython.uchar][::1], message: cython.Py_ssize_t
+) -> cython.longlong:
+    """The checksum that stands in the message of magic 0 or 1 at ``message``."""
+    high: cython.longlong = block[message + 12]
+    return high << 24 | block[message + 13] << 16 | block[message + 14] << 8 | block[message + 15]
+
+
 def json_lines(
     rows: cython.const[cython.longlong][::1],
     block: cython.const[cython.uchar][::1],
     first: cython.Py_ssize_t,
     base_offset: cython.longlong,
     base_sequence: cython.longlong,
+    timed: cython.bint,
     pieces: list[bytes],
     out: cython.uchar[::1],
 ) -> tuple[int, int]:
     """Writes plain records from row ``first`` on to ``out``, a line each.
 
-    ``pieces`` are what stands before the offset, the timestamp, the key, the value and the
-    sequence, and behind that. Returns (the first row not written, bytes written).
+    ``pieces`` are what stands before the offset, the timestamp (null unless ``timed``), the key,
+    the value and the sequence, and behind that. Returns (the first row not written, bytes written).
     """
     before_offset: cython.const[cython.uchar][::1] = pieces[0]
     before_timestamp: cython.const[cython.uchar][::1] = pieces[1]
@@ -120,12 +149,12 @@ def json_lines(
     part: cython.int
     for i in range(first, n):
         row = i * _FIELDS
-        if rows[row + 7] or used + fixed + rows[row + 3] + rows[row + 5] > len(out):
+        if rows[row + 7] or used + fixed + 2 * _bytes_of(rows, row) > len(out):
             return i, used
         at = _put(out, used, before_offset)
         at = _put_number(out, at, rows[row])
         at = _put(out, at, before_timestamp)
-        at = _put_number(out, at, rows[row + 1])
+        at = _put_number(out, at, rows[row + 1]) if timed else _put(out, at, null)
         for part in range(2, 6, 2):
             at = _put(out, at, before_key if part == 2 else before_value)
             if rows[row + part + 1] < 0:
@@ -151,19 +180,21 @@ def text_lines(
     base_sequence: cython.longlong,
     pieces: list[bytes],
     data: cython.bint,
+    legacy: cython.bint,
     out: cython.uchar[::1],
 ) -> tuple[int, int]:
     """Writes plain records from row ``first`` on to ``out``, a line each.
 
     ``pieces`` are what stands before the offset, the timestamp, the key's size, the value's size
-    and the sequence, behind that, and before the key and the value, which ``data`` asks for.
-    Returns (the first row not written, bytes written).
+    and the sequence, behind that, and before the key and the value, which ``data`` asks for. With
+    ``legacy`` the stored checksum takes the place of the sequence. Returns (the first row not
+    written, bytes written).
     """
     before_offset: cython.const[cython.uchar][::1] = pieces[0]
     before_timestamp: cython.const[cython.uchar][::1] = pieces[1]
     before_key_size: cython.const[cython.uchar][::1] = pieces[2]
     before_value_size: cython.const[cython.uchar][::1] = pieces[3]
-    before_sequence: cython.const[cython.uchar][::1] = pieces[4]
+    before_last: cython.const[cython.uchar][::1] = pieces[4]
     behind: cython.const[cython.uchar][::1] = pieces[5]
     before_key: cython.const[cython.uchar][::1] = pieces[6]
     before_value: cython.const[cython.uchar][::1] = pieces[7]
@@ -176,7 +207,7 @@ def text_lines(
     part: cython.int
     for i in range(first, n):
         row = i * _FIELDS
-        if rows[row + 7] or used + fixed + rows[row + 3] + rows[row + 5] > len(out):
+        if rows[row + 7] or used + fixed + _bytes_of(rows, row) > len(out):
             return i, used
         at = _put(out, used, before_offset)
         at = _put_number(out, at, rows[row])
@@ -186,8 +217,11 @@ def text_lines(
         at = _put_number(out, at, rows[row + 3])
         at = _put(out, at, before_value_size)
         at = _put_number(out, at, rows[row + 5])
-        at = _put(out, at, before_sequence)
-        at = _put_number(out, at, _sequence(base_sequence, rows[row] - base_offset))
+        at = _put(out, at, before_last)
+        if legacy:
+            at = _put_number(out, at, _stored_crc(block, rows[row + 6]))
+        else:
+            at = _put_number(out, at, _sequence(base_sequence, rows[row] - base_offset))
         at = _put(out, at, behind)
         if data:
             for part in range(2, 6, 2):

@@ -15,7 +15,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
@@ -44,8 +44,6 @@ _PREFIX = struct.Struct(">qiib")
 #: attributes, lastOffsetDelta, base and max timestamp, producer id and epoch, sequence, count
 _CHECKSUMMED = struct.Struct(">hiqqqhii")
 
-_RECORDS_PER_TABLE = 65_536
-_WIDTH = len(_kernel.RECORD_FIELDS)
 _ENDINGS = {
     _kernel.BAD_VARINT: "a number that is too long or cut off",
     _kernel.BAD_LENGTH: "a length that does not fit into the batch",
@@ -182,6 +180,10 @@ class BatchTable:
         """The values of one of the kernel's ``BATCH_FIELDS``, a strided view."""
         return self.rows[_kernel.BATCH_FIELDS.index(field) :: self.WIDTH]
 
+    def first(self, count: int) -> BatchTable:
+        """The first ``count`` of them."""
+        return BatchTable(self.rows[: count * self.WIDTH], hunted=self.hunted)
+
     @property
     def position(self) -> int:
         """Where the first batch starts in the file."""
@@ -209,26 +211,35 @@ class RecordTable:
     """Neighbouring records of one batch as columns; at most 65,536.
 
     ``rows`` is flat, in the order of the kernel's ``RECORD_FIELDS``; its starts point into
-    ``block``, the decompressed records. ``table[i]`` raises LimitError for a record of more than
+    ``block``, the decompressed records. ``magic`` is that of these records: inside an old wrapper
+    it may differ from the batch's. ``table[i]`` raises LimitError for a record of more than
     ``MAX_HEADERS`` headers: it may claim one for every two bytes of its block.
     """
 
-    __slots__ = ("batch", "block", "rows")
+    __slots__ = ("batch", "block", "magic", "rows")
 
-    def __init__(self, batch: RecordBatch, block: memoryview, rows: memoryview) -> None:
+    WIDTH: Final = len(_kernel.RECORD_FIELDS)
+
+    def __init__(self, batch: RecordBatch, block: memoryview, rows: memoryview, magic: int) -> None:
         self.batch = batch
         self.block = block
         self.rows = rows
+        self.magic = magic
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        """Whose clock the timestamps of these records are from."""
+        return TimestampType.NO_TIMESTAMP_TYPE if self.magic == 0 else self.batch.timestamp_type
 
     def __len__(self) -> int:
-        return len(self.rows) // _WIDTH
+        return len(self.rows) // self.WIDTH
 
     def __getitem__(self, index: int) -> Record:
         if not 0 <= index < len(self):
             raise IndexError(index)
-        at = index * _WIDTH
+        at = index * self.WIDTH
         offset, timestamp, key, key_size, value, value_size, headers, count = self.rows[
-            at : at + _WIDTH
+            at : at + self.WIDTH
         ]
         if count > MAX_HEADERS:
             raise LimitError(
@@ -249,104 +260,88 @@ class RecordTable:
     def __iter__(self) -> Iterator[Record]:
         return (self[index] for index in range(len(self)))
 
+    def message_crc(self, index: int) -> tuple[int, bool]:
+        """The checksum stored in one message of magic 0 or 1, and whether it is right."""
+        message, mismatch = self.rows[index * self.WIDTH + 6 : index * self.WIDTH + 8]
+        stored = self.block[message + LOG_OVERHEAD : message + LOG_OVERHEAD + 4]
+        return int.from_bytes(stored, "big"), not mismatch
+
+    def first(self, count: int) -> RecordTable:
+        """The first ``count`` of them."""
+        rows = self.rows[: count * self.WIDTH]
+        return RecordTable(self.batch, self.block, rows, self.magic)
+
     def _bytes(self, start: int, size: int) -> bytes | None:
         return None if size < 0 else bytes(self.block[start : start + size])
 
 
-@dataclass(frozen=True, slots=True)
-class RecordSummary:
-    """What reading all records of a batch has shown, for judging its header."""
+class Chunk(NamedTuple):
+    """What one filling of the rows of a ``RecordTable`` has shown."""
 
-    count: int
+    #: How many are filled.
+    rows: int
+    #: Of these records; inside old wrappers it may differ from the batch's.
+    magic: int
     last_offset: int
+    #: At least -1.
     max_timestamp: int
+    #: Records whose offset does not lie behind that of the record before.
     disorder: int
+    #: Messages inside a wrapper that do not match their own checksum (magic 0 and 1).
+    mismatches: int = 0
 
 
-class RecordReader:
-    """Reads the records of batches, one batch after the other, in reused memory."""
+def record_block(batch: RecordBatch, data: memoryview, limit: int = DEFAULT_LIMIT) -> memoryview:
+    """The decompressed records of ``batch``, of magic 2, whose whole bytes are ``data``.
 
-    __slots__ = ("_limit", "_scratch")
+    Raises DecodeError, or LimitError beyond ``limit`` bytes.
+    """
+    if batch.count == 0:
+        return memoryview(b"")  # as DefaultRecordBatch.iterator: whatever stands there
+    compressed = data[HEADER_BYTES:]
+    if batch.codec is Codec.NONE:
+        return compressed
+    return memoryview(decompress(batch.codec, compressed, limit))
 
-    def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
-        self._limit = limit
-        self._scratch = memoryview(array("q", bytes(8 * _WIDTH * _RECORDS_PER_TABLE)))
 
-    def block(self, batch: RecordBatch, data: memoryview) -> memoryview:
-        """The decompressed records of ``batch``, whose whole bytes are ``data``.
+def read_chunks(batch: RecordBatch, block: memoryview, rows: memoryview) -> Iterator[Chunk]:
+    """Reads the records of ``batch`` from its ``block`` into ``rows``, filled again and again.
 
-        Raises DecodeError, or LimitError beyond the reader's limit.
-        """
-        if batch.magic < 2:
-            raise LimitError(
-                f"expected magic 2 in the batch at position {batch.position}, found magic "
-                f"{batch.magic}, whose records this version does not read"
-            )
-        if batch.count == 0:
-            return memoryview(b"")  # as DefaultRecordBatch.iterator: whatever stands there
-        compressed = data[HEADER_BYTES:]
-        if batch.codec is Codec.NONE:
-            return compressed
-        return memoryview(decompress(batch.codec, compressed, self._limit))
-
-    def tables(self, batch: RecordBatch, data: memoryview) -> Iterator[RecordTable]:
-        """The records of ``batch`` in order; each table is valid until the next.
-
-        Raises DecodeError behind the last record that can be read, or LimitError.
-        """
-        block = self.block(batch, data)
-        for n, *_ in self._chunks(batch, block):
-            yield RecordTable(batch, block, self._scratch[: n * _WIDTH])
-
-    def summary(self, batch: RecordBatch, data: memoryview) -> RecordSummary:
-        """Reads every record of ``batch`` and says what they were.
-
-        Raises DecodeError, or LimitError.
-        """
-        count, disorder = 0, 0
-        last_offset, max_timestamp = batch.base_offset - 1, -1
-        for n, reached, largest, disordered in self._chunks(batch, self.block(batch, data)):
-            count += n
-            last_offset = reached
-            disorder += disordered
-            max_timestamp = max(max_timestamp, largest)
-        return RecordSummary(count, last_offset, max_timestamp, disorder)
-
-    def _chunks(self, batch: RecordBatch, block: memoryview) -> Iterator[tuple[int, int, int, int]]:
-        """Fills the scratch rows again and again: (rows, last offset, largest time, disorder)."""
-        if batch.count < 0:
+    Raises DecodeError behind the last record that can be read.
+    """
+    if batch.count < 0:
+        raise DecodeError(
+            f"expected a record count of 0 or more, found {batch.count} "
+            f"in the batch at position {batch.position}"
+        )
+    # Below the lowest number there is none: a first record at it then counts as disorder.
+    position, left, previous = 0, batch.count, max(batch.base_offset - 1, MIN_OFFSET)
+    while left:
+        n, position, ending, previous, largest, disorder = _kernel.read_records(
+            block,
+            position,
+            left,
+            batch.base_offset,
+            batch.base_timestamp,
+            bool(batch.attributes & LOG_APPEND_TIME),
+            batch.max_timestamp,
+            previous,
+            rows,
+        )
+        left -= n
+        if n:
+            yield Chunk(n, batch.magic, previous, largest, disorder)
+        if ending != _kernel.READ:
+            found = "the end of the block" if position == len(block) else _ENDINGS[ending]
             raise DecodeError(
-                f"expected a record count of 0 or more, found {batch.count} "
-                f"in the batch at position {batch.position}"
+                f"expected record {batch.count - left + 1} of {batch.count}, found {found}, "
+                f"in the batch at position {batch.position}, byte {position} of its records"
             )
-        # Below the lowest number there is none: a first record at it then counts as disorder.
-        position, left, previous = 0, batch.count, max(batch.base_offset - 1, MIN_OFFSET)
-        while left:
-            n, position, ending, previous, largest, disorder = _kernel.read_records(
-                block,
-                position,
-                left,
-                batch.base_offset,
-                batch.base_timestamp,
-                bool(batch.attributes & LOG_APPEND_TIME),
-                batch.max_timestamp,
-                previous,
-                self._scratch,
-            )
-            left -= n
-            if n:
-                yield n, previous, largest, disorder
-            if ending != _kernel.READ:
-                found = "the end of the block" if position == len(block) else _ENDINGS[ending]
-                raise DecodeError(
-                    f"expected record {batch.count - left + 1} of {batch.count}, found {found}, "
-                    f"in the batch at position {batch.position}, byte {position} of its records"
-                )
-        if position != len(block):
-            raise DecodeError(
-                f"expected the records to end behind the last of {batch.count}, found "
-                f"{len(block) - position} more bytes in the batch at position {batch.position}"
-            )
+    if position != len(block):
+        raise DecodeError(
+            f"expected the records to end behind the last of {batch.count}, found "
+            f"{len(block) - position} more bytes in the batch at position {batch.position}"
+        )
 
 
 def encode_batch(

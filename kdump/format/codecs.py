@@ -47,24 +47,29 @@ class Codec(IntEnum):
 
 
 def decompress(
-    codec: Codec, data: bytes | memoryview, limit: int = DEFAULT_LIMIT
-) -> bytes | memoryview:
+    codec: Codec, data: bytes | memoryview, limit: int = DEFAULT_LIMIT, magic: int = 2
+) -> bytes | bytearray | memoryview:
     """Return the content of one compressed block; for ``Codec.NONE`` that is ``data`` itself.
 
+    ``magic`` is that of the batch or wrapper: lz4 of magic 0 has a header of its own.
     Raises DecodeError if Kafka could not read the block, LimitError if it holds more than ``limit``
     bytes: then the rest has not been judged.
     """
     if codec is Codec.NONE:
         return data
-    return _DECODERS[codec](memoryview(data), limit)
+    view = memoryview(data)
+    if codec is Codec.LZ4:
+        return _lz4_decode(view, limit, checked=magic > 0)
+    return _DECODERS[codec](view, limit)
 
 
-def compress(codec: Codec, data: bytes | memoryview) -> bytes:
+def compress(codec: Codec, data: bytes | memoryview, magic: int = 2) -> bytes:
     """Return ``data`` as one block of the structure that Kafka's Java client writes.
 
     The bytes differ from that client's where library versions do; the content never does.
     """
-    return _ENCODERS[codec](data)
+    block = _ENCODERS[codec](data)
+    return _lz4_of_magic_0(block) if codec is Codec.LZ4 and magic == 0 else block
 
 
 def _over(codec: Codec, limit: int) -> LimitError:
@@ -168,13 +173,13 @@ def _snappy_block(block: memoryview, position: int, limit: int) -> bytes:
             break
     else:
         raise DecodeError(f"snappy block at {position} does not begin with a length")
-    if length > _SNAPPY_MOST * len(block):
-        raise DecodeError(
-            f"snappy block at {position} claims {length} bytes, more than {len(block)} can yield"
-        )
     if length > limit:
         raise LimitError(
             f"snappy block at {position} goes beyond the limit by {length - limit} bytes"
+        )
+    if length > _SNAPPY_MOST * len(block):
+        raise DecodeError(
+            f"snappy block at {position} claims {length} bytes, more than {len(block)} can yield"
         )
     try:
         content: bytes = snappy.decompress(block)
@@ -196,27 +201,31 @@ def _snappy_encode(data: bytes | memoryview) -> bytes:
 
 _LZ4_STORED = 0x8000_0000
 _LZ4_HAS_CONTENT_SIZE = 0x08
+_LZ4_DESCRIPTOR = 4  # behind the magic: two bytes of flags, perhaps a content size, a checksum
 _LE32 = struct.Struct("<I")
 
 
-def _lz4_decode(data: memoryview, limit: int) -> bytes:
-    """Read one frame block by block.
+def _lz4_decode(data: memoryview, limit: int, *, checked: bool) -> bytes | bytearray | memoryview:
+    """Read one frame block by block; ``checked`` says whether its header has a right checksum.
 
     Kafka does not look at the content size, at the content checksum, nor at anything behind the end
     mark, and refuses blocks that depend on earlier ones. Block checksums, which no client is known
     to write, are skipped here: the batch's own checksum covers the same bytes.
     """
     frame_header_size = 15 if len(data) > 4 and data[4] & _LZ4_HAS_CONTENT_SIZE else 7
+    frame_header = bytearray(data[:frame_header_size])
+    if not checked and len(frame_header) == frame_header_size:
+        frame_header[-1] = _lz4_checksum(frame_header[_LZ4_DESCRIPTOR:-1])
     try:
         # The library checks magic, version, reserved bits and header checksum.
-        frame = lz4.frame.get_frame_info(bytes(data[:frame_header_size]))
+        frame = lz4.frame.get_frame_info(bytes(frame_header))
     except RuntimeError as error:
         raise DecodeError(f"lz4 frame header is bad: {error}") from error
     if frame["skippable"] or frame["block_linked"]:
         raise DecodeError("lz4 frame holds dependent blocks, expected independent ones")
     block_max: int = frame["block_size"]
     checksum_size = 4 if frame["block_checksum"] else 0
-    parts: list[bytes | memoryview] = []
+    parts: list[bytes | bytearray | memoryview] = []
     total = 0
     position = frame_header_size
     while True:
@@ -232,10 +241,13 @@ def _lz4_decode(data: memoryview, limit: int) -> bytes:
             raise DecodeError(
                 f"lz4 block at {position} has {size} bytes, expected {min(block_max, left)} at most"
             )
-        block: bytes | memoryview = data[position : position + size]
+        block: bytes | bytearray | memoryview = data[position : position + size]
         if not word & _LZ4_STORED:
             try:
-                block = lz4.block.decompress(block, uncompressed_size=block_max)
+                # As bytes the library would copy what is less than the size it was told.
+                block = lz4.block.decompress(
+                    block, uncompressed_size=block_max, return_bytearray=True
+                )
             except lz4.block.LZ4BlockError as error:
                 raise DecodeError(f"lz4 block at {position} is corrupt: {error}") from error
         parts.append(block)
@@ -245,7 +257,21 @@ def _lz4_decode(data: memoryview, limit: int) -> bytes:
         position += size + checksum_size
     if frame["content_checksum"] and len(data) - position < _LE32.size:
         raise DecodeError(f"lz4 frame is cut off: no content checksum at {position}")
-    return b"".join(parts)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _lz4_checksum(data: bytes | bytearray) -> int:
+    """The second byte of the data's xxHash-32, which the library puts behind a frame's content."""
+    return int(lz4.frame.compress(data, content_checksum=True)[-3])
+
+
+def _lz4_of_magic_0(frame: bytes) -> bytes:
+    """``frame`` with the checksum that clients before magic 1 wrote: over its magic too.
+
+    Their readers refuse the right one; later ones ignore it in magic 0 (KAFKA-3160).
+    """
+    frame_header = frame[: _LZ4_DESCRIPTOR + 2]
+    return frame_header + bytes([_lz4_checksum(frame_header)]) + frame[len(frame_header) + 1 :]
 
 
 def _lz4_encode(data: bytes | memoryview) -> bytes:
@@ -281,14 +307,15 @@ def _zstd_decode(data: memoryview, limit: int) -> bytes:
     size = max(_ZSTD_FIRST_READ, 4 * len(data))
     with _zstd_decompressor.stream_reader(data, read_across_frames=True) as reader:
         while total <= limit:
+            wanted = min(size, limit - total + 1)
             try:
-                part = reader.read(min(size, limit - total + 1))
+                part = reader.read(wanted)
             except zstandard.ZstdError as error:
                 raise DecodeError(f"zstd block is corrupt: {error}") from error
-            if not part:
-                return b"".join(parts)
             parts.append(part)
             total += len(part)
+            if len(part) < wanted:
+                return b"".join(parts)
             size *= 2
     raise _over(Codec.ZSTD, limit)
 
@@ -333,7 +360,6 @@ def _zstd_encode(data: bytes | memoryview) -> bytes:
 _DECODERS: dict[Codec, Callable[[memoryview, int], bytes]] = {
     Codec.GZIP: _gzip_decode,
     Codec.SNAPPY: _snappy_decode,
-    Codec.LZ4: _lz4_decode,
     Codec.ZSTD: _zstd_decode,
 }
 _ENCODERS: dict[Codec, Callable[[bytes | memoryview], bytes]] = {

@@ -6,15 +6,16 @@ It must never print: it gives bytes, lines ended by a newline, to whoever writes
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Callable, Iterator
 from typing import Final, Protocol
 
 from kdump.errors import DecodeError
 from kdump.format import _lines
 from kdump.format.batch import Record, RecordBatch, RecordTable, sequence_at
+from kdump.format.codecs import Codec
 from kdump.format.control import ControlType, control_json, decode_control
-from kdump.format.text import java_text, json_text, printable
+from kdump.format.legacy import is_wrapper
+from kdump.format.text import java_text, json_bytes, json_text, printable
 
 _BUFFER_BYTES: Final = 1 << 20
 
@@ -29,12 +30,12 @@ class LineFormat(Protocol):
         """One line a record, many to a piece; a piece is valid until the next."""
 
 
-def codec_label(batch: RecordBatch) -> str:
+def codec_label(codec_id: int) -> str:
     """The codec's name, or its number where that is no codec."""
     try:
-        return batch.codec.label
-    except DecodeError:
-        return f"unknown({batch.codec_id})"
+        return Codec(codec_id).label
+    except ValueError:
+        return f"unknown({codec_id})"
 
 
 class JsonLines:
@@ -50,23 +51,24 @@ class JsonLines:
         self._out = bytearray(_BUFFER_BYTES)
 
     def batch(self, batch: RecordBatch) -> bytes:
-        """One object with every field of the header."""
+        """One object with every field of the header; null for what an old one does not say."""
+        wrapper = is_wrapper(batch)
         return _line(
             {
                 "type": "batch",
                 **self._where,
                 "position": batch.position,
                 "size": batch.size,
-                "base_offset": batch.base_offset,
+                "base_offset": None if wrapper else batch.base_offset,
                 "last_offset": batch.last_offset,
-                "count": batch.count,
+                "count": None if wrapper else batch.count,
                 "magic": batch.magic,
                 "crc": batch.crc,
                 "attributes": batch.attributes,
-                "codec": codec_label(batch),
+                "codec": codec_label(batch.codec_id),
                 "timestamp_type": batch.timestamp_type.value,
-                "base_timestamp": batch.base_timestamp,
-                "max_timestamp": batch.max_timestamp,
+                "base_timestamp": batch.base_timestamp if batch.magic else None,
+                "max_timestamp": batch.max_timestamp if batch.magic else None,
                 "leader_epoch": batch.leader_epoch,
                 "producer_id": batch.producer_id,
                 "producer_epoch": batch.producer_epoch,
@@ -81,14 +83,18 @@ class JsonLines:
     def records(self, table: RecordTable) -> Iterator[bytes | memoryview]:
         """One object a record."""
         batch = table.batch
-        head, tail = self._around(batch)
+        head, tail = self._around(table)
+
+        def special(row: int) -> bytes:
+            return self._record(table[row], table, head, tail)
+
         if self._force_base64:
-            yield from (self._record(record, batch, head, tail) for record in table)
+            yield from map(special, range(len(table)))
             return
         pieces = [
             head + b'"offset":',
             b',"timestamp":',
-            f',"timestamp_type":"{batch.timestamp_type.value}","key":'.encode(),
+            f',"timestamp_type":"{table.timestamp_type.value}","key":'.encode(),
             b',"value":',
             b',"headers":[],"sequence":',
             b"," + tail,
@@ -101,23 +107,23 @@ class JsonLines:
                 first,
                 batch.base_offset,
                 batch.base_sequence,
+                table.magic != 0,
                 pieces,
                 self._out,
             )
             return reached
 
-        yield from _bulk(
-            table, self._out, plain, lambda record: self._record(record, batch, head, tail)
-        )
+        yield from _bulk(table, self._out, plain, special)
 
-    def _around(self, batch: RecordBatch) -> tuple[bytes, bytes]:
-        """What is the same in all records of ``batch``: the fields before and behind their own."""
+    def _around(self, table: RecordTable) -> tuple[bytes, bytes]:
+        """What is the same in all records of ``table``: the fields before and behind their own."""
+        batch = table.batch
         head = json_text({"type": "record", **self._where})
         tail = json_text(
             {
                 "position": batch.position,
-                "magic": batch.magic,
-                "codec": codec_label(batch),
+                "magic": table.magic,
+                "codec": codec_label(batch.codec_id),
                 "leader_epoch": batch.leader_epoch,
                 "producer_id": batch.producer_id,
                 "producer_epoch": batch.producer_epoch,
@@ -127,12 +133,13 @@ class JsonLines:
         )
         return f"{head[:-1]},".encode(), f"{tail[1:]}\n".encode()
 
-    def _record(self, record: Record, batch: RecordBatch, head: bytes, tail: bytes) -> bytes:
+    def _record(self, record: Record, table: RecordTable, head: bytes, tail: bytes) -> bytes:
+        batch = table.batch
         fields = json_text(
             {
                 "offset": record.offset,
-                "timestamp": record.timestamp,
-                "timestamp_type": batch.timestamp_type.value,
+                "timestamp": record.timestamp if table.magic else None,
+                "timestamp_type": table.timestamp_type.value,
                 **self._bytes("key", record.key),
                 **self._bytes("value", record.value),
                 "headers": [
@@ -145,14 +152,7 @@ class JsonLines:
         return head + fields[1:-1].encode() + b"," + tail
 
     def _bytes(self, name: str, value: bytes | None) -> dict[str, str | None]:
-        if value is None:
-            return {name: None}
-        if not self._force_base64:
-            try:
-                return {name: value.decode()}
-            except UnicodeDecodeError:
-                pass
-        return {f"{name}_base64": b64encode(value).decode()}
+        return json_bytes(name, value, force_base64=self._force_base64)
 
 
 class TextLines:
@@ -181,7 +181,7 @@ class TextLines:
         return (
             f"{own} position: {batch.position} "
             f"{batch.timestamp_type.value}: {batch.max_timestamp} size: {batch.size} "
-            f"magic: {batch.magic} compresscodec: {codec_label(batch)} crc: {batch.crc} "
+            f"magic: {batch.magic} compresscodec: {codec_label(batch.codec_id)} crc: {batch.crc} "
             f"isvalid: {_java(valid)}\n"
         ).encode()
 
@@ -189,15 +189,16 @@ class TextLines:
         """One line a record."""
         batch = table.batch
         if batch.is_control:
-            yield from (self._record(record, batch) for record in table)
+            yield from (self._record(table, row) for row in range(len(table)))
             return
+        legacy = batch.magic < 2
         pieces = [
             b"| offset: ",
             f" {batch.timestamp_type.value}: ".encode(),
             b" keySize: ",
             b" valueSize: ",
-            b" sequence: ",
-            b" headerKeys: []",
+            b" isValid: true crc: " if legacy else b" sequence: ",
+            b"" if legacy else b" headerKeys: []",
             b" key: ",
             b" payload: ",
         ]
@@ -211,20 +212,26 @@ class TextLines:
                 batch.base_sequence,
                 pieces,
                 self._data,
+                legacy,
                 self._out,
             )
             return reached
 
-        yield from _bulk(table, self._out, plain, lambda record: self._record(record, batch))
+        yield from _bulk(table, self._out, plain, lambda row: self._record(table, row))
 
-    def _record(self, record: Record, batch: RecordBatch) -> bytes:
-        sequence = sequence_at(batch.base_sequence, record.offset - batch.base_offset)
-        header_keys = ",".join(_shown(key) for key, _ in record.headers)
+    def _record(self, table: RecordTable, row: int) -> bytes:
+        batch, record = table.batch, table[row]
         line = (
             f"| offset: {record.offset} {batch.timestamp_type.value}: {record.timestamp} "
             f"keySize: {_size(record.key)} valueSize: {_size(record.value)} "
-            f"sequence: {sequence} headerKeys: [{header_keys}]"
         )
+        if batch.magic < 2:
+            crc, matches = table.message_crc(row)
+            line += f"isValid: {_java(matches)} crc: {crc}"
+        else:
+            sequence = sequence_at(batch.base_sequence, record.offset - batch.base_offset)
+            header_keys = ",".join(_shown(key) for key, _ in record.headers)
+            line += f"sequence: {sequence} headerKeys: [{header_keys}]"
         if batch.is_control:
             line += f" {_control(record)}"
         elif self._data:
@@ -263,7 +270,7 @@ def _bulk(
     table: RecordTable,
     out: bytearray,
     plain: Callable[[int], tuple[int, int]],
-    special: Callable[[Record], bytes],
+    special: Callable[[int], bytes],
 ) -> Iterator[bytes | memoryview]:
     """Lines of ``table``: runs of plain records through ``out``, the others one by one."""
     view = memoryview(out)
@@ -273,7 +280,7 @@ def _bulk(
         if used:
             yield view[:used]
         if reached == row:
-            yield special(table[row])
+            yield special(row)
             reached += 1
         row = reached
 

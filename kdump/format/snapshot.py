@@ -1,7 +1,8 @@
 """Reads and writes producer snapshots, the ``.snapshot`` files of a partition.
 
-Spec: ``ProducerStateManager.readSnapshot``, ``ProducerSnapshot.json``. A snapshot is whole or it is
-refused: a broker deletes one that it cannot read, so no part of it must ever be used.
+Spec: ``ProducerStateManager.readSnapshot``, ``ProducerSnapshot.json``. A broker deletes a
+snapshot that is not whole, so no part of such a one must ever be used: ``read_snapshot`` is for
+showing it.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from crc32c import crc32c
 
@@ -46,8 +48,26 @@ class ProducerEntry:
     current_txn_first_offset: int
 
 
-def decode_snapshot(data: bytes | memoryview) -> tuple[ProducerEntry, ...]:
-    """Return the entries in file order, which means nothing. Raises DecodeError."""
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A producer snapshot as it stands in its file, sound or not.
+
+    ``count`` is what its header says; ``entries`` are as many of these as are there in full, and
+    ``rest`` the bytes behind them, none in a sound file. Both checksums are CRC-32C.
+    """
+
+    stored_crc: int
+    computed_crc: int
+    count: int
+    entries: tuple[ProducerEntry, ...]
+    rest: bytes
+
+    HEADER_BYTES: ClassVar = _HEADER.size
+    ENTRY_BYTES: ClassVar = _ENTRY.size
+
+
+def read_snapshot(data: bytes | memoryview) -> Snapshot:
+    """Read what can be read, for showing it. Raises DecodeError where not even a header can be."""
     if len(data) < _HEADER.size:
         raise DecodeError(
             f"producer snapshot: expected {_HEADER.size} bytes or more, found {len(data)}"
@@ -55,19 +75,32 @@ def decode_snapshot(data: bytes | memoryview) -> tuple[ProducerEntry, ...]:
     version, stored, count = _HEADER.unpack_from(data)
     if version != VERSION:
         raise DecodeError(f"producer snapshot: expected version {VERSION}, found {version}")
-    computed = crc32c(memoryview(data)[_CRC_START:])
-    if computed != stored:
+    body = memoryview(data)[_HEADER.size :]
+    end = min(max(count, 0), len(body) // _ENTRY.size) * _ENTRY.size
+    return Snapshot(
+        stored,
+        crc32c(memoryview(data)[_CRC_START:]),
+        count,
+        tuple(ProducerEntry(*fields) for fields in _ENTRY.iter_unpack(body[:end])),
+        bytes(body[end:]),
+    )
+
+
+def decode_snapshot(data: bytes | memoryview) -> tuple[ProducerEntry, ...]:
+    """Return the entries in file order, which means nothing. Raises DecodeError."""
+    snapshot = read_snapshot(data)
+    if snapshot.computed_crc != snapshot.stored_crc:
         raise DecodeError(
-            f"producer snapshot: expected checksum {stored}, found {computed}"
-            f" over {len(data) - _CRC_START} bytes"
+            f"producer snapshot: expected checksum {snapshot.stored_crc}, found "
+            f"{snapshot.computed_crc} over {len(data) - _CRC_START} bytes"
         )
-    expected = _HEADER.size + count * _ENTRY.size
+    expected = _HEADER.size + snapshot.count * _ENTRY.size
     if len(data) != expected:
         raise DecodeError(
-            f"producer snapshot: expected {expected} bytes for {count} entries, found {len(data)}"
+            f"producer snapshot: expected {expected} bytes for {snapshot.count} entries, found "
+            f"{len(data)}"
         )
-    body = memoryview(data)[_HEADER.size :]
-    return tuple(ProducerEntry(*fields) for fields in _ENTRY.iter_unpack(body))
+    return snapshot.entries
 
 
 def encode_snapshot(entries: Sequence[ProducerEntry]) -> bytes:

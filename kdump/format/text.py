@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64encode
 from collections.abc import Callable
 from typing import Final
 from unicodedata import category
@@ -28,6 +29,23 @@ def json_text(value: object) -> str:
     r"""``value`` as JSON on one line, with unsafe code points as ``\uNNNN``."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text if text.isprintable() else text.translate(_JSON_ESCAPES)
+
+
+def json_bytes(
+    name: str, raw: bytes | None, *, force_base64: bool = False
+) -> dict[str, str | None]:
+    """``raw`` as a field of JSON: a string under ``name``, or base64 under ``<name>_base64``.
+
+    The latter is for what is no UTF-8, and for all with ``force_base64``. Null stays null.
+    """
+    if raw is None:
+        return {name: None}
+    if not force_base64:
+        try:
+            return {name: raw.decode()}
+        except UnicodeDecodeError:
+            pass
+    return {f"{name}_base64": b64encode(raw).decode()}
 
 
 def java_text(raw: bytes) -> str:

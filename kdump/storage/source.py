@@ -27,9 +27,9 @@ from typing import Protocol, Self
 from kdump.errors import SourceError, VanishedError
 
 WINDOW_BYTES = 4 * 1024 * 1024
-"""What a ``WindowedFile`` reads at once unless asked for more."""
+"""What a window holds at most, unless more is asked for."""
 
-_KEPT_BYTES = 64 * 1024 * 1024  # of a map, behind the walk, before its pages are given back
+_KEPT_BYTES = 16 * 1024 * 1024  # of a map, behind the walk, before its pages are given back
 _ALIGNMENT = max(4096, mmap.PAGESIZE)  # of positions, lengths and memory: suits O_DIRECT anywhere
 
 # Linux alone has these; without them reading works all the same, and costs page cache or an atime.
@@ -186,10 +186,11 @@ class _OpenFile:
 
 
 class MappedFile(_OpenFile):
-    """A Source over a read-only map; every window is the whole rest of the file.
+    """A Source over a read-only map.
 
-    Raises SourceError if the file system cannot map. Pages far behind the last window are given
-    back to the system, so that a walk over many gigabytes stays small.
+    Raises SourceError if the file system cannot map. Windows end, and pages far behind the last one
+    are given back to the system, so that a walk over many gigabytes stays small, and finds in the
+    processor's caches what it has just looked at.
     """
 
     def __init__(self, path: Path) -> None:
@@ -207,10 +208,10 @@ class MappedFile(_OpenFile):
             super().close()  # the map has a descriptor of its own
 
     def window(self, position: int, at_least: int = 1) -> memoryview:
-        """Return everything from ``position`` to the end; see ``Source.window``."""
+        """Return a part of the map; see ``Source.window``."""
         if not self._kept_from <= position < self._kept_from + _KEPT_BYTES:
             self._give_back(position)
-        return self._view[position:]
+        return self._view[position : position + max(at_least, WINDOW_BYTES)]
 
     def _give_back(self, position: int) -> None:
         page = min(position, self.size) // mmap.PAGESIZE * mmap.PAGESIZE

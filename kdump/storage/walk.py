@@ -35,12 +35,13 @@ from kdump.storage.source import Source
 
 #: How much of a batch is asked of the source at once; larger ones are checksummed piecewise.
 WINDOW_BYTES: Final = 1 << 20
-#: Bytes that are checksummed while hunting: a multiple of the file's size, and some for small ones.
+#: Bytes that are checksummed while hunting: a multiple of what is walked, and some for small ones.
 HUNTING_BOUND: Final = 4
 HUNTING_FLOOR: Final = 1 << 18
 
 _MAX_OFFSET = 2**63 - 1
 _ROWS = 8_192
+_LEAST_BYTES = 26  # a message of magic 0 without key and value
 #: How many batches are looked at behind damage, where there may be more of it; then ever more.
 _FEW_ROWS = 16
 _SIZE = _kernel.BATCH_FIELDS.index("size")
@@ -78,15 +79,28 @@ class Damage:
     computed_crc: int | None = None
 
 
-def walk(source: Source, base_offset: int) -> Iterator[BatchTable | Damage]:
-    """Tiles ``source``, a segment whose name says ``base_offset``, from its first byte to its last.
+def walk(source: Source, base_offset: int, start: int = 0) -> Iterator[BatchTable | Damage]:
+    """Tiles ``source``, a segment whose name says ``base_offset``, from ``start`` to its last byte.
 
-    While a table is the newest piece, ``source.window()`` at the positions of its batches needs no
-    further reading, unless a batch is larger than a window.
+    ``start`` is 0, or the position of a batch. While a table is the newest piece,
+    ``source.window()`` at the positions of its batches needs no further reading, unless a batch is
+    larger than a window.
 
     Raises SourceError where the file cannot be read.
     """
-    return _Walk(source, base_offset).pieces()
+    return _Walk(source, base_offset, start).pieces()
+
+
+def sound_batch(source: Source, base_offset: int, position: int) -> RecordBatch | None:
+    """The sound batch at ``position`` of a segment, None if there is none, or not for this segment.
+
+    Raises SourceError where the file cannot be read.
+    """
+    if not 0 <= position < source.size:
+        return None
+    here = _Walk(source, base_offset, position)
+    end = here.sound_at(position, here.lowest)
+    return None if end is None else RecordBatch(*here.probe)
 
 
 def batch_bytes(source: Source, batch: RecordBatch, limit: int = DEFAULT_LIMIT) -> memoryview:
@@ -105,17 +119,19 @@ def batch_bytes(source: Source, batch: RecordBatch, limit: int = DEFAULT_LIMIT) 
 class _Walk:
     """The state of one walk: where it is, which offsets fit, and the work left for hunting."""
 
-    def __init__(self, source: Source, base_offset: int) -> None:
+    def __init__(self, source: Source, base_offset: int, start: int) -> None:
         self.source = source
-        self.position = 0
+        self.position = start
         self.lowest = max(base_offset - 1, MIN_OFFSET)  # a file name may hold any number
         self.last_offset = self.lowest
         self.highest = min(base_offset + MAX_OFFSET_DELTA, _MAX_OFFSET)
         self.hunted = False
-        self.work_left = HUNTING_BOUND * source.size + HUNTING_FLOOR
-        self.rows = memoryview(array("q", bytes(8 * BatchTable.WIDTH * _ROWS)))
+        self.work_left = HUNTING_BOUND * (source.size - start) + HUNTING_FLOOR
+        # Most segments are small: clearing all the room would take longer than the walk.
+        most = min(_ROWS, (source.size - start) // _LEAST_BYTES + 1)
+        self.rows = memoryview(array("q", bytes(8 * BatchTable.WIDTH * most)))
         self.probe = memoryview(array("q", bytes(8 * BatchTable.WIDTH)))
-        self.pending = memoryview(array("q", bytes(8 * _ROWS)))
+        self.pending = memoryview(array("q", bytes(8 * most)))
         self.room = _ROWS
 
     def pieces(self) -> Iterator[BatchTable | Damage]:
@@ -143,16 +159,15 @@ class _Walk:
 
     def _first_mismatch(self, view: memoryview, waiting: int, n: int) -> int:
         """The first row whose checksum does not match, of those the kernel left to us, or ``n``."""
-        rows, width, origin = self.rows, BatchTable.WIDTH, self.position
-        for row in self.pending[:waiting]:
-            at = row * width
-            start, size = rows[at] - origin, rows[at + _SIZE]
-            if rows[at + _MAGIC] > 1 and start + size <= len(view):
-                computed = crc32c(view[start + CHECKSUM_START : start + size])
-            else:
-                computed = self._checksum(rows[at], size, rows[at + _MAGIC])
+        pending, place = self.pending[:waiting], 0
+        rows = self.rows[: n * BatchTable.WIDTH]
+        while (place := _kernel.skip_sound(view, rows, pending, place, crc32c)) < waiting:
+            row = pending[place]
+            at = row * BatchTable.WIDTH
+            computed = self._checksum(rows[at], rows[at + _SIZE], rows[at + _MAGIC])
             if computed != rows[at + _CRC]:
                 return row
+            place += 1
         return n
 
     def _checksum(self, position: int, size: int, magic: int) -> int:
@@ -208,7 +223,7 @@ class _Walk:
             # A record ends with its headers, so a batch inside a value cannot end with the file.
             # Offsets may run backwards here, as between batches without damage: one flipped base
             # offset before, which no checksum covers, must not hide all that follows.
-            if end == size or self._sound_at(end, self.lowest) is not None:
+            if end == size or self.sound_at(end, self.lowest) is not None:
                 return end
         end = self._hunt(position + 1)
         self.hunted = self.hunted or end < size
@@ -217,16 +232,18 @@ class _Walk:
     def _hunt(self, start: int) -> int:
         """The next sound batch that something plausible follows, or the file's end."""
         position, size = start, self.source.size
-        while position + HEADER_BYTES <= size and self.work_left > 0:
+        while position < size and self.work_left > 0:
             view = self.source.window(position, HEADER_BYTES)
             at: int = _kernel.next_candidate(
                 view, 0, len(view), size - position, self.last_offset, self.highest
             )
             if at < 0:
+                if position + len(view) >= size:
+                    break
                 position += len(view) - HEADER_BYTES + 1
                 continue
             position += at
-            end = self._sound_at(position, self.last_offset)
+            end = self.sound_at(position, self.last_offset)
             if end is not None:
                 if end == size or self._plausible_at(end):
                     return position
@@ -234,7 +251,7 @@ class _Walk:
             position += 1
         return size
 
-    def _sound_at(self, position: int, below: int) -> int | None:
+    def sound_at(self, position: int, below: int) -> int | None:
         """Where the sound batch at ``position`` ends, if one with offsets above ``below`` is there.
 
         It must also lie within the segment's range.

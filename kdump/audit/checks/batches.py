@@ -45,13 +45,6 @@ def check_segment(survey: Survey, next_base: int | None, *, live: bool) -> Itera
     for fault in survey.faults:
         yield _fault(survey, fault, repeats(fault.kind))
     yield from _overflow(survey)
-    if survey.deep and survey.legacy_batches:
-        yield Finding(
-            codes.LEGACY_RECORDS,
-            survey.segment.log,
-            detail=Detail("batches of magic 2", f"{survey.legacy_batches} of magic 0 or 1"),
-            remedy=explaining(codes.LEGACY_RECORDS),
-        )
 
 
 def check_sequence(surveys: Sequence[Survey]) -> Iterator[Finding]:

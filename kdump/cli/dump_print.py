@@ -1,0 +1,137 @@
+"""Prints what stands in the files of a dump, piece by piece, as a renderer words it.
+
+Spec: none of Kafka's. It must never raise on damage, nor hold more than a window and a batch.
+"""
+
+from __future__ import annotations
+
+from typing import BinaryIO
+
+from kdump.cli.dump_entries import Entries, FileDamage
+from kdump.cli.dump_files import max_bytes, pieces
+from kdump.cli.dump_lines import Covered, DumpFile, Renderer
+from kdump.cli.dump_select import Selection
+from kdump.errors import DecodeError, LimitError, SourceError
+from kdump.format.batch import HEADER_BYTES, RecordBatch, read_header
+from kdump.format.records import RecordReader
+from kdump.storage.source import Source
+from kdump.storage.walk import Damage, Reason, batch_bytes
+
+
+class Printer:
+    """Writes one file after the other to ``out``; ``records`` asks for those of batches too."""
+
+    def __init__(
+        self, renderer: Renderer, selection: Selection, out: BinaryIO, *, records: bool
+    ) -> None:
+        self.covered = Covered()
+        self._renderer = renderer
+        self._selection = selection
+        self._write = out.write
+        self._reader = RecordReader() if records else None
+        self._picks = records and selection.of_records
+        self._left = selection.limit
+
+    @property
+    def done(self) -> bool:
+        """Whether the selection's limit is reached."""
+        return self._left == 0
+
+    def start(self) -> None:
+        """Write what stands before all files."""
+        self._write(self._renderer.start())
+
+    def end(self) -> int:
+        """Write what stands behind all files; returns the exit code."""
+        self._write(self._renderer.end(self.covered))
+        return self.covered.exit_code
+
+    def file(self, file: DumpFile, source: Source) -> None:
+        """Write what stands in ``file``; raises SourceError where it cannot be read."""
+        self.covered.files += 1
+        self._write(self._renderer.file(file, source.size))
+        if file.holds_batches:
+            self._batches(file, source)
+        else:
+            self._entries(file, source)
+
+    def _entries(self, file: DumpFile, source: Source) -> None:
+        most = max_bytes(file.name.kind)
+        if source.size > most:
+            raise SourceError(
+                file.path,
+                f"{file.path}: expected a file of at most {most} bytes, found {source.size}",
+            )
+        self.covered.bytes += source.size
+        data = bytes(source.window(0, source.size))
+        for piece in pieces(file.name.kind, data, file.base_offset):
+            self.covered.entries += len(piece) if isinstance(piece, Entries) else 0
+            self.covered.damages += isinstance(piece, FileDamage)
+            for lines in self._renderer.piece(file, piece):
+                self._write(lines)
+
+    def _batches(self, file: DumpFile, source: Source) -> None:
+        last: Damage | None = None
+        records = self._reader is not None
+        for size, piece in self._selection.pieces(file, source, records=records):
+            self.covered.bytes += size
+            if isinstance(piece, Damage):
+                last = piece
+                self.covered.damages += 1
+                self._write(self._renderer.damage(piece, _damaged_header(source, piece)))
+                continue
+            last = None
+            for batch in piece:
+                if self._reader is None:
+                    self._header(batch)
+                    self._count(1)
+                else:
+                    self._records(batch, source, self._reader)
+                if self.done:
+                    return
+        self._write(self._renderer.end_of_file(file, last))
+
+    def _header(self, batch: RecordBatch) -> None:
+        self.covered.batches += 1
+        if self._reader is None or self._renderer.shows_batches:
+            self._write(self._renderer.batch(batch))
+
+    def _records(self, batch: RecordBatch, source: Source, reader: RecordReader) -> None:
+        """Write ``batch`` with its records; where some are picked, only if it holds any of them."""
+        shown = not self._picks
+        if shown:
+            self._header(batch)
+        try:
+            for table in reader.tables(batch, batch_bytes(source, batch)):
+                picked = self._selection.records(table) if self._picks else table
+                if self._left is not None:
+                    picked = picked.first(self._left)
+                if not shown and len(picked):
+                    shown = True
+                    self._header(batch)
+                self.covered.records += len(picked)
+                for lines in self._renderer.records(picked):
+                    self._write(lines)
+                self._count(len(picked))
+                if self.done:
+                    return
+        except (DecodeError, LimitError) as error:
+            if not shown:
+                self._header(batch)
+            if isinstance(error, DecodeError):
+                self.covered.damages += 1
+                self._write(self._renderer.unread(batch, "records-unreadable", str(error)))
+            else:
+                self.covered.incomplete += 1
+                self._write(self._renderer.unread(batch, "limit", str(error)))
+
+    def _count(self, shown: int) -> None:
+        if self._left is not None:
+            self._left -= shown
+
+
+def _damaged_header(source: Source, damage: Damage) -> RecordBatch | None:
+    """The header of the damaged batch, where the damage is just the one that it claims to be."""
+    if damage.reason is not Reason.BAD_CHECKSUM or damage.size != damage.claimed_bytes:
+        return None
+    return read_header(source.window(damage.position, HEADER_BYTES), damage.position)

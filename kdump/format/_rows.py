@@ -1,0 +1,246 @@
+"""The hot loops over rows that the kernel filled: which of them are asked for, and their sums.
+
+Compiled like the kernel, and the same as plain Python. Rows are kept by moving them together in
+place, so that what was asked for is a shorter run of the same kind.
+
+Spec: ``DefaultRecordBatch``, ``LegacyRecord`` for what a header says of its records (KOD 3.1, 3.2).
+It must never make an object per row, or look at a byte of a record but its key.
+"""
+
+from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from kdump.format import _nocython as cython
+
+from kdump.format._kernel import BATCH_FIELDS, RECORD_FIELDS
+
+_SIZE = cython.declare(cython.int, BATCH_FIELDS.index("size"))
+_BASE_OFFSET = cython.declare(cython.int, BATCH_FIELDS.index("base_offset"))
+_LAST_OFFSET = cython.declare(cython.int, BATCH_FIELDS.index("last_offset"))
+_MAGIC = cython.declare(cython.int, BATCH_FIELDS.index("magic"))
+_ATTRIBUTES = cython.declare(cython.int, BATCH_FIELDS.index("attributes"))
+_BASE_TIMESTAMP = cython.declare(cython.int, BATCH_FIELDS.index("base_timestamp"))
+_MAX_TIMESTAMP = cython.declare(cython.int, BATCH_FIELDS.index("max_timestamp"))
+_PRODUCER_ID = cython.declare(cython.int, BATCH_FIELDS.index("producer_id"))
+_COUNT = cython.declare(cython.int, BATCH_FIELDS.index("count"))
+_BATCH_FIELDS = cython.declare(cython.int, len(BATCH_FIELDS))
+_RECORD_FIELDS = cython.declare(cython.int, len(RECORD_FIELDS))
+
+# The state of sum_batches(), carried from one table to the next.
+S_BATCHES = 0
+S_RECORDS = 1  # as the headers count them; none for a wrapper, whose header does not
+S_BYTES = 2
+S_FIRST_OFFSET = 3  # the lowest; wrappers do not say theirs
+S_LAST_OFFSET = 4  # the highest
+S_FIRST_TIMESTAMP = 5  # the lowest of a batch's first record
+S_LAST_TIMESTAMP = 6  # the highest
+S_SMALLEST = 7  # size of a batch
+S_LARGEST = 8
+S_TRANSACTIONAL = 9  # batches that belong to a transaction, markers too
+S_CONTROL = 10
+S_CODECS = 11  # for each codec's number its batches, its records, the bytes of its records
+S_SIZES = 35  # for each number of bits how many batches have a size of so many
+SUM_FIELDS = 68
+
+_HEADER = cython.declare(cython.int, 61)
+_MAX_64 = cython.declare(cython.longlong, 9223372036854775807)
+
+# Bits of the attributes.
+_CODEC = cython.declare(cython.int, 7)
+_LOG_APPEND_TIME = cython.declare(cython.int, 8)
+_TRANSACTIONAL = cython.declare(cython.int, 16)
+_CONTROL = cython.declare(cython.int, 32)
+_DELETE_HORIZON = cython.declare(cython.int, 64)
+
+
+def keep_records(
+    rows: cython.longlong[::1],
+    block: cython.const[cython.uchar][::1],
+    first_offset: cython.longlong,
+    last_offset: cython.longlong,
+    first_timestamp: cython.longlong,
+    last_timestamp: cython.longlong,
+    key: cython.const[cython.uchar][::1] | None,
+) -> int:
+    """Keeps the records within both ranges, ends included, and with just this key if one is given.
+
+    ``rows`` are of ``RECORD_FIELDS`` and point into ``block``. Returns how many were kept.
+    """
+    n: cython.Py_ssize_t = len(rows) // _RECORD_FIELDS
+    row: cython.Py_ssize_t = 0
+    kept: cython.Py_ssize_t = 0
+    start: cython.Py_ssize_t
+    place: cython.Py_ssize_t
+    i: cython.Py_ssize_t
+    size: cython.Py_ssize_t = -1
+    same: cython.bint
+    if key is not None:
+        size = len(key)
+    for place in range(n):
+        row = place * _RECORD_FIELDS
+        if rows[row] < first_offset or rows[row] > last_offset:
+            continue
+        if rows[row + 1] < first_timestamp or rows[row + 1] > last_timestamp:
+            continue
+        if key is not None:
+            if rows[row + 3] != size:
+                continue
+            start = rows[row + 2]
+            same = True
+            for i in range(size):
+                if block[start + i] != key[i]:
+                    same = False
+                    break
+            if not same:
+                continue
+        if kept != row:
+            for i in range(_RECORD_FIELDS):
+                rows[kept + i] = rows[row + i]
+        kept += _RECORD_FIELDS
+    return kept // _RECORD_FIELDS
+
+
+def keep_batches(
+    rows: cython.longlong[::1],
+    previous: cython.longlong,
+    first_offset: cython.longlong,
+    last_offset: cython.longlong,
+    first_timestamp: cython.longlong,
+    last_timestamp: cython.longlong,
+    by_producer: cython.bint,
+    producer_id: cython.longlong,
+) -> int:
+    """Keeps the batches whose headers let them hold something within both ranges, ends included.
+
+    A batch's times go from that of its first record to its largest. A wrapper's offsets go from
+    behind ``previous``, the last offset before it in the file, to its own; one that says 0 may hold
+    any above. ``by_producer`` asks for batches of ``producer_id`` alone. Returns how many were
+    kept.
+    """
+    n: cython.Py_ssize_t = len(rows) // _BATCH_FIELDS
+    row: cython.Py_ssize_t = 0
+    kept: cython.Py_ssize_t = 0
+    place: cython.Py_ssize_t
+    i: cython.Py_ssize_t
+    low: cython.longlong
+    high: cython.longlong
+    for place in range(n):
+        row = place * _BATCH_FIELDS
+        low = rows[row + _BASE_OFFSET]
+        high = rows[row + _LAST_OFFSET]
+        if rows[row + _MAGIC] < 2 and rows[row + _ATTRIBUTES] & _CODEC:
+            low = previous + 1 if previous < high else -_MAX_64 - 1
+            if high == 0:
+                high = _MAX_64
+        elif high < low:
+            high = low
+        previous = rows[row + _LAST_OFFSET]
+        if low > last_offset or high < first_offset:
+            continue
+        if rows[row + _MAX_TIMESTAMP] < first_timestamp:
+            continue
+        if _lowest_timestamp(rows, row) > last_timestamp:
+            continue
+        if by_producer and rows[row + _PRODUCER_ID] != producer_id:
+            continue
+        if kept != row:
+            for i in range(_BATCH_FIELDS):
+                rows[kept + i] = rows[row + i]
+        kept += _BATCH_FIELDS
+    return kept // _BATCH_FIELDS
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _lowest_timestamp(
+    rows: cython.const[cython.longlong][::1], row: cython.Py_ssize_t
+) -> cython.longlong:
+    """That of the first record of the batch at ``row``; -1 where its header does not say it."""
+    attributes: cython.longlong = rows[row + _ATTRIBUTES]
+    if attributes & _LOG_APPEND_TIME:
+        return rows[row + _MAX_TIMESTAMP]
+    if attributes & (_DELETE_HORIZON if rows[row + _MAGIC] > 1 else _CODEC):
+        return -1
+    return rows[row + _BASE_TIMESTAMP]
+
+
+def sum_batches(rows: cython.const[cython.longlong][::1], state: cython.longlong[::1]) -> None:
+    """Adds the batches of ``rows`` to ``state`` (places ``S_``)."""
+    n: cython.Py_ssize_t = len(rows) // _BATCH_FIELDS
+    codecs: cython.Py_ssize_t = S_CODECS
+    sizes: cython.Py_ssize_t = S_SIZES
+    place: cython.Py_ssize_t
+    row: cython.Py_ssize_t
+    codec: cython.Py_ssize_t
+    bits: cython.Py_ssize_t
+    size: cython.longlong
+    header: cython.longlong
+    count: cython.longlong
+    wraps: cython.bint
+    timestamp: cython.longlong
+    attributes: cython.longlong
+    rest: cython.longlong
+    records: cython.longlong = 0
+    total: cython.longlong = 0
+    transactional: cython.longlong = 0
+    control: cython.longlong = 0
+    first_offset: cython.longlong = state[S_FIRST_OFFSET]
+    last_offset: cython.longlong = state[S_LAST_OFFSET]
+    first_timestamp: cython.longlong = state[S_FIRST_TIMESTAMP]
+    last_timestamp: cython.longlong = state[S_LAST_TIMESTAMP]
+    smallest: cython.longlong = state[S_SMALLEST]
+    largest: cython.longlong = state[S_LARGEST]
+    for place in range(n):
+        row = place * _BATCH_FIELDS
+        size = rows[row + _SIZE]
+        attributes = rows[row + _ATTRIBUTES]
+        codec = attributes & _CODEC
+        if rows[row + _MAGIC] > 1:
+            header = _HEADER
+            count = rows[row + _COUNT] if rows[row + _COUNT] > 0 else 0
+            if attributes & _TRANSACTIONAL:
+                transactional += 1
+            if attributes & _CONTROL:
+                control += 1
+        else:
+            header = 0
+            count = 0 if codec else 1
+        wraps = rows[row + _MAGIC] < 2 and codec != 0
+        records += count
+        total += size
+        if not wraps and rows[row + _BASE_OFFSET] < first_offset:
+            first_offset = rows[row + _BASE_OFFSET]
+        if rows[row + _LAST_OFFSET] > last_offset:
+            last_offset = rows[row + _LAST_OFFSET]
+        timestamp = _lowest_timestamp(rows, row)
+        if 0 <= timestamp < first_timestamp:
+            first_timestamp = timestamp
+        if rows[row + _MAX_TIMESTAMP] > last_timestamp:
+            last_timestamp = rows[row + _MAX_TIMESTAMP]
+        if size < smallest:
+            smallest = size
+        if size > largest:
+            largest = size
+        state[codecs + 3 * codec] += 1
+        state[codecs + 3 * codec + 1] += count
+        state[codecs + 3 * codec + 2] += size - header
+        bits = 0
+        rest = size
+        while rest > 0:
+            rest >>= 1
+            bits += 1
+        state[sizes + bits] += 1
+    state[S_BATCHES] += n
+    state[S_RECORDS] += records
+    state[S_BYTES] += total
+    state[S_FIRST_OFFSET] = first_offset
+    state[S_LAST_OFFSET] = last_offset
+    state[S_FIRST_TIMESTAMP] = first_timestamp
+    state[S_LAST_TIMESTAMP] = last_timestamp
+    state[S_SMALLEST] = smallest
+    state[S_LARGEST] = largest
+    state[S_TRANSACTIONAL] += transactional
+    state[S_CONTROL] += control

@@ -1,0 +1,178 @@
+"""Messages of magic 0 and 1: alone, or compressed into the value of a wrapper.
+
+A message is its own batch: an offset, a size, and a checksum over the rest. A wrapper is a message
+without a key whose value is a compressed run of messages; its offset is that of the last of them.
+
+Spec: ``LegacyRecord``, ``AbstractLegacyRecordBatch.DeepRecordsIterator`` (KIP-31, KIP-32; KOD 3.1).
+As there, a size below zero is null, and bytes behind the value are not looked at. It must never
+open a file, and never trust a size that it has not compared with what is there.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+from zlib import crc32
+
+from kdump.errors import DecodeError
+from kdump.format import _kernel
+from kdump.format.batch import (
+    LOG_APPEND_TIME,
+    MIN_OFFSET,
+    Chunk,
+    Record,
+    RecordBatch,
+    TimestampType,
+)
+from kdump.format.codecs import DEFAULT_LIMIT, Codec, compress, decompress
+
+#: offset, size, crc
+_PREFIX = struct.Struct(">qiI")
+_SIZE = struct.Struct(">i")
+_TIMESTAMP = struct.Struct(">q")
+#: Where the size of the key stands, in magic 0 and 1.
+_KEY_AT: Final = (18, 26)
+_ENDINGS = {
+    _kernel.BAD_LENGTH: "a size that no message has",
+    _kernel.CUT: "one that is cut off",
+    _kernel.BAD_FIELD: "a key or value that does not fit into its message",
+    _kernel.NESTED: "a compressed message, which no wrapper may hold",
+}
+
+
+def is_wrapper(batch: RecordBatch) -> bool:
+    """Whether ``batch`` holds other messages."""
+    return batch.magic < 2 and batch.codec_id != Codec.NONE
+
+
+def record_block(batch: RecordBatch, data: memoryview, limit: int = DEFAULT_LIMIT) -> memoryview:
+    """The run of messages that the message or wrapper ``batch`` is or holds; ``data`` is all of it.
+
+    Raises DecodeError, or LimitError beyond ``limit`` bytes.
+    """
+    if batch.codec is Codec.NONE:
+        return data
+    if batch.codec is Codec.ZSTD or batch.magic < 0:
+        raise DecodeError(
+            f"expected gzip, snappy or lz4 in a wrapper of magic 0 or 1, found {batch.codec.label} "
+            f"with magic {batch.magic} in the one at position {batch.position}"
+        )
+    value = _field(batch, data, _field(batch, data, _KEY_AT[batch.magic])[1])[0]
+    if value is None:
+        raise DecodeError(
+            f"expected messages in the wrapper at position {batch.position}, found a null value"
+        )
+    return memoryview(decompress(batch.codec, value, limit, batch.magic))
+
+
+def _field(batch: RecordBatch, data: memoryview, position: int) -> tuple[memoryview | None, int]:
+    """The key or value whose size stands at ``position``, and where it ends."""
+    start = position + _SIZE.size
+    if start <= len(data):
+        (size,) = _SIZE.unpack_from(data, position)
+        if size < 0:
+            return None, start
+        if size <= len(data) - start:
+            return data[start : start + size], start + size
+    raise DecodeError(
+        f"expected a key and a value that fit into the {batch.size} bytes of the wrapper at "
+        f"position {batch.position}, found others"
+    )
+
+
+def read_chunks(batch: RecordBatch, block: memoryview, rows: memoryview) -> Iterator[Chunk]:
+    """Reads the messages of ``block`` into ``rows``, which are filled again and again.
+
+    The header columns hold where a message starts, and -1 if it does not match its own checksum. A
+    chunk ends where the magic changes, as the cleaner of 0.10.0 could leave it (KAFKA-4298).
+
+    Raises DecodeError behind the last message that can be read.
+    """
+    wrapped = is_wrapper(batch)
+    base = _base_offset(batch, block) if wrapped else 0
+    log_append = wrapped and batch.timestamp_type is TimestampType.LOG_APPEND_TIME
+    position, previous = 0, MIN_OFFSET
+    while position < len(block):
+        n, position, ending, magic, previous, largest, disorder, mismatches = _kernel.read_messages(
+            block, position, wrapped, base, log_append, batch.max_timestamp, previous, rows
+        )
+        if n:
+            yield Chunk(n, magic, previous, largest, disorder, mismatches)
+        if ending != _kernel.READ:
+            raise DecodeError(
+                f"expected messages up to the end, found {_ENDINGS[ending]}, in the batch at "
+                f"position {batch.position}, byte {position} of its {len(block)} bytes of messages"
+            )
+
+
+def _base_offset(batch: RecordBatch, block: memoryview) -> int:
+    """What the offsets inside a wrapper are relative to: 0 if they are absolute.
+
+    Raises DecodeError where that cannot be told.
+    """
+    count, last_offset, position, ending = _kernel.count_messages(block)
+    if count == 0 or ending == _kernel.BAD_LENGTH:
+        raise DecodeError(
+            f"expected a run of messages in the wrapper at position {batch.position}, found "
+            f"{count} and then {len(block) - position} bytes that are none"
+        )
+    # Old releases of librdkafka left the wrapper's offset at 0, and the broker let it be.
+    if batch.magic == 0 or batch.last_offset == 0:
+        return 0
+    if batch.last_offset < last_offset:
+        raise DecodeError(
+            f"expected an offset of {last_offset} or more, that of the last message inside, in the "
+            f"wrapper at position {batch.position}, found {batch.last_offset}"
+        )
+    # Below 0 no offset should be, but one may: the difference wraps to 64 bits, as in Java.
+    return int((batch.last_offset - last_offset - MIN_OFFSET) % 2**64 + MIN_OFFSET)
+
+
+def encode_message(
+    record: Record,
+    magic: int,
+    *,
+    codec: Codec = Codec.NONE,
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+) -> bytes:
+    """One message of magic 0, which keeps no timestamp, or 1; ``codec`` marks a wrapper."""
+    body = bytearray((magic, codec))
+    if magic > 0:
+        if timestamp_type is TimestampType.LOG_APPEND_TIME:
+            body[1] |= LOG_APPEND_TIME
+        body += _TIMESTAMP.pack(record.timestamp)
+    for field in (record.key, record.value):
+        body += _SIZE.pack(-1) if field is None else _SIZE.pack(len(field)) + field
+    return _PREFIX.pack(record.offset, 4 + len(body), crc32(body)) + body
+
+
+def encode_wrapper(
+    records: Sequence[Record],
+    magic: int,
+    codec: Codec,
+    *,
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+    append_timestamp: int = -1,
+) -> bytes:
+    """``records``, one at least, in one wrapper, as a broker would write it.
+
+    ``append_timestamp`` is what LogAppendTime says; the messages inside keep their own.
+    """
+    last = records[-1].offset
+    relative_to = records[0].offset if magic > 0 else 0
+    run = b"".join(
+        encode_message(
+            replace(record, offset=record.offset - relative_to),
+            magic,
+            timestamp_type=timestamp_type,
+        )
+        for record in records
+    )
+    timestamp = append_timestamp
+    if timestamp_type is TimestampType.CREATE_TIME:
+        timestamp = max(record.timestamp for record in records)
+    value = compress(codec, run, magic)
+    wrapper = Record(last, timestamp, None, value)
+    return encode_message(wrapper, magic, codec=codec, timestamp_type=timestamp_type)

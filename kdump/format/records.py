@@ -1,0 +1,125 @@
+"""Reads the records of batches of any magic, many at a time, in reused memory.
+
+Spec: ``DefaultRecordBatch`` for magic 2, ``AbstractLegacyRecordBatch`` for 0 and 1; what differs
+between them is in ``batch`` and ``legacy``. It must never hold more of a batch than its limit.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kdump.errors import DecodeError, LimitError
+from kdump.format import _kernel, legacy
+from kdump.format import batch as default
+from kdump.format.batch import (
+    CODEC_MASK,
+    HEADER_BYTES,
+    BatchTable,
+    Chunk,
+    RecordBatch,
+    RecordTable,
+)
+from kdump.format.codecs import DEFAULT_LIMIT, Codec, decompress
+
+_RECORDS_PER_TABLE = 65_536
+_SIZE = _kernel.BATCH_FIELDS.index("size")
+_MAGIC = _kernel.BATCH_FIELDS.index("magic")
+_ATTRIBUTES = _kernel.BATCH_FIELDS.index("attributes")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSummary:
+    """What reading all records of a batch has shown, for judging its header.
+
+    ``first_offset`` is None where there are no records.
+    """
+
+    count: int
+    first_offset: int | None
+    last_offset: int
+    max_timestamp: int
+    disorder: int
+
+
+class RecordReader:
+    """Reads the records of batches, one batch after the other."""
+
+    __slots__ = ("_limit", "_rows")
+
+    def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
+        self._limit = limit
+        self._rows = memoryview(array("q", bytes(8 * RecordTable.WIDTH * _RECORDS_PER_TABLE)))
+
+    def tables(self, batch: RecordBatch, data: memoryview) -> Iterator[RecordTable]:
+        """The records of ``batch``, whose whole bytes are ``data``, in order.
+
+        Each table is valid until the next. Raises DecodeError behind the last record that can be
+        read, or LimitError.
+        """
+        block, chunks = self._read(batch, data)
+        for chunk in chunks:
+            rows = self._rows[: chunk.rows * RecordTable.WIDTH]
+            yield RecordTable(batch, block, rows, chunk.magic)
+
+    def summary(self, batch: RecordBatch, data: memoryview) -> RecordSummary:
+        """Reads every record of ``batch`` and says what they were.
+
+        Raises DecodeError, also for a message in a wrapper that does not match its own checksum,
+        or LimitError.
+        """
+        count, disorder = 0, 0
+        first_offset: int | None = None
+        last_offset, max_timestamp = batch.base_offset - 1, -1
+        _, chunks = self._read(batch, data)
+        for chunk in chunks:
+            if chunk.mismatches:
+                raise DecodeError(
+                    f"expected the messages in the wrapper at position {batch.position} to match "
+                    f"their checksums, found {chunk.mismatches} that do not"
+                )
+            if first_offset is None:
+                first_offset = self._rows[0]
+            count += chunk.rows
+            last_offset = chunk.last_offset
+            disorder += chunk.disorder
+            max_timestamp = max(max_timestamp, chunk.max_timestamp)
+        return RecordSummary(count, first_offset, last_offset, max_timestamp, disorder)
+
+    def skip_matching(self, table: BatchTable, first: int, view: memoryview) -> int:
+        """Reads the records of batches of magic 2 from row ``first`` on, many at a time.
+
+        ``view`` begins with the table's first batch. Returns the first row whose records cannot be
+        read, are not whole in ``view``, or are not what their header says: as many, with offsets
+        that rise up to its last at most, none later than its largest timestamp. What is wrong with
+        them, or of a magic that is not judged here, ``summary`` tells; the number of rows if none.
+        """
+        rows, row = table.rows, first
+        while row < len(table):
+            at = row * BatchTable.WIDTH
+            codec = rows[at + _ATTRIBUTES] & CODEC_MASK
+            if codec == Codec.NONE:
+                reached = _kernel.skip_matching(rows, row, view, self._rows)
+                if reached == row:
+                    break
+                row = reached
+                continue
+            start = rows[at] - rows[0]
+            stop = start + rows[at + _SIZE]
+            if codec > Codec.ZSTD or rows[at + _MAGIC] < 2 or stop > len(view):
+                break
+            try:
+                block = decompress(Codec(codec), view[start + HEADER_BYTES : stop], self._limit)
+            except (DecodeError, LimitError):
+                break
+            if not _kernel.records_match(rows, row, block, self._rows):
+                break
+            row += 1
+        return row
+
+    def _read(self, batch: RecordBatch, data: memoryview) -> tuple[memoryview, Iterator[Chunk]]:
+        """The block of the records, and what fills the rows from it."""
+        form = default if batch.magic > 1 else legacy
+        block = form.record_block(batch, data, self._limit)
+        return block, form.read_chunks(batch, block, self._rows)
