@@ -31,9 +31,15 @@ class Stored:
 
 
 def names() -> tuple[str, ...]:
-    """The stored log directories, ``<version>/<state>``, by name."""
-    found = ROOT.glob("brokers/*/*/meta.properties")
-    return tuple(sorted(path.parent.relative_to(ROOT / "brokers").as_posix() for path in found))
+    """The stored log directories, ``<version>/<state>``, oldest release first."""
+    found = ROOT.glob("brokers/*/*.topics.json")
+    paths = (path.relative_to(ROOT / "brokers").as_posix() for path in found)
+    return tuple(sorted((path.removesuffix(".topics.json") for path in paths), key=_age))
+
+
+def _age(name: str) -> tuple[tuple[int, ...], str]:
+    version, state = name.split("/")
+    return tuple(map(int, version.split("."))), state
 
 
 FIXTURES = names()

@@ -136,7 +136,8 @@ def test_what_brokers_wrote() -> None:
     assert offsets
     for path in epochs:
         data = path.read_bytes()
-        assert encode_epochs(decode_epochs(data)) == data, path
+        # Releases of 0.11 and 1.1 leave it empty where messages are older than epochs.
+        assert encode_epochs(decode_epochs(data)) == (data or b"0\n0\n"), path
     for path in offsets:
         data = path.read_bytes()
         assert encode_offsets(decode_offsets(data)) == data, path

@@ -1,4 +1,4 @@
-"""The fixtures are whole, as listed, and hold what they are there to show.
+"""The fixtures are whole, as listed, and hold what they are there to show; batches of magic 2 here.
 
 Spec: KOD 3.2 and 3.3 (``DefaultRecordBatch``), read here by a few lines that share no code with
 kdump.
@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import pytest
 from brokers.broker import QUICK_RESTART, Broker
 from brokers.programs import consume
+from brokers.topics import at_least
 from fixtures_loader import (
     FIXTURES,
     README,
@@ -30,9 +31,11 @@ from fixtures_loader import (
     partitions,
     topic_configs,
 )
+from messages import units
 
-MAX_TOTAL_BYTES = 5_000_000
+MAX_TOTAL_BYTES = 10_000_000
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+NEWEST = "999"
 # Written with times, offsets and contents that no broker chooses.
 REPRODUCED = (
     *(f"codec-{codec}-0" for codec in CODECS),
@@ -42,6 +45,8 @@ REPRODUCED = (
 
 CODEC_MASK, LOG_APPEND_TIME, TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x07, 0x08, 0x10, 0x20, 0x40
 ABORT, COMMIT = 0, 1
+# Offset, length, and the magic four bytes behind it, in all formats.
+PREFIX = struct.Struct(">qiiB")
 HEADER = struct.Struct(">qiibIhiqqqhii")
 # In the only record of a control batch without a horizon: length, attributes, two deltas and the
 # key's length, of one byte each; then the key's version and type of two.
@@ -71,6 +76,35 @@ class Batch(NamedTuple):
         return self.base_offset + self.last_offset_delta
 
 
+def release(name: str) -> str:
+    return name.split("/")[0]
+
+
+def fixtures(since: str, before: str = NEWEST) -> list[str]:
+    """The fixtures of releases from ``since`` on and below ``before``."""
+    return [
+        name
+        for name in FIXTURES
+        if at_least(release(name), since) and not at_least(release(name), before)
+    ]
+
+
+def since(first: str) -> pytest.MarkDecorator:
+    """For a test of what releases have from ``first`` on."""
+    return pytest.mark.parametrize("name", fixtures(first))
+
+
+def with_codecs(first: str) -> pytest.MarkDecorator:
+    """For a test of each codec that releases from ``first`` on have."""
+    cases = [
+        (name, codec)
+        for name in fixtures(first)
+        for codec in CODECS
+        if codec != "zstd" or at_least(release(name), "2.1")
+    ]
+    return pytest.mark.parametrize(("name", "codec"), cases)
+
+
 def logs(name: str, partition: str) -> list[Path]:
     return sorted((ROOT / "brokers" / name / partition).glob("*.log"))
 
@@ -80,17 +114,37 @@ def batches(name: str, partition: str) -> list[Batch]:
 
 
 def in_segment(path: Path) -> Iterator[Batch]:
+    """The batches of magic 2 in a file; what is of older magic is passed over."""
     content = path.read_bytes()
     position = 0
-    while position + HEADER.size <= len(content):
-        batch = Batch(*HEADER.unpack_from(content, position))
-        if batch.length == 0:
+    while position + PREFIX.size <= len(content):
+        _, length, _, magic = PREFIX.unpack_from(content, position)
+        if length == 0:
             return
-        assert batch.magic == 2, f"{path} at {position}: expected magic 2, found {batch.magic}"
-        if batch.attributes & CONTROL:
-            batch = batch._replace(marker=content[position + MARKER_TYPE_AT])
-        yield batch
-        position += batch.length + 12
+        if magic == 2:
+            batch = Batch(*HEADER.unpack_from(content, position))
+            if batch.attributes & CONTROL:
+                batch = batch._replace(marker=content[position + MARKER_TYPE_AT])
+            yield batch
+        position += length + 12
+
+
+def end_offset(name: str, partition: str) -> int:
+    """The offset after the last in a partition, 0 where it is empty."""
+    last = -1
+    for path in logs(name, partition):
+        content = path.read_bytes()
+        position = 0
+        while position + PREFIX.size <= len(content):
+            offset, length, _, magic = PREFIX.unpack_from(content, position)
+            if length == 0:
+                break
+            # A message's offset, and a wrapper's, is its last; a batch begins with its first.
+            last = offset
+            if magic == 2:
+                last = Batch(*HEADER.unpack_from(content, position)).last_offset
+            position += length + 12
+    return last + 1
 
 
 def records(name: str, partition: str, isolation: str = "read_uncommitted") -> list[dict[str, Any]]:
@@ -118,8 +172,15 @@ every_fixture = pytest.mark.parametrize("name", FIXTURES)
 # The table
 
 
-def test_both_releases_and_states_are_there() -> None:
-    assert {"3.9.1/clean", "3.9.1/killed", "4.3.1/clean", "4.3.1/killed"} <= set(FIXTURES)
+def test_the_releases_are_there_oldest_first() -> None:
+    assert (
+        "0.8.2.2/clean",
+        *("0.10.2.2/clean", "0.10.2.2/killed"),
+        "1.1.1/clean",
+        *("2.8.2/clean", "2.8.2/killed"),
+        *("3.9.1/clean", "3.9.1/killed"),
+        *("4.3.1/clean", "4.3.1/killed"),
+    ) == FIXTURES
 
 
 def test_table_lists_every_file_with_size_and_digest() -> None:
@@ -191,7 +252,9 @@ def test_only_the_kill_left_full_length_indexes(name: str) -> None:
 def test_marker_is_there_after_a_clean_stop_only(name: str) -> None:
     directory = ROOT / "brokers" / name
     assert (directory / ".kafka_cleanshutdown").exists() == name.endswith("/clean")
-    assert (directory / ".lock").exists() == name.endswith("/killed")
+    # Until 3.8 the file stayed behind.
+    kept = not at_least(release(name), "3.8")
+    assert (directory / ".lock").exists() == (kept or name.endswith("/killed"))
 
 
 @every_fixture
@@ -214,12 +277,11 @@ def test_checkpoints_cover_all_partitions(name: str) -> None:
     high_watermarks = checkpoint(name, "replication-offset-checkpoint")
     assert set(high_watermarks) == wanted
     for (topic, number), offset in high_watermarks.items():
-        last = [batch.last_offset for batch in batches(name, f"{topic}-{number}")][-1:]
-        assert offset == (last[0] + 1 if last else 0)
+        assert offset == end_offset(name, f"{topic}-{number}")
     assert set(checkpoint(name, "recovery-point-offset-checkpoint")) == wanted
 
 
-@every_fixture
+@since("3")
 def test_metadata_log_has_a_snapshot(name: str) -> None:
     metadata = ROOT / "brokers" / name / "__cluster_metadata-0"
     assert (metadata / "quorum-state").exists()
@@ -232,7 +294,7 @@ def test_metadata_log_has_a_snapshot(name: str) -> None:
         assert first.attributes & last.attributes & CONTROL
 
 
-@every_fixture
+@since("3")
 def test_leader_epochs_changed_once(name: str) -> None:
     for codec in CODECS:
         epochs = [batch.epoch for batch in batches(name, f"codec-{codec}-0")]
@@ -246,13 +308,17 @@ def test_leader_epochs_changed_once(name: str) -> None:
 
 @every_fixture
 def test_consumer_read_every_record_of_the_log(name: str) -> None:
-    starts = checkpoint(name, "log-start-offset-checkpoint")
+    starts = {}
+    if at_least(release(name), "0.11"):
+        starts = checkpoint(name, "log-start-offset-checkpoint")
     read = {partition for partition, isolation in consumed(name) if isolation == "read_uncommitted"}
     assert read == {path.name for path in partitions(name)} - {"__cluster_metadata-0"}
     for partition in read:
         topic, _, number = partition.rpartition("-")
         start = starts.get((topic, int(number)), 0)
         stored = 0
+        for path in logs(name, partition):
+            stored += sum(len(unit.inner or (unit,)) for unit in units(path.read_bytes()))
         for batch in batches(name, partition):
             if not batch.attributes & CONTROL and batch.last_offset >= start:
                 stored += min(batch.records, batch.last_offset - start + 1)
@@ -277,8 +343,18 @@ def test_lines_have_the_promised_shape(name: str) -> None:
 
 @pytest.mark.parametrize("partition", REPRODUCED)
 def test_all_brokers_were_given_the_same_records(partition: str) -> None:
-    contents = {consumed(name)[partition, "read_uncommitted"].read_bytes() for name in FIXTURES}
-    assert len(contents) == 1
+    key = (partition, "read_uncommitted")
+    files = {name: consumed(name)[key] for name in FIXTURES if key in consumed(name)}
+    assert len({path.read_bytes() for name, path in files.items() if name in fixtures("1.1")}) == 1
+    # Before, there were no headers, and in the beginning no times.
+    bare = {
+        tuple(
+            (record["offset"], decoded(record, "key"), decoded(record, "value"))
+            for record in map(json.loads, path.read_text().splitlines())
+        )
+        for path in files.values()
+    }
+    assert len(bare) == 1
 
 
 @every_fixture
@@ -291,8 +367,7 @@ def test_read_committed_is_there_where_transactions_are(name: str) -> None:
 # Batches and records
 
 
-@every_fixture
-@pytest.mark.parametrize("codec", CODECS)
+@with_codecs("1.1")
 def test_every_codec_in_several_indexed_segments(name: str, codec: str) -> None:
     partition = f"codec-{codec}-0"
     found = {batch.attributes & CODEC_MASK for batch in batches(name, partition)}
@@ -304,8 +379,7 @@ def test_every_codec_in_several_indexed_segments(name: str, codec: str) -> None:
     assert any(batch.records > 1 for batch in batches(name, partition))
 
 
-@every_fixture
-@pytest.mark.parametrize("codec", CODECS)
+@with_codecs("0.8")
 def test_odd_keys_values_and_headers(name: str, codec: str) -> None:
     read = records(name, f"codec-{codec}-0")
     for part in ("key", "value"):
@@ -314,6 +388,9 @@ def test_odd_keys_values_and_headers(name: str, codec: str) -> None:
         assert b"" in values
         assert any(value and b"\x1b" in value for value in values)
     assert any(b"\xff\x00" in (decoded(record, "key") or b"") for record in read)
+    if not at_least(release(name), "0.11"):
+        assert not any(record["headers"] for record in read)
+        return
     headers = [header for record in read for header in record["headers"]]
     assert {"", "größe", "line\nbreak\x1b[0m"} <= {header["key"] for header in headers}
     assert any("value" in header for header in headers)
@@ -323,18 +400,19 @@ def test_odd_keys_values_and_headers(name: str, codec: str) -> None:
     assert any(not record["headers"] for record in read)
 
 
-@every_fixture
+@since("1.1")
 def test_both_timestamp_types(name: str) -> None:
     appended = batches(name, "log-append-time-0")
     assert all(batch.attributes & LOG_APPEND_TIME for batch in appended)
-    assert {batch.attributes & CODEC_MASK for batch in appended} == {0, CODECS.index("zstd")}
+    newest = "zstd" if at_least(release(name), "2.1") else "gzip"
+    assert {batch.attributes & CODEC_MASK for batch in appended} == {0, CODECS.index(newest)}
     created = batches(name, "codec-none-0")
     assert not any(batch.attributes & LOG_APPEND_TIME for batch in created)
     for partition, kind in (("log-append-time-0", "LogAppendTime"), ("codec-none-0", "CreateTime")):
         assert {record["timestamp_type"] for record in records(name, partition)} == {kind}
 
 
-@every_fixture
+@since("1.1")
 def test_idempotent_producers_number_their_batches(name: str) -> None:
     following: dict[int, int] = {}
     for batch in batches(name, "idempotent-0"):
@@ -349,7 +427,7 @@ def test_idempotent_producers_number_their_batches(name: str) -> None:
 # Transactions
 
 
-@every_fixture
+@since("1.1")
 @pytest.mark.parametrize("partition", ["transactions-0", "transfers-1"])
 def test_one_transaction_hangs_among_ended_ones(name: str, partition: str) -> None:
     open_since: dict[int, int] = {}
@@ -373,7 +451,7 @@ def test_one_transaction_hangs_among_ended_ones(name: str, partition: str) -> No
     assert max(committed) < hanging <= max(uncommitted)
 
 
-@every_fixture
+@since("1.1")
 def test_aborted_transactions_are_indexed_in_several_segments(name: str) -> None:
     sizes = [
         path.with_suffix(".txnindex").stat().st_size
@@ -384,25 +462,29 @@ def test_aborted_transactions_are_indexed_in_several_segments(name: str) -> None
     assert all(size > 0 and size % 34 == 0 for size in sizes)
 
 
-@every_fixture
+@since("1.1")
 def test_transaction_log_tells_of_all_transactional_ids(name: str) -> None:
     keys = b"".join(
         decoded(record, "key") or b""
         for number in (0, 1)
         for record in records(name, f"__transaction_state-{number}")
     )
-    for transactional_id in (b"one", b"two", b"three", b"hanging", b"compacting", b"group-offsets"):
+    wanted = [b"one", b"two", b"three", b"hanging", b"compacting"]
+    # Offsets in transactions came later than transactions.
+    wanted += [b"group-offsets"] if at_least(release(name), "2.8") else []
+    for transactional_id in wanted:
         assert transactional_id in keys
 
 
 # Topics of one purpose
 
 
-@every_fixture
+@since("1.1")
 def test_cleaner_left_tombstones_horizons_and_emptied_batches(name: str) -> None:
     cleaned_to = checkpoint(name, "cleaner-offset-checkpoint")["compacted", 0]
     cleaned = [batch for batch in batches(name, "compacted-0") if batch.last_offset < cleaned_to]
-    assert any(batch.attributes & DELETE_HORIZON for batch in cleaned)
+    horizons = any(batch.attributes & DELETE_HORIZON for batch in cleaned)
+    assert horizons == at_least(release(name), "3.1")
     assert any(batch.attributes & CONTROL for batch in cleaned)
     assert any(batch.records == 0 for batch in cleaned)
     assert any(0 < batch.records <= batch.last_offset_delta for batch in cleaned)
@@ -412,7 +494,7 @@ def test_cleaner_left_tombstones_horizons_and_emptied_batches(name: str) -> None
     assert max(Counter(decoded(record, "key") for record in kept).values()) == 1
 
 
-@every_fixture
+@since("1.1")
 def test_log_start_lies_inside_a_batch(name: str) -> None:
     starts = checkpoint(name, "log-start-offset-checkpoint")
     for number in (0, 1):
@@ -425,35 +507,40 @@ def test_log_start_lies_inside_a_batch(name: str) -> None:
     assert int(logs(name, "deleted-records-1")[0].stem) == 0
 
 
-@every_fixture
+@since("2.8")
 def test_groups_left_offsets_members_and_tombstones(name: str) -> None:
     read = [record for number in (0, 1) for record in records(name, f"__consumer_offsets-{number}")]
     kinds = {int.from_bytes((decoded(record, "key") or b"")[:2]) for record in read}
     # Offset commits, classic groups, and the consumer protocol's groups and members.
-    assert {1, 2, 3, 5, 6, 7, 8} <= kinds
+    modern = at_least(release(name), "3.9")
+    assert ({1, 2, 3, 5, 6, 7, 8} if modern else {1, 2}) <= kinds
     assert any(decoded(record, "value") is None for record in read)
     markers = {
         batch.marker for number in (0, 1) for batch in batches(name, f"__consumer_offsets-{number}")
     }
     assert {ABORT, COMMIT} <= markers
     groups = b"".join(decoded(record, "key") or b"" for record in read)
-    for group in (b"classic", b"classic-static", b"modern", b"gone-1", b"transactional"):
+    for group in (b"classic", b"classic-static", b"gone-1", b"transactional"):
         assert group in groups
+    assert (b"modern" in groups) == modern
 
 
 @every_fixture
 def test_topics_without_records_and_with_an_odd_name(name: str) -> None:
     (only,) = logs(name, "never-written-0")
     assert only.stat().st_size == 0
-    assert len(logs(name, "a.b_c-1-0")) == 3
+    # By the records' times, which 0.8 had not.
+    assert len(logs(name, "a.b_c-1-0")) == (3 if at_least(release(name), "0.10") else 1)
 
 
-@every_fixture
+@since("0.9")
 def test_preallocated_segment_has_a_tail_of_zeros_after_the_kill(name: str, tmp_path: Path) -> None:
     copy = copy_fixture(name, tmp_path / "copy")
     last = max((copy / "preallocated-0").glob("*.log"))
-    used = sum(batch.length + 12 for batch in in_segment(last))
     content = last.read_bytes()
+    used = 0
+    while used < len(content) and (length := PREFIX.unpack_from(content, used)[1]):
+        used += length + 12
     if name.endswith("/clean"):
         assert len(content) == used
     else:
@@ -472,7 +559,9 @@ def test_broker_starts_on_a_copy_and_serves_the_same_records(name: str, tmp_path
     # The broker adds to its own topics at once, for it aborts what has hung too long.
     given = {key: path for key, path in consumed(name).items() if not key[0].startswith("__")}
     version = name.split("/")[0]
-    with Broker(version, copy, {**QUICK_RESTART, "log.cleaner.enable": "false"}) as broker:
+    topics = json.loads((ROOT / "brokers" / f"{name}.topics.json").read_text())
+    settings = {**QUICK_RESTART, "log.cleaner.enable": "false"}
+    with Broker(version, copy, settings, topics) as broker:
         recovering = any(
             "Recovering unflushed segment" in line and "partition=__cluster_metadata" not in line
             for line in broker.log_lines()

@@ -1,7 +1,6 @@
 """Makes one fixture: a broker's log directory after a workload, and what a consumer read of it.
 
-Spec: none; the workload is in ``java/Workload.java`` and ``java/Groups.java``, the topics in
-``topics``.
+Spec: none.
 Must never store what a broker was still writing, nor a consumer's reading of half a log.
 """
 
@@ -13,17 +12,12 @@ import shutil
 import struct
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from brokers.broker import Broker
-from brokers.programs import consume, run
-from brokers.topics import TOPICS, config
-
-STATES = ("clean", "killed")
-"""After SIGTERM, after SIGKILL."""
-
-ROUNDS = 3
+from brokers.programs import consume
+from brokers.workload import ROUNDS, create, describe, write
 
 # Zeros at a file's end are left out where they are more than a batch or an entry may end with.
 TRIMMED_BYTES = 1024
@@ -38,13 +32,17 @@ _SETTINGS = {
     "log.flush.start.offset.checkpoint.interval.ms": "1000",
     "replica.high.watermark.checkpoint.interval.ms": "1000",
     "log.segment.delete.delay.ms": "1000",
+    # What deleted records leave behind goes at once, not after five minutes.
+    "log.retention.check.interval.ms": "1000",
 }
 
 _SETTLED_S = 5
 _SETTLE_TIMEOUT_S = 120
+_READINGS = 3
 _PASSING = (".cleaned", ".swap", ".deleted", ".tmp")
 
 _BATCH_HEAD = struct.Struct(">qi")
+_MAGIC_AT = 16
 _ATTRIBUTES_AT = 21
 _TRANSACTIONAL = 0x10
 
@@ -56,6 +54,7 @@ class UnsettledError(Exception):
 def make(version: str, state: str, root: Path) -> dict[str, int]:
     """Run the workload on a broker and store the outcome below ``root``, over what is there.
 
+    ``state`` is how the broker ended: ``clean`` by SIGTERM, ``killed`` by SIGKILL.
     Returns the full sizes, in bytes, of the files stored without their tail of zeros, by path
     below ``root``.
     """
@@ -68,8 +67,8 @@ def make(version: str, state: str, root: Path) -> dict[str, int]:
         directory = Path(scratch, "data")
         with Broker(version, directory, _SETTINGS) as broker:
             _write(broker)
-            topics = _describe(broker)
-            _read(broker, topics, reading)
+            topics = describe(broker)
+            _read_undisturbed(broker, topics, reading)
             if state == "clean":
                 broker.stop()
             else:
@@ -98,34 +97,28 @@ def store(directory: Path, target: Path) -> dict[str, int]:
 
 
 def _write(broker: Broker) -> None:
-    wanted = {
-        topic.name: {"partitions": topic.partitions, "config": config(topic, broker.version)}
-        for topic in TOPICS
-    }
-    run(broker.version, "Topics", broker.bootstrap, "create", stdin=json.dumps(wanted))
+    create(broker)
     for number in range(1, ROUNDS + 1):
-        last = number == ROUNDS
-        if last:
+        if number == ROUNDS:
             # A second leader epoch, and what a clean restart amid a segment leaves.
             broker.stop()
             broker.start()
-        end = ["hang"] if last else []
-        run(broker.version, "Workload", broker.bootstrap, str(number), *end)
-        run(broker.version, "Groups", broker.bootstrap, str(number))
+        write(broker, number)
         _settle(broker.directory)
 
 
-def _describe(broker: Broker) -> dict[str, dict[str, object]]:
-    shown = json.loads(run(broker.version, "Topics", broker.bootstrap, "describe"))
-    topics: dict[str, dict[str, object]] = shown
-    for topic in TOPICS:
-        # Internal settings are in force but not shown.
-        shown[topic.name]["config"] |= config(topic, broker.version)
-    return topics
+def _read_undisturbed(broker: Broker, topics: Collection[str], reading: Path) -> None:
+    for _ in range(_READINGS):
+        before = _sizes(broker.directory)
+        _read(broker, topics, reading)
+        if _sizes(broker.directory) == before:
+            return
+        # Old brokers first delete what lies below the log start 30 s after their start.
+        _settle(broker.directory)
+    raise UnsettledError(f"{broker.directory} changed each of {_READINGS} times it was read")
 
 
-def _read(broker: Broker, topics: dict[str, dict[str, object]], reading: Path) -> None:
-    before = _sizes(broker.directory)
+def _read(broker: Broker, topics: Collection[str], reading: Path) -> None:
     partitions = sorted(
         path.name
         for path in broker.directory.iterdir()
@@ -137,8 +130,6 @@ def _read(broker: Broker, topics: dict[str, dict[str, object]], reading: Path) -
     read = (("read_uncommitted", partitions), ("read_committed", transactional))
     for isolation, names in read:
         consume(broker.version, broker.bootstrap, isolation, names, reading)
-    if _sizes(broker.directory) != before:
-        raise UnsettledError(f"{broker.directory} changed while it was read")
 
 
 def _settle(directory: Path) -> None:
@@ -170,7 +161,7 @@ def _has_transactions(partition: Path) -> bool:
 
 
 def _attributes(partition: Path) -> Iterator[int]:
-    """The attributes of every batch, all of magic 2, up to where preallocated zeros begin."""
+    """The attributes of every batch of magic 2, up to where preallocated zeros begin."""
     for path in sorted(partition.glob("*.log")):
         content = path.read_bytes()
         position = 0
@@ -178,5 +169,8 @@ def _attributes(partition: Path) -> Iterator[int]:
             _, size = _BATCH_HEAD.unpack_from(content, position)
             if size == 0:
                 break
-            yield int.from_bytes(content[position + _ATTRIBUTES_AT : position + _ATTRIBUTES_AT + 2])
+            if content[position + _MAGIC_AT] == 2:
+                yield int.from_bytes(
+                    content[position + _ATTRIBUTES_AT : position + _ATTRIBUTES_AT + 2]
+                )
             position += _BATCH_HEAD.size + size

@@ -50,11 +50,28 @@ _LOG4J2 = tuple(
     for artifact in ("log4j-slf4j-impl", "log4j-core", "log4j-1.2-api")
 )
 
+_LOG4J = (
+    Coordinate("org.slf4j", "slf4j-log4j12", "1.7.25"),
+    Coordinate("log4j", "log4j", "1.2.17"),
+)
+# Part of Java until Java 10, and needed by the older brokers.
+_JAXB = Coordinate("javax.xml.bind", "jaxb-api", "2.3.1")
+# For the programs of java/; later brokers bring it along.
+_JACKSON = Coordinate("com.fasterxml.jackson.core", "jackson-databind", "2.10.5.1")
+
+ZOOKEEPER_RELEASES = {
+    "0.8.2.2": Release("2.11", (_JACKSON,)),
+    "0.10.2.2": Release("2.11", (_JAXB, _JACKSON)),
+    "1.1.1": Release("2.12", _LOG4J),
+    "2.8.2": Release("2.13", _LOG4J),
+}
+"""The releases that need a ZooKeeper, which comes with their jars; oldest first."""
+
 RELEASES = {
     "3.9.1": Release("2.13", (*_RELOAD4J, _kafka("kafka-tools", "3.9.1"))),
     "4.3.1": Release("2.13", (*_LOG4J2, _kafka("kafka-tools", "4.3.1"))),
 }
-"""The releases that tests run, oldest first."""
+"""The releases that tests run on KRaft, and whose loader and dump tool the oracle runs."""
 
 _POM = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -114,8 +131,8 @@ def missing() -> str | None:
 def classpath(version: str) -> str:
     """The Java class path of a broker of ``version``, with its tools and a binding for its logs.
 
-    The first call for a release downloads (some 55 MB); later ones touch no network. Raises
-    KeyError for a version not in ``RELEASES`` and JarsError if Maven fails.
+    The first call for a release downloads (15 to 55 MB); later ones touch no network. Raises
+    KeyError for a version in neither table of releases and JarsError if Maven fails.
     """
     pom = _pom(version)
     # The name carries the pom's digest, so that a changed table never meets an old directory.
@@ -138,7 +155,7 @@ def publish(built: Path, directory: Path) -> None:
 
 
 def _pom(version: str) -> str:
-    release = RELEASES[version]
+    release = (ZOOKEEPER_RELEASES | RELEASES)[version]
     wanted = (_kafka(f"kafka_{release.scala}", version), *release.beside)
     return _POM.format(dependencies="\n".join(map(_DEPENDENCY.format, wanted)))
 

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from fixtures_loader import README, ROOT, Stored, names
 
-from brokers.fixtures import ROUNDS, TRIMMED_BYTES
-from brokers.topics import TOPICS, Topic
+from brokers.fixtures import TRIMMED_BYTES
+from brokers.topics import TOPICS, Topic, topics
+from brokers.workload import ROUNDS
 
 _INTRODUCTION = f"""\
 # Fixtures
@@ -24,14 +25,17 @@ here was edited by hand; `python tests/brokers` makes it (Java 17 or later and M
 - `brokers/<version>/<state>/` is the broker's log directory, after a clean stop (`clean`:
   SIGTERM) or a crash (`killed`: SIGKILL).
 - `brokers/<version>/<state>.topics.json` tells the settings that were in force for each topic.
-- `consumed/<version>/<state>/<topic>-<partition>.<isolation>.jsonl` is what `KafkaConsumer` of that
-  version read just before the stop or kill: all of the partition, one JSON object a record, bytes
-  in base64, null as null. `read_committed` is there where a partition has transactions.
+- `consumed/<version>/<state>/<topic>-<partition>.<isolation>.jsonl` is what the consumer of that
+  version (`KafkaConsumer`; in 0.8 `SimpleConsumer`, which knows no times) read just before the stop
+  or kill: all of the partition, one JSON object a record, bytes in base64, null as null.
+  `read_committed` is there where a partition has transactions.
 
-Each broker is a single KRaft node, format and broker alike of the version named. The workload has
-{ROUNDS} rounds and a clean restart before the last; keys, values, headers, create times and batch
-boundaries depend on nothing but the topic and the round. Times of the broker, its ids and what the
-cleaner did when differ from run to run.
+Each broker is alone, from Kafka 3 on as a KRaft node, before that with a ZooKeeper; clients are of
+the broker's version where no other is named. The workload has {ROUNDS} rounds and a clean restart
+before the last; keys, values, headers, create times and batch boundaries depend on nothing but the
+topic and the round. Times of the broker, its ids and what the cleaner did when differ from run to
+run. Kafka 0.8 and 0.10 write magic 0 and 1, later ones magic 2 where a topic's settings ask for
+nothing older.
 
 Tails of {TRIMMED_BYTES} zeros and more (preallocated indexes and segments) are not stored: where
 the full size in the table is above the stored size, the rest is zeros, and the loader's copies have
@@ -48,7 +52,10 @@ def write(full_sizes: Mapping[str, int]) -> None:
         "\n## Topics\n",
         "Settings beyond these: `index.interval.bytes=300`, `retention.ms=-1`, a `segment.ms` of\n"
         "decades. Kafka 4.3 has the segment size from `internal.segment.bytes`.\n",
-        *_table(("topic", "partitions", "segment bytes", "settings", "shows"), map(_topic, TOPICS)),
+        *_table(
+            ("topic", "releases", "partitions", "segment bytes", "settings", "shows"),
+            map(_topic, TOPICS),
+        ),
         "\n## Files\n",
         *_table(("path", "full size", "stored size", "SHA-256"), map(_file, _stored(full_sizes))),
     )
@@ -68,7 +75,10 @@ def _fixture(name: str) -> tuple[str, ...]:
 
 def _topic(topic: Topic) -> tuple[object, ...]:
     settings = ", ".join(f"`{key}={value}`" for key, value in topic.config.items())
-    return f"`{topic.name}`", topic.partitions, topic.segment_bytes, settings, topic.shows
+    versions = dict.fromkeys(name.split("/")[0] for name in names())
+    having = ", ".join(version for version in versions if topic in topics(version))
+    name, segment_bytes = f"`{topic.name}`", topic.segment_bytes
+    return name, having, topic.partitions, segment_bytes, settings, topic.shows
 
 
 def _file(row: Stored) -> tuple[object, ...]:

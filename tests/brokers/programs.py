@@ -1,6 +1,6 @@
 """Runs the Java programs beside it with the clients of a Kafka release.
 
-Spec: single-file source-code programs (JEP 330) on the class path that ``jars`` gives.
+Spec: the sources in ``java/``, and for older releases those that stand in for them.
 Must never run a client of another release than asked for.
 """
 
@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
+from brokers.classes import compiled
 from brokers.jars import classpath, java
 
 HERE = Path(__file__).parent
@@ -18,13 +19,22 @@ TIMEOUT_S = 300
 # Short-lived programs spend their time on starting: the quick compiler and the plain collector win.
 _QUICK = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m")
 
+_SOURCES = HERE / "java"
+# Where the clients of a release differ from the newest, sources of the same name stand in.
+_STAND_INS = {"0.8.2.2": ("0.8",), "0.10.2.2": ("0.10", "1.1"), "1.1.1": ("1.1",)}
+
 
 class ProgramError(Exception):
     """A Java program failed; the text ends with what it wrote to standard error."""
 
 
-def java_command(version: str, log_level: str, *flags: str) -> list[str]:
-    """How to start a JVM of Kafka ``version`` that logs to standard error from ``log_level`` on."""
+def java_command(
+    version: str, log_level: str, *flags: str, classes: Path | None = None
+) -> list[str]:
+    """How to start a JVM of Kafka ``version`` that logs to standard error from ``log_level`` on.
+
+    ``classes`` is a directory that goes before the release's own jars.
+    """
     command = java()
     if command is None:
         raise ProgramError("no java command on PATH")
@@ -34,15 +44,18 @@ def java_command(version: str, log_level: str, *flags: str) -> list[str]:
         f"-Dlog4j2.configurationFile={HERE}/log4j2.properties",
         f"-Dkdump.level={log_level}",
     )
-    return [str(command), *flags, *logging, "-cp", classpath(version)]
+    path = classpath(version) if classes is None else f"{classes}:{classpath(version)}"
+    return [str(command), *flags, *logging, "-cp", path]
 
 
 def run(version: str, program: str, *arguments: str, stdin: str = "") -> str:
     """Run ``java/<program>.java``; its standard output. Raises ProgramError if it fails."""
-    source = HERE / "java" / f"{program}.java"
+    folders = [*(_SOURCES / folder for folder in _STAND_INS.get(version, ())), _SOURCES]
+    classes = compiled(program.lower(), version, program, folders)
+    command = java_command(version, "ERROR", *_QUICK, classes=classes)
     try:
         done = subprocess.run(
-            [*java_command(version, "ERROR", *_QUICK), str(source), *arguments],
+            [*command, program, *arguments],
             input=stdin,
             capture_output=True,
             text=True,
@@ -62,6 +75,6 @@ def consume(
     """Read partitions whole into ``<directory>/<topic>-<partition>.<isolation>.jsonl``.
 
     ``isolation`` is ``read_uncommitted`` or ``read_committed``; the lines are described in
-    ``java/Consume.java``. Raises ProgramError if the end of a partition is not reached.
+    ``java/Lines.java``. Raises ProgramError if the end of a partition is not reached.
     """
     run(version, "Consume", bootstrap, isolation, str(directory), *partitions)

@@ -11,11 +11,12 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
- * Lets one round of consumer groups read and commit: {@code java Groups.java BOOTSTRAP ROUND}.
+ * Lets one round of consumer groups read and commit: {@code java Groups BOOTSTRAP ROUND
+ * [consumer]}.
  *
- * <p>Groups of both protocols, a static member, a group that is deleted again, and offsets sent in
- * a committed and in an aborted transaction. All read the topic {@code groups}, which must hold
- * records that they have not read.
+ * <p>A classic group, one with a static member, one that is deleted again, with {@code consumer} one
+ * of the newer protocol, and offsets sent in a committed and in an aborted transaction. All read
+ * the topic {@code groups}, which must hold records that they have not read.
  */
 final class Groups {
     private static final String TOPIC = "groups";
@@ -30,11 +31,13 @@ final class Groups {
 
     public static void main(String[] arguments) throws Exception {
         var groups = new Groups(arguments[0], Integer.parseInt(arguments[1]));
-        groups.join("classic", "group.protocol", "classic");
+        groups.join("classic");
         // A session longer than the run: its end would append to the log behind a reader's back.
-        groups.join("classic-static", "group.protocol", "classic",
+        groups.join("classic-static",
                 "group.instance.id", "member-1", "session.timeout.ms", "1800000");
-        groups.join("modern", "group.protocol", "consumer");
+        if (List.of(arguments).contains("consumer")) {
+            groups.join("modern", "group.protocol", "consumer");
+        }
         groups.vanish();
         groups.transactional();
     }
@@ -54,7 +57,7 @@ final class Groups {
 
     private void vanish() throws Exception {
         String group = "gone-" + round;
-        join(group, "group.protocol", "classic");
+        join(group);
         try (var admin = Admin.create(settings())) {
             admin.deleteConsumerGroups(List.of(group)).all().get();
         }

@@ -16,7 +16,7 @@ import org.apache.kafka.common.config.ConfigResource;
 /**
  * Creates topics, or tells which settings the broker has in force for them.
  *
- * <p>{@code java Topics.java BOOTSTRAP create} reads from standard input, and {@code describe}
+ * <p>{@code java Topics BOOTSTRAP create} reads from standard input, and {@code describe}
  * prints for all topics, internal ones too:
  * {@code {"topic": {"partitions": N, "config": {"name": "value"}}}}. Described are the settings
  * that are not Kafka's default, and always those of {@link #ALWAYS}.

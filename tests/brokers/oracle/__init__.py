@@ -7,7 +7,6 @@ Must never wait for an answer without a limit, nor leave a JVM behind.
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import os
 import select
@@ -21,6 +20,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from brokers import jars
+from brokers.classes import compiled
 
 ANSWER_SECONDS = 60.0
 PRODUCER_EXPIRY_MS = 86_400_000
@@ -167,7 +167,8 @@ class _Jvm:
         self._version = version
         # A file, not a pipe: a full pipe nobody reads would stop the JVM.
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  (closed by end)
-        path = f"{_compiled(version)}:{jars.classpath(version)}"
+        classes = compiled("oracle", version, "Oracle", (_JAVA / version, _JAVA))
+        path = f"{classes}:{jars.classpath(version)}"
         self._process = subprocess.Popen(
             ["java", *_OPTIONS, "-cp", path, "Oracle"],
             stdin=subprocess.PIPE,
@@ -219,19 +220,3 @@ class _Jvm:
         self._stderr.seek(0)
         said = self._stderr.read().decode(errors="replace").strip()
         return f"; its stderr ends:\n{said[-2000:]}" if said else ""
-
-
-def _compiled(version: str) -> Path:
-    """The directory of the compiled oracle for a release, which is kept beside the jars."""
-    sources = [*sorted(_JAVA.glob("*.java")), _JAVA / version / "Broker.java"]
-    path = jars.classpath(version)
-    digest = hashlib.sha256(path.encode() + b"".join(source.read_bytes() for source in sources))
-    directory = jars.cache() / f"oracle-{version}-{digest.hexdigest()[:8]}"
-    if not directory.is_dir():
-        directory.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=directory.parent, prefix=".building-") as building:
-            classes = Path(building) / "classes"
-            options = ["--release", str(jars.OLDEST_JAVA), "-nowarn", "-cp", path]
-            subprocess.run(["javac", *options, "-d", classes, *sources], check=True)
-            jars.publish(classes, directory)
-    return directory

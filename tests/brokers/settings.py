@@ -1,0 +1,82 @@
+"""The ``server.properties`` of a broker for tests, by release.
+
+Spec: ``kafka.server.KafkaConfig``; before Kafka 3 with a ZooKeeper, then as a single KRaft node.
+Must never name an address beyond the loopback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+_COMMON = {
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "2",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "2",
+    "group.initial.rebalance.delay.ms": "0",
+    "num.recovery.threads.per.data.dir": "1",
+    "log.cleaner.backoff.ms": "500",
+    "auto.create.topics.enable": "false",
+}
+
+_KRAFT = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "log.retention.ms": "-1",
+    "log.cleaner.dedupe.buffer.size": "4194304",
+}
+
+_ZOOKEEPER = {
+    "broker.id": "1",
+    # A century: old records would be deleted by age.
+    "log.retention.hours": "876000",
+    "log.cleaner.enable": "true",
+    "log.cleaner.dedupe.buffer.size": "8388608",
+}
+
+# Settings that only some releases know, or need.
+_SETTINGS_OF = {
+    "3.9.1": {"group.coordinator.rebalance.protocols": "classic,consumer"},
+    "4.3.1": {
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
+        "share.coordinator.state.topic.num.partitions": "2",
+    },
+}
+
+
+def with_kraft(
+    version: str, directory: Path, client: int, controller: int, beyond: Mapping[str, str]
+) -> str:
+    """For a node that keeps the cluster itself; ``client`` and ``controller`` are its ports."""
+    listeners = {
+        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{client},CONTROLLER://127.0.0.1:{controller}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{client}",
+        "log.dirs": str(directory),
+    }
+    return _text(listeners | _KRAFT | _COMMON | _SETTINGS_OF.get(version, {}) | dict(beyond))
+
+
+def with_zookeeper(
+    version: str, directory: Path, client: int, zookeeper: str, beyond: Mapping[str, str]
+) -> str:
+    """For a broker that keeps the cluster in a ZooKeeper at the address ``zookeeper``."""
+    if version.startswith("0.8."):
+        listeners = {
+            "host.name": "127.0.0.1",
+            "advertised.host.name": "127.0.0.1",
+            "port": str(client),
+        }
+    else:
+        listeners = {"listeners": f"PLAINTEXT://127.0.0.1:{client}"}
+    connection = {"zookeeper.connect": zookeeper, "log.dirs": str(directory)}
+    return _text(listeners | connection | _ZOOKEEPER | _COMMON | dict(beyond))
+
+
+def _text(settings: Mapping[str, str]) -> str:
+    return "".join(f"{name}={value}\n" for name, value in settings.items())
