@@ -1,0 +1,121 @@
+"""Measures kdump beside its limits and Kafka's own tool: ``python tests/bench``.
+
+Run it with the interpreter of an environment that has kdump installed, and by its path: with ``-m``
+the checkout's uncompiled source would be measured. Ends with 1 if a figure was missed.
+
+Spec: none.
+Must never measure the plain kernel unless asked to, nor leave its segments behind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from brokers.jars import missing
+
+from bench import commands, reading
+from bench.report import Row, heading, line
+from bench.segments import MIB, SHAPES, Made, Shape, write
+from kdump.format import _kernel
+from kdump.format.codecs import Codec
+
+
+def main(arguments: list[str]) -> int:
+    """Measure what is asked for, print it, and return the exit code."""
+    options = _parse(arguments)
+    if not _kernel.COMPILED and not options.plain:
+        sys.exit(f"{_kernel.__file__} is not compiled: --plain measures it all the same")
+    no_java = missing()
+    print(f"kernel: {_kernel.__file__}")
+    print(f"segments: {options.size} MiB, in the page cache; {os.cpu_count()} CPUs")
+    print("walk, deep: best processor time, each with a new map; all others: best time on the wall")
+    print(
+        f"dump: whole processes, the start of the JVM too; Kafka's is the tool of {commands.KAFKA}"
+    )
+    if no_java is not None:
+        print(f"dump is left out: {no_java}")
+    print(f"\n{heading()}", flush=True)
+    missed = 0
+    for row in _rows(options, java=no_java is None):
+        missed += not row.met
+        print(line(row), flush=True)
+    print(f"\n{missed} missed" if missed else "\nall met")
+    return 1 if missed else 0
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python tests/bench", description="Measures kdump beside its limits and Kafka's tool."
+    )
+    parser.add_argument("--size", type=int, default=512, help="MiB a segment (default: 512)")
+    parser.add_argument("--repeat", type=int, default=5, help="times each is run (default: 5)")
+    parser.add_argument(
+        "--directory", type=Path, help="where to make segments (default: temporary)"
+    )
+    parser.add_argument("--plain", action="store_true", help="measure a kernel not compiled too")
+    parser.add_argument(
+        "only", nargs="*", default=["*"], help="what to measure, such as 'walk*' (default: all)"
+    )
+    return parser.parse_args(arguments)
+
+
+def _rows(options: argparse.Namespace, *, java: bool) -> Iterator[Row]:
+    """Measures, each segment made for what is asked of it, and removed behind that."""
+
+    def wanted(name: str) -> bool:
+        return any(fnmatch.fnmatch(name, pattern) for pattern in options.only)
+
+    size = options.size * MIB
+    for shape in SHAPES:
+        of_segment = {
+            name: measure
+            for name, measure in _of_segment(shape, options.repeat, java=java).items()
+            if wanted(f"{name} {shape.name}")
+        }
+        if of_segment:
+            with tempfile.TemporaryDirectory(dir=options.directory, prefix="bench-") as own:
+                made = write(shape, Path(own), size)
+                for measure in of_segment.values():
+                    yield measure(made)
+    for name, of_directory in _of_directory(size, options.repeat).items():
+        if wanted(name):
+            with tempfile.TemporaryDirectory(dir=options.directory, prefix="bench-") as own:
+                yield of_directory(Path(own))
+
+
+def _of_segment(shape: Shape, repeat: int, *, java: bool) -> dict[str, Callable[[Made], Row]]:
+    """What is measured on a segment of ``shape``; a walk does not look at what is compressed."""
+    deep = partial(reading.measure_deep, repeat=repeat)
+    if shape.codec is not Codec.NONE:
+        return {"deep": deep}
+    walk = partial(reading.measure_walk, repeat=repeat)
+    dump = {"dump": commands.measure_dump} if java else {}
+    return {"walk": walk, "deep": deep, **dump}
+
+
+def _of_directory(size_bytes: int, repeat: int) -> dict[str, Callable[[Path], Row]]:
+    """What is measured on a directory of its own."""
+    return {
+        "workers": partial(
+            commands.measure_workers, size_bytes=size_bytes, repeat=repeat, deep=False
+        ),
+        "workers deep": partial(
+            commands.measure_workers, size_bytes=size_bytes, repeat=repeat, deep=True
+        ),
+        "memory": partial(commands.measure_memory, size_bytes=size_bytes, deep=False),
+        "memory deep": partial(commands.measure_memory, size_bytes=size_bytes, deep=True),
+        "help": lambda _: commands.measure_help(),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
