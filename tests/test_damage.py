@@ -284,10 +284,10 @@ PINNED = {
  1              oooooooo  oooooooo  hhhhhhhh
  2              oooooooo  oooooooo  hhhhhhhh
  3              oooooooo  oooooooo  hhhhhhhh
- 4              oooooooo  oooooooo  h.......
- 5              oooooooo  oooooooo  ........
- 6              oooooobb  oooooobb  ......bb
- 7              bbboboRO  bbbbooOO  bbbb.oR.
+ 4              oooooooo  oooooooo  hRRRRRRR
+ 5              oooooooo  oooooooo  RRRRRRRR
+ 6              oooooobb  oooooobb  RRRRRRbb
+ 7              bbboboRO  bbbbooOO  bbbbRoRR
  8 size         ssssssss  ssssssss  sttttttt
  9              ssssssss  ssssssss  tttttttt
 10              sssssscc  sssssssc  tttttttt

@@ -288,7 +288,10 @@ class _LogPass:
         else:
             if is_wrapper(batch):
                 self._wrapper(batch, summary, previous)
-            if summary.disorder or summary.last_offset > batch.last_offset:
+            beyond = summary.last_offset - batch.last_offset
+            if is_wrapper(batch) and batch.magic == 0:
+                beyond = abs(beyond)  # its offset is that of the last message inside
+            if summary.disorder or beyond > 0:
                 self._fault(Fault(FaultKind.DISORDER, batch, summary.last_offset))
             if summary.count and summary.max_timestamp > batch.max_timestamp:
                 self._fault(Fault(FaultKind.LATE, batch, summary.max_timestamp))
