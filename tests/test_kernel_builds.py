@@ -50,6 +50,13 @@ KERNEL.SMALL_BYTES = _kernel.SMALL_BYTES
 WIDTH = len(_kernel.BATCH_FIELDS)
 RECORD_WIDTH = len(_kernel.RECORD_FIELDS)
 UNTOUCHED = -7
+#: The text and the marks of a form with every number.
+FORM = (
+    b"a, b and c",
+    array(
+        "q", [number for field in range(len(_lines.FORM_FIELDS)) for number in (field // 2, field)]
+    ),
+)
 
 i64 = st.integers(-(2**63), 2**63 - 1) | st.sampled_from([-(2**63), -1, 0, 2**31, 2**63 - 1])
 i32 = st.integers(-(2**31), 2**31 - 1) | st.sampled_from([-(2**31), -1, 0, 1, 2**31 - 1])
@@ -262,15 +269,19 @@ def test_lines(
     rows = columns(RECORD_WIDTH * 6)
     count, *_ = KERNEL.read_records(block, 0, 6, base_offset, 0, False, 0, base_offset - 1, rows)
     rows = rows[: count * RECORD_WIDTH]
+    head = columns(WIDTH)
+    for field, number in (("magic", 2), ("base_offset", base_offset), ("base_sequence", sequence)):
+        head[_kernel.BATCH_FIELDS.index(field)] = number
+    asked = head, array("q", [0, count]), rows, block, 0, 0
     pieces = [b"piece %d " % number for number in range(8)]
 
     def written(lines: Any) -> list[object]:
         text, json = bytearray(room), bytearray(room)
         shown = [
-            lines.json_lines(rows, block, 0, base_offset, sequence, timed, pieces, json),
-            lines.text_lines(rows, block, 0, base_offset, sequence, pieces, data, False, text),
+            lines.json_lines(*asked, timed, pieces, *FORM, json),
+            lines.text_lines(*asked, data, pieces, *FORM, text),
         ]
-        return [*shown, json[: shown[0][1]], text[: shown[1][1]]]
+        return [*shown, json[: shown[0][2]], text[: shown[1][2]]]
 
     assert written(_lines) == written(LINES)
 
@@ -298,17 +309,58 @@ def test_messages(
     assert read(_kernel) == read(KERNEL)
 
 
-@given(runs(), st.booleans(), st.integers(0, 500))
-def test_lines_of_messages(run: bytes, data: bool, room: int) -> None:
-    rows = columns(RECORD_WIDTH * 6)
-    count, *_ = KERNEL.read_messages(run, 0, True, 0, False, 0, -1, rows)
-    rows = rows[: count * RECORD_WIDTH]
+neighbours = st.lists(
+    usual_batches | extreme_batches() | legacy | runs().filter(lambda run: len(run) > 34),
+    max_size=6,
+)
+
+
+def rows_of(batches: list[bytes]) -> array[int]:
+    """The rows of ``batches``, one behind the other, each as long as it is."""
+    rows, position = columns(WIDTH * len(batches)), 0
+    for place, data in enumerate(batches):
+        row = memoryview(rows)[place * WIDTH : (place + 1) * WIDTH]
+        assert _kernel.read_header(data, position, row)
+        row[_kernel.BATCH_FIELDS.index("size")] = len(data)
+        position += len(data)
+    return rows
+
+
+def read(
+    kernel: Any, batches: list[bytes], first: int, cut: int, room: int
+) -> tuple[array[int], array[int]]:
+    """Where the records of neighbours start, and their rows."""
+    rows, starts = columns(RECORD_WIDTH * room), columns(6)
+    view = b"".join(batches)
+    n = kernel.read_neighbours(rows_of(batches), first, view[: len(view) - cut], rows, starts)
+    return starts[: n + 1], rows[: starts[n] * RECORD_WIDTH]
+
+
+@given(neighbours, st.integers(0, 2), st.sampled_from([0, 0, 1, 40]), st.integers(0, 9))
+def test_read_neighbours(batches: list[bytes], first: int, cut: int, room: int) -> None:
+    first = min(first, len(batches))
+    assert read(_kernel, batches, first, cut, room) == read(KERNEL, batches, first, cut, room)
+
+
+@given(neighbours, st.booleans(), st.booleans(), st.integers(0, 3000))
+def test_lines_of_neighbours(batches: list[bytes], data: bool, timed: bool, room: int) -> None:
+    heads = rows_of(batches)
+    starts, rows = read(KERNEL, batches, 0, 0, 20)
+    n = len(starts) - 1
+    asked = heads[: n * WIDTH], starts, rows, b"".join(batches)
     pieces = [b"piece %d " % number for number in range(8)]
 
-    def written(lines: Any) -> tuple[object, bytearray]:
-        text = bytearray(room)
-        outcome = lines.text_lines(rows, run, 0, 0, -1, pieces, data, True, text)
-        return outcome, text[: outcome[1]]
+    def written(lines: Any) -> list[object]:
+        text, json, headers = bytearray(room), bytearray(room), bytearray(room)
+        found: list[object] = []
+        for place, first in enumerate(starts[:n]):
+            shown = [
+                lines.json_lines(*asked, place, first, timed, pieces, *FORM, json),
+                lines.text_lines(*asked, place, first, data, pieces, *FORM, text),
+                lines.batch_lines(heads, place, *FORM, headers),
+            ]
+            found += [*shown, json[: shown[0][2]], text[: shown[1][2]], headers[: shown[2][1]]]
+        return found
 
     assert written(_lines) == written(LINES)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from kdump.errors import LimitError
 from kdump.format import _lines, lines
-from kdump.format.batch import MAX_HEADERS, read_header
+from kdump.format.batch import MAX_HEADERS, BatchTable, read_header
 from kdump.format.lines import JsonLines, TextLines
 from kdump.format.records import RecordReader
 from kdump.format.text import java_text, json_text, printable
@@ -131,10 +131,11 @@ def test_small_buffers_lose_nothing(room: int, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("key_size", [-1, -(2**31)])
 def test_no_size_of_a_null_key_makes_room_for_a_value(key_size: int) -> None:
     rows = array("q", [0, 0, 0, key_size, 0, 400, 0, 0])
-    pieces = [b""] * 8
+    head, starts = array("q", bytes(8 * BatchTable.WIDTH)), array("q", [0, 1])
+    asked = head, starts, rows, b"v" * 400, 0, 0, True, [b""] * 8, b"", array("q")
     out = bytearray(500)
-    assert _lines.text_lines(rows, b"v" * 400, 0, 0, -1, pieces, True, False, out) == (0, 0)
-    assert _lines.json_lines(rows, b"v" * 400, 0, 0, -1, True, pieces, out) == (0, 0)
+    assert _lines.text_lines(*asked, out) == (0, 0, 0)
+    assert _lines.json_lines(*asked, out) == (0, 0, 0)
     assert not any(out)
 
 

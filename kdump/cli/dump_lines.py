@@ -14,8 +14,8 @@ from typing import Final, Protocol
 from kdump.cli import jsonl
 from kdump.cli.dump_entries import Entries, Piece, json_lines, text_lines
 from kdump.cli.exits import INCOMPLETE, OK, PROBLEMS
-from kdump.format.batch import RecordBatch, RecordTable
-from kdump.format.lines import JsonLines, TextLines
+from kdump.format.batch import BatchTable, RecordBatch, RecordRun, RecordTable
+from kdump.format.lines import JsonLines, Pieces, TextLines
 from kdump.format.text import printable
 from kdump.storage.names import EXTENSIONS, DirectoryName, FileKind, FileName
 from kdump.storage.walk import Damage, Reason
@@ -84,11 +84,14 @@ class Renderer(Protocol):
     def piece(self, file: DumpFile, piece: Piece) -> Iterator[bytes]:
         """Entries of a file that holds no batches, or what stands between them."""
 
-    def batch(self, batch: RecordBatch) -> bytes:
-        """A sound batch."""
+    def batches(self, table: BatchTable) -> Pieces:
+        """Sound batches."""
 
-    def records(self, table: RecordTable) -> Iterator[bytes | memoryview]:
+    def records(self, table: RecordTable) -> Pieces:
         """Records of a batch, behind it."""
+
+    def run(self, run: RecordRun) -> Pieces:
+        """Records of many batches, which have lines too if ``shows_batches``."""
 
     def damage(self, damage: Damage, header: RecordBatch | None) -> bytes:
         """Damage, and the header that stands at its start if it covers just that batch."""
@@ -110,8 +113,9 @@ class TextDump:
 
     def __init__(self, data: bool) -> None:
         self._lines = TextLines(data=data)
-        self.batch = self._lines.batch
+        self.batches = self._lines.batches
         self.records = self._lines.records
+        self.run = self._lines.run
 
     def start(self) -> bytes:
         """Nothing."""
@@ -196,13 +200,17 @@ class JsonDump:
         """One object an entry."""
         return json_lines(piece, self._where, force_base64=self._force_base64)
 
-    def batch(self, batch: RecordBatch) -> bytes:
-        """One object."""
-        return self._lines.batch(batch)
+    def batches(self, table: BatchTable) -> Pieces:
+        """One object a batch."""
+        return self._lines.batches(table)
 
-    def records(self, table: RecordTable) -> Iterator[bytes | memoryview]:
+    def records(self, table: RecordTable) -> Pieces:
         """One object a record."""
         return self._lines.records(table)
+
+    def run(self, run: RecordRun) -> Pieces:
+        """One object a record."""
+        return self._lines.run(run)
 
     def damage(self, damage: Damage, header: RecordBatch | None) -> bytes:
         """One object."""

@@ -12,7 +12,13 @@ from kdump.cli.dump_files import max_bytes, pieces
 from kdump.cli.dump_lines import Covered, DumpFile, Renderer
 from kdump.cli.dump_select import Selection
 from kdump.errors import DecodeError, LimitError, SourceError
-from kdump.format.batch import HEADER_BYTES, RecordBatch, read_header
+from kdump.format.batch import (
+    HEADER_BYTES,
+    BatchTable,
+    RecordBatch,
+    RecordTable,
+    read_header,
+)
 from kdump.format.records import RecordReader
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, Reason, batch_bytes
@@ -31,6 +37,7 @@ class Printer:
         self._reader = RecordReader() if records else None
         self._picks = records and selection.of_records
         self._left = selection.limit
+        self._in_runs = not self._picks and selection.limit is None
 
     @property
     def done(self) -> bool:
@@ -81,20 +88,41 @@ class Printer:
                 self._write(self._renderer.damage(piece, _damaged_header(source, piece)))
                 continue
             last = None
-            for batch in piece:
-                if self._reader is None:
-                    self._header(batch)
-                    self._count(1)
-                else:
-                    self._records(batch, source, self._reader)
-                if self.done:
-                    return
+            if self._reader is None:
+                self._headers(piece if self._left is None else piece.first(self._left))
+            else:
+                self._tables(piece, source, self._reader)
+            if self.done:
+                return
         self._write(self._renderer.end_of_file(file, last))
 
+    def _headers(self, table: BatchTable) -> None:
+        self.covered.batches += len(table)
+        self._count(len(table))
+        for lines in self._renderer.batches(table):
+            self._write(lines)
+
+    def _tables(self, table: BatchTable, source: Source, reader: RecordReader) -> None:
+        """Write the batches of ``table`` with their records, many at a time where that goes."""
+        row = 0
+        while row < len(table) and not self.done:
+            if self._in_runs:
+                run = reader.run(table, row, source.window(table.position))
+                self.covered.batches += len(run)
+                self.covered.records += len(run.rows) // RecordTable.WIDTH
+                for lines in self._renderer.run(run):
+                    self._write(lines)
+                row += len(run)
+            if row < len(table):
+                self._records(table[row], source, reader)
+                row += 1
+
     def _header(self, batch: RecordBatch) -> None:
+        """Write ``batch`` before its records, if such lines are shown."""
         self.covered.batches += 1
-        if self._reader is None or self._renderer.shows_batches:
-            self._write(self._renderer.batch(batch))
+        if self._renderer.shows_batches:
+            for lines in self._renderer.batches(BatchTable.of(batch)):
+                self._write(lines)
 
     def _records(self, batch: RecordBatch, source: Source, reader: RecordReader) -> None:
         """Write ``batch`` with its records; where some are picked, only if it holds any of them."""

@@ -30,7 +30,7 @@ from kdump.format.batch import (
 )
 from kdump.format.codecs import Codec
 from kdump.format.control import ControlType, decode_control
-from kdump.format.lines import codec_label
+from kdump.format.forms import codec_label
 from kdump.format.records import RecordReader
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, batch_bytes

@@ -96,6 +96,9 @@ _HEADER = cython.declare(cython.int, 61)
 _LOG_OVERHEAD = cython.declare(cython.int, 12)
 #: The least size that a message of magic 0 or 1 gives, without the overhead.
 _MESSAGE = cython.declare(cython.int, 14)
+#: Batches of this size and more are read one by one: they gain nothing by neighbours. Below it no
+#: record has more headers than may be made objects of.
+_NEIGHBOUR_BYTES = cython.declare(cython.longlong, 65536)
 
 # Some of the endings once more, for C.
 _READ = cython.declare(cython.longlong, 0)
@@ -806,6 +809,45 @@ def _message_end(
     return p + _LOG_OVERHEAD + size, _READ
 
 
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _read_message(
+    block: cython.const[cython.uchar][::1],
+    p: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    rows: cython.longlong[::1],
+    row: cython.Py_ssize_t,
+) -> cython.bint:
+    """Puts the message in ``block[p:end]`` into a row as it stands there; whether its key and value
+    fit into it.
+    """
+    q: cython.Py_ssize_t = p + 18
+    field: cython.int
+    size: cython.longlong
+    rows[row + 1] = -1
+    if _magic(block, p):
+        if end - q < 8:
+            return False
+        rows[row + 1] = _i64(block, q)
+        q += 8
+    for field in range(2, 6, 2):
+        if end - q < 4:
+            return False
+        size = _i32(block, q)
+        q += 4
+        if size > end - q:
+            return False
+        rows[row + field] = q
+        rows[row + field + 1] = size
+        if size > 0:
+            q += size
+    rows[row] = _i64(block, p)
+    rows[row + 6] = p
+    rows[row + 7] = 0
+    return True
+
+
 def count_messages(block: cython.const[cython.uchar][::1]) -> tuple[int, int, int, int]:
     """Goes over a run of messages by their sizes alone.
 
@@ -852,10 +894,7 @@ def read_messages(
     n: cython.Py_ssize_t = 0
     row: cython.Py_ssize_t = 0
     p: cython.Py_ssize_t = start
-    q: cython.Py_ssize_t
     end: cython.Py_ssize_t
-    field: cython.int
-    size: cython.longlong
     ending: cython.longlong
     magic: cython.longlong = 0
     max_timestamp: cython.longlong = -1
@@ -871,27 +910,11 @@ def read_messages(
             break
         if check and block[p + 17] & 7:
             return n, p, NESTED, magic, previous, max_timestamp, disorder, mismatches
-        q = p + 18
-        rows[row + 1] = -1
-        if magic:
-            if end - q < 8:
-                return n, p, BAD_FIELD, magic, previous, max_timestamp, disorder, mismatches
-            rows[row + 1] = append_timestamp if log_append and magic == 1 else _i64(block, q)
-            q += 8
-        for field in range(2, 6, 2):
-            if end - q < 4:
-                return n, p, BAD_FIELD, magic, previous, max_timestamp, disorder, mismatches
-            size = _i32(block, q)
-            q += 4
-            if size > end - q:
-                return n, p, BAD_FIELD, magic, previous, max_timestamp, disorder, mismatches
-            rows[row + field] = q
-            rows[row + field + 1] = size
-            if size > 0:
-                q += size
-        rows[row] = _add(base_offset, _i64(block, p))
-        rows[row + 6] = p
-        rows[row + 7] = 0
+        if not _read_message(block, p, end, rows, row):
+            return n, p, BAD_FIELD, magic, previous, max_timestamp, disorder, mismatches
+        rows[row] = _add(base_offset, rows[row])
+        if log_append and magic == 1:
+            rows[row + 1] = append_timestamp
         if check and _crc(block, p + 16, end, crc32) != _u32(block, p + 12):
             rows[row + 7] = -1
             mismatches += 1
@@ -904,3 +927,83 @@ def read_messages(
         n += 1
         row += _RECORD_FIELDS
     return n, p, READ, magic, previous, max_timestamp, disorder, mismatches
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _read_batch(
+    batches: cython.const[cython.longlong][::1],
+    at: cython.Py_ssize_t,
+    view: cython.const[cython.uchar][::1],
+    start: cython.Py_ssize_t,
+    rows: cython.longlong[::1],
+    row: cython.Py_ssize_t,
+) -> cython.bint:
+    """Puts all records of the batch at ``view[start]`` into rows; whether they can be read.
+
+    The batch, whose own row is at ``at``, is there whole and not compressed, and there is room.
+    """
+    stop: cython.Py_ssize_t = start + batches[at + _SIZE]
+    p: cython.Py_ssize_t = start + _HEADER
+    _ending: cython.longlong
+    left: cython.longlong = batches[at + _COUNT]
+    log_append: cython.bint = batches[at + _ATTRIBUTES] & 8
+    if batches[at + _MAGIC] < 2:
+        return _read_message(view, start, stop, rows, row)
+    if left == 0:
+        p = stop  # whatever stands there, nobody reads it
+    while left > 0:
+        p, _ending = _read_record(
+            view, p, stop, batches[at + _BASE_OFFSET], batches[at + _BASE_TIMESTAMP], rows, row
+        )
+        if p == 0:
+            return False
+        if log_append:
+            rows[row + 1] = batches[at + _MAX_TIMESTAMP]
+        row += _RECORD_FIELDS
+        left -= 1
+    return p == stop
+
+
+def read_neighbours(
+    batches: cython.const[cython.longlong][::1],
+    first: cython.Py_ssize_t,
+    view: cython.const[cython.uchar][::1],
+    rows: cython.longlong[::1],
+    starts: cython.longlong[::1],
+) -> int:
+    """Reads the records of many small batches, the first of them in row ``first``, into ``rows``.
+
+    ``view`` begins with the batch at row 0. Place i of ``starts`` gets the number of the row where
+    the records of the i-th batch begin, the place behind the last one where they end.
+
+    Returns how many batches were read: up to one that is large, compressed, a control batch, not
+    whole in ``view`` or not readable to its end, or that there is no room for.
+    """
+    n: cython.Py_ssize_t = len(batches) // _BATCH_FIELDS - first
+    room: cython.Py_ssize_t = len(rows) // _RECORD_FIELDS
+    filled: cython.Py_ssize_t = 0
+    i: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    start: cython.Py_ssize_t
+    masked: cython.longlong
+    if n > len(starts) - 1:
+        n = len(starts) - 1
+    starts[0] = 0
+    for i in range(n):
+        at = (first + i) * _BATCH_FIELDS
+        start = batches[at + _POSITION] - batches[_POSITION]
+        masked = 7 if batches[at + _MAGIC] < 2 else 39  # the codec, and whether it is of control
+        if (
+            batches[at + _ATTRIBUTES] & masked
+            or batches[at + _SIZE] >= _NEIGHBOUR_BYTES
+            or batches[at + _SIZE] > len(view) - start
+            or batches[at + _COUNT] < 0
+            or batches[at + _COUNT] > room - filled
+            or not _read_batch(batches, at, view, start, rows, filled * _RECORD_FIELDS)
+        ):
+            return i
+        filled += batches[at + _COUNT]
+        starts[i + 1] = filled
+    return n

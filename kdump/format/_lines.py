@@ -1,7 +1,10 @@
-"""Columns of records to lines of text or JSON: the plain ones, in bulk.
+"""Columns of batches and records to lines of text or JSON: the plain ones, in bulk.
 
 Compiled like the kernel. A record is plain if its key and value are null or printable ASCII, and if
-it has no headers; the functions stop before any other, which ``format.lines`` prints itself.
+it has no headers; the functions stop before any other, which ``format.lines`` prints itself. They
+also stop before a batch of another magic, or with other attributes, than the first one: between
+such there are other words, too. What a line says of a batch is a form (``format.forms``): ``text``
+with numbers in it, and ``marks`` that say where, and which.
 
 It must never write beyond the buffer that it is given, or change the bytes of a key or value.
 """
@@ -13,9 +16,39 @@ try:
 except ImportError:
     from kdump.format import _nocython as cython
 
-_FIELDS = cython.declare(cython.int, 8)
+from kdump.format._kernel import BATCH_FIELDS, RECORD_FIELDS
+
+#: What a form may hold: the header's fields, and one that follows from them.
+FORM_FIELDS = (*BATCH_FIELDS, "last_sequence")
+
+_BASE_OFFSET = cython.declare(cython.int, BATCH_FIELDS.index("base_offset"))
+_LAST_OFFSET = cython.declare(cython.int, BATCH_FIELDS.index("last_offset"))
+_MAGIC = cython.declare(cython.int, BATCH_FIELDS.index("magic"))
+_ATTRIBUTES = cython.declare(cython.int, BATCH_FIELDS.index("attributes"))
+_BASE_SEQUENCE = cython.declare(cython.int, BATCH_FIELDS.index("base_sequence"))
+_LAST_SEQUENCE = cython.declare(cython.int, FORM_FIELDS.index("last_sequence"))
+_BATCH_FIELDS = cython.declare(cython.int, len(BATCH_FIELDS))
+_FIELDS = cython.declare(cython.int, len(RECORD_FIELDS))
+#: Room for a number: at most 19 digits, and a sign.
+_NUMBER = cython.declare(cython.int, 20)
 #: Room for the numbers and nulls of a line: seven numbers of at most 20 characters, and signs.
 _NUMBERS = cython.declare(cython.int, 160)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _put_part(
+    out: cython.uchar[::1],
+    at: cython.Py_ssize_t,
+    text: cython.const[cython.uchar][::1],
+    start: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    i: cython.Py_ssize_t
+    for i in range(stop - start):
+        out[at + i] = text[start + i]
+    return at + stop - start
 
 
 @cython.cfunc
@@ -24,10 +57,7 @@ _NUMBERS = cython.declare(cython.int, 160)
 def _put(
     out: cython.uchar[::1], at: cython.Py_ssize_t, text: cython.const[cython.uchar][::1]
 ) -> cython.Py_ssize_t:
-    i: cython.Py_ssize_t
-    for i in range(len(text)):
-        out[at + i] = text[i]
-    return at + len(text)
+    return _put_part(out, at, text, 0, len(text))
 
 
 @cython.cfunc
@@ -118,77 +148,185 @@ def _stored_crc(
     return high << 24 | block[message + 13] << 16 | block[message + 14] << 8 | block[message + 15]
 
 
-def json_lines(
-    rows: cython.const[cython.longlong][::1],
-    block: cython.const[cython.uchar][::1],
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _put_form(
+    out: cython.uchar[::1],
+    at: cython.Py_ssize_t,
+    text: cython.const[cython.uchar][::1],
+    marks: cython.const[cython.longlong][::1],
+    batches: cython.const[cython.longlong][::1],
+    row: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """Copies ``text`` with the numbers of the batch at ``row`` where ``marks`` say it."""
+    i: cython.Py_ssize_t
+    start: cython.Py_ssize_t = 0
+    for i in range(0, len(marks), 2):
+        at = _put_part(out, at, text, start, marks[i])
+        start = marks[i]
+        if marks[i + 1] == _LAST_SEQUENCE:
+            at = _put_number(
+                out,
+                at,
+                _sequence(
+                    batches[row + _BASE_SEQUENCE],
+                    batches[row + _LAST_OFFSET] - batches[row + _BASE_OFFSET],
+                ),
+            )
+        else:
+            at = _put_number(out, at, batches[row + marks[i + 1]])
+    return _put_part(out, at, text, start, len(text))
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _most_bytes(
+    text: cython.const[cython.uchar][::1], marks: cython.const[cython.longlong][::1]
+) -> cython.Py_ssize_t:
+    """How many bytes a form takes at most."""
+    return len(text) + len(marks) // 2 * _NUMBER
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _same_words(
+    batches: cython.const[cython.longlong][::1], row: cython.Py_ssize_t, other: cython.Py_ssize_t
+) -> cython.bint:
+    return (
+        batches[row + _MAGIC] == batches[other + _MAGIC]
+        and batches[row + _ATTRIBUTES] == batches[other + _ATTRIBUTES]
+    )
+
+
+def batch_lines(
+    batches: cython.const[cython.longlong][::1],
     first: cython.Py_ssize_t,
-    base_offset: cython.longlong,
-    base_sequence: cython.longlong,
-    timed: cython.bint,
-    pieces: list[bytes],
+    text: cython.const[cython.uchar][::1],
+    marks: cython.const[cython.longlong][::1],
     out: cython.uchar[::1],
 ) -> tuple[int, int]:
-    """Writes plain records from row ``first`` on to ``out``, a line each.
+    """Writes the form for batches from number ``first`` on to ``out``.
 
-    ``pieces`` are what stands before the offset, the timestamp (null unless ``timed``), the key,
-    the value and the sequence, and behind that. Returns (the first row not written, bytes written).
+    Returns (the first batch not written, bytes written).
+    """
+    n: cython.Py_ssize_t = len(batches) // _BATCH_FIELDS
+    most: cython.Py_ssize_t = _most_bytes(text, marks)
+    used: cython.Py_ssize_t = 0
+    i: cython.Py_ssize_t
+    for i in range(first, n):
+        if not _same_words(batches, i * _BATCH_FIELDS, first * _BATCH_FIELDS):
+            return i, used
+        if used + most > len(out):
+            return i, used
+        used = _put_form(out, used, text, marks, batches, i * _BATCH_FIELDS)
+    return n, used
+
+
+def json_lines(
+    batches: cython.const[cython.longlong][::1],
+    starts: cython.const[cython.longlong][::1],
+    rows: cython.const[cython.longlong][::1],
+    block: cython.const[cython.uchar][::1],
+    batch: cython.Py_ssize_t,
+    first: cython.Py_ssize_t,
+    timed: cython.bint,
+    pieces: list[bytes],
+    text: cython.const[cython.uchar][::1],
+    marks: cython.const[cython.longlong][::1],
+    out: cython.uchar[::1],
+) -> tuple[int, int, int]:
+    """Writes plain records to ``out``, a line each, from row ``first`` of ``batch`` on.
+
+    The records of batch i are the rows from ``starts[i]`` up to ``starts[i + 1]``. ``pieces`` are
+    what stands before the offset, the timestamp (null unless ``timed``), the key, the value and the
+    sequence; behind that stands the form. Returns (the batch reached, its first row not written,
+    bytes written).
     """
     before_offset: cython.const[cython.uchar][::1] = pieces[0]
     before_timestamp: cython.const[cython.uchar][::1] = pieces[1]
     before_key: cython.const[cython.uchar][::1] = pieces[2]
     before_value: cython.const[cython.uchar][::1] = pieces[3]
     before_sequence: cython.const[cython.uchar][::1] = pieces[4]
-    behind: cython.const[cython.uchar][::1] = pieces[5]
     null: cython.const[cython.uchar][::1] = b"null"
-    n: cython.Py_ssize_t = len(rows) // _FIELDS
-    fixed: cython.Py_ssize_t = _NUMBERS + sum(map(len, pieces))
+    n: cython.Py_ssize_t = len(batches) // _BATCH_FIELDS
+    # Three numbers, and quotes around two strings, which take more than null does.
+    fixed: cython.Py_ssize_t = sum(map(len, pieces)) + 3 * _NUMBER + 8 + _most_bytes(text, marks)
     used: cython.Py_ssize_t = 0
-    row: cython.Py_ssize_t
     at: cython.Py_ssize_t
+    head: cython.Py_ssize_t
     i: cython.Py_ssize_t
+    row: cython.Py_ssize_t
+    record: cython.Py_ssize_t = first
+    behind: cython.Py_ssize_t
+    size: cython.Py_ssize_t = 0
+    place: cython.Py_ssize_t
     part: cython.int
-    for i in range(first, n):
-        row = i * _FIELDS
-        if rows[row + 7] or used + fixed + 2 * _bytes_of(rows, row) > len(out):
-            return i, used
-        at = _put(out, used, before_offset)
-        at = _put_number(out, at, rows[row])
-        at = _put(out, at, before_timestamp)
-        at = _put_number(out, at, rows[row + 1]) if timed else _put(out, at, null)
-        for part in range(2, 6, 2):
-            at = _put(out, at, before_key if part == 2 else before_value)
-            if rows[row + part + 1] < 0:
-                at = _put(out, at, null)
-                continue
-            out[at] = 34  # "
-            at = _put_plain(out, at + 1, block, rows[row + part], rows[row + part + 1], True)
-            if at < 0:
-                return i, used
-            out[at] = 34
-            at += 1
-        at = _put(out, at, before_sequence)
-        at = _put_number(out, at, _sequence(base_sequence, rows[row] - base_offset))
-        used = _put(out, at, behind)
-    return n, used
+    for i in range(batch, n):
+        head = i * _BATCH_FIELDS
+        if not _same_words(batches, head, batch * _BATCH_FIELDS):
+            return i, record, used
+        behind = -1
+        while record < starts[i + 1]:
+            row = record * _FIELDS
+            if rows[row + 7] or used + fixed + 2 * _bytes_of(rows, row) > len(out):
+                return i, record, used
+            at = _put(out, used, before_offset)
+            at = _put_number(out, at, rows[row])
+            at = _put(out, at, before_timestamp)
+            at = _put_number(out, at, rows[row + 1]) if timed else _put(out, at, null)
+            for part in range(2, 6, 2):
+                at = _put(out, at, before_key if part == 2 else before_value)
+                if rows[row + part + 1] < 0:
+                    at = _put(out, at, null)
+                    continue
+                out[at] = 34  # "
+                at = _put_plain(out, at + 1, block, rows[row + part], rows[row + part + 1], True)
+                if at < 0:
+                    return i, record, used
+                out[at] = 34
+                at += 1
+            at = _put(out, at, before_sequence)
+            at = _put_number(
+                out,
+                at,
+                _sequence(batches[head + _BASE_SEQUENCE], rows[row] - batches[head + _BASE_OFFSET]),
+            )
+            if behind < 0:
+                behind = at
+                used = _put_form(out, at, text, marks, batches, head)
+                size = used - behind
+            else:  # all records of a batch end alike
+                for place in range(size):
+                    out[at + place] = out[behind + place]
+                used = at + size
+            record += 1
+    return n, record, used
 
 
 def text_lines(
+    batches: cython.const[cython.longlong][::1],
+    starts: cython.const[cython.longlong][::1],
     rows: cython.const[cython.longlong][::1],
     block: cython.const[cython.uchar][::1],
+    batch: cython.Py_ssize_t,
     first: cython.Py_ssize_t,
-    base_offset: cython.longlong,
-    base_sequence: cython.longlong,
-    pieces: list[bytes],
     data: cython.bint,
-    legacy: cython.bint,
+    pieces: list[bytes],
+    text: cython.const[cython.uchar][::1],
+    marks: cython.const[cython.longlong][::1],
     out: cython.uchar[::1],
-) -> tuple[int, int]:
-    """Writes plain records from row ``first`` on to ``out``, a line each.
+) -> tuple[int, int, int]:
+    """Writes plain records to ``out``, a line each, from row ``first`` of ``batch`` on.
 
-    ``pieces`` are what stands before the offset, the timestamp, the key's size, the value's size
-    and the sequence, behind that, and before the key and the value, which ``data`` asks for. With
-    ``legacy`` the stored checksum takes the place of the sequence. Returns (the first row not
-    written, bytes written).
+    The records of batch i are the rows from ``starts[i]`` up to ``starts[i + 1]``; before the first
+    of them stands the form, unless that one is not plain. ``pieces`` are what stands before the
+    offset, the timestamp, the key's size, the value's size and the sequence, behind that, and
+    before the key and the value, which ``data`` asks for. In magic 0 and 1 the stored checksum
+    takes the place of the sequence. Returns (the batch reached, its first row not written, bytes
+    written).
     """
     before_offset: cython.const[cython.uchar][::1] = pieces[0]
     before_timestamp: cython.const[cython.uchar][::1] = pieces[1]
@@ -198,39 +336,58 @@ def text_lines(
     behind: cython.const[cython.uchar][::1] = pieces[5]
     before_key: cython.const[cython.uchar][::1] = pieces[6]
     before_value: cython.const[cython.uchar][::1] = pieces[7]
-    n: cython.Py_ssize_t = len(rows) // _FIELDS
-    fixed: cython.Py_ssize_t = _NUMBERS + sum(map(len, pieces))
+    n: cython.Py_ssize_t = len(batches) // _BATCH_FIELDS
+    # Five numbers, and the end of the line.
+    fixed: cython.Py_ssize_t = sum(map(len, pieces)) + 5 * _NUMBER + 1 + _most_bytes(text, marks)
     used: cython.Py_ssize_t = 0
-    row: cython.Py_ssize_t
     at: cython.Py_ssize_t
+    head: cython.Py_ssize_t
     i: cython.Py_ssize_t
+    row: cython.Py_ssize_t
+    record: cython.Py_ssize_t = first
     part: cython.int
-    for i in range(first, n):
-        row = i * _FIELDS
-        if rows[row + 7] or used + fixed + _bytes_of(rows, row) > len(out):
-            return i, used
-        at = _put(out, used, before_offset)
-        at = _put_number(out, at, rows[row])
-        at = _put(out, at, before_timestamp)
-        at = _put_number(out, at, rows[row + 1])
-        at = _put(out, at, before_key_size)
-        at = _put_number(out, at, rows[row + 3])
-        at = _put(out, at, before_value_size)
-        at = _put_number(out, at, rows[row + 5])
-        at = _put(out, at, before_last)
-        if legacy:
-            at = _put_number(out, at, _stored_crc(block, rows[row + 6]))
-        else:
-            at = _put_number(out, at, _sequence(base_sequence, rows[row] - base_offset))
-        at = _put(out, at, behind)
-        if data:
-            for part in range(2, 6, 2):
-                if rows[row + part + 1] < 0:
-                    continue
-                at = _put(out, at, before_key if part == 2 else before_value)
-                at = _put_plain(out, at, block, rows[row + part], rows[row + part + 1], False)
-                if at < 0:
-                    return i, used
-        out[at] = 10
-        used = at + 1
-    return n, used
+    for i in range(batch, n):
+        head = i * _BATCH_FIELDS
+        if used + fixed > len(out) or not _same_words(batches, head, batch * _BATCH_FIELDS):
+            return i, record, used
+        at = used
+        if record == starts[i]:
+            at = _put_form(out, at, text, marks, batches, head)
+        while record < starts[i + 1]:
+            row = record * _FIELDS
+            if rows[row + 7] or at + fixed + _bytes_of(rows, row) > len(out):
+                return i, record, used
+            at = _put(out, at, before_offset)
+            at = _put_number(out, at, rows[row])
+            at = _put(out, at, before_timestamp)
+            at = _put_number(out, at, rows[row + 1])
+            at = _put(out, at, before_key_size)
+            at = _put_number(out, at, rows[row + 3])
+            at = _put(out, at, before_value_size)
+            at = _put_number(out, at, rows[row + 5])
+            at = _put(out, at, before_last)
+            if batches[head + _MAGIC] < 2:
+                at = _put_number(out, at, _stored_crc(block, rows[row + 6]))
+            else:
+                at = _put_number(
+                    out,
+                    at,
+                    _sequence(
+                        batches[head + _BASE_SEQUENCE], rows[row] - batches[head + _BASE_OFFSET]
+                    ),
+                )
+            at = _put(out, at, behind)
+            if data:
+                for part in range(2, 6, 2):
+                    if rows[row + part + 1] < 0:
+                        continue
+                    at = _put(out, at, before_key if part == 2 else before_value)
+                    at = _put_plain(out, at, block, rows[row + part], rows[row + part + 1], False)
+                    if at < 0:
+                        return i, record, used
+            out[at] = 10
+            at += 1
+            used = at
+            record += 1
+        used = at
+    return n, record, used

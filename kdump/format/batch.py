@@ -15,6 +15,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from crc32c import crc32c
@@ -43,6 +44,8 @@ DELETE_HORIZON: Final = 0x40
 _PREFIX = struct.Struct(">qiib")
 #: attributes, lastOffsetDelta, base and max timestamp, producer id and epoch, sequence, count
 _CHECKSUMMED = struct.Struct(">hiqqqhii")
+
+_ROW = attrgetter(*_kernel.BATCH_FIELDS)
 
 _ENDINGS = {
     _kernel.BAD_VARINT: "a number that is too long or cut off",
@@ -164,6 +167,11 @@ class BatchTable:
         self.rows = rows
         self.hunted = hunted
 
+    @classmethod
+    def of(cls, batch: RecordBatch) -> BatchTable:
+        """A table of just one."""
+        return cls(memoryview(array("q", _ROW(batch))))
+
     def __len__(self) -> int:
         return len(self.rows) // self.WIDTH
 
@@ -182,7 +190,11 @@ class BatchTable:
 
     def first(self, count: int) -> BatchTable:
         """The first ``count`` of them."""
-        return BatchTable(self.rows[: count * self.WIDTH], hunted=self.hunted)
+        return self.part(0, count)
+
+    def part(self, start: int, stop: int) -> BatchTable:
+        """Those from index ``start`` up to ``stop``."""
+        return BatchTable(self.rows[start * self.WIDTH : stop * self.WIDTH], hunted=self.hunted)
 
     @property
     def position(self) -> int:
@@ -273,6 +285,46 @@ class RecordTable:
 
     def _bytes(self, start: int, size: int) -> bytes | None:
         return None if size < 0 else bytes(self.block[start : start + size])
+
+
+class RecordRun:
+    """Records of neighbouring batches as columns: ``table(i)`` has those of ``batches[i]``.
+
+    In ``rows`` they go from ``starts[i]`` up to ``starts[i + 1]``. ``magic`` is that of all records
+    if it is not to be their batches' own.
+    """
+
+    __slots__ = ("_magic", "batches", "block", "rows", "starts")
+
+    def __init__(
+        self,
+        batches: BatchTable,
+        block: memoryview,
+        rows: memoryview,
+        starts: memoryview,
+        magic: int | None = None,
+    ) -> None:
+        self.batches = batches
+        self.block = block
+        self.rows = rows
+        self.starts = starts
+        self._magic = magic
+
+    @classmethod
+    def of(cls, table: RecordTable) -> RecordRun:
+        """The records of one batch, or some of them."""
+        starts = memoryview(array("q", (0, len(table))))
+        return cls(BatchTable.of(table.batch), table.block, table.rows, starts, table.magic)
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def table(self, index: int) -> RecordTable:
+        """The records of one of the batches."""
+        batch = self.batches[index]
+        start, stop = (RecordTable.WIDTH * row for row in self.starts[index : index + 2])
+        magic = batch.magic if self._magic is None else self._magic
+        return RecordTable(batch, self.block, self.rows[start:stop], magic)
 
 
 class Chunk(NamedTuple):

@@ -7,35 +7,35 @@ It must never print: it gives bytes, lines ended by a newline, to whoever writes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
 from typing import Final, Protocol
 
 from kdump.errors import DecodeError
 from kdump.format import _lines
-from kdump.format.batch import Record, RecordBatch, RecordTable, sequence_at
-from kdump.format.codecs import Codec
+from kdump.format.batch import BatchTable, Record, RecordBatch, RecordRun, RecordTable, sequence_at
 from kdump.format.control import ControlType, control_json, decode_control
-from kdump.format.legacy import is_wrapper
+from kdump.format.forms import NOTHING, Form, java, json_batch, json_behind_record, text_batch
 from kdump.format.text import java_text, json_bytes, json_text, printable
 
 _BUFFER_BYTES: Final = 1 << 20
+#: How many forms are kept: a log needs a few, but a forged one may need ever new ones.
+_FORMS: Final = 64
+
+#: Lines; a view is valid until the next piece.
+Pieces = Iterator[bytes | memoryview]
 
 
 class LineFormat(Protocol):
-    """How batches and records become lines."""
+    """How batches and records become lines, many to a piece."""
 
-    def batch(self, batch: RecordBatch) -> bytes:
-        """One line for a batch."""
+    def batches(self, table: BatchTable) -> Pieces:
+        """One line a batch."""
 
-    def records(self, table: RecordTable) -> Iterator[bytes | memoryview]:
-        """One line a record, many to a piece; a piece is valid until the next."""
+    def records(self, table: RecordTable) -> Pieces:
+        """One line a record."""
 
-
-def codec_label(codec_id: int) -> str:
-    """The codec's name, or its number where that is no codec."""
-    try:
-        return Codec(codec_id).label
-    except ValueError:
-        return f"unknown({codec_id})"
+    def run(self, run: RecordRun) -> Pieces:
+        """One line a record, in text behind one for their batch."""
 
 
 class JsonLines:
@@ -46,94 +46,64 @@ class JsonLines:
     """
 
     def __init__(self, topic: str | None, partition: int | None, *, force_base64: bool) -> None:
-        self._where = {"topic": topic, "partition": partition}
+        where = {"topic": topic, "partition": partition}
+        self._before_record = json_text({"type": "record", **where})[:-1].encode() + b","
+        before_batch = json_text({"type": "batch", **where})[:-1]
+        self._batch_form = lru_cache(_FORMS)(partial(json_batch, before_batch))
+        self._behind_record = lru_cache(_FORMS)(json_behind_record)
         self._force_base64 = force_base64
         self._out = bytearray(_BUFFER_BYTES)
 
     def batch(self, batch: RecordBatch) -> bytes:
         """One object with every field of the header; null for what an old one does not say."""
-        wrapper = is_wrapper(batch)
-        return _line(
-            {
-                "type": "batch",
-                **self._where,
-                "position": batch.position,
-                "size": batch.size,
-                "base_offset": None if wrapper else batch.base_offset,
-                "last_offset": batch.last_offset,
-                "count": None if wrapper else batch.count,
-                "magic": batch.magic,
-                "crc": batch.crc,
-                "attributes": batch.attributes,
-                "codec": codec_label(batch.codec_id),
-                "timestamp_type": batch.timestamp_type.value,
-                "base_timestamp": batch.base_timestamp if batch.magic else None,
-                "max_timestamp": batch.max_timestamp if batch.magic else None,
-                "leader_epoch": batch.leader_epoch,
-                "producer_id": batch.producer_id,
-                "producer_epoch": batch.producer_epoch,
-                "base_sequence": batch.base_sequence,
-                "last_sequence": batch.last_sequence,
-                "transactional": batch.is_transactional,
-                "control": batch.is_control,
-                "delete_horizon_ms": batch.delete_horizon_ms,
-            }
-        )
+        return self._batch_form(batch.magic, batch.attributes).line(batch)
 
-    def records(self, table: RecordTable) -> Iterator[bytes | memoryview]:
+    def batches(self, table: BatchTable) -> Pieces:
+        """One object a batch, as ``batch`` has it."""
+        return _batches(table, self._batch_form, self._out)
+
+    def records(self, table: RecordTable) -> Pieces:
         """One object a record."""
-        batch = table.batch
-        head, tail = self._around(table)
+        return self.run(RecordRun.of(table))
 
-        def special(row: int) -> bytes:
-            return self._record(table[row], table, head, tail)
+    def run(self, run: RecordRun) -> Pieces:
+        """One object a record."""
 
-        if self._force_base64:
-            yield from map(special, range(len(table)))
-            return
-        pieces = [
-            head + b'"offset":',
-            b',"timestamp":',
-            f',"timestamp_type":"{table.timestamp_type.value}","key":'.encode(),
-            b',"value":',
-            b',"headers":[],"sequence":',
-            b"," + tail,
-        ]
+        def special(table: RecordTable, row: int) -> bytes:
+            return self._record(table[row], table)
 
-        def plain(first: int) -> tuple[int, int]:
-            reached: tuple[int, int] = _lines.json_lines(
-                table.rows,
-                table.block,
-                first,
-                batch.base_offset,
-                batch.base_sequence,
+        def plain(table: RecordTable, batch: int, row: int) -> tuple[int, int, int]:
+            if self._force_base64:
+                return batch, row, 0
+            behind = self._behind(table)
+            pieces = [
+                self._before_record + b'"offset":',
+                b',"timestamp":',
+                f',"timestamp_type":"{table.timestamp_type.value}","key":'.encode(),
+                b',"value":',
+                b',"headers":[],"sequence":',
+            ]
+            reached: tuple[int, int, int] = _lines.json_lines(
+                run.batches.rows,
+                run.starts,
+                run.rows,
+                run.block,
+                batch,
+                row,
                 table.magic != 0,
                 pieces,
+                behind.text,
+                behind.marks,
                 self._out,
             )
             return reached
 
-        yield from _bulk(table, self._out, plain, special)
+        return _run(run, self._out, plain, special)
 
-    def _around(self, table: RecordTable) -> tuple[bytes, bytes]:
-        """What is the same in all records of ``table``: the fields before and behind their own."""
-        batch = table.batch
-        head = json_text({"type": "record", **self._where})
-        tail = json_text(
-            {
-                "position": batch.position,
-                "magic": table.magic,
-                "codec": codec_label(batch.codec_id),
-                "leader_epoch": batch.leader_epoch,
-                "producer_id": batch.producer_id,
-                "producer_epoch": batch.producer_epoch,
-                "transactional": batch.is_transactional,
-                "control": batch.is_control,
-            }
-        )
-        return f"{head[:-1]},".encode(), f"{tail[1:]}\n".encode()
+    def _behind(self, table: RecordTable) -> Form:
+        return self._behind_record(table.batch.magic, table.batch.attributes, table.magic)
 
-    def _record(self, record: Record, table: RecordTable, head: bytes, tail: bytes) -> bytes:
+    def _record(self, record: Record, table: RecordTable) -> bytes:
         batch = table.batch
         fields = json_text(
             {
@@ -149,7 +119,7 @@ class JsonLines:
                 "sequence": sequence_at(batch.base_sequence, record.offset - batch.base_offset),
             }
         )
-        return head + fields[1:-1].encode() + b"," + tail
+        return self._before_record + fields[1:-1].encode() + self._behind(table).line(batch)
 
     def _bytes(self, name: str, value: bytes | None) -> dict[str, str | None]:
         return json_bytes(name, value, force_base64=self._force_base64)
@@ -160,64 +130,62 @@ class TextLines:
 
     def __init__(self, *, data: bool) -> None:
         self._data = data
+        self._batch_form = lru_cache(_FORMS)(partial(text_batch, valid=True))
         self._out = bytearray(_BUFFER_BYTES)
 
     def batch(self, batch: RecordBatch, *, valid: bool = True) -> bytes:
         """One line with the header; ``valid`` is what it says of the checksum."""
-        if batch.magic > 1:
-            horizon = batch.delete_horizon_ms
-            own = (
-                f"baseOffset: {batch.base_offset} lastOffset: {batch.last_offset} "
-                f"count: {batch.count} baseSequence: {batch.base_sequence} "
-                f"lastSequence: {batch.last_sequence} producerId: {batch.producer_id} "
-                f"producerEpoch: {batch.producer_epoch} "
-                f"partitionLeaderEpoch: {batch.leader_epoch} "
-                f"isTransactional: {_java(batch.is_transactional)} "
-                f"isControl: {_java(batch.is_control)} deleteHorizonMs: "
-                + ("OptionalLong.empty" if horizon is None else f"OptionalLong[{horizon}]")
-            )
-        else:
-            own = f"offset: {batch.last_offset}"
-        return (
-            f"{own} position: {batch.position} "
-            f"{batch.timestamp_type.value}: {batch.max_timestamp} size: {batch.size} "
-            f"magic: {batch.magic} compresscodec: {codec_label(batch.codec_id)} crc: {batch.crc} "
-            f"isvalid: {_java(valid)}\n"
-        ).encode()
+        return text_batch(batch.magic, batch.attributes, valid=valid).line(batch)
 
-    def records(self, table: RecordTable) -> Iterator[bytes | memoryview]:
+    def batches(self, table: BatchTable) -> Pieces:
+        """One line a batch, as ``batch`` has it."""
+        return _batches(table, self._batch_form, self._out)
+
+    def records(self, table: RecordTable) -> Pieces:
         """One line a record."""
-        batch = table.batch
-        if batch.is_control:
-            yield from (self._record(table, row) for row in range(len(table)))
-            return
-        legacy = batch.magic < 2
-        pieces = [
-            b"| offset: ",
-            f" {batch.timestamp_type.value}: ".encode(),
-            b" keySize: ",
-            b" valueSize: ",
-            b" isValid: true crc: " if legacy else b" sequence: ",
-            b"" if legacy else b" headerKeys: []",
-            b" key: ",
-            b" payload: ",
-        ]
+        return self._run(RecordRun.of(table), lambda *_: NOTHING)
 
-        def plain(first: int) -> tuple[int, int]:
-            reached: tuple[int, int] = _lines.text_lines(
-                table.rows,
-                table.block,
-                first,
-                batch.base_offset,
-                batch.base_sequence,
-                pieces,
+    def run(self, run: RecordRun) -> Pieces:
+        """The lines of each batch: its own, and one a record."""
+        return self._run(run, self._batch_form)
+
+    def _run(self, run: RecordRun, batch_form: Callable[[int, int], Form]) -> Pieces:
+        def special(table: RecordTable, row: int) -> bytes:
+            batch = table.batch
+            above = b"" if row else batch_form(batch.magic, batch.attributes).line(batch)
+            return above + self._record(table, row)
+
+        def plain(table: RecordTable, batch: int, row: int) -> tuple[int, int, int]:
+            if table.batch.is_control:
+                return batch, row, 0
+            above = batch_form(table.batch.magic, table.batch.attributes)
+            legacy = table.batch.magic < 2
+            pieces = [
+                b"| offset: ",
+                f" {table.batch.timestamp_type.value}: ".encode(),
+                b" keySize: ",
+                b" valueSize: ",
+                b" isValid: true crc: " if legacy else b" sequence: ",
+                b"" if legacy else b" headerKeys: []",
+                b" key: ",
+                b" payload: ",
+            ]
+            reached: tuple[int, int, int] = _lines.text_lines(
+                run.batches.rows,
+                run.starts,
+                run.rows,
+                run.block,
+                batch,
+                row,
                 self._data,
-                legacy,
+                pieces,
+                above.text,
+                above.marks,
                 self._out,
             )
             return reached
 
-        yield from _bulk(table, self._out, plain, lambda row: self._record(table, row))
+        return _run(run, self._out, plain, special)
 
     def _record(self, table: RecordTable, row: int) -> bytes:
         batch, record = table.batch, table[row]
@@ -227,7 +195,7 @@ class TextLines:
         )
         if batch.magic < 2:
             crc, matches = table.message_crc(row)
-            line += f"isValid: {_java(matches)} crc: {crc}"
+            line += f"isValid: {java(matches)} crc: {crc}"
         else:
             sequence = sequence_at(batch.base_sequence, record.offset - batch.base_offset)
             header_keys = ",".join(_shown(key) for key, _ in record.headers)
@@ -266,31 +234,47 @@ def _control(record: Record) -> str:
     return f"{_QUORUM_LABELS[kind]} {json_text(control_json(control))}"
 
 
-def _bulk(
-    table: RecordTable,
-    out: bytearray,
-    plain: Callable[[int], tuple[int, int]],
-    special: Callable[[int], bytes],
-) -> Iterator[bytes | memoryview]:
-    """Lines of ``table``: runs of plain records through ``out``, the others one by one."""
+def _batches(table: BatchTable, form: Callable[[int, int], Form], out: bytearray) -> Pieces:
+    """One line a batch, those of neighbours with the same form at once."""
     view = memoryview(out)
-    row, n = 0, len(table)
-    while row < n:
-        reached, used = plain(row)
+    row = 0
+    while row < len(table):
+        batch = table[row]
+        words = form(batch.magic, batch.attributes)
+        reached, used = _lines.batch_lines(table.rows, row, words.text, words.marks, out)
+        if reached > row:
+            yield view[:used]
+            row = reached
+        else:
+            yield words.line(batch)
+            row += 1
+
+
+def _run(
+    run: RecordRun,
+    out: bytearray,
+    plain: Callable[[RecordTable, int, int], tuple[int, int, int]],
+    special: Callable[[RecordTable, int], bytes],
+) -> Pieces:
+    """Lines of ``run``: batches of plain records through ``out``, other records one by one.
+
+    ``plain`` gets the records of a batch, its index, and the row in ``run`` to start at; it returns
+    the batch and row reached and the bytes written. ``special`` gets the row among the batch's own.
+    """
+    view = memoryview(out)
+    batch, row = 0, 0
+    while batch < len(run):
+        table = run.table(batch)
+        reached, next_row, used = plain(table, batch, row)
         if used:
             yield view[:used]
-        if reached == row:
-            yield special(row)
-            reached += 1
-        row = reached
-
-
-def _line(fields: dict[str, object]) -> bytes:
-    return f"{json_text(fields)}\n".encode()
-
-
-def _java(value: bool) -> str:
-    return "true" if value else "false"
+        elif reached == batch:
+            if row < run.starts[batch + 1]:
+                yield special(table, row - run.starts[batch])
+                next_row += 1
+            if next_row == run.starts[batch + 1]:
+                reached += 1
+        batch, row = reached, next_row
 
 
 def _size(value: bytes | None) -> int:

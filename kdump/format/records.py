@@ -19,11 +19,13 @@ from kdump.format.batch import (
     BatchTable,
     Chunk,
     RecordBatch,
+    RecordRun,
     RecordTable,
 )
 from kdump.format.codecs import DEFAULT_LIMIT, Codec, decompress
 
 _RECORDS_PER_TABLE = 65_536
+_BATCHES_PER_RUN = 8_192
 _SIZE = _kernel.BATCH_FIELDS.index("size")
 _MAGIC = _kernel.BATCH_FIELDS.index("magic")
 _ATTRIBUTES = _kernel.BATCH_FIELDS.index("attributes")
@@ -46,11 +48,12 @@ class RecordSummary:
 class RecordReader:
     """Reads the records of batches, one batch after the other."""
 
-    __slots__ = ("_limit", "_rows")
+    __slots__ = ("_limit", "_rows", "_starts")
 
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
         self._limit = limit
         self._rows = memoryview(array("q", bytes(8 * RecordTable.WIDTH * _RECORDS_PER_TABLE)))
+        self._starts = memoryview(array("q", bytes(8 * (_BATCHES_PER_RUN + 1))))
 
     def tables(self, batch: RecordBatch, data: memoryview) -> Iterator[RecordTable]:
         """The records of ``batch``, whose whole bytes are ``data``, in order.
@@ -62,6 +65,17 @@ class RecordReader:
         for chunk in chunks:
             rows = self._rows[: chunk.rows * RecordTable.WIDTH]
             yield RecordTable(batch, block, rows, chunk.magic)
+
+    def run(self, batches: BatchTable, first: int, view: memoryview) -> RecordRun:
+        """The records of small batches from row ``first`` on, read together.
+
+        ``view`` begins with the table's first batch. The run is valid until the reader is asked
+        again. It may be empty: it ends before a batch that is large, compressed, a control batch,
+        not whole in ``view``, or not readable, which is for ``tables``.
+        """
+        n = _kernel.read_neighbours(batches.rows, first, view, self._rows, self._starts)
+        rows = self._rows[: self._starts[n] * RecordTable.WIDTH]
+        return RecordRun(batches.part(first, first + n), view, rows, self._starts[: n + 1])
 
     def summary(self, batch: RecordBatch, data: memoryview) -> RecordSummary:
         """Reads every record of ``batch`` and says what they were.
