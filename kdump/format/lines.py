@@ -23,6 +23,10 @@ _FORMS: Final = 64
 
 #: Lines; a view is valid until the next piece.
 Pieces = Iterator[bytes | memoryview]
+#: How the records of a batch, and those of its like behind it, become lines. The first way writes
+#: plain ones from a row on, and returns the batch and the row reached and the bytes written. The
+#: second makes the line of any other, given its row among those of the batch.
+_Ways = tuple[Callable[[int], tuple[int, int, int]], Callable[[int], bytes]]
 
 
 class LineFormat(Protocol):
@@ -69,13 +73,10 @@ class JsonLines:
     def run(self, run: RecordRun) -> Pieces:
         """One object a record."""
 
-        def special(table: RecordTable, row: int) -> bytes:
-            return self._record(table[row], table)
-
-        def plain(table: RecordTable, batch: int, row: int) -> tuple[int, int, int]:
-            if self._force_base64:
-                return batch, row, 0
-            behind = self._behind(table)
+        def ways(batch: int) -> _Ways:
+            table = run.table(batch)
+            header = table.batch
+            behind = self._behind_record(header.magic, header.attributes, table.magic)
             pieces = [
                 self._before_record + b'"offset":',
                 b',"timestamp":',
@@ -83,27 +84,31 @@ class JsonLines:
                 b',"value":',
                 b',"headers":[],"sequence":',
             ]
-            reached: tuple[int, int, int] = _lines.json_lines(
-                run.batches.rows,
-                run.starts,
-                run.rows,
-                run.block,
-                batch,
-                row,
-                table.magic != 0,
-                pieces,
-                behind.text,
-                behind.marks,
-                self._out,
-            )
-            return reached
+            tail = behind.line(header)
 
-        return _run(run, self._out, plain, special)
+            def plain(row: int) -> tuple[int, int, int]:
+                if self._force_base64:
+                    return batch, row, 0
+                reached: tuple[int, int, int] = _lines.json_lines(
+                    run.batches.rows,
+                    run.starts,
+                    run.rows,
+                    run.block,
+                    batch,
+                    row,
+                    table.magic != 0,
+                    pieces,
+                    behind.text,
+                    behind.marks,
+                    self._out,
+                )
+                return reached
 
-    def _behind(self, table: RecordTable) -> Form:
-        return self._behind_record(table.batch.magic, table.batch.attributes, table.magic)
+            return plain, lambda row: self._record(table[row], table, tail)
 
-    def _record(self, record: Record, table: RecordTable) -> bytes:
+        return _run(run, self._out, ways)
+
+    def _record(self, record: Record, table: RecordTable, tail: bytes) -> bytes:
         batch = table.batch
         fields = json_text(
             {
@@ -119,7 +124,7 @@ class JsonLines:
                 "sequence": sequence_at(batch.base_sequence, record.offset - batch.base_offset),
             }
         )
-        return self._before_record + fields[1:-1].encode() + self._behind(table).line(batch)
+        return self._before_record + fields[1:-1].encode() + tail
 
     def _bytes(self, name: str, value: bytes | None) -> dict[str, str | None]:
         return json_bytes(name, value, force_base64=self._force_base64)
@@ -150,19 +155,14 @@ class TextLines:
         return self._run(run, self._batch_form)
 
     def _run(self, run: RecordRun, batch_form: Callable[[int, int], Form]) -> Pieces:
-        def special(table: RecordTable, row: int) -> bytes:
-            batch = table.batch
-            above = b"" if row else batch_form(batch.magic, batch.attributes).line(batch)
-            return above + self._record(table, row)
-
-        def plain(table: RecordTable, batch: int, row: int) -> tuple[int, int, int]:
-            if table.batch.is_control:
-                return batch, row, 0
-            above = batch_form(table.batch.magic, table.batch.attributes)
-            legacy = table.batch.magic < 2
+        def ways(batch: int) -> _Ways:
+            table = run.table(batch)
+            header = table.batch
+            above = batch_form(header.magic, header.attributes)
+            legacy = header.magic < 2
             pieces = [
                 b"| offset: ",
-                f" {table.batch.timestamp_type.value}: ".encode(),
+                f" {header.timestamp_type.value}: ".encode(),
                 b" keySize: ",
                 b" valueSize: ",
                 b" isValid: true crc: " if legacy else b" sequence: ",
@@ -170,22 +170,31 @@ class TextLines:
                 b" key: ",
                 b" payload: ",
             ]
-            reached: tuple[int, int, int] = _lines.text_lines(
-                run.batches.rows,
-                run.starts,
-                run.rows,
-                run.block,
-                batch,
-                row,
-                self._data,
-                pieces,
-                above.text,
-                above.marks,
-                self._out,
-            )
-            return reached
 
-        return _run(run, self._out, plain, special)
+            def plain(row: int) -> tuple[int, int, int]:
+                if header.is_control:
+                    return batch, row, 0
+                reached: tuple[int, int, int] = _lines.text_lines(
+                    run.batches.rows,
+                    run.starts,
+                    run.rows,
+                    run.block,
+                    batch,
+                    row,
+                    self._data,
+                    pieces,
+                    above.text,
+                    above.marks,
+                    self._out,
+                )
+                return reached
+
+            def special(row: int) -> bytes:
+                return (b"" if row else above.line(header)) + self._record(table, row)
+
+            return plain, special
+
+        return _run(run, self._out, ways)
 
     def _record(self, table: RecordTable, row: int) -> bytes:
         batch, record = table.batch, table[row]
@@ -250,31 +259,24 @@ def _batches(table: BatchTable, form: Callable[[int, int], Form], out: bytearray
             row += 1
 
 
-def _run(
-    run: RecordRun,
-    out: bytearray,
-    plain: Callable[[RecordTable, int, int], tuple[int, int, int]],
-    special: Callable[[RecordTable, int], bytes],
-) -> Pieces:
-    """Lines of ``run``: batches of plain records through ``out``, other records one by one.
-
-    ``plain`` gets the records of a batch, its index, and the row in ``run`` to start at; it returns
-    the batch and row reached and the bytes written. ``special`` gets the row among the batch's own.
-    """
+def _run(run: RecordRun, out: bytearray, ways: Callable[[int], _Ways]) -> Pieces:
+    """Lines of ``run``: batches of plain records through ``out``, other records one by one."""
     view = memoryview(out)
     batch, row = 0, 0
     while batch < len(run):
-        table = run.table(batch)
-        reached, next_row, used = plain(table, batch, row)
-        if used:
-            yield view[:used]
-        elif reached == batch:
-            if row < run.starts[batch + 1]:
-                yield special(table, row - run.starts[batch])
-                next_row += 1
-            if next_row == run.starts[batch + 1]:
-                reached += 1
-        batch, row = reached, next_row
+        here, start, stop = batch, *run.starts[batch : batch + 2]
+        plain, special = ways(here)
+        while batch == here:
+            batch, reached, used = plain(row)
+            if used:
+                yield view[:used]
+            elif batch == here:
+                if row < stop:
+                    yield special(row - start)
+                    reached += 1
+                if reached == stop:
+                    batch += 1
+            row = reached
 
 
 def _size(value: bytes | None) -> int:
