@@ -229,8 +229,8 @@ def test_text_of_old_messages_has_their_checksums(
 ) -> None:
     inner = [message(0, b"value", b"key"), flip(message(1, b"\n"), -1)]
     path = segment_file(tmp_path / "t-0", wrapper(1, inner, codec="lz4"))
-    assert main(["dump", "--data", str(path)]) == 0
-    *_, first, second = capfdbinary.readouterr().out.decode().splitlines()
+    assert main(["dump", "--data", str(path)]) == 4
+    *_, first, second, behind = capfdbinary.readouterr().out.decode().splitlines()
     crcs = [int.from_bytes(one[12:16], "big") for one in inner]
     when = f"CreateTime: {TIMESTAMP}"
     assert first == (
@@ -239,6 +239,10 @@ def test_text_of_old_messages_has_their_checksums(
     )
     assert second == (
         f"| offset: 1 {when} keySize: -1 valueSize: 1 isValid: false crc: {crcs[1]} payload: \\x0b"
+    )
+    assert behind == (
+        "records-unreadable: expected the messages in the wrapper at position 0 to match their "
+        "checksums, found 1 that do not"
     )
 
 

@@ -209,13 +209,16 @@ def test_messages_before_one_that_is_cut_off_are_given(magic: int) -> None:
     assert found == [0, 1]
 
 
-def test_a_wrong_checksum_inside_is_marked_and_makes_the_summary_fail() -> None:
+def test_a_wrong_checksum_inside_is_marked_and_an_error_behind_all_messages() -> None:
     inner = [message(0), flip(message(1), -1), message(2)]
     data = wrapper(2, inner, codec="lz4")
-    (table,) = READER.tables(header(data), memoryview(data))
+    tables = READER.tables(header(data), memoryview(data))
+    table = next(tables)
     stored = [int.from_bytes(one[12:16], "big") for one in inner]
     crcs = [table.message_crc(row) for row in range(3)]
     assert crcs == list(zip(stored, [True, False, True], strict=True))
+    with pytest.raises(DecodeError, match="found 1 that do not"):
+        next(tables)
     with pytest.raises(DecodeError, match="found 1 that do not"):
         READER.summary(header(data), memoryview(data))
 

@@ -2,7 +2,8 @@
 
 One source that runs as plain Python and compiles with Cython. It fills rows of 64-bit integers
 (row-major in one flat view, so that ``view[FIELD::FIELDS]`` is a column) and never makes an object
-per batch or record. Every function checks its own limits: any bytes are safe.
+per batch or record. Every function checks its own limits: any bytes are safe. It is one long module
+because compiled functions are inlined only into others of the same module.
 
 Spec: ``DefaultRecordBatch``, ``DefaultRecord``, ``LegacyRecord``, ``FileLogInputStream.nextBatch``.
 It must never import anything of kdump, allocate by what the bytes claim, or raise on bytes.

@@ -339,8 +339,6 @@ class Chunk(NamedTuple):
     max_timestamp: int
     #: Records whose offset does not lie behind that of the record before.
     disorder: int
-    #: Messages inside a wrapper that do not match their own checksum (magic 0 and 1).
-    mismatches: int = 0
 
 
 def record_block(batch: RecordBatch, data: memoryview, limit: int = DEFAULT_LIMIT) -> memoryview:

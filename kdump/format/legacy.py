@@ -88,23 +88,30 @@ def read_chunks(batch: RecordBatch, block: memoryview, rows: memoryview) -> Iter
     The header columns hold where a message starts, and -1 if it does not match its own checksum. A
     chunk ends where the magic changes, as the cleaner of 0.10.0 could leave it (KAFKA-4298).
 
-    Raises DecodeError behind the last message that can be read.
+    Raises DecodeError behind the last message that can be read, and behind all of them where some
+    do not match their checksums: consumers that check them refuse the wrapper.
     """
     wrapped = is_wrapper(batch)
     base = _base_offset(batch, block) if wrapped else 0
     log_append = wrapped and batch.timestamp_type is TimestampType.LOG_APPEND_TIME
-    position, previous = 0, MIN_OFFSET
+    position, previous, mismatched = 0, MIN_OFFSET, 0
     while position < len(block):
         n, position, ending, magic, previous, largest, disorder, mismatches = _kernel.read_messages(
             block, position, wrapped, base, log_append, batch.max_timestamp, previous, rows
         )
         if n:
-            yield Chunk(n, magic, previous, largest, disorder, mismatches)
+            yield Chunk(n, magic, previous, largest, disorder)
+        mismatched += mismatches
         if ending != _kernel.READ:
             raise DecodeError(
                 f"expected messages up to the end, found {_ENDINGS[ending]}, in the batch at "
                 f"position {batch.position}, byte {position} of its {len(block)} bytes of messages"
             )
+    if mismatched:
+        raise DecodeError(
+            f"expected the messages in the wrapper at position {batch.position} to match their "
+            f"checksums, found {mismatched} that do not"
+        )
 
 
 def _base_offset(batch: RecordBatch, block: memoryview) -> int:
