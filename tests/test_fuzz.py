@@ -280,7 +280,8 @@ def _run(some: Sequence[Case], tmp_path: Path, capture: pytest.CaptureFixture[by
 def _commands(seed: int, top: Path, files: Sequence[Path]) -> list[list[str]]:
     """What is run on ``top``, or on the damaged ``files`` by name."""
     rng = random.Random(seed)
-    named = [str(path) for path in files if path.name != ".lock"]
+    # A .lock is none of the files that can be dumped; alone it leaves the directory to be named.
+    named = [str(path) for path in files if path.name != ".lock"] or [str(top)]
     json = ("--format", "json")
     since = rng.randrange(1_790_000_000_000, 1_791_000_000_000)
     filters = [
