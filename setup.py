@@ -14,7 +14,14 @@ from pathlib import Path
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
-KERNEL = ("kdump.format._kernel", "kdump.format._lines", "kdump.format._rows")
+KERNEL = (
+    "kdump.format._entries",
+    "kdump.format._events",
+    "kdump.format._kernel",
+    "kdump.format._lines",
+    "kdump.format._recovery",
+    "kdump.format._rows",
+)
 BUILD = Path("build")
 #: The kernel checks its own limits; what Cython would add costs more than the checks themselves.
 DIRECTIVES = {

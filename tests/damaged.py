@@ -19,7 +19,10 @@ _LOG, _INDEX, _TIMES = ".log", ".index", ".timeindex"
 
 @dataclass(frozen=True)
 class Recipe:
-    """``expected`` are the codes in the order of their names, once a finding; notes included."""
+    """``expected`` are the codes in the order of their names, once a finding; notes included.
+
+    ``top`` has what else stands in the log directory, by path; what maps to None is a directory.
+    """
 
     name: str
     expected: Sequence[str]
@@ -27,6 +30,7 @@ class Recipe:
     last: Sequence[bytes]
     files: Mapping[str, bytes | None] = field(default_factory=dict)
     deep: bool = False
+    top: Mapping[str, bytes | None] = field(default_factory=dict)
 
     def write(self, log_directory: Path) -> Path:
         """Write the partition ``<name>-0`` and return its directory."""
@@ -34,6 +38,11 @@ class Recipe:
         # Where there is no header there is nothing to be indexed.
         headed = {base: [data for data in pieces[base] if data[16:17] == b"\2"] for base in pieces}
         logs = {name(base, _LOG): b"".join(pieces[base]) for base in pieces}
+        for path, data in self.top.items():
+            directory = log_directory / path if data is None else (log_directory / path).parent
+            directory.mkdir(parents=True, exist_ok=True)
+            if data is not None:
+                (log_directory / path).write_bytes(data)
         return forge.write_partition(
             log_directory, self.name, 0, headed, interval=300, files={**logs, **self.files}
         )
@@ -158,8 +167,10 @@ RECIPES = (
         "",
         last_index=_index(LAST) + b"\0\0\0\5\0\0\0\5" * (1_310_720 - len(_entries(LAST)[0])),
     ),
-    _files("indexes-empty", "", first_index=b"", first_timeindex=b"", last_index=b""),
-    _files("times-cut", "timeindex-length", first_timeindex=_times(FIRST, cut=3)),
+    _files(
+        "indexes-empty", "timeindex-too-low", first_index=b"", first_timeindex=b"", last_index=b""
+    ),
+    _files("times-cut", "timeindex-length timeindex-too-low", first_timeindex=_times(FIRST, cut=3)),
     _files("times-swapped", "timeindex-order", first_timeindex=_times(FIRST, swapped=True)),
     _files("times-zeros", "timeindex-padded", first_timeindex=_times(FIRST, slots=50)),
     _files("times-zeros-last", "", last_timeindex=_times(LAST, slots=50)),

@@ -109,6 +109,8 @@ def in_few_and_in_many(directory: Path, magic: int) -> Iterator[tuple[Path, int]
         path = directory / str(rounds) / "bombs-0" / f"{0:020d}.log"
         path.parent.mkdir(parents=True)
         path.write_bytes(data)
+        for extension in (".index", ".timeindex"):
+            path.with_suffix(extension).touch()
         yield path, bombs
 
 

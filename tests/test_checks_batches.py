@@ -11,7 +11,13 @@ from damaged import FIRST, LAST, RECIPES, Recipe, batches, name
 from forge import batch, flip, record
 
 from kdump.audit.checks.batches import check_segment, check_sequence
-from kdump.audit.checks.indexes import check_indexes
+from kdump.audit.checks.indexes import (
+    check_indexes,
+    check_last_timestamp,
+    check_missing_indexes,
+    check_offset_entries,
+    check_time_entries,
+)
 from kdump.audit.findings import Detail, Finding, Offsets
 from kdump.audit.survey import LISTED, Survey, survey
 from kdump.storage.logdir import read_partition
@@ -32,7 +38,13 @@ def findings(found: Sequence[Survey], *, live: bool = False) -> list[Finding]:
         *check_segment(last, None, live=live),
         *check_indexes(first, sealed=True),
         *check_indexes(last, sealed=False),
+        *check_offset_entries(first, sealed=True, live=live),
+        *check_offset_entries(last, sealed=False, live=live),
+        *check_time_entries(first, sealed=True, live=live),
+        *check_time_entries(last, sealed=False, live=live),
+        *check_last_timestamp(first, sealed=True),
         *check_sequence(found),
+        *check_missing_indexes(found, next_base=None, live=live),
     ]
 
 

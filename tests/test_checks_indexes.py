@@ -1,6 +1,6 @@
-"""The checks of indexes: where the fault stands, and what of a last segment is left alone.
+"""The checks of indexes: every recipe gives its findings, and each says where and what.
 
-Which damage gives which code is in the recipes, which ``test_checks_batches`` runs.
+Further recipes are in ``damaged``.
 """
 
 from __future__ import annotations
@@ -9,14 +9,206 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from damaged import FIRST, LAST, Recipe, batches, name
+from fixtures_loader import FIXTURES, copy_fixture
+from forge import TIMESTAMP
+from recipes_indexes import RECIPES
 
-from kdump.audit.checks.indexes import check_indexes
-from kdump.audit.findings import Detail, Finding
-from kdump.audit.survey import IndexFacts, Survey
-from kdump.storage.logdir import Segment
+from kdump.audit import codes
+from kdump.audit.checks.indexes import (
+    check_indexes,
+    check_missing_indexes,
+    check_offset_entries,
+    check_orphans,
+    check_time_entries,
+    rebuilt,
+)
+from kdump.audit.codes import CODES
+from kdump.audit.findings import Detail, Finding, Offsets
+from kdump.audit.groups import assign, open_roots
+from kdump.audit.judge import Judged
+from kdump.audit.survey import Survey, survey
+from kdump.audit.survey_index import IndexFacts
+from kdump.audit.verify import verify
+from kdump.storage.logdir import Segment, read_partition
 
 INDEX, TIMES = Path("p-0/1.index"), Path("p-0/1.timeindex")
 SEGMENT = Segment(0, Path("p-0/1.log"), INDEX, TIMES, None, None, "")
+
+
+def judged(directory: Path) -> list[Judged]:
+    groups = [group for root in open_roots([directory]) for group in assign(root)]
+    return list(verify(groups, deep=False, jobs=1))
+
+
+@pytest.fixture(scope="module")
+def all_at_once(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Finding, ...]]:
+    """What was found in each recipe's partition, all of them in one log directory."""
+    directory = tmp_path_factory.mktemp("recipes")
+    (directory / "meta.properties").write_text("version=1\nnode.id=1\n")
+    for recipe in RECIPES:
+        recipe.write(directory)
+    return {one.group.path.name: one.findings for one in judged(directory)}
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
+def test_a_recipe_gives_its_findings(
+    recipe: Recipe, all_at_once: dict[str, tuple[Finding, ...]]
+) -> None:
+    found = [finding.code.name for finding in all_at_once[f"{recipe.name}-0"]]
+    assert sorted(found) == sorted(recipe.expected)
+
+
+def test_there_is_a_recipe_for_every_code() -> None:
+    expected = {code for recipe in RECIPES for code in recipe.expected}
+    new = {code for code in CODES if code.startswith(("index-", "timeindex-"))}
+    elsewhere = {
+        "index-length", "index-padded", "timeindex-length", "timeindex-order", "timeindex-padded",
+    }  # fmt: skip
+    of_clean_stops = {"index-padded-clean", "timeindex-padded-clean"}
+    assert new - expected == elsewhere | of_clean_stops | {"index-orphan", "index-rebuilt"}
+
+
+@pytest.mark.parametrize("fixture", FIXTURES)
+def test_no_index_of_a_broker_is_found_fault_with(fixture: str, tmp_path: Path) -> None:
+    found = [finding for one in judged(copy_fixture(fixture, tmp_path)) for finding in one.findings]
+    assert [finding for finding in found if "index" in finding.code.name] == []
+
+
+def surveys(title: str, tmp_path: Path) -> list[Survey]:
+    (recipe,) = [recipe for recipe in RECIPES if recipe.name == title]
+    segments = read_partition(recipe.write(tmp_path)).segments
+    return [
+        survey(segment, lambda _: None, mapped=False, sealed=sealed, deep=False)
+        for segment, sealed in zip(segments, (True, False), strict=True)
+    ]
+
+
+def test_an_entry_that_skips_names_the_offsets(
+    all_at_once: dict[str, tuple[Finding, ...]],
+) -> None:
+    (finding,) = all_at_once["skips-0"]
+    position = sum(map(len, batches(FIRST)[:5]))
+    assert finding.path.name == name(FIRST, ".index")
+    assert (finding.position, finding.size) == (8, 8)
+    assert finding.offsets == Offsets(49, 49)
+    assert finding.detail == Detail(
+        f"an offset above 49, the last one before position {position}",
+        f"offset 49, position {position}",
+    )
+    assert finding.remedy == ("kdump", "explain", "index-skips")
+
+
+def test_a_misplaced_entry_names_the_batch_that_it_leads_into(
+    all_at_once: dict[str, tuple[Finding, ...]],
+) -> None:
+    (finding,) = all_at_once["misplaced-0"]
+    position = sum(map(len, batches(FIRST)[:6]))
+    assert finding.position == 16
+    assert finding.detail == Detail(
+        f"the position of a batch, such as {position}", f"offset 69, position {position + 5}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("title", "place", "detail"),
+    [
+        (
+            "speaks-of-the-future",
+            (24, 8),
+            Detail("an offset of at most 199, the last one of the log", "offset 5189, position"),
+        ),
+        (
+            "times-beyond",
+            (48, 12),
+            Detail(
+                "an offset of at most 199, the last one of the log",
+                f"timestamp {TIMESTAMP + 109_000}, offset 699",
+            ),
+        ),
+        (
+            "times-too-low",
+            (36, 12),
+            Detail(
+                f"timestamp {TIMESTAMP + 9000} at the end, the largest of the segment",
+                f"timestamp {TIMESTAMP + 8000}, offset 89",
+            ),
+        ),
+        (
+            "times-skip",
+            (12, 12),
+            Detail(
+                f"a timestamp of at least {TIMESTAMP + 3000}, as records before it have",
+                f"timestamp {TIMESTAMP + 2500}, offset 49",
+            ),
+        ),
+        (
+            "times-empty",
+            (None, None),
+            Detail(
+                f"timestamp {TIMESTAMP + 9000} at the end, the largest of the segment", "no entry"
+            ),
+        ),
+        (
+            "no-times",
+            (None, None),
+            Detail("a file 00000000000000000000.timeindex beside it", "none"),
+        ),
+    ],
+)
+def test_a_finding_says_where_and_what(
+    title: str,
+    place: tuple[int | None, int | None],
+    detail: Detail,
+    all_at_once: dict[str, tuple[Finding, ...]],
+) -> None:
+    (finding,) = all_at_once[f"{title}-0"]
+    assert (finding.position, finding.size) == place
+    assert finding.detail is not None
+    assert finding.detail.expected == detail.expected
+    assert finding.detail.found.startswith(detail.found)
+
+
+def test_beside_a_broker_entries_may_be_ahead_of_what_was_seen(tmp_path: Path) -> None:
+    _, last = surveys("log-cut-last", tmp_path)
+    assert list(check_offset_entries(last, sealed=False, live=True)) == []
+    assert list(check_time_entries(last, sealed=False, live=True)) == []
+    assert len(list(check_offset_entries(last, sealed=True, live=True))) == 1
+
+
+def test_beside_a_broker_the_last_segment_may_have_no_index_yet(tmp_path: Path) -> None:
+    both = surveys("no-index-last", tmp_path)
+    assert list(check_missing_indexes(both, next_base=None, live=True)) == []
+    assert len(list(check_missing_indexes(both, next_base=LAST * 2, live=True))) == 1
+
+
+def test_indexes_without_a_log(tmp_path: Path) -> None:
+    directory = Recipe("orphans", [], batches(FIRST), batches(LAST)).write(tmp_path)
+    assert list(check_orphans(read_partition(directory), live=False)) == []
+    (directory / name(FIRST, ".log")).unlink()
+    found = list(check_orphans(read_partition(directory), live=False))
+    assert [finding.code for finding in found] == [codes.INDEX_ORPHAN] * 2
+    assert found[0].path == directory / name(FIRST, ".index")
+    assert found[0].detail == Detail(f"a file {name(FIRST, '.log')} beside it", "none")
+    assert list(check_orphans(read_partition(directory), live=True)) == []
+
+
+def test_what_a_recovery_rebuilds_is_no_error() -> None:
+    found = [
+        Finding(codes.INDEX_SKIPS, INDEX, 8, 8, detail=Detail("a", "b")),
+        Finding(codes.INDEX_PADDED, INDEX),
+    ]
+    assert list(rebuilt(found)) == [
+        Finding(
+            codes.INDEX_REBUILT,
+            INDEX,
+            8,
+            8,
+            detail=Detail("a", "b"),
+            remedy=("kdump", "explain", "index-rebuilt"),
+        ),
+        found[1],
+    ]
 
 
 def facts(

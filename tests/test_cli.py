@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from damaged import RECIPES
 
-import kdump.audit.verify
+import kdump.audit.groups
 from kdump.cli import exits
 from kdump.cli.main import cli, main
 from kdump.errors import LimitError, SourceError, UsageError
@@ -46,6 +46,7 @@ def test_the_names_of_all_commands() -> None:
     assert cli.list_commands(cli.make_context("kdump", ["verify"])) == [
         "dump",
         "explain",
+        "next-start",
         "verify",
     ]
 
@@ -57,7 +58,7 @@ def test_help_and_version_go_to_standard_output(capsys: pytest.CaptureFixture[st
     assert re.fullmatch(rf"kdump \S+ \(kernel {kind}\)\n", printed.out)
     assert main(["verify", "-h"]) == exits.OK
     printed = capsys.readouterr()
-    assert printed.out.startswith("Usage: kdump verify [OPTIONS] PATH...\n")
+    assert printed.out.startswith("Usage: kdump verify [OPTIONS] [PATH...]\n")
     assert printed.err == ""
 
 
@@ -129,7 +130,7 @@ def test_an_error_has_its_exit_code_and_no_traceback(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(kdump.audit.verify, "open_roots", fail)
+    monkeypatch.setattr(kdump.audit.groups, "open_roots", fail)
     assert main(["verify", "x"]) == code
     printed = capsys.readouterr()
     assert printed.out == ""
@@ -144,7 +145,7 @@ def test_a_bug_says_so(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(kdump.audit.verify, "open_roots", fail)
+    monkeypatch.setattr(kdump.audit.groups, "open_roots", fail)
     assert main(["verify", "x"]) == exits.BUG
     printed = capsys.readouterr().err
     assert printed.startswith("Traceback")

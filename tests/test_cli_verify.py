@@ -18,6 +18,7 @@ import kdump.cli.main
 from kdump.audit.codes import CODES
 from kdump.cli import exits
 
+GAP = "segments-gap"
 NOTES = {name for name, code in CODES.items() if code.severity.value == "info"}
 
 
@@ -25,7 +26,7 @@ NOTES = {name for name, code in CODES.items() if code.severity.value == "info"}
 def log_directory(tmp_path: Path) -> Path:
     directory = tmp_path / "data"
     directory.mkdir()
-    (directory / "meta.properties").write_text("version=1\nnode.id=1\n")
+    (directory / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=c\n")
     return directory
 
 
@@ -87,12 +88,12 @@ def test_a_recipe_has_its_exit_code_and_codes(one: Recipe, cli: Cli, tmp_path: P
         code = exits.PROBLEMS
     options = ["--deep"] if one.deep else []
     lines = cli.json(*options, one.write(tmp_path), code=code)
-    assert [line["type"] for line in lines] == [
-        "header",
-        *["finding"] * len(one.expected),
-        "summary",
-    ]
-    assert sorted(line["code"] for line in lines[1:-1]) == sorted(one.expected)
+    findings = [line["code"] for line in lines if line["type"] == "finding"]
+    if GAP not in one.expected:  # a note, where old messages leave one before the second segment
+        findings = [name for name in findings if name != GAP]
+    assert sorted(findings) == sorted(one.expected)
+    kinds = [line["type"] for line in lines]
+    assert kinds == ["header", *["finding"] * kinds.count("finding"), "forecast", "summary"]
     assert lines[-1]["exit"] == code
 
 
@@ -109,7 +110,8 @@ def test_notes_never_fail(cli: Cli, tmp_path: Path) -> None:
 def test_a_missing_path_is_incomplete_and_the_rest_is_judged(cli: Cli, tmp_path: Path) -> None:
     directory = recipe("crc-sealed").write(tmp_path)
     lines = cli.json(tmp_path / "missing-0", directory, code=exits.INCOMPLETE)
-    assert [line.get("code") for line in lines[1:-1]] == ["vanished", "batch-crc-mismatch"]
+    findings = [line["code"] for line in lines if line["type"] == "finding"]
+    assert findings == ["vanished", "batch-crc-mismatch"]
     assert lines[0]["liveness"][0] is None
     assert lines[0]["liveness"][1]["state"] == "stopped"
     assert lines[-1]["partitions"] == 1
@@ -136,7 +138,9 @@ def test_a_log_directory_worst_first(cli: Cli, log_directory: Path) -> None:
         recipe(title).write(log_directory)
     lines = cli.text(log_directory, code=exits.PROBLEMS)
     text = " ".join(" ".join(lines).split())
-    assert text.startswith(f"{log_directory}: log directory, 4 partitions; broker stopped: ")
+    assert text.startswith(
+        f"{log_directory}: log directory of node 1, 4 partitions, no clean marker; broker stopped: "
+    )
     shown = [line.split() for line in lines if re.match(r"[A-Z]+ ", line)]
     assert shown == [
         ["ERROR", "crc-sealed-0", "batch-crc-mismatch"],
@@ -174,7 +178,7 @@ def test_a_sound_run_says_what_it_covered(cli: Cli, tmp_path: Path) -> None:
     assert "20 batches, 200 records: every header and checksum (records not read: --deep)" in text
     assert "result 1 sound; " in text
     assert text.endswith("1 job")
-    assert "next" not in text
+    assert "kdump explain" not in text
 
 
 def test_deep_says_that_records_were_read(cli: Cli, tmp_path: Path) -> None:
@@ -209,7 +213,7 @@ def test_quiet_is_silent_on_success(cli: Cli, tmp_path: Path) -> None:
     assert cli.text("--quiet", "--format", "json", sound, code=exits.OK) == []
     assert len(cli.text("--quiet", damaged, code=exits.PROBLEMS)) > 3
     lines = cli.json("--quiet", damaged, code=exits.PROBLEMS)
-    assert [line["type"] for line in lines] == ["header", "finding", "summary"]
+    assert [line["type"] for line in lines] == ["header", "finding", "forecast", "summary"]
 
 
 def test_colours_are_for_terminals(
@@ -233,13 +237,35 @@ def test_colours_are_for_terminals(
 
 def test_the_fields_of_every_line(cli: Cli, tmp_path: Path) -> None:
     directory = recipe("crc-sealed").write(tmp_path)
-    header, finding, summary = cli.json("--jobs", "2", directory, code=exits.PROBLEMS)
+    total = sum(path.stat().st_size for path in directory.glob("*.log"))
+    header, finding, forecast, summary = cli.json("--jobs", "2", directory, code=exits.PROBLEMS)
+    assert forecast == {
+        "type": "forecast",
+        "path": str(directory),
+        "topic": "crc-sealed",
+        "partition": 0,
+        "outcome": "starts",
+        "reasons": [],
+        "log_start_offset": 0,
+        "log_end_offset": 30,
+        "segments": [0],
+        "cut": {"segment": 0, "position": finding["position"], "offset": 30},
+        "deleted_segments": [100],
+        "deleted_bytes": total - finding["position"],
+        "replaced": [],
+        "reads_bytes": forecast["reads_bytes"],
+        "lost": {"sound": 160, "unreadable": 10, "first_offset": 30, "last_offset": 199},
+        "snapshots_lost": [],
+        "exact": True,
+        "release": None,
+    }
     assert header == {
         "type": "header",
         "schema": 1,
         "command": "verify",
         "version": header["version"],
         "paths": [str(directory)],
+        "depth": "default",
         "deep": False,
         "liveness": [{**header["liveness"][0], "state": "stopped", "pid": None}],
     }
@@ -260,10 +286,10 @@ def test_the_fields_of_every_line(cli: Cli, tmp_path: Path) -> None:
     }
     assert abs(finding["position"] - 3 * size) < size
     assert set(finding["detail"]) == {"expected", "found"}
-    total = sum(path.stat().st_size for path in directory.glob("*.log"))
     assert summary == {
         "type": "summary",
         "exit": 4,
+        "depth": "default",
         "deep": False,
         "partitions": 1,
         "partitions_total": 1,
@@ -278,6 +304,8 @@ def test_the_fields_of_every_line(cli: Cli, tmp_path: Path) -> None:
         "codes": {"batch-crc-mismatch": 1},
         "seconds": summary["seconds"],
         "jobs": 2,
+        "limit_rate": None,
+        "next_starts": [],
     }
 
 

@@ -13,7 +13,8 @@ import pytest
 from forge import CODECS, batch, flip, message, record, segment, wrapper
 from memory import assert_tiles, batches, pieces
 
-from kdump.audit.verify import assign, open_roots, verify
+from kdump.audit.groups import assign, open_roots
+from kdump.audit.verify import verify
 from kdump.format.batch import BatchTable
 from kdump.storage.walk import Damage, Reason
 
@@ -163,6 +164,8 @@ def drawn(directory: Path, parts: Sequence[bytes], uncovered: int) -> str:
                 partition.mkdir()
                 flipped = flip(segment(parts), start + byte, 1 << bit)
                 (partition / f"{BASE:020d}.log").write_bytes(flipped)
+                for extension in ("index", "timeindex"):
+                    (partition / f"{BASE:020d}.{extension}").touch()
     quick, deep = found(directory, deep=False), found(directory, deep=True)
 
     def letter(case: str) -> str:

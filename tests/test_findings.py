@@ -31,6 +31,7 @@ LINES = {
     "minimum record overhead (14) in file /d/a-0/00000000000000000000.log.": {
         "batch-size-impossible",
         "preallocated-tail",
+        "preallocated-tail-clean",
         "preallocated-tail-sealed",
     },
     "java.lang.IllegalArgumentException: requirement failed: Split operation is only permitted for "

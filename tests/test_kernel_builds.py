@@ -23,7 +23,7 @@ from forge import Record, batch, message, record, varint, wrapper
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kdump.format import _kernel, _lines, _rows
+from kdump.format import _entries, _events, _kernel, _lines, _rows
 
 ROOT = Path(__file__).parent.parent
 
@@ -41,9 +41,11 @@ def load_plain(name: str) -> ModuleType:
 
 
 # Any: what is called here is a module that mypy cannot know.
+ENTRIES: Any = load_plain("kdump.format._entries")
 KERNEL: Any = load_plain("kdump.format._kernel")
 LINES: Any = load_plain("kdump.format._lines")
 ROWS: Any = load_plain("kdump.format._rows")
+EVENTS: Any = load_plain("kdump.format._events")
 # A plain build leaves all checksums to the library; here it computes what the installed one does.
 KERNEL.SMALL_BYTES = _kernel.SMALL_BYTES
 
@@ -450,6 +452,143 @@ def test_sum_batches(rows: array[int], cut: int) -> None:
     assert summed(_rows) == summed(ROWS)
 
 
+@st.composite
+def producer_batches(draw: st.DrawFn) -> bytes:
+    """A batch of one of a few producers, which may be a marker, or nearly one."""
+    few = st.sampled_from([0, 1, 2, 1 << 40, 2**63 - 1])
+    given: Any = {
+        "producer_id": draw(few | i64),
+        "producer_epoch": draw(st.integers(-1, 2)),
+        "transactional": draw(st.booleans()),
+        "leader_epoch": draw(st.integers(-1, 2)),
+        "delete_horizon": draw(st.booleans()),
+        "base_timestamp": draw(st.integers(-2, 9) | i64),
+        "max_timestamp": draw(i64),
+    }
+    offset = draw(st.integers(0, 99) | i64)
+    if draw(st.booleans()):
+        return batch(
+            offset,
+            [record()] * draw(st.integers(0, 2)),
+            base_sequence=draw(st.integers(-1, 3) | st.just(2**31 - 1)),
+            last_offset_delta=draw(st.integers(0, 5) | i32),
+            **given,
+        )
+    marked = record(
+        draw(
+            st.sampled_from([bytes(6), bytes(5), b"\0\0\xff\xff\xff\xff", b"\x80" + bytes(6), None])
+        ),
+        draw(st.sampled_from([bytes(4), b"\0\0\0\1", b"\0\0\0\2", b"\x80\0\0\1", b"\0", None])),
+        timestamp_delta=draw(st.none() | i64),
+        length=draw(st.none() | st.integers(-1, 20) | st.just(2**40)),
+    )
+    return batch(
+        offset,
+        [marked] * draw(st.integers(0, 2)),
+        control=True,
+        count=draw(st.none() | st.integers(-1, 3)),
+        timestamp_type=draw(st.sampled_from(["CreateTime", "LogAppendTime"])),
+        codec=draw(st.sampled_from(["none", "none", "none", "gzip"])),
+        **given,
+    )
+
+
+def gathered(module: Any, batches: list[bytes], first: int, room: int) -> list[object]:
+    """Rows, runs and the rest of what a module gathers, room and bytes given as it asks."""
+    rows, data = rows_of(batches), b"".join(batches)
+    arrays = [
+        columns(room * len(fields))
+        for fields in (
+            module.SEEN_FIELDS,
+            module.RUN_FIELDS,
+            module.EVENT_FIELDS,
+            module.EPOCH_FIELDS,
+        )
+    ]
+    slots = array("q", bytes(8 * 4))
+    breaks = columns(len(module.BREAK_FIELDS) * module.LISTED)
+    state = array("q", bytes(8 * module.GATHER_FIELDS))
+    state[module.G_LAST] = -1
+    stops: list[object] = []
+    for part in (rows[: first * WIDTH], rows[first * WIDTH :]):
+        number, view = 0, b""
+        while True:
+            producers, runs, events, epochs = arrays
+            number = module.gather(
+                part, number, view, 0, state, producers, slots, runs, events, epochs, breaks,
+                columns(RECORD_WIDTH + 3),
+            )  # fmt: skip
+            stops.append((number, state[module.G_WHY]))
+            if state[module.G_WHY] == module.MORE_BYTES:
+                view = data
+            elif state[module.G_WHY] == module.MORE_ROOM:
+                for each in arrays:
+                    each.extend(each)
+                slots = array("q", bytes(16 * len(slots)))
+                module.hash_producers(arrays[0], len(module.SEEN_FIELDS), state[1], slots)
+            else:
+                break
+    used = [
+        each[: state[place] * len(fields)].tolist()
+        for each, place, fields in zip(
+            arrays,
+            (module.G_PRODUCERS, module.G_RUNS, module.G_EVENTS, module.G_EPOCHS),
+            (module.SEEN_FIELDS, module.RUN_FIELDS, module.EVENT_FIELDS, module.EPOCH_FIELDS),
+            strict=True,
+        )
+    ]
+    return [*stops, *used, state.tolist(), breaks.tolist()]
+
+
+@given(
+    st.lists(producer_batches() | usual_batches | extreme_batches() | legacy, max_size=12),
+    st.integers(0, 12),
+    st.integers(2, 4),
+)
+def test_gather(batches: list[bytes], first: int, room: int) -> None:
+    assert gathered(_events, batches, first, room) == gathered(EVENTS, batches, first, room)
+
+
+def folded(module: Any, segments: list[tuple[array[int], array[int]]]) -> list[object]:
+    """What a module's replay comes to, segment by segment."""
+    producers, slots = columns(2 * len(module.STATE_FIELDS)), array("q", bytes(8 * 4))
+    aborted = columns(len(module.ABORTED_FIELDS))
+    state = array("q", bytes(8 * module.FOLD_FIELDS))
+    state[module.F_OLDEST] = state[module.F_NEWEST] = -1
+    found: list[object] = []
+    for number, (events, runs) in enumerate(segments):
+        violations = columns(len(module.VIOLATION_FIELDS) * module.KINDS * module.LISTED)
+        for place in range(module.F_EVENT, module.FOLD_FIELDS):
+            if place not in (module.F_OLDEST, module.F_NEWEST):
+                state[place] = 0
+        while True:
+            module.fold(events, runs, number, state, producers, slots, aborted, violations)
+            if state[module.F_WHY] != module.MORE_ROOM:
+                break
+            producers.extend(producers)
+            aborted.extend(aborted)
+            slots = array("q", bytes(16 * len(slots)))
+            known = state[module.F_PRODUCERS]
+            module.hash_producers(producers, len(module.STATE_FIELDS), known, slots)
+        room = columns(3 * len(module.STATE_FIELDS))
+        count = module.touched(producers, state[module.F_PRODUCERS], number, room)
+        found += [count, room.tolist(), state.tolist(), violations.tolist()]
+        found.append(aborted[: state[module.F_ABORTED] * len(module.ABORTED_FIELDS)].tolist())
+    return found
+
+
+@given(st.lists(st.lists(producer_batches(), max_size=12), max_size=3))
+def test_fold(parts: list[list[bytes]]) -> None:
+    segments = []
+    for batches in parts:
+        _, *found = gathered(EVENTS, batches, 0, 64)
+        runs, events = found[-5], found[-4]
+        assert isinstance(runs, list)
+        assert isinstance(events, list)
+        segments.append((array("q", events), array("q", runs)))
+    assert folded(_events, segments) == folded(EVENTS, segments)
+
+
 def test_the_plain_build_needs_no_cython() -> None:
     assert KERNEL.COMPILED is False
     assert importlib.util.find_spec("cython") is not None
@@ -457,6 +596,7 @@ def test_the_plain_build_needs_no_cython() -> None:
         KERNEL.cython.__name__
         == LINES.cython.__name__
         == ROWS.cython.__name__
+        == EVENTS.cython.__name__
         == "kdump.format._nocython"
     )
 
@@ -464,3 +604,84 @@ def test_the_plain_build_needs_no_cython() -> None:
 @pytest.mark.parametrize("name", ["BATCH_FIELDS", "RECORD_FIELDS", "TALLY_FIELDS", "BAD_END"])
 def test_the_constants_are_the_same(name: str) -> None:
     assert getattr(_kernel, name) == getattr(KERNEL, name)
+
+
+# --- index entries
+
+entry_columns = st.lists(st.tuples(i64, i32, i32), max_size=8).map(
+    lambda drawn: (
+        array("q", [e[0] for e in drawn]),
+        *(array("i", [e[n] for e in drawn]) for n in (1, 2)),
+    )
+)
+judged_rows = st.lists(
+    st.builds(
+        lambda position, size, base, last, magic, attributes, stamp, count: [
+            position, size, base, last, 0, magic, 0, attributes, 0, stamp, 0, 0, 0, count,
+        ],
+        st.integers(0, 50), st.integers(0, 20), i64, i64, st.integers(-128, 127), i16, i64, i32,
+    ),
+    max_size=8,
+).map(lambda rows: array("q", [number for row in rows for number in row]))  # fmt: skip
+
+
+@given(entry_columns)
+def test_disorder_of_entries(entries: tuple[array[int], array[int], array[int]]) -> None:
+    stamps, offsets, positions = entries
+    for room in (0, 2, 9):
+        firsts = [columns(room) for _ in range(4)]
+        for places, module in ((firsts[:2], _entries), (firsts[2:], ENTRIES)):
+            places[0].append(module.disorder_of_offsets(offsets, positions, places[0]))
+            places[1].append(module.disorder_of_times(stamps, offsets, places[1]))
+        assert firsts[:2] == firsts[2:]
+
+
+def judged_entries(
+    module: Any,
+    base: int,
+    tables: list[array[int]],
+    entries: tuple[array[int], array[int], array[int]],
+    passed: int,
+) -> list[list[int]]:
+    stamps, offsets, positions = entries
+    state, found = array("q", bytes(8 * _entries.STATE_FIELDS)), columns(_entries.FOUND_NUMBERS)
+    times, found_times = array("q", state), columns(_entries.FOUND_NUMBERS)
+    state[_entries.J_STOP] = times[_entries.J_STOP] = len(offsets)
+    for rows in tables:
+        module.judge_offsets(rows, base, offsets, positions, state, found)
+        module.judge_times(rows, base, stamps, offsets, times, found_times)
+        module.pass_over(positions, passed, state, found)
+        times[_entries.J_DAMAGED] = passed & 1
+    return [list(numbers) for numbers in (state, found, times, found_times)]
+
+
+@given(i64, st.lists(judged_rows, max_size=3), entry_columns, st.integers(-1, 60))
+def test_judging_of_entries(
+    base: int,
+    tables: list[array[int]],
+    entries: tuple[array[int], array[int], array[int]],
+    passed: int,
+) -> None:
+    compiled = judged_entries(_entries, base, tables, entries, passed)
+    assert compiled == judged_entries(ENTRIES, base, tables, entries, passed)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.integers(0, 3), st.integers(0, 9)), max_size=40),
+    st.sets(st.tuples(st.integers(0, 99), st.integers(0, 200)), max_size=9),
+)
+def test_judging_of_entries_that_rise(
+    sizes: list[tuple[int, int, int]], drawn: set[tuple[int, int]]
+) -> None:
+    rows, position, offset = array("q"), 0, 0
+    for size, delta, stamp in sizes:
+        rows.extend([position, size, offset, offset + delta, 0, 2, 0, 0, 0, stamp, 0, 0, 0, 1])
+        position, offset = position + size, offset + delta + 1
+    positions = sorted({position for _, position in drawn})
+    offsets = sorted(offset for offset, _ in drawn)[: len(positions)]
+    entries = (array("q", offsets), array("i", offsets), array("i", positions))
+    half = len(sizes) // 2 * WIDTH
+    tables = [rows[:half], rows[half:]]
+    compiled = judged_entries(_entries, 0, tables, entries, 0)
+    assert compiled == judged_entries(ENTRIES, 0, tables, entries, 0)
+    assert compiled == judged_entries(_entries, 0, [rows], entries, 0)

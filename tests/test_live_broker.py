@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from brokers.broker import Broker
+from brokers.churn import SETTINGS, churning
 from fixtures_loader import copy_fixture
 
 from kdump.cli.main import main
@@ -33,3 +37,36 @@ def test_verify_beside_a_running_broker(
         assert b"broker live" in capfdbinary.readouterr().out
     main(["verify", str(directory)])
     assert b"broker stopped" in capfdbinary.readouterr().out
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize(
+    "seconds",
+    [pytest.param(30, marks=pytest.mark.slow), pytest.param(300, marks=pytest.mark.nightly)],
+    ids=lambda seconds: f"{seconds}-s",
+)
+def test_no_false_alarm_beside_a_busy_broker(
+    seconds: int, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """It produces, rolls, compacts, and deletes records, segments and topics all the time."""
+    directory = tmp_path / "data"
+    runs, codes, chance = 0, Counter[str](), random.Random(seconds)
+    with Broker("4.3.1", directory, SETTINGS) as broker, churning(broker, seed=seconds):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            partitions = [path for path in directory.iterdir() if path.name[-2:] in ("-0", "-1")]
+            target = directory if runs % 2 else chance.choice(partitions)
+            depth = ["--deep"] * chance.randint(0, 1)
+            code = main(["verify", *depth, "--format", "json", str(target)])
+            printed = capfdbinary.readouterr()
+            lines = [json.loads(line) for line in printed.out.splitlines()]
+            findings = [line for line in lines if line["type"] == "finding"]
+            if target is not directory and lines[0]["liveness"] == [None]:
+                continue  # deleted before it was opened: a path that was asked for must be there
+            assert [line for line in findings if line["severity"] != "info"] == []
+            assert (code, printed.err) == (0, b"")
+            assert [state["state"] for state in lines[0]["liveness"]] == ["live"]
+            codes.update(line["code"] for line in findings)
+            runs += 1
+    print(f"{runs} runs in {seconds} s: {dict(codes)}")
+    assert runs > seconds // 5

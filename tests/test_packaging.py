@@ -25,7 +25,14 @@ INSTALLED = Path(kdump.__file__).parent
 FROM_SOURCE = os.environ.get("KDUMP_TEST_SOURCE") == "1"
 NOT_SOURCE = pytest.mark.skipif(FROM_SOURCE, reason="KDUMP_TEST_SOURCE=1: nothing is installed")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-KERNEL = ("kdump.format._kernel", "kdump.format._lines", "kdump.format._rows")
+KERNEL = (
+    "kdump.format._entries",
+    "kdump.format._events",
+    "kdump.format._kernel",
+    "kdump.format._lines",
+    "kdump.format._recovery",
+    "kdump.format._rows",
+)
 #: Where a distribution has another name than its module.
 DISTRIBUTIONS = {"snappy": "python-snappy"}
 #: What a build needs of the checkout, beside the package.

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from kdump.errors import DecodeError
 from kdump.format.properties import (
     CleanShutdownMarker,
+    FatalMetadataError,
     MetaProperties,
     PartitionMetadata,
     QuorumState,
-    TopicIdError,
     decode_clean_shutdown,
     decode_meta_properties,
     decode_partition_metadata,
@@ -139,8 +139,8 @@ def test_partition_metadata(data: bytes) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "line 1: expected 'name: value', found ''"),
-        (b"version: 0\n", "line 2: expected 'name: value', found ''"),
+        (b"\n", "line 1: expected 'name: value', found ''"),
+        (b"version: 0\n\n", "line 2: expected 'name: value', found ''"),
         (b"version:0\ntopic_id: x", "line 1"),
         (b"version: 0\ntopic_id: ", "line 2"),
         (b"version: -1\ntopic_id: x", "expected version 0 or above, found -1"),
@@ -152,13 +152,25 @@ def test_partition_metadata(data: bytes) -> None:
 def test_partition_metadata_that_takes_the_directory_offline(data: bytes, message: str) -> None:
     with pytest.raises(DecodeError, match=message) as caught:
         decode_partition_metadata(data)
-    assert not isinstance(caught.value, TopicIdError)
+    assert not isinstance(caught.value, FatalMetadataError)
+
+
+@pytest.mark.parametrize(("data", "line"), [(b"", 1), (b"version: 0", 2), (b"version: 0\n", 2)])
+def test_a_missing_line_stops_the_broker(data: bytes, line: int) -> None:
+    with pytest.raises(FatalMetadataError, match=f"line {line}: .* found no such line"):
+        decode_partition_metadata(data)
 
 
 @pytest.mark.parametrize("topic_id", ["abc", DIRECTORY_ID + "A", "!" * 22])
 def test_a_topic_id_that_stops_the_broker(topic_id: str) -> None:
-    with pytest.raises(TopicIdError, match=r"partition\.metadata: expected a uuid"):
+    with pytest.raises(FatalMetadataError, match=r"partition\.metadata: expected a uuid"):
         decode_partition_metadata(forge.partition_metadata(topic_id))
+
+
+@pytest.mark.parametrize(("data", "line"), [(b"", 1), (b"version: 0", 2), (b"version: 0\n", 2)])
+def test_a_missing_line_that_stops_the_broker(data: bytes, line: int) -> None:
+    with pytest.raises(FatalMetadataError, match=f"line {line}: expected .*, found no such line"):
+        decode_partition_metadata(data)
 
 
 # --- quorum-state

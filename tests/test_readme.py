@@ -75,7 +75,9 @@ def test_every_command_is_shown() -> None:
 
 
 def test_only_commands_that_exist_are_named() -> None:
-    named = set(re.findall(r"kdump ([a-z]+)\b(?= [A-Z'\-$]| damaged| fixtures| --quiet)", README))
+    named = set(
+        re.findall(r"kdump ([a-z][a-z-]*)\b(?= [A-Z'\-$]| damaged| fixtures| --quiet)", README)
+    )
     assert named == set(cli.list_commands(click.Context(cli)))
 
 

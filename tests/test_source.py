@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import ctypes
 import errno
 import fcntl
 import mmap
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from caching import assert_left_as_it_was, bring_in, cached, drop_cache
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -51,29 +51,6 @@ def write(path: Path, size: int, seed: int = 7) -> bytes:
     content = random.Random(seed).randbytes(size)
     path.write_bytes(content)
     return content
-
-
-def cached_pages(path: Path) -> int:
-    """How many pages of the file the page cache holds."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    with path.open("rb") as file:
-        prot = mmap.PROT_READ | mmap.PROT_WRITE  # ctypes takes the address of writable memory only
-        mapped = mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, prot)
-    pages = -(-len(mapped) // mmap.PAGESIZE)
-    states = (ctypes.c_ubyte * pages)()
-    first = ctypes.c_char.from_buffer(mapped)
-    address = ctypes.c_void_p(ctypes.addressof(first))
-    assert libc.mincore(address, ctypes.c_size_t(len(mapped)), states) == 0
-    del first
-    mapped.close()
-    return sum(state & 1 for state in states)
-
-
-def drop_cache(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    os.fsync(descriptor)
-    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-    os.close(descriptor)
 
 
 def test_a_source_says_what_it_was_at_open(tmp_path: Path, opener: Opener) -> None:
@@ -261,6 +238,23 @@ def test_a_file_cut_while_open_has_vanished(tmp_path: Path, sealed: bool) -> Non
         assert opened.window(20_000, 100)[:100] == content[20_000:20_100]
 
 
+def test_a_file_cut_before_it_is_mapped_has_vanished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "segment"
+    write(path, 10_000)
+    plain = source.open_regular
+
+    def cut_behind(opened: Path) -> tuple[int, os.stat_result]:
+        found = plain(opened)
+        os.truncate(opened, 700)
+        return found
+
+    monkeypatch.setattr(source, "open_regular", cut_behind)
+    with pytest.raises(VanishedError, match="expected 10000 bytes as at open, found only 700"):
+        MappedFile(path)
+
+
 def test_an_unlinked_file_stays_readable(tmp_path: Path, opener: Opener) -> None:
     path = tmp_path / "segment"
     content = write(path, 30_000)
@@ -367,31 +361,42 @@ def test_tmpfs_is_read_sealed() -> None:
         path.unlink()
 
 
-@pytest.mark.parametrize("sealed", [False, True])
-@pytest.mark.parametrize("nowait", [True, False])
+@pytest.mark.parametrize("way", ["direct", "told", "nowait", "neither"])
 def test_reading_takes_no_page_cache_and_takes_none_away(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sealed: bool, nowait: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     if not source._RWF_NOWAIT or not source._O_DIRECT:
         pytest.skip("needs Linux")
     path = tmp_path / "segment"
     content = write(path, 1 << 20)
     drop_cache(path)
-    if cached_pages(path):
+    if any(cached(path)):
         pytest.skip("the file system of the test keeps its files in memory")
-    if not nowait:
+    if way in ("nowait", "neither"):
+        monkeypatch.setattr(source, "absent_runs", lambda *_: None)
+    if way == "neither":
         monkeypatch.setattr(source, "_RWF_NOWAIT", 0)
-    with WindowedFile(path, sealed=sealed, window_bytes=100_000) as opened:
-        for position in range(0, len(content), 50_000):
-            assert opened.window(position, 10)[:10] == content[position : position + 10]
-    assert cached_pages(path) == 0
-    if nowait or sealed:
-        assert path.read_bytes() == content
-        pages = cached_pages(path)
-        with WindowedFile(path, sealed=sealed, window_bytes=100_000) as opened:
+
+    def read() -> None:
+        with WindowedFile(path, sealed=way == "direct", window_bytes=100_000) as opened:
             for position in range(0, len(content), 50_000):
-                opened.window(position, 10)
-        assert cached_pages(path) == pages == 256
+                assert opened.window(position, 10)[:10] == content[position : position + 10]
+
+    read()
+    assert not any(cached(path))
+    if way in ("direct", "told"):  # parts of what is read at once
+        bring_in(path, 40 << 10, 8 << 10)
+        bring_in(path, 500 << 10, 200 << 10)
+        before = cached(path)
+        assert 52 <= sum(before) < 200
+        read()
+        assert_left_as_it_was(before, cached(path))
+    if way != "neither":
+        assert path.read_bytes() == content
+        before = cached(path)
+        assert sum(before) > 250
+        read()
+        assert_left_as_it_was(before, cached(path))
 
 
 def test_reading_without_nowait_support_falls_back(
@@ -407,6 +412,7 @@ def test_reading_without_nowait_support_falls_back(
         return preadv(descriptor, buffers, position)
 
     monkeypatch.setattr(os, "preadv", unsupported)
+    monkeypatch.setattr(source, "absent_runs", lambda *_: None)
     with WindowedFile(path) as opened:
         assert opened.window(0) == content
         assert opened._nowait == 0

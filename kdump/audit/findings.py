@@ -56,3 +56,26 @@ class Finding:
 def explaining(code: FindingCode) -> tuple[str, ...] | None:
     """The remedy where no command heals: have the code explained; None for what needs none."""
     return None if code.severity is Severity.INFO else ("kdump", "explain", code.name)
+
+
+def judged(
+    code: FindingCode,
+    path: Path,
+    expected: str,
+    found: str,
+    *,
+    offsets: Offsets | None = None,
+    size: int | None = None,
+    repeats: int = 0,
+) -> Finding:
+    """A finding about a whole file or directory, to be explained; ``size`` is its bytes."""
+    detail = Detail(expected, found)
+    return Finding(
+        code,
+        path,
+        size=size,
+        offsets=offsets,
+        detail=detail,
+        remedy=explaining(code),
+        repeats=repeats,
+    )

@@ -3,7 +3,7 @@
 A survey holds facts, and the first few of each kind of irregularity; what they mean is for the
 checks. Its size does not grow with the segment.
 
-Spec: ``LogSegment``, ``DefaultRecordBatch``, ``OffsetIndex``, ``TimeIndex``; KOD 9.
+Spec: ``LogSegment``, ``DefaultRecordBatch``; KOD 9.
 It must never raise for what a file holds or because one cannot be read, and never loop over
 batches in Python unless ``deep`` or something is wrong with them.
 """
@@ -13,29 +13,30 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from typing import Final
 
+from kdump.audit.events import Events, Gathering
+from kdump.audit.facts import TopicSettings
+from kdump.audit.recovery import Recovered, Recovery
+from kdump.audit.survey_index import IndexFacts, IndexPass
 from kdump.errors import DecodeError, LimitError, SourceError, VanishedError
 from kdump.format import _kernel
-from kdump.format.batch import BatchTable, RecordBatch
-from kdump.format.index import OffsetIndex, TimeIndex
+from kdump.format.batch import HEADER_BYTES, BatchTable, RecordBatch
 from kdump.format.legacy import is_wrapper
 from kdump.format.records import RecordReader, RecordSummary
 from kdump.storage.logdir import Segment
-from kdump.storage.source import Source, open_source
-from kdump.storage.walk import Damage, Reason, batch_bytes, walk
+from kdump.storage.pace import Pace
+from kdump.storage.source import Identity, Source, open_source
+from kdump.storage.walk import Damage, Reason, batch_bytes, sound_batch, walk
 
 #: How many irregularities of one kind a survey lists; all are counted.
 LISTED: Final = 8
 
-#: Lengths of new and active indexes with the default ``segment.index.bytes``.
-_FULL_LENGTHS: Final = frozenset({10_485_760, 10_485_756})
-#: The largest index that is read: an entry for every 256 bytes of the largest segment.
-_INDEX_BYTES: Final = 64 << 20
 _REPORT_BYTES: Final = 8 << 20
+_DEFAULTS: Final = TopicSettings()
 
 
 class FaultKind(Enum):
@@ -74,30 +75,17 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexFacts:
-    """What an index file looks like, apart from its log.
-
-    ``padding`` counts the zero slots behind the entries, ``remainder`` the bytes of a slot that is
-    cut off. ``disorder`` counts entries that break the order; ``first_disorder`` is (number of the
-    entry, entry before, entry), entries as (offset, position) or (timestamp, offset).
-    """
-
-    path: Path
-    size: int
-    entry_bytes: int
-    remainder: int
-    padding: int
-    disorder: int
-    first_disorder: tuple[int, tuple[int, int], tuple[int, int]] | None
-
-
-@dataclass(frozen=True, slots=True)
 class Unread:
     """A file that could not be read, or not to its end, and why."""
 
     path: Path
     vanished: bool
     text: str
+
+    @classmethod
+    def of(cls, path: Path, error: SourceError) -> Unread:
+        """What ``error`` says of the file at ``path``."""
+        return cls(path, isinstance(error, VanishedError), str(error))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +97,12 @@ class Survey:
     batch in the file, None without one. ``records`` counts what headers say, markers included;
     ``wrappers`` is the number of those (magic 0 and 1) whose headers do not say, and which were not
     read. ``counts`` has all damages by reason and all faults by kind, listed or not.
+    ``record_timestamp`` is the latest of batches that hold records, ``magics`` the lowest and the
+    highest; both leave out batches that were found by hunting.
+    ``identity`` is the log's at open, None if it could not be opened. ``room_behind`` says that the
+    last damage goes on to the end of the log, which is zeros, as where a batch is being written
+    into a preallocated file. ``recovered`` is what recovery would do to the log, None where it was
+    not read from its start to its end.
     """
 
     segment: Segment
@@ -130,6 +124,12 @@ class Survey:
     index: IndexFacts | None
     time_index: IndexFacts | None
     unread: tuple[Unread, ...]
+    identity: Identity | None = None
+    room_behind: bool = False
+    record_timestamp: int = -1
+    magics: tuple[int, int] | None = None
+    events: Events = field(default_factory=Events)
+    recovered: Recovered | None = None
 
     @property
     def complete(self) -> bool:
@@ -144,86 +144,118 @@ def survey(
     mapped: bool,
     sealed: bool,
     deep: bool,
+    pace: Pace | None = None,
+    settings: TopicSettings = _DEFAULTS,
 ) -> Survey:
     """Read ``segment`` and its indexes once; ``deep`` also reads every record.
 
-    ``mapped`` and ``sealed`` are as for ``open_source``; ``sealed`` also says that the segment is
-    not its partition's last, so that its indexes have no room left. ``report`` is called with
-    counts of bytes of the log that were read.
+    ``mapped``, ``sealed`` and ``pace`` are as for ``open_source``; ``sealed`` also says that the
+    segment is not its partition's last, so that its indexes have no room left. ``report`` is called
+    with counts of bytes of the log that were read. ``settings`` are those that recovery would build
+    the indexes by.
     """
-    log = _LogPass(segment, report, deep)
-    unread: list[Unread] = []
+    # The indexes first: while a broker appends, their entries must not outrun what is seen of it.
+    indexes = IndexPass(segment, mapped=mapped, sealed=sealed, pace=pace)
+    unread = [Unread.of(path, error) for path, error in indexes.errors]
+    recovery = Recovery(segment.base_offset, settings)
+    log = LogPass(segment, report, deep, indexes, recovery)
     try:
-        with open_source(segment.log, mapped=mapped, sealed=sealed) as source:
+        with open_source(segment.log, mapped=mapped, sealed=sealed, pace=pace) as source:
             log.read(source)
     except SourceError as error:
-        unread.append(_unread(segment.log, error))
-    indexes: list[IndexFacts | None] = []
-    for kind, path in ((OffsetIndex, segment.index), (TimeIndex, segment.time_index)):
-        try:
-            indexes.append(
-                None
-                if path is None
-                else _index(kind, path, segment.base_offset, mapped=mapped, sealed=sealed)
-            )
-        except SourceError as error:
-            indexes.append(None)
-            unread.append(_unread(path or segment.log, error))
-    return log.survey(indexes[0], indexes[1], tuple(unread))
+        unread.append(Unread.of(segment.log, error))
+    return log.survey(indexes.index, indexes.time_index, tuple(unread))
 
 
-class _LogPass:
-    """The sums of one pass over a segment's log, as it goes on."""
+class LogPass:
+    """The sums of one pass over a segment's log, or over its end, as it goes on."""
 
-    def __init__(self, segment: Segment, report: Callable[[int], None], deep: bool) -> None:
+    def __init__(
+        self,
+        segment: Segment,
+        report: Callable[[int], None],
+        deep: bool,
+        indexes: IndexPass | None = None,
+        recovery: Recovery | None = None,
+    ) -> None:
         self.segment = segment
         self.report = report
+        self.indexes = indexes
         self.reader = RecordReader() if deep else None
-        self.size = self.position = self.reported = 0
+        self.gathering = Gathering()
+        self.size = self.start = self.position = self.reported = 0
         self.state = array("q", bytes(8 * _kernel.TALLY_FIELDS))
         self.state[_kernel.T_PREVIOUS] = segment.base_offset - 1
         self.state[_kernel.T_MAX_TIMESTAMP] = -1
+        self.first_offset: int | None = None
         self.last_position: int | None = None
         self.gaps: list[Gap] = []
         self.faults: list[Fault] = []
         self.counts: Counter[Reason | FaultKind] = Counter()
         self.open_gap: tuple[Damage, int] | None = None
+        self.identity: Identity | None = None
+        self.room_behind = False
+        self.recovery = recovery
+        self.recovered: Recovered | None = None
 
-    def read(self, source: Source) -> None:
-        """Walk the whole file; raises SourceError where it cannot be read."""
+    def read(self, source: Source, start: int = 0) -> None:
+        """Walk the file from ``start``, where a batch begins; raises SourceError."""
         self.size = source.size
-        for piece in walk(source, self.segment.base_offset):
+        self.identity = source.identity
+        self.start = self.position = self.reported = start
+        if start and (first := sound_batch(source, self.segment.base_offset, 0)) is not None:
+            self.first_offset = first.base_offset
+        self._walk(source)
+
+    def _walk(self, source: Source) -> None:
+        for piece in walk(source, self.segment.base_offset, self.start):
+            if self.recovery is not None:
+                self.recovery.add(piece)
             if isinstance(piece, Damage):
                 self._close_gap(None)
                 self.open_gap = piece, self.state[_kernel.T_PREVIOUS]
+                if self.indexes is not None:
+                    self.indexes.damage(piece.position + piece.size)
                 self._advance(piece.position + piece.size)
                 continue
             self._close_gap(piece[0].base_offset)
             previous = self.state[_kernel.T_PREVIOUS]
+            if self.first_offset is None:
+                self.first_offset = piece[0].base_offset
             self._headers(piece, previous)
+            if self.indexes is not None:
+                self.indexes.table(piece)
+            self.gathering.add(piece, source)
             if self.reader is not None:
                 self._records(source, piece, self.reader, previous)
             self._advance(piece.end)
+        if self.open_gap is not None and self.open_gap[0].size > HEADER_BYTES:
+            self.room_behind = not any(source.window(self.size - HEADER_BYTES))
         self._close_gap(None)
+        if self.indexes is not None:
+            self.indexes.finish(self.size)
+        if self.recovery is not None:
+            self.recovered = self.recovery.finish(source)
         if self.position > self.reported:
             self.report(self.position - self.reported)
 
     def survey(
         self, index: IndexFacts | None, time_index: IndexFacts | None, unread: tuple[Unread, ...]
     ) -> Survey:
+        """Return the survey, with what the indexes look like and what could not be read."""
         state = self.state
         found = state[_kernel.T_BATCHES] > 0
         return Survey(
             segment=self.segment,
             deep=self.reader is not None,
             size=self.size,
-            read_bytes=self.position,
+            read_bytes=self.position - self.start,
             sound_bytes=state[_kernel.T_BYTES],
             batches=state[_kernel.T_BATCHES],
             control_batches=state[_kernel.T_CONTROL],
             records=state[_kernel.T_RECORDS],
             wrappers=0 if self.reader else state[_kernel.T_WRAPPERS],
-            first_offset=state[_kernel.T_FIRST_OFFSET] if found else None,
+            first_offset=self.first_offset,
             last_offset=state[_kernel.T_PREVIOUS] if found else None,
             last_position=self.last_position,
             max_timestamp=state[_kernel.T_MAX_TIMESTAMP],
@@ -233,6 +265,12 @@ class _LogPass:
             index=index,
             time_index=time_index,
             unread=unread,
+            identity=self.identity,
+            room_behind=self.room_behind,
+            record_timestamp=-1 if self.indexes is None else self.indexes.record_timestamp,
+            magics=None if self.indexes is None else self.indexes.magics,
+            events=self.gathering.events(),
+            recovered=self.recovered,
         )
 
     def _advance(self, position: int) -> None:
@@ -309,40 +347,3 @@ class _LogPass:
         self.counts[fault.kind] += 1
         if self.counts[fault.kind] <= LISTED:
             self.faults.append(fault)
-
-
-def _index(
-    kind: type[OffsetIndex | TimeIndex],
-    path: Path,
-    base_offset: int,
-    *,
-    mapped: bool,
-    sealed: bool,
-) -> IndexFacts:
-    """Raises SourceError."""
-    with open_source(path, mapped=mapped, sealed=sealed) as source:
-        size, slot = source.size, kind.ENTRY_BYTES
-        if not sealed and size >= slot:
-            last = size // slot * slot - slot
-            # With room for more entries it may hold stale ones too, which nobody reads: whatever
-            # stands in it is no sign of damage, and most of its megabytes are a hole.
-            if size in _FULL_LENGTHS or not any(source.window(last, slot)[:slot]):
-                return IndexFacts(path, size, slot, size % slot, 0, 0, None)
-        if size > _INDEX_BYTES:
-            raise SourceError(
-                path,
-                f"{path}: expected an index of at most {_INDEX_BYTES} bytes, found one of {size}",
-            )
-        index = kind.decode(source.window(0, size), base_offset)
-    violations = index.order_violations()
-    first = None
-    if violations.first:
-        number = violations.first[0]
-        first = number, index[number - 1], index[number]
-    return IndexFacts(
-        path, size, slot, len(index.remainder), index.padding, violations.count, first
-    )
-
-
-def _unread(path: Path, error: SourceError) -> Unread:
-    return Unread(path, isinstance(error, VanishedError), str(error))

@@ -37,6 +37,7 @@ _COMMANDS: Final = {
     "dump": "kdump.cli.dump:dump",
     "explain": "kdump.cli.explain:explain",
     "verify": "kdump.cli.verify:verify",
+    "next-start": "kdump.cli.next_start:next_start",
 }
 #: What the system may run out of. Other errors of the system that come this far are bugs, because
 #: those about the files that are read have become findings or SourceErrors.

@@ -96,6 +96,11 @@ class Progress:
             text += f", {rate_text(self.done_bytes, seconds)}, about {duration_text(left)} left"
         return text
 
+    def note(self, text: str) -> None:
+        """Show a line that cannot wait for the end, except in the mode ``none``."""
+        if self._mode != "none":
+            print(f"kdump: {text}", file=sys.stderr, flush=True)
+
     def _asked(self, _: int, __: FrameType | None) -> None:
         # A handler may have interrupted a write to sys.stderr, which cannot be entered twice.
         os.write(2, f"kdump: {self.line()}\n".encode())

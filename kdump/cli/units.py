@@ -5,11 +5,14 @@ Spec: none of Kafka's. Offsets and positions never come here: people paste them,
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
+_SIZE: Final = re.compile(r"(\d{1,15}(?:\.\d{1,9})?) *(?:([kmgt])(i?)b|b)?", re.I | re.A)
+_POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
 def count_text(number: int, singular: str, plural: str | None = None) -> str:
@@ -24,6 +27,18 @@ def size_text(size_bytes: float) -> str:
         size_bytes /= 1024
         power += 1
     return f"{size_bytes:.0f} bytes" if power == 0 else f"{size_bytes:.2f} {_UNITS[power]}"
+
+
+def parse_size(text: str) -> int:
+    """Read a size such as "50MB" (millions), "20MiB" (1024 times 1024), "512kB" or "4096".
+
+    Raises ValueError for anything else.
+    """
+    found = _SIZE.fullmatch(text)
+    if found is None:
+        raise ValueError(f"expected a size such as 50MB or 20MiB, found {text!r}")
+    number, prefix, binary = found.groups(default="")
+    return int(float(number) * (1024 if binary else 1000) ** _POWERS[prefix.lower()])
 
 
 def part_text(part_bytes: int, whole_bytes: int) -> str:

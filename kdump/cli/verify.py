@@ -7,6 +7,7 @@ report, and that holds no keys or values.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -14,25 +15,46 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from kdump.cli.exits import INTERRUPTED, OK, TERMINATED
+from kdump.cli.targets import selecting
 
 if TYPE_CHECKING:
     from kdump.cli.progress import Mode
 
 
+def _rate(_: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
+    """The bytes a second, 0 for any number of them; None where nobody said."""
+    from kdump.cli.units import parse_size
+
+    if text is None or text == "none":
+        return None if text is None else 0
+    try:
+        return parse_size(text.removesuffix("/s"))
+    except ValueError as error:
+        raise click.BadParameter(str(error), param=parameter) from error
+
+
 @click.command(
-    short_help="Check batches, checksums, offsets and indexes.",
+    short_help="Check everything a broker relies on; forecast its next start.",
     epilog="Exit codes: 0 nothing found that --fail-on asks for; 2 wrong usage; 4 problems found; "
     "5 something could not be read or judged, which comes before 4; 130, 143 ended by a signal, "
     "after a report of what was done; 141 the reader of the output went away.",
 )
-@click.option("--deep", is_flag=True, help="Also decompress and read every record.")
+@click.option(
+    "--quick",
+    "depth",
+    flag_value="quick",
+    help="Look at names, sizes, small files and the ends of logs and indexes alone: seconds for "
+    "thousands of partitions.",
+)
+@click.option("--deep", "depth", flag_value="deep", help="Also decompress and read every record.")
 @click.option(
     "--format",
     "form",
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="Print a report for people, or JSON Lines: a header, a line a finding, a summary.",
+    help="Print a report for people, or JSON Lines: a header, a line a finding, a line with the "
+    "forecast of each partition, a summary.",
 )
 @click.option(
     "--progress",
@@ -46,7 +68,15 @@ if TYPE_CHECKING:
     "--jobs",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Read with N processes at a time. Default: the CPUs that this process may use.",
+    help="Read with N processes at a time. Default: one beside a running broker, else as many as "
+    "this process may use CPUs.",
+)
+@click.option(
+    "--limit-rate",
+    metavar="RATE",
+    callback=_rate,
+    help="Read at most so many bytes a second, such as 50MB or 20MiB; none or 0 for no limit. "
+    "Default: 50MB beside a running broker, else none.",
 )
 @click.option(
     "--fail-on",
@@ -57,71 +87,107 @@ if TYPE_CHECKING:
 )
 @click.option("--info", is_flag=True, help="List notes too: oddities of normal running.")
 @click.option("--quiet", is_flag=True, help="Print nothing if the exit code is 0.")
-@click.argument(
-    "paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path)
-)
+@selecting
 def verify(
     paths: tuple[Path, ...],
-    deep: bool,
+    config: Path | None,
+    topics: Sequence[str],
+    excluded: Sequence[str],
+    depth: Literal["quick", "deep"] | None,
     form: Literal["text", "json"],
     progress: Mode,
     jobs: int | None,
+    limit_rate: int | None,
     fail_on: Literal["error", "warning"],
     info: bool,
     quiet: bool,
 ) -> int:
-    """Check every batch header and checksum, offsets within and across segments, and the indexes.
+    """Check every file of a log directory, and say what a broker's next start will do.
 
-    PATH is a log directory, a partition directory or a segment. Nothing is changed, and a broker
-    may be running: what it may still be writing is not taken for damage.
+    PATH is a log directory, a partition directory or a segment. First comes a quick look at
+    everything; then every batch header and checksum is read, and compared with indexes, producer
+    snapshots, leader epochs and checkpoints. Nothing is changed, and a broker may be running: it
+    keeps its page cache, comes first at the disks, and what it may still be writing is not taken
+    for damage.
     """
     from kdump.audit.codes import Severity
-    from kdump.audit.verify import Judged, assign, open_roots
+    from kdump.audit.judge import Judged
+    from kdump.audit.next_start import next_start
+    from kdump.audit.quick_pass import quick_pass
+    from kdump.audit.settling import settled_directories
+    from kdump.audit.verify import beside_broker
     from kdump.audit.verify import verify as judge
     from kdump.cli.progress import Progress
+    from kdump.cli.targets import find_targets
     from kdump.cli.verify_json import JsonReport
     from kdump.cli.verify_summary import Run, summarize
     from kdump.cli.verify_text import TextReport
+    from kdump.storage.pace import LIVE_RATE, Pace
     from kdump.storage.workers import default_jobs
 
     started = time.monotonic()
-    jobs = jobs or default_jobs()
     held: list[str] = []
     emit = held.append if quiet else click.echo
+    looked: list[Judged] = []
     judged: list[Judged] = []
     stopped_by = None
     with Progress("none" if quiet and progress == "auto" else progress) as shown:
-        roots = list(open_roots(paths))
-        assigned = [assign(root) for root in roots]
-        groups = [group for part in assigned for group in part]
+        targets = find_targets(paths, config, topics, excluded)
+        groups, context = targets.groups, targets.context
+        live = beside_broker(groups)
+        jobs = jobs or (1 if live else default_jobs())
+        if limit_rate is None:
+            limit_rate = LIVE_RATE if live else 0
+        pace = Pace(limit_rate) if limit_rate else None
         total_bytes = sum(group.size for group in groups)
-        shown.expect(total_bytes)
         report: JsonReport | TextReport
         if form == "json":
-            report = JsonReport(emit, roots, deep=deep)
+            report = JsonReport(emit, targets.roots, depth=depth or "default")
         else:
-            report = TextReport(emit, roots, [len(part) for part in assigned], info=info)
-        results = judge(groups, deep=deep, jobs=jobs, on_progress=shown.advance)
+            counts = [len(part) for part in targets.parts]
+            report = TextReport(emit, shown.note, targets.roots, counts, info=info)
+        found = settled_directories(context)
+        report.directories(found)
         try:
-            with closing(results):
-                for one in results:
-                    judged.append(one)
-                    report.add(one)
+            with closing(quick_pass(groups, context, jobs=jobs)) as quickly:
+                for one in quickly:
+                    looked.append(one)
+                    report.look(one)
+                    if depth == "quick":
+                        report.add(one, next_start(one))
+            if depth != "quick":
+                shown.expect(total_bytes)
+                facts = {one.group.path: one.facts for one in looked if one.facts is not None}
+                wholly = judge(
+                    groups,
+                    deep=depth == "deep",
+                    jobs=jobs,
+                    facts=facts,
+                    context=context,
+                    pace=pace,
+                    on_progress=shown.advance,
+                )
+                with closing(wholly):
+                    for one in wholly:
+                        judged.append(one)
+                        report.add(one, next_start(one))
         except KeyboardInterrupt:
             stopped_by = INTERRUPTED
         except SystemExit:  # raised at SIGTERM
             stopped_by = TERMINATED
     summary = summarize(
         Run(
-            deep=deep,
+            depth=depth or "default",
             jobs=jobs,
+            limit_rate=limit_rate,
             fail_on=Severity(fail_on),
             total=len(groups),
             total_bytes=total_bytes,
             seconds=time.monotonic() - started,
             stopped_by=stopped_by,
         ),
-        judged,
+        found,
+        looked if depth == "quick" else judged,
     )
     report.finish(summary)
     if summary.exit_code != OK:

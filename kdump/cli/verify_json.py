@@ -1,4 +1,4 @@
-"""The JSON Lines of ``verify``: a header, a line a finding, a summary.
+"""The JSON Lines of ``verify``: a header, a line a finding, a line a forecast, a summary.
 
 Spec: none of Kafka's. Scripts rely on it: fields may come, none may change or go.
 It must never let a record's key or value through.
@@ -6,42 +6,85 @@ It must never let a record's key or value through.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
+from pathlib import Path
 
 from kdump.audit.codes import Severity
 from kdump.audit.findings import Finding
-from kdump.audit.verify import Judged, Root
+from kdump.audit.forecast import Forecast, forecast_directory
+from kdump.audit.groups import Root
+from kdump.audit.judge import Judged
 from kdump.cli import jsonl
+from kdump.cli.forecast_json import directory_fields, forecast_line
 from kdump.cli.verify_summary import Summary
 from kdump.storage.liveness import Liveness
+from kdump.storage.logdir import LogDirectory
 
 
 class JsonReport:
-    """Emits the lines one by one: the header at once, findings as they come."""
+    """Emits the lines one by one: the header at once, findings as they come, each once."""
 
-    def __init__(self, emit: Callable[[str], None], roots: Sequence[Root], *, deep: bool) -> None:
+    def __init__(self, emit: Callable[[str], None], roots: Sequence[Root], *, depth: str) -> None:
         self._emit = emit
-        emit(header_line(roots, deep=deep))
+        self._roots = roots
+        self._told: set[tuple[str, Path, int | None]] = set()
+        self._forecasts: dict[Path, list[Forecast]] = {}
+        emit(header_line(roots, depth=depth))
 
-    def add(self, judged: Judged) -> None:
-        """Emit the findings of one partition."""
+    def directories(self, findings: Iterable[Finding]) -> None:
+        """Emit what was found at the top of log directories."""
+        for finding in findings:
+            self._tell(finding)
+
+    def look(self, judged: Judged) -> None:
+        """Emit what the quick pass has found in one partition."""
         for finding in judged.findings:
-            self._emit(finding_line(finding))
+            self._tell(finding)
+
+    def add(self, judged: Judged, forecast: Forecast | None) -> None:
+        """Emit what else was found in one partition, and its next start."""
+        for finding in judged.findings:
+            self._tell(finding)
+        if forecast is not None and judged.facts is not None:
+            self._emit(forecast_line(judged.facts.partition, forecast))
+            if judged.group.directory is not None:
+                path = judged.group.directory.directory.path
+                self._forecasts.setdefault(path, []).append(forecast)
 
     def finish(self, summary: Summary) -> None:
         """Emit the last line."""
-        self._emit(summary_line(summary))
+        directories = {
+            root.directory.directory.path: root.directory
+            for root in self._roots
+            if isinstance(root.target, LogDirectory) and root.directory is not None
+        }
+        starts = [
+            {
+                **jsonl.path_field(path),
+                **directory_fields(forecast_directory(facts, self._forecasts.get(path, ()))),
+            }
+            for path, facts in directories.items()
+        ]
+        self._emit(summary_line(summary, starts))
+
+    def _tell(self, finding: Finding) -> None:
+        key = finding.code.name, finding.path, finding.position
+        if key not in self._told:
+            self._told.add(key)
+            self._emit(finding_line(finding))
 
 
-def header_line(roots: Sequence[Root], *, deep: bool) -> str:
+def header_line(roots: Sequence[Root], *, depth: str) -> str:
     """Return the first line: what is going to be verified, and whether brokers use it.
 
     ``liveness`` has a place for each of ``paths``, null for one that is not there.
     """
     fields = jsonl.header("verify", [root.path for root in roots])
     liveness = [root.liveness and _liveness(root.liveness) for root in roots]
-    return jsonl.line("header", {**fields, "deep": deep, "liveness": liveness})
+    return jsonl.line(
+        "header", {**fields, "depth": depth, "deep": depth == "deep", "liveness": liveness}
+    )
 
 
 def finding_line(finding: Finding) -> str:
@@ -62,14 +105,18 @@ def finding_line(finding: Finding) -> str:
     )
 
 
-def summary_line(summary: Summary) -> str:
-    """Return the last line: the exit code, what was covered, how many findings there were."""
+def summary_line(summary: Summary, next_starts: Sequence[dict[str, object]] = ()) -> str:
+    """Return the last line: the exit code, what was covered, how many findings there were.
+
+    ``next_starts`` has the forecast of each log directory.
+    """
     run, covered = summary.run, summary.covered
     return jsonl.line(
         "summary",
         {
             "exit": summary.exit_code,
-            "deep": run.deep,
+            "depth": run.depth,
+            "deep": run.depth == "deep",
             "partitions": covered.partitions,
             "partitions_total": run.total,
             "segments": covered.segments,
@@ -83,6 +130,8 @@ def summary_line(summary: Summary) -> str:
             "codes": dict(sorted(summary.codes.items())),
             "seconds": round(run.seconds, 3),
             "jobs": run.jobs,
+            "next_starts": next_starts,
+            "limit_rate": run.limit_rate or None,
         },
     )
 

@@ -8,22 +8,28 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from kdump.audit.codes import Severity
-from kdump.audit.verify import Covered, Judged
+from kdump.audit.findings import Finding
+from kdump.audit.judge import Covered, Judged
 from kdump.cli.exits import INCOMPLETE, OK, PROBLEMS
+
+Depth = Literal["quick", "default", "deep"]
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
     """How a run was asked for, and how it went.
 
-    ``total`` is the number of partitions there were to judge, ``stopped_by`` the exit code of the
-    signal that ended it early, if one did.
+    ``depth`` is how far it went: by default every header and checksum. ``limit_rate`` is in bytes a
+    second, 0 for none. ``total`` is the number of partitions there were to judge, ``stopped_by``
+    the exit code of the signal that ended it early, if one did.
     """
 
-    deep: bool
+    depth: Depth
     jobs: int
+    limit_rate: int
     fail_on: Severity
     total: int
     total_bytes: int
@@ -57,16 +63,19 @@ class Summary:
         return PROBLEMS if fatal else OK
 
 
-def summarize(run: Run, judged: Sequence[Judged]) -> Summary:
-    """Add up the findings and coverage of ``judged``."""
+def summarize(run: Run, directories: Sequence[Finding], judged: Sequence[Judged]) -> Summary:
+    """Add up the findings and coverage of ``judged``.
+
+    ``directories`` are findings at the top of log directories.
+    """
     severities: Counter[Severity] = Counter()
     names: Counter[str] = Counter()
     partitions: Counter[Severity | None] = Counter()
     for one in judged:
         partitions[worst(one)] += 1
-        for finding in one.findings:
-            severities[finding.code.severity] += 1 + finding.repeats
-            names[finding.code.name] += 1 + finding.repeats
+    for finding in (*directories, *(each for one in judged for each in one.findings)):
+        severities[finding.code.severity] += 1 + finding.repeats
+        names[finding.code.name] += 1 + finding.repeats
     covered = sum((one.covered for one in judged), Covered())
     return Summary(run, covered, severities, names, partitions)
 

@@ -6,8 +6,8 @@ It must never let a name or path through that is not printable, nor a record's k
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Final
@@ -15,22 +15,33 @@ from typing import Final
 import click
 
 from kdump.audit.codes import CODES, Severity
+from kdump.audit.facts import DirectoryFacts
 from kdump.audit.findings import Finding
+from kdump.audit.forecast import Forecast, forecast_directory
+from kdump.audit.groups import Root
+from kdump.audit.judge import Judged, again
 from kdump.audit.survey import Survey
-from kdump.audit.verify import Judged, Root
+from kdump.cli.forecast_text import directory_sentences, harm_text
+from kdump.cli.paragraphs import LABEL, WIDTH, labelled, wrapped
 from kdump.cli.units import count_text, duration_text, part_text, rate_text, size_text
-from kdump.cli.verify_summary import Summary, worst
+from kdump.cli.verify_partition import partition_lines
+from kdump.cli.verify_summary import Depth, Summary, worst
 from kdump.errors import SourceError
 from kdump.format.text import printable
 from kdump.storage.logdir import LogDirectory
 
-_WIDTH: Final = 80
-_LABEL: Final = 12
 _LABELS: Final = {
     Severity.ERROR: "ERROR",
     Severity.INCOMPLETE: "UNREAD",
     Severity.WARNING: "WARN",
     Severity.INFO: "INFO",
+}
+#: Where the logs are larger than this a report may be long in coming.
+_SOON_BYTES: Final = 1 << 30
+_DEPTHS: Final[Mapping[Depth, str]] = {
+    "quick": "names, small files, and the ends of logs and indexes alone (--quick)",
+    "default": "every header and checksum (records not read: --deep)",
+    "deep": "every header, checksum and record",
 }
 _COLOURS: Final = {
     Severity.ERROR: "red",
@@ -50,63 +61,97 @@ class TextReport:
     def __init__(
         self,
         emit: Callable[[str], None],
+        note: Callable[[str], None],
         roots: Sequence[Root],
         counts: Sequence[int],
         *,
         info: bool,
     ) -> None:
         self._emit = emit
+        self._note = note
         self._roots = roots
         self._counts = counts
         self._info = info
+        self._top: tuple[Finding, ...] = ()
         self._judged: list[Judged] = []
+        self._forecasts: dict[Path, Forecast] = {}
 
-    def add(self, judged: Judged) -> None:
-        """Take in one partition."""
+    def directories(self, findings: Iterable[Finding]) -> None:
+        """Take in what was found at the top of log directories."""
+        self._top = tuple(findings)
+
+    def look(self, judged: Judged) -> None:
+        """Tell at once what the quick pass has found wrong in one partition."""
+        size = sum(survey.size for survey in judged.surveys)
+        for finding in judged.findings if size > _SOON_BYTES else ():
+            if finding.code.severity in (Severity.ERROR, Severity.WARNING):
+                name = printable(judged.group.path.name)
+                self._note(f"{_LABELS[finding.code.severity]} {name} {finding.code.name}")
+
+    def add(self, judged: Judged, forecast: Forecast | None) -> None:
+        """Take in one partition, and its next start."""
         self._judged.append(judged)
+        if forecast is not None:
+            self._forecasts[judged.group.path] = forecast
 
     def finish(self, summary: Summary) -> None:
         """Emit everything."""
         start = 0
         for root, count in zip(self._roots, self._counts, strict=True):
             judged = self._judged[start : start + count]
-            for line in root_lines(root, judged, count, info=self._info):
+            forecasts = self._forecasts
+            for line in root_lines(root, self._top, judged, forecasts, count, info=self._info):
                 self._emit(line)
             start += count
         for line in summary_lines(summary, info=self._info):
             self._emit(line)
 
 
-def root_lines(root: Root, judged: Sequence[Judged], count: int, *, info: bool) -> Iterator[str]:
-    """What one path is, with ``count`` partitions, and what was found in those judged."""
+def root_lines(
+    root: Root,
+    top: Sequence[Finding],
+    judged: Sequence[Judged],
+    forecasts: Mapping[Path, Forecast],
+    count: int,
+    *,
+    info: bool,
+) -> Iterator[str]:
+    """What one path is, with ``count`` partitions, and what was found in those judged.
+
+    ``top`` are findings at the top of log directories, ``forecasts`` by the path of a partition.
+    """
     yield from _heading(root, judged, count)
-    if isinstance(root.target, LogDirectory):
-        yield from _partitions(judged, info=info)
+    if isinstance(root.target, LogDirectory) and root.directory is not None:
+        yield from _top(root.path, top, info=info)
+        yield from _partitions(judged, forecasts, info=info)
+        known = [forecasts[one.group.path] for one in judged if one.group.path in forecasts]
+        start = forecast_directory(root.directory, known)
+        label = "next start" if root.stopped else "if it died"
+        yield labelled(label, "; ".join(directory_sentences(start)))
     else:
         for one in judged:
             yield from _segments(one, info=info)
+            for label, text in partition_lines(one, forecasts.get(one.group.path)):
+                yield labelled(label, text)
 
 
 def summary_lines(summary: Summary, *, info: bool) -> Iterator[str]:
     """The last lines: what to read next, what was covered, and the result."""
     run, covered = summary.run, summary.covered
     if worth := _worth_explaining(summary):
-        yield f"{'next':{_LABEL}}kdump explain {' '.join(worth)}"
-    depth = "every header, checksum and record"
-    if not run.deep:
-        depth = "every header and checksum (records not read: --deep)"
+        yield f"{'next':{LABEL}}kdump explain {' '.join(worth)}"
     records = count_text(covered.records, "record")
     if covered.wrappers:
         records += f" and those in {count_text(covered.wrappers, 'compressed wrapper')}"
-    yield _labelled(
+    yield labelled(
         "checked",
         f"{count_text(covered.partitions, 'partition')}, "
         f"{count_text(covered.segments, 'segment')}, "
         f"{part_text(covered.read_bytes, run.total_bytes)}, "
         f"{count_text(covered.batches, 'batch', 'batches')}, "
-        f"{records}: {depth}",
+        f"{records}: {_DEPTHS[run.depth]}",
     )
-    yield _labelled("result", f"{_result(summary, info=info)}; {_effort(summary)}")
+    yield labelled("result", f"{_result(summary, info=info)}; {_effort(summary)}")
 
 
 def _worth_explaining(summary: Summary) -> list[str]:
@@ -115,7 +160,7 @@ def _worth_explaining(summary: Summary) -> list[str]:
         (CODES[name] for name in summary.codes if CODES[name].severity is not Severity.INFO),
         key=lambda code: code.severity.rank,
     )
-    room, worth = _WIDTH - _LABEL - len("kdump explain"), list[str]()
+    room, worth = WIDTH - LABEL - len("kdump explain"), list[str]()
     for code in found:
         room -= 1 + len(code.name)
         if room >= 0:
@@ -147,13 +192,17 @@ def _result(summary: Summary, *, info: bool) -> str:
 def _effort(summary: Summary) -> str:
     run = summary.run
     rate = rate_text(summary.covered.read_bytes, run.seconds)
-    return f"{duration_text(run.seconds)}, {rate}, {count_text(run.jobs, 'job')}"
+    limit = f" (limit {size_text(run.limit_rate)}/s)" if run.limit_rate else ""
+    return f"{duration_text(run.seconds)}, {rate}{limit}, {count_text(run.jobs, 'job')}"
 
 
 def _heading(root: Root, judged: Sequence[Judged], count: int) -> Iterator[str]:
     path = printable(str(root.path))
     if isinstance(root.target, LogDirectory):
-        what = f"log directory, {count_text(count, 'partition')}"
+        what = f"log directory{_node(root.directory)}, {count_text(count, 'partition')}"
+        if root.directory is not None and root.stopped:
+            marker = "clean marker set" if root.directory.clean_marker else "no clean marker"
+            what += f", {marker}"
     elif isinstance(root.target, SourceError):
         what = "not read"
     else:
@@ -167,10 +216,26 @@ def _heading(root: Root, judged: Sequence[Judged], count: int) -> Iterator[str]:
     if root.liveness is not None:
         reason = printable(root.liveness.reason)
         what += f"; broker {root.liveness.state.value}: {reason}"
-    yield from _wrapped(f"{path}: {what}", 0)
+    yield from wrapped(f"{path}: {what}", 0)
 
 
-def _partitions(judged: Sequence[Judged], *, info: bool) -> Iterator[str]:
+def _node(directory: DirectoryFacts | None) -> str:
+    """Which node's it is, where the directory says."""
+    meta = None if directory is None or directory.meta is None else directory.meta.value
+    return "" if meta is None or meta.node_id is None else f" of node {meta.node_id}"
+
+
+def _top(path: Path, findings: Iterable[Finding], *, info: bool) -> Iterator[str]:
+    """The findings at the top of the log directory at ``path``."""
+    here = [one for one in findings if one.path == path or path in one.path.parents]
+    for finding in _shown(here, info=info):
+        yield f"{_severity(finding.code.severity)} {finding.code.name}"
+        yield from wrapped(_sentence(finding), 7)
+
+
+def _partitions(
+    judged: Sequence[Judged], forecasts: Mapping[Path, Forecast], *, info: bool
+) -> Iterator[str]:
     """The findings of many partitions, the worst partition first."""
     rows = [(one, _listed(one, info=info)) for one in sorted(judged, key=_rank)]
     names = [printable(one.group.path.name) for one, findings in rows if findings]
@@ -179,7 +244,12 @@ def _partitions(judged: Sequence[Judged], *, info: bool) -> Iterator[str]:
         for finding in findings:
             name = printable(one.group.path.name)
             yield f"{_severity(finding.code.severity)} {name:{width}} {finding.code.name}"
-            yield from _wrapped(_sentence(finding), 7)
+            yield from wrapped(_sentence(finding), 7)
+        forecast = forecasts.get(one.group.path)
+        if forecast is not None and (harm := harm_text(forecast)) is not None:
+            yield from wrapped(f"next start: {harm}", 7)
+        if worst(one) is Severity.ERROR:
+            yield f"       do: {printable(shlex.join(again(one.group.path)))}"
 
 
 def _segments(judged: Judged, *, info: bool) -> Iterator[str]:
@@ -211,7 +281,7 @@ def _detailed(findings: Iterable[Finding], log: Path | None) -> Iterator[str]:
     """Findings below the line of their segment, whose ``log`` need not be named again."""
     for finding in findings:
         yield f"    {_severity(finding.code.severity)} {finding.code.name}"
-        yield from _wrapped(_sentence(finding, named=finding.path != log), 11)
+        yield from wrapped(_sentence(finding, named=finding.path != log), 11)
 
 
 def _sentence(finding: Finding, *, named: bool = True) -> str:
@@ -234,9 +304,11 @@ def _sentence(finding: Finding, *, named: bool = True) -> str:
 
 def _listed(judged: Judged, *, info: bool) -> list[Finding]:
     """The findings to be shown, worst first, else as they came."""
-    shown = [
-        finding for finding in judged.findings if info or finding.code.severity is not Severity.INFO
-    ]
+    return _shown(judged.findings, info=info)
+
+
+def _shown(findings: Iterable[Finding], *, info: bool) -> list[Finding]:
+    shown = [one for one in findings if info or one.code.severity is not Severity.INFO]
     return sorted(shown, key=lambda finding: finding.code.severity.rank)
 
 
@@ -247,21 +319,3 @@ def _rank(judged: Judged) -> int:
 
 def _severity(severity: Severity) -> str:
     return click.style(f"{_LABELS[severity]:6}", fg=_COLOURS[severity])
-
-
-def _labelled(label: str, text: str) -> str:
-    lines = _wrapped(text, _LABEL)
-    return "\n".join(lines).replace(" " * _LABEL, f"{label:{_LABEL}}", 1)
-
-
-def _wrapped(text: str, indent: int) -> list[str]:
-    """``text`` in lines of at most 80 columns, unless a single word is longer."""
-    margin = " " * indent
-    return textwrap.wrap(
-        text,
-        _WIDTH,
-        initial_indent=margin,
-        subsequent_indent=margin,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )

@@ -13,11 +13,9 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import compress, count, islice
-from operator import le, lt, or_
 from typing import ClassVar
 
-_SOME = 8
+from kdump.format import _entries
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +83,9 @@ class OffsetIndex:
 
     def order_violations(self) -> Violations:
         """Return the entries with an offset or a position not above the entry before."""
-        return _violations(
-            map(
-                or_,
-                map(le, self.relative_offsets[1:], self.relative_offsets),
-                map(le, self.positions[1:], self.positions),
-            )
-        )
+        first = array("q", bytes(8 * _entries.LISTED))
+        count = _entries.disorder_of_offsets(self.relative_offsets, self.positions, first)
+        return Violations(count, tuple(first[:count]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,13 +155,9 @@ class TimeIndex:
 
     def order_violations(self) -> Violations:
         """Return the entries with a timestamp not above, or an offset below, the entry before."""
-        return _violations(
-            map(
-                or_,
-                map(le, self.timestamps[1:], self.timestamps),
-                map(lt, self.relative_offsets[1:], self.relative_offsets),
-            )
-        )
+        first = array("q", bytes(8 * _entries.LISTED))
+        count = _entries.disorder_of_times(self.timestamps, self.relative_offsets, first)
+        return Violations(count, tuple(first[:count]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,10 +231,3 @@ def _big_endian(typecode: str, data: bytes | memoryview) -> array[int]:
 
 def _to_big_endian(numbers: array[int]) -> bytes:
     return _big_endian(numbers.typecode, numbers.tobytes()).tobytes()
-
-
-def _violations(broken: Iterator[bool]) -> Violations:
-    """``broken`` tells of each entry but the first whether it breaks the order."""
-    numbers = compress(count(1), broken)
-    first = tuple(islice(numbers, _SOME))
-    return Violations(len(first) + sum(1 for _ in numbers), first)

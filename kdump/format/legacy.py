@@ -67,6 +67,16 @@ def record_block(batch: RecordBatch, data: memoryview, limit: int = DEFAULT_LIMI
     return memoryview(decompress(batch.codec, value, limit, batch.magic))
 
 
+def first_offset(batch: RecordBatch, data: memoryview, limit: int = DEFAULT_LIMIT) -> int:
+    """The offset of the first message in the wrapper ``batch``, whose whole bytes are ``data``.
+
+    Raises DecodeError where a broker cannot tell either, or LimitError.
+    """
+    block = record_block(batch, data, limit)
+    base = _base_offset(batch, block)
+    return base + int.from_bytes(block[:8], "big", signed=True)
+
+
 def _field(batch: RecordBatch, data: memoryview, position: int) -> tuple[memoryview | None, int]:
     """The key or value whose size stands at ``position``, and where it ends."""
     start = position + _SIZE.size

@@ -132,8 +132,8 @@ def _integer(file: str, name: str, text: str) -> int:
 # --- partition.metadata
 
 
-class TopicIdError(DecodeError):
-    """The topic id is no uuid at all: then the broker does not start.
+class FatalMetadataError(DecodeError):
+    """A line is missing, or the topic id is no uuid at all: then the broker does not start.
 
     In every other fault of ``partition.metadata`` it takes the log directory offline.
     """
@@ -148,8 +148,10 @@ class PartitionMetadata:
 
 
 def decode_partition_metadata(data: bytes) -> PartitionMetadata:
-    """Read ``partition.metadata``. Raises DecodeError, TopicIdError."""
+    """Read ``partition.metadata``. Raises DecodeError, FatalMetadataError."""
     lines = _LINE_END.split(_utf8("partition.metadata", data))
+    # As in BufferedReader.readLine, a line end does not begin another line.
+    lines = lines if lines[-1] else lines[:-1]
     # The names before the colons are not looked at, as in Kafka.
     version = _integer("partition.metadata", "version", _after_colon(lines, 0))
     if version < 0:
@@ -158,18 +160,22 @@ def decode_partition_metadata(data: bytes) -> PartitionMetadata:
     try:
         topic_id = uuid_text(parse_uuid(text))
     except DecodeError as error:
-        raise TopicIdError(f"partition.metadata: {error}") from error
+        raise FatalMetadataError(f"partition.metadata: {error}") from error
     if topic_id == _NO_ID:
         raise DecodeError("partition.metadata: expected a topic id, found the zero uuid")
     return PartitionMetadata(version, topic_id)
 
 
 def _after_colon(lines: list[str], index: int) -> str:
-    line = lines[index] if index < len(lines) else ""
-    parts = re.split(r":[ \t\n\v\f\r]+", line)
+    if index >= len(lines):
+        raise FatalMetadataError(
+            f"partition.metadata line {index + 1}: expected 'name: value', found no such line"
+        )
+    parts = re.split(r":[ \t\n\v\f\r]+", lines[index])
     if len(parts) != 2 or not parts[1]:
         raise DecodeError(
-            f"partition.metadata line {index + 1}: expected 'name: value', found {line[:40]!r}"
+            f"partition.metadata line {index + 1}: expected 'name: value', "
+            f"found {lines[index][:40]!r}"
         )
     return parts[1]
 

@@ -321,8 +321,29 @@ _METADATA = parse_tables(
   name string 0+
   value string 0+ null=0+
 
+@ PartitionChangeRecord | 5 | 0-2 | 0+
+  partitionId int32 0+ def=-1
+  topicId uuid 0+
+  isr []int32 0+ null=0+ tag=0/0+ def=null
+  leader int32 0+ tag=1/0+ def=-2
+  replicas []int32 0+ null=0+ tag=2/0+ def=null
+  removingReplicas []int32 0+ null=0+ tag=3/0+ def=null
+  addingReplicas []int32 0+ null=0+ tag=4/0+ def=null
+  leaderRecoveryState int8 0+ tag=5/0+ def=-1
+  directories []uuid 1+ null=1+ tag=8/1+ def=null
+  eligibleLeaderReplicas []int32 2+ null=2+ tag=6/2+ def=null
+  lastKnownElr []int32 2+ null=2+ tag=7/2+ def=null
+
 @ RemoveTopicRecord | 9 | 0 | 0+
   topicId uuid 0+
+
+@ BeginTransactionRecord | 23 | 0 | 0+
+  name string 0+ null=0+ tag=0/0+ def=null
+
+@ EndTransactionRecord | 24 | 0 | 0+
+
+@ AbortTransactionRecord | 25 | 0 | 0+
+  reason string 0+ null=0+ tag=0/0+ def=null
 """
 )
 _METADATA_TYPES = {message.type_id: message for message in _METADATA.values()}

@@ -23,7 +23,7 @@ from enum import Enum
 from pathlib import Path
 
 from kdump.errors import SourceError, VanishedError
-from kdump.storage.logdir import is_log_directory
+from kdump.storage.logdir import enclosing_log_directory
 from kdump.storage.names import LOCK
 from kdump.storage.source import open_regular, source_error
 
@@ -93,7 +93,7 @@ def liveness(path: Path) -> Liveness:
     itself cannot be looked at.
     """
     targets = {_key(path)}
-    log_directory = _enclosing_log_directory(path)
+    log_directory = enclosing_log_directory(path)
     doubts: list[str] = []
     if log_directory is not None:
         targets.add(_key(log_directory))
@@ -119,16 +119,6 @@ def liveness(path: Path) -> Liveness:
     if not (_PROC / "1").is_dir():
         reason += ", as far as processes are shown here: those of other users are hidden"
     return Liveness(State.STOPPED, reason, uninspected=tuple(uninspected))
-
-
-def _enclosing_log_directory(path: Path) -> Path | None:
-    """The log directory that ``path`` is, or lies in as a partition or a file."""
-    directory = path if path.is_dir() else path.parent
-    # By spelling first, which is how a broker came to a partition directory that is a link.
-    for candidate in (directory, directory.parent, directory / ".."):
-        if is_log_directory(candidate):
-            return candidate
-    return None
 
 
 def _lock_state(lock: Path) -> Liveness:

@@ -16,6 +16,7 @@ from pathlib import Path
 from kdump.errors import SourceError
 from kdump.storage.names import (
     CLEANER_CHECKPOINT,
+    CLUSTER_METADATA_TOPIC,
     EXTENSIONS,
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
@@ -130,11 +131,7 @@ class LogDirectory:
 
     def partitions(self) -> Iterator[Partition | SourceError]:
         """List one partition after the other; an error is given in the place of its partition."""
-        for path in self.partition_paths:
-            try:
-                yield read_partition(path)
-            except SourceError as error:
-                yield error
+        return map(list_partition, self.partition_paths)
 
 
 Target = LogDirectory | Partition | Segment | Entry
@@ -195,6 +192,14 @@ def read_partition(path: Path) -> Partition:
     return _partition(path, _list(path))
 
 
+def list_partition(path: Path) -> Partition | SourceError:
+    """List the partition directory at ``path``; an error is returned in its place."""
+    try:
+        return read_partition(path)
+    except SourceError as error:
+        return error
+
+
 def directory_name(path: Path) -> DirectoryName | None:
     """Take the name of the directory at ``path`` apart; None if a broker would refuse it."""
     # "." and ".." have no name of their own; where they lead is a matter of spelling alone here.
@@ -203,6 +208,11 @@ def directory_name(path: Path) -> DirectoryName | None:
     except OSError as error:  # the current directory was removed
         raise source_error(path, error) from error
     return parse_directory_name(spelled.name)
+
+
+def is_metadata_log(partition: Partition) -> bool:
+    """Say whether it is the log of a KRaft cluster's metadata, by its name."""
+    return partition.name is not None and partition.name.topic == CLUSTER_METADATA_TOPIC
 
 
 def is_log_directory(path: Path) -> bool:
@@ -214,6 +224,16 @@ def is_log_directory(path: Path) -> bool:
         return any((path / name).is_file() for name in _LOG_DIRECTORY_FILES)
     except OSError:
         return False
+
+
+def enclosing_log_directory(path: Path) -> Path | None:
+    """Return the log directory that ``path`` is, or lies in as a partition or a file."""
+    directory = path if path.is_dir() else path.parent
+    # By spelling first, which is how a broker came to a partition directory that is a link.
+    for candidate in (directory, directory.parent, directory / ".."):
+        if is_log_directory(candidate):
+            return candidate
+    return None
 
 
 def _list(path: Path) -> list[Entry]:

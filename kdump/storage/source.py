@@ -25,6 +25,8 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from kdump.errors import SourceError, VanishedError
+from kdump.storage.pace import Pace
+from kdump.storage.page_cache import absent_runs
 
 WINDOW_BYTES = 4 * 1024 * 1024
 """What a window holds at most, unless more is asked for."""
@@ -99,14 +101,19 @@ class Source(Protocol):
     ) -> None: ...
 
 
-def open_source(path: Path, *, mapped: bool, sealed: bool = False) -> Source:
+def open_source(
+    path: Path, *, mapped: bool, sealed: bool = False, pace: Pace | None = None
+) -> Source:
     """Open the regular file at ``path``.
 
     ``mapped``: map it; only in a forked worker, and only where nobody writes. Otherwise
     ``sealed`` says that nobody appends to the file any more, so that it is read past the page
-    cache where the file system can do that. Raises SourceError, VanishedError.
+    cache where the file system can do that. With a ``pace`` nothing is mapped, because nobody
+    would know when the bytes of a map are read. Raises SourceError, VanishedError.
     """
-    return MappedFile(path) if mapped else WindowedFile(path, sealed=sealed)
+    if mapped and pace is None:
+        return MappedFile(path)
+    return WindowedFile(path, sealed=sealed, pace=pace)
 
 
 def source_error(path: Path, error: OSError) -> SourceError:
@@ -134,6 +141,21 @@ def open_regular(path: Path) -> tuple[int, os.stat_result]:
         os.close(descriptor)
         raise
     return descriptor, status
+
+
+def read_end(path: Path, most_bytes: int) -> tuple[int, bytes]:
+    """Return the size of the regular file at ``path`` and its last bytes, at most ``most_bytes``.
+
+    Raises SourceError, VanishedError.
+    """
+    descriptor, status = open_regular(path)
+    try:
+        size = status.st_size
+        return size, os.pread(descriptor, most_bytes, max(0, size - most_bytes))
+    except OSError as error:
+        raise source_error(path, error) from error
+    finally:
+        os.close(descriptor)
 
 
 def _refuse_irregular(path: Path, status: os.stat_result) -> None:
@@ -167,6 +189,13 @@ class _OpenFile:
         self.path = path
         self.identity = Identity.of(status)
         self.size = status.st_size
+
+    def _cut_to(self, found_bytes: int) -> VanishedError:
+        return VanishedError(
+            self.path,
+            f"{self.path}: expected {self.size} bytes as at open, "
+            f"found only {found_bytes}: the file was cut meanwhile",
+        )
 
     def close(self) -> None:
         if self._descriptor >= 0:
@@ -204,6 +233,8 @@ class MappedFile(_OpenFile):
                 self._view = memoryview(self._map)
         except OSError as error:
             raise source_error(path, error) from error
+        except ValueError as error:  # Python's own word for a file that is shorter by now
+            raise self._cut_to(os.fstat(self._descriptor).st_size) from error
         finally:
             super().close()  # the map has a descriptor of its own
 
@@ -229,14 +260,21 @@ class WindowedFile(_OpenFile):
 
     A request inside the buffer reads nothing. The buffer holds ``window_bytes``, and more once
     a larger piece was asked for. ``sealed`` tries O_DIRECT. Without it, pages that reading brought
-    into the page cache are given back, pages that were there before stay.
+    into the page cache are given back, pages that were there before stay. What is read keeps to
+    ``pace``.
     """
 
     def __init__(
-        self, path: Path, *, sealed: bool = False, window_bytes: int = WINDOW_BYTES
+        self,
+        path: Path,
+        *,
+        sealed: bool = False,
+        window_bytes: int = WINDOW_BYTES,
+        pace: Pace | None = None,
     ) -> None:
         super().__init__(path)
         self._window_bytes = window_bytes
+        self._pace = pace
         self._buffer: mmap.mmap | None = None  # anonymous memory: aligned, and free until touched
         self._memory = memoryview(b"")
         self._start = 0  # the position in the file of the buffer's first byte
@@ -274,15 +312,14 @@ class WindowedFile(_OpenFile):
         needed = min(len(self._memory), self.size - start)
         filled = 0
         while filled < needed:
-            reached = filled + self._read(filled)
+            count = self._read(filled)
+            if self._pace is not None:
+                self._pace.spend(count)
+            reached = filled + count
             # A direct read must start aligned: behind a short one a part is read once more.
             advanced = reached // _ALIGNMENT * _ALIGNMENT if self._direct else reached
             if reached < needed and advanced <= filled:
-                raise VanishedError(
-                    self.path,
-                    f"{self.path}: expected {self.size} bytes as at open, "
-                    f"found only {start + reached}: the file was cut meanwhile",
-                )
+                raise self._cut_to(start + reached)
             filled = reached if reached >= needed else advanced
         self._filled = needed
 
@@ -302,15 +339,24 @@ class WindowedFile(_OpenFile):
                     if error.errno != errno.EINVAL:
                         raise
                     self._switch_to_cached()
-            cached = self._read_cached(target, position)
-            if cached:
-                return cached
+            absent = self._absent(position, len(target))
+            if absent is None:
+                cached = self._read_cached(target, position)
+                if cached:
+                    return cached
+                absent = [(position, len(target))]
             count = os.preadv(self._descriptor, [target], position)
         except OSError as error:
             raise source_error(self.path, error) from error
         if sys.platform == "linux":
-            os.posix_fadvise(self._descriptor, position, count, os.POSIX_FADV_DONTNEED)
+            for start, length in absent:
+                os.posix_fadvise(self._descriptor, start, length, os.POSIX_FADV_DONTNEED)
         return count
+
+    def _absent(self, position: int, length: int) -> list[tuple[int, int]] | None:
+        """The pages of the file from ``position`` on that are not in the page cache, if known."""
+        start = position // mmap.PAGESIZE * mmap.PAGESIZE
+        return absent_runs(self._descriptor, start, position + length - start)
 
     def _read_cached(self, target: memoryview, position: int) -> int:
         """Read what the page cache holds already; returns the count, 0 if nothing or unknown."""

@@ -41,7 +41,7 @@ HUNTING_FLOOR: Final = 1 << 18
 
 _MAX_OFFSET = 2**63 - 1
 _ROWS = 8_192
-_LEAST_BYTES = 26  # a message of magic 0 without key and value
+_FIRST_ROWS = 64
 #: How many batches are looked at behind damage, where there may be more of it; then ever more.
 _FEW_ROWS = 16
 _SIZE = _kernel.BATCH_FIELDS.index("size")
@@ -49,7 +49,7 @@ _LAST_OFFSET = _kernel.BATCH_FIELDS.index("last_offset")
 _MAGIC = _kernel.BATCH_FIELDS.index("magic")
 _CRC = _kernel.BATCH_FIELDS.index("crc")
 _LEGACY_CHECKSUM_START = 16
-_ZEROS = bytes(1 << 16)
+_ZERO_BYTES = bytes(1 << 16)
 #: What looking at a candidate costs beside its bytes, so that many small ones are bounded too.
 _CANDIDATE_COST = 1024
 
@@ -128,10 +128,9 @@ class _Walk:
         self.hunted = False
         self.work_left = HUNTING_BOUND * (source.size - start) + HUNTING_FLOOR
         # Most segments are small: clearing all the room would take longer than the walk.
-        most = min(_ROWS, (source.size - start) // _LEAST_BYTES + 1)
-        self.rows = memoryview(array("q", bytes(8 * BatchTable.WIDTH * most)))
-        self.probe = memoryview(array("q", bytes(8 * BatchTable.WIDTH)))
-        self.pending = memoryview(array("q", bytes(8 * most)))
+        self.rows = _zeros(BatchTable.WIDTH * _FIRST_ROWS)
+        self.pending = _zeros(_FIRST_ROWS)
+        self.probe = _zeros(BatchTable.WIDTH)
         self.room = _ROWS
 
     def pieces(self) -> Iterator[BatchTable | Damage]:
@@ -142,6 +141,9 @@ class _Walk:
                 view, self.position, self.source.size, self.rows, self.pending[: self.room]
             )
             self.room = min(2 * self.room, _ROWS)
+            if n == len(self.pending) < _ROWS:  # once: the segment is not a small one
+                self.rows, self.pending = _zeros(BatchTable.WIDTH * _ROWS), _zeros(_ROWS)
+                continue
             at_least = HEADER_BYTES
             if n and len(view) < self.rows[_SIZE] <= WINDOW_BYTES:
                 at_least = self.rows[_SIZE]  # the first batch lies across the view's end
@@ -287,8 +289,12 @@ class _Walk:
         position = self.position
         while position < self.source.size:
             # As bytes, which are compared eight and more at a time, views one by one.
-            piece = bytes(self.source.window(position)[: len(_ZEROS)])
-            if piece != _ZEROS[: len(piece)]:
+            piece = bytes(self.source.window(position)[: len(_ZERO_BYTES)])
+            if piece != _ZERO_BYTES[: len(piece)]:
                 return False
             position += len(piece)
         return True
+
+
+def _zeros(count: int) -> memoryview:
+    return memoryview(array("q", (0,)) * count)

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from brokers.jars import missing
 
-from bench import commands, reading
+from bench import commands, directory, reading
 from bench.report import Row, heading, line
 from bench.segments import MIB, SHAPES, Made, Shape, write
 from kdump.format import _kernel
@@ -113,6 +113,9 @@ def _of_directory(size_bytes: int, repeat: int) -> dict[str, Callable[[Path], Ro
         ),
         "memory": partial(commands.measure_memory, size_bytes=size_bytes, deep=False),
         "memory deep": partial(commands.measure_memory, size_bytes=size_bytes, deep=True),
+        "directory quick": directory.measure_quick,
+        "directory": directory.measure_default,
+        "directory memory": directory.measure_memory,
         "help": lambda _: commands.measure_help(),
     }
 

@@ -20,7 +20,8 @@ from brokers.programs import java_command
 from bench.report import Row
 from bench.segments import KIB, Made, Shape, write
 from bench.timing import best, process
-from kdump.audit.verify import assign, open_roots, verify
+from kdump.audit.groups import assign, open_roots
+from kdump.audit.verify import verify
 from kdump.storage import workers
 
 KAFKA = "4.3.1"
@@ -105,21 +106,26 @@ def measure_memory(directory: Path, size_bytes: int, *, deep: bool) -> Row:
     """The largest sum of PSS of a verify with two workers, each at a file of twice the size."""
     partition = _partition(directory, 2, 2 * size_bytes)
     options = ["--deep"] if deep else []
-    command = kdump("verify", "--quiet", "--jobs", "2", *options, partition)
+    most = most_pss_mb(kdump("verify", "--quiet", "--jobs", "2", *options, partition))
+    return Row(
+        f"memory{' deep' if deep else ''}",
+        f"{most:.0f} MB",
+        f"2 files of {2 * size_bytes >> 20} MiB",
+        most,
+        "MB",
+        most=_PSS_MB,
+    )
+
+
+def most_pss_mb(command: Sequence[str]) -> float:
+    """The largest sum of PSS, in MB, of a process and its children until it ends with 0."""
     most = 0
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as running:
         while running.poll() is None:
             most = max(most, _pss_kib(running.pid))
     if running.returncode:
         raise RuntimeError(f"expected {command} to end with 0, found {running.returncode}")
-    return Row(
-        f"memory{' deep' if deep else ''}",
-        f"{most * KIB / 1e6:.0f} MB",
-        f"2 files of {2 * size_bytes >> 20} MiB",
-        most * KIB / 1e6,
-        "MB",
-        most=_PSS_MB,
-    )
+    return most * KIB / 1e6
 
 
 def measure_help() -> Row:

@@ -35,8 +35,8 @@ def java_command(
 
     ``classes`` is a directory that goes before the release's own jars.
     """
-    command = java()
-    if command is None:
+    program = java()
+    if program is None:
         raise ProgramError("no java command on PATH")
     # Each release reads the one of the two that its logging library knows.
     logging = (
@@ -45,17 +45,21 @@ def java_command(
         f"-Dkdump.level={log_level}",
     )
     path = classpath(version) if classes is None else f"{classes}:{classpath(version)}"
-    return [str(command), *flags, *logging, "-cp", path]
+    return [str(program), *flags, *logging, "-cp", path]
+
+
+def command(version: str, program: str, *arguments: str) -> list[str]:
+    """How to run ``java/<program>.java``, which is compiled if need be."""
+    folders = [*(_SOURCES / folder for folder in _STAND_INS.get(version, ())), _SOURCES]
+    classes = compiled(program.lower(), version, program, folders)
+    return [*java_command(version, "ERROR", *_QUICK, classes=classes), program, *arguments]
 
 
 def run(version: str, program: str, *arguments: str, stdin: str = "") -> str:
     """Run ``java/<program>.java``; its standard output. Raises ProgramError if it fails."""
-    folders = [*(_SOURCES / folder for folder in _STAND_INS.get(version, ())), _SOURCES]
-    classes = compiled(program.lower(), version, program, folders)
-    command = java_command(version, "ERROR", *_QUICK, classes=classes)
     try:
         done = subprocess.run(
-            [*command, program, *arguments],
+            command(version, program, *arguments),
             input=stdin,
             capture_output=True,
             text=True,

@@ -27,11 +27,14 @@ _FAULT_CODES: Final = {
 }
 
 
-def check_segment(survey: Survey, next_base: int | None, *, live: bool) -> Iterator[Finding]:
+def check_segment(
+    survey: Survey, next_base: int | None, *, live: bool, clean: bool = False
+) -> Iterator[Finding]:
     """Judge the log of one segment.
 
     ``next_base`` is the base offset of the partition's next segment, None for the last one.
-    ``live`` says that a broker may be appending to the last one.
+    ``live`` says that a broker may be appending to the last one, ``clean`` that the next start
+    believes that it was closed in order.
     """
     listed: Counter[Reason | FaultKind] = Counter()
 
@@ -40,7 +43,10 @@ def check_segment(survey: Survey, next_base: int | None, *, live: bool) -> Itera
         return survey.counts[kind] - LISTED if listed[kind] == LISTED else 0
 
     for gap in survey.gaps:
-        code = _damage_code(gap.damage.reason, sealed=next_base is not None, live=live)
+        sealed = next_base is not None
+        code = _damage_code(gap.damage.reason, sealed=sealed, live=live, clean=clean)
+        if live and not sealed and _being_written(survey, gap.damage):
+            code = codes.TORN_TAIL_LIVE
         yield _damage(survey, gap, code, next_base, repeats(gap.damage.reason))
     for fault in survey.faults:
         yield _fault(survey, fault, repeats(fault.kind))
@@ -65,18 +71,31 @@ def check_sequence(surveys: Sequence[Survey]) -> Iterator[Finding]:
             )
 
 
-def _damage_code(reason: Reason, *, sealed: bool, live: bool) -> FindingCode:
+def _being_written(survey: Survey, damage: Damage) -> bool:
+    """Whether it may be a batch that is half in a preallocated file, which has its full length."""
+    return (
+        survey.room_behind
+        and damage.reason is not Reason.PREALLOCATED
+        and damage.position + damage.size == survey.size
+    )
+
+
+def _damage_code(reason: Reason, *, sealed: bool, live: bool, clean: bool) -> FindingCode:
     match reason:
         case Reason.BAD_CHECKSUM:
             return codes.BATCH_CRC_MISMATCH
         case Reason.IMPOSSIBLE_SIZE:
             return codes.BATCH_SIZE_IMPOSSIBLE
         case Reason.PREALLOCATED:
-            return codes.PREALLOCATED_TAIL_SEALED if sealed else codes.PREALLOCATED_TAIL
+            if sealed:
+                return codes.PREALLOCATED_TAIL_SEALED
+            return codes.PREALLOCATED_TAIL_CLEAN if clean else codes.PREALLOCATED_TAIL
         case Reason.TORN_TAIL:
             if sealed:
                 return codes.TORN_TAIL_SEALED
-            return codes.TORN_TAIL_LIVE if live else codes.TORN_TAIL
+            if live:
+                return codes.TORN_TAIL_LIVE
+            return codes.TORN_TAIL_CLEAN if clean else codes.TORN_TAIL
 
 
 def _damage(

@@ -1,19 +1,26 @@
-"""Checks of index files by themselves: their length, the order of their entries, their padding.
+"""Checks of offset and time indexes: their files, the promise of each entry, and what is missing.
 
-Spec: ``AbstractIndex``, ``OffsetIndex.append``, ``TimeIndex.maybeAppend``; KOD 9, checks 9, 11, 13.
-It must never judge what stands in the unused part of a last segment's index.
+Spec: ``AbstractIndex``, ``OffsetIndex``, ``TimeIndex``, ``LogSegment.largestTimestamp``,
+``findOffsetByTimestamp``, ``readNextOffset``; KOD 9, checks 9 to 14. An index that differs from a
+rebuilt one is not wrong. It must never judge the unused part of a last segment's index.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
 from kdump.audit import codes
-from kdump.audit.codes import FindingCode
-from kdump.audit.findings import Detail, Finding, explaining
-from kdump.audit.survey import IndexFacts, Survey
+from kdump.audit.codes import FindingCode, Severity
+from kdump.audit.findings import Detail, Finding, Offsets, explaining
+from kdump.audit.survey import FaultKind, Survey
+from kdump.audit.survey_index import LISTED, EntryFault, EntryKind, IndexFacts
+from kdump.storage.logdir import Partition
+
+_NO_TIMESTAMP: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +33,9 @@ class _Kind:
     first: str
     second: str
 
+    def entry(self, entry: tuple[int, int]) -> str:
+        return f"{self.first} {entry[0]}, {self.second} {entry[1]}"
+
 
 _OFFSET: Final = _Kind(
     codes.INDEX_LENGTH, codes.INDEX_ORDER, codes.INDEX_PADDED, "offset", "position"
@@ -36,13 +46,113 @@ _TIME: Final = _Kind(
 
 
 def check_indexes(survey: Survey, *, sealed: bool) -> Iterator[Finding]:
-    """Judge the offset and time index of a segment; ``sealed``: it is not its partition's last."""
+    """Judge the length, the order and the padding of a segment's index files.
+
+    ``sealed``: it is not its partition's last.
+    """
     for kind, facts in ((_OFFSET, survey.index), (_TIME, survey.time_index)):
         if facts is not None:
-            yield from _check(kind, facts, sealed=sealed)
+            yield from _file(kind, facts, sealed=sealed)
 
 
-def _check(kind: _Kind, facts: IndexFacts, *, sealed: bool) -> Iterator[Finding]:
+def check_offset_entries(survey: Survey, *, sealed: bool, live: bool) -> Iterator[Finding]:
+    """Judge whether the entries of an ``.index`` lead lookups to where they must begin.
+
+    Beside a broker (``live``) the last segment's may speak of what was appended meanwhile.
+    """
+    facts = survey.index
+    if facts is None:
+        return
+    for fault, repeats in _faults(facts):
+        if sealed or not live or fault.kind is not EntryKind.BEYOND:
+            yield _offset_entry(facts, fault, repeats, sealed=sealed)
+    if not sealed and not live and EntryKind.BEYOND not in facts.counts:
+        yield from _beyond_end(survey, _OFFSET, facts, codes.INDEX_BEYOND_LOG)
+
+
+def check_time_entries(survey: Survey, *, sealed: bool, live: bool) -> Iterator[Finding]:
+    """Judge whether the entries of a ``.timeindex`` lead lookups by time to where they must begin.
+
+    ``sealed`` and ``live`` are as for the ``.index``; without that the broker rebuilds both.
+    """
+    facts = survey.time_index
+    if facts is None or survey.segment.index is None:
+        return
+    # Where magic 0 is, times that clients sent were indexed and lost (0.10).
+    lost_times = survey.magics is None or survey.magics[0] < 1
+    for fault, repeats in _faults(facts):
+        # What is too large at the end is for check_last_timestamp.
+        at_end = sealed and fault.entry == facts.last
+        if fault.kind is EntryKind.SKIPS or not (lost_times or at_end):
+            yield _time_entry(facts, fault, repeats)
+    if not sealed and not live:
+        yield from _beyond_end(survey, _TIME, facts, codes.TIMEINDEX_BEYOND_LOG)
+
+
+def check_last_timestamp(survey: Survey, *, sealed: bool) -> Iterator[Finding]:
+    """Judge whether a sealed segment's last time entry has its largest timestamp.
+
+    The broker takes that entry for it, in retention and to choose the segment for a lookup.
+    """
+    facts = survey.time_index
+    if not sealed or facts is None or survey.segment.index is None or survey.magics is None:
+        return
+    if facts.disorder or facts.padding:
+        return  # what it takes for the last entry is wrong anyway
+    if facts.last is None and _holds_old_alone(survey):
+        return  # upgrades from 0.10.0, which wrote no time indexes, left empty ones
+    timestamp = _NO_TIMESTAMP if facts.last is None else facts.last[0]
+    if timestamp < survey.record_timestamp:
+        yield _last_timestamp(facts, codes.TIMEINDEX_TOO_LOW, survey.record_timestamp)
+    elif timestamp > survey.max_timestamp and survey.magics[0] > 1 and _whole(survey):
+        yield _last_timestamp(facts, codes.TIMEINDEX_TOO_HIGH, survey.max_timestamp)
+
+
+def check_missing_indexes(
+    surveys: Sequence[Survey], *, next_base: int | None, live: bool
+) -> Iterator[Finding]:
+    """Judge which index files the segments of one partition lack.
+
+    ``next_base`` is that of the segment behind the last of them, None if it is the partition's
+    last: beside a broker (``live``) that one's may not be there yet.
+    """
+    no_times = all(survey.segment.time_index is None for survey in surveys)
+    for survey in surveys:
+        active = next_base is None and survey is surveys[-1]
+        # A segment that nothing was appended to needs no index, and may never have had one.
+        if survey.size == 0 or (active and live):
+            continue
+        segment = survey.segment
+        if segment.index is None:
+            yield _lacking(segment.log, ".index", codes.INDEX_MISSING)
+        elif segment.time_index is None and survey.record_timestamp > _NO_TIMESTAMP:
+            never_had_any = no_times and _holds_old_alone(survey)  # as before 0.10.1
+            if not never_had_any:
+                yield _lacking(segment.log, ".timeindex", codes.TIMEINDEX_MISSING)
+
+
+def check_orphans(partition: Partition, *, live: bool) -> Iterator[Finding]:
+    """Judge index files without their log; beside a broker it may just be deleting a segment."""
+    for entry in () if live else partition.orphans:
+        if not entry.name.canonical:  # a name that a broker refuses, or finds under another
+            continue
+        yield _lacking(entry.path, ".log", codes.INDEX_ORPHAN)
+
+
+def rebuilt(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """The findings of a segment that the broker recovers at its start: it rebuilds the indexes.
+
+    So it does after an unclean stop from the segment that holds the recovery point on.
+    """
+    for finding in findings:
+        if finding.code.severity is Severity.ERROR:
+            code = codes.INDEX_REBUILT
+            yield replace(finding, code=code, remedy=explaining(code))
+        else:
+            yield finding
+
+
+def _file(kind: _Kind, facts: IndexFacts, *, sealed: bool) -> Iterator[Finding]:
     if facts.remainder:
         yield Finding(
             kind.length,
@@ -61,10 +171,7 @@ def _check(kind: _Kind, facts: IndexFacts, *, sealed: bool) -> Iterator[Finding]
             facts.path,
             position=number * facts.entry_bytes,
             size=facts.entry_bytes,
-            detail=Detail(
-                f"an entry above {kind.first} {before[0]}, {kind.second} {before[1]}",
-                f"{kind.first} {entry[0]}, {kind.second} {entry[1]}",
-            ),
+            detail=Detail(f"an entry above {kind.entry(before)}", kind.entry(entry)),
             remedy=explaining(kind.order),
             repeats=facts.disorder - 1,
         )
@@ -78,3 +185,101 @@ def _check(kind: _Kind, facts: IndexFacts, *, sealed: bool) -> Iterator[Finding]
             detail=Detail("the end of the file", f"{facts.padding} empty entries"),
             remedy=explaining(kind.padded),
         )
+
+
+def _faults(facts: IndexFacts) -> Iterator[tuple[EntryFault, int]]:
+    """The entries that are listed; with the last of a kind, how many more of it there are."""
+    listed: Counter[EntryKind] = Counter()
+    for fault in facts.faults:
+        listed[fault.kind] += 1
+        more = facts.counts[fault.kind] - LISTED
+        yield fault, max(more, 0) if listed[fault.kind] == LISTED else 0
+
+
+def _offset_entry(facts: IndexFacts, fault: EntryFault, repeats: int, *, sealed: bool) -> Finding:
+    offset, position = fault.entry
+    offsets = None
+    match fault.kind:
+        case EntryKind.SKIPS:
+            code = codes.INDEX_SKIPS
+            offsets = Offsets(offset, fault.reference)
+            expected = f"an offset above {fault.reference}, the last one before position {position}"
+        case EntryKind.BEYOND:
+            code = codes.INDEX_BEYOND_LOG_SEALED if sealed else codes.INDEX_BEYOND_LOG
+            expected = f"a position below {fault.reference}, the size of the log"
+        case _:
+            code = codes.INDEX_MISPLACED
+            expected = f"the position of a batch, such as {fault.reference}"
+    return _entry(_OFFSET, facts, code, fault.number, fault.entry, expected, offsets, repeats)
+
+
+def _time_entry(facts: IndexFacts, fault: EntryFault, repeats: int) -> Finding:
+    if fault.kind is EntryKind.SKIPS:
+        code = codes.TIMEINDEX_SKIPS
+        expected = f"a timestamp of at least {fault.reference}, as records before it have"
+    else:
+        code = codes.TIMEINDEX_UNMATCHED
+        expected = f"a timestamp of at most {fault.reference}, the largest up to there"
+    return _entry(_TIME, facts, code, fault.number, fault.entry, expected, None, repeats)
+
+
+def _beyond_end(
+    survey: Survey, kind: _Kind, facts: IndexFacts, code: FindingCode
+) -> Iterator[Finding]:
+    """Whether the last entry speaks of an offset behind the last one of the partition's log."""
+    if facts.last is None or facts.disorder or not _whole(survey):
+        return
+    offset = facts.last[0] if kind is _OFFSET else facts.last[1]
+    last_offset = (
+        survey.segment.base_offset - 1 if survey.last_offset is None else survey.last_offset
+    )
+    if offset > last_offset:
+        number = (facts.size - facts.remainder) // facts.entry_bytes - 1
+        expected = f"an offset of at most {last_offset}, the last one of the log"
+        yield _entry(kind, facts, code, number, facts.last, expected)
+
+
+def _last_timestamp(facts: IndexFacts, code: FindingCode, expected: int) -> Finding:
+    text = f"timestamp {expected} at the end, the largest of the segment"
+    if facts.last is None:
+        return Finding(code, facts.path, detail=Detail(text, "no entry"), remedy=explaining(code))
+    number = (facts.size - facts.remainder) // facts.entry_bytes - 1
+    return _entry(_TIME, facts, code, number, facts.last, text)
+
+
+def _entry(
+    kind: _Kind,
+    facts: IndexFacts,
+    code: FindingCode,
+    number: int,
+    entry: tuple[int, int],
+    expected: str,
+    offsets: Offsets | None = None,
+    repeats: int = 0,
+) -> Finding:
+    return Finding(
+        code,
+        facts.path,
+        number * facts.entry_bytes,
+        facts.entry_bytes,
+        offsets,
+        Detail(expected, kind.entry(entry)),
+        explaining(code),
+        repeats,
+    )
+
+
+def _lacking(path: Path, extension: str, code: FindingCode) -> Finding:
+    detail = Detail(f"a file {path.stem}{extension} beside it", "none")
+    return Finding(code, path, detail=detail, remedy=explaining(code))
+
+
+def _holds_old_alone(survey: Survey) -> bool:
+    """Whether all its batches are of magic 0 and 1."""
+    return survey.magics is not None and survey.magics[1] < 2
+
+
+def _whole(survey: Survey) -> bool:
+    """Whether nothing of the log's offsets and timestamps is hidden, and its offsets rise."""
+    unread = not survey.complete or bool(survey.gaps)
+    return not unread and not {FaultKind.BACKWARDS, FaultKind.INVERTED} & survey.counts.keys()

@@ -1,0 +1,123 @@
+"""A case: one partition, or one segment of it alone, and all that was found out about it.
+
+Spec: none of Kafka's. It must never judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+from kdump.audit.cluster import Node
+from kdump.audit.facts import PartitionFacts
+from kdump.audit.groups import Group
+from kdump.audit.replay import Replay, replay
+from kdump.audit.survey import Survey
+from kdump.storage.walk import Reason
+
+#: What may stand behind the last batch of a log that is sound.
+_TAILS = (Reason.TORN_TAIL, Reason.PREALLOCATED)
+
+
+@dataclass(frozen=True)
+class Case:
+    """What the checks get; ``surveys`` ascend by base offset.
+
+    ``quick``: the surveys are of the ends alone. ``facts`` is None where only a segment is judged,
+    or the directory could not be listed.
+    """
+
+    group: Group
+    surveys: tuple[Survey, ...]
+    facts: PartitionFacts | None
+    node: Node
+    now_ms: int
+    quick: bool
+
+    @property
+    def live(self) -> bool:
+        """Whether a broker may be writing."""
+        return not self.group.stopped
+
+    @property
+    def first_base(self) -> int | None:
+        """The base offset of the first segment, None without one."""
+        segments = self.group.segments
+        return segments[0].base_offset if segments else None
+
+    @property
+    def log_bytes(self) -> int:
+        """The bytes of all logs."""
+        return sum(survey.size for survey in self.surveys)
+
+    def neighbours(self) -> Iterator[tuple[Survey, int | None]]:
+        """Yield each survey with the base offset of the segment behind, None for the last one."""
+        return neighbours(self.group, self.surveys)
+
+    @cached_property
+    def ends(self) -> Mapping[int, int]:
+        """The offset behind the last record by base offset, of segments where it is certain."""
+        return known_ends(self.surveys)
+
+    @cached_property
+    def log_end(self) -> int | None:
+        """Where the log goes on, None where that is not certain."""
+        if not self.surveys or len(self.surveys) < len(self.group.segments):
+            return None
+        last = self.surveys[-1]
+        if any(gap.damage.reason not in _TAILS for gap in last.gaps) or not last.complete:
+            return None
+        if last.last_offset is None and last.size and not last.gaps:
+            return None  # a quick survey that found no way in
+        return _end(last)
+
+    def clock(self) -> tuple[int, Mapping[int, int]]:
+        """Until when the broker wrote, and when it last did to each segment, by base offset; in ms.
+
+        A copy of a stopped broker's files is younger than what stands in them: there, only the
+        markers have a time of the broker's own.
+        """
+        if self.live:
+            return self.now_ms, {
+                survey.segment.base_offset: survey.identity.mtime_ns // 1_000_000
+                for survey in self.surveys
+                if survey.identity is not None
+            }
+        markers = (marker for survey in self.surveys for marker in survey.events.markers())
+        return max((marker.timestamp for marker in markers), default=0), {}
+
+    @cached_property
+    def replay(self) -> Replay | None:
+        """What a replay comes to; None where not all of the log was read."""
+        read = len(self.surveys) == len(self.group.segments) > 0
+        if self.quick or self.facts is None or not read:
+            return None
+        return replay(self.surveys, compacted=self.facts.settings.compacted)
+
+
+def neighbours(group: Group, surveys: Sequence[Survey]) -> Iterator[tuple[Survey, int | None]]:
+    """Yield each survey of a group with the base offset of the segment behind, None for the last.
+
+    A segment that could not be surveyed counts too.
+    """
+    bases = [segment.base_offset for segment in group.segments]
+    following = dict(pairwise(bases))
+    for survey in surveys:
+        yield survey, following.get(survey.segment.base_offset, group.next_base)
+
+
+def known_ends(surveys: Sequence[Survey]) -> Mapping[int, int]:
+    """The offset behind the last record by base offset, of segments where it is certain."""
+    return {
+        survey.segment.base_offset: _end(survey)
+        for survey in surveys
+        if survey.complete
+        and not survey.gaps
+        and (survey.last_offset is not None or not survey.size)
+    }
+
+
+def _end(survey: Survey) -> int:
+    return survey.segment.base_offset if survey.last_offset is None else survey.last_offset + 1

@@ -1,0 +1,247 @@
+"""Checks of log directories: what stands at their top, and what one node's say of each other.
+
+Spec: ``LogManager.loadLogs``, ``MetaPropertiesEnsemble.verify``, ``CheckpointFile``; KOD 9, checks
+26, 28, 29, 37. It must never hold two nodes' directories, or a copy, against each other.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final
+
+from kdump.audit import codes
+from kdump.audit.codes import FindingCode
+from kdump.audit.facts import DirectoryFacts, Offsets, Read
+from kdump.audit.findings import Detail, Finding, judged
+from kdump.errors import DecodeError, SourceError, VanishedError
+from kdump.format.checkpoint import CheckpointNumberError
+from kdump.format.properties import MetaProperties
+from kdump.storage.liveness import State
+from kdump.storage.logdir import EntryType, Partition, directory_name
+from kdump.storage.names import (
+    CLEAN_MARKER,
+    CLUSTER_METADATA_TOPIC,
+    HIGH_WATERMARK_CHECKPOINT,
+    META_PROPERTIES,
+    FileKind,
+)
+
+#: What belongs at the top of a log directory; a file of another kind is none of Kafka's there.
+_TOP_KINDS: Final = frozenset(
+    {
+        FileKind.OFFSET_CHECKPOINT,
+        FileKind.META_PROPERTIES,
+        FileKind.CLEAN_MARKER,
+        FileKind.LOCK,
+        FileKind.BOOTSTRAP_SNAPSHOT,
+        FileKind.KDUMP,
+    }
+)
+_SUFFIX_CODES: Final = {
+    "delete": codes.DIRECTORY_DELETED,
+    "stray": codes.DIRECTORY_STRAY,
+    "future": codes.DIRECTORY_FUTURE,
+}
+_KRAFT_VERSION: Final = 1
+_MUST_HAVE: Final = "version, node.id and cluster.id"
+
+
+# --- one directory
+
+
+def check_foreign_directories(facts: DirectoryFacts) -> Iterator[Finding]:
+    """Judge directories at the top that are no partition."""
+    for entry in facts.directory.refused:
+        expected = "a directory whose name is a topic, '-' and a partition"
+        yield judged(codes.FOREIGN_DIRECTORY, entry.path, expected, entry.name.name)
+
+
+def check_foreign_files(facts: DirectoryFacts) -> Iterator[Finding]:
+    """Judge files at the top: those half written, and those that are none of Kafka's."""
+    for entry in facts.directory.entries:
+        if entry.type is EntryType.DIRECTORY:
+            continue
+        if entry.name.suffix == ".tmp":
+            if facts.stopped:
+                yield Finding(codes.LEFTOVER_TEMPORARY, entry.path)
+        elif entry.name.kind not in _TOP_KINDS:
+            yield Finding(codes.FOREIGN_FILE, entry.path)
+
+
+def check_clean_marker(facts: DirectoryFacts) -> Iterator[Finding]:
+    """Judge the clean shutdown marker beside a broker that runs."""
+    if facts.clean_marker and facts.liveness.state is State.LIVE:
+        yield Finding(codes.CLEAN_MARKER_LIVE, facts.directory.path / CLEAN_MARKER)
+
+
+def check_checkpoints(facts: DirectoryFacts) -> Iterator[Finding]:
+    """Judge the form of the four offset checkpoints."""
+    for read in _checkpoints(facts):
+        if isinstance(read.error, DecodeError):
+            yield judged(
+                _checkpoint_code(read), read.path, "lines of topic, partition, offset", _of(read)
+            )
+
+
+def check_checkpoint_lines(facts: DirectoryFacts) -> Iterator[Finding]:
+    """Judge lines of partitions that are not there; beside a broker they come and go."""
+    if not facts.stopped:
+        return
+    names = map(directory_name, facts.directory.partition_paths)
+    existing = {(name.topic, name.partition) for name in names if name is not None}
+    for read in _checkpoints(facts):
+        unknown = sorted(key for key in read.value or () if key not in existing)
+        if unknown:
+            topic, partition = unknown[0]
+            yield judged(
+                codes.CHECKPOINT_LINE_UNKNOWN,
+                read.path,
+                "partitions that are in the log directory",
+                f"{topic}-{partition}",
+                repeats=len(unknown) - 1,
+            )
+
+
+def check_meta_properties(facts: DirectoryFacts) -> Iterator[Finding]:
+    """Judge the form of meta.properties."""
+    if facts.meta is not None and isinstance(facts.meta.error, DecodeError):
+        yield judged(
+            codes.META_PROPERTIES_UNREADABLE,
+            facts.meta.path,
+            _MUST_HAVE,
+            _of(facts.meta),
+        )
+
+
+def check_read(reads: Iterable[Read[Any] | None], *, stopped: bool) -> Iterator[Finding]:
+    """Say which small files could not be read at all."""
+    for read in reads:
+        if read is not None and isinstance(read.error, SourceError):
+            code = codes.UNREADABLE
+            if isinstance(read.error, VanishedError):
+                code = codes.VANISHED if stopped else codes.VANISHED_LIVE
+            detail = Detail("something that can be read", f"an error: {read.error}")
+            yield Finding(code, read.path, detail=detail)
+
+
+def check_suffix(partition: Partition, size: int) -> Iterator[Finding]:
+    """Say of a ``-delete``, ``-stray`` or ``-future`` directory what it is; ``size`` is its bytes.
+
+    ``size`` is that of all its logs.
+    """
+    if partition.name is not None and partition.name.suffix:
+        yield Finding(_SUFFIX_CODES[partition.name.suffix], partition.path, size=size)
+
+
+# --- the directories of one node
+
+
+def siblings(
+    directories: Sequence[DirectoryFacts], *, one_node: bool
+) -> Iterator[Sequence[DirectoryFacts]]:
+    """Group ``directories`` by the node that they belong to.
+
+    ``one_node`` says that they do, as when its configuration names them. Otherwise only those of
+    the same cluster and node do, and of several with one directory id just the first: the others
+    are copies.
+    """
+    if one_node:
+        yield directories
+        return
+    groups: dict[object, list[DirectoryFacts]] = defaultdict(list)
+    seen: set[tuple[object, str]] = set()
+    for number, facts in enumerate(directories):
+        meta = _meta(facts)
+        key = number if meta is None else (meta.cluster_id, meta.node_id)
+        if meta is not None and meta.directory_id is not None:
+            if (key, meta.directory_id) in seen:
+                key = number
+            seen.add((key, meta.directory_id))
+        groups[key].append(facts)
+    yield from groups.values()
+
+
+def check_node(directories: Sequence[DirectoryFacts]) -> Iterator[Finding]:
+    """Judge what the directories of one node say in meta.properties against each other."""
+    first: MetaProperties | None = None
+    ids: dict[str, Path] = {}
+    kraft = any(map(_of_kraft, directories))
+    for facts in directories:
+        path, meta = facts.directory.path / META_PROPERTIES, _meta(facts)
+        if facts.meta is None and kraft:
+            yield judged(codes.META_PROPERTIES_MISSING, path, "meta.properties", "no such file")
+        if meta is None:
+            continue
+        if kraft and (meta.node_id is None or meta.cluster_id is None):
+            yield judged(codes.META_PROPERTIES_UNREADABLE, path, _MUST_HAVE, "not all of them")
+        first = first or meta
+        for name, expected, found in (
+            ("cluster.id", first.cluster_id, meta.cluster_id),
+            ("node.id", first.node_id, meta.node_id),
+        ):
+            if expected is not None and found is not None and expected != found:
+                yield _mismatch(path, f"{name} {expected}, as in the others", str(found))
+        if meta.directory_id is not None:
+            other = ids.setdefault(meta.directory_id, facts.directory.path)
+            if other != facts.directory.path:
+                expected = f"a directory.id of its own, not that of {other}"
+                yield _mismatch(path, expected, meta.directory_id)
+
+
+def check_twice(
+    directories: Sequence[DirectoryFacts], strays: Collection[Path] = ()
+) -> Iterator[Finding]:
+    """Judge partitions that stand in two directories of one node; ``-future`` ones apart.
+
+    ``strays`` are directories that a start sets aside before it looks.
+    """
+    known: dict[tuple[str, int, str], Path] = {}
+    for path in chain.from_iterable(facts.directory.partition_paths for facts in directories):
+        name = directory_name(path)
+        if name is None or name.suffix in ("delete", "stray") or path in strays:
+            continue
+        other = known.setdefault((name.topic, name.partition, name.suffix), path)
+        if other != path:
+            yield judged(
+                codes.PARTITION_TWICE,
+                path,
+                f"one directory of {name.topic}-{name.partition}",
+                f"another: {other}",
+            )
+
+
+def _mismatch(path: Path, expected: str, found: str) -> Finding:
+    return judged(codes.META_PROPERTIES_MISMATCH, path, expected, found)
+
+
+def _of_kraft(facts: DirectoryFacts) -> bool:
+    """Whether it belongs to a node that has, or is about to have, no ZooKeeper."""
+    meta = _meta(facts)
+    if meta is not None and meta.version == _KRAFT_VERSION:
+        return True
+    names = map(directory_name, facts.directory.partition_paths)
+    return any(name is not None and name.topic == CLUSTER_METADATA_TOPIC for name in names)
+
+
+def _meta(facts: DirectoryFacts) -> MetaProperties | None:
+    return None if facts.meta is None else facts.meta.value
+
+
+def _checkpoints(facts: DirectoryFacts) -> list[Read[Offsets]]:
+    reads = (facts.recovery_points, facts.high_watermarks, facts.log_starts, facts.cleaner_offsets)
+    return [read for read in reads if read is not None]
+
+
+def _checkpoint_code(read: Read[Offsets]) -> FindingCode:
+    if not isinstance(read.error, CheckpointNumberError):
+        return codes.CHECKPOINT_MALFORMED
+    if read.path.name == HIGH_WATERMARK_CHECKPOINT:
+        return codes.HIGH_WATERMARK_NUMBER
+    return codes.CHECKPOINT_NUMBER
+
+
+def _of(read: Read[Any]) -> str:
+    return f"an error: {read.error}"

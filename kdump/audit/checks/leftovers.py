@@ -1,0 +1,163 @@
+"""Checks of what a broker left half done in a partition, by what its next start does with it.
+
+Spec: ``LogLoader.removeTempFilesAndCollectSwapFiles``, ``LogLoader.load``, KAFKA-6264; KOD 5,
+KOD 9 check 28. It must never judge the work in progress of a broker that runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kdump.audit import codes
+from kdump.audit.codes import FindingCode
+from kdump.audit.facts import PartitionFacts
+from kdump.audit.findings import Finding, Offsets, judged
+from kdump.storage.logdir import EntryType, Partition
+from kdump.storage.names import FileKind, Suffix, parse_file_name
+
+Ends = Mapping[int, int]
+"""The offset behind the last record of a segment, by its base offset, where it is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """What a start makes of a partition's ``.swap`` files.
+
+    ``discarded`` are removed, ``pending`` renamed. ``logs`` are the base offsets of the segments
+    among the latter, and ``replaced`` those of the segments that they take the place of.
+    """
+
+    discarded: tuple[Path, ...]
+    pending: tuple[Path, ...]
+    logs: tuple[int, ...]
+    replaced: tuple[int, ...]
+
+
+def check_leftovers(facts: PartitionFacts) -> Iterator[Finding]:
+    """Say once of each kind which files a start removes or ignores."""
+    if not facts.stopped:
+        return
+    kinds: tuple[tuple[FindingCode, tuple[Suffix, ...]], ...] = (
+        (codes.LEFTOVER_DELETED, (".deleted",)),
+        (codes.LEFTOVER_CLEANED, (".cleaned",)),
+        (codes.LEFTOVER_TEMPORARY, (".tmp", ".part")),
+    )
+    for code, suffixes in kinds:
+        yield from _once(
+            code, [path for path, suffix in _files(facts.partition) if suffix in suffixes]
+        )
+
+
+def check_foreign(facts: PartitionFacts) -> Iterator[Finding]:
+    """Say once which files and directories in a partition are none of Kafka's."""
+    yield from _once(
+        codes.FOREIGN_FILE,
+        [
+            entry.path
+            for entry in facts.partition.entries
+            if entry.name.kind is FileKind.UNKNOWN and entry.name.suffix == ""
+        ],
+    )
+
+
+def check_swaps(facts: PartitionFacts, ends: Ends, swap_ends: Ends) -> Iterator[Finding]:
+    """Judge what finishing an interrupted replacement would do.
+
+    ``ends`` are those of the segments, ``swap_ends`` those of the ``.swap`` ones. Compaction leaves
+    records out, at the end too, so that only what was never compacted can lose any.
+    """
+    if not facts.stopped:
+        return
+    swap = plan_swap(facts.partition, swap_ends)
+    yield from _once(codes.SWAP_DISCARDED, swap.discarded)
+    overlapped = _overlapped(facts.partition, swap, ends)
+    lost = _lost(swap, ends, swap_ends) if facts.settings.compacted is False else None
+    if overlapped is not None:
+        yield judged(
+            codes.SWAP_OVERLAPS,
+            swap.pending[0],
+            f"a base offset from {overlapped.last} on, where the segment before ends",
+            str(overlapped.first),
+            offsets=Offsets(overlapped.first, (overlapped.last or 0) - 1),
+        )
+    elif lost is not None:
+        yield judged(
+            codes.SWAP_DELETES,
+            swap.pending[0],
+            "all offsets of the segments that it replaces",
+            f"an end at {lost.first}",
+            offsets=lost,
+        )
+    else:
+        yield from _once(codes.SWAP_PENDING, swap.pending)
+
+
+def plan_swap(partition: Partition, swap_ends: Ends) -> Swap:
+    """Say what a start makes of the ``.swap`` files, before it loads a segment."""
+    cleaned = [_base(path) for path, suffix in _files(partition) if suffix == ".cleaned"]
+    swaps = [path for path, suffix in _files(partition) if suffix == ".swap"]
+    lowest_cleaned = min((base for base in cleaned if base is not None), default=None)
+    discarded: list[Path] = []
+    pending: list[Path] = []
+    for path in swaps:
+        base = _base(path)
+        split = lowest_cleaned is not None and base is not None and base >= lowest_cleaned
+        (discarded if split else pending).append(path)
+    taken = set(pending)
+    logs = [one.base_offset for one in partition.transient if one.log in taken]
+    upto = max((swap_ends.get(base, base) for base in logs), default=0)
+    replaced = [
+        segment.base_offset
+        for segment in partition.segments
+        # What has the very name is replaced by the renaming alone.
+        if logs and (logs[0] <= segment.base_offset < upto or segment.base_offset in logs)
+    ]
+    return Swap(tuple(discarded), tuple(pending), tuple(logs), tuple(replaced))
+
+
+def _overlapped(partition: Partition, swap: Swap, ends: Ends) -> Offsets | None:
+    """The first swapped base offset, and the end behind it of the segment before."""
+    if not swap.logs or swap.logs[0] in swap.replaced:
+        return None
+    before = [one.base_offset for one in partition.segments if one.base_offset < swap.logs[0]]
+    end = ends.get(before[-1]) if before else None
+    return Offsets(swap.logs[0], end) if end is not None and end > swap.logs[0] else None
+
+
+def _lost(swap: Swap, ends: Ends, swap_ends: Ends) -> Offsets | None:
+    """The offsets that are replaced by nothing; None if there are none, or nobody knows."""
+    if not swap.replaced or any(base not in swap_ends for base in swap.logs):
+        return None
+    held = max(swap_ends[base] for base in swap.logs)
+    end = max((ends[base] for base in swap.replaced if base in ends), default=held)
+    return Offsets(held, end - 1) if end > held else None
+
+
+def _files(partition: Partition) -> list[tuple[Path, Suffix]]:
+    """All files with a suffix by name, those of transient segments too."""
+    found: list[tuple[Path, Suffix]] = [
+        (entry.path, entry.name.suffix)
+        for entry in partition.entries
+        if entry.type is EntryType.FILE and entry.name.suffix
+    ]
+    for segment in partition.transient:
+        files = (
+            segment.log,
+            segment.index,
+            segment.time_index,
+            segment.txn_index,
+            segment.snapshot,
+        )
+        found += [(path, segment.suffix) for path in files if path is not None]
+    return sorted(found)
+
+
+def _base(path: Path) -> int | None:
+    return parse_file_name(path.name).base_offset
+
+
+def _once(code: FindingCode, paths: Sequence[Path]) -> Iterator[Finding]:
+    if paths:
+        yield Finding(code, paths[0], repeats=len(paths) - 1)

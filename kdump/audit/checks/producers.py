@@ -1,0 +1,158 @@
+"""Checks of producers: snapshots against a replay of the log, and sequences.
+
+Timestamps are not compared: before 2.x snapshots leave out those of markers, and the cleaner
+lowers those of batches.
+
+Spec: ``ProducerStateManager``, ``ProducerStateEntry`` (KIP-98, KIP-360, KIP-890); KOD 7.1 and 9
+(checks 19, 20, 33). It must never expect a producer in a snapshot: idle ones expire.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from kdump.audit import codes
+from kdump.audit.facts import PartitionFacts
+from kdump.audit.findings import Detail, Finding, Offsets, explaining
+from kdump.audit.replay import Replay, ViolationKind
+from kdump.format.snapshot import ProducerEntry
+
+#: Coordinators write there for many producers, and give no sequences that mean anything.
+_OF_COORDINATORS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
+
+
+def check_snapshots(replay: Replay, facts: PartitionFacts) -> Iterator[Finding]:
+    """Judge the producer snapshots at segment bases and at the log's end (19, 20)."""
+    base = replay.segments[0].survey.segment.base_offset
+    for offset, state in replay.states():
+        read = facts.snapshots.get(offset)
+        # Before the first segment nothing is known, and behind damage not enough.
+        if read is None or read.value is None or not replay.certain(base, offset - 1):
+            continue
+        differences = list(_impossible(read.value, offset))
+        if offset > base:
+            differences += _differences(read.value, state, offset, base, facts)
+        if differences:
+            yield _disagrees(read.path, differences)
+
+
+def check_sequences(replay: Replay, facts: PartitionFacts) -> Iterator[Finding]:
+    """Tell where sequences do not join, if that is unusual (33)."""
+    name = facts.partition.name
+    if facts.settings.compacted is not False or name is None or name.topic in _OF_COORDINATORS:
+        return
+    for segment in replay.segments:
+        breaks = [
+            violation
+            for violation in segment.violations
+            # Producers of before 2.5 begin at 0 again when a broker does not know them any more.
+            if violation.kind is ViolationKind.SEQUENCE_BREAK
+            and violation.found != 0
+            and replay.certain(0, violation.offset)
+        ]
+        if breaks:
+            first = breaks[0]
+            yield Finding(
+                codes.SEQUENCE_GAP,
+                segment.survey.segment.log,
+                position=first.position,
+                offsets=Offsets(first.offset, first.offset),
+                detail=Detail(
+                    f"sequence {first.expected} of producer {first.producer_id}, epoch "
+                    f"{first.producer_epoch}",
+                    str(first.found),
+                ),
+                repeats=len(breaks) - 1,
+            )
+
+
+def _disagrees(path: Path, differences: Sequence[Detail]) -> Finding:
+    code = codes.SNAPSHOT_DISAGREES
+    return Finding(
+        code, path, detail=differences[0], remedy=explaining(code), repeats=len(differences) - 1
+    )
+
+
+def _impossible(entries: Sequence[ProducerEntry], offset: int) -> Iterator[Detail]:
+    """What no snapshot of the state before ``offset`` says."""
+    for producer_id, count in Counter(entry.producer_id for entry in entries).items():
+        if count > 1:
+            yield Detail(f"producer {producer_id} once", f"it {count} times")
+    for entry in entries:
+        if not _possible(entry, offset):
+            who = f"producer {entry.producer_id}"
+            yield Detail(f"{who} as it was before offset {offset}", _told(entry))
+
+
+def _possible(entry: ProducerEntry, offset: int) -> bool:
+    return max(entry.last_offset, entry.current_txn_first_offset) < offset
+
+
+def _differences(
+    entries: Sequence[ProducerEntry],
+    state: Mapping[int, ProducerEntry],
+    offset: int,
+    base: int,
+    facts: PartitionFacts,
+) -> Iterator[Detail]:
+    """What possible entries say other than the log from ``base`` up to ``offset``."""
+    # A broker that starts without a snapshot replays nothing below the log start.
+    start = max(base, facts.log_start or 0)
+    cleaned = facts.settings.compacted is not False
+    for entry in entries:
+        of_log = state.get(entry.producer_id)
+        if _possible(entry, offset) and not (
+            _batch_fits(entry, of_log, base, cleaned=cleaned)
+            and _transaction_fits(entry, of_log, base, start, cleaned=cleaned)
+        ):
+            in_log = "nothing of it" if of_log is None else _told(of_log)
+            who = f"producer {entry.producer_id}"
+            yield Detail(f"{who} as in the log ({in_log})", _told(entry))
+    if entries and not cleaned:
+        known = {entry.producer_id for entry in entries}
+        for of_log in state.values():
+            # One that is idle expires, but never with an open transaction.
+            if of_log.current_txn_first_offset >= start and of_log.producer_id not in known:
+                who = f"producer {of_log.producer_id}"
+                yield Detail(f"{who} as in the log ({_told(of_log)})", "nothing of it")
+
+
+def _batch_fits(
+    entry: ProducerEntry, of_log: ProducerEntry | None, base: int, *, cleaned: bool
+) -> bool:
+    """Whether the last batch that a snapshot knows of a producer can be the log's."""
+    if of_log is None or entry.last_offset > of_log.last_offset:
+        return cleaned or entry.last_offset < base
+    if entry.last_offset < of_log.last_offset:
+        # A marker alone makes an entry without a batch, and the cleaner may have dropped it.
+        return entry.last_offset < 0 and entry.coordinator_epoch >= 0
+    if entry.last_offset < 0:
+        return cleaned or entry.producer_epoch == of_log.producer_epoch
+    return (entry.producer_epoch, entry.last_sequence, entry.offset_delta) == (
+        of_log.producer_epoch,
+        of_log.last_sequence,
+        of_log.offset_delta,
+    )
+
+
+def _transaction_fits(
+    entry: ProducerEntry, of_log: ProducerEntry | None, base: int, start: int, *, cleaned: bool
+) -> bool:
+    """Whether the open transaction that a snapshot knows of a producer can be the log's."""
+    told = entry.current_txn_first_offset
+    replayed = -1 if of_log is None else of_log.current_txn_first_offset
+    if told == replayed or cleaned or -1 < told < base:
+        return True
+    return -1 < replayed < start
+
+
+def _told(entry: ProducerEntry) -> str:
+    begun = entry.current_txn_first_offset
+    transaction = "no transaction" if begun < 0 else f"a transaction from {begun}"
+    return (
+        f"epoch {entry.producer_epoch}, sequence {entry.last_sequence} at offset "
+        f"{entry.last_offset}, {transaction}"
+    )

@@ -1,0 +1,118 @@
+"""Checks of a partition's segments as a row: holes between them, times that keep them, their end.
+
+Spec: ``UnifiedLog.deleteRetentionMsBreachedSegments``, ``LogSegment.readNextOffset``,
+``AbstractIndex``, KIP-937; KOD 9, checks 31 and 37. It must never call a gap a loss where the
+cleaner may have been.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+from kdump.audit import codes
+from kdump.audit.codes import FindingCode
+from kdump.audit.facts import PartitionFacts, TopicSettings
+from kdump.audit.findings import Finding, Offsets, judged
+from kdump.audit.survey import Survey
+from kdump.audit.survey_index import IndexFacts
+from kdump.storage.logdir import Partition
+from kdump.storage.names import CLUSTER_METADATA_TOPIC
+
+#: What brokers since 4.0 accept as ``message.timestamp.after.max.ms`` by default: clocks differ.
+_TOLERANCE_MS: Final = 3_600_000
+
+
+def check_holes(
+    partition: Partition, settings: TopicSettings, ends: Mapping[int, int]
+) -> Iterator[Finding]:
+    """Judge offsets that are missing between two segments.
+
+    ``ends`` has the offset behind the last record by base offset, where it is known.
+    """
+    gaps = [
+        (segment.log, Offsets(end, following.base_offset - 1))
+        for segment, following in pairwise(partition.segments)
+        if (end := ends.get(segment.base_offset)) is not None and end < following.base_offset
+    ]
+    if settings.compacted is not False:
+        yield from (_hole(codes.SEGMENTS_GAP, path, hole, len(gaps) - 1) for path, hole in gaps[:1])
+        return
+    for path, hole in gaps:
+        orphaned = any(_within(entry.name.base_offset, hole) for entry in partition.orphans)
+        yield _hole(codes.SEGMENT_MISSING if orphaned else codes.SEGMENTS_HOLE, path, hole, 0)
+
+
+def check_future_timestamps(
+    newest: Sequence[tuple[Path, int]], settings: TopicSettings, now_ms: int
+) -> Iterator[Finding]:
+    """Judge timestamps that lie ahead, and whether retention by time waits for them.
+
+    ``newest`` has each segment's log and largest timestamp (-1 for none), ascending. The last
+    segment is due no sooner than it is rolled.
+    """
+    future = [number for number, (_, stamp) in enumerate(newest) if stamp > now_ms + _TOLERANCE_MS]
+    if not future:
+        return
+    path, stamp = newest[future[0]]
+    due = 0
+    if settings.retention_ms is not None and settings.retention_ms >= 0:
+        due = sum(
+            0 <= behind < now_ms - settings.retention_ms for _, behind in newest[future[0] + 1 : -1]
+        )
+    yield judged(
+        codes.TIMESTAMPS_HOLD_RETENTION if due else codes.TIMESTAMPS_FUTURE,
+        path,
+        f"no timestamp above {now_ms}, the present",
+        f"{stamp}" + (f", before {due} segments that are due" if due else ""),
+        repeats=len(future) - 1,
+    )
+
+
+def check_clean_stop(facts: PartitionFacts, last: Survey) -> Iterator[Finding]:
+    """Judge the last segment's indexes against the clean marker: a clean stop trims them.
+
+    An index has no more entries than its log has batches: what is beyond is padding.
+    """
+    if not stopped_cleanly(facts) or not last.complete or last.gaps:
+        return
+    yield from _padded(codes.INDEX_PADDED_CLEAN, last.index, last.batches)
+    yield from _padded(codes.TIMEINDEX_PADDED_CLEAN, last.time_index, last.batches)
+
+
+def stopped_cleanly(facts: PartitionFacts) -> bool:
+    """Whether the next start believes that the partition was closed in order.
+
+    For a metadata log no start does.
+    """
+    name = facts.partition.name
+    metadata = name is not None and name.topic == CLUSTER_METADATA_TOPIC
+    return facts.clean and facts.stopped and not metadata
+
+
+def _padded(code: FindingCode, index: IndexFacts | None, batches: int) -> Iterator[Finding]:
+    if index is not None and index.size // index.entry_bytes > batches:
+        yield judged(
+            code,
+            index.path,
+            f"at most {batches} entries, one for each batch",
+            f"room for {index.size // index.entry_bytes}",
+        )
+
+
+def _hole(code: FindingCode, path: Path, hole: Offsets, repeats: int) -> Finding:
+    following = (hole.last or hole.first) + 1
+    return judged(
+        code,
+        path,
+        f"records up to {following - 1}, before the next segment",
+        f"an end at {hole.first}",
+        offsets=hole,
+        repeats=repeats,
+    )
+
+
+def _within(offset: int | None, hole: Offsets) -> bool:
+    return offset is not None and hole.last is not None and hole.first <= offset <= hole.last

@@ -1,0 +1,91 @@
+"""Checks of a partition against what the cluster says of its topic.
+
+Spec: ``PartitionMetadataFile``, ``LogManager.isStrayKraftReplica``, ``LogConfig``, KIP-516; KOD 9,
+check 24, KOD 10. It must never take for gone what a metadata log that is not whole does not show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from kdump.audit import codes
+from kdump.audit.checks.partition_files import is_current
+from kdump.audit.cluster import Node
+from kdump.audit.facts import PartitionFacts
+from kdump.audit.findings import Finding, judged
+from kdump.errors import DecodeError
+from kdump.format.properties import FatalMetadataError
+from kdump.storage.names import PARTITION_METADATA
+
+_MIN_SEGMENT_BYTES: Final = 1 << 20
+
+
+def check_partition_metadata(facts: PartitionFacts) -> Iterator[Finding]:
+    """Judge the form of partition.metadata."""
+    read = facts.metadata
+    if read is not None and isinstance(read.error, DecodeError):
+        fatal = isinstance(read.error, FatalMetadataError)
+        code = codes.PARTITION_METADATA_FATAL if fatal else codes.PARTITION_METADATA_MALFORMED
+        yield judged(code, read.path, "a version and a topic id", f"an error: {read.error}")
+
+
+def check_topic_id(facts: PartitionFacts, node: Node, log_bytes: int) -> Iterator[Finding]:
+    """Judge a partition's topic id against what the cluster says; ``log_bytes`` are all its logs'.
+
+    Nothing is judged beside a broker: topics come and go there.
+    """
+    if not node.kraft or not facts.stopped or not is_current(facts):
+        return
+    path = facts.partition.path / PARTITION_METADATA
+    if facts.metadata is None:
+        code = codes.TOPIC_ID_MISSING if log_bytes else codes.TOPIC_ID_MISSING_EMPTY
+        yield judged(code, path, "a file with the topic id", "no such file")
+    elif facts.metadata.value is not None:
+        yield from _against_image(facts, node, path, facts.metadata.value.topic_id)
+
+
+def _against_image(
+    facts: PartitionFacts, node: Node, path: Path, topic_id: str
+) -> Iterator[Finding]:
+    image, name = node.image, facts.partition.name
+    if image is None or name is None:
+        return
+    replicas = image.replicas.get(topic_id, {}).get(name.partition)
+    if replicas is None:
+        if image.complete:
+            gone = " of a deleted topic" if topic_id in image.deleted else ""
+            yield judged(
+                codes.PARTITION_STRAY,
+                path,
+                f"the topic id {image.topics.get(name.topic, 'of a topic that exists')}",
+                f"{topic_id}{gone}",
+            )
+    elif node.node_id is not None and node.node_id not in replicas.nodes:
+        holders = ", ".join(map(str, replicas.nodes))
+        yield judged(
+            codes.PARTITION_STRAY, path, f"node {node.node_id} as a replica", f"nodes {holders}"
+        )
+    elif image.names.get(topic_id) != name.topic:
+        yield judged(
+            codes.TOPIC_ID_MISMATCH,
+            path,
+            f"the topic id {image.topics.get(name.topic, f'of {name.topic}')}",
+            f"{topic_id} of {image.names.get(topic_id)}",
+        )
+
+
+def check_segment_bytes(facts: PartitionFacts, node: Node) -> Iterator[Finding]:
+    """Judge the topic's segment.bytes against what newer brokers accept."""
+    name, image = facts.partition.name, node.image
+    if name is None or image is None or not is_current(facts):
+        return
+    text = image.topic_configs.get(name.topic, {}).get("segment.bytes", "")
+    if text.isascii() and text.isdigit() and int(text) < _MIN_SEGMENT_BYTES:
+        yield judged(
+            codes.SEGMENT_BYTES_SMALL,
+            facts.partition.path,
+            f"a segment.bytes of {_MIN_SEGMENT_BYTES} or more",
+            text,
+        )

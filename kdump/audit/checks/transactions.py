@@ -1,0 +1,154 @@
+"""Checks of transactions: batches that replay objects to, transactions without an end, horizons.
+
+Spec: ``ProducerAppendInfo``, ``EndTransactionMarker`` (KIP-98, KIP-890, KIP-664); KOD 9, checks 32,
+34 and 35. It must never judge what depends on damage: that is told by itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from kdump.audit import codes
+from kdump.audit.findings import Detail, Finding, Offsets, explaining
+from kdump.audit.replay import OpenTransaction, Replay, Violation, ViolationKind
+from kdump.audit.survey import Survey
+
+#: How long a transaction may take (``transaction.max.timeout.ms``), and what a broker grants more.
+LATE_MS: Final = 20 * 60 * 1000
+
+_CODES: Final = {
+    ViolationKind.PLAIN: codes.TRANSACTION_MIXED,
+    ViolationKind.CONTROL_CUT: codes.MARKER_UNREADABLE,
+    ViolationKind.CONTROL_FATAL: codes.MARKER_UNKNOWN,
+    ViolationKind.CONTROL_ODD: codes.MARKER_ODD,
+    ViolationKind.EPOCH_FALLS: codes.PRODUCER_EPOCH_FALLS,
+}
+#: Only these depend on what was before: a lost marker makes others of what is right.
+_BY_STATE: Final = frozenset({ViolationKind.PLAIN, ViolationKind.EPOCH_FALLS})
+
+
+def check_transactions(replay: Replay) -> Iterator[Finding]:
+    """Judge the batches that replay objects to (32)."""
+    for segment in replay.segments:
+        judged = [
+            violation
+            for violation in segment.violations
+            if violation.kind in _CODES
+            and (violation.kind not in _BY_STATE or replay.certain(0, violation.offset))
+        ]
+        listed = Counter(violation.kind for violation in segment.violations)
+        last = {violation.kind: violation for violation in judged}
+        for violation in judged:
+            is_last = violation is last[violation.kind]
+            more = segment.counts[violation.kind] - listed[violation.kind] if is_last else 0
+            yield _violation(segment.survey, violation, more)
+
+
+def check_hanging(
+    replay: Replay, topic: str, partition: int, now_ms: int, modified_ms: Mapping[int, int]
+) -> Iterator[Finding]:
+    """Judge the transactions that are open at the log's end (34).
+
+    ``now_ms`` is the time up to which somebody could have ended them: of a stopped broker that is
+    when it last wrote. ``modified_ms`` are the modification times of segments by base offset. A
+    producer's own timestamps may be of any age, so only what a broker's clock says counts.
+    """
+    for transaction in replay.open:
+        start, last = transaction.first_offset, transaction.last_offset
+        if not replay.certain(start, replay.end_offset - 1):
+            continue
+        written_ms = min(_written_by(replay, last, modified_ms), default=now_ms)
+        late = now_ms - written_ms > LATE_MS
+        yield Finding(
+            codes.TRANSACTION_HANGING if late else codes.TRANSACTION_OPEN,
+            _holding(replay, start).segment.log,
+            offsets=Offsets(start, replay.end_offset - 1),
+            detail=_open_detail(transaction),
+            remedy=_abort(topic, partition, start) if late else None,
+        )
+
+
+def check_horizons(replay: Replay, *, compacted: bool | None) -> Iterator[Finding]:
+    """Judge the delete horizons of batches (35); ``compacted`` is None where nobody knows."""
+    for segment in replay.segments:
+        horizons = segment.survey.events.horizons
+        if horizons.count and (compacted is False or horizons.lowest_ms <= 0):
+            yield Finding(
+                codes.DELETE_HORIZON_ODD,
+                segment.survey.segment.log,
+                position=horizons.position,
+                detail=Detail(
+                    "a time after 1970, on a compacted topic",
+                    f"{horizons.count} batches with {horizons.lowest_ms} to {horizons.highest_ms}",
+                ),
+            )
+
+
+def _violation(survey: Survey, violation: Violation, repeats: int) -> Finding:
+    code = _CODES[violation.kind]
+    who = f"of producer {violation.producer_id}, epoch {violation.producer_epoch}"
+    match violation.kind:
+        case ViolationKind.PLAIN:
+            detail = Detail("a transactional batch", f"one that is not, {who}")
+        case ViolationKind.EPOCH_FALLS:
+            detail = Detail(f"an epoch of {violation.expected} or more", f"a batch {who}")
+        case ViolationKind.CONTROL_ODD:
+            detail = Detail("one record, transactional, without a sequence", f"others {who}")
+        case _:
+            detail = Detail("a record that commits or aborts", f"another one {who}")
+    return Finding(
+        code,
+        survey.segment.log,
+        position=violation.position,
+        offsets=Offsets(violation.offset, violation.offset),
+        detail=detail,
+        remedy=explaining(code),
+        repeats=repeats,
+    )
+
+
+def _written_by(replay: Replay, offset: int, modified_ms: Mapping[int, int]) -> Iterator[int]:
+    """Times by which the batch that ends at ``offset`` was written.
+
+    One is that of the first marker behind it, the other the modification of its segment.
+    """
+    base = _holding(replay, offset).segment.base_offset
+    if base in modified_ms:
+        yield modified_ms[base]
+    for segment in replay.segments:
+        if segment.survey.segment.base_offset >= base:
+            for marker in segment.survey.events.markers():
+                if marker.offset > offset:
+                    yield marker.timestamp
+                    return
+
+
+def _open_detail(transaction: OpenTransaction) -> Detail:
+    return Detail(
+        f"a marker of producer {transaction.producer_id}, epoch {transaction.producer_epoch}",
+        f"none since its last batch, of timestamp {transaction.timestamp}",
+    )
+
+
+def _holding(replay: Replay, offset: int) -> Survey:
+    """The survey of the segment that holds ``offset``, or of the first one."""
+    surveys = [segment.survey for segment in replay.segments]
+    below = [survey for survey in surveys if survey.segment.base_offset <= offset]
+    return below[-1] if below else surveys[0]
+
+
+def _abort(topic: str, partition: int, start_offset: int) -> tuple[str, ...]:
+    return (
+        "kafka-transactions.sh",
+        "--bootstrap-server",
+        "HOST:PORT",
+        "abort",
+        "--topic",
+        topic,
+        "--partition",
+        str(partition),
+        "--start-offset",
+        str(start_offset),
+    )

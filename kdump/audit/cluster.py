@@ -1,0 +1,225 @@
+"""The cluster as a node's own ``__cluster_metadata-0`` tells it: topics, replicas, configs.
+
+Spec: ``MetadataImage``, ``TopicsDelta``, ``ConfigurationsDelta``; KIP-866 and KIP-868 for metadata
+transactions. It must never take what it could not read for what is not there: see ``complete``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, Final
+
+from kdump.audit.metadata_log import Stop, metadata_records, read_snapshots
+from kdump.errors import SourceError
+from kdump.format.schema import MetadataRecord
+from kdump.storage.logdir import LogDirectory, Partition, directory_name, read_partition
+from kdump.storage.names import CLUSTER_METADATA_TOPIC
+
+Configs = Mapping[str, str]
+"""Values by the name of the setting."""
+
+ALL_BROKERS: Final = ""
+"""The name under which the dynamic configs of all brokers stand."""
+
+_TOPIC_RESOURCE: Final = 2
+_BROKER_RESOURCE: Final = 4
+
+
+class _Type(IntEnum):
+    """The records that are of interest here, by the number under which they travel."""
+
+    TOPIC = 2
+    PARTITION = 3
+    CONFIG = 4
+    PARTITION_CHANGE = 5
+    REMOVE_TOPIC = 9
+    BEGIN_TRANSACTION = 23
+    END_TRANSACTION = 24
+    ABORT_TRANSACTION = 25
+
+
+_TYPES: Final = frozenset(_Type)
+
+
+@dataclass(frozen=True, slots=True)
+class Replicas:
+    """Who holds a partition: node ids, and the id of each one's log directory where it is said."""
+
+    nodes: tuple[int, ...]
+    directories: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterImage:
+    """What the metadata log says up to ``end_offset``, which is exclusive.
+
+    Topic ids are uuids' texts. ``topics`` has ids by name, ``names`` names by id, ``deleted`` the
+    ids that were removed behind the snapshot, ``replicas`` those of each topic id by partition.
+    ``broker_configs`` are by node id as text, or ``ALL_BROKERS``. ``problem`` says what could not
+    be read: then what is not here may exist all the same.
+    """
+
+    end_offset: int
+    topics: Mapping[str, str]
+    names: Mapping[str, str]
+    deleted: frozenset[str]
+    replicas: Mapping[str, Mapping[int, Replicas]]
+    topic_configs: Mapping[str, Configs]
+    broker_configs: Mapping[str, Configs]
+    problem: str | None
+
+    @property
+    def complete(self) -> bool:
+        """Whether a topic that is not here does not exist."""
+        return self.problem is None
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """The broker that a log directory belongs to, as far as known.
+
+    ``kraft`` says that it has no ZooKeeper. ``image`` is None where no metadata log is at hand.
+    """
+
+    kraft: bool = False
+    node_id: int | None = None
+    image: ClusterImage | None = None
+
+
+def find_cluster(directories: Iterable[LogDirectory]) -> ClusterImage | None:
+    """Read the metadata log in one of ``directories``; None where none has one."""
+    for directory in directories:
+        for path in directory.partition_paths:
+            name = directory_name(path)
+            if name is not None and (name.topic, name.suffix) == (CLUSTER_METADATA_TOPIC, ""):
+                with suppress(SourceError):
+                    return read_cluster(read_partition(path))
+    return None
+
+
+def read_cluster(partition: Partition) -> ClusterImage:
+    """Read the newest whole snapshot of a metadata partition, and the log behind it."""
+    image = _Image()
+    snapshots = [one for one in read_snapshots(partition) if one.fault is None]
+    if snapshots:
+        image.read(metadata_records(snapshots[-1].path, 0, 0, _TYPES))
+        image.end_offset = snapshots[-1].end_offset
+    covered = image.end_offset
+    for segment in partition.segments:
+        if segment.base_offset > image.end_offset:
+            image.miss(f"offsets {image.end_offset}..{segment.base_offset - 1} are not there")
+        records = metadata_records(segment.log, segment.base_offset, covered, _TYPES)
+        image.end_offset = max(image.end_offset, image.read(records))
+    return image.frozen()
+
+
+@dataclass(slots=True)
+class _Image:
+    """A ClusterImage while it is read; ``pending`` are the records of an open transaction."""
+
+    end_offset: int = 0
+    topics: dict[str, str] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    deleted: set[str] = field(default_factory=set)
+    replicas: dict[str, dict[int, Replicas]] = field(default_factory=dict)
+    topic_configs: dict[str, dict[str, str]] = field(default_factory=dict)
+    broker_configs: dict[str, dict[str, str]] = field(default_factory=dict)
+    pending: list[MetadataRecord] | None = None
+    problem: str | None = None
+
+    def frozen(self) -> ClusterImage:
+        return ClusterImage(
+            self.end_offset,
+            self.topics,
+            self.names,
+            frozenset(self.deleted),
+            self.replicas,
+            self.topic_configs,
+            self.broker_configs,
+            self.problem,
+        )
+
+    def miss(self, what: str) -> None:
+        """Keep the first thing that could not be read."""
+        self.problem = self.problem or what
+
+    def read(self, records: Iterable[MetadataRecord | Stop]) -> int:
+        """Take over ``records`` up to their Stop, and return its offset."""
+        end = 0
+        for record in records:
+            if not isinstance(record, Stop):
+                self._replay(record)
+                continue
+            end = record.offset
+            if record.reason:
+                self.miss(record.reason)
+        return end
+
+    def _replay(self, record: MetadataRecord) -> None:
+        if record.fields is None:
+            self.miss(f"a record of type {record.type_id}, version {record.version}")
+        elif record.type_id == _Type.BEGIN_TRANSACTION:
+            self.pending = []
+        elif record.type_id == _Type.ABORT_TRANSACTION:
+            self.pending = None
+        elif record.type_id == _Type.END_TRANSACTION:
+            committed, self.pending = self.pending or [], None
+            for held in committed:
+                self._apply(held.type_id, held.fields or {})
+        elif self.pending is not None:
+            self.pending.append(record)
+        else:
+            self._apply(record.type_id, record.fields)
+
+    def _apply(self, type_id: int, fields: dict[str, Any]) -> None:
+        match type_id:
+            case _Type.TOPIC:
+                self.topics[fields["name"]] = fields["topicId"]
+                self.names[fields["topicId"]] = fields["name"]
+            case _Type.PARTITION:
+                of_topic = self.replicas.setdefault(fields["topicId"], {})
+                of_topic[fields["partitionId"]] = Replicas(
+                    tuple(fields["replicas"]), tuple(fields.get("directories") or ())
+                )
+            case _Type.PARTITION_CHANGE:
+                self._change(fields)
+            case _Type.REMOVE_TOPIC:
+                self._remove(fields["topicId"])
+            case _Type.CONFIG:
+                self._configure(fields)
+
+    def _change(self, fields: dict[str, Any]) -> None:
+        topic_id, partition = fields["topicId"], fields["partitionId"]
+        of_topic = self.replicas.get(topic_id, {})
+        before = of_topic.get(partition)
+        if before is None:
+            self.miss(f"the partition that a change of {topic_id}, partition {partition} is about")
+            return
+        nodes, directories = fields["replicas"], fields.get("directories")
+        of_topic[partition] = Replicas(
+            before.nodes if nodes is None else tuple(nodes),
+            before.directories if directories is None else tuple(directories),
+        )
+
+    def _remove(self, topic_id: str) -> None:
+        self.deleted.add(topic_id)
+        name = self.names.pop(topic_id, None)
+        if name is not None:
+            self.topic_configs.pop(name, None)
+            if self.topics.get(name) == topic_id:
+                del self.topics[name]
+        self.replicas.pop(topic_id, None)
+
+    def _configure(self, fields: dict[str, Any]) -> None:
+        kinds = {_TOPIC_RESOURCE: self.topic_configs, _BROKER_RESOURCE: self.broker_configs}
+        configs = kinds.get(fields["resourceType"])
+        if configs is None:
+            return
+        of_resource = configs.setdefault(fields["resourceName"], {})
+        if fields["value"] is None:
+            of_resource.pop(fields["name"], None)
+        else:
+            of_resource[fields["name"]] = fields["value"]

@@ -1,0 +1,57 @@
+"""The one table of finding codes, which reports, ``explain``, manual and tests read.
+
+Severity belongs to the code, so context chooses the code (``torn-tail``, ``torn-tail-sealed``).
+Codes never change their meaning. Each family of codes has a module; all their names are here too.
+
+Spec: what a broker does and logs is from ``LogLoader``, ``LogSegment.recover``, ``AbstractIndex``,
+``DefaultRecordBatch`` and ``CompletedFetch`` of 3.9 to 4.3.
+It must never judge anything: that is for the checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from kdump.audit.codes import (
+    batches,
+    directories,
+    indexes,
+    metadata,
+    partitions,
+    producers,
+    segments,
+    unjudged,
+)
+from kdump.audit.codes.batches import *  # noqa: F403
+from kdump.audit.codes.code import FindingCode as FindingCode
+from kdump.audit.codes.code import Severity as Severity
+from kdump.audit.codes.directories import *  # noqa: F403
+from kdump.audit.codes.indexes import *  # noqa: F403
+from kdump.audit.codes.metadata import *  # noqa: F403
+from kdump.audit.codes.partitions import *  # noqa: F403
+from kdump.audit.codes.producers import *  # noqa: F403
+from kdump.audit.codes.segments import *  # noqa: F403
+from kdump.audit.codes.unjudged import *  # noqa: F403
+
+_FAMILIES: Final = (
+    batches,
+    indexes,
+    directories,
+    partitions,
+    segments,
+    metadata,
+    producers,
+    unjudged,
+)
+
+#: The table of codes by name, in the order in which manual and ``explain --list`` show it.
+CODES: Final[Mapping[str, FindingCode]] = MappingProxyType(
+    {
+        code.name: code
+        for family in _FAMILIES
+        for code in vars(family).values()
+        if isinstance(code, FindingCode)
+    }
+)

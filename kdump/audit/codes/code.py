@@ -1,0 +1,57 @@
+"""A finding code: what a finding of that name means, wherever it turns up.
+
+Spec: none of Kafka's. It must never judge anything: that is for the checks.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+
+class Severity(Enum):
+    """What a finding means for the data; listed worst first."""
+
+    ERROR = "error"  # data is lost, refused or served wrongly
+    INCOMPLETE = "incomplete"  # could not be judged: no damage is known
+    WARNING = "warning"  # a broker heals it, or ignores it, at a cost
+    INFO = "info"  # an oddity that belongs to normal running
+
+    @property
+    def rank(self) -> int:
+        """0 for the worst."""
+        return list(Severity).index(self)
+
+
+@dataclass(frozen=True, slots=True)
+class FindingCode:
+    """A row of the table: what a finding of this name means, wherever it turns up.
+
+    ``messages`` are lines that a broker or client logs for it, with ``{}`` where they vary.
+    ``check`` is the number of the invariant in KOD 9 that it is a breach of.
+    """
+
+    name: str
+    severity: Severity
+    meaning: str
+    broker: str
+    advice: str
+    messages: tuple[str, ...] = ()
+    check: int | None = None
+
+    def logged_as(self, line: str) -> bool:
+        """Whether ``line``, pasted from a log, holds one of ``messages``."""
+        return any(_pattern(message).search(line) for message in self.messages)
+
+
+def _pattern(message: str) -> re.Pattern[str]:
+    return re.compile(".+?".join(re.escape(part) for part in message.split("{}") if part))
+
+
+#: The advice where data may be lost.
+REPLICA_FIRST: Final = (
+    "If another replica is in sync, start that one first. Copy this directory before a broker "
+    "starts on it: recovery deletes."
+)

@@ -1,0 +1,96 @@
+"""Finding codes: how the segments of a partition follow each other.
+
+Spec: what brokers of 3.9 to 4.3 do and log. Codes never change their meaning.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kdump.audit.codes.code import REPLICA_FIRST, FindingCode, Severity
+
+SEGMENT_MISSING: Final = FindingCode(
+    "segment-missing",
+    Severity.ERROR,
+    "Offsets between two segments are missing, and other files of the segment that held them are "
+    "still there.",
+    "Does not notice. Consumers go on at the next segment.",
+    "Bring the .log back if it was moved or is in a backup. " + REPLICA_FIRST,
+    ("Found an orphaned index file {}, with no corresponding log file.",),
+    check=31,
+)
+SEGMENTS_HOLE: Final = FindingCode(
+    "segments-hole",
+    Severity.WARNING,
+    "Offsets between two segments are missing, in a topic that was never compacted: a segment was "
+    "removed, or recovery cut one and left those behind it. Seldom it is nothing: an append that "
+    "failed while the segment was rolled.",
+    "Does not notice. Consumers go on at the next segment.",
+    "Compare with another replica before trusting this one.",
+    check=31,
+)
+SEGMENTS_GAP: Final = FindingCode(
+    "segments-gap",
+    Severity.INFO,
+    "Offsets between two segments are missing, as compaction leaves it.",
+    "Goes on at the next segment.",
+    "Nothing to do.",
+    check=31,
+)
+TIMESTAMPS_HOLD_RETENTION: Final = FindingCode(
+    "timestamps-hold-retention",
+    Severity.WARNING,
+    "A segment has a timestamp in the future: retention by time waits for it, and segments behind "
+    "it are long due.",
+    "Keeps this segment and all behind it, until retention.ms after that timestamp.",
+    "Correct the client's clock. kafka-delete-records.sh moves the log's start past the segment; "
+    "retention.bytes, or message.timestamp.type=LogAppendTime for new records, help too.",
+    check=7,
+)
+TIMESTAMPS_FUTURE: Final = FindingCode(
+    "timestamps-future",
+    Severity.INFO,
+    "A segment has a timestamp that lies more than an hour in the future.",
+    "Keeps the segment, and all behind it, until retention.ms after that timestamp.",
+    "Correct the client's clock.",
+    check=7,
+)
+TORN_TAIL_CLEAN: Final = FindingCode(
+    "torn-tail-clean",
+    Severity.ERROR,
+    "The last segment ends inside a batch although the broker was stopped cleanly: something else "
+    "cut the file.",
+    "Believes the marker, does not look, and appends behind the fragment: consumers and followers "
+    "will stop there.",
+    "Remove .kafka_cleanshutdown, so that recovery cuts the fragment off. " + REPLICA_FIRST,
+    check=37,
+)
+PREALLOCATED_TAIL_CLEAN: Final = FindingCode(
+    "preallocated-tail-clean",
+    Severity.ERROR,
+    "Zeros stand behind the last batch although the broker was stopped cleanly, which trims them.",
+    "Believes the marker, reads on to the zeros, and does not start.",
+    "Remove .kafka_cleanshutdown, so that recovery cuts the zeros off.",
+    ("Found record size 0 smaller than minimum record overhead ({}) in file",),
+    check=37,
+)
+INDEX_PADDED_CLEAN: Final = FindingCode(
+    "index-padded-clean",
+    Severity.WARNING,
+    "The last segment's .index has room behind its entries although the broker was stopped "
+    "cleanly, which trims it: the marker is not of this stop.",
+    "Counts the zeros as entries: looks up slowly, and rolls at the next append if the index has "
+    "its full length.",
+    "Remove .kafka_cleanshutdown, so that recovery rebuilds the last indexes.",
+    check=37,
+)
+TIMEINDEX_PADDED_CLEAN: Final = FindingCode(
+    "timeindex-padded-clean",
+    Severity.ERROR,
+    "The last segment's .timeindex has room behind its entries although the broker was stopped "
+    "cleanly, which trims it: the marker is not of this stop.",
+    "Takes the last zeros for the segment's newest timestamp, 1970: time-based retention may "
+    "delete the segment (KAFKA-10207, KAFKA-10471).",
+    "Remove .kafka_cleanshutdown, so that recovery rebuilds the last indexes.",
+    check=37,
+)

@@ -1,0 +1,238 @@
+"""What the small files of a log directory and of its partitions say: all but logs and indexes.
+
+Spec: ``LogManager``, ``OffsetCheckpointFile``, ``LeaderEpochCheckpointFile``,
+``PartitionMetadataFile``, ``ProducerStateManager``; KOD 1 and 2. A file that cannot be read or
+does not follow its format keeps its place, with the error. It must never judge what stands there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Generic, TypeVar
+
+from kdump.audit.metadata_log import MetadataSnapshot
+from kdump.errors import DecodeError, SourceError
+from kdump.format.checkpoint import EpochEntry, decode_epochs, decode_offsets
+from kdump.format.index import TransactionIndex
+from kdump.format.properties import (
+    MetaProperties,
+    PartitionMetadata,
+    QuorumState,
+    decode_meta_properties,
+    decode_partition_metadata,
+    decode_quorum_state,
+)
+from kdump.format.snapshot import ProducerEntry, decode_snapshot
+from kdump.storage.liveness import Liveness, State
+from kdump.storage.logdir import Entry, EntryType, LogDirectory, Partition
+from kdump.storage.names import (
+    CLEAN_MARKER,
+    CLEANER_CHECKPOINT,
+    CLUSTER_METADATA_TOPIC,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    META_PROPERTIES,
+    RECOVERY_POINT_CHECKPOINT,
+    FileKind,
+)
+from kdump.storage.source import read_end
+
+T = TypeVar("T")
+
+#: The largest small file that is read: a snapshot of 1.4 million producers.
+_SMALL_BYTES: Final = 64 << 20
+
+Offsets = Mapping[tuple[str, int], int]
+"""What an offset checkpoint says of each (topic, partition)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read(Generic[T]):
+    """A small file that exists: what it says, or why that cannot be told.
+
+    ``error`` is a DecodeError for bytes that do not follow the format, a SourceError (also
+    VanishedError) for a file that could not be read; just then ``value`` is None.
+    """
+
+    path: Path
+    value: T | None
+    error: DecodeError | SourceError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSettings:
+    """What is legal for a topic, as far as known.
+
+    ``compacted`` is None where nobody says, which is to be taken for yes. ``topic_id`` is a uuid's
+    text, ``retention_ms`` -1 for no limit. ``origin`` is where the settings are from, in words.
+    ``remote_storage`` says that older segments may stand in a remote storage; None for unknown.
+    """
+
+    topic_id: str | None = None
+    compacted: bool | None = None
+    index_interval_bytes: int = 4096
+    segment_index_bytes: int = 10_485_760
+    segment_bytes: int = 1 << 30
+    retention_ms: int | None = None
+    origin: str = "Kafka's defaults"
+    remote_storage: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryFacts:
+    """A log directory's own files. All files are None that do not exist.
+
+    ``clean_marker`` says that the clean shutdown marker is there; its content means nothing.
+    """
+
+    directory: LogDirectory
+    liveness: Liveness
+    clean_marker: bool
+    meta: Read[MetaProperties] | None
+    recovery_points: Read[Offsets] | None
+    high_watermarks: Read[Offsets] | None
+    log_starts: Read[Offsets] | None
+    cleaner_offsets: Read[Offsets] | None
+
+    @property
+    def stopped(self) -> bool:
+        """Whether surely no broker uses it; what is unknown is taken for live."""
+        return self.liveness.state is State.STOPPED
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFacts:
+    """A partition as listed, its small files, and its lines in the directory's checkpoints.
+
+    ``clean`` says whether the next start takes the shutdown for clean; with a partition that
+    stands in no log directory, ``in_log_directory`` is False and nothing is known of checkpoints.
+    ``snapshots`` and ``txn_indexes`` are by the offset in their name, of files with a plain name.
+    The four offsets are None without a line of this partition, or if the file cannot be read.
+    ``swap_ends`` has the offset behind the last record of each ``.swap`` log by its base offset,
+    where it is known; ``metadata_snapshots`` are those of a metadata log.
+    """
+
+    partition: Partition
+    stopped: bool
+    in_log_directory: bool
+    clean: bool
+    settings: TopicSettings
+    epochs: Read[tuple[EpochEntry, ...]] | None
+    metadata: Read[PartitionMetadata] | None
+    quorum_state: Read[QuorumState] | None
+    snapshots: Mapping[int, Read[tuple[ProducerEntry, ...]]] = field(default_factory=dict)
+    txn_indexes: Mapping[int, Read[TransactionIndex]] = field(default_factory=dict)
+    recovery_point: int | None = None
+    high_watermark: int | None = None
+    log_start: int | None = None
+    cleaner_offset: int | None = None
+    swap_ends: Mapping[int, int] = field(default_factory=dict)
+    metadata_snapshots: tuple[MetadataSnapshot, ...] = ()
+
+    def recovered(self, next_base: int | None) -> bool:
+        """Whether the next start recovers the segment before base offset ``next_base``.
+
+        None stands for the last segment. False where nobody knows.
+        """
+        if not self.stopped or not self.in_log_directory or self.clean:
+            return False
+        return next_base is None or next_base > (self.recovery_point or 0)
+
+
+def read_directory(directory: LogDirectory, liveness: Liveness) -> DirectoryFacts:
+    """Read the files at the top of ``directory``."""
+    files = {entry.name.name: entry for entry in directory.entries}
+
+    def read(name: str, decode: Callable[[bytes], T]) -> Read[T] | None:
+        return read_small(files[name].path, decode) if name in files else None
+
+    return DirectoryFacts(
+        directory,
+        liveness,
+        CLEAN_MARKER in files,
+        read(META_PROPERTIES, decode_meta_properties),
+        read(RECOVERY_POINT_CHECKPOINT, _offsets),
+        read(HIGH_WATERMARK_CHECKPOINT, _offsets),
+        read(LOG_START_CHECKPOINT, _offsets),
+        read(CLEANER_CHECKPOINT, _offsets),
+    )
+
+
+def read_partition_facts(
+    partition: Partition,
+    directory: DirectoryFacts | None,
+    settings: TopicSettings,
+    *,
+    stopped: bool,
+) -> PartitionFacts:
+    """Read the small files of ``partition``; ``directory`` is None where it stands in none."""
+    by_kind = {entry.name.kind: entry for entry in partition.entries if _plain_file(entry)}
+    name = partition.name
+
+    def read(kind: FileKind, decode: Callable[[bytes], T]) -> Read[T] | None:
+        return read_small(by_kind[kind].path, decode) if kind in by_kind else None
+
+    def line(of: Callable[[DirectoryFacts], Read[Offsets] | None]) -> int | None:
+        checkpoint = None if directory is None else of(directory)
+        if checkpoint is None or checkpoint.value is None or name is None:
+            return None
+        return checkpoint.value.get((name.topic, name.partition))
+
+    snapshots = {
+        segment.base_offset: segment.snapshot for segment in partition.segments if segment.snapshot
+    } | {
+        entry.name.base_offset: entry.path
+        for entry in partition.entries
+        if entry.name.kind is FileKind.SNAPSHOT
+        and _plain_file(entry)
+        and entry.name.base_offset is not None
+    }
+    return PartitionFacts(
+        partition=partition,
+        stopped=stopped,
+        in_log_directory=directory is not None,
+        # KafkaMetadataLog takes every stop for unclean.
+        clean=(
+            directory is not None
+            and directory.clean_marker
+            and (name is None or name.topic != CLUSTER_METADATA_TOPIC)
+        ),
+        settings=settings,
+        epochs=read(FileKind.LEADER_EPOCHS, decode_epochs),
+        metadata=read(FileKind.PARTITION_METADATA, decode_partition_metadata),
+        quorum_state=read(FileKind.QUORUM_STATE, decode_quorum_state),
+        snapshots={
+            offset: read_small(path, decode_snapshot) for offset, path in sorted(snapshots.items())
+        },
+        txn_indexes={
+            segment.base_offset: read_small(segment.txn_index, TransactionIndex.decode)
+            for segment in partition.segments
+            if segment.txn_index
+        },
+        recovery_point=line(lambda facts: facts.recovery_points),
+        high_watermark=line(lambda facts: facts.high_watermarks),
+        log_start=line(lambda facts: facts.log_starts),
+        cleaner_offset=line(lambda facts: facts.cleaner_offsets),
+    )
+
+
+def read_small(path: Path, decode: Callable[[bytes], T]) -> Read[T]:
+    """Read a whole small file; whatever is wrong with it ends up in ``error``."""
+    try:
+        size, data = read_end(path, _SMALL_BYTES)
+        if size > _SMALL_BYTES:
+            raise SourceError(path, f"{path}: expected at most {_SMALL_BYTES} bytes, found {size}")
+        return Read(path, decode(data))
+    except (DecodeError, SourceError) as error:
+        return Read(path, None, error)
+
+
+def _offsets(data: bytes) -> Offsets:
+    # Of lines that stand twice a broker takes the last.
+    return {(entry.topic, entry.partition): entry.offset for entry in decode_offsets(data)}
+
+
+def _plain_file(entry: Entry) -> bool:
+    return entry.type is EntryType.FILE and entry.name.suffix == "" and entry.name.canonical

@@ -1,0 +1,169 @@
+"""forecast(): what a broker does with a partition, and with a log directory, at its next start.
+
+The loaders of releases 3.9 to 4.3 differ in few cases; a forecast that names no release is the
+worse of the two.
+
+Spec: ``LogLoader``, ``LogManager.loadLogs``; KOD 5, 10. It must never forecast less loss than a
+broker causes, nor read a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from kdump.audit.facts import DirectoryFacts, PartitionFacts
+from kdump.audit.loading import Loader
+from kdump.audit.outcomes import Cause, Cut, LogFacts, Outcome, Release, Stopped, Violation
+from kdump.audit.recovery import Records
+from kdump.errors import SourceError
+from kdump.format.checkpoint import MalformedCheckpointError
+
+#: How fast recovery reads, cold, with its one thread for each log directory (KOD 10).
+RECOVERY_BYTES_PER_SECOND: Final = 250 << 20
+
+_WORSE: Final = {Outcome.REFUSES: 2, Outcome.OFFLINE: 1, Outcome.STARTS: 0}
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What the next start does with one partition.
+
+    ``log_start_offset`` and ``log_end_offset`` are None if it is not loaded, the latter also if
+    nobody has looked. ``segments`` are the
+    base offsets of those left, ``deleted`` of those deleted whole, ``split`` of those that become
+    two or more; ``replaced`` are the files that a ``.swap`` takes the place of. ``lost`` are
+    records; so are those that stay in a file but beyond the log's end. ``snapshots_lost`` are
+    offsets of producer snapshots. ``exact`` is False where it rests on something that was not read;
+    ``release`` is None where all releases do the same.
+    """
+
+    outcome: Outcome
+    causes: tuple[Cause, ...]
+    log_start_offset: int | None
+    log_end_offset: int | None
+    segments: tuple[int, ...]
+    cuts: tuple[Cut, ...]
+    deleted: tuple[int, ...]
+    split: tuple[int, ...]
+    replaced: tuple[Path, ...]
+    read_bytes: int
+    deleted_bytes: int
+    lost: Records
+    snapshots_lost: tuple[int, ...]
+    exact: bool
+    release: Release | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryForecast:
+    """What the next start does with a log directory: the sums over its partitions.
+
+    ``causes`` are all reasons at once why it goes offline, or the broker does not start.
+    """
+
+    outcome: Outcome
+    causes: tuple[Cause, ...]
+    partitions: int
+    read_bytes: int
+    deleted_bytes: int
+    lost: Records
+
+    @property
+    def recovery_seconds(self) -> float:
+        """How long reading takes, about."""
+        return self.read_bytes / RECOVERY_BYTES_PER_SECOND
+
+
+def forecast(
+    facts: PartitionFacts, logs: Iterable[LogFacts], violations: Sequence[Violation] = ()
+) -> Forecast:
+    """Say what the next start does with a partition, whichever of the releases starts.
+
+    ``logs`` are from ``looking.look``.
+    """
+    known = tuple(logs)
+    older, newer = (forecast_by(release, facts, known, violations) for release in Release)
+    if _effect(older) == _effect(newer):
+        return older
+    worse = max((newer, older), key=_harm)
+    return replace(worse, release=Release.V4_3 if worse is newer else Release.V3_9)
+
+
+def forecast_by(
+    release: Release,
+    facts: PartitionFacts,
+    logs: Iterable[LogFacts],
+    violations: Sequence[Violation] = (),
+) -> Forecast:
+    """Say what the next start of a broker of ``release`` does with a partition."""
+    loader = Loader(facts, logs, violations, release)
+    before = {offset for offset, read in facts.snapshots.items() if read.error is None}
+    cause = None
+    try:
+        loader.load()
+    except Stopped as stopped:
+        cause = stopped.cause
+    return Forecast(
+        outcome=Outcome.STARTS if cause is None else cause.outcome,
+        causes=() if cause is None else (cause,),
+        log_start_offset=loader.log_start_offset if cause is None else None,
+        log_end_offset=loader.log_end_offset if cause is None else None,
+        segments=loader.segments,
+        cuts=tuple(loader.cuts),
+        deleted=tuple(sorted(loader.deleted)),
+        split=tuple(loader.split),
+        replaced=loader.replaced,
+        read_bytes=loader.read_bytes,
+        deleted_bytes=loader.deleted_bytes,
+        lost=loader.lost,
+        snapshots_lost=tuple(sorted(before - loader.snapshots)),
+        exact=loader.exact,
+    )
+
+
+def forecast_directory(
+    directory: DirectoryFacts, partitions: Iterable[Forecast]
+) -> DirectoryForecast:
+    """Fold the forecasts of all partitions of a log directory, and judge what lies at its top."""
+    causes = list(_directory_causes(directory))
+    count = read_bytes = deleted_bytes = 0
+    lost = Records()
+    for one in partitions:
+        causes += one.causes
+        count += 1
+        read_bytes += one.read_bytes
+        deleted_bytes += one.deleted_bytes
+        lost += one.lost
+    causes.sort(key=lambda cause: -_WORSE[cause.outcome])
+    outcome = causes[0].outcome if causes else Outcome.STARTS
+    return DirectoryForecast(outcome, tuple(causes), count, read_bytes, deleted_bytes, lost)
+
+
+def _directory_causes(directory: DirectoryFacts) -> Iterator[Cause]:
+    for entry in directory.directory.refused:
+        yield Cause(Outcome.REFUSES, "a directory that is no partition's by its name", entry.path)
+    for read in (
+        directory.recovery_points,
+        directory.log_starts,
+        directory.high_watermarks,
+        directory.cleaner_offsets,
+    ):
+        if read is not None and isinstance(read.error, MalformedCheckpointError | SourceError):
+            yield Cause(Outcome.OFFLINE, str(read.error), read.path)
+    meta = directory.meta
+    if meta is not None and meta.error is not None:
+        unread = isinstance(meta.error, SourceError)
+        outcome = Outcome.OFFLINE if unread else Outcome.REFUSES
+        yield Cause(outcome, str(meta.error), meta.path)
+
+
+def _effect(one: Forecast) -> tuple[object, ...]:
+    return one.outcome, one.log_start_offset, one.log_end_offset, one.segments, one.cuts
+
+
+def _harm(one: Forecast) -> tuple[int, int, int]:
+    lost = one.lost.sound.count + one.lost.unreadable.count
+    return _WORSE[one.outcome], lost, -(one.log_end_offset or 0)

@@ -1,0 +1,171 @@
+"""What there is to judge: paths as somebody typed them, and the partitions that they lead to.
+
+Spec: none of Kafka's. It must never open a segment's files, and never leave out a path: what
+cannot be read keeps its place, with the error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from kdump.audit.facts import DirectoryFacts, read_directory
+from kdump.errors import SourceError, UsageError
+from kdump.storage.liveness import Liveness, State, liveness
+from kdump.storage.logdir import (
+    Entry,
+    LogDirectory,
+    Partition,
+    Segment,
+    Target,
+    directory_name,
+    enclosing_log_directory,
+    list_partition,
+    open_path,
+    read_partition,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A path as somebody typed it, what it is, and whether a broker uses it.
+
+    ``target`` is the error where that cannot be said; ``liveness`` is None then. ``directory`` has
+    the files at the top of the log directory that the path is or stands in, None without one.
+    """
+
+    path: Path
+    target: Target | SourceError
+    liveness: Liveness | None
+    directory: DirectoryFacts | None = None
+
+    @property
+    def stopped(self) -> bool:
+        """Whether surely no broker uses it; what is unknown is taken for live."""
+        return self.liveness is not None and self.liveness.state is State.STOPPED
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Segments that are judged together: a partition, or one segment of it alone.
+
+    ``path`` is the partition directory or the segment's log. ``next_base`` is the base offset of
+    the segment behind the last of them, None if that is the partition's last. ``error`` is set
+    where the directory could not be listed, ``partition`` where it is judged as a whole.
+    ``directory`` is as in ``Root``.
+    """
+
+    path: Path
+    segments: tuple[Segment, ...]
+    next_base: int | None
+    stopped: bool
+    size: int
+    error: SourceError | None = None
+    partition: Partition | None = None
+    directory: DirectoryFacts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which partitions of a log directory are meant, by shell patterns for their topics.
+
+    Without ``topics`` all are; what matches one of ``excluded`` is not.
+    """
+
+    topics: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+
+    def takes(self, path: Path) -> bool:
+        """Whether the partition directory at ``path`` is meant."""
+        name = directory_name(path)
+        topic = path.name if name is None else name.topic
+        if any(fnmatchcase(topic, pattern) for pattern in self.excluded):
+            return False
+        return not self.topics or any(fnmatchcase(topic, pattern) for pattern in self.topics)
+
+
+def open_roots(paths: Iterable[Path]) -> Iterator[Root]:
+    """Say of each path what it is and whether a broker uses it.
+
+    Raises UsageError for a file that holds no batches and stands beside none.
+    """
+    for path in paths:
+        try:
+            target, state = open_path(path), liveness(path)
+            if isinstance(target, Entry):
+                raise UsageError(
+                    f"{path}: expected a segment, a partition directory or a log directory, found "
+                    f"a file of another kind ({target.name.kind.value})"
+                )
+            yield Root(path, target, state, _directory(target, path, state))
+        except SourceError as error:
+            yield Root(path, error, None)
+
+
+def assign(root: Root, selection: Selection | None = None) -> tuple[Group, ...]:
+    """List what there is to judge; a directory that cannot be listed is a group with an error.
+
+    ``selection`` narrows a log directory down, not what was asked for by name.
+    """
+    return tuple(_groups(root, selection or Selection()))
+
+
+def _directory(target: Target, path: Path, state: Liveness) -> DirectoryFacts | None:
+    if isinstance(target, LogDirectory):
+        return read_directory(target, state)
+    if isinstance(target, Partition):
+        above = enclosing_log_directory(path)
+        with suppress(SourceError):  # the partition can be read even where what is above cannot
+            around = None if above is None else open_path(above)
+            if isinstance(around, LogDirectory):
+                return read_directory(around, state)
+    return None
+
+
+def _groups(root: Root, selection: Selection) -> Iterator[Group]:
+    target = root.target
+    if isinstance(target, LogDirectory):
+        for path in target.partition_paths:
+            if selection.takes(path):
+                yield _group(list_partition(path), root)
+    elif isinstance(target, Segment):
+        yield _lone(target, root)
+    elif isinstance(target, Partition | SourceError):
+        yield _group(target, root)
+
+
+def _group(partition: Partition | SourceError, root: Root) -> Group:
+    if isinstance(partition, SourceError):
+        # A path that was asked for by name must be there, broker or not.
+        stopped = root.stopped or partition is root.target
+        return Group(Path(partition.path), (), None, stopped, 0, partition)
+    segments = partition.segments
+    size = sum(map(_size, segments))
+    return Group(
+        partition.path,
+        segments,
+        None,
+        root.stopped,
+        size,
+        partition=partition,
+        directory=root.directory,
+    )
+
+
+def _lone(segment: Segment, root: Root) -> Group:
+    following = None
+    with suppress(SourceError):  # the file itself can be read even where its directory cannot
+        bases = [other.base_offset for other in read_partition(segment.log.parent).segments]
+        following = min((base for base in bases if base > segment.base_offset), default=None)
+    return Group(segment.log, (segment,), following, root.stopped, _size(segment))
+
+
+def _size(segment: Segment) -> int:
+    """The bytes of its log, 0 where that cannot be said: opening it will tell."""
+    try:
+        return segment.log.stat().st_size
+    except OSError:
+        return 0

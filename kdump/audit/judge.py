@@ -1,0 +1,395 @@
+"""judge(): every check over one partition, in order. Which checks there are stands here alone.
+
+Spec: the invariants of KOD 9. It must never read a file: a case holds all there is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from kdump.audit import codes
+from kdump.audit.case import Case
+from kdump.audit.checks import (
+    batches,
+    directory,
+    epochs,
+    indexes,
+    leftovers,
+    metadata,
+    partition_files,
+    producers,
+    segments,
+    topic,
+    transactions,
+    txn_indexes,
+)
+from kdump.audit.context import Context
+from kdump.audit.facts import DirectoryFacts, PartitionFacts
+from kdump.audit.findings import Detail, Finding
+from kdump.audit.groups import Group
+from kdump.audit.replay import Replay
+from kdump.audit.survey import Survey
+from kdump.errors import VanishedError
+from kdump.storage.logdir import is_metadata_log
+
+Check = Callable[[Case], Iterator[Finding]]
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """How much was looked at: sums over segments.
+
+    ``size`` is the bytes of all logs when they were listed, ``read_bytes`` those that were read.
+    ``wrappers`` are those of magic 0 and 1 whose records could not be counted without reading them.
+    """
+
+    partitions: int = 0
+    segments: int = 0
+    size: int = 0
+    read_bytes: int = 0
+    batches: int = 0
+    control_batches: int = 0
+    records: int = 0
+    wrappers: int = 0
+
+    def __add__(self, other: Covered) -> Covered:
+        return Covered(
+            self.partitions + other.partitions,
+            self.segments + other.segments,
+            self.size + other.size,
+            self.read_bytes + other.read_bytes,
+            self.batches + other.batches,
+            self.control_batches + other.control_batches,
+            self.records + other.records,
+            self.wrappers + other.wrappers,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One group after all its checks; ``surveys`` are of those segments that could be surveyed.
+
+    ``facts`` is None where only a segment is judged, or the directory could not be listed.
+    """
+
+    group: Group
+    surveys: tuple[Survey, ...]
+    findings: tuple[Finding, ...]
+    facts: PartitionFacts | None = None
+
+    @property
+    def covered(self) -> Covered:
+        """What was looked at in this group."""
+        surveys = self.surveys
+        return Covered(
+            partitions=int(self.group.error is None),
+            segments=sum(survey.complete for survey in surveys),
+            size=self.group.size,
+            read_bytes=sum(survey.read_bytes for survey in surveys),
+            batches=sum(survey.batches for survey in surveys),
+            control_batches=sum(survey.control_batches for survey in surveys),
+            records=sum(survey.records for survey in surveys),
+            wrappers=sum(survey.wrappers for survey in surveys),
+        )
+
+
+def judge(
+    group: Group,
+    results: Sequence[Survey | Finding],
+    facts: PartitionFacts | None = None,
+    context: Context | None = None,
+    *,
+    quick: bool = False,
+) -> Judged:
+    """Judge one group by all that was found out about it.
+
+    ``results`` are the surveys of its segments, in any order, or what is to be said instead of one;
+    ``quick``: they are of the ends alone. ``facts`` are as in ``Judged``.
+    """
+    around = context or Context(now_ms=0)
+    surveys = sorted(
+        (result for result in results if isinstance(result, Survey)),
+        key=lambda survey: survey.segment.base_offset,
+    )
+    case = Case(group, tuple(surveys), facts, around.node(group), around.now_ms, quick)
+    findings = [result for result in results if isinstance(result, Finding)]
+    if group.error is not None:
+        vanished = isinstance(group.error, VanishedError)
+        findings.append(unread(group, group.path, str(group.error), vanished=vanished))
+    for check in CHECKS:
+        findings += check(case)
+    return Judged(group, case.surveys, tuple(findings), facts)
+
+
+def judge_directories(context: Context) -> Iterator[Finding]:
+    """Judge the log directories themselves, each alone and those of one node together."""
+    for together in context.siblings:
+        for facts in together:
+            for check in DIRECTORY_CHECKS:
+                yield from check(facts)
+        for check_node in NODE_CHECKS:
+            yield from check_node(together)
+
+
+# --- the checks, each with what it gets of a case
+
+
+def _unread(case: Case) -> Iterator[Finding]:
+    for survey in case.surveys:
+        for missed in survey.unread:
+            yield unread(case.group, missed.path, missed.text, vanished=missed.vanished)
+
+
+def _segment(case: Case) -> Iterator[Finding]:
+    clean = case.facts is not None and segments.stopped_cleanly(case.facts)
+    for survey, next_base in case.neighbours():
+        yield from batches.check_segment(survey, next_base, live=case.live, clean=clean)
+
+
+def _sequence(case: Case) -> Iterator[Finding]:
+    return batches.check_sequence(case.surveys)
+
+
+def _index_files(case: Case) -> Iterator[Finding]:
+    for survey, next_base in case.neighbours():
+        found = indexes.check_indexes(survey, sealed=next_base is not None)
+        yield from _rebuilt(case, next_base, found)
+
+
+def _offset_entries(case: Case) -> Iterator[Finding]:
+    for survey, next_base in case.neighbours():
+        found = indexes.check_offset_entries(survey, sealed=next_base is not None, live=case.live)
+        yield from _rebuilt(case, next_base, found)
+
+
+def _time_entries(case: Case) -> Iterator[Finding]:
+    for survey, next_base in case.neighbours():
+        found = indexes.check_time_entries(survey, sealed=next_base is not None, live=case.live)
+        yield from _rebuilt(case, next_base, found)
+
+
+def _last_timestamp(case: Case) -> Iterator[Finding]:
+    for survey, next_base in case.neighbours():
+        found = indexes.check_last_timestamp(survey, sealed=next_base is not None)
+        yield from _rebuilt(case, next_base, found)
+
+
+def _rebuilt(case: Case, next_base: int | None, found: Iterator[Finding]) -> Iterator[Finding]:
+    """The findings of a segment's indexes, which the next start may write anew."""
+    facts = case.facts
+    recovered = facts is not None and (facts.recovered(next_base) or _is_metadata_log(case))
+    return indexes.rebuilt(found) if recovered else found
+
+
+def _missing_indexes(case: Case) -> Iterator[Finding]:
+    # Which magics there are decides; and of a metadata log every start builds the indexes anew.
+    if case.quick or _is_metadata_log(case):
+        return iter(())
+    return indexes.check_missing_indexes(
+        case.surveys, next_base=case.group.next_base, live=case.live
+    )
+
+
+def _is_metadata_log(case: Case) -> bool:
+    return case.facts is not None and is_metadata_log(case.facts.partition)
+
+
+def _log_sizes(case: Case) -> Iterator[Finding]:
+    return partition_files.check_log_sizes(
+        (survey.segment.log, survey.size) for survey in case.surveys
+    )
+
+
+def _orphans(case: Case) -> Iterator[Finding]:
+    if case.facts is not None:
+        yield from indexes.check_orphans(case.facts.partition, live=case.live)
+
+
+def _names(case: Case) -> Iterator[Finding]:
+    if case.facts is not None:
+        yield from partition_files.check_file_names(case.facts.partition)
+
+
+def _unread_files(case: Case) -> Iterator[Finding]:
+    facts = case.facts
+    if facts is not None:
+        small = (facts.epochs, facts.metadata, facts.quorum_state)
+        read = (*small, *facts.snapshots.values(), *facts.txn_indexes.values())
+        yield from directory.check_read(read, stopped=facts.stopped)
+
+
+def _suffix(case: Case) -> Iterator[Finding]:
+    if case.facts is not None:
+        yield from directory.check_suffix(case.facts.partition, case.log_bytes)
+
+
+def _topic_id(case: Case) -> Iterator[Finding]:
+    if case.facts is not None:
+        yield from topic.check_topic_id(case.facts, case.node, case.log_bytes)
+
+
+def _segment_bytes(case: Case) -> Iterator[Finding]:
+    if case.facts is not None:
+        yield from topic.check_segment_bytes(case.facts, case.node)
+
+
+def _high_watermark(case: Case) -> Iterator[Finding]:
+    if case.facts is not None:
+        yield from partition_files.check_high_watermark(case.facts, case.first_base, case.log_end)
+
+
+def _cleaner_offset(case: Case) -> Iterator[Finding]:
+    if case.facts is not None:
+        yield from partition_files.check_cleaner_offset(case.facts, case.first_base, case.log_end)
+
+
+def _swaps(case: Case) -> Iterator[Finding]:
+    if case.facts is not None:
+        yield from leftovers.check_swaps(case.facts, case.ends, case.facts.swap_ends)
+
+
+def _metadata_snapshots(case: Case) -> Iterator[Finding]:
+    facts = case.facts
+    if facts is not None and _is_metadata_log(case):
+        yield from metadata.check_metadata_snapshots(
+            facts, facts.metadata_snapshots, case.first_base, case.log_end
+        )
+
+
+def _holes(case: Case) -> Iterator[Finding]:
+    if case.facts is not None:
+        yield from segments.check_holes(case.facts.partition, case.facts.settings, case.ends)
+
+
+def _future_timestamps(case: Case) -> Iterator[Finding]:
+    if case.facts is not None and not case.quick:
+        newest = [(survey.segment.log, survey.max_timestamp) for survey in case.surveys]
+        yield from segments.check_future_timestamps(newest, case.facts.settings, case.now_ms)
+
+
+def _clean_stop(case: Case) -> Iterator[Finding]:
+    if case.facts is not None and case.surveys and not case.quick:
+        yield from segments.check_clean_stop(case.facts, case.surveys[-1])
+
+
+def _hanging(case: Case) -> Iterator[Finding]:
+    name = None if case.facts is None else case.facts.partition.name
+    if case.replay is not None and name is not None:
+        now_ms, modified_ms = case.clock()
+        yield from transactions.check_hanging(
+            case.replay, name.topic, name.partition, now_ms, modified_ms
+        )
+
+
+def _horizons(case: Case) -> Iterator[Finding]:
+    if case.replay is not None and case.facts is not None:
+        compacted = case.facts.settings.compacted
+        yield from transactions.check_horizons(case.replay, compacted=compacted)
+
+
+def _of_facts(
+    check: Callable[[PartitionFacts], Iterator[Finding]], case: Case
+) -> Iterator[Finding]:
+    return iter(()) if case.facts is None else check(case.facts)
+
+
+def _of_end(
+    check: Callable[[PartitionFacts, int | None], Iterator[Finding]], case: Case
+) -> Iterator[Finding]:
+    return iter(()) if case.facts is None else check(case.facts, case.log_end)
+
+
+def _of_replay(check: Callable[[Replay], Iterator[Finding]], case: Case) -> Iterator[Finding]:
+    return iter(()) if case.replay is None else check(case.replay)
+
+
+def _of_replay_and_facts(
+    check: Callable[[Replay, PartitionFacts], Iterator[Finding]], case: Case
+) -> Iterator[Finding]:
+    if case.replay is None or case.facts is None:
+        return iter(())
+    return check(case.replay, case.facts)
+
+
+#: The checks of one partition, in the order in which their findings are told.
+CHECKS: Final[tuple[Check, ...]] = (
+    _segment,
+    _index_files,
+    _offset_entries,
+    _time_entries,
+    _last_timestamp,
+    _unread,
+    _sequence,
+    _missing_indexes,
+    _log_sizes,
+    _orphans,
+    _names,
+    _unread_files,
+    _suffix,
+    partial(_of_facts, topic.check_partition_metadata),
+    _topic_id,
+    _segment_bytes,
+    partial(_of_facts, partition_files.check_epoch_file),
+    partial(_of_end, partition_files.check_epoch_end),
+    partial(_of_facts, partition_files.check_snapshot_files),
+    partial(_of_facts, partition_files.check_stray_snapshots),
+    partial(_of_end, partition_files.check_log_start),
+    partial(_of_end, partition_files.check_recovery_point),
+    _high_watermark,
+    _cleaner_offset,
+    partial(_of_facts, leftovers.check_leftovers),
+    partial(_of_facts, leftovers.check_foreign),
+    _swaps,
+    partial(_of_facts, metadata.check_quorum_state),
+    _metadata_snapshots,
+    _holes,
+    _future_timestamps,
+    _clean_stop,
+    partial(_of_replay, transactions.check_transactions),
+    _hanging,
+    _horizons,
+    partial(_of_replay_and_facts, producers.check_snapshots),
+    partial(_of_replay_and_facts, producers.check_sequences),
+    partial(_of_replay_and_facts, txn_indexes.check_txn_index_files),
+    partial(_of_replay_and_facts, txn_indexes.check_aborts),
+    partial(_of_replay_and_facts, txn_indexes.check_stable_offsets),
+    partial(_of_replay, epochs.check_epoch_falls),
+    partial(_of_replay_and_facts, epochs.check_epoch_checkpoint),
+)
+#: The checks of one log directory.
+DIRECTORY_CHECKS: Final[tuple[Callable[[DirectoryFacts], Iterator[Finding]], ...]] = (
+    directory.check_foreign_directories,
+    directory.check_foreign_files,
+    directory.check_clean_marker,
+    directory.check_checkpoints,
+    directory.check_checkpoint_lines,
+    directory.check_meta_properties,
+)
+#: The checks of all log directories of one node.
+NODE_CHECKS: Final[tuple[Callable[[Sequence[DirectoryFacts]], Iterator[Finding]], ...]] = (
+    directory.check_node,
+    directory.check_twice,
+)
+
+
+def unread(group: Group, path: Path, text: str, *, vanished: bool) -> Finding:
+    """Return the finding for what could not be read, which is no damage by itself."""
+    code = codes.UNREADABLE
+    if vanished:
+        code = codes.VANISHED if group.stopped else codes.VANISHED_LIVE
+    return Finding(
+        code,
+        path,
+        detail=Detail("something that can be read", f"an error: {text}"),
+        remedy=None if code is codes.VANISHED_LIVE else again(group.path),
+    )
+
+
+def again(path: Path) -> tuple[str, ...]:
+    """Return the remedy where nothing else is known: to look again."""
+    return "kdump", "verify", os.fspath(path)

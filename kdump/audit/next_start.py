@@ -1,0 +1,131 @@
+"""next_start(): the forecast of a partition that was looked at, and what can be read for it.
+
+Spec: none of Kafka's; what a broker does is in ``forecast`` and ``loading``. It must never change
+a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+from kdump.audit.case import neighbours
+from kdump.audit.facts import PartitionFacts, TopicSettings
+from kdump.audit.forecast import Forecast, forecast
+from kdump.audit.judge import Judged
+from kdump.audit.looking import look, violations
+from kdump.audit.survey import Survey, survey
+from kdump.errors import KdumpError
+from kdump.storage import workers
+from kdump.storage.logdir import Segment, is_metadata_log
+
+_NOT_LOADED = ("delete", "stray")
+
+
+@dataclass(frozen=True, slots=True)
+class Assumed:
+    """What somebody wants to be taken for given, whatever the files say; None for nothing."""
+
+    clean: bool | None = None
+    recovery_point: int | None = None
+    log_start: int | None = None
+
+    def apply(self, judged: Judged) -> Judged:
+        """The same partition under these assumptions."""
+        facts = judged.facts
+        if facts is None:
+            return judged
+        facts = replace(
+            facts,
+            clean=facts.clean if self.clean is None else self.clean,
+            recovery_point=_or(self.recovery_point, facts.recovery_point),
+            log_start=_or(self.log_start, facts.log_start),
+        )
+        return replace(judged, facts=facts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scan:
+    number: int
+    segment: Segment
+    mapped: bool
+    sealed: bool
+    settings: TopicSettings
+
+
+def next_start(judged: Judged) -> Forecast | None:
+    """Say what a broker does with the partition at its next start.
+
+    None for what no broker loads as one: a lone segment, a directory that cannot be listed, one on
+    its way out, the metadata log, which is always read whole.
+    """
+    facts = judged.facts
+    if facts is None or is_metadata_log(facts.partition):
+        return None
+    if facts.partition.name is not None and facts.partition.name.suffix in _NOT_LOADED:
+        return None
+    # Of a log that was read in part the events are those of that part alone.
+    whole = [one for one in judged.surveys if one.recovered is not None]
+    objections = violations(facts, whole)
+    return forecast(facts, look(facts, judged.surveys, objections), objections)
+
+
+def scanned(
+    looked: Sequence[Judged],
+    *,
+    jobs: int,
+    on_progress: Callable[[int], None] | None = None,
+) -> list[Judged]:
+    """Read the segments that recovery would read, and no others; the rest stays as it was seen.
+
+    ``on_progress`` gets counts of bytes that were read since its last call.
+    """
+    found: dict[int, dict[int, Survey]] = {}
+    tasks = [task for number, one in enumerate(looked) for task in _recovered(number, one)]
+    with closing(workers.run(_read, tasks, jobs, on_progress=on_progress)) as outcomes:
+        for outcome in outcomes:
+            if isinstance(outcome.value, KdumpError):
+                raise outcome.value
+            if isinstance(outcome.value, Survey):
+                base = outcome.task.segment.base_offset
+                found.setdefault(outcome.task.number, {})[base] = outcome.value
+    return [_with(one, found.get(number, {})) for number, one in enumerate(looked)]
+
+
+def _recovered(number: int, judged: Judged) -> list[_Scan]:
+    facts = judged.facts
+    if facts is None:
+        return []
+    return [
+        _Scan(number, one.segment, judged.group.stopped, next_base is not None, facts.settings)
+        for one, next_base in neighbours(judged.group, judged.surveys)
+        if _is_recovered(facts, next_base) or one.segment.index is None
+    ]
+
+
+def _is_recovered(facts: PartitionFacts, next_base: int | None) -> bool:
+    if facts.clean:
+        return False
+    return next_base is None or next_base > (facts.recovery_point or 0)
+
+
+def _read(task: _Scan, report: Callable[[int], None]) -> Survey:
+    return survey(
+        task.segment,
+        report,
+        mapped=task.mapped,
+        sealed=task.sealed,
+        deep=False,
+        settings=task.settings,
+    )
+
+
+def _with(judged: Judged, surveys: dict[int, Survey]) -> Judged:
+    """``judged`` with what was read of it."""
+    merged = tuple(surveys.get(one.segment.base_offset, one) for one in judged.surveys)
+    return replace(judged, surveys=merged)
+
+
+def _or(given: int | None, known: int | None) -> int | None:
+    return known if given is None else given

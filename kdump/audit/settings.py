@@ -1,0 +1,149 @@
+"""What is legal for a topic: from the metadata log, the cleaner's checkpoint, a configuration file.
+
+Spec: ``LogConfig``, ``ServerTopicConfigSynonyms``, ``KafkaConfig``: a topic's own setting goes
+before the node's dynamic one, that before the one of all brokers, and that before the file's.
+It must never call a topic uncompacted that may have been cleaned.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from kdump.audit.cluster import ALL_BROKERS, ClusterImage, Configs
+from kdump.audit.facts import TopicSettings
+from kdump.errors import SourceError
+from kdump.format.properties import parse_properties
+from kdump.storage.source import open_source
+
+_CONFIG_BYTES: Final = 1 << 20
+_NUMBER: Final = re.compile(r"[+-]?\d{1,19}", re.ASCII)
+_DEFAULTS: Final = TopicSettings()
+_DEFAULT_RETENTION_MS: Final = 7 * 86_400_000
+
+#: What a broker calls a topic's setting, the first one first, and the factor between their units.
+_SYNONYMS: Final = {
+    "cleanup.policy": {"log.cleanup.policy": 1},
+    "index.interval.bytes": {"log.index.interval.bytes": 1},
+    "segment.index.bytes": {"log.index.size.max.bytes": 1},
+    "segment.bytes": {"log.segment.bytes": 1},
+    "retention.ms": {
+        "log.retention.ms": 1,
+        "log.retention.minutes": 60_000,
+        "log.retention.hours": 3_600_000,
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where settings are from: the image of the cluster, and the pairs of ``server.properties``.
+
+    None where they are not at hand. ``node_id`` says whose dynamic configs count.
+    """
+
+    image: ClusterImage | None = None
+    config: Configs | None = None
+    node_id: int | None = None
+
+    def find(self, topic: str, name: str) -> tuple[str, int] | None:
+        """The text of a topic's setting and the factor to its unit; None where nobody says."""
+        by_rank: list[Configs] = []
+        if self.image is not None:
+            of_topic = self.image.topic_configs.get(topic, {})
+            if name in of_topic:
+                return of_topic[name], 1
+            brokers = self.image.broker_configs
+            by_rank = [brokers.get(key, {}) for key in (str(self.node_id), ALL_BROKERS)]
+        for configs in (*by_rank, self.config or {}):
+            for synonym, factor in _SYNONYMS.get(name, {}).items():
+                if synonym in configs:
+                    return configs[synonym], factor
+        return None
+
+    def number(self, topic: str, name: str) -> int | None:
+        """The same as a number, None also for what is none."""
+        found = self.find(topic, name)
+        if found is None or not _NUMBER.fullmatch(found[0].strip()):
+            return None
+        return int(found[0]) * found[1]
+
+
+def read_config(path: Path) -> Configs:
+    """Read ``server.properties``. Raises SourceError, DecodeError."""
+    with open_source(path, mapped=False) as source:
+        if source.size > _CONFIG_BYTES:
+            raise SourceError(
+                path, f"{path}: expected at most {_CONFIG_BYTES} bytes, found {source.size}"
+            )
+        return parse_properties(bytes(source.window(0, source.size)[: source.size]))
+
+
+def log_directories(config: Configs) -> tuple[Path, ...]:
+    """The log directories that ``config`` names, the one of the metadata log among them."""
+    listed = config.get("log.dirs") or config.get("log.dir") or "/tmp/kafka-logs"
+    names = [*listed.split(","), config.get("metadata.log.dir", "")]
+    return tuple(dict.fromkeys(Path(name.strip()) for name in names if name.strip()))
+
+
+def topic_settings(topic: str, sources: Sources, *, cleaned: bool) -> TopicSettings:
+    """Say what is legal for ``topic``.
+
+    ``cleaned`` says that the cleaner's checkpoint has a line of the partition: what was cleaned
+    once keeps its holes, whatever its policy is today.
+    """
+    image = sources.image
+    topic_id = None if image is None else image.topics.get(topic)
+    # A topic that says nothing has the broker's default, which hardly anybody changes.
+    told = sources.config is not None or (
+        topic_id is not None and image is not None and image.complete
+    )
+    policies = _policies(sources, topic)
+    retention = sources.number(topic, "retention.ms")
+    if told and policies and "delete" not in policies:
+        retention = -1
+    elif retention is None and sources.config is not None:
+        retention = _DEFAULT_RETENTION_MS
+    remote = sources.find(topic, "remote.storage.enable")
+    return TopicSettings(
+        topic_id=topic_id,
+        compacted=cleaned or "compact" in policies or (False if told else None),
+        index_interval_bytes=_or(
+            sources.number(topic, "index.interval.bytes"), _DEFAULTS.index_interval_bytes
+        ),
+        segment_index_bytes=_or(
+            sources.number(topic, "segment.index.bytes"), _DEFAULTS.segment_index_bytes
+        ),
+        # Kafka's own tests, and ours, get at segments of less than 1 MiB by this since 4.1.
+        segment_bytes=_or(
+            sources.number(topic, "internal.segment.bytes"),
+            _or(sources.number(topic, "segment.bytes"), _DEFAULTS.segment_bytes),
+        ),
+        retention_ms=None if retention is None else max(retention, -1),
+        origin=_origin(topic_id, sources, cleaned=cleaned),
+        remote_storage=None if not told else remote is not None and _true(remote[0]),
+    )
+
+
+def _policies(sources: Sources, topic: str) -> frozenset[str]:
+    """The cleanup policies of ``topic``, none where nobody says."""
+    found = sources.find(topic, "cleanup.policy")
+    return frozenset(part.strip().lower() for part in found[0].split(",")) if found else frozenset()
+
+
+def _origin(topic_id: str | None, sources: Sources, *, cleaned: bool) -> str:
+    if topic_id is not None:
+        return "__cluster_metadata-0"
+    if sources.config is not None:
+        return "the broker's configuration file"
+    return "the cleaner's checkpoint" if cleaned else _DEFAULTS.origin
+
+
+def _or(number: int | None, default: int) -> int:
+    return default if number is None else number
+
+
+def _true(text: str) -> bool:
+    return text.strip().lower() == "true"

@@ -1,0 +1,111 @@
+"""What a second look makes of a judgement, where files may have changed meanwhile.
+
+Spec: none of Kafka's; how two looks are compared is in ``second_look``. It must never map a file.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Final
+
+from kdump.audit import second_look
+from kdump.audit.context import Context, read_context
+from kdump.audit.facts import DirectoryFacts, read_directory
+from kdump.audit.findings import Finding
+from kdump.audit.gathering import gather
+from kdump.audit.groups import Group
+from kdump.audit.judge import Judged, judge, judge_directories, unread
+from kdump.audit.second_look import Look
+from kdump.audit.survey import Survey
+from kdump.errors import SourceError, VanishedError
+from kdump.storage.logdir import LogDirectory, Segment, open_path, read_partition
+from kdump.storage.source import Identity
+
+_SETTLE_SECONDS: Final = 0.5  # until a second look: a broker has renamed its segments by then
+
+Again = Callable[[Group, Sequence[Segment]], Sequence[Survey | Finding]]
+"""Surveys some segments of a group once more."""
+
+
+def settled(
+    judged: Judged, context: Context | None, again: Again, *, quick: bool = False
+) -> Judged:
+    """Return ``judged``, or what a second look makes of it, where one is needed.
+
+    ``quick`` is as for ``judge``.
+    """
+    group = judged.group
+    if group.error is not None or not second_look.needed(judged.findings):
+        return judged
+    if not group.stopped:
+        time.sleep(_SETTLE_SECONDS)
+    first = Look(judged.surveys, judged.findings)
+    try:
+        now = _listed_again(group)
+    except SourceError as error:
+        gone = unread(group, group.path, str(error), vanished=isinstance(error, VanishedError))
+        return replace(judged, findings=(gone, *second_look.settle(first, Look((), ()))))
+    logs = _logs(now.segments)
+    if group.stopped and not second_look.changed(judged.surveys, logs):
+        return judged
+    suspects = second_look.suspects(first, now.segments, logs)
+    results = list(again(now, suspects))
+    kept = {segment.base_offset for segment in now.segments if segment not in suspects}
+    results += (survey for survey in judged.surveys if survey.segment.base_offset in kept)
+    facts = None if judged.facts is None or context is None else gather(now, context)
+    second = judge(now, results, facts, context, quick=quick)
+    findings = second_look.settle(first, Look(second.surveys, second.findings))
+    return replace(second, findings=tuple(findings))
+
+
+def settled_directories(context: Context) -> tuple[Finding, ...]:
+    """Judge the log directories themselves; an error stands if a second look has it too."""
+    first = tuple(judge_directories(context))
+    if not second_look.needed(first):
+        return first
+    directories = [facts for together in context.siblings for facts in together]
+    if not all(facts.stopped for facts in directories):
+        time.sleep(_SETTLE_SECONDS)
+    now = [_read_again(facts) for facts in directories]
+    again = tuple(judge_directories(read_context(now, context.config, context.now_ms)))
+    seen = {(finding.code.name, finding.path) for finding in first}
+    return tuple(
+        finding
+        for finding in again
+        if (finding.code.name, finding.path) in seen or not second_look.needed([finding])
+    )
+
+
+def _read_again(facts: DirectoryFacts) -> DirectoryFacts:
+    with suppress(SourceError):
+        target = open_path(facts.directory.path)
+        if isinstance(target, LogDirectory):
+            return read_directory(target, facts.liveness)
+    return facts
+
+
+def _listed_again(group: Group) -> Group:
+    """What there is now of ``group``, leaving out segments that are new; raises SourceError."""
+    known = {segment.base_offset for segment in group.segments}
+    listed = read_partition(group.path if group.partition else group.path.parent)
+    segments = tuple(segment for segment in listed.segments if segment.base_offset in known)
+    last = segments[-1].base_offset if segments else 0
+    behind = [segment.base_offset for segment in listed.segments if segment.base_offset > last]
+    return replace(
+        group,
+        segments=segments,
+        next_base=min(behind, default=None),
+        partition=group.partition and listed,
+    )
+
+
+def _logs(segments: Iterable[Segment]) -> dict[int, Identity]:
+    """The logs that are there now, by base offset."""
+    logs = {}
+    for segment in segments:
+        with suppress(OSError):
+            logs[segment.base_offset] = Identity.of(segment.log.stat())
+    return logs

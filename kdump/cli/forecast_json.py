@@ -1,0 +1,79 @@
+"""The JSON line of a forecast, as ``next-start`` and ``verify`` print it.
+
+Spec: none of Kafka's. Scripts rely on it: fields may come, none may change or go.
+It must never let a record's key or value through.
+"""
+
+from __future__ import annotations
+
+from kdump.audit.forecast import DirectoryForecast, Forecast
+from kdump.audit.outcomes import Cause
+from kdump.audit.recovery import Records
+from kdump.cli import jsonl
+from kdump.storage.logdir import Partition
+
+
+def forecast_line(partition: Partition, one: Forecast) -> str:
+    """Return the line of one partition; ``cut`` is the first one, null without any."""
+    name = partition.name
+    first = one.cuts[0] if one.cuts else None
+    return jsonl.line(
+        "forecast",
+        {
+            **jsonl.path_field(partition.path),
+            "topic": None if name is None else name.topic,
+            "partition": None if name is None else name.partition,
+            "outcome": one.outcome.value,
+            "reasons": [_reason(cause) for cause in one.causes],
+            "log_start_offset": one.log_start_offset,
+            "log_end_offset": one.log_end_offset,
+            "segments": one.segments,
+            "cut": first
+            and {"segment": first.segment, "position": first.position, "offset": first.offset},
+            "deleted_segments": one.deleted,
+            "deleted_bytes": one.deleted_bytes,
+            "replaced": [jsonl.path_value(path) for path in one.replaced],
+            "reads_bytes": one.read_bytes,
+            "lost": _lost(one.lost),
+            "snapshots_lost": one.snapshots_lost,
+            "exact": one.exact,
+            "release": one.release and one.release.value,
+        },
+    )
+
+
+def directory_fields(one: DirectoryForecast) -> dict[str, object]:
+    """Return what belongs into a summary: the sums over all partitions."""
+    return {
+        "outcome": one.outcome.value,
+        "reasons": [_reason(cause) for cause in one.causes],
+        "partitions": one.partitions,
+        "reads_bytes": one.read_bytes,
+        "seconds": round(one.recovery_seconds, 1),
+        "deleted_bytes": one.deleted_bytes,
+        "lost": _lost(one.lost),
+    }
+
+
+def _reason(cause: Cause) -> dict[str, object]:
+    return {
+        "outcome": cause.outcome.value,
+        "text": cause.text,
+        **jsonl.path_field(cause.path),
+        "position": cause.position,
+    }
+
+
+def _lost(lost: Records) -> dict[str, object]:
+    offsets = [
+        offset
+        for span in (lost.sound, lost.unreadable)
+        for offset in (span.first_offset, span.last_offset)
+        if offset is not None
+    ]
+    return {
+        "sound": lost.sound.count,
+        "unreadable": lost.unreadable.count,
+        "first_offset": min(offsets, default=None),
+        "last_offset": max(offsets, default=None),
+    }

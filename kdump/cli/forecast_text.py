@@ -1,0 +1,87 @@
+"""A forecast in words: what the next start does with a partition, and with all of them.
+
+Spec: none of Kafka's. It must never let a name or path through that is not printable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kdump.audit.forecast import DirectoryForecast, Forecast
+from kdump.audit.outcomes import Cause, Outcome
+from kdump.audit.recovery import Records, Span
+from kdump.cli.units import count_text, duration_text, size_text
+from kdump.format.text import printable
+
+_OUTCOMES = {
+    Outcome.STARTS: "starts",
+    Outcome.OFFLINE: "the log directory goes OFFLINE",
+    Outcome.REFUSES: "the broker DOES NOT START",
+}
+
+
+def harm_text(one: Forecast) -> str | None:
+    """What a start breaks or loses in one partition; None where it does no harm."""
+    if one.causes:
+        return "; ".join(f"{_OUTCOMES[cause.outcome]}: {cause_text(cause)}" for cause in one.causes)
+    lost = lost_parts(one.lost)
+    parts = []
+    if lost or one.deleted:
+        parts += [f"cut at {cut.offset} (position {cut.position})" for cut in one.cuts]
+    if one.deleted:
+        parts.append(
+            f"{count_text(len(one.deleted), 'segment')} deleted ({size_text(one.deleted_bytes)})"
+        )
+    if one.replaced:
+        parts.append(f"{count_text(len(one.replaced), 'file')} replaced by a .swap")
+    parts += lost
+    return "; ".join(parts) or None
+
+
+def effect_text(one: Forecast) -> str:
+    """What a start does with one partition, harm or not."""
+    harm = harm_text(one)
+    if one.causes:
+        return harm or ""
+    text = harm or "nothing more is lost"
+    text += f"; reads {size_text(one.read_bytes)}"
+    if one.log_end_offset is not None:
+        text += f"; log end offset {one.log_end_offset}"
+    return text if one.exact else f"{text}; as far as its end tells"
+
+
+def directory_sentences(one: DirectoryForecast) -> Iterator[str]:
+    """What a start does with all partitions together, in a few sentences."""
+    if not one.causes:
+        yield "no fatal error"
+    for cause in one.causes:
+        yield f"{_OUTCOMES[cause.outcome]}: {cause_text(cause)}"
+    reads = f"recovery reads {size_text(one.read_bytes)}"
+    if one.recovery_seconds >= 1:
+        reads += f", about {duration_text(one.recovery_seconds)} at 250 MiB/s"
+    yield reads
+    lost = lost_parts(one.lost)
+    yield "; ".join(lost) if lost else "no record is lost"
+
+
+def lost_parts(lost: Records) -> list[str]:
+    """Which records are lost: sound ones, and those that damage has made unreadable."""
+    parts = []
+    if lost.sound.count:
+        parts.append(f"{count_text(lost.sound.count, 'SOUND record')} lost{_range(lost.sound)}")
+    if lost.unreadable.count:
+        records = count_text(lost.unreadable.count, "unreadable record")
+        parts.append(f"at most {records} lost{_range(lost.unreadable)}")
+    return parts
+
+
+def cause_text(cause: Cause) -> str:
+    """A reason with its file."""
+    place = "" if cause.position is None else f" at position {cause.position}"
+    return printable(f"{cause.path}{place}: {cause.text}")
+
+
+def _range(span: Span) -> str:
+    if span.first_offset is None or span.last_offset is None:
+        return ""
+    return f" ({span.first_offset}..{span.last_offset})"

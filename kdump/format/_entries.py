@@ -1,0 +1,276 @@
+"""The hot loops over index entries: whether they rise, and what batches say of their promises.
+
+Compiled like the kernel, and the same as plain Python. Entries are compared with the batches that
+they speak of while these go by, a table at a time: both are in file order, so one pass is enough.
+
+Spec: ``OffsetIndex.lookup``, ``TimeIndex.lookup``, ``LogSegment.append``, ``findOffsetByTimestamp``
+(KOD 4.3, checks 9, 10, 13). It must never make an object per entry or per batch, or raise on any
+numbers.
+"""
+
+from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from kdump.format import _nocython as cython
+
+from kdump.format._kernel import BATCH_FIELDS
+
+# What becomes of an entry.
+FITS = 0
+UNJUDGED = 1  # no sound batch is there to judge it by
+MISPLACED = 2  # its position is not the start of a batch
+SKIPS = 3  # what it answers for begins before the place that it leads to
+UNMATCHED = 4  # no batch up to its own has a timestamp that large
+BEYOND = 5  # its position lies at or behind the end of the log
+KINDS = 6
+
+#: How many entries of each kind are listed; all are counted.
+LISTED = 8
+#: Room for them: of each kind so many (number of the entry, what it was compared with).
+FOUND_NUMBERS = 2 * KINDS * LISTED
+
+# The state of judge_offsets() and judge_times(), carried from one table to the next.
+J_NEXT = 0  # number of the first entry that is not judged yet
+J_STOP = 1  # entries from this number on are not to be judged
+J_PREVIOUS = 2  # last offset of the batch before; at first, one below the segment's base
+J_DAMAGED = 3  # whether something before could not be read
+J_MAX_TIMESTAMP = 4  # of all batches; from here on of judge_times() alone
+J_RECORD_TIMESTAMP = 5  # the largest of batches that hold records
+J_LOWEST_MAGIC = 6
+J_HIGHEST_MAGIC = 7
+J_COUNTS = 8  # how many entries are of each kind
+STATE_FIELDS = 14
+
+_POSITION = cython.declare(cython.int, BATCH_FIELDS.index("position"))
+_SIZE = cython.declare(cython.int, BATCH_FIELDS.index("size"))
+_BASE_OFFSET = cython.declare(cython.int, BATCH_FIELDS.index("base_offset"))
+_LAST_OFFSET = cython.declare(cython.int, BATCH_FIELDS.index("last_offset"))
+_MAGIC = cython.declare(cython.int, BATCH_FIELDS.index("magic"))
+_ATTRIBUTES = cython.declare(cython.int, BATCH_FIELDS.index("attributes"))
+_MAX_TIMESTAMP = cython.declare(cython.int, BATCH_FIELDS.index("max_timestamp"))
+_COUNT = cython.declare(cython.int, BATCH_FIELDS.index("count"))
+_BATCH_FIELDS = cython.declare(cython.int, len(BATCH_FIELDS))
+_CODEC = cython.declare(cython.int, 7)
+
+# Some of the above once more, for C.
+_FITS = cython.declare(cython.int, 0)
+_UNJUDGED = cython.declare(cython.int, 1)
+_MISPLACED = cython.declare(cython.int, 2)
+_SKIPS = cython.declare(cython.int, 3)
+_UNMATCHED = cython.declare(cython.int, 4)
+_COUNTS = cython.declare(cython.int, 8)
+_LISTED = cython.declare(cython.int, 8)
+
+_MAX_64 = cython.declare(cython.longlong, 9223372036854775807)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _absolute(base_offset: cython.longlong, relative: cython.longlong) -> cython.longlong:
+    """The offset of an entry as Java adds it: wrapped to 64 bits, with no overflow on the way."""
+    if relative > 0 and base_offset > _MAX_64 - relative:
+        return (base_offset - _MAX_64 - 1) + (relative - _MAX_64 - 1)
+    if relative < 0 and base_offset < -_MAX_64 - 1 - relative:
+        return (base_offset + _MAX_64 + 1) + (relative + _MAX_64 + 1)
+    return base_offset + relative
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _note(
+    state: cython.longlong[::1],
+    found: cython.longlong[::1],
+    kind: cython.Py_ssize_t,
+    number: cython.longlong,
+    reference: cython.longlong,
+) -> cython.void:
+    """Counts an entry, and lists it if it is among the first of its kind."""
+    place: cython.longlong = state[_COUNTS + kind]
+    if place < _LISTED:
+        place = 2 * (kind * _LISTED + place)
+        found[place] = number
+        found[place + 1] = reference
+    state[_COUNTS + kind] += 1
+
+
+def disorder_of_offsets(
+    offsets: cython.const[cython.int][::1],
+    positions: cython.const[cython.int][::1],
+    first: cython.longlong[::1],
+) -> int:
+    """Counts the entries whose offset or position is not above that of the entry before.
+
+    The numbers of the first of them go to ``first``, as many as it has room for.
+    """
+    n: cython.Py_ssize_t = 0
+    i: cython.Py_ssize_t
+    for i in range(1, len(offsets)):
+        if offsets[i] <= offsets[i - 1] or positions[i] <= positions[i - 1]:
+            if n < len(first):
+                first[n] = i
+            n += 1
+    return n
+
+
+def disorder_of_times(
+    timestamps: cython.const[cython.longlong][::1],
+    offsets: cython.const[cython.int][::1],
+    first: cython.longlong[::1],
+) -> int:
+    """Counts the entries whose timestamp is not above, or offset below, that of the entry before.
+
+    The numbers of the first of them go to ``first``, as many as it has room for.
+    """
+    n: cython.Py_ssize_t = 0
+    i: cython.Py_ssize_t
+    for i in range(1, len(timestamps)):
+        if timestamps[i] <= timestamps[i - 1] or offsets[i] < offsets[i - 1]:
+            if n < len(first):
+                first[n] = i
+            n += 1
+    return n
+
+
+def judge_offsets(
+    rows: cython.const[cython.longlong][::1],
+    base_offset: cython.longlong,
+    offsets: cython.const[cython.int][::1],
+    positions: cython.const[cython.int][::1],
+    state: cython.longlong[::1],
+    found: cython.longlong[::1],
+) -> None:
+    """Judges the entries of an ``.index`` that lead into the batches of ``rows``.
+
+    The entries up to ``J_STOP`` rise, and so do the batches. One that leads behind its offset makes
+    lookups skip; it is listed with the last offset before its position, a misplaced one with the
+    position of the batch that it leads into (of the first one, if it is negative). Where the
+    offsets of the log itself do not rise nothing can be said.
+    """
+    n: cython.Py_ssize_t = len(rows) // _BATCH_FIELDS
+    number: cython.longlong = state[J_NEXT]
+    stop: cython.longlong = state[J_STOP]
+    previous: cython.longlong
+    position: cython.longlong
+    end: cython.longlong
+    row: cython.Py_ssize_t = 0
+    step: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    if n == 0:
+        return
+    at = (n - 1) * _BATCH_FIELDS
+    end = rows[at + _POSITION] + rows[at + _SIZE]
+    while number < stop and positions[number] < end:
+        position = positions[number]
+        # Mostly the batch is near the one before: steps that double, then halve.
+        step = 1
+        while row + step < n and rows[(row + step) * _BATCH_FIELDS + _POSITION] <= position:
+            row += step
+            step *= 2
+        while step > 0:
+            if row + step < n and rows[(row + step) * _BATCH_FIELDS + _POSITION] <= position:
+                row += step
+            step //= 2
+        at = row * _BATCH_FIELDS
+        previous = state[J_PREVIOUS]
+        if row > 0:
+            previous = rows[at - _BATCH_FIELDS + _LAST_OFFSET]
+        if rows[at + _POSITION] != position:
+            _note(state, found, _MISPLACED, number, rows[at + _POSITION])
+        elif previous >= rows[at + _BASE_OFFSET]:
+            _note(state, found, _UNJUDGED, number, previous)
+        elif _absolute(base_offset, offsets[number]) <= previous:
+            _note(state, found, _SKIPS, number, previous)
+        else:
+            _note(state, found, _FITS, number, previous)
+        number += 1
+    state[J_NEXT] = number
+    state[J_PREVIOUS] = rows[(n - 1) * _BATCH_FIELDS + _LAST_OFFSET]
+
+
+def pass_over(
+    positions: cython.const[cython.int][::1],
+    position: cython.longlong,
+    state: cython.longlong[::1],
+    found: cython.longlong[::1],
+) -> None:
+    """Leaves the entries of an ``.index`` that lead before ``position`` unjudged."""
+    number: cython.longlong = state[J_NEXT]
+    stop: cython.longlong = state[J_STOP]
+    while number < stop and positions[number] < position:
+        _note(state, found, _UNJUDGED, number, position)
+        number += 1
+    state[J_NEXT] = number
+
+
+def judge_times(
+    rows: cython.const[cython.longlong][::1],
+    base_offset: cython.longlong,
+    timestamps: cython.const[cython.longlong][::1],
+    offsets: cython.const[cython.int][::1],
+    state: cython.longlong[::1],
+    found: cython.longlong[::1],
+) -> None:
+    """Judges the entries of a ``.timeindex`` that speak of the batches of ``rows``, and sums these.
+
+    The entries up to ``J_STOP`` rise. One that has records with a later timestamp before its own
+    batch makes lookups by time skip them; it is listed with that timestamp. One whose own batch,
+    and all before it, have lower timestamps is unmatched, unless damage may hide the one that has
+    it; it is listed with the largest of them. Batches without records count for no lookup, but the
+    broker's largest timestamp may come from one.
+    """
+    n: cython.Py_ssize_t = len(rows) // _BATCH_FIELDS
+    place: cython.Py_ssize_t
+    row: cython.Py_ssize_t = 0
+    number: cython.longlong = state[J_NEXT]
+    stop: cython.longlong = state[J_STOP]
+    damaged: cython.bint = state[J_DAMAGED] != 0
+    previous: cython.longlong = state[J_PREVIOUS]
+    largest: cython.longlong = state[J_MAX_TIMESTAMP]
+    of_records: cython.longlong = state[J_RECORD_TIMESTAMP]
+    lowest: cython.longlong = state[J_LOWEST_MAGIC]
+    highest: cython.longlong = state[J_HIGHEST_MAGIC]
+    before: cython.longlong
+    first: cython.longlong
+    last: cython.longlong
+    offset: cython.longlong = _absolute(base_offset, offsets[number]) if number < stop else _MAX_64
+    magic: cython.longlong
+    timestamp: cython.longlong
+    for place in range(n):
+        row = place * _BATCH_FIELDS
+        last = rows[row + _LAST_OFFSET]
+        magic = rows[row + _MAGIC]
+        timestamp = rows[row + _MAX_TIMESTAMP]
+        before = of_records
+        if magic < lowest:
+            lowest = magic
+        if magic > highest:
+            highest = magic
+        if timestamp > largest:
+            largest = timestamp
+        if timestamp > of_records and (magic < 2 or rows[row + _COUNT] > 0):
+            of_records = timestamp
+        while offset <= last and number < stop:
+            first = rows[row + _BASE_OFFSET]
+            if magic < 2 and rows[row + _ATTRIBUTES] & _CODEC and previous < first:
+                first = previous + 1  # a wrapper's header says only where it ends
+            if timestamps[number] < before:
+                _note(state, found, _SKIPS, number, before)
+            elif offset < first:
+                _note(state, found, _UNJUDGED, number, first)
+            elif timestamps[number] > largest and not damaged:
+                _note(state, found, _UNMATCHED, number, largest)
+            else:
+                _note(state, found, _FITS, number, largest)
+            number += 1
+            offset = _absolute(base_offset, offsets[number]) if number < stop else _MAX_64
+        previous = last
+    state[J_NEXT] = number
+    state[J_PREVIOUS] = previous
+    state[J_MAX_TIMESTAMP] = largest
+    state[J_RECORD_TIMESTAMP] = of_records
+    state[J_LOWEST_MAGIC] = lowest
+    state[J_HIGHEST_MAGIC] = highest

@@ -1,0 +1,754 @@
+"""The hot loops over producers: the events of a segment, and their replay over a partition.
+
+Compiled like the kernel, and the same as plain Python. Both passes keep producers in rows that a
+hash table of slots finds; where an array is full they stop, so that the caller can enlarge it and
+call again.
+
+Spec: ``ProducerAppendInfo``, ``ProducerStateEntry``, ``ProducerStateManager``,
+``EndTransactionMarker`` (KIP-98, KIP-890); KOD 7.
+It must never make an object per batch, nor decompress anything.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+try:
+    import cython
+except ImportError:
+    from kdump.format import _nocython as cython
+
+from kdump.format._kernel import BATCH_FIELDS, READ, read_records
+
+_POSITION = cython.declare(cython.int, BATCH_FIELDS.index("position"))
+_SIZE = cython.declare(cython.int, BATCH_FIELDS.index("size"))
+_BASE_OFFSET = cython.declare(cython.int, BATCH_FIELDS.index("base_offset"))
+_LAST_OFFSET = cython.declare(cython.int, BATCH_FIELDS.index("last_offset"))
+_LEADER_EPOCH = cython.declare(cython.int, BATCH_FIELDS.index("leader_epoch"))
+_MAGIC = cython.declare(cython.int, BATCH_FIELDS.index("magic"))
+_ATTRIBUTES = cython.declare(cython.int, BATCH_FIELDS.index("attributes"))
+_BASE_TIMESTAMP = cython.declare(cython.int, BATCH_FIELDS.index("base_timestamp"))
+_MAX_TIMESTAMP = cython.declare(cython.int, BATCH_FIELDS.index("max_timestamp"))
+_PRODUCER_ID = cython.declare(cython.int, BATCH_FIELDS.index("producer_id"))
+_PRODUCER_EPOCH = cython.declare(cython.int, BATCH_FIELDS.index("producer_epoch"))
+_BASE_SEQUENCE = cython.declare(cython.int, BATCH_FIELDS.index("base_sequence"))
+_COUNT = cython.declare(cython.int, BATCH_FIELDS.index("count"))
+_BATCH_FIELDS = cython.declare(cython.int, len(BATCH_FIELDS))
+
+#: An event, in the order of the file. Coordinator epoch and timestamp are a marker's.
+EVENT_FIELDS = (
+    "kind", "producer_id", "producer_epoch", "offset", "position", "coordinator_epoch", "timestamp",
+)  # fmt: skip
+#: Neighbouring data batches of one producer under one epoch; the order is that of the first ones.
+#: A marker of another epoch ends a run. Offset and sequence of the last are its last record's.
+RUN_FIELDS = (
+    "producer_id", "producer_epoch", "first_offset", "first_position", "first_sequence",
+    "last_offset", "last_position", "last_sequence", "offset_delta", "timestamp",
+)  # fmt: skip
+#: Neighbouring batches under one leader epoch, -1 for none.
+EPOCH_FIELDS = ("epoch", "first_offset", "first_position", "last_offset")
+#: A data batch whose sequence does not follow that of the batch before it in its run.
+BREAK_FIELDS = ("producer_id", "producer_epoch", "offset", "position", "expected", "found")
+#: What replay knows of a producer: the fields of a snapshot's entry, and what it works with.
+STATE_FIELDS = (
+    "producer_id", "producer_epoch", "last_sequence", "last_offset", "offset_delta", "timestamp",
+    "coordinator_epoch", "transaction_first_offset", "older_open", "newer_open", "segment",
+    "position",
+)  # fmt: skip
+#: The fields of an entry of a transaction index, without its version.
+ABORTED_FIELDS = ("producer_id", "first_offset", "last_offset", "last_stable_offset")
+#: What replay objects to; what it expected and found is an epoch or a sequence.
+VIOLATION_FIELDS = (
+    "kind", "producer_id", "producer_epoch", "offset", "position", "expected", "found",
+)  # fmt: skip
+
+# Kinds of events.
+BEGIN = 0  # the first transactional data batch since the producer's last marker in this segment
+COMMIT = 1
+ABORT = 2
+PLAIN = 3  # a data batch outside of transactions where the producer's may be open
+CONTROL_CUT = 4  # no record can be read: recovery ends the log behind this batch, then fails
+CONTROL_FATAL = 5  # the record is no marker: recovery fails
+CONTROL_ODD = 6  # a marker in a batch that no broker writes so
+EPOCH_FALLS = 7  # of violations alone: a producer's epoch is below an earlier one
+SEQUENCE_BREAK = 8  # of violations alone: a run goes on from another sequence than the one before
+KINDS = 9
+#: How many violations of a kind, or breaks, are listed in a segment; all are counted.
+LISTED = 8
+
+# The state of gather(), carried from one table of a segment to the next.
+G_WHY = 0  # why it stopped: one of the four below
+G_PRODUCERS = 1  # rows in use
+G_RUNS = 2
+G_EVENTS = 3
+G_EPOCHS = 4
+G_BREAKS = 5  # all of them
+G_LAST = 6  # row of the producer of the batch before, -1 at first
+G_HORIZONS = 7  # batches with a delete horizon
+G_LOWEST_HORIZON = 8
+G_HIGHEST_HORIZON = 9
+G_HORIZON_AT = 10  # position of the first of them
+GATHER_FIELDS = 11
+
+DONE = 0
+MORE_ROOM = 1  # one of the arrays is full
+MORE_BYTES = 2  # a control batch is not whole in what was given of the file
+
+#: What gather() keeps of a producer: its id, its run in this segment (-1 none), its transaction.
+SEEN_FIELDS = ("producer_id", "run", "transaction")
+
+# The state of fold(), carried on over the segments of a partition.
+F_WHY = 0
+F_PRODUCERS = 1  # rows in use
+F_EVENT = 2  # the next event and run of this segment
+F_RUN = 3
+F_ABORTED = 4  # rows in use, of this segment
+F_COMMITTED = 5  # transactions, of this segment
+F_VIOLATIONS = 6  # rows in use, of this segment
+F_OLDEST = 7  # row of the producer whose open transaction began first, -1 none
+F_NEWEST = 8
+F_COUNTS = 9  # for each kind its violations, in this segment
+FOLD_FIELDS = 18
+
+# The same as C integers.
+_BEGIN = cython.declare(cython.longlong, 0)
+_COMMIT = cython.declare(cython.longlong, 1)
+_ABORT = cython.declare(cython.longlong, 2)
+_PLAIN = cython.declare(cython.longlong, 3)
+_CONTROL_CUT = cython.declare(cython.longlong, 4)
+_CONTROL_FATAL = cython.declare(cython.longlong, 5)
+_CONTROL_ODD = cython.declare(cython.longlong, 6)
+_EPOCH_FALLS = cython.declare(cython.longlong, 7)
+_SEQUENCE_BREAK = cython.declare(cython.longlong, 8)
+_F_ABORTED = cython.declare(cython.int, 4)
+_F_COMMITTED = cython.declare(cython.int, 5)
+_F_VIOLATIONS = cython.declare(cython.int, 6)
+_F_OLDEST = cython.declare(cython.int, 7)
+_F_NEWEST = cython.declare(cython.int, 8)
+_F_COUNTS = cython.declare(cython.int, 9)
+_EVENT = cython.declare(cython.int, 7)
+_RUN = cython.declare(cython.int, 10)
+_EPOCH = cython.declare(cython.int, 4)
+_BREAK = cython.declare(cython.int, 6)
+_STATE = cython.declare(cython.int, 12)
+_SEEN = cython.declare(cython.int, 3)
+_ABORTED = cython.declare(cython.int, 4)
+_VIOLATION = cython.declare(cython.int, 7)
+_LISTED = cython.declare(cython.int, 8)
+
+# A producer's transaction as far as this segment tells: nothing yet, open, none open.
+_UNKNOWN = cython.declare(cython.int, 0)
+_OPEN = cython.declare(cython.int, 1)
+_CLOSED = cython.declare(cython.int, 2)
+_MIXED = cython.declare(cython.int, 3)  # a batch outside of it was noted already
+
+_LOG_APPEND_TIME = cython.declare(cython.int, 8)
+_TRANSACTIONAL = cython.declare(cython.int, 16)
+_CONTROL = cython.declare(cython.int, 32)
+_DELETE_HORIZON = cython.declare(cython.int, 64)
+_HEADER = cython.declare(cython.int, 61)
+#: A batch of just one marker, with nothing unusual in it.
+_MARKER = cython.declare(cython.int, 78)
+#: How much of a control batch must be there; no marker is longer.
+CONTROL_BYTES = 65536
+_CONTROL_BYTES = cython.declare(cython.longlong, 65536)
+_2_TO_32 = cython.declare(cython.longlong, 4294967296)
+_MAX_64 = cython.declare(cython.longlong, 9223372036854775807)
+_MIX = cython.declare(cython.longlong, 2654435761)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _slot(
+    producer_id: cython.longlong,
+    rows: cython.const[cython.longlong][::1],
+    width: cython.Py_ssize_t,
+    slots: cython.const[cython.longlong][::1],
+) -> cython.Py_ssize_t:
+    """The slot of a producer, or the empty one where it belongs; a slot holds its row plus one.
+
+    There are a power of two of them, and some are empty.
+    """
+    mask: cython.Py_ssize_t = len(slots) - 1
+    mixed: cython.longlong = (producer_id ^ (producer_id >> 31)) & 2147483647
+    slot: cython.Py_ssize_t = ((mixed * _MIX) >> 15) & mask
+    while slots[slot] and rows[(slots[slot] - 1) * width] != producer_id:
+        slot = (slot + 1) & mask
+    return slot
+
+
+def hash_producers(
+    rows: cython.const[cython.longlong][::1],
+    width: cython.Py_ssize_t,
+    count: cython.Py_ssize_t,
+    slots: cython.longlong[::1],
+) -> None:
+    """Puts the first ``count`` of ``rows``, all of other producers, into empty ``slots``."""
+    row: cython.Py_ssize_t
+    for row in range(count):
+        slots[_slot(rows[row * width], rows, width, slots)] = row + 1
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _delta(first: cython.longlong, last: cython.longlong) -> cython.longlong:
+    """``last - first`` where ``last`` is ``first`` plus 32 bits, wrapped to 64."""
+    if first > 0 and last < 0 and first > _MAX_64 + last:
+        return (last + _MAX_64 + 1) + (_MAX_64 - first) + 1
+    if first < 0 and last > 0 and last > _MAX_64 + first:
+        return -((first + _MAX_64 + 1) + (_MAX_64 - last) + 1)
+    return last - first
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _i32(view: cython.const[cython.uchar][::1], p: cython.Py_ssize_t) -> cython.longlong:
+    value: cython.longlong = view[p]
+    value = value << 24 | view[p + 1] << 16 | view[p + 2] << 8 | view[p + 3]
+    return value - _2_TO_32 if value > 2147483647 else value
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _usual_marker(
+    view: cython.const[cython.uchar][::1],
+    p: cython.Py_ssize_t,
+    base_timestamp: cython.longlong,
+    marker: cython.longlong[::1],
+) -> cython.bint:
+    """Reads the 17 bytes of a marker as brokers write it; False if it is anything else."""
+    if (
+        view[p] != 32  # its length: 16
+        or view[p + 2] != 0  # timestamp delta
+        or view[p + 3] != 0  # offset delta
+        or view[p + 4] != 8  # length of the key: 4
+        or view[p + 5] != 0  # version of the key
+        or view[p + 6] != 0
+        or view[p + 7] != 0
+        or view[p + 8] > 1
+        or view[p + 9] != 12  # length of the value: 6
+        or view[p + 10] != 0  # its version
+        or view[p + 11] != 0
+        or view[p + 16] != 0  # headers
+    ):
+        return False
+    marker[0] = _COMMIT if view[p + 8] else _ABORT
+    marker[1] = _i32(view, p + 12)
+    marker[2] = base_timestamp
+    return True
+
+
+def read_marker(
+    data: Any,
+    rows: cython.const[cython.longlong][::1],
+    row: cython.Py_ssize_t,
+    start: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
+    record: cython.longlong[::1],
+    marker: cython.longlong[::1],
+) -> None:
+    """Puts kind, coordinator epoch and timestamp of the control batch in ``data[start:stop]``.
+
+    ``row`` is where its row starts in ``rows``; ``record`` is room for one record. What a broker
+    makes of one that it cannot read depends on the exception: see the kinds.
+    """
+    view: cython.const[cython.uchar][::1] = data
+    p: cython.Py_ssize_t = start + _HEADER
+    kind: cython.longlong
+    n: cython.longlong
+    ending: cython.longlong
+    reached: cython.Py_ssize_t
+    key: cython.Py_ssize_t
+    value: cython.Py_ssize_t
+    marker[0] = _CONTROL_FATAL
+    marker[1] = -1
+    marker[2] = -1
+    if rows[row + _COUNT] < 0:
+        marker[0] = _CONTROL_CUT
+        return
+    if rows[row + _ATTRIBUTES] & 7:
+        return  # no broker compresses a marker
+    n = 0
+    while n < 5 and p + n < stop and view[p + n] > 127:
+        n += 1
+    if n == 5:
+        return
+    n, reached, ending, *_ = read_records(
+        data[p:stop],
+        0,
+        1,
+        0,
+        rows[row + _BASE_TIMESTAMP],
+        rows[row + _ATTRIBUTES] & _LOG_APPEND_TIME,
+        rows[row + _MAX_TIMESTAMP],
+        -1,
+        record,
+    )
+    if ending != READ or (rows[row + _COUNT] == 1 and p + reached != stop):
+        marker[0] = _CONTROL_CUT
+        return
+    if record[3] < 0:
+        return
+    key = p + record[2]
+    if record[3] < 4 or view[key] > 127:
+        marker[0] = _CONTROL_CUT
+        return
+    kind = view[key + 2] << 8 | view[key + 3]
+    if kind > 1 or record[5] < 2:
+        return
+    value = p + record[4]
+    if view[value] > 127:
+        marker[0] = _CONTROL_CUT
+        return
+    if record[5] < 6:
+        return
+    marker[0] = _COMMIT if kind else _ABORT
+    marker[1] = _i32(view, value + 2)
+    marker[2] = record[1]
+
+
+def gather(
+    rows: cython.const[cython.longlong][::1],
+    first: cython.Py_ssize_t,
+    data: Any,
+    origin: cython.longlong,
+    state: cython.longlong[::1],
+    producers: cython.longlong[::1],
+    slots: cython.longlong[::1],
+    runs: cython.longlong[::1],
+    events: cython.longlong[::1],
+    epochs: cython.longlong[::1],
+    breaks: cython.longlong[::1],
+    scratch: cython.longlong[::1],
+) -> int:
+    """Adds the events of the batches in ``rows``, from number ``first`` on, to the arrays.
+
+    ``data`` are bytes of the file from position ``origin`` on, of which only control batches are
+    looked at. ``producers`` has rows of ``SEEN_FIELDS``, ``breaks`` room for ``LISTED`` of them,
+    ``scratch`` for one record and three numbers. ``state`` is of ``GATHER_FIELDS``.
+
+    Returns the number of the batch where it stopped; ``state[G_WHY]`` says why.
+    """
+    view: cython.const[cython.uchar][::1] = data
+    marker: cython.longlong[::1] = scratch[:3]
+    record: cython.longlong[::1] = scratch[3:]
+    stop: cython.Py_ssize_t = len(view)
+    n: cython.Py_ssize_t = len(rows) // _BATCH_FIELDS
+    number: cython.Py_ssize_t
+    row: cython.Py_ssize_t
+    start: cython.Py_ssize_t
+    size: cython.Py_ssize_t
+    slot: cython.Py_ssize_t
+    seen: cython.Py_ssize_t = state[G_LAST] * _SEEN
+    run: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    known: cython.longlong = state[G_PRODUCERS]
+    run_count: cython.longlong = state[G_RUNS]
+    event_count: cython.longlong = state[G_EVENTS]
+    epoch_at: cython.Py_ssize_t = (state[G_EPOCHS] - 1) * _EPOCH
+    producer_room: cython.Py_ssize_t = len(producers) // _SEEN
+    run_room: cython.Py_ssize_t = len(runs) // _RUN
+    event_room: cython.Py_ssize_t = len(events) // _EVENT - 1
+    producer_id: cython.longlong
+    attributes: cython.longlong
+    expected: cython.longlong
+    is_marker: cython.bint
+    why: cython.int = DONE
+    # A slot for every producer, and some that stay empty.
+    if producer_room > len(slots) // 2:
+        producer_room = len(slots) // 2
+    number = first
+    while number < n:
+        row = number * _BATCH_FIELDS
+        if epoch_at < 0 or epochs[epoch_at] != rows[row + _LEADER_EPOCH]:
+            if epoch_at + 2 * _EPOCH > len(epochs):
+                why = MORE_ROOM
+                break
+            epoch_at += _EPOCH
+            epochs[epoch_at] = rows[row + _LEADER_EPOCH]
+            epochs[epoch_at + 1] = rows[row + _BASE_OFFSET]
+            epochs[epoch_at + 2] = rows[row + _POSITION]
+        epochs[epoch_at + 3] = rows[row + _LAST_OFFSET]
+        attributes = rows[row + _ATTRIBUTES] if rows[row + _MAGIC] > 1 else 0
+        producer_id = rows[row + _PRODUCER_ID]
+        if producer_id >= 0 and not (attributes & _CONTROL and rows[row + _COUNT] == 0):
+            if known == producer_room or run_count == run_room or event_count >= event_room:
+                why = MORE_ROOM
+                break
+            start = rows[row + _POSITION] - origin
+            if attributes & _CONTROL:
+                size = rows[row + _SIZE]
+                if size > _CONTROL_BYTES:
+                    size = _CONTROL_BYTES
+                if start < 0 or start + size > stop:
+                    why = MORE_BYTES
+                    break
+            if seen < 0 or producers[seen] != producer_id:
+                slot = _slot(producer_id, producers, _SEEN, slots)
+                if slots[slot] == 0:
+                    known += 1
+                    slots[slot] = known
+                    seen = (known - 1) * _SEEN
+                    producers[seen] = producer_id
+                    producers[seen + 1] = -1
+                    producers[seen + 2] = _UNKNOWN
+                seen = (slots[slot] - 1) * _SEEN
+            run = producers[seen + 1] * _RUN
+            if attributes & _CONTROL:
+                if (
+                    size != _MARKER
+                    or rows[row + _COUNT] != 1
+                    or attributes & (_LOG_APPEND_TIME | 7)
+                    or not _usual_marker(view, start + _HEADER, rows[row + _BASE_TIMESTAMP], marker)
+                ):
+                    read_marker(data, rows, row, start, start + size, record, marker)
+                at = event_count * _EVENT
+                is_marker = marker[0] in (_COMMIT, _ABORT)
+                if is_marker and (
+                    rows[row + _COUNT] > 1
+                    or not attributes & _TRANSACTIONAL
+                    or rows[row + _BASE_SEQUENCE] != -1
+                ):
+                    _note(events, at, _CONTROL_ODD, rows, row)
+                    event_count += 1
+                    at += _EVENT
+                _note(events, at, marker[0], rows, row)
+                events[at + 5] = marker[1]
+                events[at + 6] = marker[2]
+                event_count += 1
+                if is_marker:
+                    producers[seen + 2] = _CLOSED
+                    if run >= 0 and runs[run + 1] != rows[row + _PRODUCER_EPOCH]:
+                        producers[seen + 1] = -1
+            else:
+                if attributes & _TRANSACTIONAL:
+                    if producers[seen + 2] != _OPEN and producers[seen + 2] != _MIXED:
+                        _note(events, event_count * _EVENT, _BEGIN, rows, row)
+                        event_count += 1
+                        producers[seen + 2] = _OPEN
+                elif producers[seen + 2] == _UNKNOWN or producers[seen + 2] == _OPEN:
+                    _note(events, event_count * _EVENT, _PLAIN, rows, row)
+                    event_count += 1
+                    producers[seen + 2] = _CLOSED if producers[seen + 2] == _UNKNOWN else _MIXED
+                if run < 0 or runs[run + 1] != rows[row + _PRODUCER_EPOCH]:
+                    producers[seen + 1] = run_count
+                    run = run_count * _RUN
+                    run_count += 1
+                    runs[run] = producer_id
+                    runs[run + 1] = rows[row + _PRODUCER_EPOCH]
+                    runs[run + 2] = rows[row + _BASE_OFFSET]
+                    runs[run + 3] = rows[row + _POSITION]
+                    runs[run + 4] = rows[row + _BASE_SEQUENCE]
+                elif runs[run + 7] >= 0 and rows[row + _BASE_SEQUENCE] >= 0:
+                    expected = (runs[run + 7] + 1) & 2147483647
+                    if rows[row + _BASE_SEQUENCE] != expected:
+                        if state[G_BREAKS] < _LISTED:
+                            at = state[G_BREAKS] * _BREAK
+                            breaks[at] = producer_id
+                            breaks[at + 1] = rows[row + _PRODUCER_EPOCH]
+                            breaks[at + 2] = rows[row + _BASE_OFFSET]
+                            breaks[at + 3] = rows[row + _POSITION]
+                            breaks[at + 4] = expected
+                            breaks[at + 5] = rows[row + _BASE_SEQUENCE]
+                        state[G_BREAKS] += 1
+                runs[run + 5] = rows[row + _LAST_OFFSET]
+                runs[run + 6] = rows[row + _POSITION]
+                runs[run + 8] = _delta(rows[row + _BASE_OFFSET], rows[row + _LAST_OFFSET])
+                runs[run + 7] = -1
+                if rows[row + _BASE_SEQUENCE] >= 0:
+                    runs[run + 7] = (rows[row + _BASE_SEQUENCE] + runs[run + 8]) & 2147483647
+                runs[run + 9] = rows[row + _MAX_TIMESTAMP]
+        if attributes & _DELETE_HORIZON:
+            _horizon(state, rows, row)
+        number += 1
+    state[G_WHY] = why
+    state[G_PRODUCERS] = known
+    state[G_RUNS] = run_count
+    state[G_EVENTS] = event_count
+    state[G_EPOCHS] = epoch_at // _EPOCH + 1
+    state[G_LAST] = seen // _SEEN if seen >= 0 else -1
+    return number
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _note(
+    events: cython.longlong[::1],
+    at: cython.Py_ssize_t,
+    kind: cython.longlong,
+    rows: cython.const[cython.longlong][::1],
+    row: cython.Py_ssize_t,
+) -> cython.void:
+    """Puts an event that the batch in ``row`` stands for into the row at ``at``."""
+    events[at] = kind
+    events[at + 1] = rows[row + _PRODUCER_ID]
+    events[at + 2] = rows[row + _PRODUCER_EPOCH]
+    events[at + 3] = rows[row + _BASE_OFFSET]
+    events[at + 4] = rows[row + _POSITION]
+    events[at + 5] = -1
+    events[at + 6] = rows[row + _MAX_TIMESTAMP]
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _horizon(
+    state: cython.longlong[::1],
+    rows: cython.const[cython.longlong][::1],
+    row: cython.Py_ssize_t,
+) -> cython.void:
+    """Adds the delete horizon of a batch, which is what stands for its base timestamp."""
+    horizon: cython.longlong = rows[row + _BASE_TIMESTAMP]
+    if state[G_HORIZONS] == 0:
+        state[G_HORIZON_AT] = rows[row + _POSITION]
+    if state[G_HORIZONS] == 0 or horizon < state[G_LOWEST_HORIZON]:
+        state[G_LOWEST_HORIZON] = horizon
+    if state[G_HORIZONS] == 0 or horizon > state[G_HIGHEST_HORIZON]:
+        state[G_HIGHEST_HORIZON] = horizon
+    state[G_HORIZONS] += 1
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _object(
+    state: cython.longlong[::1],
+    violations: cython.longlong[::1],
+    kind: cython.longlong,
+    producer_id: cython.longlong,
+    producer_epoch: cython.longlong,
+    offset: cython.longlong,
+    position: cython.longlong,
+    expected: cython.longlong,
+    found: cython.longlong,
+) -> cython.void:
+    """Counts a violation, and lists it if it is among the first of its kind in this segment."""
+    at: cython.Py_ssize_t = state[_F_VIOLATIONS] * _VIOLATION
+    if state[_F_COUNTS + kind] < _LISTED:
+        violations[at] = kind
+        violations[at + 1] = producer_id
+        violations[at + 2] = producer_epoch
+        violations[at + 3] = offset
+        violations[at + 4] = position
+        violations[at + 5] = expected
+        violations[at + 6] = found
+        state[_F_VIOLATIONS] += 1
+    state[_F_COUNTS + kind] += 1
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _close(
+    state: cython.longlong[::1], producers: cython.longlong[::1], at: cython.Py_ssize_t
+) -> cython.void:
+    """Takes the producer whose row is at ``at`` from the chain of those with open transactions."""
+    older: cython.longlong = producers[at + 8]
+    newer: cython.longlong = producers[at + 9]
+    if older >= 0:
+        producers[older * _STATE + 9] = newer
+    else:
+        state[_F_OLDEST] = newer
+    if newer >= 0:
+        producers[newer * _STATE + 8] = older
+    else:
+        state[_F_NEWEST] = older
+    producers[at + 7] = -1
+
+
+def fold(
+    events: cython.const[cython.longlong][::1],
+    runs: cython.const[cython.longlong][::1],
+    segment: cython.longlong,
+    state: cython.longlong[::1],
+    producers: cython.longlong[::1],
+    slots: cython.longlong[::1],
+    aborted: cython.longlong[::1],
+    violations: cython.longlong[::1],
+) -> None:
+    """Replays a segment's events and runs as a broker's recovery does, from where it stopped.
+
+    ``segment`` numbers the segments of the partition. ``producers`` has rows of ``STATE_FIELDS``,
+    ``violations`` room for ``LISTED`` of each kind. ``state`` is of ``FOLD_FIELDS``; its
+    ``F_WHY`` says whether the segment is done.
+    """
+    event: cython.Py_ssize_t = state[F_EVENT] * _EVENT
+    run: cython.Py_ssize_t = state[F_RUN] * _RUN
+    known: cython.longlong = state[F_PRODUCERS]
+    room: cython.Py_ssize_t = len(producers) // _STATE
+    aborted_room: cython.Py_ssize_t = len(aborted) // _ABORTED
+    slot: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    out: cython.Py_ssize_t
+    is_run: cython.bint
+    kind: cython.longlong
+    producer_id: cython.longlong
+    producer_epoch: cython.longlong
+    other: cython.longlong
+    why: cython.int = DONE
+    if room > len(slots) // 2:
+        room = len(slots) // 2
+    while event < len(events) or run < len(runs):
+        if known == room or state[_F_ABORTED] == aborted_room:
+            why = MORE_ROOM
+            break
+        # The first batch of a run may also begin a transaction: its epoch comes first.
+        is_run = run < len(runs) and (event == len(events) or runs[run + 3] <= events[event + 4])
+        if is_run:
+            producer_id = runs[run]
+            producer_epoch = runs[run + 1]
+        else:
+            producer_id = events[event + 1]
+            producer_epoch = events[event + 2]
+        slot = _slot(producer_id, producers, _STATE, slots)
+        if slots[slot] == 0:
+            at = known * _STATE
+            known += 1
+            slots[slot] = known
+            producers[at] = producer_id
+            producers[at + 1] = -1
+            producers[at + 2] = -1
+            producers[at + 3] = -1
+            producers[at + 4] = 0
+            producers[at + 5] = -1
+            producers[at + 6] = -1
+            producers[at + 7] = -1
+            producers[at + 10] = -1
+        at = (slots[slot] - 1) * _STATE
+        if producers[at + 10] != segment:
+            producers[at + 10] = segment
+            producers[at + 11] = -1
+        if is_run:
+            if producer_epoch < producers[at + 1]:
+                _object(
+                    state,
+                    violations,
+                    _EPOCH_FALLS,
+                    producer_id,
+                    producer_epoch,
+                    runs[run + 2],
+                    runs[run + 3],
+                    producers[at + 1],
+                    producer_epoch,
+                )
+            if (
+                producer_epoch == producers[at + 1]
+                and producers[at + 2] >= 0
+                and runs[run + 4] >= 0
+                and runs[run + 4] != (producers[at + 2] + 1) & 2147483647
+            ):
+                _object(
+                    state,
+                    violations,
+                    _SEQUENCE_BREAK,
+                    producer_id,
+                    producer_epoch,
+                    runs[run + 2],
+                    runs[run + 3],
+                    (producers[at + 2] + 1) & 2147483647,
+                    runs[run + 4],
+                )
+            producers[at + 1] = producer_epoch
+            producers[at + 2] = runs[run + 7]
+            producers[at + 3] = runs[run + 5]
+            producers[at + 4] = runs[run + 8]
+            producers[at + 5] = runs[run + 9]
+            producers[at + 11] = runs[run + 6]
+            run += _RUN
+            continue
+        kind = events[event]
+        if kind == _BEGIN:
+            if producers[at + 7] < 0:
+                producers[at + 7] = events[event + 3]
+                producers[at + 8] = state[_F_NEWEST]
+                producers[at + 9] = -1
+                if state[_F_NEWEST] >= 0:
+                    producers[state[_F_NEWEST] * _STATE + 9] = slots[slot] - 1
+                else:
+                    state[_F_OLDEST] = slots[slot] - 1
+                state[_F_NEWEST] = slots[slot] - 1
+        elif kind in (_COMMIT, _ABORT):
+            if producer_epoch < producers[at + 1]:
+                _object(
+                    state,
+                    violations,
+                    _EPOCH_FALLS,
+                    producer_id,
+                    producer_epoch,
+                    events[event + 3],
+                    events[event + 4],
+                    producers[at + 1],
+                    producer_epoch,
+                )
+            if producers[at + 7] >= 0:
+                if kind == _COMMIT:
+                    state[_F_COMMITTED] += 1
+                else:
+                    out = state[_F_ABORTED] * _ABORTED
+                    aborted[out] = producer_id
+                    aborted[out + 1] = producers[at + 7]
+                    aborted[out + 2] = events[event + 3]
+                    # Up to the oldest transaction of another producer that is still open.
+                    other = state[_F_OLDEST]
+                    if other == slots[slot] - 1:
+                        other = producers[at + 9]
+                    if other >= 0:
+                        aborted[out + 3] = producers[other * _STATE + 7]
+                    elif events[event + 3] < _MAX_64:
+                        aborted[out + 3] = events[event + 3] + 1
+                    else:
+                        aborted[out + 3] = _MAX_64
+                    state[_F_ABORTED] += 1
+                _close(state, producers, at)
+            if producer_epoch != producers[at + 1]:
+                producers[at + 1] = producer_epoch
+                producers[at + 2] = -1
+                producers[at + 3] = -1
+                producers[at + 4] = 0
+            producers[at + 6] = events[event + 5]
+            if events[event + 4] > producers[at + 11]:
+                producers[at + 5] = events[event + 6]
+        elif kind != _PLAIN or producers[at + 7] >= 0:
+            _object(
+                state,
+                violations,
+                kind,
+                producer_id,
+                producer_epoch,
+                events[event + 3],
+                events[event + 4],
+                -1,
+                -1,
+            )
+        event += _EVENT
+    state[F_WHY] = why
+    state[F_PRODUCERS] = known
+    state[F_EVENT] = event // _EVENT
+    state[F_RUN] = run // _RUN
+
+
+def touched(
+    producers: cython.const[cython.longlong][::1],
+    count: cython.Py_ssize_t,
+    segment: cython.longlong,
+    found: cython.longlong[::1],
+) -> int:
+    """Copies the rows of the producers that ``segment`` says something of to ``found``.
+
+    Returns how many they are; only as many are copied as there is room for.
+    """
+    row: cython.Py_ssize_t
+    field: cython.Py_ssize_t
+    n: cython.Py_ssize_t = 0
+    room: cython.Py_ssize_t = len(found) // _STATE
+    for row in range(count):
+        if producers[row * _STATE + 10] == segment:
+            if n < room:
+                for field in range(_STATE):
+                    found[n * _STATE + field] = producers[row * _STATE + field]
+            n += 1
+    return n

@@ -1,0 +1,454 @@
+"""Damage to the small files, names and checkpoints of a log directory, and what only looks like it.
+
+Each recipe is of a stopped node's only log directory; ``judging.judge`` runs the checks.
+Must never import kdump.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import forge
+import forge_metadata
+from damaged import FIRST, LAST, Recipe, batches, name
+from forge import TIMESTAMP, TOPIC_ID, batch, checkpoint, record
+from forge_metadata import segment_name, snapshot_name
+
+OTHER_ID = "b3RoZXItdG9waWMtMTIzNA"
+CLUSTER_ID = "Y2x1c3Rlci0xMjM0NTY3OA"
+DIRECTORY_ID = "ZGlyZWN0b3J5LTEyMzQ1Ng"
+CLEAN = {".kafka_cleanshutdown": b""}
+END = 200  # the end offset of the log that recipes start from
+DAY_MS = 86_400_000
+_UNIQUE = "0123456789abcdef0123456789abcdef"
+_START, _POINT, _MARK, _CLEANER = (
+    "log-start-offset-checkpoint",
+    "recovery-point-offset-checkpoint",
+    "replication-offset-checkpoint",
+    "cleaner-offset-checkpoint",
+)
+_EPOCHS = "leader-epoch-checkpoint"
+
+Files = Mapping[str, bytes | None]
+
+
+def meta_properties(
+    *, node: int = forge_metadata.NODE, cluster: str = CLUSTER_ID, directory: str = DIRECTORY_ID
+) -> bytes:
+    return (
+        f"#\nversion=1\nnode.id={node}\ncluster.id={cluster}\ndirectory.id={directory}\n".encode()
+    )
+
+
+META = {"meta.properties": meta_properties()}
+
+
+def _top(title: str, expected: str = "", top: Files | None = None) -> Recipe:
+    return Recipe(title, expected.split(), batches(FIRST), batches(LAST), top=top or {})
+
+
+def _files(title: str, expected: str = "", files: Files | None = None, **top: bytes) -> Recipe:
+    return Recipe(
+        title, expected.split(), batches(FIRST), batches(LAST), files or {}, top=dict(top)
+    )
+
+
+def _line(title: str, expected: str, file: str, offset: int) -> Recipe:
+    return _top(title, expected, {file: checkpoint([(title, 0, offset)])})
+
+
+def kraft(
+    title: str,
+    expected: str = "",
+    *values: bytes,
+    files: Files | None = None,
+    top: Files | None = None,
+    first: Sequence[bytes] | None = None,
+    last: Sequence[bytes] | None = None,
+) -> Recipe:
+    """A node whose metadata log knows the topic, and ``values`` beyond that."""
+    known = [forge_metadata.topic(title, TOPIC_ID), forge_metadata.partition(TOPIC_ID), *values]
+    return Recipe(
+        title,
+        expected.split(),
+        batches(FIRST) if first is None else first,
+        batches(LAST) if last is None else last,
+        files or {},
+        top=META | {segment_name(): forge_metadata.log(known)} | dict(top or {}),
+    )
+
+
+def _metadata(
+    title: str,
+    expected: str,
+    files: Callable[[Sequence[bytes]], Files] = lambda _: {},
+    *,
+    base: int = 0,
+) -> Recipe:
+    """A metadata log of six records from ``base`` on, and ``files`` made of the first two of them.
+
+    These are the topic and its partition, so that whole snapshots of them lose nothing.
+    """
+    known = [forge_metadata.topic(title, TOPIC_ID), forge_metadata.partition(TOPIC_ID)]
+    log = forge_metadata.log([*known, *[forge_metadata.NO_OP] * 4], base)
+    top = META | {segment_name(base): log} | dict(files(known))
+    return _top(title, expected, top)
+
+
+def _checkpoint(
+    end_offset: int, *, header: bool = True, footer: bool = True, ending: str = ""
+) -> Callable[[Sequence[bytes]], Files]:
+    def files(known: Sequence[bytes]) -> Files:
+        data = forge_metadata.snapshot(known, header=header, footer=footer)
+        return {snapshot_name(end_offset) + ending: data}
+
+    return files
+
+
+def _compacted(title: str, expected: str, first: Sequence[bytes]) -> Recipe:
+    policy = forge_metadata.config(title, "cleanup.policy", "compact")
+    return kraft(title, expected, policy, first=first)
+
+
+def _swap(base: int, pieces: Sequence[bytes]) -> dict[str, bytes | None]:
+    return {
+        name(base, ".log.swap"): b"".join(pieces),
+        name(base, ".index.swap"): b"",
+        name(base, ".timeindex.swap"): b"",
+    }
+
+
+def _snapshot(base: int, *, damage: int = 0) -> dict[str, bytes | None]:
+    data = forge.snapshot([(7, 0, 3, 90, 0, TIMESTAMP, -1, -1)])
+    return {name(base, ".snapshot"): forge.flip(data, -1) if damage else data}
+
+
+def _retention(title: str, expected: str, stamps: Sequence[int], retention_ms: int) -> Recipe:
+    """The first segment's largest timestamp, then the last one's; a third is between them."""
+    first, middle, last = stamps
+    return kraft(
+        title,
+        expected,
+        forge_metadata.config(title, "retention.ms", str(retention_ms)),
+        first=[batch(0, [record()] * 50, base_timestamp=first)],
+        last=[batch(100, [record()] * 100, base_timestamp=last)],
+        files={
+            name(50, ".log"): batch(50, [record()] * 50, base_timestamp=middle),
+            name(50, ".index"): b"",
+            name(50, ".timeindex"): forge.time_index([(middle, 99)], 50),
+        },
+    )
+
+
+_OLD, _PRESENT, _FUTURE = 1_700_000_000_000, 1_794_999_000_000, 1_900_000_000_000
+_META_LOG = forge_metadata.log([forge_metadata.NO_OP] * 5)
+_ID_OF_OTHER = forge.partition_metadata(OTHER_ID)
+_QUORUM_STATE = f"{forge_metadata.METADATA}/quorum-state"
+_QUORUM = (
+    b'{"leaderId":1,"leaderEpoch":2,"votedId":-1,'
+    b'"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}'
+)
+_OTHER = (forge_metadata.topic("other", OTHER_ID), forge_metadata.partition(OTHER_ID))
+
+RECIPES = (
+    # --- the top of a log directory
+    _top("plain"),
+    _top("lost-found", "foreign-directory", {"lost+found": None}),
+    _top("hidden-directory", "foreign-directory", {".snapshots": None}),
+    _top("no-number", "foreign-directory", {"orders-x": None}),
+    _top("remote-cache", "", {"remote-log-index-cache": None}),
+    _top("notes", "foreign-file", {"notes.txt": b"do not touch"}),
+    _top("segment-at-top", "foreign-file", {name(0, ".log"): b"", _POINT: b""}),
+    _top("kdumps-own", "", {".kdump.notes": b""}),
+    _top("half-checkpoint", "leftover-temporary", {f"{_POINT}.tmp": b"0\n"}),
+    _top("spelled-twice", "partition-twice", {"spelled-twice-00": None}),
+    _top("moving", "directory-future", {f"moving-0.{_UNIQUE}-future": None}),
+    _top("deleting", "directory-deleted", {f"deleting-0.{_UNIQUE}-delete": None}),
+    _top("set-aside", "directory-stray", {f"set-aside-0.{_UNIQUE}-stray": None}),
+    # --- checkpoints and meta.properties
+    _top("checkpoints-empty", "", dict.fromkeys((_START, _POINT, _MARK, _CLEANER), b"")),
+    _top("start-malformed", "checkpoint-malformed", {_START: b"0\n1\nt 0\n"}),
+    _top("point-version", "checkpoint-malformed", {_POINT: b"1\n0\n"}),
+    _top("mark-count", "checkpoint-malformed", {_MARK: b"0\n2\nmark-count 0 9\n"}),
+    _top("cleaner-text", "checkpoint-malformed", {_CLEANER: b"\xff"}),
+    _top("start-number", "checkpoint-number", {_START: b"0\n1\nt 0 x\n"}),
+    _top("point-number", "checkpoint-number", {_POINT: b"0\n1\nt x 0\n"}),
+    _top("cleaner-number", "checkpoint-number", {_CLEANER: b"0\n1\nt 0 1e3\n"}),
+    _top("mark-number", "high-watermark-number", {_MARK: b"0\n1\nt 0 99999999999999999999\n"}),
+    _top("line-unknown", "checkpoint-line-unknown", {_POINT: checkpoint([("gone", 3, 5)])}),
+    _top("line-twice", "", {_START: checkpoint([("line-twice", 0, 900), ("line-twice", 0, 5)])}),
+    _top("meta-version", "meta-properties-unreadable", {"meta.properties": b"version=7\n"}),
+    _top("meta-node", "meta-properties-unreadable", {"meta.properties": b"version=1\n"}),
+    _top("meta-zookeeper", "", {"meta.properties": b"broker.id=1\n"}),
+    # --- log start, recovery point, high watermark, cleaner
+    _line("start-beyond", "log-start-beyond-end", _START, END + 1),
+    _line("start-at-end", "", _START, END),
+    _line("start-in-batch", "", _START, 55),
+    _line("start-in-last", "", _START, 150),
+    _line("point-beyond", "recovery-point-beyond-end", _POINT, END + 1),
+    _line("point-at-end", "", _POINT, END),
+    _line("point-low", "", _POINT, 0),
+    _line("mark-beyond", "high-watermark-beyond-end", _MARK, END + 1),
+    _line("mark-at-end", "", _MARK, END),
+    _top(
+        "mark-below",
+        "high-watermark-below-start",
+        {_START: checkpoint([("mark-below", 0, 55)]), _MARK: checkpoint([("mark-below", 0, 54)])},
+    ),
+    _line("cleaner-beyond", "cleaner-offset-beyond-end", _CLEANER, END + 1),
+    _line("cleaner-inside", "", _CLEANER, 100),
+    _top(
+        "cleaner-below",
+        "cleaner-offset-below-start",
+        {
+            _START: checkpoint([("cleaner-below", 0, 55)]),
+            _CLEANER: checkpoint([("cleaner-below", 0, 54)]),
+        },
+    ),
+    # What is not there to be served has no ends to keep.
+    _top(
+        "future-short",
+        "directory-future",
+        {
+            f"future-short-0.{_UNIQUE}-future": None,
+            _START: checkpoint([("future-short", 0, 100)]),
+        },
+    ),
+    # --- partition.metadata and the cluster
+    _files(
+        "id-zero",
+        "partition-metadata-malformed",
+        {"partition.metadata": forge.partition_metadata("A" * 22)},
+    ),
+    _files("id-empty", "partition-metadata-fatal", {"partition.metadata": b""}),
+    _files(
+        "id-short",
+        "partition-metadata-fatal",
+        {"partition.metadata": forge.partition_metadata("abc")},
+    ),
+    _files("id-none-zookeeper", "", {"partition.metadata": None}),
+    _files("id-line", "partition-metadata-fatal", {"partition.metadata": b"version: 0\n"}),
+    _files("id-words", "partition-metadata-malformed", {"partition.metadata": b"version 0\n"}),
+    kraft("id-known"),
+    kraft("id-none", "topic-id-missing", files={"partition.metadata": None}),
+    kraft(
+        "id-none-empty",
+        "topic-id-missing-empty",
+        files={"partition.metadata": None, _EPOCHS: None}
+        | {name(LAST, ending): None for ending in (".log", ".index", ".timeindex")},
+        first=[b""],
+    ),
+    kraft("id-unknown", "partition-stray", files={"partition.metadata": _ID_OF_OTHER}),
+    kraft("id-removed", "partition-stray", forge_metadata.remove(TOPIC_ID)),
+    kraft(
+        "id-of-other",
+        "topic-id-mismatch",
+        *_OTHER,
+        files={"partition.metadata": _ID_OF_OTHER},
+    ),
+    kraft("moved-away", "partition-stray", forge_metadata.change(TOPIC_ID, 0, [2, 3])),
+    kraft(
+        "moved-back", "", *(forge_metadata.change(TOPIC_ID, 0, nodes) for nodes in ([2], [1, 2]))
+    ),
+    kraft(
+        "removal-aborted",
+        "",
+        forge_metadata.BEGIN,
+        forge_metadata.remove(TOPIC_ID),
+        forge_metadata.ABORT,
+    ),
+    kraft("removal-open", "", forge_metadata.BEGIN, forge_metadata.remove(TOPIC_ID)),
+    kraft(
+        "removal-ended",
+        "partition-stray",
+        forge_metadata.BEGIN,
+        forge_metadata.remove(TOPIC_ID),
+        forge_metadata.END,
+    ),
+    kraft(
+        "metadata-damaged",
+        "batch-crc-mismatch",
+        files={"partition.metadata": _ID_OF_OTHER},
+        top={segment_name(): forge.flip(_META_LOG, -1)},
+    ),
+    kraft(
+        "metadata-newer",
+        "",
+        b"\1\2\x63newer",
+        files={"partition.metadata": _ID_OF_OTHER},
+    ),
+    kraft(
+        "metadata-torn",
+        "torn-tail partition-stray",
+        files={"partition.metadata": _ID_OF_OTHER},
+        top={segment_name(): _META_LOG[:-3]},
+    ),
+    kraft(
+        "segment-bytes",
+        "segment-bytes-small",
+        forge_metadata.config("segment-bytes", "segment.bytes", "1048575"),
+    ),
+    kraft(
+        "segment-bytes-least",
+        "",
+        forge_metadata.config("segment-bytes-least", "segment.bytes", "1048576"),
+    ),
+    kraft(
+        "segment-bytes-internal",
+        "",
+        forge_metadata.config("segment-bytes-internal", "internal.segment.bytes", "3000"),
+    ),
+    # --- names
+    _files("name-text", "file-name-refused", {"abc.log": b""}),
+    _files("name-text-index", "file-name-refused", {"abc.timeindex": b""}),
+    _files("name-text-snapshot", "file-name-refused", {"abc.snapshot": b""}),
+    _files("name-large", "file-name-refused", {"99999999999999999999.log": b""}),
+    _files("name-cleaned", "file-name-refused leftover-cleaned", {"x.cleaned": b""}),
+    _files("name-swap", "file-name-refused swap-pending", {f"{_EPOCHS}.swap": b""}),
+    _files("name-unpadded", "file-name-unpadded", {"7.log": b""}),
+    _files("name-negative", "file-name-unpadded", {"-5.log": b""}),
+    _files("name-deleted", "leftover-deleted", {"abc.deleted": b""}),
+    _files("name-unpadded-snapshot", "snapshot-stray", {"7.snapshot": b""}),
+    _files("name-foreign", "foreign-file", {"notes.txt": b""}),
+    _files("name-checkpoint", "", {"abc.checkpoint": b""}),
+    # --- leader epochs and producer snapshots
+    _files("epochs-text", "epochs-malformed", {_EPOCHS: b"0\n1\n0\n"}),
+    _files("epochs-empty", "", {_EPOCHS: b""}),
+    _files("epochs-none", "", {_EPOCHS: None}),
+    _files("epochs-number", "epochs-number", {_EPOCHS: b"0\n1\nx 0\n"}),
+    _files("epochs-negative", "epochs-number", {_EPOCHS: checkpoint([(-1, 0), (0, 5)])}),
+    _files("epochs-back", "epochs-order", {_EPOCHS: checkpoint([(0, 0), (2, 50), (3, 20)])}),
+    _files("epochs-twice", "epochs-order", {_EPOCHS: checkpoint([(2, 0), (2, 50)])}),
+    _files("epochs-one-start", "", {_EPOCHS: checkpoint([(0, 0), (1, 50), (2, 50)])}),
+    _files("epochs-at-end", "", {_EPOCHS: checkpoint([(0, 0), (3, END)])}),
+    _files("epochs-beyond", "epochs-beyond-end", {_EPOCHS: checkpoint([(0, 0), (3, END + 1)])}),
+    _files("snapshots", "", _snapshot(LAST) | _snapshot(END)),
+    _files("snapshot-crc", "snapshot-unreadable", _snapshot(LAST, damage=1)),
+    _files("snapshot-empty", "snapshot-unreadable", {name(END, ".snapshot"): b""}),
+    _files("snapshot-between", "snapshot-stray", _snapshot(50)),
+    # --- leftovers
+    _files(
+        "deleted",
+        "leftover-deleted",
+        {name(0, ".log.deleted"): b"", name(0, ".index.deleted"): b""},
+    ),
+    _files("cleaned", "leftover-cleaned", {name(0, ".log.cleaned"): batches(0)[0]}),
+    _files("temporary", "leftover-temporary", {"partition.metadata.tmp": b""}),
+    _files("swap", "swap-pending", _swap(FIRST, batches(FIRST)[:5])),
+    _files("swap-index", "swap-pending", {name(FIRST, ".index.swap"): b""}),
+    _files(
+        "swap-split",
+        "leftover-cleaned swap-discarded",
+        _swap(50, batches(50)[:5]) | {name(FIRST, ".log.cleaned"): b""},
+    ),
+    kraft("swap-whole", "swap-pending", files=_swap(FIRST, batches(FIRST))),
+    kraft("swap-short", "swap-deletes", files=_swap(FIRST, batches(FIRST)[:5])),
+    kraft("swap-empty", "swap-deletes", files=_swap(LAST, [])),
+    kraft(
+        "swap-over-both", "swap-deletes", files=_swap(FIRST, [*batches(FIRST), *batches(LAST)[:5]])
+    ),
+    Recipe(
+        "swap-compacted",
+        ["swap-pending"],
+        batches(FIRST),
+        batches(LAST),
+        _swap(FIRST, batches(FIRST)[:5]),
+        top={_CLEANER: checkpoint([("swap-compacted", 0, 100)])},
+    ),
+    _files("swap-inside", "swap-overlaps", _swap(50, batches(50)[:5])),
+    # --- holes
+    kraft("hole", "segments-hole", first=batches(FIRST)[:8]),
+    kraft(
+        "hole-orphan",
+        "segment-missing",
+        first=batches(FIRST)[:8],
+        files={name(80, ".index"): b"", name(80, ".timeindex"): b""},
+    ),
+    kraft("hole-inside", "", first=[*batches(FIRST)[:3], *batches(FIRST)[4:]]),
+    _compacted("hole-compacted", "segments-gap", first=batches(FIRST)[:8]),
+    Recipe("hole-unknown", ["segments-gap"], batches(FIRST)[:8], batches(LAST)),
+    kraft(
+        "hole-once-compacted",
+        "segments-gap",
+        first=batches(FIRST)[:8],
+        top={_CLEANER: checkpoint([("hole-once-compacted", 0, 100)])},
+    ),
+    # --- timestamps in the future
+    _retention("held", "timestamps-hold-retention", [_FUTURE, _OLD, _PRESENT], DAY_MS),
+    _retention("held-not-due", "timestamps-future", [_FUTURE, _PRESENT, _PRESENT], DAY_MS),
+    _retention("held-forever", "timestamps-future", [_FUTURE, _OLD, _PRESENT], -1),
+    _retention("future-last", "timestamps-future", [_PRESENT, _PRESENT, _FUTURE], DAY_MS),
+    _retention("clocks-differ", "", [_PRESENT + 1_800_000, _OLD, _PRESENT], DAY_MS),
+    # --- the clean marker
+    _top("clean", "", CLEAN),
+    Recipe(
+        "clean-torn",
+        ["torn-tail-clean"],
+        batches(FIRST),
+        [*batches(LAST)[:9], batches(LAST)[9][:-5]],
+        top=CLEAN,
+    ),
+    Recipe(
+        "clean-zeros",
+        ["preallocated-tail-clean"],
+        batches(FIRST),
+        [*batches(LAST), bytes(500)],
+        top=CLEAN,
+    ),
+    Recipe(
+        "clean-padded",
+        ["index-padded-clean"],
+        batches(FIRST),
+        batches(LAST),
+        {name(LAST, ".index"): bytes(8 * 50)},
+        top=CLEAN,
+    ),
+    Recipe(
+        "clean-padded-times",
+        ["timeindex-padded-clean"],
+        batches(FIRST),
+        batches(LAST),
+        {name(LAST, ".timeindex"): bytes(10_485_756)},
+        top=CLEAN,
+    ),
+    _files("unclean-padded", "", {name(LAST, ".index"): bytes(10_485_760)}),
+    # --- the metadata log
+    _metadata("metadata", ""),
+    _metadata("meta-empty", "meta-properties-unreadable", lambda _: {"meta.properties": b""}),
+    _metadata("meta-migrating", "", lambda _: {"meta.properties": b"broker.id=1\ncluster.id=x\n"}),
+    _metadata("snapshot-whole", "", _checkpoint(3)),
+    _metadata("snapshot-at-start", "", _checkpoint(3), base=3),
+    _metadata(
+        "snapshot-before",
+        "",
+        lambda known: {**_checkpoint(2)(known), **_checkpoint(4)(known)},
+        base=3,
+    ),
+    _metadata("snapshot-none", "metadata-snapshot-missing", base=3),
+    _metadata("snapshot-low", "metadata-snapshot-missing", _checkpoint(2), base=3),
+    _metadata("snapshot-headless", "metadata-snapshot-damaged", _checkpoint(3, header=False)),
+    _metadata("snapshot-unended", "metadata-snapshot-damaged", _checkpoint(3, footer=False)),
+    _metadata("snapshot-nothing", "metadata-snapshot-damaged", lambda _: {snapshot_name(3): b""}),
+    _metadata(
+        "snapshot-flipped",
+        "metadata-snapshot-damaged",
+        lambda known: {snapshot_name(3): forge.flip(forge_metadata.snapshot(known), 200)},
+    ),
+    _metadata(
+        "snapshot-flipped-old",
+        "metadata-snapshot-damaged-old",
+        lambda known: {**_checkpoint(4)(known), snapshot_name(3): b""},
+    ),
+    _metadata("snapshot-beyond", "metadata-snapshot-beyond-end", _checkpoint(7)),
+    _metadata("snapshot-at-end", "", _checkpoint(6)),
+    _metadata("snapshot-partial", "leftover-temporary", _checkpoint(9, ending=".part")),
+    _metadata("snapshot-deleted", "leftover-deleted", _checkpoint(2, ending=".deleted")),
+    _metadata(
+        "snapshot-name",
+        "file-name-refused",
+        lambda _: {f"{forge_metadata.METADATA}/abc.checkpoint": b""},
+    ),
+    _metadata("quorum", "", lambda _: {_QUORUM_STATE: _QUORUM}),
+    _metadata("quorum-fields", "quorum-state-malformed", lambda _: {_QUORUM_STATE: b"{}"}),
+    _metadata("quorum-empty", "quorum-state-malformed", lambda _: {_QUORUM_STATE: b""}),
+)

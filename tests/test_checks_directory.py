@@ -1,0 +1,310 @@
+"""The checks of log directories and small files: every recipe, several directories, live ones."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from damaged import Recipe, batches
+from fixtures_loader import FIXTURES, copy_fixture
+from forge import TOPIC_ID, checkpoint
+from forge_metadata import METADATA, NO_OP, log, segment_name
+from judging import CHECKS, NOW_MS, Check, judge
+from recipes_directory import (
+    CLEAN,
+    CLUSTER_ID,
+    OTHER_ID,
+    RECIPES,
+    kraft,
+    meta_properties,
+)
+
+from kdump.audit.checks import batches as batch_checks
+from kdump.audit.checks import directory
+from kdump.audit.checks.directory import check_read
+from kdump.audit.checks.partition_files import check_log_sizes
+from kdump.audit.codes import CODES, Severity
+from kdump.audit.facts import DirectoryFacts, read_directory, read_small
+from kdump.audit.findings import Detail, Finding, Offsets
+from kdump.format.checkpoint import decode_offsets
+from kdump.storage.liveness import Liveness, State
+from kdump.storage.logdir import LogDirectory, open_path
+
+Grown = Callable[[str], Path]
+
+#: Checks that need several directories, or a broker that runs; and those that are not of here.
+ELSEWHERE: tuple[Check, ...] = (
+    directory.check_clean_marker,
+    directory.check_node,
+    batch_checks.check_sequence,
+)
+
+
+def recipe(title: str) -> Recipe:
+    (found,) = [recipe for recipe in RECIPES if recipe.name == title]
+    return found
+
+
+def codes(found: list[Finding]) -> list[str]:
+    return sorted(finding.code.name for finding in found)
+
+
+def only(title: str, path: Path) -> Finding:
+    recipe(title).write(path)
+    (finding,) = judge(path)
+    return finding
+
+
+# --- recipes
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
+def test_a_recipe_gives_its_findings(recipe: Recipe, tmp_path: Path) -> None:
+    recipe.write(tmp_path)
+    assert codes(judge(tmp_path)) == sorted(recipe.expected)
+
+
+def test_names_of_recipes_are_unique() -> None:
+    assert len({recipe.name for recipe in RECIPES}) == len(RECIPES) > 100
+
+
+@pytest.fixture(scope="module")
+def breached(tmp_path_factory: pytest.TempPathFactory) -> Mapping[Check, tuple[Recipe, Path]]:
+    """A recipe that each check has something to say of, and where it was written."""
+    found: dict[Check, tuple[Recipe, Path]] = {}
+    for one in RECIPES:
+        if one.expected:
+            path = tmp_path_factory.mktemp(one.name)
+            one.write(path)
+            heard: set[Check] = set()
+            judge(path, heard=heard)
+            found |= dict.fromkeys(heard, (one, path))
+    return found
+
+
+@pytest.mark.parametrize(
+    "check", [one for one in CHECKS if one not in ELSEWHERE], ids=lambda check: check.__name__
+)
+def test_without_a_check_a_recipe_fails(
+    check: Check, breached: Mapping[Check, tuple[Recipe, Path]]
+) -> None:
+    one, path = breached[check]
+    assert codes(judge(path, without=[check])) != sorted(one.expected)
+
+
+# --- what real brokers left
+
+
+@pytest.mark.parametrize("state", [State.STOPPED, State.LIVE])
+@pytest.mark.parametrize("name", FIXTURES)
+def test_nothing_above_info_on_undamaged_fixtures(name: str, state: State, grown: Grown) -> None:
+    found = judge(grown(name), state=state)
+    assert {finding.code.severity for finding in found} <= {Severity.INFO}
+    expected = {"snapshot-stray", "timestamps-future", "segments-gap"}
+    if name.startswith("3.9"):
+        expected |= {"segment-bytes-small"}
+    if name.endswith("killed"):
+        expected |= {"preallocated-tail"}
+    if state is State.LIVE:
+        expected = expected - {"snapshot-stray"} | {"clean-marker-live"}
+    assert set(codes(found)) <= expected
+
+
+@pytest.mark.parametrize("name", [one for one in FIXTURES if one.endswith("killed")])
+def test_a_clean_marker_that_was_put_back_shows(name: str, tmp_path: Path) -> None:
+    path = copy_fixture(name, tmp_path / "data")
+    (path / ".kafka_cleanshutdown").touch()
+    above = {one.code.name for one in judge(path) if one.code.severity is not Severity.INFO}
+    assert above == {"preallocated-tail-clean", "index-padded-clean", "timeindex-padded-clean"}
+
+
+# --- several log directories
+
+
+def two(tmp_path: Path, title: str, second: str, **changes: object) -> tuple[Path, Path]:
+    """A node's directory with the recipe ``title``, and another one with the topic ``second``."""
+    first, other = tmp_path / "a", tmp_path / "b"
+    kraft(title).write(first)
+    Recipe(second, [], batches(0), batches(100)).write(other)
+    properties = meta_properties(**({"directory": OTHER_ID} | changes))  # type: ignore[arg-type]
+    (other / "meta.properties").write_bytes(properties)
+    return first, other
+
+
+def test_two_directories_of_one_node_may_share_a_topic(tmp_path: Path) -> None:
+    first, other = two(tmp_path, "shared", "shared")
+    (other / "shared-0").rename(other / "shared-1")
+    assert codes(judge(first, other)) == ["partition-stray"]  # the image knows one partition
+
+
+@pytest.mark.parametrize("one_node", [True, False])
+def test_a_partition_in_two_directories_is_refused(tmp_path: Path, one_node: bool) -> None:
+    first, other = two(tmp_path, "twice", "twice")
+    (finding,) = judge(first, other, one_node=one_node)
+    assert finding.code.name == "partition-twice"
+    assert finding.path == other / "twice-0"
+    assert finding.detail == Detail("one directory of twice-0", f"another: {first / 'twice-0'}")
+
+
+def test_a_future_replica_may_stand_beside_its_current_one(tmp_path: Path) -> None:
+    first, other = two(tmp_path, "moved", "moved")
+    (other / "moved-0").rename(other / f"moved-0.{'0' * 32}-future")
+    assert codes(judge(first, other)) == ["directory-future"]
+
+
+def test_two_future_replicas_are_refused(tmp_path: Path) -> None:
+    first, other = two(tmp_path, "futures", "futures")
+    for path, unique in ((first, "1" * 32), (other, "2" * 32)):
+        (path / "futures-0").rename(path / f"futures-0.{unique}-future")
+    assert codes(judge(first, other)) == ["directory-future", "directory-future", "partition-twice"]
+
+
+def test_a_stray_replica_is_set_aside_before_it_stands_twice(tmp_path: Path) -> None:
+    first, other = two(tmp_path, "strays", "strays")
+    directories = [directory_facts(first), directory_facts(other)]
+    assert len(list(directory.check_twice(directories))) == 1
+    assert list(directory.check_twice(directories, {other / "strays-0"})) == []
+
+
+def directory_facts(path: Path) -> DirectoryFacts:
+    target = open_path(path)
+    assert isinstance(target, LogDirectory)
+    return read_directory(target, Liveness(State.STOPPED, "a test says so"))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"node": 2}, {"cluster": OTHER_ID}, {"directory": meta_properties().decode()[-23:-1]}],
+    ids=["node", "cluster", "copy"],
+)
+def test_directories_of_two_nodes_and_copies_are_not_held_together(
+    tmp_path: Path, changes: dict[str, object]
+) -> None:
+    first, other = two(tmp_path, "same", "same", **changes)
+    assert judge(first, other, one_node=False) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({"node": 2}, "2"),
+        ({"cluster": OTHER_ID}, OTHER_ID),
+        ({"directory": meta_properties().decode()[-23:-1]}, meta_properties().decode()[-23:-1]),
+    ],
+    ids=["node", "cluster", "copy"],
+)
+def test_what_one_configuration_names_must_be_of_one_node(
+    tmp_path: Path, changes: dict[str, object], found: str
+) -> None:
+    first, other = two(tmp_path, "one", "two", **changes)
+    mismatch = [one for one in judge(first, other) if one.code.name == "meta-properties-mismatch"]
+    assert [(one.path, one.detail and one.detail.found) for one in mismatch] == [
+        (other / "meta.properties", found)
+    ]
+
+
+def test_a_directory_of_a_kraft_node_must_be_formatted(tmp_path: Path) -> None:
+    first, other = two(tmp_path, "formatted", "formatted-not")
+    (other / "meta.properties").unlink()
+    (other / "recovery-point-offset-checkpoint").touch()
+    assert "meta-properties-missing" in codes(judge(first, other))
+    assert "meta-properties-missing" not in codes(judge(first, other, one_node=False))
+
+
+def test_a_second_metadata_log_is_refused(tmp_path: Path) -> None:
+    first, other = two(tmp_path, "known", "known")
+    (other / "known-0").rename(tmp_path / "gone")
+    (other / METADATA).mkdir()
+    (other / segment_name()).write_bytes(log([NO_OP]))
+    assert codes(judge(first, other)) == ["partition-twice"]
+
+
+# --- beside a broker
+
+
+def test_checkpoints_of_another_moment_contradict_nothing(tmp_path: Path) -> None:
+    title = "moments"
+    rows = checkpoint([(title, 0, 999)])
+    names = ("log-start", "recovery-point", "replication", "cleaner")
+    top = {f"{name}-offset-checkpoint": rows for name in names} | {
+        "replication-offset-checkpoint": rows,
+        "recovery-point-offset-checkpoint.tmp": b"",
+    }
+    kraft(
+        title,
+        files={"partition.metadata": None, "00000000000000000050.snapshot": b""},
+        top=top,
+    ).write(tmp_path)
+    assert len(judge(tmp_path)) > 6
+    assert codes(judge(tmp_path, state=State.LIVE)) == ["snapshot-unreadable"]
+    assert codes(judge(tmp_path, state=State.UNKNOWN)) == ["snapshot-unreadable"]
+
+
+def test_a_marker_beside_a_running_broker_is_a_note(tmp_path: Path) -> None:
+    kraft("marker", top=CLEAN).write(tmp_path)
+    assert codes(judge(tmp_path, state=State.LIVE)) == ["clean-marker-live"]
+    assert judge(tmp_path, state=State.UNKNOWN) == []
+
+
+# --- what findings say
+
+
+def test_a_log_start_beyond_the_end_says_what_is_deleted(tmp_path: Path) -> None:
+    finding = only("start-beyond", tmp_path)
+    assert finding.offsets == Offsets(0, 199)
+    assert finding.detail == Detail("a log start up to 200, where the log ends", "201")
+    assert finding.remedy == ("kdump", "explain", "log-start-beyond-end")
+
+
+def test_a_hole_names_the_missing_offsets(tmp_path: Path) -> None:
+    finding = only("hole", tmp_path)
+    assert finding.offsets == Offsets(80, 99)
+
+
+def test_a_segment_that_holds_others_back_counts_them(tmp_path: Path) -> None:
+    finding = only("held", tmp_path)
+    assert finding.detail == Detail(
+        f"no timestamp above {NOW_MS}, the present", "1900000000000, before 1 segments that are due"
+    )
+
+
+def test_a_stray_partition_says_both_topic_ids(tmp_path: Path) -> None:
+    finding = only("id-unknown", tmp_path)
+    assert finding.detail == Detail(f"the topic id {TOPIC_ID}", OTHER_ID)
+
+
+def test_a_replica_that_moved_away_says_where(tmp_path: Path) -> None:
+    assert only("moved-away", tmp_path).detail == Detail("node 1 as a replica", "nodes 2, 3")
+
+
+def test_a_swap_names_what_nobody_holds_any_more(tmp_path: Path) -> None:
+    assert only("swap-short", tmp_path).offsets == Offsets(50, 99)
+
+
+def test_a_directory_that_was_set_aside_says_its_size(tmp_path: Path) -> None:
+    recipe("set-aside").write(tmp_path)
+    (stray,) = tmp_path.glob("*-stray")
+    (stray / "00000000000000000000.log").write_bytes(batches(0)[0])
+    (finding,) = judge(tmp_path)
+    assert (finding.path, finding.size) == (stray, len(batches(0)[0]))
+
+
+def test_a_log_of_more_than_2_gib_is_refused(tmp_path: Path) -> None:
+    (finding,) = check_log_sizes([(tmp_path / "a", 2**31 - 1), (tmp_path / "b", 2**31)])
+    assert (finding.code.name, finding.path) == ("log-too-large", tmp_path / "b")
+
+
+def test_small_files_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "bad").write_bytes(b"x")
+    names = ("fifo", "gone", "bad")
+    reads = [None, *(read_small(tmp_path / name, decode_offsets) for name in names)]
+    assert codes(list(check_read(reads, stopped=True))) == ["unreadable", "vanished"]
+    assert codes(list(check_read(reads, stopped=False))) == ["unreadable", "vanished-live"]
+
+
+def test_the_cluster_id_of_recipes_is_a_uuid() -> None:
+    assert len(CLUSTER_ID) == len(OTHER_ID) == 22
+    assert CODES["partition-stray"].severity is Severity.WARNING

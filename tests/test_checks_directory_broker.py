@@ -1,0 +1,76 @@
+"""What the codes of small files and names say that a broker does, held against its own loader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from brokers.oracle import Loaded, Oracle
+from recipes_directory import END, RECIPES
+
+from kdump.audit.facts import read_small
+from kdump.format.checkpoint import decode_offsets
+
+pytestmark = pytest.mark.broker
+
+REFUSED, OFFLINE, LOADED = "refused", "offline", "loaded"
+
+#: What a load ends with, where it does not leave the log as it was.
+OUTCOMES: Mapping[str, str] = {
+    "file-name-refused": REFUSED,
+    "partition-metadata-fatal": REFUSED,
+    "partition-metadata-malformed": OFFLINE,
+    "epochs-malformed": OFFLINE,
+    "epochs-number": REFUSED,
+    "preallocated-tail-clean": REFUSED,
+}
+#: The log's end after the load, and its segments, of recipes that lose something or look like it.
+LOST: Mapping[str, tuple[int, tuple[int, ...]]] = {
+    "start-beyond": (END + 1, (END + 1,)),
+    "clean-torn": (END - 10, (0, 100)),
+    "swap-empty": (100, (0, 100)),
+    "swap-over-both": (150, (0,)),
+    "swap-inside": (END, (0, 50, 100)),
+    "name-unpadded": (END, (0, 7, 100)),
+    "name-negative": (END, (-5, 0, 100)),
+    "id-none-empty": (0, (0,)),
+    "held": (END, (0, 50, 100)),
+    "held-not-due": (END, (0, 50, 100)),
+    "held-forever": (END, (0, 50, 100)),
+    "future-last": (END, (0, 50, 100)),
+    "clocks-differ": (END, (0, 50, 100)),
+}
+#: All but the one whose fault is the metadata log's, which is no business of this loader.
+PARTITIONS = [one for one in RECIPES if one.name != "snapshot-name"]
+
+
+def offset(directory: Path, checkpoint: str, topic: str) -> int:
+    """The line of a checkpoint that a broker would hand to the loader; 0 without one."""
+    read = read_small(directory / checkpoint, decode_offsets)
+    return {line.topic: line.offset for line in read.value or ()}.get(topic, 0)
+
+
+@pytest.mark.parametrize("version", ["3.9.1", "4.3.1"])
+def test_loads_end_as_the_codes_say(
+    version: str, oracle: Callable[[str], Oracle], tmp_path: Path
+) -> None:
+    differences = []
+    for one in PARTITIONS:
+        directory = tmp_path / one.name
+        loaded = oracle(version).load(
+            one.write(directory),
+            clean=(directory / ".kafka_cleanshutdown").exists(),
+            log_start=offset(directory, "log-start-offset-checkpoint", one.name),
+            recovery_point=offset(directory, "recovery-point-offset-checkpoint", one.name),
+            config={"index.interval.bytes": "300", "retention.ms": "-1"},
+        )
+        outcome = next((OUTCOMES[code] for code in one.expected if code in OUTCOMES), LOADED)
+        if isinstance(loaded, Loaded):
+            found: object = LOADED, loaded.log_end_offset, loaded.segments
+            expected: object = outcome, *LOST.get(one.name, (END, (0, 100)))
+        else:
+            found, expected = OFFLINE if loaded.offline else REFUSED, outcome
+        if found != expected:
+            differences.append((one.name, expected, found))
+    assert differences == []

@@ -1,0 +1,239 @@
+"""The checks of producers, transactions and leader epochs, over recipes and over every fixture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+from damaged import LAST
+from fixtures_loader import FIXTURES, topic_configs
+from forge import TIMESTAMP
+from recipes_producers import RECIPES, History
+
+from kdump.audit.checks.batches import check_segment, check_sequence
+from kdump.audit.checks.epochs import check_epoch_checkpoint, check_epoch_falls
+from kdump.audit.checks.partition_files import check_epoch_end
+from kdump.audit.checks.producers import check_sequences, check_snapshots
+from kdump.audit.checks.transactions import check_hanging, check_horizons, check_transactions
+from kdump.audit.checks.txn_indexes import (
+    check_aborts,
+    check_stable_offsets,
+    check_txn_index_files,
+)
+from kdump.audit.codes import Severity
+from kdump.audit.facts import (
+    PartitionFacts,
+    TopicSettings,
+    read_directory,
+    read_partition_facts,
+)
+from kdump.audit.findings import Finding
+from kdump.audit.replay import Replay, replay
+from kdump.audit.survey import Survey, survey
+from kdump.storage.liveness import Liveness, State
+from kdump.storage.logdir import LogDirectory, open_path, read_partition
+
+NOW_MS = TIMESTAMP + 3_600_000
+
+
+@dataclass(frozen=True)
+class Judging:
+    """Everything that is known of one partition."""
+
+    replay: Replay
+    facts: PartitionFacts
+    now_ms: int
+    modified_ms: Mapping[int, int]
+
+
+def _hanging(of: Judging) -> Iterator[Finding]:
+    name = of.facts.partition.name
+    assert name is not None
+    return check_hanging(of.replay, name.topic, name.partition, of.now_ms, of.modified_ms)
+
+
+CHECKS: Mapping[str, Callable[[Judging], Iterator[Finding]]] = {
+    "transactions": lambda of: check_transactions(of.replay),
+    "hanging": _hanging,
+    "horizons": lambda of: check_horizons(of.replay, compacted=of.facts.settings.compacted),
+    "epoch falls": lambda of: check_epoch_falls(of.replay),
+    "epoch end": lambda of: check_epoch_end(of.facts, of.replay.end_offset),
+    "epoch checkpoint": lambda of: check_epoch_checkpoint(of.replay, of.facts),
+    "txn index files": lambda of: check_txn_index_files(of.replay, of.facts),
+    "aborts": lambda of: check_aborts(of.replay, of.facts),
+    "stable offsets": lambda of: check_stable_offsets(of.replay, of.facts),
+    "snapshots": lambda of: check_snapshots(of.replay, of.facts),
+    "sequences": lambda of: check_sequences(of.replay, of.facts),
+}
+
+
+def surveys(directory: Path) -> list[Survey]:
+    segments = read_partition(directory).segments
+    return [
+        survey(one, lambda _: None, mapped=False, sealed=one is not segments[-1], deep=False)
+        for one in segments
+    ]
+
+
+def judging(
+    directory: Path,
+    *,
+    compacted: bool | None,
+    stopped: bool = True,
+    alone: bool = False,
+    now_ms: int = NOW_MS,
+) -> Judging:
+    """``alone`` leaves the log directory out of account."""
+    found = surveys(directory)
+    top = open_path(directory.parent)
+    assert isinstance(top, LogDirectory)
+    liveness = Liveness(State.STOPPED if stopped else State.LIVE, "")
+    facts = read_partition_facts(
+        read_partition(directory),
+        None if alone else read_directory(top, liveness),
+        TopicSettings(compacted=compacted),
+        stopped=stopped,
+    )
+    return Judging(
+        replay(found, compacted=compacted),
+        facts,
+        now_ms,
+        {each.segment.base_offset: now_ms for each in found},
+    )
+
+
+@pytest.fixture(scope="module")
+def findings(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, list[Finding]]]:
+    """``findings(name)``: what each check says of a recipe; and ``batches``, of damage."""
+    recipes = {recipe.name: recipe for recipe in RECIPES}
+
+    @cache
+    def of(name: str) -> dict[str, list[Finding]]:
+        recipe = recipes[name]
+        directory = recipe.write(tmp_path_factory.mktemp(name))
+        given = judging(directory, compacted=recipe.compacted)
+        found = surveys(directory)
+        damage = [
+            finding
+            for each in found
+            for finding in check_segment(each, None if each is found[-1] else LAST, live=False)
+        ]
+        return {
+            "batches": [*damage, *check_sequence(found)],
+            **{check: list(run(given)) for check, run in CHECKS.items()},
+        }
+
+    return of
+
+
+Findings = Callable[[str], dict[str, list[Finding]]]
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
+def test_a_recipe_gives_its_findings(recipe: History, findings: Findings) -> None:
+    codes = [each.code.name for found in findings(recipe.name).values() for each in found]
+    assert sorted(codes) == sorted(recipe.expected)
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_every_check_is_needed(check: str, findings: Findings) -> None:
+    assert any(findings(recipe.name)[check] for recipe in RECIPES if recipe.expected)
+
+
+def test_names_of_recipes_are_unique() -> None:
+    assert len({recipe.name for recipe in RECIPES}) == len(RECIPES)
+
+
+def only(findings: Findings, name: str) -> Finding:
+    (finding,) = [each for found in findings(name).values() for each in found]
+    return finding
+
+
+def test_a_hanging_transaction_comes_with_the_command_that_aborts_it(findings: Findings) -> None:
+    assert only(findings, "hanging").remedy == (
+        "kafka-transactions.sh",
+        *("--bootstrap-server", "HOST:PORT", "abort", "--topic", "hanging"),
+        *("--partition", "0", "--start-offset", "10"),
+    )
+
+
+def test_a_transaction_that_was_just_written_is_open(tmp_path: Path) -> None:
+    (recipe,) = [recipe for recipe in RECIPES if recipe.name == "hanging"]
+    given = judging(recipe.write(tmp_path), compacted=False, now_ms=TIMESTAMP + 60_000)
+    assert [each.code.name for each in _hanging(given)] == ["transaction-open"]
+
+
+def test_old_timestamps_of_a_producer_do_not_make_its_transaction_hang(tmp_path: Path) -> None:
+    """A producer may give its records any time: only a broker's clock says when it wrote."""
+    (recipe,) = [recipe for recipe in RECIPES if recipe.name == "open"]
+    given = judging(recipe.write(tmp_path), compacted=False, now_ms=TIMESTAMP + 10**12)
+    assert [each.code.name for each in _hanging(given)] == ["transaction-open"]
+
+
+def test_a_segment_that_nobody_wrote_to_for_long_lets_a_transaction_hang(tmp_path: Path) -> None:
+    (recipe,) = [recipe for recipe in RECIPES if recipe.name == "open"]
+    given = judging(recipe.write(tmp_path), compacted=False)
+    found = check_hanging(given.replay, "open", 0, NOW_MS, {LAST: NOW_MS - 21 * 60_000})
+    assert [each.code.name for each in found] == ["transaction-hanging"]
+
+
+def test_a_violation_says_where_and_whose(findings: Findings) -> None:
+    finding = only(findings, "mixed-later")
+    assert finding.path.name == "00000000000000000100.log"
+    assert finding.position == 0
+    assert finding.offsets is not None
+    assert finding.offsets.first == 100
+    assert finding.detail is not None
+    assert finding.detail.found == "one that is not, of producer 7, epoch 0"
+
+
+def test_a_missing_abort_names_the_file_that_should_be_there(findings: Findings) -> None:
+    finding = only(findings, "txnindex-gone")
+    assert finding.path.name == "00000000000000000000.txnindex"
+    assert str(finding.offsets) == "10..20"
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
+def test_beside_a_broker_the_small_files_may_be_of_another_moment(
+    recipe: History, tmp_path: Path
+) -> None:
+    """What is sound stays so; of what is damaged less may be told, never more."""
+    given = judging(recipe.write(tmp_path), compacted=recipe.compacted, stopped=False)
+    codes = [each.code.name for run in CHECKS.values() for each in run(given)]
+    stale = {"txnindex-stale": "txnindex-missing-entry", "epochs-missing": "epochs-mismatch"}
+    allowed = {*recipe.expected, *(stale.get(code, code) for code in recipe.expected)}
+    assert set(codes) <= allowed
+
+
+@pytest.mark.parametrize("fixture", FIXTURES)
+def test_no_false_alarm_on_a_fixture(fixture: str, grown: Callable[[str], Path]) -> None:
+    """Whatever is known of the topic, and of the log directory around it."""
+    top = open_path(grown(fixture))
+    assert isinstance(top, LogDirectory)
+    configs = topic_configs(fixture)
+    for path in top.partition_paths:
+        topic = path.name.rpartition("-")[0]
+        policy = configs.get(topic, {}).get("cleanup.policy", "compact")
+        for compacted in (None, "compact" in policy):
+            for stopped, alone in ((True, False), (False, False), (True, True)):
+                given = judging(path, compacted=compacted, stopped=stopped, alone=alone)
+                found = [each for run in CHECKS.values() for each in run(given)]
+                assert [each for each in found if each.code.severity is not Severity.INFO] == []
+
+
+@pytest.mark.parametrize("fixture", [name for name in FIXTURES if int(name[0]) > 0])
+def test_the_transactions_that_were_left_hanging_are_found(
+    fixture: str, grown: Callable[[str], Path]
+) -> None:
+    found = {}
+    for path in sorted(grown(fixture).glob("trans[af]*-?")):
+        given = judging(path, compacted=False)
+        written_ms = {each.survey.segment.base_offset: 0 for each in given.replay.segments}
+        for finding in check_hanging(given.replay, "topic", 0, NOW_MS, written_ms):
+            assert finding.code.name == "transaction-hanging"
+            assert finding.offsets is not None
+            found[path.name] = finding.offsets.first
+    assert found == {"transactions-0": 144, "transfers-1": 57}

@@ -1,0 +1,67 @@
+"""``kdump verify`` after seeded workloads on real brokers finds no more than what a kill leaves."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from brokers.broker import QUICK_RESTART, Broker
+from brokers.churn import SETTINGS, churn, churning
+
+from kdump.cli.main import main
+
+_ROUNDS = 3
+_STEPS = 120
+#: What the death of a process in the middle of its work leaves, which the next start heals.
+_LEFT_BY_A_KILL = {"torn-tail"}
+
+_SEEDS = range(6)
+_IN_CI = 0
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(seed, marks=pytest.mark.slow if seed == _IN_CI else pytest.mark.nightly)
+        for seed in _SEEDS
+    ],
+)
+@pytest.mark.parametrize("version", ["3.9.1", "4.3.1"])
+def test_what_brokers_write_has_nothing_wrong(
+    version: str, seed: int, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    directory = tmp_path / "data"
+    chance, codes = random.Random(seed), Counter[str]()
+    with Broker(version, directory, {**SETTINGS, **QUICK_RESTART}) as broker:
+        for number in range(1, _ROUNDS + 1):
+            churn(broker, 100 * seed + number, _STEPS)
+            killed = number == chance.randint(1, _ROUNDS)
+            if killed:
+                with churning(broker, 100 * seed + 50 + number):
+                    time.sleep(chance.uniform(4, 8))
+                    broker.kill()
+            else:
+                broker.stop()
+            for depth in ([], ["--deep"]):
+                code = main(["verify", *depth, "--format", "json", str(directory)])
+                lines = [json.loads(line) for line in capfdbinary.readouterr().out.splitlines()]
+                findings = [line for line in lines if line["type"] == "finding"]
+                allowed = _LEFT_BY_A_KILL if killed else set()
+                worse = [
+                    line
+                    for line in findings
+                    if line["severity"] != "info" and line["code"] not in allowed
+                ]
+                assert worse == []
+                assert code == 0
+                assert [state["state"] for state in lines[0]["liveness"]] == ["stopped"]
+                assert lines[-1]["records"] > 100
+                codes.update(line["code"] for line in findings)
+            if number < _ROUNDS:
+                broker.start()
+    print(f"{version}, seed {seed}: {dict(codes)}")

@@ -1,0 +1,264 @@
+"""The forecast of small forged partitions; that brokers do the same is shown elsewhere."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import forge
+import pytest
+from damaged import batches
+from forged_starts import FORGED, INTERVAL, NEWER, OLDER, SOUND, Forged, name
+
+from kdump.audit.facts import (
+    PartitionFacts,
+    TopicSettings,
+    read_directory,
+    read_partition_facts,
+)
+from kdump.audit.forecast import Forecast, forecast, forecast_by, forecast_directory
+from kdump.audit.log_end import lower_bound
+from kdump.audit.looking import look, violations
+from kdump.audit.outcomes import Outcome, Release
+from kdump.audit.recovery import Span
+from kdump.audit.survey import Survey, survey
+from kdump.storage.liveness import Liveness, State
+from kdump.storage.logdir import LogDirectory, open_path, read_partition
+
+STOPPED = Liveness(State.STOPPED, "no process has it open")
+RELEASES = {OLDER: Release.V3_9, NEWER: Release.V4_3}
+
+
+def facts_of(forged: Forged, directory: Path) -> PartitionFacts:
+    settings = TopicSettings(index_interval_bytes=INTERVAL, segment_index_bytes=forged.index_bytes)
+    return replace(
+        read_partition_facts(read_partition(directory), None, settings, stopped=True),
+        in_log_directory=True,
+        clean=forged.clean,
+        log_start=forged.log_start,
+        recovery_point=forged.recovery_point,
+    )
+
+
+def surveys(facts: PartitionFacts) -> list[Survey]:
+    segments = facts.partition.segments
+    return [
+        survey(
+            segment,
+            lambda _: None,
+            mapped=False,
+            sealed=segment is not segments[-1],
+            deep=False,
+            settings=facts.settings,
+        )
+        for segment in segments
+    ]
+
+
+def told(forged: Forged, target: Path, version: str | None = None) -> Forecast:
+    facts = facts_of(forged, forged.write(target))
+    found = surveys(facts)
+    wrong = violations(facts, found)
+    known = look(facts, found, wrong)
+    if version is None:
+        return forecast(facts, known, wrong)
+    return forecast_by(RELEASES[version], facts, known, wrong)
+
+
+def named(title: str) -> Forged:
+    (found,) = [forged for forged in FORGED if forged.name == title]
+    return found
+
+
+@pytest.mark.parametrize("version", sorted(RELEASES))
+@pytest.mark.parametrize("forged", FORGED, ids=lambda forged: forged.name)
+def test_a_forged_partition_is_forecast(forged: Forged, version: str, tmp_path: Path) -> None:
+    found, expected = told(forged, tmp_path, version), forged.by(version)
+    assert found.exact
+    if expected.end is None:
+        outcome = Outcome.OFFLINE if expected.offline else Outcome.REFUSES
+        assert (found.outcome, found.log_end_offset) == (outcome, None)
+        (cause,) = found.causes
+        assert (cause.outcome, cause.path.parent.name) == (outcome, f"{forged.name}-0")
+        return
+    assert (found.outcome, found.causes) == (Outcome.STARTS, ())
+    assert found.log_start_offset == expected.start
+    assert found.log_end_offset == expected.end
+    assert found.segments == expected.left
+    assert found.lost.sound.count == expected.lost
+    assert found.lost.unreadable.count == expected.unreadable
+
+
+def test_a_cut_says_where_and_what_is_lost(tmp_path: Path) -> None:
+    found = told(named("bad-checksum"), tmp_path)
+    sound = SOUND[0]
+    (cut,) = found.cuts
+    assert (cut.segment, cut.position, cut.offset) == (0, sum(map(len, sound[:4])), 40)
+    assert found.deleted == (100, 200)
+    size = sum(map(len, sound))
+    assert found.read_bytes == size
+    assert found.deleted_bytes == 3 * size - cut.position
+    assert found.lost.sound == Span(250, 50, 299, forge.TIMESTAMP + 5000, forge.TIMESTAMP + 209_000)
+    assert found.lost.unreadable == Span(10, 40, 49)
+    assert found.release is None
+
+
+def test_what_damage_at_the_end_of_a_segment_held_reaches_to_the_next(tmp_path: Path) -> None:
+    assert told(named("torn-sealed"), tmp_path).lost.unreadable == Span(10, 90, 99)
+
+
+def test_a_hole_is_a_cut_without_anything_deleted(tmp_path: Path) -> None:
+    found = told(named("index-missing-and-damage"), tmp_path)
+    assert [cut.offset for cut in found.cuts] == [40]
+    assert found.deleted == ()
+
+
+def test_the_worse_of_two_releases_is_told(tmp_path: Path) -> None:
+    twice = told(named("twice-at-the-end"), tmp_path)
+    assert (twice.log_end_offset, twice.release) == (200, Release.V4_3)
+    wrapper = told(named("wrapper-unreadable"), tmp_path)
+    assert (wrapper.outcome, wrapper.release) == (Outcome.REFUSES, Release.V4_3)
+
+
+def test_a_split_says_what_it_splits(tmp_path: Path) -> None:
+    found = told(named("out-of-range-at-the-end"), tmp_path)
+    assert (found.split, found.cuts, found.deleted) == ((100,), (), ())
+
+
+def test_replaced_files_are_named(tmp_path: Path) -> None:
+    found = told(named("swap-of-two"), tmp_path)
+    replaced = {path.name for path in found.replaced}
+    assert replaced == {
+        name(base, kind) for base in (0, 100) for kind in (".log", ".index", ".timeindex")
+    }
+    assert told(named("swap-above-a-cleaned"), tmp_path).replaced == ()
+
+
+def test_lost_snapshots_are_named(tmp_path: Path) -> None:
+    taken = {name(offset, ".snapshot"): forge.snapshot() for offset in (100, 200, 290, 300)}
+    clean = told(Forged("kept", files=taken, clean=True), tmp_path)
+    assert clean.snapshots_lost == (290,)
+    bad = named("bad-checksum")
+    assert told(replace(bad, files={**bad.files, **taken}), tmp_path).snapshots_lost == (
+        100,
+        200,
+        290,
+        300,
+    )
+    # Those that recovery writes again are not lost.
+    assert told(Forged("again", files=taken), tmp_path).snapshots_lost == (290,)
+
+
+def test_a_damaged_snapshot_costs_a_replay(tmp_path: Path) -> None:
+    size = len(forge.segment(SOUND[0]))
+    sound = {name(offset, ".snapshot"): forge.snapshot() for offset in (200, 300)}
+    damaged = {**sound, name(300, ".snapshot"): b"\0"}
+    assert told(Forged("sound", files=sound, clean=True), tmp_path).read_bytes == 0
+    assert told(Forged("damaged", files=damaged, clean=True), tmp_path).read_bytes == size
+
+
+def test_without_surveys_the_forecast_is_not_exact(tmp_path: Path) -> None:
+    facts = facts_of(Forged("unread"), Forged("unread").write(tmp_path))
+    found = forecast(facts, look(facts, ()))
+    assert not found.exact
+    assert (found.outcome, found.log_end_offset) == (Outcome.STARTS, None)
+    assert found.segments == (0, 100, 200)
+    assert found.read_bytes >= 3 * len(forge.segment(SOUND[0]))
+
+
+def test_a_clean_start_needs_no_surveys(tmp_path: Path) -> None:
+    forged = Forged("unread", clean=True)
+    facts = facts_of(forged, forged.write(tmp_path))
+    found = forecast(facts, look(facts, ()))
+    assert found.exact
+    assert (found.log_end_offset, found.read_bytes, found.deleted_bytes) == (300, 0, 0)
+
+
+def test_a_log_that_cannot_be_read_is_not_forecast_exactly(tmp_path: Path) -> None:
+    forged = Forged("locked", clean=True)
+    facts = facts_of(forged, forged.write(tmp_path))
+    log = facts.partition.segments[-1].log
+    log.unlink()
+    os.mkfifo(log)
+    assert not forecast(facts, look(facts, ())).exact
+
+
+def test_what_is_to_be_deleted_is_only_opened(tmp_path: Path) -> None:
+    forged = named("bad-checksum")
+    directory = forged.write(tmp_path)
+    doomed = directory.rename(tmp_path / f"bad-checksum-0.{'0' * 32}-delete")
+    facts = facts_of(forged, doomed)
+    found = forecast(facts, look(facts, surveys(facts)))
+    assert (found.outcome, found.read_bytes, found.cuts) == (Outcome.STARTS, 0, ())
+
+
+def test_the_metadata_log_is_recovered_after_every_stop(tmp_path: Path) -> None:
+    (tmp_path / ".kafka_cleanshutdown").touch()
+    directory = read_directory(directory_of(tmp_path, []), STOPPED)
+    clean = {}
+    for title in ("t", "__cluster_metadata"):
+        partition = read_partition(Forged(title).write(tmp_path))
+        facts = read_partition_facts(partition, directory, TopicSettings(), stopped=True)
+        clean[title] = facts.clean
+    assert clean == {"t": True, "__cluster_metadata": False}
+
+
+META = "version=1\nnode.id=1\ncluster.id=x\n"
+
+
+def directory_of(target: Path, forged: Sequence[Forged], meta: str | None = META) -> LogDirectory:
+    if meta is not None:
+        (target / "meta.properties").write_text(meta)
+    for one in forged:
+        one.write(target)
+    found = open_path(target)
+    assert isinstance(found, LogDirectory)
+    return found
+
+
+def test_a_directory_adds_up_its_partitions_and_all_reasons(tmp_path: Path) -> None:
+    chosen = [named(title) for title in ("bad-checksum", "epochs-malformed", "metadata-empty")]
+    (tmp_path / "data").mkdir()
+    directory = directory_of(tmp_path / "data", [])
+    alone = [told(one, tmp_path) for one in chosen]
+    found = forecast_directory(read_directory(directory, STOPPED), alone)
+    assert found.outcome is Outcome.REFUSES
+    assert [cause.path.name for cause in found.causes] == [
+        "partition.metadata",
+        "leader-epoch-checkpoint",
+    ]
+    assert found.partitions == 3
+    assert found.lost.sound.count == 250
+    assert found.read_bytes == sum(one.read_bytes for one in alone)
+    assert found.recovery_seconds == found.read_bytes / (250 << 20)
+
+
+def test_a_directory_itself_may_stop_the_broker(tmp_path: Path) -> None:
+    directory = directory_of(tmp_path, [])
+    assert forecast_directory(read_directory(directory, STOPPED), ()).outcome is Outcome.STARTS
+    (tmp_path / "recovery-point-offset-checkpoint").write_text("0\n1\na 0 x\n")
+    (tmp_path / "replication-offset-checkpoint").write_text("0\n1\na 0\n")
+    found = forecast_directory(read_directory(directory_of(tmp_path, []), STOPPED), ())
+    assert found.outcome is Outcome.OFFLINE
+    assert [cause.path.name for cause in found.causes] == ["replication-offset-checkpoint"]
+    (tmp_path / "meta.properties").write_text("version=7\n")
+    found = forecast_directory(read_directory(directory_of(tmp_path, [], None), STOPPED), ())
+    assert [cause.outcome for cause in found.causes] == [Outcome.REFUSES, Outcome.OFFLINE]
+    (tmp_path / "lost+found").mkdir()
+    found = forecast_directory(read_directory(directory_of(tmp_path, []), STOPPED), ())
+    assert found.outcome is Outcome.REFUSES
+    assert found.causes[0].path.name == "lost+found"
+
+
+def test_the_forged_segments_are_those_of_the_recipes() -> None:
+    assert SOUND[100] == batches(100)
+
+
+@pytest.mark.parametrize("entries", [1, 2, 5, 1024, 1025, 1026, 3000])
+def test_in_an_index_that_rises_a_lookup_finds_the_last_entry_not_above(entries: int) -> None:
+    keys = [3 * number + 5 for number in range(entries)]
+    for target in (0, 4, 5, 6, 3 * entries // 2, 3 * entries + 1, 3 * entries + 2, 9999):
+        below = [number for number, key in enumerate(keys) if key <= target]
+        assert lower_bound(keys.__getitem__, entries, target) == (below[-1] if below else None)

@@ -1,0 +1,104 @@
+"""``kdump verify`` on files that change under it: no signal reaches the user, no false alarm."""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from damaged import RECIPES
+from restless import changing
+
+import kdump.audit.groups
+import kdump.audit.survey
+import kdump.audit.verify
+from kdump.audit.survey import Survey
+from kdump.cli import exits
+from kdump.cli.main import main
+from kdump.storage import source, workers
+from kdump.storage import walk as storage_walk
+from kdump.storage.liveness import Liveness, State
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """What happened to the workers: ``SIGBUS``, ``vanished``, ``shortened``, counted by file."""
+    counts: Counter[str] = Counter()
+    unmapped, result = kdump.audit.verify._unmapped, kdump.audit.verify._result
+
+    def retry(task: kdump.audit.verify._Task, died: workers.Died) -> object:
+        counts[died.label] += 1
+        return unmapped(task, died)
+
+    def note(group: kdump.audit.groups.Group, outcome: workers.Outcome[object, Survey]) -> object:
+        if isinstance(outcome.value, Survey):
+            for unread in outcome.value.unread:
+                counts["shortened" if "was cut meanwhile" in unread.text else "vanished"] += 1
+        return result(group, outcome)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(kdump.audit.verify, "_unmapped", retry)
+    monkeypatch.setattr(kdump.audit.verify, "_result", note)
+    return counts
+
+
+@pytest.fixture
+def slow_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading takes longer than a change, a piece at a time."""
+    walk = storage_walk.walk
+
+    def slowly(opened: source.Source, base_offset: int, start: int = 0) -> Iterator[object]:
+        for piece in walk(opened, base_offset, start):
+            time.sleep(0.001)
+            yield piece
+
+    monkeypatch.setattr(source, "WINDOW_BYTES", 1 << 17)
+    defaults = source.WindowedFile.__init__.__kwdefaults__ or {}
+    monkeypatch.setitem(defaults, "window_bytes", 1 << 17)
+    monkeypatch.setattr(kdump.audit.survey, "walk", slowly)
+
+
+@pytest.mark.usefixtures("slow_disk")
+@pytest.mark.parametrize(
+    ("runs", "enough"), [(60, 1), pytest.param(1_000, 50, marks=pytest.mark.nightly)]
+)
+def test_what_is_wrongly_believed_stopped_gives_no_false_alarm(
+    runs: int,
+    enough: int,
+    seen: Counter[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    directory = tmp_path / "data"
+    directory.mkdir()
+    (directory / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=c\n")
+    (torn,) = [recipe for recipe in RECIPES if recipe.name == "torn-sealed"]
+    torn.write(directory)
+    believed = Liveness(State.STOPPED, "as the test says")
+    monkeypatch.setattr(kdump.audit.groups, "liveness", lambda _: believed)
+    faulthandler.disable()  # pytest's would print the last words of workers
+    chance, codes = random.Random(runs), Counter[str]()
+    with changing(directory, seed=runs):
+        for _ in range(runs):
+            options = ["--deep"] * chance.randint(0, 1)
+            options += ["--limit-rate", "4GB"] * chance.randint(0, 1)  # then nothing is mapped
+            options += ["--jobs", str(chance.randint(1, 2))]
+            code = main(["verify", *options, "--format", "json", str(directory)])
+            printed = capfd.readouterr()
+            assert printed.err == ""
+            assert code in (exits.PROBLEMS, exits.INCOMPLETE)
+            lines = [json.loads(line) for line in printed.out.splitlines()]
+            errors = [line for line in lines if line.get("severity") == "error"]
+            assert {Path(line["path"]).parent.name for line in errors} == {"torn-sealed-0"}, lines
+            assert [line["code"] for line in errors] == ["torn-tail-sealed"]
+            codes.update(line["code"] for line in lines if line["type"] == "finding")
+    print(f"in {runs} runs: {dict(seen)}; findings: {dict(codes)}")
+    assert seen["SIGBUS"] >= enough
+    assert seen["vanished"] >= enough
+    assert seen["shortened"] >= enough
+    assert set(seen) == {"SIGBUS", "vanished", "shortened"}

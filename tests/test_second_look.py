@@ -1,0 +1,300 @@
+"""A second look before any error: what moved in between is no error, what stands is one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from damaged import FIRST, LAST, RECIPES, Recipe, batches, name
+from forge import batch, flip, record
+
+import kdump.audit.settling
+import kdump.audit.verify
+from kdump.audit import codes, second_look
+from kdump.audit.findings import Finding
+from kdump.audit.groups import Group, assign, open_roots
+from kdump.audit.judge import Judged
+from kdump.audit.second_look import Look, settle, suspects
+from kdump.audit.survey import Survey, survey
+from kdump.audit.verify import verify
+from kdump.storage.liveness import Liveness, State
+from kdump.storage.logdir import Segment, read_partition
+
+STANDING = (
+    *("crc-sealed", "crc-last", "size-large", "torn-sealed", "zeros-sealed", "below", "twice"),
+    *("overlap", "several", "index-swapped", "times-zeros"),
+)
+
+
+def recipe(title: str) -> Recipe:
+    (one,) = [recipe for recipe in RECIPES if recipe.name == title]
+    return one
+
+
+def groups(path: Path, state: State) -> tuple[Group, ...]:
+    (root,) = open_roots([path])
+    changed = type(root)(root.path, root.target, Liveness(state, "as the test says"))
+    return assign(changed)
+
+
+@pytest.fixture
+def between(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Judged]:
+    """``between(path, act)``: beside a broker, of which ``act`` runs between the two looks."""
+
+    def look(path: Path, act: Callable[[], object] = lambda: None, *, deep: bool = False) -> Judged:
+        looks: list[float] = []
+
+        def pause(seconds: float) -> None:
+            looks.append(seconds)
+            act()
+
+        monkeypatch.setattr(time, "sleep", pause)
+        (one,) = verify(groups(path, State.LIVE), deep=deep, jobs=1)
+        assert len(looks) <= 1
+        return one
+
+    return look
+
+
+def names(judged: Judged) -> list[str]:
+    return sorted(finding.code.name for finding in judged.findings)
+
+
+def sound_log(directory: Path, base: int) -> None:
+    """Write the log of one segment again in place, whole and sound."""
+    (directory / name(base, ".log")).write_bytes(b"".join(batches(base)))
+
+
+# --- what stands
+
+
+@pytest.mark.parametrize("title", STANDING)
+def test_errors_of_files_that_nobody_changes_stand(
+    title: str, tmp_path: Path, between: Callable[..., Judged]
+) -> None:
+    one = recipe(title)
+    expected = ["torn-tail-live" if name == "torn-tail" else name for name in one.expected]
+    assert names(between(one.write(tmp_path))) == expected
+
+
+def test_records_are_read_again(tmp_path: Path, between: Callable[..., Judged]) -> None:
+    assert names(between(recipe("fewer").write(tmp_path), deep=True)) == ["records-unreadable"]
+
+
+def test_an_error_in_a_segment_that_grows_stands(
+    tmp_path: Path, between: Callable[..., Judged]
+) -> None:
+    one = Recipe("grows", [], batches(FIRST), [flip(batches(LAST)[0], -1), *batches(LAST)[1:]])
+    directory = one.write(tmp_path)
+
+    def append() -> None:
+        with (directory / name(LAST, ".log")).open("ab") as file:
+            file.write(batch(LAST + 100, [record()]))
+
+    judged = between(directory, append)
+    assert names(judged) == ["batch-crc-mismatch"]
+    assert judged.surveys[1].last_offset == LAST + 100
+
+
+def test_an_error_in_a_sealed_segment_stands_while_others_come_and_go(
+    tmp_path: Path, between: Callable[..., Judged]
+) -> None:
+    one = Recipe("rolls", [], batches(FIRST), [flip(batches(LAST)[0], -1), *batches(LAST)[1:]])
+    directory = one.write(tmp_path)
+
+    def roll() -> None:
+        (directory / name(LAST + 100, ".log")).write_bytes(b"")
+        (directory / name(FIRST, ".log")).unlink()
+
+    judged = between(directory, roll)
+    assert names(judged) == ["batch-crc-mismatch"]
+    assert [one.segment.base_offset for one in judged.surveys] == [LAST]
+    assert judged.group.next_base == LAST + 100
+
+
+def test_an_error_of_no_segment_stands_if_it_is_seen_twice() -> None:
+    for path in (Path(), Path("leader-epoch-checkpoint"), Path("x/partition.metadata")):
+        found = Finding(codes.SEGMENTS_OVERLAP, path)
+        look = Look((), (found,))
+        assert list(settle(look, look)) == [found]
+        assert [one.code for one in settle(look, Look((), ()))] == [codes.CHANGED_WHILE_READ]
+        assert [one.code for one in settle(Look((), ()), look)] == [codes.CHANGED_WHILE_READ]
+
+
+def test_a_segment_is_read_again_for_a_companion_that_is_missing_or_new(tmp_path: Path) -> None:
+    directory = recipe("sound").write(tmp_path)
+    before = read_partition(directory).segments
+    surveys = tuple(
+        survey(segment, lambda _: None, mapped=False, sealed=True, deep=False) for segment in before
+    )
+    logs = {one.segment.base_offset: one.identity for one in surveys if one.identity}
+    assert suspects(Look(surveys, ()), before, logs) == (before[1],)
+    missing = Finding(codes.INDEX_ORDER, directory / name(FIRST, ".txnindex"))
+    assert suspects(Look(surveys, (missing,)), before, logs) == before
+    missing.path.touch()
+    now = read_partition(directory).segments
+    assert suspects(Look(surveys, ()), now, logs) == now
+
+
+# --- what does not
+
+
+@pytest.mark.parametrize("title", ["crc-last", "twice", "torn-sealed"])
+def test_what_is_right_at_the_second_look_is_a_note(
+    title: str, tmp_path: Path, between: Callable[..., Judged]
+) -> None:
+    directory = recipe(title).write(tmp_path)
+
+    def healed() -> None:
+        sound_log(directory, FIRST)
+        sound_log(directory, LAST)
+
+    judged = between(directory, healed)
+    # The indexes are still those of the log as it was: of these too only one look can be true.
+    assert set(names(judged)) == {"changed-while-read"}
+    assert any(recipe(title).expected[0] in str(finding.detail) for finding in judged.findings)
+    assert sum(survey.batches for survey in judged.surveys) == 20
+
+
+def test_the_same_error_in_another_file_does_not_stand(
+    tmp_path: Path, between: Callable[..., Judged]
+) -> None:
+    directory = recipe("crc-sealed").write(tmp_path)
+    log = directory / name(FIRST, ".log")
+
+    def replaced() -> None:
+        shutil.copy(log, directory / "new")
+        os.replace(directory / "new", log)
+
+    judged = between(directory, replaced)
+    assert set(names(judged)) == {"changed-while-read"}
+
+
+def test_an_overlap_with_a_segment_that_was_merged_is_a_note(
+    tmp_path: Path, between: Callable[..., Judged]
+) -> None:
+    one = Recipe("merged", [], [*batches(FIRST), *batches(LAST)], batches(LAST))
+    directory = one.write(tmp_path)
+    judged = between(directory, (directory / name(LAST, ".log")).unlink)
+    assert names(judged) == ["changed-while-read"]
+    assert "segments-overlap" in str(judged.findings[0].detail)
+
+
+def test_a_segment_that_is_the_last_one_by_now_is_judged_as_such(
+    tmp_path: Path, between: Callable[..., Judged]
+) -> None:
+    directory = recipe("torn-sealed").write(tmp_path)
+    judged = between(directory, (directory / name(LAST, ".log")).unlink)
+    assert names(judged) == ["changed-while-read", "torn-tail-live"]
+
+
+def test_a_partition_that_is_deleted_is_a_note(
+    tmp_path: Path, between: Callable[..., Judged]
+) -> None:
+    directory = recipe("crc-sealed").write(tmp_path)
+    renamed = directory.with_name(f"crc-sealed-0.{'a' * 32}-delete")
+    judged = between(directory, lambda: directory.rename(renamed))
+    assert names(judged) == ["changed-while-read", "vanished-live"]
+    assert directory in {finding.path for finding in judged.findings}
+
+
+def test_a_lone_segment_is_looked_at_again_alone(
+    tmp_path: Path, between: Callable[..., Judged]
+) -> None:
+    directory = recipe("crc-sealed").write(tmp_path)
+    log = directory / name(FIRST, ".log")
+    assert names(between(log)) == ["batch-crc-mismatch"]
+    judged = between(log, lambda: sound_log(directory, FIRST))
+    assert names(judged) == ["changed-while-read"]
+    assert [one.segment.base_offset for one in judged.surveys] == [FIRST]
+    log.write_bytes(flip(log.read_bytes(), -1))
+    assert names(between(log, log.unlink)) == ["changed-while-read"]
+
+
+# --- beside a broker: what vanishes, and what is half written
+
+
+def test_what_was_replaced_while_it_was_read_is_read_after_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = recipe("sound").write(tmp_path)
+    found = groups(directory, State.LIVE)
+    log, swap = directory / name(FIRST, ".log"), directory / name(FIRST, ".log.swap")
+    log.rename(swap)
+    monkeypatch.setattr(time, "sleep", lambda _: swap.rename(log))
+    (one,) = verify(found, deep=False, jobs=1)
+    assert names(one) == []
+    assert one.covered.segments == 2
+
+
+def test_what_is_gone_stays_a_note(tmp_path: Path) -> None:
+    directory = recipe("sound").write(tmp_path)
+    found = groups(directory, State.LIVE)
+    (directory / name(FIRST, ".log")).unlink()
+    (one,) = verify(found, deep=False, jobs=1)
+    assert names(one) == ["vanished-live"]
+
+
+@pytest.mark.parametrize("written", [8, 12, 17, 40, 61, 90, -5])
+def test_a_batch_that_is_half_in_a_preallocated_segment_is_a_torn_tail(
+    written: int, tmp_path: Path, between: Callable[..., Judged]
+) -> None:
+    tail = batches(LAST)[-1][:written].ljust(5_000, b"\0")
+    one = Recipe("half", [], batches(FIRST), [*batches(LAST)[:-1], tail])
+    directory = one.write(tmp_path)
+    assert names(between(directory)) == ["torn-tail-live"]
+    (stopped,) = verify(groups(directory, State.STOPPED), deep=False, jobs=1)
+    assert set(names(stopped)) & {"batch-crc-mismatch", "batch-size-impossible"}
+
+
+def test_a_bad_checksum_before_sound_batches_of_a_preallocated_segment_stands(
+    tmp_path: Path, between: Callable[..., Judged]
+) -> None:
+    sound = batches(LAST)
+    last = [*sound[:3], flip(sound[3], -1), *sound[4:], bytes(5_000)]
+    judged = between(Recipe("middle", [], batches(FIRST), last).write(tmp_path))
+    assert names(judged) == ["batch-crc-mismatch", "preallocated-tail"]
+
+
+# --- believed stopped
+
+
+def test_without_errors_nothing_is_looked_at_twice(
+    tmp_path: Path, between: Callable[..., Judged], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path) -> None:
+        raise AssertionError(f"listed {path} again")
+
+    found = groups(recipe("torn-last").write(tmp_path), State.LIVE)
+    monkeypatch.setattr(kdump.audit.settling, "read_partition", refuse)
+    (one,) = verify(found, deep=False, jobs=1)
+    assert names(one) == ["torn-tail-live"]
+
+
+def test_errors_of_a_stopped_partition_are_told_without_reading_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = groups(recipe("crc-sealed").write(tmp_path), State.STOPPED)
+    monkeypatch.setattr(second_look, "suspects", None)
+    (one,) = verify(found, deep=False, jobs=1)
+    assert names(one) == ["batch-crc-mismatch"]
+
+
+def test_errors_of_what_changed_though_believed_stopped_are_looked_at_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = recipe("crc-sealed").write(tmp_path)
+
+    def healed_behind(segment: Segment, *args: object, **options: bool) -> Survey:
+        found = survey(segment, *args, **options)  # type: ignore[arg-type]
+        sound_log(directory, segment.base_offset)
+        assert options["mapped"] or segment.base_offset == LAST or not found.gaps
+        return found
+
+    monkeypatch.setattr(kdump.audit.verify, "survey", healed_behind)
+    (one,) = verify(groups(directory, State.STOPPED), deep=False, jobs=1)
+    assert names(one) == ["changed-while-read"]
