@@ -127,56 +127,70 @@ def recover(
     index_at: cython.Py_ssize_t = 0
     times_at: cython.Py_ssize_t = 0
     base: cython.longlong = state[_R_BASE]
+    limit: cython.longlong = _MAX_64
+    interval: cython.longlong = state[_R_INTERVAL]
+    indexed_at: cython.longlong = state[_R_INDEXED_AT]
+    indexed_offset: cython.longlong = state[_R_INDEXED_OFFSET]
+    max_timestamp: cython.longlong = state[_R_MAX_TIMESTAMP]
+    max_offset: cython.longlong = state[_R_MAX_OFFSET]
+    found: cython.bint = state[_R_FOUND] != 0
+    outcome: cython.longlong = _GOING
     position: cython.longlong
     last_offset: cython.longlong
+    if base <= _MAX_64 - _MAX_RELATIVE:
+        limit = base + _MAX_RELATIVE
     while i < n:
         row = i * _BATCH_FIELDS
         last_offset = rows[row + _LAST_OFFSET]
-        # Neither side of either comparison can leave 64 bits.
-        if last_offset < base or (
-            base <= _MAX_64 - _MAX_RELATIVE and last_offset > base + _MAX_RELATIVE
-        ):
-            state[_R_OUTCOME] = _OVERFLOW
-            return i
-        if rows[row + _MAX_TIMESTAMP] > state[_R_MAX_TIMESTAMP]:
-            state[_R_MAX_TIMESTAMP] = rows[row + _MAX_TIMESTAMP]
-            state[_R_MAX_OFFSET] = last_offset
+        if last_offset < base or last_offset > limit:
+            outcome = _OVERFLOW
+            break
+        if rows[row + _MAX_TIMESTAMP] > max_timestamp:
+            max_timestamp = rows[row + _MAX_TIMESTAMP]
+            max_offset = last_offset
         position = rows[row + _POSITION]
-        if position - state[_R_INDEXED_AT] > state[_R_INTERVAL]:
+        if position - indexed_at > interval:
             if state[_R_INDEX_ENTRIES] >= state[_R_INDEX_ROOM]:
-                state[_R_OUTCOME] = _FULL
-                return i
-            if state[_R_INDEX_ENTRIES] and last_offset <= state[_R_INDEXED_OFFSET]:
-                state[_R_OUTCOME] = _DISORDER
-                return i
+                outcome = _FULL
+                break
+            if state[_R_INDEX_ENTRIES] and last_offset <= indexed_offset:
+                outcome = _DISORDER
+                break
             if index_at + 1 < len(index):
                 index[index_at] = last_offset - base
                 index[index_at + 1] = position - state[_R_ORIGIN]
                 index_at += 2
             state[_R_INDEX_ENTRIES] += 1
-            state[_R_INDEXED_OFFSET] = last_offset
-            state[_R_INDEXED_AT] = position
-            state[_R_FOUND] = 0
+            indexed_offset = last_offset
+            indexed_at = position
+            found = False
             if state[_R_TIME_ENTRIES] >= state[_R_TIME_ROOM] - 1:
-                state[_R_OUTCOME] = _FULL
-                return i
-            if state[_R_TIME_ENTRIES] and state[_R_MAX_OFFSET] < state[_R_TIME_OFFSET]:
-                state[_R_OUTCOME] = _DISORDER
-                return i
-            if state[_R_MAX_TIMESTAMP] > state[_R_TIME_TIMESTAMP]:
+                outcome = _FULL
+                break
+            if state[_R_TIME_ENTRIES] and max_offset < state[_R_TIME_OFFSET]:
+                outcome = _DISORDER
+                break
+            if max_timestamp > state[_R_TIME_TIMESTAMP]:
                 if times_at + 1 < len(times):
-                    times[times_at] = state[_R_MAX_TIMESTAMP]
-                    times[times_at + 1] = state[_R_MAX_OFFSET] - base
+                    times[times_at] = max_timestamp
+                    times[times_at + 1] = max_offset - base
                     times_at += 2
                 state[_R_TIME_ENTRIES] += 1
-                state[_R_TIME_TIMESTAMP] = state[_R_MAX_TIMESTAMP]
-                state[_R_TIME_OFFSET] = state[_R_MAX_OFFSET]
-        if rows[row + _BASE_OFFSET] >= state[_R_INDEXED_OFFSET]:
-            state[_R_FOUND] = 1
-        state[_R_VALID_BYTES] = position + rows[row + _SIZE] - state[_R_ORIGIN]
-        state[_R_LAST_OFFSET] = last_offset
+                state[_R_TIME_TIMESTAMP] = max_timestamp
+                state[_R_TIME_OFFSET] = max_offset
+        if rows[row + _BASE_OFFSET] >= indexed_offset:
+            found = True
         i += 1
-    state[_R_OUTCOME] = _GOING
+    if i > first:
+        row = (i - 1) * _BATCH_FIELDS
+        state[_R_VALID_BYTES] = rows[row + _POSITION] + rows[row + _SIZE] - state[_R_ORIGIN]
+        state[_R_LAST_OFFSET] = rows[row + _LAST_OFFSET]
+    state[_R_INDEXED_AT] = indexed_at
+    state[_R_INDEXED_OFFSET] = indexed_offset
+    state[_R_MAX_TIMESTAMP] = max_timestamp
+    state[_R_MAX_OFFSET] = max_offset
+    state[_R_FOUND] = found
+    state[_R_OUTCOME] = outcome
     return i
 
 

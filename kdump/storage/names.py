@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from typing import Literal
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
@@ -30,7 +30,7 @@ LOCK = ".lock"
 BOOTSTRAP_SNAPSHOT = "bootstrap.checkpoint"
 
 
-class FileKind(Enum):
+class FileKind(StrEnum):
     """What a file is for, told by its name. The value says it in words."""
 
     LOG = "log"
