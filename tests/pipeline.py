@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kdump.audit import judge as judging
 from kdump.audit.context import Context, read_context
 from kdump.audit.facts import PartitionFacts, read_directory
 from kdump.audit.findings import Finding
 from kdump.audit.gathering import gather
 from kdump.audit.groups import Group, Root, assign
-from kdump.audit.judge import judge, judge_directories
 from kdump.audit.survey import Survey, survey
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import LogDirectory, open_path
@@ -25,16 +25,16 @@ NOW_MS = 1_795_000_000_000
 
 @dataclass(frozen=True)
 class Read:
-    """What was read of one log directory."""
+    """What was read of log directories."""
 
     context: Context
     groups: Sequence[tuple[Group, Sequence[Survey], PartitionFacts | None]]
 
     def findings(self) -> list[Finding]:
         """All findings, by the checks that there are now."""
-        found = list(judge_directories(self.context))
+        found = list(judging.judge_directories(self.context))
         for group, surveys, facts in self.groups:
-            found += judge(group, surveys, facts, self.context).findings
+            found += judging.judge(group, surveys, facts, self.context).findings
         return found
 
     def codes(self) -> list[str]:
@@ -42,23 +42,34 @@ class Read:
         return sorted(finding.code.name for finding in self.findings())
 
 
+def judge(
+    *paths: Path, state: State = State.STOPPED, config: Mapping[str, str] | None = None
+) -> list[Finding]:
+    """All findings in log directories, which a ``config`` says to be of one node."""
+    return read(*paths, state=state, config=config).findings()
+
+
 def read(
-    path: Path,
-    *,
+    *paths: Path,
     state: State = State.STOPPED,
     config: Mapping[str, str] | None = None,
     deep: bool = False,
     now_ms: int = NOW_MS,
 ) -> Read:
-    """Read the log directory at ``path`` whole, or a partition that stands in none."""
-    target = open_path(path)
-    liveness = Liveness(state, "a test says so")
-    directory = read_directory(target, liveness) if isinstance(target, LogDirectory) else None
-    context = read_context([directory] if directory else [], config, now_ms)
-    groups = assign(Root(path, target, liveness, directory))
+    """Read the log directories at ``paths`` whole, or a partition that stands in none."""
+    roots = [_root(path, state) for path in paths]
+    directories = [root.directory for root in roots if root.directory is not None]
+    context = read_context(directories, config, now_ms)
+    groups = [group for root in roots for group in assign(root)]
     return Read(
         context, [(one, _surveys(one, context, deep), gather(one, context)) for one in groups]
     )
+
+
+def _root(path: Path, state: State) -> Root:
+    target, liveness = open_path(path), Liveness(state, "a test says so")
+    directory = read_directory(target, liveness) if isinstance(target, LogDirectory) else None
+    return Root(path, target, liveness, directory)
 
 
 def _surveys(group: Group, context: Context, deep: bool) -> list[Survey]:

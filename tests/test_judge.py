@@ -85,8 +85,8 @@ def checks() -> Iterator[tuple[str, int]]:
 #: Checks that need several log directories, a running broker, or a file larger than tests make.
 ELSEWHERE = (
     "_unread_files",
-    "check_node",
-    "check_twice",
+    "_node",
+    "_twice",
     "check_clean_marker",
     "_log_sizes",
     "_unread",

@@ -88,6 +88,20 @@ class Node:
     node_id: int | None = None
     image: ClusterImage | None = None
 
+    def sets_aside(self, topic_id: str | None, partition: int) -> bool:
+        """Whether a start surely renames a partition's directory to ``-stray``, whatever it holds.
+
+        ``topic_id`` is what its partition.metadata says, None without that file.
+        """
+        if not self.kraft or topic_id is None:
+            return self.kraft
+        if self.image is None:
+            return False
+        replicas = self.image.replicas.get(topic_id, {}).get(partition)
+        if replicas is None:
+            return self.image.complete
+        return self.node_id is not None and self.node_id not in replicas.nodes
+
 
 def find_cluster(directories: Iterable[LogDirectory]) -> ClusterImage | None:
     """Read the metadata log in one of ``directories``; None where none has one."""

@@ -5,15 +5,19 @@ Spec: ``LogManager``, ``LogConfig``; KOD 1. What nobody says stays unknown.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
-from kdump.audit.checks.directory import siblings
+from kdump.audit.checks.directory import copies, siblings
 from kdump.audit.cluster import Configs, Node, find_cluster
-from kdump.audit.facts import DirectoryFacts, TopicSettings
+from kdump.audit.facts import DirectoryFacts, TopicSettings, read_small
 from kdump.audit.groups import Group
 from kdump.audit.settings import Sources, topic_settings
+from kdump.format.properties import decode_partition_metadata
+from kdump.storage.logdir import directory_name
+from kdump.storage.names import CLUSTER_METADATA_TOPIC, PARTITION_METADATA
 
 _KRAFT_VERSION = 1
 
@@ -24,13 +28,15 @@ class Context:
 
     ``nodes`` has the node of each log directory by its path, ``siblings`` the directories of each
     node together. ``config`` are the pairs of ``server.properties``, None without it. ``now_ms`` is
-    the time by this machine's clock.
+    the time by this machine's clock. ``strays`` are those of a partition's several directories that
+    a start sets aside.
     """
 
     now_ms: int
     config: Configs | None = None
     siblings: tuple[tuple[DirectoryFacts, ...], ...] = ()
     nodes: Mapping[Path, Node] = field(default_factory=dict)
+    strays: frozenset[Path] = frozenset()
 
     def node(self, group: Group) -> Node:
         """The node that a partition belongs to; one of which nothing is known, if need be."""
@@ -59,6 +65,7 @@ def read_context(
     With a ``config`` they are all taken for directories of its node.
     """
     nodes: dict[Path, Node] = {}
+    strays: set[Path] = set()
     groups = tuple(tuple(group) for group in siblings(directories, one_node=config is not None))
     for group in groups:
         metas = [facts.meta.value for facts in group if facts.meta is not None]
@@ -69,4 +76,20 @@ def read_context(
             image=find_cluster(facts.directory for facts in group),
         )
         nodes.update((facts.directory.path, node) for facts in group)
-    return Context(now_ms, config, groups, nodes)
+        strays.update(_strays(group, node))
+    return Context(now_ms, config, groups, nodes, frozenset(strays))
+
+
+def _strays(directories: Sequence[DirectoryFacts], node: Node) -> Iterator[Path]:
+    for path in chain.from_iterable(copies(directories)):
+        name, file = directory_name(path), path / PARTITION_METADATA
+        if name is None or name.topic == CLUSTER_METADATA_TOPIC:
+            continue
+        read = read_small(file, decode_partition_metadata) if file.exists() else None
+        if read is None:
+            aside = node.sets_aside(None, name.partition)
+        else:
+            known = read.value
+            aside = known is not None and node.sets_aside(known.topic_id, name.partition)
+        if aside:
+            yield path

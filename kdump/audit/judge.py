@@ -133,7 +133,7 @@ def judge_directories(context: Context) -> Iterator[Finding]:
             for check in DIRECTORY_CHECKS:
                 yield from check(facts)
         for check_node in NODE_CHECKS:
-            yield from check_node(together)
+            yield from check_node(together, context)
 
 
 # --- the checks, each with what it gets of a case
@@ -316,6 +316,14 @@ def _of_replay_and_facts(
     return check(case.replay, case.facts)
 
 
+def _node(together: Sequence[DirectoryFacts], _: Context) -> Iterator[Finding]:
+    return directory.check_node(together)
+
+
+def _twice(together: Sequence[DirectoryFacts], context: Context) -> Iterator[Finding]:
+    return directory.check_twice(together, context.strays)
+
+
 #: The checks of one partition, in the order in which their findings are told.
 CHECKS: Final[tuple[Check, ...]] = (
     _segment,
@@ -371,9 +379,9 @@ DIRECTORY_CHECKS: Final[tuple[Callable[[DirectoryFacts], Iterator[Finding]], ...
     directory.check_meta_properties,
 )
 #: The checks of all log directories of one node.
-NODE_CHECKS: Final[tuple[Callable[[Sequence[DirectoryFacts]], Iterator[Finding]], ...]] = (
-    directory.check_node,
-    directory.check_twice,
+NODE_CHECKS: Final[tuple[Callable[[Sequence[DirectoryFacts], Context], Iterator[Finding]], ...]] = (
+    _node,
+    _twice,
 )
 
 

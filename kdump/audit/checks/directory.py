@@ -191,26 +191,28 @@ def check_node(directories: Sequence[DirectoryFacts]) -> Iterator[Finding]:
                 yield _mismatch(path, expected, meta.directory_id)
 
 
+def copies(directories: Sequence[DirectoryFacts]) -> Iterator[tuple[Path, ...]]:
+    """Yield the places of each partition that has several in one node; ``-future`` ones apart."""
+    places: dict[tuple[str, int, str], list[Path]] = defaultdict(list)
+    for path in chain.from_iterable(facts.directory.partition_paths for facts in directories):
+        name = directory_name(path)
+        if name is not None and name.suffix not in ("delete", "stray"):
+            places[name.topic, name.partition, name.suffix].append(path)
+    return (tuple(paths) for paths in places.values() if len(paths) > 1)
+
+
 def check_twice(
     directories: Sequence[DirectoryFacts], strays: Collection[Path] = ()
 ) -> Iterator[Finding]:
-    """Judge partitions that stand in two directories of one node; ``-future`` ones apart.
+    """Judge partitions that stand in two directories of one node.
 
     ``strays`` are directories that a start sets aside before it looks.
     """
-    known: dict[tuple[str, int, str], Path] = {}
-    for path in chain.from_iterable(facts.directory.partition_paths for facts in directories):
-        name = directory_name(path)
-        if name is None or name.suffix in ("delete", "stray") or path in strays:
-            continue
-        other = known.setdefault((name.topic, name.partition, name.suffix), path)
-        if other != path:
-            yield judged(
-                codes.PARTITION_TWICE,
-                path,
-                f"one directory of {name.topic}-{name.partition}",
-                f"another: {other}",
-            )
+    for paths in copies(directories):
+        standing = [path for path in paths if path not in strays]
+        for path in standing[1:]:
+            expected = f"one directory of {path.name}"
+            yield judged(codes.PARTITION_TWICE, path, expected, f"another: {standing[0]}")
 
 
 def _mismatch(path: Path, expected: str, found: str) -> Finding:
