@@ -12,6 +12,7 @@ from typing import Any
 
 import forge
 import pytest
+from bench import directory
 from damaged import RECIPES, Recipe
 
 import kdump.cli.main
@@ -192,6 +193,47 @@ def test_lines_fit_a_terminal(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.chdir(tmp_path)
     lines = cli.text("--info", "--deep", "d", code=exits.INCOMPLETE)
     assert [line for line in lines if len(line) > 80] == []
+
+
+def test_three_problems_fit_a_screen(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A flipped bit, a torn end of a log that was closed cleanly, an index entry that misleads."""
+    monkeypatch.chdir(tmp_path)
+    data = Path("data")
+    data.mkdir()
+    logs = directory.make(data, 5)
+    flipped, torn = logs[1], logs[7]
+    flip(flipped, 60_000)
+    os.truncate(torn, torn.stat().st_size - 700)
+    flip(logs[12].with_suffix(".index"), 7)
+    lines = cli.text(data, code=exits.PROBLEMS)
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    told = [line.split()[1:] for line in lines if line.startswith("ERROR")]
+    assert told == [
+        ["topic-0000-1", "torn-tail-clean"],  # the start loses sound records: worst
+        ["topic-0000-0", "batch-crc-mismatch"],
+        ["topic-0000-3", "index-misplaced"],
+    ]
+    assert "       also: recovery-point-beyond-end, high-watermark-beyond-end" in lines
+    assert "result      2 sound, 3 with errors" in "\n".join(lines)
+
+
+def flip(path: Path, position: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[position] ^= 1
+    path.write_bytes(data)
+
+
+def test_a_damaged_partition_shows_its_sound_neighbours(cli: Cli, tmp_path: Path) -> None:
+    logs = directory.make(tmp_path, 1)
+    flip(logs[1], 60_000)
+    text = " ".join(" ".join(cli.text(logs[1].parent, code=exits.PROBLEMS)).split())
+    assert "sound to 1763; sound again from position 65168, offset 1911" in text
+    when = "2023-11-14T22:13:20.438Z..2023-11-14T22:13:20.438Z"
+    assert f"lost now at most 147 records: 1764..1910 ({when}) consumers stop at 1764" in text
+    assert "can seek to 1911" in text
 
 
 def test_repeats_are_told(cli: Cli, tmp_path: Path) -> None:

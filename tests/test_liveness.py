@@ -74,9 +74,8 @@ def test_a_free_lock_and_no_open_file_mean_stopped(log_directory: Path) -> None:
     for path in (log_directory, log_directory / "orders-0", log_directory / "orders-0" / BASE):
         answer = liveness(path)
         assert (answer.state, answer.pid) == (State.STOPPED, None)
-        assert answer.reason == (
-            f"{log_directory}/.lock is not locked and no process has files of it open"
-        )
+        lock = ".lock" if path == log_directory else f"{log_directory}/.lock"
+        assert answer.reason == f"{lock} is not locked and no process has files of it open"
 
 
 def test_a_broker_of_today_leaves_no_lock_file(log_directory: Path) -> None:

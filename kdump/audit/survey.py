@@ -67,11 +67,16 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A damage, the last offset before it, and the first offset behind it (None at the end)."""
+    """A damage, the last offset before it, and the first offset behind it (None at the end).
+
+    The times are the largest of the batches there, in ms; None without one, or if it has none.
+    """
 
     damage: Damage
     offset_before: int
     offset_behind: int | None
+    time_before_ms: int | None = None
+    time_behind_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +197,8 @@ class LogPass:
         self.gaps: list[Gap] = []
         self.faults: list[Fault] = []
         self.counts: Counter[Reason | FaultKind] = Counter()
-        self.open_gap: tuple[Damage, int] | None = None
+        self.open_gap: Gap | None = None
+        self.last_time_ms: int | None = None
         self.identity: Identity | None = None
         self.room_behind = False
         self.recovery = recovery
@@ -203,22 +209,30 @@ class LogPass:
         self.size = source.size
         self.identity = source.identity
         self.start = self.position = self.reported = start
+        self._walk(source)
+        # Behind the walk, which goes on in the window where somebody has found the start.
         if start and (first := sound_batch(source, self.segment.base_offset, 0)) is not None:
             self.first_offset = first.base_offset
-        self._walk(source)
 
     def _walk(self, source: Source) -> None:
         for piece in walk(source, self.segment.base_offset, self.start):
             if self.recovery is not None:
                 self.recovery.add(piece)
             if isinstance(piece, Damage):
-                self._close_gap(None)
-                self.open_gap = piece, self.state[_kernel.T_PREVIOUS]
+                self._close_gap()
+                previous = self.state[_kernel.T_PREVIOUS]
+                self.open_gap = Gap(piece, previous, None, self.last_time_ms)
                 if self.indexes is not None:
                     self.indexes.damage(piece.position + piece.size)
                 self._advance(piece.position + piece.size)
                 continue
-            self._close_gap(piece[0].base_offset)
+            if self.open_gap is not None:
+                first = piece[0]
+                behind_ms = _time(first.max_timestamp)
+                self.open_gap = replace(
+                    self.open_gap, offset_behind=first.base_offset, time_behind_ms=behind_ms
+                )
+                self._close_gap()
             previous = self.state[_kernel.T_PREVIOUS]
             if self.first_offset is None:
                 self.first_offset = piece[0].base_offset
@@ -229,9 +243,9 @@ class LogPass:
             if self.reader is not None:
                 self._records(source, piece, self.reader, previous)
             self._advance(piece.end)
-        if self.open_gap is not None and self.open_gap[0].size > HEADER_BYTES:
+        if self.open_gap is not None and self.open_gap.damage.size > HEADER_BYTES:
             self.room_behind = not any(source.window(self.size - HEADER_BYTES))
-        self._close_gap(None)
+        self._close_gap()
         if self.indexes is not None:
             self.indexes.finish(self.size)
         if self.recovery is not None:
@@ -279,21 +293,21 @@ class LogPass:
             self.report(position - self.reported)
             self.reported = position
 
-    def _close_gap(self, offset_behind: int | None) -> None:
+    def _close_gap(self) -> None:
         if self.open_gap is None:
             return
-        damage, offset_before = self.open_gap
-        self.open_gap = None
-        self.counts[damage.reason] += 1
-        if self.counts[damage.reason] <= LISTED:
-            self.gaps.append(Gap(damage, offset_before, offset_behind))
+        gap, self.open_gap = self.open_gap, None
+        self.counts[gap.damage.reason] += 1
+        if self.counts[gap.damage.reason] <= LISTED:
+            self.gaps.append(gap)
 
     def _headers(self, table: BatchTable, previous: int) -> None:
         """``previous`` is the last offset before the table."""
         state = self.state
         before = state[_kernel.T_BACKWARDS] + state[_kernel.T_INVERTED]
         _kernel.tally(table.rows, state)
-        self.last_position = table[len(table) - 1].position
+        last = table[len(table) - 1]
+        self.last_position, self.last_time_ms = last.position, _time(last.max_timestamp)
         if state[_kernel.T_BACKWARDS] + state[_kernel.T_INVERTED] == before:
             return
         for batch in table:
@@ -347,3 +361,7 @@ class LogPass:
         self.counts[fault.kind] += 1
         if self.counts[fault.kind] <= LISTED:
             self.faults.append(fault)
+
+
+def _time(timestamp_ms: int) -> int | None:
+    return None if timestamp_ms < 0 else timestamp_ms

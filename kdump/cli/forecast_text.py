@@ -60,18 +60,20 @@ def directory_sentences(one: DirectoryForecast) -> Iterator[str]:
     if one.recovery_seconds >= 1:
         reads += f", about {duration_text(one.recovery_seconds)} at 250 MiB/s"
     yield reads
-    lost = lost_parts(one.lost)
+    lost = lost_parts(one.lost, ranges=False)  # of several partitions none would be true
     yield "; ".join(lost) if lost else "no record is lost"
 
 
-def lost_parts(lost: Records) -> list[str]:
+def lost_parts(lost: Records, *, ranges: bool = True) -> list[str]:
     """Which records are lost: sound ones, and those that damage has made unreadable."""
     parts = []
     if lost.sound.count:
-        parts.append(f"{count_text(lost.sound.count, 'SOUND record')} lost{_range(lost.sound)}")
+        parts.append(f"{count_text(lost.sound.count, 'SOUND record')} lost")
     if lost.unreadable.count:
-        records = count_text(lost.unreadable.count, "unreadable record")
-        parts.append(f"at most {records} lost{_range(lost.unreadable)}")
+        parts.append(f"at most {count_text(lost.unreadable.count, 'unreadable record')} lost")
+    spans = [span for span in (lost.sound, lost.unreadable) if span.count]
+    if ranges:
+        return [part + _range(span) for part, span in zip(parts, spans, strict=True)]
     return parts
 
 

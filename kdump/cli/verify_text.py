@@ -7,6 +7,7 @@ It must never let a name or path through that is not printable, nor a record's k
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -20,11 +21,11 @@ from kdump.audit.findings import Finding
 from kdump.audit.forecast import Forecast, forecast_directory
 from kdump.audit.groups import Root
 from kdump.audit.judge import Judged, again
-from kdump.audit.survey import Survey
+from kdump.audit.survey import Gap, Survey
 from kdump.cli.forecast_text import directory_sentences, harm_text
 from kdump.cli.paragraphs import LABEL, WIDTH, labelled, wrapped
 from kdump.cli.units import count_text, duration_text, part_text, rate_text, size_text
-from kdump.cli.verify_partition import partition_lines
+from kdump.cli.verify_partition import neighbours_text, partition_lines
 from kdump.cli.verify_summary import Depth, Summary, worst
 from kdump.errors import SourceError
 from kdump.format.text import printable
@@ -236,19 +237,24 @@ def _top(path: Path, findings: Iterable[Finding], *, info: bool) -> Iterator[str
 def _partitions(
     judged: Sequence[Judged], forecasts: Mapping[Path, Forecast], *, info: bool
 ) -> Iterator[str]:
-    """The findings of many partitions, the worst partition first."""
-    rows = [(one, _listed(one, info=info)) for one in sorted(judged, key=_rank)]
+    """The findings of many partitions, the worst partition first, and each one's worst whole."""
+    ranked = sorted(judged, key=lambda one: _rank(one, forecasts.get(one.group.path)))
+    rows = [(one, _listed(one, info=info)) for one in ranked]
     names = [printable(one.group.path.name) for one, findings in rows if findings]
     width = min(max(map(len, names), default=0), 30)
     for one, findings in rows:
-        for finding in findings:
+        for finding in findings[:1]:
             name = printable(one.group.path.name)
             yield f"{_severity(finding.code.severity)} {name:{width}} {finding.code.name}"
             yield from wrapped(_sentence(finding), 7)
+        if findings[1:]:
+            others = Counter(finding.code.name for finding in findings[1:])
+            texts = [name if count == 1 else f"{name} ({count})" for name, count in others.items()]
+            yield from wrapped(f"also: {', '.join(texts)}", 7)
         forecast = forecasts.get(one.group.path)
         if forecast is not None and (harm := harm_text(forecast)) is not None:
             yield from wrapped(f"next start: {harm}", 7)
-        if worst(one) is Severity.ERROR:
+        if findings[1:] or worst(one) is Severity.ERROR:
             yield f"       do: {printable(shlex.join(again(one.group.path)))}"
 
 
@@ -262,8 +268,9 @@ def _segments(judged: Judged, *, info: bool) -> Iterator[str]:
         files = (segment.log, segment.index, segment.time_index)
         findings = [one for path in files if path for one in by_path.pop(path, [])]
         yield _segment(survey, findings)
-        yield from _detailed(findings, segment.log)
-    yield from _detailed(chain.from_iterable(by_path.values()), None)
+        gaps = {gap.damage.position: gap for gap in survey.gaps}
+        yield from _detailed(findings, segment.log, gaps)
+    yield from _detailed(chain.from_iterable(by_path.values()), None, {})
 
 
 def _segment(survey: Survey, findings: Sequence[Finding]) -> str:
@@ -277,11 +284,19 @@ def _segment(survey: Survey, findings: Sequence[Finding]) -> str:
     return f"  {name}  {size_text(survey.size):>11}  {label}  {offsets}"
 
 
-def _detailed(findings: Iterable[Finding], log: Path | None) -> Iterator[str]:
-    """Findings below the line of their segment, whose ``log`` need not be named again."""
+def _detailed(
+    findings: Iterable[Finding], log: Path | None, gaps: Mapping[int, Gap]
+) -> Iterator[str]:
+    """Findings below the line of their segment, whose ``log`` need not be named again.
+
+    ``gaps`` are those of the log, by position.
+    """
     for finding in findings:
         yield f"    {_severity(finding.code.severity)} {finding.code.name}"
         yield from wrapped(_sentence(finding, named=finding.path != log), 11)
+        gap = None if finding.position is None else gaps.get(finding.position)
+        if finding.path == log and gap is not None:
+            yield from wrapped(neighbours_text(gap), 11)
 
 
 def _sentence(finding: Finding, *, named: bool = True) -> str:
@@ -312,9 +327,14 @@ def _shown(findings: Iterable[Finding], *, info: bool) -> list[Finding]:
     return sorted(shown, key=lambda finding: finding.code.severity.rank)
 
 
-def _rank(judged: Judged) -> int:
+def _rank(judged: Judged, forecast: Forecast | None) -> tuple[int, bool, int]:
+    """By the worst finding; of one severity first what a start breaks, then where it loses most."""
     severity = worst(judged)
-    return len(Severity) if severity is None else severity.rank
+    rank = len(Severity) if severity is None else severity.rank
+    if forecast is None:
+        return rank, True, 0
+    lost = forecast.lost.sound.count + forecast.lost.unreadable.count
+    return rank, not forecast.causes, -lost
 
 
 def _severity(severity: Severity) -> str:

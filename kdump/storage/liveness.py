@@ -115,7 +115,8 @@ def liveness(path: Path) -> Liveness:
         return Liveness(State.UNKNOWN, "; ".join(doubts), uninspected=tuple(uninspected))
     reason = "no process has files of it open"
     if log_directory is not None:
-        reason = f"{log_directory / LOCK} is not locked and {reason}"
+        lock_name = LOCK if log_directory == path else str(log_directory / LOCK)
+        reason = f"{lock_name} is not locked and {reason}"
     if not (_PROC / "1").is_dir():
         reason += ", as far as processes are shown here: those of other users are hidden"
     return Liveness(State.STOPPED, reason, uninspected=tuple(uninspected))
