@@ -29,7 +29,7 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 def test_every_kind_is_measured(tmp_path: Path) -> None:
-    wanted = ["walk 100b-*", "deep *-16k*", "workers*", "memory*", "help"]
+    wanted = ["walk 100b-*", "survey 100b-16k", "deep *-16k*", "workers*", "memory*", "help"]
     run = bench("--plain", *SMALL, "--directory", str(tmp_path), *wanted)
     assert (run.returncode in (0, 1), run.stderr) == (True, "")
     measured = [text[:22].strip() for text in run.stdout.split("\n\n")[1].splitlines()[1:]]
@@ -38,6 +38,7 @@ def test_every_kind_is_measured(tmp_path: Path) -> None:
         "walk 100b-1m",
         "walk 100b-one",
     ]
+    assert "survey 100b-16k" in measured
     assert len([name for name in measured if name.startswith("deep")]) == 10
     assert measured[-5:] == ["workers", "workers deep", "memory", "memory deep", "help"]
     assert str(_kernel.__file__) in run.stdout

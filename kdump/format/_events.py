@@ -350,6 +350,8 @@ def gather(
     run_count: cython.longlong = state[G_RUNS]
     event_count: cython.longlong = state[G_EVENTS]
     epoch_at: cython.Py_ssize_t = (state[G_EPOCHS] - 1) * _EPOCH
+    epoch: cython.longlong = epochs[epoch_at] if epoch_at >= 0 else 0
+    last_offset: cython.longlong = epochs[epoch_at + 3] if epoch_at >= 0 else 0
     producer_room: cython.Py_ssize_t = len(producers) // _SEEN
     run_room: cython.Py_ssize_t = len(runs) // _RUN
     event_room: cython.Py_ssize_t = len(events) // _EVENT - 1
@@ -364,15 +366,17 @@ def gather(
     number = first
     while number < n:
         row = number * _BATCH_FIELDS
-        if epoch_at < 0 or epochs[epoch_at] != rows[row + _LEADER_EPOCH]:
+        if rows[row + _LEADER_EPOCH] != epoch or epoch_at < 0:
             if epoch_at + 2 * _EPOCH > len(epochs):
                 why = MORE_ROOM
                 break
+            if epoch_at >= 0:
+                epochs[epoch_at + 3] = last_offset
             epoch_at += _EPOCH
-            epochs[epoch_at] = rows[row + _LEADER_EPOCH]
+            epoch = epochs[epoch_at] = rows[row + _LEADER_EPOCH]
             epochs[epoch_at + 1] = rows[row + _BASE_OFFSET]
             epochs[epoch_at + 2] = rows[row + _POSITION]
-        epochs[epoch_at + 3] = rows[row + _LAST_OFFSET]
+        last_offset = rows[row + _LAST_OFFSET]
         attributes = rows[row + _ATTRIBUTES] if rows[row + _MAGIC] > 1 else 0
         producer_id = rows[row + _PRODUCER_ID]
         if producer_id >= 0 and not (attributes & _CONTROL and rows[row + _COUNT] == 0):
@@ -469,6 +473,8 @@ def gather(
     state[G_PRODUCERS] = known
     state[G_RUNS] = run_count
     state[G_EVENTS] = event_count
+    if epoch_at >= 0:
+        epochs[epoch_at + 3] = last_offset
     state[G_EPOCHS] = epoch_at // _EPOCH + 1
     state[G_LAST] = seen // _SEEN if seen >= 0 else -1
     return number

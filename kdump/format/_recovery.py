@@ -218,35 +218,48 @@ def count(
 ) -> None:
     """Adds the batches from row ``first`` on to ``state``, whose LAST says what stands before."""
     n: cython.Py_ssize_t = len(rows) // _BATCH_FIELDS
-    i: cython.Py_ssize_t = first
+    i: cython.Py_ssize_t
     row: cython.Py_ssize_t
+    records: cython.longlong = 0
+    legacy: cython.longlong = 0
+    lowest: cython.longlong = state[_C_FIRST]
+    highest: cython.longlong = state[_C_LAST]
+    first_timestamp: cython.longlong = state[_C_FIRST_TIMESTAMP]
+    last_timestamp: cython.longlong = state[_C_LAST_TIMESTAMP]
+    empty: cython.bint = state[_C_BATCHES] == 0
     last_offset: cython.longlong
     gap: cython.longlong
     timestamp: cython.longlong
-    while i < n:
+    for i in range(first, n):
         row = i * _BATCH_FIELDS
         last_offset = rows[row + _LAST_OFFSET]
         timestamp = rows[row + _MAX_TIMESTAMP]
         if rows[row + _MAGIC] < 2:
             # A wrapper gives its last message's offset alone.
             gap = 0
-            if rows[row + _ATTRIBUTES] & 7 and last_offset > state[_C_LAST] >= -1:
-                gap = last_offset - state[_C_LAST] - 1
-            state[_C_RECORDS] += 1 + (gap if gap < _MAX_RELATIVE else _MAX_RELATIVE)
-            state[_C_LEGACY] += 1
+            if rows[row + _ATTRIBUTES] & 7 and last_offset > highest >= -1:
+                gap = last_offset - highest - 1
+            records += 1 + (gap if gap < _MAX_RELATIVE else _MAX_RELATIVE)
+            legacy += 1
         elif rows[row + _COUNT] > 0:
-            state[_C_RECORDS] += rows[row + _COUNT]
-        if state[_C_BATCHES] == 0 or rows[row + _BASE_OFFSET] < state[_C_FIRST]:
-            state[_C_FIRST] = rows[row + _BASE_OFFSET]
-        if state[_C_BATCHES] == 0 or last_offset > state[_C_LAST]:
-            state[_C_LAST] = last_offset
+            records += rows[row + _COUNT]
+        if empty or rows[row + _BASE_OFFSET] < lowest:
+            lowest = rows[row + _BASE_OFFSET]
+        if empty or last_offset > highest:
+            highest = last_offset
+        empty = False
         if timestamp >= 0:
-            if state[_C_FIRST_TIMESTAMP] < 0 or timestamp < state[_C_FIRST_TIMESTAMP]:
-                state[_C_FIRST_TIMESTAMP] = timestamp
-            if timestamp > state[_C_LAST_TIMESTAMP]:
-                state[_C_LAST_TIMESTAMP] = timestamp
-        state[_C_BATCHES] += 1
-        i += 1
+            if first_timestamp < 0 or timestamp < first_timestamp:
+                first_timestamp = timestamp
+            if timestamp > last_timestamp:
+                last_timestamp = timestamp
+    state[_C_BATCHES] += n - first
+    state[_C_RECORDS] += records
+    state[_C_FIRST] = lowest
+    state[_C_LAST] = highest
+    state[_C_FIRST_TIMESTAMP] = first_timestamp
+    state[_C_LAST_TIMESTAMP] = last_timestamp
+    state[_C_LEGACY] += legacy
 
 
 @cython.cfunc

@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> int:
     no_java = missing()
     print(f"kernel: {_kernel.__file__}")
     print(f"segments: {options.size} MiB, in the page cache; {os.cpu_count()} CPUs")
-    print("walk, deep: best processor time, each with a new map; all others: best time on the wall")
+    print("walk, survey, deep: best processor time, each with a new map; others: on the wall")
     print(
         f"dump: whole processes, the start of the JVM too; Kafka's is the tool of {commands.KAFKA}"
     )
@@ -98,8 +98,9 @@ def _of_segment(shape: Shape, repeat: int, *, java: bool) -> dict[str, Callable[
     if shape.codec is not Codec.NONE:
         return {"deep": deep}
     walk = partial(reading.measure_walk, repeat=repeat)
+    survey = partial(reading.measure_survey, repeat=repeat)
     dump = {"dump": commands.measure_dump} if java else {}
-    return {"walk": walk, "deep": deep, **dump}
+    return {"walk": walk, "survey": survey, "deep": deep, **dump}
 
 
 def _of_directory(size_bytes: int, repeat: int) -> dict[str, Callable[[Path], Row]]:

@@ -25,6 +25,7 @@ from kdump.storage.walk import walk
 
 _WALK = {16 * KIB: 0.60, MIB: 0.85}
 _DEEP = {Codec.LZ4: 0.55, Codec.ZSTD: 0.70, Codec.SNAPPY: 0.70, Codec.GZIP: 0.70}
+_SURVEY = 1.10
 _BATCH_NS = 250.0
 _RECORD_NS = 50.0
 
@@ -42,6 +43,14 @@ def measure_walk(made: Made, repeat: int) -> Row:
     return Row(name, spent, against, limit / kdump, least=_WALK[shape.batch_bytes])
 
 
+def measure_survey(made: Made, repeat: int) -> Row:
+    """What ``verify`` does with a segment, beside the bare walk that it begins with."""
+    kdump, limit = _timed(repeat, partial(_survey, made, deep=False), partial(_walk, made.path))
+    against = f"walk {limit / made.batches * 1e9:.0f} ns"
+    spent = f"{kdump / made.batches * 1e9:.0f} ns a batch"
+    return Row(f"survey {made.shape.name}", spent, against, kdump / limit, most=_SURVEY)
+
+
 def measure_deep(made: Made, repeat: int) -> Row:
     """A survey of every record, beside checksums and decompression alone."""
     shape = made.shape
@@ -51,7 +60,7 @@ def measure_deep(made: Made, repeat: int) -> Row:
         found = limits.find_pieces(made.path, shape.codec)
         alone = partial(limits.checksum_and_decompress, made.path, shape.codec, found)
         against = f"crc32c + {shape.codec.label}"
-    kdump, limit = _timed(repeat, partial(_deep, made), alone)
+    kdump, limit = _timed(repeat, partial(_survey, made, deep=True), alone)
     record_ns = kdump / made.records * 1e9
     name, spent = f"deep {shape.name}", f"{record_ns:.1f} ns a record"
     against = f"{against} {limit / made.records * 1e9:.1f} ns"
@@ -72,9 +81,9 @@ def _walk(path: Path) -> None:
             pass
 
 
-def _deep(made: Made) -> None:
+def _survey(made: Made, *, deep: bool) -> None:
     segment = Segment(0, made.path, None, None, None, None, "")
-    found = survey(segment, lambda _: None, mapped=True, sealed=True, deep=True)
+    found = survey(segment, lambda _: None, mapped=True, sealed=True, deep=deep)
     if found.records != made.records or found.counts:
         raise RuntimeError(f"expected {made.records} good records in {made.path}, found {found}")
 
