@@ -231,7 +231,7 @@ def test_a_damaged_partition_shows_its_sound_neighbours(cli: Cli, tmp_path: Path
     flip(logs[1], 60_000)
     text = " ".join(" ".join(cli.text(logs[1].parent, code=exits.PROBLEMS)).split())
     assert "sound to 1763; sound again from position 65168, offset 1911" in text
-    when = "2023-11-14T22:13:20.438Z..2023-11-14T22:13:20.438Z"
+    when = "2023-11-14T22:13:20Z..22:13:20Z"
     assert f"lost now at most 147 records: 1764..1910 ({when}) consumers stop at 1764" in text
     assert "can seek to 1911" in text
 
@@ -296,7 +296,14 @@ def test_the_fields_of_every_line(cli: Cli, tmp_path: Path) -> None:
         "deleted_bytes": total - finding["position"],
         "replaced": [],
         "reads_bytes": forecast["reads_bytes"],
-        "lost": {"sound": 160, "unreadable": 10, "first_offset": 30, "last_offset": 199},
+        "lost": {
+            "sound": 160,
+            "unreadable": 10,
+            "first_offset": 30,
+            "last_offset": 199,
+            "first_timestamp": forge.TIMESTAMP + 4_000,
+            "last_timestamp": forge.TIMESTAMP + 109_000,
+        },
         "snapshots_lost": [],
         "exact": True,
         "release": None,

@@ -14,7 +14,14 @@ from pathlib import Path
 import pytest
 
 from kdump.cli.progress import Mode, Progress
-from kdump.cli.units import count_text, duration_text, part_text, rate_text, size_text
+from kdump.cli.units import (
+    count_text,
+    duration_text,
+    part_text,
+    period_text,
+    rate_text,
+    size_text,
+)
 
 MIB = 1 << 20
 
@@ -185,6 +192,9 @@ def test_importing_it_does_not_import_rich() -> None:
         (part_text(MIB, 2 << 30), "0.00 of 2.00 GiB"),
         (part_text(3, 1023), "3 of 1023 bytes"),
         (rate_text(MIB, 0), "1000.00 MiB/s"),
+        (period_text(0, 1000), "1970-01-01T00:00:00Z..00:00:01Z"),
+        (period_text(0, 86_400_000), "1970-01-01T00:00:00Z..1970-01-02T00:00:00Z"),
+        (period_text(1 << 62, 1 << 62), f"{1 << 62} ms..{1 << 62} ms"),
         (duration_text(0.44), "0.4 s"),
         (duration_text(72), "1 min 12 s"),
         (duration_text(22_320), "6 h 12 min"),

@@ -65,15 +65,12 @@ def _reason(cause: Cause) -> dict[str, object]:
 
 
 def _lost(lost: Records) -> dict[str, object]:
-    offsets = [
-        offset
-        for span in (lost.sound, lost.unreadable)
-        for offset in (span.first_offset, span.last_offset)
-        if offset is not None
-    ]
+    both = lost.sound + lost.unreadable
     return {
         "sound": lost.sound.count,
         "unreadable": lost.unreadable.count,
-        "first_offset": min(offsets, default=None),
-        "last_offset": max(offsets, default=None),
+        "first_offset": both.first_offset,
+        "last_offset": both.last_offset,
+        "first_timestamp": both.first_timestamp,
+        "last_timestamp": both.last_timestamp,
     }

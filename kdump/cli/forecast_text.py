@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from kdump.audit.forecast import DirectoryForecast, Forecast
 from kdump.audit.outcomes import Cause, Outcome
 from kdump.audit.recovery import Records, Span
-from kdump.cli.units import count_text, duration_text, size_text
+from kdump.cli.units import count_text, duration_text, period_text, size_text
 from kdump.format.text import printable
 
 _OUTCOMES = {
@@ -86,4 +86,7 @@ def cause_text(cause: Cause) -> str:
 def _range(span: Span) -> str:
     if span.first_offset is None or span.last_offset is None:
         return ""
-    return f" ({span.first_offset}..{span.last_offset})"
+    text = f"{span.first_offset}..{span.last_offset}"
+    if span.first_timestamp is not None and span.last_timestamp is not None:
+        text += f", {period_text(span.first_timestamp, span.last_timestamp)}"
+    return f" ({text})"

@@ -75,3 +75,10 @@ def time_text(timestamp_ms: int) -> str:
     except OverflowError:
         return f"{timestamp_ms} ms"
     return f"{time.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
+
+
+def period_text(first_ms: int, last_ms: int) -> str:
+    """Return two times to the second: "2026-11-20T22:14:02Z..22:14:03Z", or with both dates."""
+    first, last = (re.sub(r"\.\d{3}Z$", "Z", time_text(each)) for each in (first_ms, last_ms))
+    day, _, _ = first.partition("T")
+    return f"{first}..{last.removeprefix(f'{day}T')}"

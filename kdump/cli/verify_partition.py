@@ -14,7 +14,7 @@ from kdump.audit.forecast import Forecast
 from kdump.audit.judge import Judged
 from kdump.audit.survey import Gap
 from kdump.cli.forecast_text import effect_text
-from kdump.cli.units import count_text, time_text
+from kdump.cli.units import count_text, period_text
 from kdump.storage.walk import Reason
 
 #: What stands behind the last batch of a log is no loss of records that anybody was told of.
@@ -70,7 +70,7 @@ def _times(gaps: Sequence[Gap]) -> str:
     first, last = gaps[0].time_before_ms, gaps[-1].time_behind_ms
     if first is None or last is None:
         return ""
-    return f" ({time_text(first)}..{time_text(last)})"
+    return f" ({period_text(first, last)})"
 
 
 def _lost(judged: Judged) -> Iterator[tuple[Offsets, Gap]]:
