@@ -171,7 +171,7 @@ def test_a_signal_ends_a_run_with_a_report(number: int, code: int, sound: Path) 
     while not (workers := children.read_text().split()):
         pass
     run.send_signal(number)
-    out, err = run.communicate(timeout=20)
+    out, err = run.communicate(timeout=120)
     assert run.returncode == code
     assert err.strip() == b""
     summary = json.loads(out.splitlines()[-1])
@@ -187,7 +187,7 @@ def test_an_interrupted_report_says_so(form: str, sound: Path) -> None:
     while not children.read_text():
         assert run.poll() is None
     run.send_signal(signal.SIGINT)
-    out, _ = run.communicate(timeout=20)
+    out, _ = run.communicate(timeout=120)
     assert run.returncode == exits.INTERRUPTED
     assert (b"interrupted: 0 sound, 1 not judged" in out) == (form == "text")
 
@@ -201,7 +201,7 @@ def test_a_closed_pipe_ends_in_silence(arguments: list[str], sound: Path) -> Non
     arguments = [str(sound) if word == "PATH" else word for word in arguments]
     run = start(*arguments, stdout=write)
     os.close(write)
-    _, err = run.communicate(timeout=20)
+    _, err = run.communicate(timeout=120)
     assert (run.returncode, err) == (exits.CLOSED_PIPE, b"")
 
 
@@ -211,7 +211,7 @@ def test_a_full_disk_is_told(arguments: list[str], sound: Path) -> None:
     arguments = [str(sound) if word == "PATH" else word for word in arguments]
     with open("/dev/full", "wb") as full:
         run = start(*arguments, stdout=full.fileno())
-        _, err = run.communicate(timeout=20)
+        _, err = run.communicate(timeout=120)
     assert run.returncode == exits.INCOMPLETE
     assert b"No space left on device" in err
     assert b"Traceback" not in err
@@ -222,7 +222,7 @@ def test_closed_standard_output_is_survived(sound: Path) -> None:
         ["/bin/sh", "-c", 'exec "$0" -c "$1" verify "$2" >&-', sys.executable, RUN, sound],
         capture_output=True,
         check=False,
-        timeout=20,
+        timeout=120,
     )
     assert run.returncode == exits.OK
     assert b"Traceback" not in run.stderr
