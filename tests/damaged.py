@@ -154,6 +154,32 @@ RECIPES = (
     _log("overflow", "offset-overflow", last=_with(LAST, 9, batch(LAST + 2**31, [record()]))),
     _log("highest", "", last=_with(LAST, 9, batch(LAST + 2**31 - 1, [record()]))),
     _log("overlap", "segments-overlap", [*batches(FIRST), batch(100, [record()])]),
+    _log("magic", "batch-magic-unknown", last=_with(LAST, 9, batch(190, [record()], magic=77))),
+    _log(
+        "magic-negative",
+        "batch-magic-unknown",
+        last=_with(LAST, 9, forge.message(190, b"value " * 9, magic=-1)),
+    ),
+    _log("codec-5", "batch-codec-unknown", _with(FIRST, 3, batch(30, [record()], attributes=5))),
+    _log("codec-7", "batch-codec-unknown", _with(FIRST, 3, batch(30, [record()], attributes=7))),
+    _log(
+        "codec-old",
+        "batch-codec-unknown",
+        last=_with(LAST, 9, forge.message(190, bytes(40), attributes=4)),
+    ),
+    _log(
+        "bits", "batch-attributes-unknown", _with(FIRST, 3, batch(30, [record()], attributes=16384))
+    ),
+    _log(
+        "bits-sign",
+        "batch-attributes-unknown",
+        _with(FIRST, 3, batch(30, [record()], attributes=-32768)),
+    ),
+    _log(
+        "bits-old",
+        "batch-attributes-unknown",
+        last=_with(LAST, 9, forge.message(190, bytes(40), attributes=16)),
+    ),
     # --- indexes
     _files("index-cut", "index-length", first_index=_index(FIRST, cut=3)),
     _files("index-cut-last", "index-length", last_index=_index(LAST, cut=3)),
@@ -213,7 +239,6 @@ RECIPES = (
     _deep("more", "records-unreadable", batch(30, [record()] * 3, count=2)),
     _deep("negative", "records-unreadable", batch(30, [record()], count=-1)),
     _deep("no-gzip", "records-unreadable", batch(30, [record()], codec="gzip", block=b"plain")),
-    _deep("no-codec", "records-unreadable", batch(30, [record()], attributes=5)),
     _deep("bad-length", "records-unreadable", batch(30, [record(length=9000)])),
     _deep(
         "disorder",

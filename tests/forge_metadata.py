@@ -41,11 +41,19 @@ def topic(name: str, topic_id: str) -> bytes:
     return framed(2, 0, text(name) + uuid(topic_id) + b"\0")
 
 
-def partition(topic_id: str, number: int = 0, nodes: Sequence[int] = (NODE,)) -> bytes:
+def partition(
+    topic_id: str,
+    number: int = 0,
+    nodes: Sequence[int] = (NODE,),
+    directories: Sequence[str] = (),
+) -> bytes:
+    """``directories`` are the ids of the replicas' ones; of a single replica it is lost."""
     body = struct.pack(">i", number) + uuid(topic_id) + numbers(nodes) * 2 + numbers([]) * 2
     body += struct.pack(">iii", nodes[0], 0, 0)
-    directories = uvarint(len(nodes) + 1) + bytes(15) + b"\1" if len(nodes) == 1 else b"\1"
-    return framed(3, 1, body + directories + b"\0")
+    if not directories and len(nodes) == 1:
+        directories = ["A" * 21 + "E"]
+    ids = uvarint(len(directories) + 1) + b"".join(map(uuid, directories))
+    return framed(3, 1, body + ids + b"\0")
 
 
 def change(topic_id: str, number: int, nodes: Sequence[int]) -> bytes:

@@ -431,6 +431,7 @@ FORGED = (
     ),
     Forged("metadata-empty", files={"partition.metadata": b""}, end=None),
     Forged("no-offset-in-a-name", files={"abc.log": b""}, end=None),
+    Forged("more-than-an-offset-in-a-name", files={f"{2**63:020d}.log": b""}, end=None),
     Forged("no-offset-in-a-swap", files={"abc.swap": b""}, end=None),
     Forged("no-offset-in-what-is-deleted", files={"abc.log.deleted": b""}),
     Forged(

@@ -6,7 +6,7 @@ What was read is kept, so that the same directory can be judged again with other
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kdump.audit import judge as judging
@@ -54,16 +54,28 @@ def read(
     state: State = State.STOPPED,
     config: Mapping[str, str] | None = None,
     deep: bool = False,
+    compacted: bool | None = None,
     now_ms: int = NOW_MS,
 ) -> Read:
-    """Read the log directories at ``paths`` whole, or a partition that stands in none."""
+    """Read the log directories at ``paths`` whole, or a partition that stands in none.
+
+    ``compacted`` is what is known of every topic, None for what the directories themselves say.
+    """
     roots = [_root(path, state) for path in paths]
     directories = [root.directory for root in roots if root.directory is not None]
     context = read_context(directories, config, now_ms)
     groups = [group for root in roots for group in assign(root)]
     return Read(
-        context, [(one, _surveys(one, context, deep), gather(one, context)) for one in groups]
+        context,
+        [(one, _surveys(one, context, deep), _facts(one, context, compacted)) for one in groups],
     )
+
+
+def _facts(group: Group, context: Context, compacted: bool | None) -> PartitionFacts | None:
+    facts = gather(group, context)
+    if facts is None or compacted is None:
+        return facts
+    return replace(facts, settings=replace(facts.settings, compacted=compacted))
 
 
 def _root(path: Path, state: State) -> Root:

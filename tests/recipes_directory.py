@@ -110,11 +110,39 @@ def _compacted(title: str, expected: str, first: Sequence[bytes]) -> Recipe:
     return kraft(title, expected, policy, first=first)
 
 
+def _gone(title: str, expected: str, partition: bytes, **top: bytes | None) -> Recipe:
+    """A line of another topic, of which there is no directory; ``partition`` is its replicas."""
+    line = {_POINT: checkpoint([("other", 0, 5)])}
+    values = forge_metadata.topic("other", OTHER_ID), partition
+    return kraft(title, expected, *values, top=line | top)
+
+
+def _wiped(title: str, expected: str, top: Files, files: Files | None = None) -> Recipe:
+    endings = (".log", ".index", ".timeindex")
+    gone: dict[str, bytes | None] = {
+        name(base, ending): None for base in (FIRST, LAST) for ending in endings
+    }
+    return Recipe(
+        title, expected.split(), batches(FIRST), batches(LAST), gone | dict(files or {}), top=top
+    )
+
+
 def _swap(base: int, pieces: Sequence[bytes]) -> dict[str, bytes | None]:
     return {
         name(base, ".log.swap"): b"".join(pieces),
         name(base, ".index.swap"): b"",
         name(base, ".timeindex.swap"): b"",
+    }
+
+
+def _opened(title: str, suffix: str, *, zeros: int = 0) -> dict[str, bytes | None]:
+    """A partition of another kind with one segment, as it is while it is open; closed cleanly."""
+    directory = f"{title}-0.{_UNIQUE}-{suffix}"
+    return {
+        **CLEAN,
+        f"{directory}/{name(FIRST, '.log')}": b"".join(batches(FIRST)) + bytes(zeros),
+        f"{directory}/{name(FIRST, '.index')}": bytes(8 * 50),
+        f"{directory}/{name(FIRST, '.timeindex')}": bytes(12 * 50),
     }
 
 
@@ -165,6 +193,28 @@ RECIPES = (
     _top("moving", "directory-future", {f"moving-0.{_UNIQUE}-future": None}),
     _top("deleting", "directory-deleted", {f"deleting-0.{_UNIQUE}-delete": None}),
     _top("set-aside", "directory-stray", {f"set-aside-0.{_UNIQUE}-stray": None}),
+    # Loading leaves room in their indexes, and a clean stop does not close them.
+    _top("set-aside-open", "directory-stray", _opened("set-aside-open", "stray")),
+    _top("deleting-open", "directory-deleted", _opened("deleting-open", "delete")),
+    _top(
+        "moving-open",
+        "directory-future index-padded-clean timeindex-padded-clean",
+        _opened("moving-open", "future"),
+    ),
+    _top(
+        "set-aside-zeros",
+        "directory-stray preallocated-tail",
+        _opened("set-aside-zeros", "stray", zeros=500),
+    ),
+    _top(
+        "deleting-half",
+        "directory-deleted",
+        {
+            f"deleting-half-0.{_UNIQUE}-delete/{name(FIRST, ending)}": data
+            for ending, data in ((".index", b""), (".timeindex", b""))
+        }
+        | {f"deleting-half-0.{_UNIQUE}-delete/{name(LAST, '.log')}": b"".join(batches(LAST))},
+    ),
     # --- checkpoints and meta.properties
     _top("checkpoints-empty", "", dict.fromkeys((_START, _POINT, _MARK, _CLEANER), b"")),
     _top("start-malformed", "checkpoint-malformed", {_START: b"0\n1\nt 0\n"}),
@@ -356,6 +406,66 @@ RECIPES = (
         top={_CLEANER: checkpoint([("swap-compacted", 0, 100)])},
     ),
     _files("swap-inside", "swap-overlaps", _swap(50, batches(50)[:5])),
+    # --- an index that the next start rebuilds
+    _files("no-times-unclean", "index-rebuilt", {name(LAST, ".timeindex"): None}),
+    Recipe(
+        "no-times-clean",
+        ["timeindex-missing"],
+        batches(FIRST),
+        batches(LAST),
+        {name(LAST, ".timeindex"): None},
+        top=CLEAN,
+    ),
+    # --- what somebody removed
+    _wiped(
+        "wiped",
+        "high-watermark-beyond-end recovery-point-beyond-end segments-gone",
+        {_POINT: checkpoint([("wiped", 0, END)]), _MARK: checkpoint([("wiped", 0, END)])},
+    ),
+    _wiped(
+        "wiped-marked",
+        "high-watermark-beyond-end segments-gone",
+        {_MARK: checkpoint([("wiped-marked", 0, END)])},
+    ),
+    _wiped(
+        "wiped-at-start",
+        "",
+        {file: checkpoint([("wiped-at-start", 0, END)]) for file in (_START, _POINT, _MARK)},
+    ),
+    _wiped("never-written", "", {}),
+    _wiped(
+        "wiped-but-swap",
+        "swap-pending",
+        {_POINT: checkpoint([("wiped-but-swap", 0, END)])},
+        _swap(FIRST, batches(FIRST)),
+    ),
+    _gone(
+        "gone-alone",
+        "checkpoint-line-unknown replica-missing-only",
+        forge_metadata.partition(OTHER_ID),
+    ),
+    _gone(
+        "gone-here",
+        "checkpoint-line-unknown replica-missing",
+        forge_metadata.partition(OTHER_ID, 0, [3, 1], [OTHER_ID, DIRECTORY_ID]),
+    ),
+    _gone(
+        "gone-to-other-directory",
+        "checkpoint-line-unknown",
+        forge_metadata.partition(OTHER_ID, 0, [3, 1], [DIRECTORY_ID, OTHER_ID]),
+    ),
+    _gone(
+        "gone-to-other-node",
+        "checkpoint-line-unknown",
+        forge_metadata.partition(OTHER_ID, 0, [2, 3]),
+    ),
+    _gone(
+        "gone-but-moving-in",
+        "directory-future",
+        forge_metadata.partition(OTHER_ID),
+        **{f"other-0.{_UNIQUE}-future": None},
+    ),
+    kraft("never-made", "", *_OTHER),
     # --- holes
     kraft("hole", "segments-hole", first=batches(FIRST)[:8]),
     kraft(
@@ -364,7 +474,16 @@ RECIPES = (
         first=batches(FIRST)[:8],
         files={name(80, ".index"): b"", name(80, ".timeindex"): b""},
     ),
-    kraft("hole-inside", "", first=[*batches(FIRST)[:3], *batches(FIRST)[4:]]),
+    kraft("hole-inside", "batches-hole", first=[*batches(FIRST)[:3], *batches(FIRST)[4:]]),
+    kraft(
+        "records-removed",
+        "batch-count-mismatch",
+        first=[*batches(FIRST)[:9], batch(90, [record(offset_delta=9)])],
+    ),
+    _compacted("hole-inside-compacted", "", first=[*batches(FIRST)[:3], *batches(FIRST)[4:]]),
+    _compacted(
+        "records-compacted", "", first=[*batches(FIRST)[:9], batch(90, [record(offset_delta=9)])]
+    ),
     _compacted("hole-compacted", "segments-gap", first=batches(FIRST)[:8]),
     Recipe("hole-unknown", ["segments-gap"], batches(FIRST)[:8], batches(LAST)),
     kraft(

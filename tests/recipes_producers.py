@@ -30,7 +30,8 @@ Entry = tuple[int, int, int, int, int, int, int, int]
 class History(Recipe):
     """``compacted`` is what is known of the topic, ``top`` the files of the log directory.
 
-    The first segment is filled up to the second one, so that no offsets are missing between them.
+    Both segments are filled, the first one up to the second, so that no offsets are missing: that
+    would be a finding of its own.
     """
 
     compacted: bool | None = False
@@ -38,22 +39,23 @@ class History(Recipe):
 
     def write(self, log_directory: Path) -> Path:
         """Write the partition and what stands beside it."""
-        filled = replace(self, first=[*self.first, *_filler(self.first)])
-        return Recipe.write(filled, log_directory)
+        whole = replace(self, first=_filled(self.first, LAST), last=_filled(self.last))
+        return Recipe.write(whole, log_directory)
 
 
-def _filler(pieces: Sequence[bytes]) -> list[bytes]:
-    """What reaches from the last of ``pieces`` to the second segment, under the same epoch."""
-    if not pieces or pieces[-1][16:17] != b"\2":
-        return []
-    offset, _, epoch = struct.unpack_from(">qii", pieces[-1])
-    behind = offset + struct.unpack_from(">i", pieces[-1], 23)[0] + 1
-    delta = LAST - 1 - behind
-    return (
-        []
-        if delta < 0
-        else [batch(behind, [record()], leader_epoch=epoch, last_offset_delta=delta)]
-    )
+def _filled(pieces: Sequence[bytes], end: int | None = None) -> list[bytes]:
+    """``pieces`` with batches between them, and up to ``end``, where offsets are missing."""
+    bases = [int.from_bytes(piece[:8], "big", signed=True) for piece in pieces]
+    found: list[bytes] = []
+    for piece, following in zip(pieces, [*bases[1:], end], strict=True):
+        found.append(piece)
+        if piece[16:17] != b"\2" or following is None:
+            continue
+        offset, _, epoch = struct.unpack_from(">qii", piece)
+        missing = following - (offset + struct.unpack_from(">i", piece, 23)[0] + 1)
+        if 0 < missing <= LAST:
+            found.append(batch(following - missing, [record()] * missing, leader_epoch=epoch))
+    return found
 
 
 def data(
@@ -244,6 +246,7 @@ RECIPES = (
     _files("history-unclean", "", {}, top=UNCLEAN),
     _files("snapshots-gone", "", {snap(LAST): None, snap(END): None}),
     _files("snapshots-empty", "", {snap(LAST): forge.snapshot(), snap(END): forge.snapshot()}),
+    _files("snapshot-of-0-11", "", {snap(LAST): forge.snapshot([entry(8, 31, 9)])}, compacted=None),
     _files("snapshot-expired", "", {snap(END): forge.snapshot(AT_END[:1])}),
     _files("snapshot-between", "", {snap(50): forge.snapshot([entry(9, 25, 3, begun=21)])}),
     _files(
@@ -338,14 +341,18 @@ RECIPES = (
     _log(
         "epochs-cleared",
         "",
-        [plain(0, leader=1), forge.message(5), plain(10, leader=1)],
+        [plain(0, leader=1), *map(forge.message, range(5, 10)), plain(10, leader=1)],
         [plain(100, leader=2)],
-        {EPOCHS: forge.checkpoint([(1, 10), (2, 100)])},
+        {
+            EPOCHS: forge.checkpoint([(1, 10), (2, 100)]),
+            name(FIRST, ".index"): b"",
+            name(FIRST, ".timeindex"): forge.time_index([(TIMESTAMP + 95, 99)]),
+        },
     ),
     _log(
         "epochs-of-legacy",
         "",
-        [forge.message(0)],
+        [*map(forge.message, range(99))],
         [forge.message(100)],
         {EPOCHS: b""},
     ),
@@ -427,7 +434,7 @@ RECIPES = (
     ),
     _log(
         "hanging",
-        "transaction-hanging",
+        "transaction-late",
         [data(10, 7, 0), *_BACK_TO_BACK[4:5], end(40, 8, commit=True)],
     ),
     _log("open", "transaction-open", [plain(0)], [data(100, 7, 0)]),

@@ -18,15 +18,23 @@ from kdump.audit.checks.indexes import (
     check_offset_entries,
     check_time_entries,
 )
+from kdump.audit.facts import TopicSettings
 from kdump.audit.findings import Detail, Finding, Offsets
 from kdump.audit.survey import LISTED, Survey, survey
 from kdump.storage.logdir import read_partition
 
 
-def surveys(directory: Path, *, deep: bool = False) -> list[Survey]:
+def surveys(directory: Path, *, deep: bool = False, compacted: bool | None = None) -> list[Survey]:
     segments = read_partition(directory).segments
     return [
-        survey(segment, lambda _: None, mapped=False, sealed=segment is not segments[-1], deep=deep)
+        survey(
+            segment,
+            lambda _: None,
+            mapped=False,
+            sealed=segment is not segments[-1],
+            deep=deep,
+            settings=TopicSettings(compacted=compacted),
+        )
         for segment in segments
     ]
 
@@ -165,3 +173,57 @@ def test_exactly_as_many_as_are_listed_have_no_repeats(tmp_path: Path) -> None:
         tmp_path
     )
     assert [finding.repeats for finding in findings(surveys(directory))] == [0] * LISTED
+
+
+def test_a_codec_that_there_is_not_is_told_once(tmp_path: Path) -> None:
+    finding = only(recipe("codec-5").write(tmp_path), deep=True)
+    assert finding.code.name == "batch-codec-unknown"
+    assert finding.detail == Detail("a codec of at most 4 (zstd)", "5")
+
+
+def test_a_magic_says_which(tmp_path: Path) -> None:
+    finding = only(recipe("magic").write(tmp_path))
+    assert finding.detail == Detail("a magic of 0, 1 or 2", "77")
+    assert finding.offsets == Offsets(190, 190)
+
+
+def never_compacted(tmp_path: Path, first: Sequence[bytes], last: Sequence[bytes]) -> list[Finding]:
+    directory = Recipe("kept", [], first, last).write(tmp_path)
+    whole = findings(surveys(directory, deep=True, compacted=False))
+    for compacted in (None, True):
+        silent = findings(surveys(directory, deep=True, compacted=compacted))
+        assert silent == [one for one in whole if one.code.check not in (6, 31)]
+    return whole
+
+
+def test_batches_removed_from_a_segment_leave_a_hole(tmp_path: Path) -> None:
+    sound = batches(FIRST)
+    (finding,) = never_compacted(tmp_path, [*sound[:1], *sound[5:]], batches(LAST))
+    assert (finding.code.name, finding.offsets) == ("batches-hole", Offsets(10, 49))
+    assert finding.detail == Detail("a base offset of 10", "50")
+    assert finding.position == len(sound[0])
+
+
+def test_records_removed_from_a_batch_are_missed_by_its_count(tmp_path: Path) -> None:
+    fewer = batch(30, [record(), record(offset_delta=9)])
+    (finding,) = never_compacted(
+        tmp_path, [*batches(FIRST)[:3], fewer, *batches(FIRST)[4:]], batches(LAST)
+    )
+    assert (finding.code.name, finding.offsets) == ("batch-count-mismatch", Offsets(30, 39))
+    assert finding.detail == Detail("a count of 10, one record for each offset", "2")
+
+
+def test_damage_is_no_hole_beside(tmp_path: Path) -> None:
+    sound = batches(FIRST)
+    damaged = [*sound[:3], flip(sound[3], -1), *sound[4:]]
+    (finding,) = never_compacted(tmp_path, damaged, batches(LAST))
+    assert finding.code.name == "batch-crc-mismatch"
+
+
+def test_a_log_that_was_never_compacted_has_no_holes(tmp_path: Path) -> None:
+    """Neither where its first batch lies above its name, nor before a wrapper, nor at a marker."""
+    inner = [forge.message(offset) for offset in range(5)]
+    first = [forge.message(3), forge.wrapper(8, inner, codec="gzip"), forge.message(9)]
+    last = [*batches(LAST, 3)[1:], forge.marker(130, 7, commit=True), *batches(131, 1)]
+    found = never_compacted(tmp_path, first, last)
+    assert [one.code.name for one in found if one.code.check in (6, 31)] == []

@@ -148,6 +148,25 @@ def test_directories_of_two_nodes_and_copies_are_not_held_together(
     assert judge(first, other) == []
 
 
+def test_without_directory_ids_nothing_tells_a_copy(tmp_path: Path) -> None:
+    first, other = two(tmp_path, "older", "older")
+    for path in (first, other):
+        meta = path / "meta.properties"
+        lines = meta.read_text().splitlines()
+        meta.write_text("\n".join(line for line in lines if "directory.id" not in line))
+    assert judge(first, other) == []
+    assert codes(judge(first, other, config={})) == ["partition-twice"]
+
+
+@pytest.mark.parametrize("config", [{}, None])
+def test_a_directory_with_two_names_is_one(tmp_path: Path, config: dict[str, str] | None) -> None:
+    first, other = two(tmp_path, "named", "named")
+    link = tmp_path / "link"
+    link.symlink_to(first)
+    assert judge(first, link, config=config) == []
+    assert codes(judge(first, link, other, config=config)) == ["partition-twice"]
+
+
 @pytest.mark.parametrize(
     ("changes", "found"),
     [

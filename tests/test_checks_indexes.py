@@ -26,7 +26,7 @@ from kdump.audit.checks.indexes import (
 from kdump.audit.codes import CODES
 from kdump.audit.findings import Detail, Finding, Offsets
 from kdump.audit.groups import assign, open_roots
-from kdump.audit.judge import Judged
+from kdump.audit.judged import Judged
 from kdump.audit.survey import Survey, survey
 from kdump.audit.survey_index import IndexFacts
 from kdump.audit.verify import verify

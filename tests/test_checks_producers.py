@@ -52,7 +52,7 @@ class Judging:
 def _hanging(of: Judging) -> Iterator[Finding]:
     name = of.facts.partition.name
     assert name is not None
-    return check_hanging(of.replay, name.topic, name.partition, of.now_ms, of.modified_ms)
+    return check_hanging(of.replay, name.topic, name.partition, of.now_ms, of.modified_ms, None)
 
 
 CHECKS: Mapping[str, Callable[[Judging], Iterator[Finding]]] = {
@@ -176,8 +176,24 @@ def test_old_timestamps_of_a_producer_do_not_make_its_transaction_hang(tmp_path:
 def test_a_segment_that_nobody_wrote_to_for_long_lets_a_transaction_hang(tmp_path: Path) -> None:
     (recipe,) = [recipe for recipe in RECIPES if recipe.name == "open"]
     given = judging(recipe.write(tmp_path), compacted=False)
-    found = check_hanging(given.replay, "open", 0, NOW_MS, {LAST: NOW_MS - 21 * 60_000})
-    assert [each.code.name for each in found] == ["transaction-hanging"]
+    written_ms = {LAST: NOW_MS - 21 * 60_000}
+    found = check_hanging(given.replay, "open", 0, NOW_MS, written_ms, None)
+    assert [each.code.name for each in found] == ["transaction-late"]
+
+
+@pytest.mark.parametrize(
+    ("longest_minutes", "expected"),
+    [(15, "transaction-hanging"), (16, "transaction-open"), (120, "transaction-open")],
+)
+def test_what_the_brokers_allow_decides_when_a_transaction_hangs(
+    longest_minutes: int, expected: str, tmp_path: Path
+) -> None:
+    (recipe,) = [recipe for recipe in RECIPES if recipe.name == "open"]
+    given = judging(recipe.write(tmp_path), compacted=False)
+    written_ms = {LAST: NOW_MS - 21 * 60_000 + 1}
+    longest_ms = longest_minutes * 60_000
+    found = check_hanging(given.replay, "open", 0, NOW_MS, written_ms, longest_ms)
+    assert [each.code.name for each in found] == [expected]
 
 
 def test_a_violation_says_where_and_whose(findings: Findings) -> None:
@@ -232,7 +248,7 @@ def test_the_transactions_that_were_left_hanging_are_found(
     for path in sorted(grown(fixture).glob("trans[af]*-?")):
         given = judging(path, compacted=False)
         written_ms = {each.survey.segment.base_offset: 0 for each in given.replay.segments}
-        for finding in check_hanging(given.replay, "topic", 0, NOW_MS, written_ms):
+        for finding in check_hanging(given.replay, "topic", 0, NOW_MS, written_ms, 900_000):
             assert finding.code.name == "transaction-hanging"
             assert finding.offsets is not None
             found[path.name] = finding.offsets.first

@@ -170,6 +170,7 @@ def test_one_partition_segment_by_segment(cli: Cli, tmp_path: Path) -> None:
     rows = [line.split() for line in lines if ".log " in line]
     assert [row[3:] for row in rows] == [["ERROR", "0..99"], ["sound", "100..199"]]
     assert "    ERROR  batch-crc-mismatch" in lines
+    assert "settings    from Kafka's defaults" in lines
 
 
 def test_a_sound_run_says_what_it_covered(cli: Cli, tmp_path: Path) -> None:
@@ -274,6 +275,25 @@ def test_colours_are_for_terminals(
     assert not any("\x1b" in line for line in cli.text(directory, code=exits.PROBLEMS))
 
 
+def test_a_partition_shows_what_stands_at_the_top_of_its_directory_once(
+    cli: Cli, log_directory: Path
+) -> None:
+    paths = [recipe(title).write(log_directory) for title in ("sound", "gaps")]
+    (log_directory / "lost+found").mkdir()
+    lines = cli.text(*paths, code=exits.PROBLEMS)
+    assert lines.count("ERROR  foreign-directory") == 1
+    text = " ".join(" ".join(lines).split())
+    assert text.count("next start the broker DOES NOT START") == 2
+
+
+def test_a_partition_that_stands_twice_is_not_sound(cli: Cli, log_directory: Path) -> None:
+    recipe("sound").write(log_directory)
+    (log_directory / "meta.properties").write_text("version=0\nbroker.id=1\n")
+    (log_directory / "sound-00").mkdir()
+    text = "\n".join(cli.text(log_directory, code=exits.PROBLEMS))
+    assert "result      1 sound, 1 with errors" in text
+
+
 # --- JSON
 
 
@@ -307,6 +327,7 @@ def test_the_fields_of_every_line(cli: Cli, tmp_path: Path) -> None:
         "snapshots_lost": [],
         "exact": True,
         "release": None,
+        "set_aside": None,
     }
     assert header == {
         "type": "header",
@@ -396,3 +417,72 @@ def test_everything_stays_as_it_was(form: str, cli: Cli, log_directory: Path) ->
     before = state(log_directory)
     cli.text("--deep", "--format", form, log_directory, code=exits.INCOMPLETE)
     assert state(log_directory) == before
+
+
+@pytest.mark.parametrize("command", ["verify", "next-start"])
+def test_a_pattern_that_matches_no_topic_is_a_mistake(
+    command: str, log_directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe("sound").write(log_directory)
+    arguments = [command, "--topic", "so*", "--topic", "paymets", str(log_directory)]
+    assert kdump.cli.main.main(arguments) == exits.USAGE
+    assert "--topic paymets: expected a pattern that some topic matches" in capsys.readouterr().err
+
+
+def test_a_pattern_may_go_with_a_directory_without_partitions(
+    log_directory: Path, cli: Cli
+) -> None:
+    recipe("sound").write(log_directory)
+    empty = log_directory.parent / "empty"
+    empty.mkdir()
+    (empty / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=c\n")
+    cli.text("--topic", "payments", empty, code=exits.OK)
+    cli.text("--topic", "payments", log_directory / "sound-0", code=exits.OK)
+    cli.text("--topic", "so*", empty, log_directory, code=exits.OK)
+
+
+def test_a_late_transaction_comes_with_the_command_that_aborts_it(
+    log_directory: Path, cli: Cli, tmp_path: Path
+) -> None:
+    """The broker's last sign of life, a marker, is an hour behind the transaction."""
+    hour = 3_600_000
+    opened = forge.batch(
+        0, [forge.record()], producer_id=7, producer_epoch=0, base_sequence=0, transactional=True
+    )
+    others = [
+        forge.marker(offset, 8, commit=True, timestamp=forge.TIMESTAMP + offset * hour)
+        for offset in (1, 2)
+    ]
+    path = forge.write_partition(log_directory, "late", 0, {0: [opened, *others]})
+    command = (
+        "do: kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic late --partition 0 "
+        "--start-offset 0"
+    )
+    for target in (path, log_directory):
+        printed = cli.text(target, code=exits.OK)
+        assert any(
+            line.lstrip().startswith(("WARN   transaction-late", "WARN   late-0"))
+            for line in printed
+        )
+        assert command in [line.strip() for line in printed]
+    config = tmp_path / "server.properties"
+    config.write_text("transaction.max.timeout.ms=7200000\n")
+    assert command not in "\n".join(cli.text("--config", config, path, code=exits.OK))
+    config.write_text("")
+    assert command in "\n".join(cli.text("--config", config, path, code=exits.PROBLEMS))
+
+
+def test_a_directory_is_judged_once_however_it_is_spelled(
+    log_directory: Path, cli: Cli, tmp_path: Path
+) -> None:
+    partition = recipe("sound").write(log_directory)
+    link = tmp_path / "link"
+    link.symlink_to(log_directory)
+    config = tmp_path / "server.properties"
+    config.write_text(f"log.dirs={log_directory}\n")
+    for options in ([], ["--config", str(config)]):
+        for paths in ([log_directory, link], [link / ".." / "data", link, link]):
+            printed = cli.text(*options, *paths, code=exits.OK)
+            assert sum("log directory" in line for line in printed) == 1
+            assert "checked 1 partition, 2 segments" in " ".join(" ".join(printed).split())
+        cli.text(*options, link / partition.name, log_directory, code=exits.OK)

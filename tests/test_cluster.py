@@ -12,7 +12,13 @@ from forge import batch, flip, record
 from forge_metadata import METADATA, log, segment_name, snapshot, snapshot_name
 
 from kdump.audit.cluster import ClusterImage, Replicas, find_cluster, read_cluster
-from kdump.audit.settings import Sources, log_directories, read_config, topic_settings
+from kdump.audit.settings import (
+    Sources,
+    log_directories,
+    longest_transaction_ms,
+    read_config,
+    topic_settings,
+)
 from kdump.errors import SourceError
 from kdump.storage.logdir import LogDirectory, open_path, read_partition
 
@@ -191,7 +197,7 @@ def test_the_image_of_real_nodes(name: str) -> None:
     }
     for topic, configs in topic_configs(name).items():
         settings = topic_settings(topic, Sources(found), cleaned=False)
-        assert settings.topic_id == found.topics[topic]
+        assert settings.origin == "__cluster_metadata-0"
         assert settings.compacted == ("compact" in configs["cleanup.policy"])
         assert settings.index_interval_bytes == int(configs["index.interval.bytes"])
         assert settings.segment_index_bytes == int(configs["segment.index.bytes"])
@@ -256,7 +262,7 @@ def test_retention_from_a_configuration_file(
     found = Sources(config=sources(tmp_path, config=config).config)
     settings = topic_settings("orders", found, cleaned=False)
     assert settings.retention_ms == retention_ms
-    assert settings.compacted == ("compact" in config)
+    assert settings.compacted is (True if "compact" in config else None)
     assert settings.origin == "the broker's configuration file"
 
 
@@ -303,9 +309,24 @@ def test_a_setting_that_is_no_number_counts_for_nothing(tmp_path: Path) -> None:
     assert topic_settings("orders", found, cleaned=False).index_interval_bytes == 4096
 
 
-def test_segments_of_less_than_a_mebibyte(tmp_path: Path) -> None:
-    values = [meta.config("orders", "internal.segment.bytes", "5000")]
-    assert topic_settings("orders", sources(tmp_path, values), cleaned=False).segment_bytes == 5000
+@pytest.mark.parametrize("number", ["-1", "2147483648", "9999999999999999999"])
+def test_a_size_that_no_broker_accepts_counts_for_nothing(number: str, tmp_path: Path) -> None:
+    config = f"log.index.interval.bytes={number}\nlog.index.size.max.bytes={number}\n"
+    found = Sources(config=sources(tmp_path, config=config).config)
+    settings = topic_settings("orders", found, cleaned=False)
+    assert settings.index_interval_bytes == 4096
+    assert settings.segment_index_bytes == 10_485_760
+
+
+def test_a_topic_without_a_metadata_log_may_be_compacted_whatever_the_file_says(
+    tmp_path: Path,
+) -> None:
+    found = sources(tmp_path, config="log.cleanup.policy=delete\n")
+    config = found.config
+    assert topic_settings("unheard-of", found, cleaned=False).compacted is None
+    assert topic_settings("orders", Sources(config=config), cleaned=False).compacted is None
+    cleaned = topic_settings("orders", Sources(config=config), cleaned=True)
+    assert (cleaned.compacted, cleaned.retention_ms) == (True, None)
 
 
 @pytest.mark.parametrize(
@@ -322,6 +343,16 @@ def test_log_directories_of_a_configuration(
     config: Mapping[str, str], directories: list[str]
 ) -> None:
     assert [str(path) for path in log_directories(config)] == directories
+
+
+@pytest.mark.parametrize(
+    ("text", "longest_ms"),
+    [(None, 900_000), ("7200000", 7_200_000), ("0", None), ("2h", None), ("9" * 19, None)],
+)
+def test_how_long_a_transaction_may_take(text: str | None, longest_ms: int | None) -> None:
+    config = {} if text is None else {"transaction.max.timeout.ms": text}
+    assert longest_transaction_ms(config) == longest_ms
+    assert longest_transaction_ms(None) is None
 
 
 def test_a_configuration_file_is_small(tmp_path: Path) -> None:

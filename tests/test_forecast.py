@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import struct
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,12 +22,11 @@ from kdump.audit.forecast import Forecast, forecast, forecast_by, forecast_direc
 from kdump.audit.log_end import lower_bound
 from kdump.audit.looking import look, violations
 from kdump.audit.outcomes import Outcome, Release
-from kdump.audit.recovery import Span
+from kdump.audit.recovery import Records, Span
 from kdump.audit.survey import Survey, survey
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import LogDirectory, open_path, read_partition
 
-STOPPED = Liveness(State.STOPPED, "no process has it open")
 RELEASES = {OLDER: Release.V3_9, NEWER: Release.V4_3}
 
 
@@ -185,6 +184,38 @@ def test_a_log_that_cannot_be_read_is_not_forecast_exactly(tmp_path: Path) -> No
     assert not forecast(facts, look(facts, ())).exact
 
 
+def test_a_segment_larger_than_it_may_be_is_refused(tmp_path: Path) -> None:
+    facts = facts_of(Forged("large"), Forged("large").write(tmp_path))
+    first, *rest = look(facts, surveys(facts))
+    largest = forecast(facts, [replace(first, size=2**31 - 1), *rest])
+    assert largest.outcome is Outcome.STARTS
+    found = forecast(facts, [replace(first, size=2**31), *rest])
+    assert (found.outcome, found.causes[0].path) == (Outcome.REFUSES, first.segment.log)
+
+
+def test_with_remote_storage_a_log_starts_where_its_checkpoint_says(tmp_path: Path) -> None:
+    forged = replace(named("removed-first"), log_start=50)
+    facts = facts_of(forged, forged.write(tmp_path))
+    logs = look(facts, surveys(facts))
+    for remote, expected in ((None, 100), (False, 100), (True, 50)):
+        settings = replace(facts.settings, remote_storage=remote)
+        found = forecast(replace(facts, settings=settings), logs)
+        assert found.log_start_offset == expected
+
+
+@pytest.mark.parametrize("scanned", [True, False])
+def test_the_end_of_a_log_wraps_behind_the_largest_offset(tmp_path: Path, scanned: bool) -> None:
+    base = 2**63 - 1
+    pieces = [forge.batch(base, [forge.record()]) for _ in range(3)]
+    forged = Forged("largest", segments={base: pieces}, clean=True)
+    directory = forged.write(tmp_path)
+    (directory / name(base, ".index")).write_bytes(struct.pack(">ii", 1, len(pieces[0])))
+    facts = facts_of(forged, directory)
+    found = forecast(facts, look(facts, surveys(facts) if scanned else ()))
+    # The end comes out below 0, and so below the log's start.
+    assert (found.deleted, found.segments, found.log_end_offset) == ((base,), (0,), 0)
+
+
 def test_what_is_to_be_deleted_is_only_opened(tmp_path: Path) -> None:
     forged = named("bad-checksum")
     directory = forged.write(tmp_path)
@@ -192,11 +223,26 @@ def test_what_is_to_be_deleted_is_only_opened(tmp_path: Path) -> None:
     facts = facts_of(forged, doomed)
     found = forecast(facts, look(facts, surveys(facts)))
     assert (found.outcome, found.read_bytes, found.cuts) == (Outcome.STARTS, 0, ())
+    (doomed / name(0, ".index")).unlink()
+    facts = facts_of(forged, doomed)
+    found = forecast(facts, look(facts, surveys(facts)))
+    assert (found.read_bytes > 0, found.lost) == (True, Records())
+
+
+@pytest.mark.parametrize("title", ["epochs-malformed", "metadata-empty", "no-offset-in-a-name"])
+def test_even_what_is_to_be_deleted_can_stop_a_broker(tmp_path: Path, title: str) -> None:
+    directory = named(title).write(tmp_path)
+    doomed = directory.rename(tmp_path / f"{title}-0.{'0' * 32}-delete")
+    facts = facts_of(named(title), doomed)
+    assert forecast(facts, look(facts, surveys(facts))).outcome is not Outcome.STARTS
 
 
 def test_the_metadata_log_is_recovered_after_every_stop(tmp_path: Path) -> None:
+    (tmp_path / "meta.properties").touch()
     (tmp_path / ".kafka_cleanshutdown").touch()
-    directory = read_directory(directory_of(tmp_path, []), STOPPED)
+    target = open_path(tmp_path)
+    assert isinstance(target, LogDirectory)
+    directory = read_directory(target, Liveness(State.STOPPED, "no process has it open"))
     clean = {}
     for title in ("t", "__cluster_metadata"):
         partition = read_partition(Forged(title).write(tmp_path))
@@ -205,51 +251,27 @@ def test_the_metadata_log_is_recovered_after_every_stop(tmp_path: Path) -> None:
     assert clean == {"t": True, "__cluster_metadata": False}
 
 
-META = "version=1\nnode.id=1\ncluster.id=x\n"
-
-
-def directory_of(target: Path, forged: Sequence[Forged], meta: str | None = META) -> LogDirectory:
-    if meta is not None:
-        (target / "meta.properties").write_text(meta)
-    for one in forged:
-        one.write(target)
-    found = open_path(target)
-    assert isinstance(found, LogDirectory)
-    return found
-
-
 def test_a_directory_adds_up_its_partitions_and_all_reasons(tmp_path: Path) -> None:
     chosen = [named(title) for title in ("bad-checksum", "epochs-malformed", "metadata-empty")]
-    (tmp_path / "data").mkdir()
-    directory = directory_of(tmp_path / "data", [])
     alone = [told(one, tmp_path) for one in chosen]
-    found = forecast_directory(read_directory(directory, STOPPED), alone)
+    found = forecast_directory(alone, total=3)
     assert found.outcome is Outcome.REFUSES
     assert [cause.path.name for cause in found.causes] == [
         "partition.metadata",
         "leader-epoch-checkpoint",
     ]
-    assert found.partitions == 3
+    assert (found.partitions, found.exact, found.whole) == (3, 3, True)
     assert found.lost.sound.count == 250
     assert found.read_bytes == sum(one.read_bytes for one in alone)
     assert found.recovery_seconds == found.read_bytes / (250 << 20)
 
 
-def test_a_directory_itself_may_stop_the_broker(tmp_path: Path) -> None:
-    directory = directory_of(tmp_path, [])
-    assert forecast_directory(read_directory(directory, STOPPED), ()).outcome is Outcome.STARTS
-    (tmp_path / "recovery-point-offset-checkpoint").write_text("0\n1\na 0 x\n")
-    (tmp_path / "replication-offset-checkpoint").write_text("0\n1\na 0\n")
-    found = forecast_directory(read_directory(directory_of(tmp_path, []), STOPPED), ())
-    assert found.outcome is Outcome.OFFLINE
-    assert [cause.path.name for cause in found.causes] == ["replication-offset-checkpoint"]
-    (tmp_path / "meta.properties").write_text("version=7\n")
-    found = forecast_directory(read_directory(directory_of(tmp_path, [], None), STOPPED), ())
-    assert [cause.outcome for cause in found.causes] == [Outcome.REFUSES, Outcome.OFFLINE]
-    (tmp_path / "lost+found").mkdir()
-    found = forecast_directory(read_directory(directory_of(tmp_path, []), STOPPED), ())
-    assert found.outcome is Outcome.REFUSES
-    assert found.causes[0].path.name == "lost+found"
+def test_a_directory_is_judged_wholly_if_all_its_partitions_are(tmp_path: Path) -> None:
+    exact = told(named("sound"), tmp_path)
+    vague = replace(exact, exact=False)
+    assert forecast_directory([exact, exact], total=2).whole
+    assert not forecast_directory([exact], total=2).whole
+    assert not forecast_directory([exact, vague], total=2).whole
 
 
 def test_the_forged_segments_are_those_of_the_recipes() -> None:

@@ -36,10 +36,8 @@ def written(recipe: Recipe, directory: Path) -> Read:
     """The recipe, read as it is meant to be."""
     partition = recipe.write(directory)
     path = partition if recipe in ALONE else directory
-    config = None
-    if isinstance(recipe, History) and recipe.compacted is not None:
-        config = {"log.cleanup.policy": "compact" if recipe.compacted else "delete"}
-    return read(path, config=config, deep=recipe.deep)
+    compacted = recipe.compacted if isinstance(recipe, History) else None
+    return read(path, compacted=compacted, deep=recipe.deep)
 
 
 def expected(recipe: Recipe) -> list[str]:
@@ -88,6 +86,7 @@ ELSEWHERE = (
     "_node",
     "_twice",
     "check_clean_marker",
+    "check_top_files",
     "_log_sizes",
     "_unread",
     "_hanging",

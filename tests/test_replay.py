@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -54,7 +53,7 @@ def snapshots(partition: Partition) -> dict[int, Path]:
 
 def without_times(entries: list[ProducerEntry]) -> set[ProducerEntry]:
     """Old brokers leave the timestamps of markers out."""
-    return {replace(entry, timestamp=0) for entry in entries}
+    return {entry._replace(timestamp=0) for entry in entries}
 
 
 def cut(directory: Path, offset: int, target: Path) -> Path:
@@ -175,7 +174,7 @@ def test_a_replay_goes_on_from_what_is_known_before(history: History) -> None:
         ProducerEntry(producer, 0, 4, first + 4, 4, TIMESTAMP, -1, first)
         for producer, first in ((7, -20), (8, -10), (9, -30))
     )
-    start = tuple(replace(each, current_txn_first_offset=each.last_offset + 60) for each in start)
+    start = tuple(each._replace(current_txn_first_offset=each.last_offset + 60) for each in start)
     found = history([end(40, 7), data(50, 8, 5)], [end(100, 8)], start)
     first, last = (segment.aborted for segment in found.segments)
     assert first == (AbortedTxn(0, 7, 44, 40, 34),)

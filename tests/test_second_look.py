@@ -17,7 +17,7 @@ import kdump.audit.verify
 from kdump.audit import codes, second_look
 from kdump.audit.findings import Finding
 from kdump.audit.groups import Group, assign, open_roots
-from kdump.audit.judge import Judged
+from kdump.audit.judged import Judged
 from kdump.audit.second_look import Look, settle, suspects
 from kdump.audit.survey import Survey, survey
 from kdump.audit.verify import verify

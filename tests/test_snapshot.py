@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from kdump.errors import DecodeError
 from kdump.format.snapshot import (
+    NO_PRODUCERS,
     ProducerEntry,
     Snapshot,
     decode_snapshot,
@@ -35,7 +36,7 @@ ENTRIES = st.builds(
 
 
 def test_fields_are_where_kafka_has_them() -> None:
-    assert decode_snapshot(forge.snapshot([IDLE, OPEN])) == (
+    assert tuple(decode_snapshot(forge.snapshot([IDLE, OPEN]))) == (
         ProducerEntry(
             producer_id=1000,
             producer_epoch=3,
@@ -58,13 +59,18 @@ def test_encode_writes_what_the_forge_writes() -> None:
 
 def test_an_empty_snapshot_has_ten_bytes() -> None:
     assert encode_snapshot(()) == forge.snapshot()
-    assert decode_snapshot(forge.snapshot()) == ()
+    assert decode_snapshot(forge.snapshot()) == NO_PRODUCERS
+    assert len(NO_PRODUCERS) == 0
 
 
 @given(st.lists(ENTRIES, max_size=20))
 def test_round_trip(entries: list[ProducerEntry]) -> None:
     data = encode_snapshot(entries)
-    assert decode_snapshot(data) == decode_snapshot(memoryview(data)) == tuple(entries)
+    found = decode_snapshot(data)
+    assert found == decode_snapshot(memoryview(data))
+    assert (list(found), len(found)) == (entries, len(entries))
+    begun = [entry.current_txn_first_offset for entry in entries]
+    assert found.open_transactions() == [offset for offset in begun if offset >= 0]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from fixtures_loader import FIXTURES, copy_fixture
 import kdump.audit.verify
 from kdump.audit.codes import Severity
 from kdump.audit.groups import Group, Root, assign, open_roots
-from kdump.audit.judge import Covered, Judged
+from kdump.audit.judged import Covered, Judged
 from kdump.audit.survey import Survey, survey
 from kdump.audit.verify import verify
 from kdump.errors import SourceError, UsageError

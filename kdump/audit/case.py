@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
+from kdump.audit.checks.partition_files import is_current
 from kdump.audit.cluster import Node
 from kdump.audit.facts import PartitionFacts
 from kdump.audit.groups import Group
 from kdump.audit.replay import Replay, replay
 from kdump.audit.survey import Survey
+from kdump.storage.names import FileKind
 from kdump.storage.walk import Reason
 
 #: What may stand behind the last batch of a log that is sound.
@@ -25,7 +27,8 @@ _TAILS = (Reason.TORN_TAIL, Reason.PREALLOCATED)
 class Case:
     """What the checks get; ``surveys`` ascend by base offset.
 
-    ``quick``: the surveys are of the ends alone. ``facts`` is None where only a segment is judged,
+    ``quick``: the surveys are of the ends alone. ``longest_transaction_ms`` is None where nobody
+    says how long a transaction may take. ``facts`` is None where only a segment is judged,
     or the directory could not be listed.
     """
 
@@ -35,11 +38,18 @@ class Case:
     node: Node
     now_ms: int
     quick: bool
+    longest_transaction_ms: int | None = None
 
     @property
     def live(self) -> bool:
         """Whether a broker may be writing."""
         return not self.group.stopped
+
+    @property
+    def doomed(self) -> bool:
+        """Whether a broker loads it only to delete it, file by file."""
+        name = None if self.facts is None else self.facts.partition.name
+        return name is not None and name.suffix == "delete"
 
     @property
     def first_base(self) -> int | None:
@@ -64,6 +74,8 @@ class Case:
     @cached_property
     def log_end(self) -> int | None:
         """Where the log goes on, None where that is not certain."""
+        if not self.group.segments:
+            return self._end_without_segments()
         if not self.surveys or len(self.surveys) < len(self.group.segments):
             return None
         last = self.surveys[-1]
@@ -72,6 +84,14 @@ class Case:
         if last.last_offset is None and last.size and not last.gaps:
             return None  # a quick survey that found no way in
         return _end(last)
+
+    def _end_without_segments(self) -> int | None:
+        """Where a broker begins the log anew that serves a partition without a segment."""
+        facts = self.facts
+        if facts is None or not facts.stopped or not is_current(facts):
+            return None
+        odd = any(entry.name.kind is FileKind.LOG for entry in facts.partition.entries)
+        return None if odd or facts.partition.transient else facts.log_start or 0
 
     def clock(self) -> tuple[int, Mapping[int, int]]:
         """Until when the broker wrote, and when it last did to each segment, by base offset; in ms.

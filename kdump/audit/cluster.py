@@ -28,6 +28,10 @@ _TOPIC_RESOURCE: Final = 2
 _BROKER_RESOURCE: Final = 4
 
 
+#: With this begin the ids that stand for no directory (``DirectoryId.reserved``): 15 bytes of 0.
+_NO_DIRECTORY: Final = 20 * "A"
+
+
 class _Type(IntEnum):
     """The records that are of interest here, by the number under which they travel."""
 
@@ -101,6 +105,25 @@ class Node:
         if replicas is None:
             return self.image.complete
         return self.node_id is not None and self.node_id not in replicas.nodes
+
+    def other_replicas(
+        self, topic: str, partition: int, directory_id: str | None
+    ) -> tuple[int, ...] | None:
+        """The nodes that hold a partition too, if this one does in its directory ``directory_id``.
+
+        None if it surely does not, or nobody knows. Without a directory that the cluster knows by
+        its id, any of the node's may be the one.
+        """
+        if self.image is None or not self.image.complete or self.node_id is None:
+            return None
+        replicas = self.image.replicas.get(self.image.topics.get(topic, ""), {}).get(partition)
+        if replicas is None or self.node_id not in replicas.nodes:
+            return None
+        if len(replicas.directories) == len(replicas.nodes):
+            known = replicas.directories[replicas.nodes.index(self.node_id)]
+            if known != directory_id and not known.startswith(_NO_DIRECTORY):
+                return None
+        return tuple(one for one in replicas.nodes if one != self.node_id)
 
 
 def find_cluster(directories: Iterable[LogDirectory]) -> ClusterImage | None:

@@ -5,6 +5,7 @@ Spec: ``LogManager``, ``LogConfig``; KOD 1. What nobody says stays unknown.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -13,7 +14,7 @@ from pathlib import Path
 from kdump.audit.checks.directory import copies, siblings
 from kdump.audit.cluster import Configs, Node, find_cluster
 from kdump.audit.facts import DirectoryFacts, TopicSettings, read_small
-from kdump.audit.groups import Group
+from kdump.audit.groups import Group, identity
 from kdump.audit.settings import Sources, topic_settings
 from kdump.format.properties import decode_partition_metadata
 from kdump.storage.logdir import directory_name
@@ -40,8 +41,11 @@ class Context:
 
     def node(self, group: Group) -> Node:
         """The node that a partition belongs to; one of which nothing is known, if need be."""
-        directory = group.directory
-        return Node() if directory is None else self.nodes.get(directory.directory.path, Node())
+        return Node() if group.directory is None else self.node_of(group.directory)
+
+    def node_of(self, directory: DirectoryFacts) -> Node:
+        """The same for a log directory."""
+        return self.nodes.get(directory.directory.path, Node())
 
     def settings(self, group: Group) -> TopicSettings:
         """What is legal for a partition."""
@@ -62,21 +66,28 @@ def read_context(
 ) -> Context:
     """Sort log directories by their nodes, and read what their metadata logs say.
 
-    With a ``config`` they are all taken for directories of its node.
+    With a ``config`` they are all taken for directories of its node. Of several spellings of one
+    directory the first counts.
     """
     nodes: dict[Path, Node] = {}
     strays: set[Path] = set()
-    groups = tuple(tuple(group) for group in siblings(directories, one_node=config is not None))
+    spelled: dict[object, list[DirectoryFacts]] = defaultdict(list)
+    for facts in directories:
+        spelled[identity(facts.directory.path) or facts.directory.path].append(facts)
+    distinct = [same[0] for same in spelled.values()]
+    groups = tuple(tuple(group) for group in siblings(distinct, one_node=config is not None))
     for group in groups:
         metas = [facts.meta.value for facts in group if facts.meta is not None]
-        first = next((meta for meta in metas if meta is not None), None)
+        known = next((meta for meta in metas if meta is not None), None)
         node = Node(
-            kraft=first is not None and first.version == _KRAFT_VERSION,
-            node_id=None if first is None else first.node_id,
+            kraft=known is not None and known.version == _KRAFT_VERSION,
+            node_id=None if known is None else known.node_id,
             image=find_cluster(facts.directory for facts in group),
         )
         nodes.update((facts.directory.path, node) for facts in group)
         strays.update(_strays(group, node))
+    for first, *others in spelled.values():
+        nodes.update((facts.directory.path, nodes[first.directory.path]) for facts in others)
     return Context(now_ms, config, groups, nodes, frozenset(strays))
 
 

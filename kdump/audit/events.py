@@ -150,12 +150,12 @@ class Gathering:
                     return
 
     def events(self) -> Events:
-        """Return what was gathered."""
+        """Return what was gathered; nothing can be added any more."""
         state = self.state
         return Events(
-            self.rows[: state[_events.G_EVENTS] * _EVENT],
-            self.runs[: state[_events.G_RUNS] * _RUN],
-            self.epoch_rows[: state[_events.G_EPOCHS] * _EPOCH],
+            _cut(self.rows, state[_events.G_EVENTS] * _EVENT),
+            _cut(self.runs, state[_events.G_RUNS] * _RUN),
+            _cut(self.epoch_rows, state[_events.G_EPOCHS] * _EPOCH),
             tuple(
                 SequenceBreak(*self.breaks[number * _BREAK : (number + 1) * _BREAK])
                 for number in range(min(state[_events.G_BREAKS], _events.LISTED))
@@ -182,6 +182,12 @@ class Gathering:
         if len(self.slots) < 2 * (len(self.producers) // _SEEN):
             self.slots = _room(1, 2 * len(self.slots))
             _events.hash_producers(self.producers, _SEEN, state[_events.G_PRODUCERS], self.slots)
+
+
+def _cut(rows: array[int], length: int) -> array[int]:
+    # In place: there may be millions of events, and then there is no room for two of each.
+    del rows[length:]
+    return rows
 
 
 def _room(width: int, rows: int = 4) -> array[int]:

@@ -24,7 +24,7 @@ from kdump.format.properties import (
     decode_partition_metadata,
     decode_quorum_state,
 )
-from kdump.format.snapshot import ProducerEntry, decode_snapshot
+from kdump.format.snapshot import ProducerEntries, decode_snapshot
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import Entry, EntryType, LogDirectory, Partition
 from kdump.storage.names import (
@@ -65,16 +65,14 @@ class Read(Generic[T]):
 class TopicSettings:
     """What is legal for a topic, as far as known.
 
-    ``compacted`` is None where nobody says, which is to be taken for yes. ``topic_id`` is a uuid's
-    text, ``retention_ms`` -1 for no limit. ``origin`` is where the settings are from, in words.
-    ``remote_storage`` says that older segments may stand in a remote storage; None for unknown.
+    ``compacted`` is None where nobody says, which is to be taken for yes. ``retention_ms`` is -1
+    for no limit. ``origin`` is where the settings are from, in words. ``remote_storage`` says that
+    older segments may stand in a remote storage; None for unknown.
     """
 
-    topic_id: str | None = None
     compacted: bool | None = None
     index_interval_bytes: int = 4096
     segment_index_bytes: int = 10_485_760
-    segment_bytes: int = 1 << 30
     retention_ms: int | None = None
     origin: str = "Kafka's defaults"
     remote_storage: bool | None = None
@@ -122,7 +120,7 @@ class PartitionFacts:
     epochs: Read[tuple[EpochEntry, ...]] | None
     metadata: Read[PartitionMetadata] | None
     quorum_state: Read[QuorumState] | None
-    snapshots: Mapping[int, Read[tuple[ProducerEntry, ...]]] = field(default_factory=dict)
+    snapshots: Mapping[int, Read[ProducerEntries]] = field(default_factory=dict)
     txn_indexes: Mapping[int, Read[TransactionIndex]] = field(default_factory=dict)
     recovery_point: int | None = None
     high_watermark: int | None = None

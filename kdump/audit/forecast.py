@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from kdump.audit.facts import DirectoryFacts, PartitionFacts
+from kdump.audit.codes import FindingCode
+from kdump.audit.facts import PartitionFacts
+from kdump.audit.findings import Finding
 from kdump.audit.loading import Loader
 from kdump.audit.outcomes import Cause, Cut, LogFacts, Outcome, Release, Stopped, Violation
 from kdump.audit.recovery import Records
-from kdump.errors import SourceError
-from kdump.format.checkpoint import MalformedCheckpointError
 
 #: How fast recovery reads, cold, with its one thread for each log directory (KOD 10).
 RECOVERY_BYTES_PER_SECOND: Final = 250 << 20
@@ -37,7 +37,8 @@ class Forecast:
     two or more; ``replaced`` are the files that a ``.swap`` takes the place of. ``lost`` are
     records; so are those that stay in a file but beyond the log's end. ``snapshots_lost`` are
     offsets of producer snapshots. ``exact`` is False where it rests on something that was not read;
-    ``release`` is None where all releases do the same.
+    ``release`` is None where all releases do the same. ``set_aside`` is the finding by which the
+    directory is renamed to ``-stray`` once it is loaded: kept, but served no more.
     """
 
     outcome: Outcome
@@ -55,21 +56,32 @@ class Forecast:
     snapshots_lost: tuple[int, ...]
     exact: bool
     release: Release | None = None
+    set_aside: FindingCode | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DirectoryForecast:
     """What the next start does with a log directory: the sums over its partitions.
 
-    ``causes`` are all reasons at once why it goes offline, or the broker does not start.
+    ``causes`` are all reasons at once why it goes offline, or the broker does not start. Of its
+    ``total`` partitions ``partitions`` were looked at, and of these ``exact`` as far as it takes to
+    be certain. ``set_aside`` counts those that are renamed to ``-stray``.
     """
 
     outcome: Outcome
     causes: tuple[Cause, ...]
+    total: int
     partitions: int
+    exact: int
     read_bytes: int
     deleted_bytes: int
+    set_aside: int
     lost: Records
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is left out that could make it worse."""
+        return self.exact == self.total
 
     @property
     def recovery_seconds(self) -> float:
@@ -125,39 +137,39 @@ def forecast_by(
 
 
 def forecast_directory(
-    directory: DirectoryFacts, partitions: Iterable[Forecast]
+    partitions: Iterable[Forecast],
+    causes: Iterable[Cause] = (),
+    *,
+    total: int,
 ) -> DirectoryForecast:
-    """Fold the forecasts of all partitions of a log directory, and judge what lies at its top."""
-    causes = list(_directory_causes(directory))
-    count = read_bytes = deleted_bytes = 0
+    """Fold the forecasts of a log directory's partitions, of which there are ``total``.
+
+    ``causes`` are what else stands in the way.
+    """
+    every = list(causes)
+    count = exact = read_bytes = deleted_bytes = set_aside = 0
     lost = Records()
     for one in partitions:
-        causes += one.causes
+        every += one.causes
         count += 1
+        exact += one.exact
         read_bytes += one.read_bytes
         deleted_bytes += one.deleted_bytes
+        set_aside += one.set_aside is not None
         lost += one.lost
-    causes.sort(key=lambda cause: -_WORSE[cause.outcome])
-    outcome = causes[0].outcome if causes else Outcome.STARTS
-    return DirectoryForecast(outcome, tuple(causes), count, read_bytes, deleted_bytes, lost)
+    every.sort(key=lambda cause: -_WORSE[cause.outcome])
+    outcome = every[0].outcome if every else Outcome.STARTS
+    return DirectoryForecast(
+        outcome, tuple(every), total, count, exact, read_bytes, deleted_bytes, set_aside, lost
+    )
 
 
-def _directory_causes(directory: DirectoryFacts) -> Iterator[Cause]:
-    for entry in directory.directory.refused:
-        yield Cause(Outcome.REFUSES, "a directory that is no partition's by its name", entry.path)
-    for read in (
-        directory.recovery_points,
-        directory.log_starts,
-        directory.high_watermarks,
-        directory.cleaner_offsets,
-    ):
-        if read is not None and isinstance(read.error, MalformedCheckpointError | SourceError):
-            yield Cause(Outcome.OFFLINE, str(read.error), read.path)
-    meta = directory.meta
-    if meta is not None and meta.error is not None:
-        unread = isinstance(meta.error, SourceError)
-        outcome = Outcome.OFFLINE if unread else Outcome.REFUSES
-        yield Cause(outcome, str(meta.error), meta.path)
+def causes_of(findings: Iterable[Finding]) -> Iterator[Cause]:
+    """Say what of ``findings`` keeps a broker from starting, or from using a log directory."""
+    for one in findings:
+        if one.code.stops is not None:
+            text = one.code.name if one.detail is None else str(one.detail)
+            yield Cause(one.code.stops, text, one.path, one.position)
 
 
 def _effect(one: Forecast) -> tuple[object, ...]:

@@ -1,6 +1,7 @@
 """gather(): everything that is known of a partition beside its logs and indexes.
 
-Spec: none of Kafka's. It must never read more than the ends of large files.
+Spec: none of Kafka's. It must never read more than the ends of logs and indexes; small files, and
+a metadata log's snapshots, are read whole.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """What there is to judge: paths as somebody typed them, and the partitions that they lead to.
 
-Spec: none of Kafka's. It must never open a segment's files, and never leave out a path: what
-cannot be read keeps its place, with the error.
+Spec: none of Kafka's. It must never open a segment's files, and never leave out what a path leads
+to: what cannot be read keeps its place, with the error.
 """
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -80,8 +81,7 @@ class Selection:
 
     def takes(self, path: Path) -> bool:
         """Whether the partition directory at ``path`` is meant."""
-        name = directory_name(path)
-        topic = path.name if name is None else name.topic
+        topic = _topic(path)
         if any(fnmatchcase(topic, pattern) for pattern in self.excluded):
             return False
         return not self.topics or any(fnmatchcase(topic, pattern) for pattern in self.topics)
@@ -90,9 +90,16 @@ class Selection:
 def open_roots(paths: Iterable[Path]) -> Iterator[Root]:
     """Say of each path what it is and whether a broker uses it.
 
+    A directory that was named before, however it was spelled, is left out.
     Raises UsageError for a file that holds no batches and stands beside none.
     """
+    seen: set[tuple[int, int]] = set()
     for path in paths:
+        same = identity(path)
+        if same in seen:
+            continue
+        if same is not None:
+            seen.add(same)
         try:
             target, state = open_path(path), liveness(path)
             if isinstance(target, Entry):
@@ -105,12 +112,41 @@ def open_roots(paths: Iterable[Path]) -> Iterator[Root]:
             yield Root(path, error, None)
 
 
+def identity(path: Path) -> tuple[int, int] | None:
+    """Return what is the same for all spellings of a directory, None for what is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return (status.st_dev, status.st_ino) if stat.S_ISDIR(status.st_mode) else None
+
+
 def assign(root: Root, selection: Selection | None = None) -> tuple[Group, ...]:
     """List what there is to judge; a directory that cannot be listed is a group with an error.
 
     ``selection`` narrows a log directory down, not what was asked for by name.
     """
     return tuple(_groups(root, selection or Selection()))
+
+
+def unmatched(roots: Iterable[Root], selection: Selection) -> tuple[str, ...]:
+    """Return the patterns for topics that no partition of these log directories matches.
+
+    None are returned if there are no partitions at all: a directory may well be empty.
+    """
+    targets = [root.target for root in roots if isinstance(root.target, LogDirectory)]
+    topics = {_topic(path) for target in targets for path in target.partition_paths}
+    return tuple(
+        pattern
+        for pattern in selection.topics
+        if topics and not any(fnmatchcase(topic, pattern) for topic in topics)
+    )
+
+
+def _topic(path: Path) -> str:
+    """The topic in the name of a partition directory, or what else its name is."""
+    name = directory_name(path)
+    return path.name if name is None else name.topic
 
 
 def _directory(target: Target, path: Path, state: Liveness) -> DirectoryFacts | None:

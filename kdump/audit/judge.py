@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -32,70 +31,14 @@ from kdump.audit.context import Context
 from kdump.audit.facts import DirectoryFacts, PartitionFacts
 from kdump.audit.findings import Detail, Finding
 from kdump.audit.groups import Group
+from kdump.audit.judged import Covered, Judged
 from kdump.audit.replay import Replay
+from kdump.audit.settings import longest_transaction_ms
 from kdump.audit.survey import Survey
 from kdump.errors import VanishedError
 from kdump.storage.logdir import is_metadata_log
 
 Check = Callable[[Case], Iterator[Finding]]
-
-
-@dataclass(frozen=True, slots=True)
-class Covered:
-    """How much was looked at: sums over segments.
-
-    ``size`` is the bytes of all logs when they were listed, ``read_bytes`` those that were read.
-    ``wrappers`` are those of magic 0 and 1 whose records could not be counted without reading them.
-    """
-
-    partitions: int = 0
-    segments: int = 0
-    size: int = 0
-    read_bytes: int = 0
-    batches: int = 0
-    control_batches: int = 0
-    records: int = 0
-    wrappers: int = 0
-
-    def __add__(self, other: Covered) -> Covered:
-        return Covered(
-            self.partitions + other.partitions,
-            self.segments + other.segments,
-            self.size + other.size,
-            self.read_bytes + other.read_bytes,
-            self.batches + other.batches,
-            self.control_batches + other.control_batches,
-            self.records + other.records,
-            self.wrappers + other.wrappers,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """One group after all its checks; ``surveys`` are of those segments that could be surveyed.
-
-    ``facts`` is None where only a segment is judged, or the directory could not be listed.
-    """
-
-    group: Group
-    surveys: tuple[Survey, ...]
-    findings: tuple[Finding, ...]
-    facts: PartitionFacts | None = None
-
-    @property
-    def covered(self) -> Covered:
-        """What was looked at in this group."""
-        surveys = self.surveys
-        return Covered(
-            partitions=int(self.group.error is None),
-            segments=sum(survey.complete for survey in surveys),
-            size=self.group.size,
-            read_bytes=sum(survey.read_bytes for survey in surveys),
-            batches=sum(survey.batches for survey in surveys),
-            control_batches=sum(survey.control_batches for survey in surveys),
-            records=sum(survey.records for survey in surveys),
-            wrappers=sum(survey.wrappers for survey in surveys),
-        )
 
 
 def judge(
@@ -116,14 +59,28 @@ def judge(
         (result for result in results if isinstance(result, Survey)),
         key=lambda survey: survey.segment.base_offset,
     )
-    case = Case(group, tuple(surveys), facts, around.node(group), around.now_ms, quick)
+    longest_ms = longest_transaction_ms(around.config)
+    case = Case(group, tuple(surveys), facts, around.node(group), around.now_ms, quick, longest_ms)
     findings = [result for result in results if isinstance(result, Finding)]
     if group.error is not None:
         vanished = isinstance(group.error, VanishedError)
         findings.append(unread(group, group.path, str(group.error), vanished=vanished))
     for check in CHECKS:
         findings += check(case)
-    return Judged(group, case.surveys, tuple(findings), facts)
+    return Judged(group, case.surveys, tuple(findings), facts, _covered(group, surveys))
+
+
+def _covered(group: Group, surveys: Sequence[Survey]) -> Covered:
+    return Covered(
+        partitions=int(group.error is None),
+        segments=sum(survey.complete for survey in surveys),
+        size=group.size,
+        read_bytes=sum(survey.read_bytes for survey in surveys),
+        batches=sum(survey.batches for survey in surveys),
+        control_batches=sum(survey.control_batches for survey in surveys),
+        records=sum(survey.records for survey in surveys),
+        wrappers=sum(survey.wrappers for survey in surveys),
+    )
 
 
 def judge_directories(context: Context) -> Iterator[Finding]:
@@ -158,30 +115,32 @@ def _sequence(case: Case) -> Iterator[Finding]:
 def _index_files(case: Case) -> Iterator[Finding]:
     for survey, next_base in case.neighbours():
         found = indexes.check_indexes(survey, sealed=next_base is not None)
-        yield from _rebuilt(case, next_base, found)
+        yield from _of_indexes(case, next_base, found)
 
 
 def _offset_entries(case: Case) -> Iterator[Finding]:
     for survey, next_base in case.neighbours():
         found = indexes.check_offset_entries(survey, sealed=next_base is not None, live=case.live)
-        yield from _rebuilt(case, next_base, found)
+        yield from _of_indexes(case, next_base, found)
 
 
 def _time_entries(case: Case) -> Iterator[Finding]:
     for survey, next_base in case.neighbours():
         found = indexes.check_time_entries(survey, sealed=next_base is not None, live=case.live)
-        yield from _rebuilt(case, next_base, found)
+        yield from _of_indexes(case, next_base, found)
 
 
 def _last_timestamp(case: Case) -> Iterator[Finding]:
     for survey, next_base in case.neighbours():
         found = indexes.check_last_timestamp(survey, sealed=next_base is not None)
-        yield from _rebuilt(case, next_base, found)
+        yield from _of_indexes(case, next_base, found)
 
 
-def _rebuilt(case: Case, next_base: int | None, found: Iterator[Finding]) -> Iterator[Finding]:
-    """The findings of a segment's indexes, which the next start may write anew."""
+def _of_indexes(case: Case, next_base: int | None, found: Iterator[Finding]) -> Iterator[Finding]:
+    """The findings of a segment's indexes, which the next start may write anew, or delete."""
     facts = case.facts
+    if case.doomed:
+        return iter(())
     recovered = facts is not None and (facts.recovered(next_base) or _is_metadata_log(case))
     return indexes.rebuilt(found) if recovered else found
 
@@ -189,10 +148,13 @@ def _rebuilt(case: Case, next_base: int | None, found: Iterator[Finding]) -> Ite
 def _missing_indexes(case: Case) -> Iterator[Finding]:
     # Which magics there are decides; and of a metadata log every start builds the indexes anew.
     if case.quick or _is_metadata_log(case):
-        return iter(())
-    return indexes.check_missing_indexes(
-        case.surveys, next_base=case.group.next_base, live=case.live
+        return
+    found = list(
+        indexes.check_missing_indexes(case.surveys, next_base=case.group.next_base, live=case.live)
     )
+    for survey, next_base in case.neighbours():
+        of_segment = (finding for finding in found if finding.path == survey.segment.log)
+        yield from _of_indexes(case, next_base, of_segment)
 
 
 def _is_metadata_log(case: Case) -> bool:
@@ -206,7 +168,7 @@ def _log_sizes(case: Case) -> Iterator[Finding]:
 
 
 def _orphans(case: Case) -> Iterator[Finding]:
-    if case.facts is not None:
+    if case.facts is not None and not case.doomed:
         yield from indexes.check_orphans(case.facts.partition, live=case.live)
 
 
@@ -282,7 +244,12 @@ def _hanging(case: Case) -> Iterator[Finding]:
     if case.replay is not None and name is not None:
         now_ms, modified_ms = case.clock()
         yield from transactions.check_hanging(
-            case.replay, name.topic, name.partition, now_ms, modified_ms
+            case.replay,
+            name.topic,
+            name.partition,
+            now_ms,
+            modified_ms,
+            case.longest_transaction_ms,
         )
 
 
@@ -318,6 +285,10 @@ def _of_replay_and_facts(
 
 def _node(together: Sequence[DirectoryFacts], _: Context) -> Iterator[Finding]:
     return directory.check_node(together)
+
+
+def _missing_replicas(together: Sequence[DirectoryFacts], context: Context) -> Iterator[Finding]:
+    return directory.check_missing_replicas(together, context.node_of(together[0]))
 
 
 def _twice(together: Sequence[DirectoryFacts], context: Context) -> Iterator[Finding]:
@@ -356,6 +327,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     partial(_of_facts, metadata.check_quorum_state),
     _metadata_snapshots,
     _holes,
+    partial(_of_end, segments.check_wiped),
     _future_timestamps,
     _clean_stop,
     partial(_of_replay, transactions.check_transactions),
@@ -377,11 +349,13 @@ DIRECTORY_CHECKS: Final[tuple[Callable[[DirectoryFacts], Iterator[Finding]], ...
     directory.check_checkpoints,
     directory.check_checkpoint_lines,
     directory.check_meta_properties,
+    directory.check_top_files,
 )
 #: The checks of all log directories of one node.
 NODE_CHECKS: Final[tuple[Callable[[Sequence[DirectoryFacts], Context], Iterator[Finding]], ...]] = (
     _node,
     _twice,
+    _missing_replicas,
 )
 
 

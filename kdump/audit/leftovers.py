@@ -45,10 +45,16 @@ def misnamed(partition: Partition) -> Entry | None:
             entry.type is EntryType.FILE
             and (swapping or plain)
             and entry.name.base_offset is None
-            and not entry.path.name.partition(".")[0].lstrip("+-").isdecimal()
+            and not _is_number(entry.path.name.partition(".")[0])
         ):
             return entry
     return None
+
+
+def _is_number(text: str) -> bool:
+    """Whether ``Long.parseLong`` takes it, signs and all."""
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    return digits.isdecimal() and -(1 << 63) <= int(text) < 1 << 63
 
 
 def swapping(partition: Partition) -> tuple[Segment, ...]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from kdump.audit.facts import PartitionFacts, Read
 from kdump.audit.leftovers import misnamed, settle, swapping
@@ -28,12 +28,16 @@ from kdump.audit.outcomes import (
 )
 from kdump.audit.recovery import Ending, Records, Recovered, Span
 from kdump.audit.reloading import Snapshots
+from kdump.audit.tails import records_behind
 from kdump.errors import SourceError
 from kdump.format.checkpoint import CheckpointNumberError
 from kdump.format.index import OffsetIndex, TimeIndex, TransactionIndex
 from kdump.format.properties import FatalMetadataError
 from kdump.storage.logdir import Segment
 from kdump.storage.names import FileKind, format_file_name
+
+#: What ``FileRecords`` opens at the most.
+_MAX_LOG_BYTES: Final = 2**31 - 1
 
 
 class _SplitError(Exception):
@@ -114,7 +118,10 @@ class Loader:
         self._until_nothing_splits(self._open)
         name = facts.partition.name
         if name is not None and name.suffix == "delete":
-            return  # it is opened only to be deleted
+            # It is opened only to be deleted: nobody misses what that cuts.
+            self.lost = Records()
+            self._stop_at(facts.metadata)
+            return
         if not facts.clean:
             self._until_nothing_splits(self._recover_unflushed)
         self._find_end()
@@ -179,6 +186,8 @@ class Loader:
         self._logs.clear()
         for base in sorted(self._found):
             log = self._found[base]
+            if log.facts.size > _MAX_LOG_BYTES:
+                raise self._refusal("more bytes than a segment may have", log.path)
             if not log.index_sound or self._transaction_index_is_bad(base):
                 self._recover(log)
                 log.index_sound = True
@@ -289,11 +298,11 @@ class Loader:
         self.lost += result.behind + self._tail(log, result)
 
     def _tail(self, log: _Log, result: Recovered) -> Records:
-        """The unreadable records at the end of a log, as far as the next segment tells."""
-        following = min((base for base in self._found if base > log.base), default=None)
-        if result.tail is None or following is None or following <= result.tail:
+        """The unreadable records at the end of a log."""
+        if result.tail is None:
             return Records()
-        return Records(Span(), Span(following - result.tail, result.tail, following - 1))
+        following = min((base for base in self._found if base > log.base), default=None)
+        return Records(Span(), records_behind(result.tail, following, self._facts))
 
     def _delete(self, bases: Iterable[int]) -> None:
         for base in bases:
@@ -329,7 +338,9 @@ class Loader:
             path = self._facts.partition.path / format_file_name(FileKind.LOG, end)
             facts = LogFacts(Segment(end, path, None, None, None, None, ""), 0)
             self._logs[end] = _Log(end, facts, nothing, index_sound=True, recovered=True)
-        self.log_start_offset = max(self._log_start, min(self._logs))
+        self.log_start_offset = self._log_start
+        if not self._facts.settings.remote_storage:  # which may hold what is before the first
+            self.log_start_offset = max(self._log_start, min(self._logs))
 
     def _resize_indexes(self) -> None:
         log = self._logs[max(self._logs)]

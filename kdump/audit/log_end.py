@@ -146,7 +146,12 @@ def _entry(index: Source, base_offset: int, offset: int | None) -> tuple[int, in
     relative = slot(entries - 1)[0] if offset is None else offset - base_offset
     number = lower_bound(lambda number: slot(number)[0], entries, relative)
     # Below 0 no position is, whatever the slot says.
-    return base_offset + relative, 0 if number is None else max(slot(number)[1], 0)
+    return _wrapped(base_offset + relative), 0 if number is None else max(slot(number)[1], 0)
+
+
+def _wrapped(offset: int) -> int:
+    """A sum of offsets as Java has it: in 64 bits, also where the base is nearly the largest."""
+    return (offset + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def lower_bound(key: Callable[[int], int], entries: int, target: int) -> int | None:

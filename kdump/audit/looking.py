@@ -23,7 +23,7 @@ from kdump.audit.replay import Replay, Replayed, ViolationKind, replay
 from kdump.audit.survey import Survey
 from kdump.errors import SourceError
 from kdump.format.index import TransactionIndex
-from kdump.format.snapshot import ProducerEntry
+from kdump.format.snapshot import NO_PRODUCERS
 from kdump.storage.logdir import Segment
 from kdump.storage.source import open_source
 
@@ -90,10 +90,10 @@ def _replayed(facts: PartitionFacts, surveys: Sequence[Survey]) -> Replay | None
     """What a start replays at the most, None if nothing."""
     begin = _begin(facts)
     met: Sequence[Survey] = surveys
-    known: Sequence[ProducerEntry] = ()
+    known = NO_PRODUCERS
     if begin is not None:
         met = [one for one in surveys if one.segment.base_offset >= begin]
-        known = facts.snapshots[begin].value or ()
+        known = facts.snapshots[begin].value or NO_PRODUCERS
     return replay(met, known) if met else None
 
 
@@ -103,11 +103,11 @@ def _unstable(facts: PartitionFacts, surveys: Sequence[Survey]) -> int | None:
     newest = max((offset for offset, read in facts.snapshots.items() if not read.error), default=0)
     if facts.clean and newest > last:
         # Of the end of the log, where it was closed.
-        opened = [one.current_txn_first_offset for one in facts.snapshots[newest].value or ()]
+        opened = (facts.snapshots[newest].value or NO_PRODUCERS).open_transactions()
     else:
         found = _replayed(facts, surveys)
         opened = [] if found is None else [one.first_offset for one in found.open]
-    oldest = min((offset for offset in opened if offset >= 0), default=None)
+    oldest = min(opened, default=None)
     return None if oldest is None else max(oldest, facts.log_start or 0)
 
 

@@ -6,21 +6,26 @@ a file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from typing import Final
 
+from kdump.audit import codes
 from kdump.audit.case import neighbours
 from kdump.audit.facts import PartitionFacts, TopicSettings
-from kdump.audit.forecast import Forecast, forecast
-from kdump.audit.judge import Judged
+from kdump.audit.findings import Finding
+from kdump.audit.forecast import Forecast, causes_of, forecast
+from kdump.audit.judged import Judged
 from kdump.audit.looking import look, violations
+from kdump.audit.outcomes import Outcome
 from kdump.audit.survey import Survey, survey
 from kdump.errors import KdumpError
 from kdump.storage import workers
 from kdump.storage.logdir import Segment, is_metadata_log
 
-_NOT_LOADED = ("delete", "stray")
+#: By these a replica that holds records is renamed to ``-stray`` once it is loaded.
+_SET_ASIDE: Final = (codes.TOPIC_ID_MISSING, codes.PARTITION_STRAY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +37,9 @@ class Assumed:
     log_start: int | None = None
 
     def apply(self, judged: Judged) -> Judged:
-        """The same partition under these assumptions."""
+        """The same partition under these assumptions; of a metadata log none are taken."""
         facts = judged.facts
-        if facts is None:
+        if facts is None or is_metadata_log(facts.partition):
             return judged
         facts = replace(
             facts,
@@ -57,18 +62,59 @@ class _Scan:
 def next_start(judged: Judged) -> Forecast | None:
     """Say what a broker does with the partition at its next start.
 
-    None for what no broker loads as one: a lone segment, a directory that cannot be listed, one on
-    its way out, the metadata log, which is always read whole.
+    None for a lone segment, and a directory that cannot be listed.
     """
     facts = judged.facts
-    if facts is None or is_metadata_log(facts.partition):
+    if facts is None:
         return None
-    if facts.partition.name is not None and facts.partition.name.suffix in _NOT_LOADED:
-        return None
+    metadata = is_metadata_log(facts.partition)
+    if metadata:  # whatever checkpoints say of it
+        facts = replace(facts, recovery_point=None, log_start=None)
     # Of a log that was read in part the events are those of that part alone.
     whole = [one for one in judged.surveys if one.recovered is not None]
     objections = violations(facts, whole)
-    return forecast(facts, look(facts, judged.surveys, objections), objections)
+    made = forecast(facts, look(facts, judged.surveys, objections), objections)
+    if metadata:
+        return _of_metadata_log(made, facts, judged.findings)
+    found = {finding.code for finding in judged.findings}
+    return replace(made, set_aside=next((code for code in _SET_ASIDE if code in found), None))
+
+
+def _of_metadata_log(
+    made: Forecast, facts: PartitionFacts, findings: Iterable[Finding]
+) -> Forecast:
+    """The forecast of a metadata log, without which, or what it needs besides, no broker starts."""
+    found = list(causes_of(findings))
+    told = {cause.path for cause in found}
+    found += (cause for cause in made.causes if cause.path not in told)
+    if found:
+        causes = tuple(replace(cause, outcome=Outcome.REFUSES) for cause in found)
+        return replace(
+            made,
+            outcome=Outcome.REFUSES,
+            causes=causes,
+            log_start_offset=None,
+            log_end_offset=None,
+        )
+    end = max((one.end_offset for one in facts.metadata_snapshots if one.fault is None), default=0)
+    if made.log_end_offset is None or end <= made.log_end_offset:
+        return made
+    # It begins anew where the snapshot ends, which holds all that is thrown away.
+    return replace(
+        made,
+        log_start_offset=end,
+        log_end_offset=end,
+        segments=(end,),
+        deleted=tuple(sorted({*made.deleted, *made.segments})),
+    )
+
+
+def concluded(judged: Judged, *, segments: bool) -> Judged:
+    """The judgement with its forecast, and without the evidence for both.
+
+    ``segments`` is as for ``Judged.without_evidence``.
+    """
+    return replace(judged.without_evidence(segments=segments), forecast=next_start(judged))
 
 
 def scanned(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from kdump.audit.codes import Outcome as Outcome
 from kdump.audit.log_end import LogEnd, Search
 from kdump.audit.recovery import Recovered
 from kdump.storage.logdir import Segment
@@ -19,14 +20,6 @@ class Release(Enum):
 
     V3_9 = "3.9"  # looks for offsets by the last ones of batches
     V4_3 = "4.3"  # looks for them by base offsets, for which it reads wrappers
-
-
-class Outcome(Enum):
-    """What becomes of a partition, or of a log directory."""
-
-    STARTS = "starts"
-    OFFLINE = "offline"  # its log directory is left out; a broker with no other one stops
-    REFUSES = "refuses"  # the broker does not start
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -28,6 +28,7 @@ from kdump.format.batch import (
     read_header,
 )
 from kdump.format.index import OffsetIndex, TimeIndex
+from kdump.format.legacy import is_wrapper
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, Reason, walk
 
@@ -39,6 +40,8 @@ _LEGACY: Final = _recovery.COUNT_FIELDS.index("legacy")
 _PARTS: Final = 16
 #: Whatever claims to be shorter, overhead included, stops who comes by.
 _LEAST_BYTES: Final = 26
+#: The least that a record of magic 2 takes: its length and seven fields, of which some are empty.
+_RECORD_BYTES: Final = 7
 _NOTHING: Final = memoryview(array("q"))
 
 
@@ -55,13 +58,20 @@ class Ending(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A number of records, the offsets they span, and their timestamps in ms; None for unknown."""
+    """A number of records, the offsets they span, and their timestamps in ms; None for unknown.
+
+    ``unbounded`` says that there may be more of them, nobody knows how many.
+    """
 
     count: int = 0
     first_offset: int | None = None
     last_offset: int | None = None
     first_timestamp: int | None = None
     last_timestamp: int | None = None
+    unbounded: bool = False
+
+    def __bool__(self) -> bool:
+        return self.count > 0 or self.unbounded
 
     def __add__(self, other: Span) -> Span:
         return Span(
@@ -70,6 +80,7 @@ class Span:
             _most(self.last_offset, other.last_offset),
             _least(self.first_timestamp, other.first_timestamp),
             _most(self.last_timestamp, other.last_timestamp),
+            self.unbounded or other.unbounded,
         )
 
 
@@ -89,6 +100,19 @@ class Records:
 
 
 @dataclass(frozen=True, slots=True)
+class Tail:
+    """The damage that a log ends with: ``first_offset`` is the first one that it may have held.
+
+    ``end`` is the offset behind the last one, where the damage is one batch whose header can be
+    believed. ``torn``: the file ends inside that batch, as where its writer died.
+    """
+
+    first_offset: int
+    end: int | None
+    torn: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Recovered:
     """What the recovery of a segment, or of the part of one that a split makes one, does to it.
 
@@ -96,7 +120,7 @@ class Recovered:
     kept, ``passed_bytes`` how many it came by: more where it empties the log. ``next_offset`` is
     where the log goes on; ``searched_offset`` is the same in releases that look for the end by base
     offsets (4.3). ``kept`` are the records in the valid bytes, ``behind`` those behind; ``tail`` is
-    the first offset that damage at the end may have held.
+    the damage at the end, whose records are in neither.
     ``head_unreadable`` and ``tail_unreadable`` say that a wrapper cannot be read which these
     releases read: the first batch, and one from the last index entry on. ``legacy``: none of the
     batches is of magic 2. ``breaks``: nobody reads over its damage, who goes by sizes alone.
@@ -113,7 +137,7 @@ class Recovered:
     searched_offset: int
     kept: Span
     behind: Records
-    tail: int | None = None
+    tail: Tail | None = None
     head_unreadable: bool = False
     tail_unreadable: bool = False
     legacy: bool = False
@@ -181,8 +205,8 @@ class Recovery:
         if isinstance(piece, Damage) and self._rest is not None:
             self._rest.add(piece)
         elif isinstance(piece, Damage):
-            self._close_gap(None)
-            self._gap, self._damaged = (piece, self._previous), True
+            self._open_gap(piece)
+            self._damaged = True
             claimed = piece.claimed_bytes
             self._breaks = self._breaks or (claimed is not None and claimed < _LEAST_BYTES)
         else:
@@ -196,8 +220,6 @@ class Recovery:
         """
         state = _State(*self._state)
         size = source.size - state.origin
-        gap = self._gap
-        self._close_gap(None)
         rest = None
         if self._rest is not None:
             rest = self._rest.finish(source)
@@ -223,7 +245,7 @@ class Recovery:
             searched_offset=searched,
             kept=kept,
             behind=Records(behind, self._unreadable),
-            tail=None if gap is None or gap[0].reason is Reason.PREALLOCATED else gap[1] + 1,
+            tail=self._tail(source),
             head_unreadable=head,
             tail_unreadable=tail,
             legacy=self._kept[_LEGACY] == self._kept[0],
@@ -278,18 +300,25 @@ class Recovery:
         if row < len(table):
             self._batches(table.part(row, len(table)))
 
-    def _close_gap(self, offset_behind: int | None) -> None:
+    def _open_gap(self, damage: Damage) -> None:
+        if self._gap is not None:
+            damage = replace(self._gap[0], size=self._gap[0].size + damage.size)
+        self._gap = damage, self._previous
+
+    def _close_gap(self, offset_behind: int) -> None:
         if self._gap is None:
             return
-        damage, before = self._gap
+        _, before = self._gap
         self._gap = None
-        if damage.reason is Reason.PREALLOCATED:
-            return
-        if offset_behind is not None and offset_behind > before + 1:
-            span = Span(offset_behind - before - 1, before + 1, offset_behind - 1)
-        else:
-            span = Span(int(damage.reason is Reason.BAD_CHECKSUM), before + 1)
-        self._unreadable += span
+        if offset_behind > before + 1:
+            self._unreadable += Span(offset_behind - before - 1, before + 1, offset_behind - 1)
+
+    def _tail(self, source: Source) -> Tail | None:
+        if self._gap is None or self._gap[0].reason is Reason.PREALLOCATED:
+            return None
+        damage, first_offset = self._gap[0], self._gap[1] + 1
+        end = _claimed_end(source, damage, first_offset)
+        return Tail(first_offset, end, damage.reason is Reason.TORN_TAIL)
 
     def _wrappers(self, source: Source, state: _State) -> tuple[bool, bool]:
         """Whether a wrapper cannot be read: the first batch, and any from the last entry on."""
@@ -315,6 +344,24 @@ def recover(
     for piece in walk(source, base_offset):
         recovery.add(piece)
     return recovery.finish(source)
+
+
+def _claimed_end(source: Source, damage: Damage, first_offset: int) -> int | None:
+    """The offset behind a damaged batch at the end of a log, None if its header is not credible.
+
+    It is where its size leads to the end of the log and its base offset is the next one, and its
+    last offset, its count and its size agree: what broke one of these left the others.
+    """
+    if damage.reason is not Reason.BAD_CHECKSUM or damage.claimed_bytes != damage.size:
+        return None
+    header = _batch_at(source, damage.position, source.size)
+    if header is None or header.base_offset != first_offset or is_wrapper(header):
+        return None
+    count = header.last_offset - header.base_offset + 1
+    room = damage.size - HEADER_BYTES if header.magic > 1 and not header.codec_id else None
+    if count < 1 or count != header.count or (room is not None and count * _RECORD_BYTES > room):
+        return None
+    return header.last_offset + 1
 
 
 def _batch_at(source: Source, position: int, stop: int) -> RecordBatch | None:

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NamedTuple
 
 from kdump.audit.events import Events
-from kdump.audit.survey import FaultKind, Survey
+from kdump.audit.faults import FaultKind
+from kdump.audit.survey import Survey
 from kdump.format import _events
 from kdump.format.checkpoint import EpochEntry
 from kdump.format.index import AbortedTxn
@@ -146,7 +147,7 @@ class Replay:
 
 def replay(
     surveys: Sequence[Survey],
-    start: Sequence[ProducerEntry] = (),
+    start: Iterable[ProducerEntry] = (),
     *,
     compacted: bool | None = None,
 ) -> Replay:
@@ -155,12 +156,13 @@ def replay(
     ``start`` is what is known of producers before the first of them. ``compacted`` is None where
     nobody knows: only where it is False does a hole between segments mean that something is gone.
     """
+    start = tuple(start)
     fold = _Fold(start)
     segments = tuple(fold.segment(number, survey) for number, survey in enumerate(surveys))
     last = surveys[-1]
     return Replay(
         segments,
-        tuple(start),
+        start,
         last.segment.base_offset if last.last_offset is None else last.last_offset + 1,
         fold.open(),
         _epochs(surveys),
@@ -322,6 +324,10 @@ def _doubt(surveys: Sequence[Survey], *, holes: bool) -> Doubt | None:
             if not (tail and gap.damage.reason in _HARMLESS_TAILS):
                 doubts.append(Doubt(gap.offset_before + 1, behind))
         if sum(survey.counts[reason] for reason in Reason) > len(survey.gaps):
+            doubts.append(Doubt(base, end))
+        missing = [fault for fault in survey.faults if fault.kind is FaultKind.HOLE]
+        doubts += (Doubt(one.reference + 1, one.batch.base_offset - 1) for one in missing)
+        if survey.counts[FaultKind.HOLE] > len(missing):
             doubts.append(Doubt(base, end))
         # Where offsets run backwards there is no telling which of them are wrong.
         if survey.counts[FaultKind.BACKWARDS] or survey.counts[FaultKind.INVERTED]:

@@ -20,15 +20,16 @@ from kdump.storage.source import open_source
 
 _CONFIG_BYTES: Final = 1 << 20
 _NUMBER: Final = re.compile(r"[+-]?\d{1,19}", re.ASCII)
+_MAX_INT: Final = 2**31 - 1
 _DEFAULTS: Final = TopicSettings()
 _DEFAULT_RETENTION_MS: Final = 7 * 86_400_000
+_DEFAULT_TRANSACTION_MS: Final = 900_000
 
 #: What a broker calls a topic's setting, the first one first, and the factor between their units.
 _SYNONYMS: Final = {
     "cleanup.policy": {"log.cleanup.policy": 1},
     "index.interval.bytes": {"log.index.interval.bytes": 1},
     "segment.index.bytes": {"log.index.size.max.bytes": 1},
-    "segment.bytes": {"log.segment.bytes": 1},
     "retention.ms": {
         "log.retention.ms": 1,
         "log.retention.minutes": 60_000,
@@ -88,6 +89,17 @@ def log_directories(config: Configs) -> tuple[Path, ...]:
     return tuple(dict.fromkeys(Path(name.strip()) for name in names if name.strip()))
 
 
+def longest_transaction_ms(config: Configs | None) -> int | None:
+    """How long a transaction may take at most, None where nobody says.
+
+    It is in no metadata log: brokers do not take it as a dynamic config.
+    """
+    if config is None:
+        return None
+    text = config.get("transaction.max.timeout.ms", str(_DEFAULT_TRANSACTION_MS)).strip()
+    return int(text) if _NUMBER.fullmatch(text) and 0 < int(text) <= _MAX_INT else None
+
+
 def topic_settings(topic: str, sources: Sources, *, cleaned: bool) -> TopicSettings:
     """Say what is legal for ``topic``.
 
@@ -96,30 +108,25 @@ def topic_settings(topic: str, sources: Sources, *, cleaned: bool) -> TopicSetti
     """
     image = sources.image
     topic_id = None if image is None else image.topics.get(topic)
-    # A topic that says nothing has the broker's default, which hardly anybody changes.
-    told = sources.config is not None or (
-        topic_id is not None and image is not None and image.complete
-    )
+    # A topic that says nothing has the broker's default, which hardly anybody changes. What a
+    # topic says of itself is in no configuration file: that alone makes none uncompacted.
+    told = topic_id is not None and image is not None and image.complete
     policies = _policies(sources, topic)
     retention = sources.number(topic, "retention.ms")
-    if told and policies and "delete" not in policies:
+    if policies and "delete" not in policies:
         retention = -1
+    elif cleaned and not told:
+        retention = None
     elif retention is None and sources.config is not None:
         retention = _DEFAULT_RETENTION_MS
     remote = sources.find(topic, "remote.storage.enable")
     return TopicSettings(
-        topic_id=topic_id,
         compacted=cleaned or "compact" in policies or (False if told else None),
-        index_interval_bytes=_or(
-            sources.number(topic, "index.interval.bytes"), _DEFAULTS.index_interval_bytes
+        index_interval_bytes=_int(
+            sources.number(topic, "index.interval.bytes"), 0, _DEFAULTS.index_interval_bytes
         ),
-        segment_index_bytes=_or(
-            sources.number(topic, "segment.index.bytes"), _DEFAULTS.segment_index_bytes
-        ),
-        # Kafka's own tests, and ours, get at segments of less than 1 MiB by this since 4.1.
-        segment_bytes=_or(
-            sources.number(topic, "internal.segment.bytes"),
-            _or(sources.number(topic, "segment.bytes"), _DEFAULTS.segment_bytes),
+        segment_index_bytes=_int(
+            sources.number(topic, "segment.index.bytes"), 4, _DEFAULTS.segment_index_bytes
         ),
         retention_ms=None if retention is None else max(retention, -1),
         origin=_origin(topic_id, sources, cleaned=cleaned),
@@ -141,8 +148,9 @@ def _origin(topic_id: str | None, sources: Sources, *, cleaned: bool) -> str:
     return "the cleaner's checkpoint" if cleaned else _DEFAULTS.origin
 
 
-def _or(number: int | None, default: int) -> int:
-    return default if number is None else number
+def _int(number: int | None, least: int, default: int) -> int:
+    """A setting of 32 bits, or ``default`` for what a broker accepts as none."""
+    return number if number is not None and least <= number <= _MAX_INT else default
 
 
 def _true(text: str) -> bool:

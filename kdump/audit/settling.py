@@ -17,7 +17,8 @@ from kdump.audit.facts import DirectoryFacts, read_directory
 from kdump.audit.findings import Finding
 from kdump.audit.gathering import gather
 from kdump.audit.groups import Group
-from kdump.audit.judge import Judged, judge, judge_directories, unread
+from kdump.audit.judge import judge, judge_directories, unread
+from kdump.audit.judged import Judged
 from kdump.audit.second_look import Look
 from kdump.audit.survey import Survey
 from kdump.errors import SourceError, VanishedError

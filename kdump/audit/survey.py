@@ -1,7 +1,7 @@
 """survey(): one pass over a segment and its own indexes, and the small picklable sum of it.
 
 A survey holds facts, and the first few of each kind of irregularity; what they mean is for the
-checks. Its size does not grow with the segment.
+checks. Its size grows with producers and transactions, not with batches.
 
 Spec: ``LogSegment``, ``DefaultRecordBatch``; KOD 9.
 It must never raise for what a file holds or because one cannot be read, and never loop over
@@ -10,16 +10,15 @@ batches in Python unless ``deep`` or something is wrong with them.
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from pathlib import Path
 from typing import Final
 
 from kdump.audit.events import Events, Gathering
 from kdump.audit.facts import TopicSettings
+from kdump.audit.faults import Fault, FaultKind, HeaderFaults, known_codec
 from kdump.audit.recovery import Recovered, Recovery
 from kdump.audit.survey_index import IndexFacts, IndexPass
 from kdump.errors import DecodeError, LimitError, SourceError, VanishedError
@@ -37,32 +36,6 @@ LISTED: Final = 8
 
 _REPORT_BYTES: Final = 8 << 20
 _DEFAULTS: Final = TopicSettings()
-
-
-class FaultKind(Enum):
-    """What is odd about a batch that is sound to a broker."""
-
-    BACKWARDS = "backwards"  # it does not begin behind the end of the batch before
-    INVERTED = "inverted"  # its last offset lies below its base offset
-    UNREADABLE = "unreadable"  # its records do not follow their format
-    DISORDER = "disorder"  # its records' offsets do not rise, or leave its range
-    LATE = "late"  # a record's timestamp exceeds its largest
-    LIMIT = "limit"  # its records are too many bytes to be read at once
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """Something odd about ``batch``.
-
-    ``reference`` is what to compare it with: the last offset before (BACKWARDS), the last record's
-    offset (DISORDER), the largest timestamp of a record in ms (LATE). ``text`` is the reader's
-    sentence where it gave up (UNREADABLE, LIMIT).
-    """
-
-    kind: FaultKind
-    batch: RecordBatch
-    reference: int = 0
-    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,13 +130,14 @@ def survey(
     ``mapped``, ``sealed`` and ``pace`` are as for ``open_source``; ``sealed`` also says that the
     segment is not its partition's last, so that its indexes have no room left. ``report`` is called
     with counts of bytes of the log that were read. ``settings`` are those that recovery would build
-    the indexes by.
+    the indexes by; they also say whether the cleaner may have been there.
     """
     # The indexes first: while a broker appends, their entries must not outrun what is seen of it.
     indexes = IndexPass(segment, mapped=mapped, sealed=sealed, pace=pace)
     unread = [Unread.of(path, error) for path, error in indexes.errors]
     recovery = Recovery(segment.base_offset, settings)
-    log = LogPass(segment, report, deep, indexes, recovery)
+    cleaned = settings.compacted is not False
+    log = LogPass(segment, report, deep, indexes, recovery, cleaned=cleaned)
     try:
         with open_source(segment.log, mapped=mapped, sealed=sealed, pace=pace) as source:
             log.read(source)
@@ -182,6 +156,8 @@ class LogPass:
         deep: bool,
         indexes: IndexPass | None = None,
         recovery: Recovery | None = None,
+        *,
+        cleaned: bool = True,
     ) -> None:
         self.segment = segment
         self.report = report
@@ -189,9 +165,8 @@ class LogPass:
         self.reader = RecordReader() if deep else None
         self.gathering = Gathering()
         self.size = self.start = self.position = self.reported = 0
-        self.state = array("q", bytes(8 * _kernel.TALLY_FIELDS))
-        self.state[_kernel.T_PREVIOUS] = segment.base_offset - 1
-        self.state[_kernel.T_MAX_TIMESTAMP] = -1
+        self.headers = HeaderFaults(segment.base_offset, cleaned=cleaned)
+        self.state = self.headers.state
         self.first_offset: int | None = None
         self.last_position: int | None = None
         self.gaps: list[Gap] = []
@@ -220,8 +195,8 @@ class LogPass:
                 self.recovery.add(piece)
             if isinstance(piece, Damage):
                 self._close_gap()
-                previous = self.state[_kernel.T_PREVIOUS]
-                self.open_gap = Gap(piece, previous, None, self.last_time_ms)
+                self.headers.damage()
+                self.open_gap = Gap(piece, self.headers.previous, None, self.last_time_ms)
                 if self.indexes is not None:
                     self.indexes.damage(piece.position + piece.size)
                 self._advance(piece.position + piece.size)
@@ -233,10 +208,13 @@ class LogPass:
                     self.open_gap, offset_behind=first.base_offset, time_behind_ms=behind_ms
                 )
                 self._close_gap()
-            previous = self.state[_kernel.T_PREVIOUS]
+            previous = self.headers.previous
             if self.first_offset is None:
                 self.first_offset = piece[0].base_offset
-            self._headers(piece, previous)
+            for fault in self.headers.add(piece):
+                self._fault(fault)
+            last = piece[len(piece) - 1]
+            self.last_position, self.last_time_ms = last.position, _time(last.max_timestamp)
             if self.indexes is not None:
                 self.indexes.table(piece)
             self.gathering.add(piece, source)
@@ -301,22 +279,6 @@ class LogPass:
         if self.counts[gap.damage.reason] <= LISTED:
             self.gaps.append(gap)
 
-    def _headers(self, table: BatchTable, previous: int) -> None:
-        """``previous`` is the last offset before the table."""
-        state = self.state
-        before = state[_kernel.T_BACKWARDS] + state[_kernel.T_INVERTED]
-        _kernel.tally(table.rows, state)
-        last = table[len(table) - 1]
-        self.last_position, self.last_time_ms = last.position, _time(last.max_timestamp)
-        if state[_kernel.T_BACKWARDS] + state[_kernel.T_INVERTED] == before:
-            return
-        for batch in table:
-            if batch.base_offset <= previous:
-                self._fault(Fault(FaultKind.BACKWARDS, batch, previous))
-            if batch.last_offset < batch.base_offset:
-                self._fault(Fault(FaultKind.INVERTED, batch))
-            previous = batch.last_offset
-
     def _records(
         self, source: Source, table: BatchTable, reader: RecordReader, previous: int
     ) -> None:
@@ -334,7 +296,8 @@ class LogPass:
         try:
             summary = reader.summary(batch, batch_bytes(source, batch))
         except DecodeError as error:
-            self._fault(Fault(FaultKind.UNREADABLE, batch, text=str(error)))
+            if known_codec(batch):  # else it was said why
+                self._fault(Fault(FaultKind.UNREADABLE, batch, text=str(error)))
         except LimitError as error:
             self._fault(Fault(FaultKind.LIMIT, batch, text=str(error)))
         else:

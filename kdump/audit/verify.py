@@ -10,17 +10,18 @@ It must never map a file where a broker may be running, and never print.
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from kdump.audit import codes
 from kdump.audit.context import Context
 from kdump.audit.facts import PartitionFacts, TopicSettings
 from kdump.audit.findings import Detail, Finding
+from kdump.audit.gathering import gather
 from kdump.audit.groups import Group
-from kdump.audit.judge import Judged, again, judge
+from kdump.audit.judge import again, judge
+from kdump.audit.judged import Conclude, Judged, as_it_is
 from kdump.audit.settling import settled
 from kdump.audit.survey import Survey, survey
 from kdump.errors import KdumpError
@@ -49,21 +50,20 @@ def verify(
     *,
     deep: bool,
     jobs: int,
-    facts: Mapping[Path, PartitionFacts] | None = None,
     context: Context | None = None,
+    conclude: Conclude = as_it_is,
     pace: Pace | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> Generator[Judged, None, None]:
     """Survey and judge ``groups`` in at most ``jobs`` workers; every group comes out, in order.
 
-    ``facts`` are those that a quick pass has read, by the path of their group, and ``context`` is
-    the same that it was given. The workers keep to
+    Without a ``context`` the logs alone are judged. ``conclude`` is called as soon as a group is
+    judged, so that what it leaves out is not kept until the group's turn. The workers keep to
     ``pace`` together, and read when disks are idle if a broker may be using any of the groups.
     ``on_progress`` gets counts of bytes of logs that were read since its last call. Leaving early
     ends the workers.
     """
     live = beside_broker(groups)
-    known = facts or {}
 
     def work(task: _Task, report: Callable[[int], None]) -> Survey:
         if live:
@@ -79,38 +79,63 @@ def verify(
         )
 
     def again(now: Group, suspects: Sequence[Segment]) -> list[Survey | Finding]:
-        tasks = [task for task in _tasks((now,), context, deep=deep) if task.segment in suspects]
-        unmapped = (replace(task, mapped=False) for task in tasks)
+        unmapped = (
+            replace(task, mapped=False)
+            for _, task in _tasks((now,), context, deep=deep)
+            if task is not None and task.segment in suspects
+        )
         return [_result(now, outcome) for outcome in workers.run(work, unmapped, 1)]
 
-    results: dict[int, list[Survey | Finding]] = {number: [] for number in range(len(groups))}
+    facts: dict[int, PartitionFacts | None] = {}
+    results: dict[int, list[Survey | Finding]] = {}
+    ready: dict[int, Judged] = {}
     next_up = 0
 
-    def complete() -> Iterator[Judged]:
+    def tasks() -> Iterator[_Task]:
+        for number, task in _tasks(groups, context, deep=deep):
+            if number not in results:
+                # Before the logs, which a broker may go on writing, and not long before.
+                results[number] = []
+                facts[number] = None if context is None else gather(groups[number], context)
+            if task is not None:
+                yield task
+
+    def complete(number: int) -> None:
+        judged = judge(groups[number], results.pop(number), facts.pop(number), context)
+        ready[number] = conclude(settled(judged, context, again))
+
+    def in_turn() -> Iterator[Judged]:
         nonlocal next_up
-        while next_up < len(groups) and len(results[next_up]) == len(groups[next_up].segments):
-            group = groups[next_up]
-            judged = judge(group, results.pop(next_up), known.get(group.path), context)
-            yield settled(judged, context, again)
+        while next_up < len(groups):
+            if next_up in results and not groups[next_up].segments:
+                complete(next_up)
+            if next_up not in ready:
+                return
+            yield ready.pop(next_up)
             next_up += 1
 
-    outcomes = workers.run(
-        work, _tasks(groups, context, deep=deep), jobs, retry=_unmapped, on_progress=on_progress
-    )
+    outcomes = workers.run(work, tasks(), jobs, retry=_unmapped, on_progress=on_progress)
     with closing(outcomes):
         for outcome in outcomes:
-            group = groups[outcome.task.group]
-            results[outcome.task.group].append(_result(group, outcome))
-            yield from complete()
-    yield from complete()
+            number = outcome.task.group
+            results[number].append(_result(groups[number], outcome))
+            if len(results[number]) == len(groups[number].segments):
+                complete(number)
+            yield from in_turn()
+    yield from in_turn()
 
 
-def _tasks(groups: Iterable[Group], context: Context | None, *, deep: bool) -> Iterator[_Task]:
+def _tasks(
+    groups: Iterable[Group], context: Context | None, *, deep: bool
+) -> Iterator[tuple[int, _Task | None]]:
+    """The tasks of each group, with the group's number; None for one that has no segments."""
     for number, group in enumerate(groups):
         settings = TopicSettings() if context is None else context.settings(group)
         for segment in group.segments:
             last = group.next_base is None and segment is group.segments[-1]
-            yield _Task(number, segment, group.stopped, not last, deep, settings)
+            yield number, _Task(number, segment, group.stopped, not last, deep, settings)
+        if not group.segments:
+            yield number, None
 
 
 def _unmapped(task: _Task, died: workers.Died) -> _Task | None:

@@ -104,8 +104,11 @@ def _snapshot(data: bytes, _: int) -> Iterator[Piece]:
     crcs = snapshot.stored_crc, snapshot.computed_crc
     if crcs[0] != crcs[1]:
         yield FileDamage("bad-checksum", 0, len(data), None, None, *crcs)
-    entries = _entries("producer", ProducerEntry, snapshot.entries)
-    yield Entries(entries.type, entries.columns, [_producer(entry) for entry in snapshot.entries])
+    columns = {
+        name: [entry[place] for entry in snapshot.entries]
+        for place, name in enumerate(ProducerEntry._fields)
+    }
+    yield Entries("producer", columns, [_producer(entry) for entry in snapshot.entries])
     found = len(snapshot.entries)
     if snapshot.rest or found != snapshot.count:
         position = Snapshot.HEADER_BYTES + found * Snapshot.ENTRY_BYTES

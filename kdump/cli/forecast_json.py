@@ -24,7 +24,7 @@ def forecast_line(partition: Partition, one: Forecast) -> str:
             "topic": None if name is None else name.topic,
             "partition": None if name is None else name.partition,
             "outcome": one.outcome.value,
-            "reasons": [_reason(cause) for cause in one.causes],
+            "reasons": [reason_fields(cause) for cause in one.causes],
             "log_start_offset": one.log_start_offset,
             "log_end_offset": one.log_end_offset,
             "segments": one.segments,
@@ -36,18 +36,25 @@ def forecast_line(partition: Partition, one: Forecast) -> str:
             "reads_bytes": one.read_bytes,
             "lost": _lost(one.lost),
             "snapshots_lost": one.snapshots_lost,
-            "exact": one.exact,
+            "exact": one.exact and not one.lost.unreadable.unbounded,
             "release": one.release and one.release.value,
+            "set_aside": one.set_aside and one.set_aside.name,
         },
     )
 
 
 def directory_fields(one: DirectoryForecast) -> dict[str, object]:
-    """Return what belongs into a summary: the sums over all partitions."""
+    """Return what belongs into a summary: the sums over all partitions that were looked at.
+
+    ``exact``: that is all of them, and nothing that counts was left unread.
+    """
     return {
         "outcome": one.outcome.value,
-        "reasons": [_reason(cause) for cause in one.causes],
+        "reasons": [reason_fields(cause) for cause in one.causes],
         "partitions": one.partitions,
+        "partitions_total": one.total,
+        "exact": one.whole,
+        "set_aside": one.set_aside,
         "reads_bytes": one.read_bytes,
         "seconds": round(one.recovery_seconds, 1),
         "deleted_bytes": one.deleted_bytes,
@@ -55,7 +62,8 @@ def directory_fields(one: DirectoryForecast) -> dict[str, object]:
     }
 
 
-def _reason(cause: Cause) -> dict[str, object]:
+def reason_fields(cause: Cause) -> dict[str, object]:
+    """Return why something does not start."""
     return {
         "outcome": cause.outcome.value,
         "text": cause.text,
@@ -65,12 +73,12 @@ def _reason(cause: Cause) -> dict[str, object]:
 
 
 def _lost(lost: Records) -> dict[str, object]:
-    both = lost.sound + lost.unreadable
+    both, unbounded = lost.sound + lost.unreadable, lost.unreadable.unbounded
     return {
         "sound": lost.sound.count,
-        "unreadable": lost.unreadable.count,
+        "unreadable": None if unbounded else lost.unreadable.count,
         "first_offset": both.first_offset,
-        "last_offset": both.last_offset,
+        "last_offset": None if unbounded else both.last_offset,
         "first_timestamp": both.first_timestamp,
         "last_timestamp": both.last_timestamp,
     }

@@ -23,9 +23,9 @@ _OUTCOMES = {
 def harm_text(one: Forecast) -> str | None:
     """What a start breaks or loses in one partition; None where it does no harm."""
     if one.causes:
-        return "; ".join(f"{_OUTCOMES[cause.outcome]}: {cause_text(cause)}" for cause in one.causes)
+        return "; ".join(map(stopping_text, one.causes))
     lost = lost_parts(one.lost)
-    parts = []
+    parts = ["set aside as -stray: kept, but not served"] if one.set_aside else []
     if lost or one.deleted:
         parts += [f"cut at {cut.offset} (position {cut.position})" for cut in one.cuts]
     if one.deleted:
@@ -52,26 +52,46 @@ def effect_text(one: Forecast) -> str:
 
 def directory_sentences(one: DirectoryForecast) -> Iterator[str]:
     """What a start does with all partitions together, in a few sentences."""
+    if not one.whole:
+        yield _looked_at(one)
     if not one.causes:
-        yield "no fatal error"
-    for cause in one.causes:
-        yield f"{_OUTCOMES[cause.outcome]}: {cause_text(cause)}"
+        yield "no fatal error" if one.whole else "no fatal error seen"
+    yield from map(stopping_text, one.causes)
+    if one.set_aside:
+        yield f"{count_text(one.set_aside, 'partition')} set aside as -stray: kept, but not served"
     reads = f"recovery reads {size_text(one.read_bytes)}"
     if one.recovery_seconds >= 1:
         reads += f", about {duration_text(one.recovery_seconds)} at 250 MiB/s"
     yield reads
     lost = lost_parts(one.lost, ranges=False)  # of several partitions none would be true
-    yield "; ".join(lost) if lost else "no record is lost"
+    nothing = "no record is lost" if one.whole else "no loss seen"
+    yield "; ".join(lost) if lost else nothing
+
+
+def stopping_text(cause: Cause) -> str:
+    """What comes of it, and why."""
+    return f"{_OUTCOMES[cause.outcome]}: {cause_text(cause)}"
+
+
+def _looked_at(one: DirectoryForecast) -> str:
+    """How much the forecast of a directory rests on, where that is not all of it."""
+    text = f"{count_text(one.total, 'partition')} looked at"
+    if one.partitions < one.total:
+        text = f"{one.partitions:,} of {text}"
+    vague = one.partitions - one.exact
+    if vague:
+        text += f", {vague:,} by {'its end' if vague == 1 else 'their ends'} alone"
+    return text
 
 
 def lost_parts(lost: Records, *, ranges: bool = True) -> list[str]:
     """Which records are lost: sound ones, and those that damage has made unreadable."""
     parts = []
-    if lost.sound.count:
+    if lost.sound:
         parts.append(f"{count_text(lost.sound.count, 'SOUND record')} lost")
-    if lost.unreadable.count:
-        parts.append(f"at most {count_text(lost.unreadable.count, 'unreadable record')} lost")
-    spans = [span for span in (lost.sound, lost.unreadable) if span.count]
+    if lost.unreadable:
+        parts.append(f"{bound_text(lost.unreadable, 'unreadable record')} lost")
+    spans = [span for span in (lost.sound, lost.unreadable) if span]
     if ranges:
         return [part + _range(span) for part, span in zip(parts, spans, strict=True)]
     return parts
@@ -83,7 +103,20 @@ def cause_text(cause: Cause) -> str:
     return printable(f"{cause.path}{place}: {cause.text}")
 
 
+def bound_text(span: Span, noun: str) -> str:
+    """How many records there are at most; where nobody knows that, how many at least."""
+    if not span.unbounded:
+        return f"at most {count_text(span.count, noun)}"
+    return (
+        f"at least {count_text(span.count, noun)}"
+        if span.count
+        else f"an unknown number of {noun}s"
+    )
+
+
 def _range(span: Span) -> str:
+    if span.unbounded and span.first_offset is not None:
+        return f" ({span.first_offset}..)"
     if span.first_offset is None or span.last_offset is None:
         return ""
     text = f"{span.first_offset}..{span.last_offset}"

@@ -20,9 +20,9 @@ from kdump.cli.targets import selecting
     "next-start",
     short_help="Say what a broker's next start will do, and what it costs.",
     epilog="Exit codes: 0 the broker starts and loses no sound record; 2 wrong usage; 4 it does "
-    "not start, a log directory goes offline, or sound records are lost; 5 something could not be "
-    "read, which comes before 4; 130, 143 ended by a signal; 141 the reader of the output went "
-    "away.",
+    "not start, a log directory goes offline, or sound records are lost or not served any more; 5 "
+    "something could not be read, which comes before 4; 130, 143 ended by a signal; 141 the reader "
+    "of the output went away.",
 )
 @click.option(
     "--format",
@@ -73,9 +73,10 @@ def next_start(
     is taken for one that was stopped uncleanly, with nothing known to be flushed.
     """
     from kdump.audit.groups import Group
-    from kdump.audit.judge import Judged
+    from kdump.audit.judged import Judged
     from kdump.audit.next_start import Assumed, next_start, scanned
     from kdump.audit.quick_pass import quick_pass
+    from kdump.audit.settling import settled_directories
     from kdump.cli.next_start_report import JsonStarts, TextStarts
     from kdump.cli.targets import find_targets
     from kdump.storage.workers import default_jobs
@@ -83,7 +84,8 @@ def next_start(
     targets = find_targets(paths, config, topics, excluded)
     groups: list[Group] = targets.groups
     assumed = Assumed(clean, recovery_point, log_start)
-    report = (JsonStarts if form == "json" else TextStarts)(click.echo, targets)
+    report = (JsonStarts if form == "json" else TextStarts)(click.echo, targets.roots)
+    report.directories(settled_directories(targets.context))
     with closing(quick_pass(groups, targets.context, jobs=default_jobs())) as looked:
         known: list[Judged] = [assumed.apply(one) for one in looked]
     if scan:

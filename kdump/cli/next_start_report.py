@@ -5,116 +5,146 @@ Spec: none of Kafka's. It must never let a name or path through that is not prin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from kdump.audit.codes import Severity
-from kdump.audit.forecast import DirectoryForecast, Forecast, forecast_directory
-from kdump.audit.judge import Judged
-from kdump.audit.outcomes import Outcome
+from kdump.audit.findings import Finding
+from kdump.audit.forecast import Forecast
+from kdump.audit.groups import Root
+from kdump.audit.judged import Judged
+from kdump.audit.outcomes import Cause, Outcome
+from kdump.audit.starts import Starts
 from kdump.cli import jsonl
 from kdump.cli.exits import INCOMPLETE, OK, PROBLEMS
-from kdump.cli.forecast_json import directory_fields, forecast_line
-from kdump.cli.forecast_text import directory_sentences, effect_text, harm_text
+from kdump.cli.forecast_json import directory_fields, forecast_line, reason_fields
+from kdump.cli.forecast_text import directory_sentences, effect_text, harm_text, stopping_text
 from kdump.cli.paragraphs import labelled, wrapped
-from kdump.cli.targets import Targets
 from kdump.cli.units import count_text
+from kdump.cli.verify_json import finding_line
+from kdump.cli.verify_text import finding_lines
 from kdump.format.text import printable
 from kdump.storage.logdir import LogDirectory
 
 
-class _Starts:
-    """What both reports count: the forecasts by log directory, and what could not be read."""
+class _Report:
+    """What both reports count: forecasts, and what could not be read or is not forecast."""
 
-    def __init__(self, emit: Callable[[str], None], targets: Targets) -> None:
+    def __init__(self, emit: Callable[[str], None], roots: Sequence[Root]) -> None:
         self.emit = emit
-        self.directories = {
-            root.directory.directory.path: root.directory
-            for root in targets.roots
-            if isinstance(root.target, LogDirectory) and root.directory is not None
-        }
+        self.starts = Starts(roots)
         self.known: list[tuple[Judged, Forecast]] = []
-        self.unread = False
+        self.incomplete: list[Finding] = []
+        self.left_out: list[Path] = []
+        self._directories = {root.path for root in roots if isinstance(root.target, LogDirectory)}
+        places = (root.directory.directory.path if root.directory else root.path for root in roots)
+        self._around = dict.fromkeys(path for path in places if path not in self._directories)
+
+    def directories(self, findings: Iterable[Finding]) -> None:
+        """Take in what was found at the top of log directories."""
+        found = tuple(findings)
+        self.starts.judge(found)
+        self._keep_incomplete(found)
 
     def add(self, judged: Judged, forecast: Forecast | None) -> None:
-        """Take in one partition; None for what no broker loads."""
-        self.unread |= any(
-            finding.code.severity is Severity.INCOMPLETE for finding in judged.findings
-        )
+        """Take in one partition; None for what is not forecast."""
+        self.starts.add(judged, forecast)
+        unread = self._keep_incomplete(judged.findings)
         if forecast is not None:
             self.known.append((judged, forecast))
+        elif not unread:
+            self.left_out.append(judged.group.path)
 
-    def starts(self) -> Iterable[tuple[Path, DirectoryForecast]]:
-        """The forecast of each log directory."""
-        for path, facts in self.directories.items():
-            within = [one for judged, one in self.known if judged.group.path.parent == path]
-            yield path, forecast_directory(facts, within)
+    @property
+    def around(self) -> list[Cause]:
+        """What stands in the way in the log directories around what was asked for."""
+        return [cause for path in self._around for cause in self.starts.causes(path)]
 
     @property
     def exit_code(self) -> int:
         """As the command's help says."""
-        if self.unread:
+        if self.incomplete:
             return INCOMPLETE
-        outcomes = [one.outcome for _, one in self.known]
-        outcomes += [one.outcome for _, one in self.starts()]
-        lost = any(one.lost.sound.count for _, one in self.known)
-        return PROBLEMS if lost or set(outcomes) != {Outcome.STARTS} & set(outcomes) else OK
+        stops = [one for _, one in self.starts.directories() if one.outcome is not Outcome.STARTS]
+        harmed = any(
+            one.causes
+            or one.lost.sound.count
+            or (one.set_aside is not None and one.set_aside.severity is Severity.ERROR)
+            for _, one in self.known
+        )
+        return PROBLEMS if stops or self.around or harmed else OK
+
+    def _keep_incomplete(self, findings: Iterable[Finding]) -> bool:
+        """Keep what says that something could not be read; says whether anything does."""
+        unread = [one for one in findings if one.code.severity is Severity.INCOMPLETE]
+        self.incomplete += unread
+        return bool(unread)
 
 
-class TextStarts(_Starts):
+class TextStarts(_Report):
     """For people: the partitions that are harmed, worst first, then the sums."""
 
     def finish(self) -> int:
         """Emit everything; returns the exit code."""
-        if not self.directories:
-            for judged, one in self.known:
-                self._emit_all(wrapped(f"{_name(judged)}: {effect_text(one)}", 0))
-            return self.exit_code
-        harmed = [(judged, one) for judged, one in self.known if harm_text(one)]
-        harmed.sort(key=lambda pair: (pair[1].outcome is Outcome.STARTS, -_lost(pair[1])))
-        for judged, one in harmed:
-            self._emit_all(wrapped(f"{_name(judged)}: {effect_text(one)}", 0))
-        for path, start in self.starts():
+        for finding in self.incomplete:
+            self._emit_all(finding_lines(finding))
+        for cause in self.around:
+            self._emit_all(wrapped(stopping_text(cause), 0))
+        told = [pair for pair in self.known if not self._directories or harm_text(pair[1])]
+        if self._directories:
+            told.sort(key=lambda pair: (pair[1].outcome is Outcome.STARTS, -_lost(pair[1])))
+        for judged, one in told:
+            self._emit_all(wrapped(f"{printable(judged.group.path.name)}: {effect_text(one)}", 0))
+        for path, start in self.starts.directories():
             self._emit_all(wrapped(printable(str(path)), 0))
             self.emit(labelled("next start", "; ".join(directory_sentences(start))))
-        exact = sum(one.exact for _, one in self.known)
-        text = count_text(len(self.known), "partition")
-        if exact < len(self.known):
-            some = "" if exact == 0 else f"{len(self.known) - exact:,} of them "
-            text += f", {some}as far as their ends tell (more with --scan)"
-        self.emit(labelled("looked at", text))
+        for path in self.left_out:
+            self.emit(labelled("not judged", f"{printable(str(path))}: a segment alone"))
+        if self._directories:
+            self.emit(labelled("looked at", self._coverage()))
         return self.exit_code
+
+    def _coverage(self) -> str:
+        text = count_text(self.starts.looked_at, "partition")
+        vague = sum(not one.exact for _, one in self.known)
+        if vague:
+            text += f", {vague:,} of them as far as their ends tell (more with --scan)"
+        return text
 
     def _emit_all(self, lines: Iterable[str]) -> None:
         for line in lines:
             self.emit(line)
 
 
-class JsonStarts(_Starts):
+class JsonStarts(_Report):
     """For scripts: a header, a line a partition, a summary."""
 
-    def __init__(self, emit: Callable[[str], None], targets: Targets) -> None:
-        super().__init__(emit, targets)
-        header = jsonl.header("next-start", [root.path for root in targets.roots])
-        emit(jsonl.line("header", header))
+    def __init__(self, emit: Callable[[str], None], roots: Sequence[Root]) -> None:
+        super().__init__(emit, roots)
+        emit(jsonl.line("header", jsonl.header("next-start", [root.path for root in roots])))
 
     def add(self, judged: Judged, forecast: Forecast | None) -> None:
-        """Emit the line of one partition; None for what no broker loads."""
+        """Emit the line of one partition; None for what is not forecast."""
         super().add(judged, forecast)
         if forecast is not None and judged.facts is not None:
             self.emit(forecast_line(judged.facts.partition, forecast))
 
     def finish(self) -> int:
-        """Emit the last line; returns the exit code."""
+        """Emit what could not be read, and the last line; returns the exit code."""
+        for finding in self.incomplete:
+            self.emit(finding_line(finding))
         starts = [
-            {**jsonl.path_field(path), **directory_fields(start)} for path, start in self.starts()
+            {**jsonl.path_field(path), **directory_fields(start)}
+            for path, start in self.starts.directories()
         ]
-        self.emit(jsonl.line("summary", {"exit": self.exit_code, "next_starts": starts}))
+        summary = {
+            "exit": self.exit_code,
+            "reasons": [reason_fields(cause) for cause in self.around],
+            "not_judged": [jsonl.path_value(path) for path in self.left_out],
+            "next_starts": starts,
+        }
+        self.emit(jsonl.line("summary", summary))
         return self.exit_code
-
-
-def _name(judged: Judged) -> str:
-    return printable(judged.group.path.name)
 
 
 def _lost(one: Forecast) -> int:

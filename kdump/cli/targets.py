@@ -67,8 +67,10 @@ def find_targets(
 ) -> Targets:
     """List what there is to judge. Raises UsageError, Click's too, and SourceError."""
     from kdump.audit.context import read_context
-    from kdump.audit.groups import Selection, assign, open_roots
+    from kdump.audit.groups import Selection, assign, open_roots, unmatched
     from kdump.audit.settings import log_directories, read_config
+    from kdump.errors import UsageError
+    from kdump.storage.logdir import LogDirectory
 
     settings = None if config is None else read_config(config)
     if not paths and settings is None:
@@ -77,8 +79,12 @@ def find_targets(
     named = paths or log_directories(settings or {})
     selection = Selection(tuple(topics), tuple(excluded))
     roots = tuple(open_roots(named))
+    for pattern in unmatched(roots, selection):
+        raise UsageError(f"--topic {pattern}: expected a pattern that some topic matches here")
+    # What a root is goes first: by its spelling its findings are told.
+    ordered = sorted(roots, key=lambda root: not isinstance(root.target, LogDirectory))
     directories = {
-        root.directory.directory.path: root.directory for root in roots if root.directory
+        root.directory.directory.path: root.directory for root in ordered if root.directory
     }
     context = read_context(tuple(directories.values()), settings, time.time_ns() // 1_000_000)
     return Targets(roots, tuple(assign(root, selection) for root in roots), context)

@@ -111,8 +111,8 @@ def verify(
     for damage.
     """
     from kdump.audit.codes import Severity
-    from kdump.audit.judge import Judged
-    from kdump.audit.next_start import next_start
+    from kdump.audit.judged import Judged
+    from kdump.audit.next_start import concluded
     from kdump.audit.quick_pass import quick_pass
     from kdump.audit.settling import settled_directories
     from kdump.audit.verify import beside_broker
@@ -122,13 +122,13 @@ def verify(
     from kdump.cli.verify_json import JsonReport
     from kdump.cli.verify_summary import Run, summarize
     from kdump.cli.verify_text import TextReport
+    from kdump.storage.logdir import LogDirectory
     from kdump.storage.pace import LIVE_RATE, Pace
     from kdump.storage.workers import default_jobs
 
     started = time.monotonic()
     held: list[str] = []
     emit = held.append if quiet else click.echo
-    looked: list[Judged] = []
     judged: list[Judged] = []
     stopped_by = None
     with Progress("none" if quiet and progress == "auto" else progress) as shown:
@@ -148,29 +148,42 @@ def verify(
             report = TextReport(emit, shown.note, targets.roots, counts, info=info)
         found = settled_directories(context)
         report.directories(found)
+        # Of a log directory thousands of partitions are kept for the report.
+        spelled_out = {
+            group.path
+            for root, part in zip(targets.roots, targets.parts, strict=True)
+            if not isinstance(root.target, LogDirectory)
+            for group in part
+        }
+
+        def conclude(one: Judged) -> Judged:
+            return concluded(one, segments=one.group.path in spelled_out)
+
+        def glance(one: Judged) -> Judged:
+            return conclude(one) if depth == "quick" else one.without_evidence(segments=False)
+
         try:
-            with closing(quick_pass(groups, context, jobs=jobs)) as quickly:
+            with closing(quick_pass(groups, context, jobs=jobs, conclude=glance)) as quickly:
                 for one in quickly:
-                    looked.append(one)
                     report.look(one)
                     if depth == "quick":
-                        report.add(one, next_start(one))
+                        judged.append(one)
+                        report.add(one, one.forecast)
             if depth != "quick":
                 shown.expect(total_bytes)
-                facts = {one.group.path: one.facts for one in looked if one.facts is not None}
                 wholly = judge(
                     groups,
                     deep=depth == "deep",
                     jobs=jobs,
-                    facts=facts,
                     context=context,
+                    conclude=conclude,
                     pace=pace,
                     on_progress=shown.advance,
                 )
                 with closing(wholly):
                     for one in wholly:
                         judged.append(one)
-                        report.add(one, next_start(one))
+                        report.add(one, one.forecast)
         except KeyboardInterrupt:
             stopped_by = INTERRUPTED
         except SystemExit:  # raised at SIGTERM
@@ -187,7 +200,7 @@ def verify(
             stopped_by=stopped_by,
         ),
         found,
-        looked if depth == "quick" else judged,
+        judged,
     )
     report.finish(summary)
     if summary.exit_code != OK:

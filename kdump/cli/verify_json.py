@@ -12,14 +12,14 @@ from pathlib import Path
 
 from kdump.audit.codes import Severity
 from kdump.audit.findings import Finding
-from kdump.audit.forecast import Forecast, forecast_directory
+from kdump.audit.forecast import Forecast
 from kdump.audit.groups import Root
-from kdump.audit.judge import Judged
+from kdump.audit.judged import Judged
+from kdump.audit.starts import Starts
 from kdump.cli import jsonl
 from kdump.cli.forecast_json import directory_fields, forecast_line
 from kdump.cli.verify_summary import Summary
 from kdump.storage.liveness import Liveness
-from kdump.storage.logdir import LogDirectory
 
 
 class JsonReport:
@@ -27,13 +27,14 @@ class JsonReport:
 
     def __init__(self, emit: Callable[[str], None], roots: Sequence[Root], *, depth: str) -> None:
         self._emit = emit
-        self._roots = roots
         self._told: set[tuple[str, Path, int | None]] = set()
-        self._forecasts: dict[Path, list[Forecast]] = {}
+        self._starts = Starts(roots)
         emit(header_line(roots, depth=depth))
 
     def directories(self, findings: Iterable[Finding]) -> None:
         """Emit what was found at the top of log directories."""
+        findings = tuple(findings)
+        self._starts.judge(findings)
         for finding in findings:
             self._tell(finding)
 
@@ -46,25 +47,15 @@ class JsonReport:
         """Emit what else was found in one partition, and its next start."""
         for finding in judged.findings:
             self._tell(finding)
-        if forecast is not None and judged.facts is not None:
-            self._emit(forecast_line(judged.facts.partition, forecast))
-            if judged.group.directory is not None:
-                path = judged.group.directory.directory.path
-                self._forecasts.setdefault(path, []).append(forecast)
+        self._starts.add(judged, forecast)
+        if forecast is not None and judged.group.partition is not None:
+            self._emit(forecast_line(judged.group.partition, forecast))
 
     def finish(self, summary: Summary) -> None:
         """Emit the last line."""
-        directories = {
-            root.directory.directory.path: root.directory
-            for root in self._roots
-            if isinstance(root.target, LogDirectory) and root.directory is not None
-        }
         starts = [
-            {
-                **jsonl.path_field(path),
-                **directory_fields(forecast_directory(facts, self._forecasts.get(path, ()))),
-            }
-            for path, facts in directories.items()
+            {**jsonl.path_field(path), **directory_fields(start)}
+            for path, start in self._starts.directories()
         ]
         self._emit(summary_line(summary, starts))
 

@@ -7,31 +7,40 @@ It must never name a command that does not exist.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from kdump.audit.case import neighbours
 from kdump.audit.findings import Offsets
 from kdump.audit.forecast import Forecast
-from kdump.audit.judge import Judged
-from kdump.audit.survey import Gap
-from kdump.cli.forecast_text import effect_text
+from kdump.audit.judged import Judged
+from kdump.audit.recovery import Span, Tail
+from kdump.audit.survey import Gap, Survey
+from kdump.audit.tails import records_behind
+from kdump.cli.forecast_text import bound_text, effect_text
 from kdump.cli.units import count_text, period_text
 from kdump.storage.walk import Reason
 
-#: What stands behind the last batch of a log is no loss of records that anybody was told of.
-_TAILS = (Reason.PREALLOCATED, Reason.TORN_TAIL)
+
+@dataclass(frozen=True, slots=True)
+class _Lost:
+    """Records that a damage hides, and the offset where it is sound again; None for nowhere."""
+
+    gap: Gap
+    records: Span
+    behind: int | None
 
 
 def partition_lines(judged: Judged, forecast: Forecast | None) -> Iterator[tuple[str, str]]:
     """Yield the labels and texts that stand below the segments of one partition."""
     lost = list(_lost(judged))
     if lost:
-        ranges = [offsets for offsets, _ in lost]
-        count = sum(one.last - one.first + 1 for one in ranges if one.last is not None)
-        places = ", ".join(str(one) for one in ranges[:3]) + (", ..." if ranges[3:] else "")
-        times = _times([gap for _, gap in lost])
-        yield "lost now", f"at most {count_text(count, 'record')}: {places}{times}"
-        behind = ranges[0].last
-        seek = "nothing sound follows" if behind is None else f"can seek to {behind + 1}"
+        records = sum((one.records for one in lost), _unlisted(judged))
+        ranges = [_range(one) for one in lost]
+        places = ", ".join(map(str, ranges[:3])) + (", ..." if ranges[3:] else "")
+        times = _times([one.gap for one in lost])
+        yield "lost now", f"{bound_text(records, 'record')}: {places}{times}"
+        behind = lost[0].behind
+        seek = "nothing sound follows" if behind is None else f"can seek to {behind}"
         yield "consumers", f"stop at {ranges[0].first}; {seek}"
     if forecast is not None:
         yield _when(judged), effect_text(forecast)
@@ -43,10 +52,10 @@ def _when(judged: Judged) -> str:
 
 
 def _choices(judged: Judged, forecast: Forecast) -> Iterator[tuple[str, str]]:
-    harm = forecast.lost.sound.count + forecast.lost.unreadable.count
+    harm = forecast.lost.sound + forecast.lost.unreadable
     if not forecast.causes and not harm:
         return
-    loses = count_text(harm, "record")
+    loses = bound_text(harm, "record") if harm.unbounded else count_text(harm.count, "record")
     yield "choose", "another replica is in sync: start that one first, and let this one copy it"
     yield "", "this is the only copy: copy the directory before a broker starts on it"
     if forecast.lost.sound.count and judged.group.stopped:
@@ -73,12 +82,32 @@ def _times(gaps: Sequence[Gap]) -> str:
     return f" ({period_text(first, last)})"
 
 
-def _lost(judged: Judged) -> Iterator[tuple[Offsets, Gap]]:
-    """The offsets that each damage hides, ascending; the last of a range may be unknown."""
+def _lost(judged: Judged) -> Iterator[_Lost]:
+    """What each damage hides, ascending."""
     for survey, next_base in neighbours(judged.group, judged.surveys):
         for gap in survey.gaps:
-            if next_base is None and gap.damage.reason in _TAILS:
-                continue
             behind = next_base if gap.offset_behind is None else gap.offset_behind
-            if behind is None or behind > gap.offset_before + 1:
-                yield Offsets(gap.offset_before + 1, None if behind is None else behind - 1), gap
+            if behind is None and gap.damage.reason is Reason.PREALLOCATED:
+                continue
+            records = records_behind(_tail(survey, gap), behind, judged.facts)
+            if records:
+                yield _Lost(gap, records, behind)
+
+
+def _unlisted(judged: Judged) -> Span:
+    """What is hidden by damages that are counted, but not listed."""
+    counts = ((sum(survey.counts[one] for one in Reason), survey) for survey in judged.surveys)
+    return Span(unbounded=any(count > len(survey.gaps) for count, survey in counts))
+
+
+def _tail(survey: Survey, gap: Gap) -> Tail:
+    """A damage as what ends a log, whether or not something sound follows."""
+    known = None if survey.recovered is None else survey.recovered.tail
+    if known is not None and known.first_offset == gap.offset_before + 1:
+        return known
+    return Tail(gap.offset_before + 1, None, gap.damage.reason is Reason.TORN_TAIL)
+
+
+def _range(lost: _Lost) -> Offsets:
+    first = lost.gap.offset_before + 1
+    return Offsets(first, None if lost.records.unbounded else lost.records.last_offset)

@@ -5,14 +5,15 @@ Spec: none of Kafka's. Text and JSON reports both say what stands here; it must 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from kdump.audit.codes import Severity
 from kdump.audit.findings import Finding
-from kdump.audit.judge import Covered, Judged
+from kdump.audit.judged import Covered, Judged
 from kdump.cli.exits import INCOMPLETE, OK, PROBLEMS
 
 Depth = Literal["quick", "default", "deep"]
@@ -66,13 +67,16 @@ class Summary:
 def summarize(run: Run, directories: Sequence[Finding], judged: Sequence[Judged]) -> Summary:
     """Add up the findings and coverage of ``judged``.
 
-    ``directories`` are findings at the top of log directories.
+    ``directories`` are findings at the top of log directories; some are about a partition.
     """
     severities: Counter[Severity] = Counter()
     names: Counter[str] = Counter()
     partitions: Counter[Severity | None] = Counter()
+    beside: dict[Path, list[Finding]] = defaultdict(list)
+    for finding in directories:
+        beside[finding.path].append(finding)
     for one in judged:
-        partitions[worst(one)] += 1
+        partitions[_worst((*one.findings, *beside.get(one.group.path, ())))] += 1
     for finding in (*directories, *(each for one in judged for each in one.findings)):
         severities[finding.code.severity] += 1 + finding.repeats
         names[finding.code.name] += 1 + finding.repeats
@@ -85,9 +89,11 @@ def worst(judged: Judged) -> Severity | None:
 
     Notes do not make a partition less sound.
     """
+    return _worst(judged.findings)
+
+
+def _worst(findings: Iterable[Finding]) -> Severity | None:
     found = [
-        finding.code.severity
-        for finding in judged.findings
-        if finding.code.severity is not Severity.INFO
+        finding.code.severity for finding in findings if finding.code.severity is not Severity.INFO
     ]
     return min(found, key=lambda severity: severity.rank, default=None)

@@ -18,11 +18,13 @@ import click
 from kdump.audit.codes import CODES, Severity
 from kdump.audit.facts import DirectoryFacts
 from kdump.audit.findings import Finding
-from kdump.audit.forecast import Forecast, forecast_directory
+from kdump.audit.forecast import Forecast
 from kdump.audit.groups import Root
-from kdump.audit.judge import Judged, again
+from kdump.audit.judge import again
+from kdump.audit.judged import Judged
+from kdump.audit.starts import Starts
 from kdump.audit.survey import Gap, Survey
-from kdump.cli.forecast_text import directory_sentences, harm_text
+from kdump.cli.forecast_text import directory_sentences, harm_text, stopping_text
 from kdump.cli.paragraphs import LABEL, WIDTH, labelled, wrapped
 from kdump.cli.units import count_text, duration_text, part_text, rate_text, size_text
 from kdump.cli.verify_partition import neighbours_text, partition_lines
@@ -76,15 +78,16 @@ class TextReport:
         self._top: tuple[Finding, ...] = ()
         self._judged: list[Judged] = []
         self._forecasts: dict[Path, Forecast] = {}
+        self._starts = Starts(roots)
 
     def directories(self, findings: Iterable[Finding]) -> None:
         """Take in what was found at the top of log directories."""
         self._top = tuple(findings)
+        self._starts.judge(self._top)
 
     def look(self, judged: Judged) -> None:
         """Tell at once what the quick pass has found wrong in one partition."""
-        size = sum(survey.size for survey in judged.surveys)
-        for finding in judged.findings if size > _SOON_BYTES else ():
+        for finding in judged.findings if judged.covered.size > _SOON_BYTES else ():
             if finding.code.severity in (Severity.ERROR, Severity.WARNING):
                 name = printable(judged.group.path.name)
                 self._note(f"{_LABELS[finding.code.severity]} {name} {finding.code.name}")
@@ -92,6 +95,7 @@ class TextReport:
     def add(self, judged: Judged, forecast: Forecast | None) -> None:
         """Take in one partition, and its next start."""
         self._judged.append(judged)
+        self._starts.add(judged, forecast)
         if forecast is not None:
             self._forecasts[judged.group.path] = forecast
 
@@ -100,12 +104,23 @@ class TextReport:
         start = 0
         for root, count in zip(self._roots, self._counts, strict=True):
             judged = self._judged[start : start + count]
-            forecasts = self._forecasts
-            for line in root_lines(root, self._top, judged, forecasts, count, info=self._info):
+            known = self._forecasts, self._starts
+            for line in root_lines(root, self._untold(root), judged, *known, count, self._info):
                 self._emit(line)
             start += count
         for line in summary_lines(summary, info=self._info):
             self._emit(line)
+
+    def _untold(self, root: Root) -> list[Finding]:
+        """What was found at the top of a path's log directory, once if several paths share it."""
+        if root.directory is None:
+            return []
+        path = root.directory.directory.path
+        here, others = list[Finding](), list[Finding]()
+        for one in self._top:
+            (here if one.path == path or path in one.path.parents else others).append(one)
+        self._top = tuple(others)
+        return here
 
 
 def root_lines(
@@ -113,27 +128,31 @@ def root_lines(
     top: Sequence[Finding],
     judged: Sequence[Judged],
     forecasts: Mapping[Path, Forecast],
+    starts: Starts,
     count: int,
-    *,
     info: bool,
 ) -> Iterator[str]:
     """What one path is, with ``count`` partitions, and what was found in those judged.
 
-    ``top`` are findings at the top of log directories, ``forecasts`` by the path of a partition.
+    ``top`` are findings at the top of its log directory, ``forecasts`` by the path of a partition.
     """
+    when = "next start" if root.stopped else "if it died"
     yield from _heading(root, judged, count)
+    for finding in _shown(top, info=info):
+        yield from finding_lines(finding)
     if isinstance(root.target, LogDirectory) and root.directory is not None:
-        yield from _top(root.path, top, info=info)
         yield from _partitions(judged, forecasts, info=info)
-        known = [forecasts[one.group.path] for one in judged if one.group.path in forecasts]
-        start = forecast_directory(root.directory, known)
-        label = "next start" if root.stopped else "if it died"
-        yield labelled(label, "; ".join(directory_sentences(start)))
+        start = dict(starts.directories())[root.directory.directory.path]
+        yield labelled(when, "; ".join(directory_sentences(start)))
     else:
         for one in judged:
             yield from _segments(one, info=info)
+            around = () if root.directory is None else starts.causes(root.directory.directory.path)
+            yield from (labelled(when, stopping_text(cause)) for cause in around)
             for label, text in partition_lines(one, forecasts.get(one.group.path)):
                 yield labelled(label, text)
+            if one.facts is not None:
+                yield labelled("settings", f"from {one.facts.settings.origin}")
 
 
 def summary_lines(summary: Summary, *, info: bool) -> Iterator[str]:
@@ -226,12 +245,10 @@ def _node(directory: DirectoryFacts | None) -> str:
     return "" if meta is None or meta.node_id is None else f" of node {meta.node_id}"
 
 
-def _top(path: Path, findings: Iterable[Finding], *, info: bool) -> Iterator[str]:
-    """The findings at the top of the log directory at ``path``."""
-    here = [one for one in findings if one.path == path or path in one.path.parents]
-    for finding in _shown(here, info=info):
-        yield f"{_severity(finding.code.severity)} {finding.code.name}"
-        yield from wrapped(_sentence(finding), 7)
+def finding_lines(finding: Finding) -> Iterator[str]:
+    """A finding that stands by itself, with the name of its file."""
+    yield f"{_severity(finding.code.severity)} {finding.code.name}"
+    yield from wrapped(_sentence(finding), 7)
 
 
 def _partitions(
@@ -247,6 +264,7 @@ def _partitions(
             name = printable(one.group.path.name)
             yield f"{_severity(finding.code.severity)} {name:{width}} {finding.code.name}"
             yield from wrapped(_sentence(finding), 7)
+            yield from _doing(finding, 7)
         if findings[1:]:
             others = Counter(finding.code.name for finding in findings[1:])
             texts = [name if count == 1 else f"{name} ({count})" for name, count in others.items()]
@@ -297,6 +315,13 @@ def _detailed(
         gap = None if finding.position is None else gaps.get(finding.position)
         if finding.path == log and gap is not None:
             yield from wrapped(neighbours_text(gap), 11)
+        yield from _doing(finding, 11)
+
+
+def _doing(finding: Finding, indent: int) -> Iterator[str]:
+    """The command that helps, on one line to be pasted; those of kdump stand elsewhere."""
+    if finding.remedy is not None and finding.remedy[0] != "kdump":
+        yield f"{'':{indent}}do: {printable(shlex.join(finding.remedy))}"
 
 
 def _sentence(finding: Finding, *, named: bool = True) -> str:

@@ -81,7 +81,11 @@ T_BACKWARDS = 8  # batches that do not begin behind the end of the batch before
 T_BACKWARDS_AT = 9  # position of the first of them
 T_INVERTED = 10  # batches whose last offset lies below their base offset
 T_INVERTED_AT = 11  # position of the first of them
-TALLY_FIELDS = 12
+T_ODD = 12  # batches with a magic, a codec or bits of attributes that mean nothing
+T_JOINED = 13  # 1 where the next batch stands right behind the one before
+T_HOLES = 14  # batches before which offsets are missing, though they stand so; no wrappers
+T_MISCOUNTED = 15  # data batches of magic 2 that have not as many records as offsets
+TALLY_FIELDS = 16
 
 #: Batches below this size are checksummed here; a library call costs more than their bytes do.
 SMALL_BYTES: int = 1024 if COMPILED else 0
@@ -409,29 +413,49 @@ def tally(rows: cython.const[cython.longlong][::1], state: cython.longlong[::1])
     backwards_at: cython.longlong = -1
     inverted: cython.longlong = 0
     inverted_at: cython.longlong = -1
+    odd: cython.longlong = 0
+    joined: cython.longlong = state[T_JOINED]
+    holes: cython.longlong = 0
+    miscounted: cython.longlong = 0
+    base_offset: cython.longlong
+    magic: cython.longlong
+    attributes: cython.longlong
     if n and state[T_BATCHES] == 0:
         state[T_FIRST_OFFSET] = rows[_BASE_OFFSET]
     while row < n * _BATCH_FIELDS:
-        if rows[row + _BASE_OFFSET] <= previous:
+        base_offset = rows[row + _BASE_OFFSET]
+        magic = rows[row + _MAGIC]
+        attributes = rows[row + _ATTRIBUTES]
+        if base_offset <= previous:
             if backwards == 0:
                 backwards_at = rows[row + _POSITION]
             backwards += 1
-        if rows[row + _LAST_OFFSET] < rows[row + _BASE_OFFSET]:
+        elif base_offset != previous + 1 and joined and (magic > 1 or attributes & 7 == 0):
+            holes += 1
+        joined = 1
+        previous = rows[row + _LAST_OFFSET]
+        if previous < base_offset:
             if inverted == 0:
                 inverted_at = rows[row + _POSITION]
             inverted += 1
-        previous = rows[row + _LAST_OFFSET]
         size += rows[row + _SIZE]
-        if rows[row + _MAGIC] < 2:
-            if rows[row + _ATTRIBUTES] & 7:
+        if magic < 2:
+            if attributes & 7:
                 wrappers += 1
             else:
                 records += 1
+            if attributes & 244 or magic < 0:
+                odd += 1
         else:
             if rows[row + _COUNT] > 0:
                 records += rows[row + _COUNT]
-            if rows[row + _ATTRIBUTES] & 32:
+            if attributes & 32:
                 control += 1
+            elif 0 <= base_offset <= previous and previous - base_offset != rows[row + _COUNT] - 1:
+                miscounted += 1
+            # Unused bits, the sign among them, and codecs above zstd.
+            if attributes & -128 or attributes & 7 > 4 or magic > 2:
+                odd += 1
         if rows[row + _MAX_TIMESTAMP] > max_timestamp:
             max_timestamp = rows[row + _MAX_TIMESTAMP]
         row += _BATCH_FIELDS
@@ -448,6 +472,10 @@ def tally(rows: cython.const[cython.longlong][::1], state: cython.longlong[::1])
     state[T_CONTROL] += control
     state[T_BACKWARDS] += backwards
     state[T_INVERTED] += inverted
+    state[T_ODD] += odd
+    state[T_JOINED] = joined
+    state[T_HOLES] += holes
+    state[T_MISCOUNTED] += miscounted
 
 
 @cython.cfunc

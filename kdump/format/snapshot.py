@@ -8,9 +8,9 @@ showing it.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final, NamedTuple
 
 from crc32c import crc32c
 
@@ -20,10 +20,10 @@ VERSION = 1
 _HEADER = struct.Struct(">hIi")  # version, crc, count
 _CRC_START = 6
 _ENTRY = struct.Struct(">qhiqiqiq")
+_TRANSACTION = struct.Struct(f">{_ENTRY.size - 8}xq")
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerEntry:
+class ProducerEntry(NamedTuple):
     """What is known of one producer, from records below the snapshot's offset.
 
     | @  | field                            | width |
@@ -49,6 +49,31 @@ class ProducerEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class ProducerEntries:
+    """The entries of a sound snapshot in file order, which means nothing.
+
+    ``data`` are their bytes as they stand in the file, 46 each: a broker may have millions of
+    producers, and few of them are ever asked for.
+    """
+
+    data: bytes
+
+    def __len__(self) -> int:
+        return len(self.data) // _ENTRY.size
+
+    def __iter__(self) -> Iterator[ProducerEntry]:
+        return map(ProducerEntry._make, _ENTRY.iter_unpack(self.data))
+
+    def open_transactions(self) -> list[int]:
+        """Return the offsets where transactions begin that have no end yet."""
+        return [first for (first,) in _TRANSACTION.iter_unpack(self.data) if first >= 0]
+
+
+#: A snapshot without producers.
+NO_PRODUCERS: Final = ProducerEntries(b"")
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """A producer snapshot as it stands in its file, sound or not.
 
@@ -68,6 +93,37 @@ class Snapshot:
 
 def read_snapshot(data: bytes | memoryview) -> Snapshot:
     """Read what can be read, for showing it. Raises DecodeError where not even a header can be."""
+    stored, count = _header(data)
+    body = memoryview(data)[_HEADER.size :]
+    end = min(max(count, 0), len(body) // _ENTRY.size) * _ENTRY.size
+    return Snapshot(
+        stored,
+        crc32c(memoryview(data)[_CRC_START:]),
+        count,
+        tuple(ProducerEntries(bytes(body[:end]))),
+        bytes(body[end:]),
+    )
+
+
+def decode_snapshot(data: bytes | memoryview) -> ProducerEntries:
+    """Return the entries of a sound snapshot. Raises DecodeError."""
+    stored, count = _header(data)
+    computed = crc32c(memoryview(data)[_CRC_START:])
+    if computed != stored:
+        raise DecodeError(
+            f"producer snapshot: expected checksum {stored}, found {computed} over "
+            f"{len(data) - _CRC_START} bytes"
+        )
+    expected = _HEADER.size + count * _ENTRY.size
+    if len(data) != expected:
+        raise DecodeError(
+            f"producer snapshot: expected {expected} bytes for {count} entries, found {len(data)}"
+        )
+    return ProducerEntries(bytes(data[_HEADER.size :]))
+
+
+def _header(data: bytes | memoryview) -> tuple[int, int]:
+    """The stored checksum, and how many entries there should be."""
     if len(data) < _HEADER.size:
         raise DecodeError(
             f"producer snapshot: expected {_HEADER.size} bytes or more, found {len(data)}"
@@ -75,47 +131,10 @@ def read_snapshot(data: bytes | memoryview) -> Snapshot:
     version, stored, count = _HEADER.unpack_from(data)
     if version != VERSION:
         raise DecodeError(f"producer snapshot: expected version {VERSION}, found {version}")
-    body = memoryview(data)[_HEADER.size :]
-    end = min(max(count, 0), len(body) // _ENTRY.size) * _ENTRY.size
-    return Snapshot(
-        stored,
-        crc32c(memoryview(data)[_CRC_START:]),
-        count,
-        tuple(ProducerEntry(*fields) for fields in _ENTRY.iter_unpack(body[:end])),
-        bytes(body[end:]),
-    )
+    return stored, count
 
 
-def decode_snapshot(data: bytes | memoryview) -> tuple[ProducerEntry, ...]:
-    """Return the entries in file order, which means nothing. Raises DecodeError."""
-    snapshot = read_snapshot(data)
-    if snapshot.computed_crc != snapshot.stored_crc:
-        raise DecodeError(
-            f"producer snapshot: expected checksum {snapshot.stored_crc}, found "
-            f"{snapshot.computed_crc} over {len(data) - _CRC_START} bytes"
-        )
-    expected = _HEADER.size + snapshot.count * _ENTRY.size
-    if len(data) != expected:
-        raise DecodeError(
-            f"producer snapshot: expected {expected} bytes for {snapshot.count} entries, found "
-            f"{len(data)}"
-        )
-    return snapshot.entries
-
-
-def encode_snapshot(entries: Sequence[ProducerEntry]) -> bytes:
+def encode_snapshot(entries: Collection[ProducerEntry] | ProducerEntries) -> bytes:
     """Return a snapshot of ``entries`` in their order, 10 + 46 bytes each."""
-    body = struct.pack(">i", len(entries)) + b"".join(
-        _ENTRY.pack(
-            entry.producer_id,
-            entry.producer_epoch,
-            entry.last_sequence,
-            entry.last_offset,
-            entry.offset_delta,
-            entry.timestamp,
-            entry.coordinator_epoch,
-            entry.current_txn_first_offset,
-        )
-        for entry in entries
-    )
+    body = struct.pack(">i", len(entries)) + b"".join(_ENTRY.pack(*entry) for entry in entries)
     return struct.pack(">hI", VERSION, crc32c(body)) + body

@@ -1,6 +1,7 @@
 """Checks of the batches and records of segments: damage, offsets, and what ``deep`` has read.
 
-Spec: KOD 9, checks 1, 2, 4 to 8. It must never take for damage what a broker may still be writing.
+Spec: KOD 9, checks 1 to 8, and 31 within a segment.
+It must never take for damage what a broker may still be writing.
 """
 
 from __future__ import annotations
@@ -12,14 +13,20 @@ from typing import Final
 
 from kdump.audit import codes
 from kdump.audit.codes import FindingCode
+from kdump.audit.faults import Fault, FaultKind
 from kdump.audit.findings import Detail, Finding, Offsets, explaining
-from kdump.audit.survey import LISTED, Fault, FaultKind, Gap, Survey
+from kdump.audit.survey import LISTED, Gap, Survey
 from kdump.format.batch import MAX_OFFSET_DELTA
 from kdump.storage.walk import Damage, Reason
 
 _FAULT_CODES: Final = {
     FaultKind.BACKWARDS: codes.OFFSETS_NOT_INCREASING,
     FaultKind.INVERTED: codes.BATCH_OFFSETS_INVERTED,
+    FaultKind.MAGIC: codes.BATCH_MAGIC_UNKNOWN,
+    FaultKind.CODEC: codes.BATCH_CODEC_UNKNOWN,
+    FaultKind.BITS: codes.BATCH_ATTRIBUTES_UNKNOWN,
+    FaultKind.HOLE: codes.BATCHES_HOLE,
+    FaultKind.MISCOUNTED: codes.BATCH_COUNT_MISMATCH,
     FaultKind.UNREADABLE: codes.RECORDS_UNREADABLE,
     FaultKind.DISORDER: codes.RECORDS_OFFSETS,
     FaultKind.LATE: codes.RECORDS_TIMESTAMPS,
@@ -144,6 +151,7 @@ def _damage_detail(damage: Damage, file_size: int) -> Detail:
 def _fault(survey: Survey, fault: Fault, repeats: int) -> Finding:
     batch, code = fault.batch, _FAULT_CODES[fault.kind]
     base = survey.segment.base_offset
+    offsets = Offsets(batch.base_offset, batch.last_offset)
     match fault.kind:
         case FaultKind.BACKWARDS if batch.base_offset < base:
             code = codes.BATCH_BELOW_SEGMENT
@@ -152,6 +160,21 @@ def _fault(survey: Survey, fault: Fault, repeats: int) -> Finding:
             detail = Detail(f"a base offset above {fault.reference}", str(batch.base_offset))
         case FaultKind.INVERTED:
             detail = Detail(f"a last offset of {batch.base_offset} or more", str(batch.last_offset))
+        case FaultKind.MAGIC:
+            detail = Detail("a magic of 0, 1 or 2", str(batch.magic))
+        case FaultKind.CODEC:
+            known = "4 (zstd)" if batch.magic > 1 else "3 (lz4)"
+            detail = Detail(f"a codec of at most {known}", str(batch.codec_id))
+        case FaultKind.BITS:
+            unused = "7 to 15" if batch.magic > 1 else "4 to 7"
+            bits = f"attributes 0x{batch.attributes & 0xFFFF:04x}"
+            detail = Detail(f"attributes without any of the bits {unused}", bits)
+        case FaultKind.HOLE:
+            offsets = Offsets(fault.reference + 1, batch.base_offset - 1)
+            detail = Detail(f"a base offset of {offsets.first}", str(batch.base_offset))
+        case FaultKind.MISCOUNTED:
+            span = batch.last_offset - batch.base_offset + 1
+            detail = Detail(f"a count of {span}, one record for each offset", str(batch.count))
         case FaultKind.DISORDER:
             detail = Detail(
                 f"records with rising offsets from {batch.base_offset} to {batch.last_offset}",
@@ -166,7 +189,7 @@ def _fault(survey: Survey, fault: Fault, repeats: int) -> Finding:
         survey.segment.log,
         batch.position,
         batch.size,
-        Offsets(batch.base_offset, batch.last_offset),
+        offsets,
         detail,
         explaining(code),
         repeats,

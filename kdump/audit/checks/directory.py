@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kdump.audit import codes
+from kdump.audit.cluster import Node
 from kdump.audit.codes import FindingCode
 from kdump.audit.facts import DirectoryFacts, Offsets, Read
 from kdump.audit.findings import Detail, Finding, judged
@@ -116,6 +117,11 @@ def check_meta_properties(facts: DirectoryFacts) -> Iterator[Finding]:
         )
 
 
+def check_top_files(facts: DirectoryFacts) -> Iterator[Finding]:
+    """Say which files at the top could not be read at all."""
+    yield from check_read((*_checkpoints(facts), facts.meta), stopped=facts.stopped)
+
+
 def check_read(reads: Iterable[Read[Any] | None], *, stopped: bool) -> Iterator[Finding]:
     """Say which small files could not be read at all."""
     for read in reads:
@@ -145,8 +151,9 @@ def siblings(
     """Group ``directories`` by the node that they belong to.
 
     ``one_node`` says that they do, as when its configuration names them. Otherwise only those of
-    the same cluster and node do, and of several with one directory id just the first: the others
-    are copies.
+    the same cluster and node do that have directory ids (3.7 and later), and of several with one id
+    just the first: the others are copies. Without an id nothing tells a copy, or the same broker id
+    in a cluster without a name.
     """
     if one_node:
         yield directories
@@ -155,11 +162,12 @@ def siblings(
     seen: set[tuple[object, str]] = set()
     for number, facts in enumerate(directories):
         meta = _meta(facts)
-        key = number if meta is None else (meta.cluster_id, meta.node_id)
+        key: object = number
         if meta is not None and meta.directory_id is not None:
-            if (key, meta.directory_id) in seen:
-                key = number
-            seen.add((key, meta.directory_id))
+            node = (meta.cluster_id, meta.node_id)
+            if (node, meta.directory_id) not in seen:
+                key = node
+            seen.add((node, meta.directory_id))
         groups[key].append(facts)
     yield from groups.values()
 
@@ -213,6 +221,37 @@ def check_twice(
         for path in standing[1:]:
             expected = f"one directory of {path.name}"
             yield judged(codes.PARTITION_TWICE, path, expected, f"another: {standing[0]}")
+
+
+def check_missing_replicas(directories: Sequence[DirectoryFacts], node: Node) -> Iterator[Finding]:
+    """Judge lines of partitions that are not there, but that the cluster takes to be here.
+
+    A line alone may be of what was deleted or moved away, and a replica that was never made has
+    none.
+    """
+    if not all(facts.stopped for facts in directories):
+        return
+    paths = chain.from_iterable(facts.directory.partition_paths for facts in directories)
+    existing = {(name.topic, name.partition) for name in map(directory_name, paths) if name}
+    for facts in directories:
+        read = next((read for read in _checkpoints(facts) if read.value is not None), None)
+        if read is not None and read.value is not None:
+            gone = sorted(read.value.keys() - existing)
+            yield from _missing(read.path, gone, _meta(facts), node)
+
+
+def _missing(
+    path: Path, gone: Sequence[tuple[str, int]], meta: MetaProperties | None, node: Node
+) -> Iterator[Finding]:
+    missed: dict[FindingCode, list[str]] = defaultdict(list)
+    for topic, partition in gone:
+        others = node.other_replicas(topic, partition, None if meta is None else meta.directory_id)
+        if others is not None:
+            code = codes.REPLICA_MISSING if others else codes.REPLICA_MISSING_ONLY
+            missed[code].append(f"{topic}-{partition}")
+    for code, names in missed.items():
+        expected = f"a directory {names[0]}, for which the cluster names node {node.node_id}"
+        yield judged(code, path, expected, "none", repeats=len(names) - 1)
 
 
 def _mismatch(path: Path, expected: str, found: str) -> Finding:

@@ -15,8 +15,9 @@ from typing import Final
 
 from kdump.audit import codes
 from kdump.audit.codes import FindingCode, Severity
+from kdump.audit.faults import FaultKind
 from kdump.audit.findings import Detail, Finding, Offsets, explaining
-from kdump.audit.survey import FaultKind, Survey
+from kdump.audit.survey import Survey
 from kdump.audit.survey_index import LISTED, EntryFault, EntryKind, IndexFacts
 from kdump.storage.logdir import Partition
 

@@ -18,7 +18,7 @@ from kdump.audit import codes
 from kdump.audit.facts import PartitionFacts
 from kdump.audit.findings import Detail, Finding, Offsets, explaining
 from kdump.audit.replay import Replay, ViolationKind
-from kdump.format.snapshot import ProducerEntry
+from kdump.format.snapshot import ProducerEntries, ProducerEntry
 
 #: Coordinators write there for many producers, and give no sequences that mean anything.
 _OF_COORDINATORS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
@@ -34,7 +34,7 @@ def check_snapshots(replay: Replay, facts: PartitionFacts) -> Iterator[Finding]:
             continue
         differences = list(_impossible(read.value, offset))
         if offset > base:
-            differences += _differences(read.value, state, offset, base, facts)
+            differences += _differences(read.value, state, offset, replay, facts)
         if differences:
             yield _disagrees(read.path, differences)
 
@@ -76,11 +76,12 @@ def _disagrees(path: Path, differences: Sequence[Detail]) -> Finding:
     )
 
 
-def _impossible(entries: Sequence[ProducerEntry], offset: int) -> Iterator[Detail]:
+def _impossible(entries: ProducerEntries, offset: int) -> Iterator[Detail]:
     """What no snapshot of the state before ``offset`` says."""
-    for producer_id, count in Counter(entry.producer_id for entry in entries).items():
-        if count > 1:
-            yield Detail(f"producer {producer_id} once", f"it {count} times")
+    if len({entry.producer_id for entry in entries}) < len(entries):
+        for producer_id, count in Counter(entry.producer_id for entry in entries).items():
+            if count > 1:
+                yield Detail(f"producer {producer_id} once", f"it {count} times")
     for entry in entries:
         if not _possible(entry, offset):
             who = f"producer {entry.producer_id}"
@@ -92,20 +93,24 @@ def _possible(entry: ProducerEntry, offset: int) -> bool:
 
 
 def _differences(
-    entries: Sequence[ProducerEntry],
+    entries: ProducerEntries,
     state: Mapping[int, ProducerEntry],
     offset: int,
-    base: int,
+    replay: Replay,
     facts: PartitionFacts,
 ) -> Iterator[Detail]:
-    """What possible entries say other than the log from ``base`` up to ``offset``."""
+    """What possible entries say other than the log up to ``offset``."""
+    base = replay.segments[0].survey.segment.base_offset
     # A broker that starts without a snapshot replays nothing below the log start.
     start = max(base, facts.log_start or 0)
     cleaned = facts.settings.compacted is not False
     for entry in entries:
         of_log = state.get(entry.producer_id)
         if _possible(entry, offset) and not (
-            _batch_fits(entry, of_log, base, cleaned=cleaned)
+            (
+                _batch_fits(entry, of_log, base, cleaned=cleaned)
+                or _ends_with_marker(entry, of_log, replay)
+            )
             and _transaction_fits(entry, of_log, base, start, cleaned=cleaned)
         ):
             in_log = "nothing of it" if of_log is None else _told(of_log)
@@ -135,6 +140,20 @@ def _batch_fits(
         of_log.producer_epoch,
         of_log.last_sequence,
         of_log.offset_delta,
+    )
+
+
+def _ends_with_marker(entry: ProducerEntry, of_log: ProducerEntry | None, replay: Replay) -> bool:
+    """Whether an entry's last offset is that of its producer's own marker, as 0.11.0 wrote it."""
+    if of_log is None or (entry.producer_epoch, entry.last_sequence) != (
+        of_log.producer_epoch,
+        of_log.last_sequence,
+    ):
+        return False
+    return any(
+        (marker.producer_id, marker.offset) == (entry.producer_id, entry.last_offset)
+        for segment in replay.segments
+        for marker in segment.survey.events.markers()
     )
 
 

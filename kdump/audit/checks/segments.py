@@ -45,6 +45,21 @@ def check_holes(
         yield _hole(codes.SEGMENT_MISSING if orphaned else codes.SEGMENTS_HOLE, path, hole, 0)
 
 
+def check_wiped(facts: PartitionFacts, log_end: int | None) -> Iterator[Finding]:
+    """Judge a partition without a segment, which ends at ``log_end``, by what checkpoints knew."""
+    if facts.partition.segments or log_end is None:
+        return
+    known = max(facts.recovery_point or 0, facts.high_watermark or 0)
+    if known > log_end:
+        yield judged(
+            codes.SEGMENTS_GONE,
+            facts.partition.path,
+            f"segments up to offset {known}, as its checkpoints say",
+            "none",
+            offsets=Offsets(log_end, known - 1),
+        )
+
+
 def check_future_timestamps(
     newest: Sequence[tuple[Path, int]], settings: TopicSettings, now_ms: int
 ) -> Iterator[Finding]:
@@ -83,13 +98,16 @@ def check_clean_stop(facts: PartitionFacts, last: Survey) -> Iterator[Finding]:
 
 
 def stopped_cleanly(facts: PartitionFacts) -> bool:
-    """Whether the next start believes that the partition was closed in order.
+    """Whether the partition was closed in order, and the next start believes that.
 
-    For a metadata log no start does.
+    For a metadata log no start does. A broker that stops closes those that it serves or moves: what
+    it has set aside or is about to delete stays as loading has left it, with room in its indexes.
     """
     name = facts.partition.name
-    metadata = name is not None and name.topic == CLUSTER_METADATA_TOPIC
-    return facts.clean and facts.stopped and not metadata
+    closed = name is None or (
+        name.topic != CLUSTER_METADATA_TOPIC and name.suffix in ("", "future")
+    )
+    return facts.clean and facts.stopped and closed
 
 
 def _padded(code: FindingCode, index: IndexFacts | None, batches: int) -> Iterator[Finding]:

@@ -15,8 +15,9 @@ from kdump.audit.findings import Detail, Finding, Offsets, explaining
 from kdump.audit.replay import OpenTransaction, Replay, Violation, ViolationKind
 from kdump.audit.survey import Survey
 
-#: How long a transaction may take (``transaction.max.timeout.ms``), and what a broker grants more.
-LATE_MS: Final = 20 * 60 * 1000
+#: How long a transaction may take by default, and what a broker grants any of them beyond that.
+_DEFAULT_MS: Final = 15 * 60_000
+_GRACE_MS: Final = 5 * 60_000
 
 _CODES: Final = {
     ViolationKind.PLAIN: codes.TRANSACTION_MIXED,
@@ -47,22 +48,30 @@ def check_transactions(replay: Replay) -> Iterator[Finding]:
 
 
 def check_hanging(
-    replay: Replay, topic: str, partition: int, now_ms: int, modified_ms: Mapping[int, int]
+    replay: Replay,
+    topic: str,
+    partition: int,
+    now_ms: int,
+    modified_ms: Mapping[int, int],
+    longest_ms: int | None,
 ) -> Iterator[Finding]:
     """Judge the transactions that are open at the log's end (34).
 
     ``now_ms`` is the time up to which somebody could have ended them: of a stopped broker that is
     when it last wrote. ``modified_ms`` are the modification times of segments by base offset. A
     producer's own timestamps may be of any age, so only what a broker's clock says counts.
+    ``longest_ms`` is how long a transaction may take, None where nobody says.
     """
+    late_ms = _GRACE_MS + (_DEFAULT_MS if longest_ms is None else longest_ms)
+    late_code = codes.TRANSACTION_LATE if longest_ms is None else codes.TRANSACTION_HANGING
     for transaction in replay.open:
         start, last = transaction.first_offset, transaction.last_offset
         if not replay.certain(start, replay.end_offset - 1):
             continue
         written_ms = min(_written_by(replay, last, modified_ms), default=now_ms)
-        late = now_ms - written_ms > LATE_MS
+        late = now_ms - written_ms > late_ms
         yield Finding(
-            codes.TRANSACTION_HANGING if late else codes.TRANSACTION_OPEN,
+            late_code if late else codes.TRANSACTION_OPEN,
             _holding(replay, start).segment.log,
             offsets=Offsets(start, replay.end_offset - 1),
             detail=_open_detail(transaction),

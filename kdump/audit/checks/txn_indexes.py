@@ -123,7 +123,9 @@ def _unfounded(replay: Replay, facts: PartitionFacts, index: _Index) -> Iterator
     if not index.entries:
         return
     base = index.segment.survey.segment.base_offset
-    markers = {marker.offset: marker for marker in index.segment.survey.events.markers()}
+    named = {entry.last_offset for entry in index.entries}
+    ended = index.segment.survey.events.markers()
+    markers = {marker.offset: marker for marker in ended if marker.offset in named}
     bad: list[tuple[int, AbortedTxn, Marker | None]] = []
     for place, entry in enumerate(index.entries):
         offset, marker = entry.last_offset, markers.get(entry.last_offset)

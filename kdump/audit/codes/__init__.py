@@ -10,7 +10,8 @@ It must never judge anything: that is for the checks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copyreg
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -26,6 +27,7 @@ from kdump.audit.codes import (
 )
 from kdump.audit.codes.batches import *  # noqa: F403
 from kdump.audit.codes.code import FindingCode as FindingCode
+from kdump.audit.codes.code import Outcome as Outcome
 from kdump.audit.codes.code import Severity as Severity
 from kdump.audit.codes.directories import *  # noqa: F403
 from kdump.audit.codes.indexes import *  # noqa: F403
@@ -55,3 +57,16 @@ CODES: Final[Mapping[str, FindingCode]] = MappingProxyType(
         if isinstance(code, FindingCode)
     }
 )
+
+
+def named(name: str) -> FindingCode:
+    """Return the code of that name; raises KeyError without one."""
+    return CODES[name]
+
+
+def _reduced(code: FindingCode) -> tuple[Callable[[str], FindingCode], tuple[str]]:
+    return named, (code.name,)
+
+
+# Findings travel between processes, and there is one object of each code.
+copyreg.pickle(FindingCode, _reduced)

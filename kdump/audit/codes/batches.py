@@ -101,6 +101,36 @@ PREALLOCATED_TAIL_SEALED: Final = FindingCode(
     ("Found record size 0 smaller than minimum record overhead ({}) in file", *_CUT),
     check=1,
 )
+BATCH_MAGIC_UNKNOWN: Final = FindingCode(
+    "batch-magic-unknown",
+    Severity.ERROR,
+    "A batch has a magic that no release writes. In batches of magic 2 no checksum covers it: most "
+    "likely it was changed on disk, and the rest of the batch is sound.",
+    "Takes any number above 2 for 2, serves the batch as it is, and recovery keeps it. Consumers "
+    "and followers stop at it.",
+    REPLICA_FIRST,
+    ("Invalid magic found in record: {}",),
+    check=3,
+)
+BATCH_CODEC_UNKNOWN: Final = FindingCode(
+    "batch-codec-unknown",
+    Severity.ERROR,
+    "A batch matches its checksum, but names a codec that there is not, or not in its magic: it "
+    "was written so.",
+    "Serves it as it is, and recovery keeps it. Consumers stop at it until they seek past.",
+    "Seek consumers past the batch. On a compacted topic it stalls the cleaner.",
+    ("Unknown compression type id: {}",),
+    check=3,
+)
+BATCH_ATTRIBUTES_UNKNOWN: Final = FindingCode(
+    "batch-attributes-unknown",
+    Severity.INFO,
+    "Bits of a batch's attributes are set that mean nothing up to 4.3: a client set them, or a "
+    "later release.",
+    "Does not look at them, nor do consumers.",
+    "Nothing to do.",
+    check=3,
+)
 OFFSETS_NOT_INCREASING: Final = FindingCode(
     "offsets-not-increasing",
     Severity.ERROR,
@@ -153,6 +183,25 @@ SEGMENTS_OVERLAP: Final = FindingCode(
     "Nothing notices. Consumers that read through see those offsets twice or skip records.",
     REPLICA_FIRST,
     check=5,
+)
+
+BATCHES_HOLE: Final = FindingCode(
+    "batches-hole",
+    Severity.WARNING,
+    "Offsets between two batches of a segment are missing, in a topic that was never compacted: "
+    "batches were removed, or another broker's log had this hole when it was copied.",
+    "Does not notice. Consumers go on at the next batch.",
+    "Compare with another replica before trusting this one.",
+    check=31,
+)
+BATCH_COUNT_MISMATCH: Final = FindingCode(
+    "batch-count-mismatch",
+    Severity.WARNING,
+    "A batch has not as many records as offsets, in a topic that was never compacted: records were "
+    "removed, or a client wrote it so to an old broker, which let it pass.",
+    "Does not notice. Consumers read the records that are there.",
+    "Compare with another replica before trusting this one.",
+    check=6,
 )
 
 RECORDS_UNREADABLE: Final = FindingCode(

@@ -25,12 +25,22 @@ class Severity(Enum):
         return list(Severity).index(self)
 
 
+class Outcome(Enum):
+    """What becomes of a partition, or of a log directory, at a start."""
+
+    STARTS = "starts"
+    OFFLINE = "offline"  # its log directory is left out; a broker with no other one stops
+    REFUSES = "refuses"  # the broker does not start
+
+
 @dataclass(frozen=True, slots=True)
 class FindingCode:
     """A row of the table: what a finding of this name means, wherever it turns up.
 
     ``messages`` are lines that a broker or client logs for it, with ``{}`` where they vary.
-    ``check`` is the number of the invariant in KOD 9 that it is a breach of.
+    ``check`` is the number of the invariant in KOD 9 that it is a breach of. ``stops`` is what the
+    next start comes to wherever this is found, the worst of it; None where it starts, or where more
+    than this decides.
     """
 
     name: str
@@ -40,6 +50,7 @@ class FindingCode:
     advice: str
     messages: tuple[str, ...] = ()
     check: int | None = None
+    stops: Outcome | None = None
 
     def logged_as(self, line: str) -> bool:
         """Whether ``line``, pasted from a log, holds one of ``messages``."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kdump.audit.codes.code import FindingCode, Severity
+from kdump.audit.codes.code import FindingCode, Outcome, Severity
 
 FOREIGN_DIRECTORY: Final = FindingCode(
     "foreign-directory",
@@ -18,6 +18,7 @@ FOREIGN_DIRECTORY: Final = FindingCode(
     "Move it away, or let log.dirs name a directory below.",
     ("Found directory {}, '{}' is not in the form of topic-partition",),
     check=29,
+    stops=Outcome.REFUSES,
 )
 PARTITION_TWICE: Final = FindingCode(
     "partition-twice",
@@ -33,6 +34,7 @@ PARTITION_TWICE: Final = FindingCode(
         "Found unexpected metadata location in data directory",
     ),
     check=29,
+    stops=Outcome.REFUSES,
 )
 CHECKPOINT_MALFORMED: Final = FindingCode(
     "checkpoint-malformed",
@@ -48,6 +50,7 @@ CHECKPOINT_MALFORMED: Final = FindingCode(
         "Unrecognised version:{}, expected version: {} in checkpoint file at: {}",
     ),
     check=26,
+    stops=Outcome.OFFLINE,
 )
 CHECKPOINT_NUMBER: Final = FindingCode(
     "checkpoint-number",
@@ -81,6 +84,26 @@ CHECKPOINT_LINE_UNKNOWN: Final = FindingCode(
     "Nothing to do, unless those partitions should be here: then somebody removed them.",
     check=26,
 )
+REPLICA_MISSING: Final = FindingCode(
+    "replica-missing",
+    Severity.WARNING,
+    "A checkpoint has a line of a partition, and the cluster's metadata name this node among its "
+    "replicas, but its directory is not there: somebody removed it, or it is on a file system that "
+    "is not mounted.",
+    "Makes an empty replica, which copies everything from the leader.",
+    "If nobody meant that, bring the directory back before the broker starts. Otherwise make sure "
+    "that another replica is in sync.",
+    check=26,
+)
+REPLICA_MISSING_ONLY: Final = FindingCode(
+    "replica-missing-only",
+    Severity.ERROR,
+    "A checkpoint has a line of a partition, and the cluster's metadata know no other replica than "
+    "that of this node, but its directory is not there.",
+    "Makes an empty replica and leads it: offsets are given a second time, from 0 on.",
+    "Bring the directory back before the broker starts, from a backup if need be.",
+    check=26,
+)
 META_PROPERTIES_UNREADABLE: Final = FindingCode(
     "meta-properties-unreadable",
     Severity.ERROR,
@@ -90,6 +113,7 @@ META_PROPERTIES_UNREADABLE: Final = FindingCode(
     "Compare it with the file in the node's other log directories: cluster.id and node.id are the "
     "same there, directory.id is not.",
     ("Error while reading meta.properties file {}", "No readable meta.properties files found."),
+    stops=Outcome.REFUSES,
 )
 META_PROPERTIES_MISSING: Final = FindingCode(
     "meta-properties-missing",
@@ -99,6 +123,7 @@ META_PROPERTIES_MISSING: Final = FindingCode(
     "If it is a new, empty directory, kafka-storage.sh format --ignore-formatted prepares it. If "
     "not, its file system may not be mounted.",
     ("No `meta.properties` found in {}",),
+    stops=Outcome.REFUSES,
 )
 META_PROPERTIES_MISMATCH: Final = FindingCode(
     "meta-properties-mismatch",
@@ -111,6 +136,7 @@ META_PROPERTIES_MISMATCH: Final = FindingCode(
         "Stored node id {} doesn't match previous node id {} in {}",
         "Duplicate directory ID {} found",
     ),
+    stops=Outcome.REFUSES,
 )
 CLEAN_MARKER_LIVE: Final = FindingCode(
     "clean-marker-live",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kdump.audit.codes.code import FindingCode, Severity
+from kdump.audit.codes.code import FindingCode, Outcome, Severity
 
 QUORUM_STATE_MALFORMED: Final = FindingCode(
     "quorum-state-malformed",
@@ -18,6 +18,7 @@ QUORUM_STATE_MALFORMED: Final = FindingCode(
     "would forget for whom it voted.",
     ("Error while reading the Quorum status from the file {}",),
     check=36,
+    stops=Outcome.REFUSES,
 )
 METADATA_SNAPSHOT_MISSING: Final = FindingCode(
     "metadata-snapshot-missing",
@@ -28,6 +29,7 @@ METADATA_SNAPSHOT_MISSING: Final = FindingCode(
     "metadata directory away if this node is no voter or the other voters are sound.",
     ("Inconsistent snapshot state: there must be a snapshot at an offset larger then the current",),
     check=36,
+    stops=Outcome.REFUSES,
 )
 METADATA_SNAPSHOT_DAMAGED: Final = FindingCode(
     "metadata-snapshot-damaged",
@@ -39,6 +41,7 @@ METADATA_SNAPSHOT_DAMAGED: Final = FindingCode(
     "Move the snapshot away if an older one is whole and the log begins before that one's end.",
     ("First control record is not a snapshot header", "Record batch is corrupt"),
     check=36,
+    stops=Outcome.REFUSES,
 )
 METADATA_SNAPSHOT_DAMAGED_OLD: Final = FindingCode(
     "metadata-snapshot-damaged-old",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kdump.audit.codes.code import REPLICA_FIRST, FindingCode, Severity
+from kdump.audit.codes.code import REPLICA_FIRST, FindingCode, Outcome, Severity
 
 PARTITION_METADATA_MALFORMED: Final = FindingCode(
     "partition-metadata-malformed",
@@ -22,6 +22,7 @@ PARTITION_METADATA_MALFORMED: Final = FindingCode(
         "Invalid topic ID in partition metadata file ({})",
     ),
     check=24,
+    stops=Outcome.OFFLINE,
 )
 PARTITION_METADATA_FATAL: Final = FindingCode(
     "partition-metadata-fatal",
@@ -34,6 +35,7 @@ PARTITION_METADATA_FATAL: Final = FindingCode(
         "PartitionMetadataReadBuffer.read",
     ),
     check=24,
+    stops=Outcome.REFUSES,
 )
 TOPIC_ID_MISSING: Final = FindingCode(
     "topic-id-missing",
@@ -105,6 +107,7 @@ FILE_NAME_REFUSED: Final = FindingCode(
         "java.lang.StringIndexOutOfBoundsException: begin 0, end 20, length {}",
     ),
     check=29,
+    stops=Outcome.REFUSES,
 )
 FILE_NAME_UNPADDED: Final = FindingCode(
     "file-name-unpadded",
@@ -123,6 +126,7 @@ LOG_TOO_LARGE: Final = FindingCode(
     REPLICA_FIRST,
     ("The size of segment {} ({}) is larger than the maximum allowed segment size of {}",),
     check=30,
+    stops=Outcome.REFUSES,
 )
 EPOCHS_MALFORMED: Final = FindingCode(
     "epochs-malformed",
@@ -137,6 +141,7 @@ EPOCHS_MALFORMED: Final = FindingCode(
         "Error while reading checkpoint file {}",
     ),
     check=22,
+    stops=Outcome.OFFLINE,
 )
 EPOCHS_NUMBER: Final = FindingCode(
     "epochs-number",
@@ -149,6 +154,7 @@ EPOCHS_NUMBER: Final = FindingCode(
         "Received invalid partition leader epoch entry {}",
     ),
     check=22,
+    stops=Outcome.REFUSES,
 )
 EPOCHS_ORDER: Final = FindingCode(
     "epochs-order",

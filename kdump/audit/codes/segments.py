@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kdump.audit.codes.code import REPLICA_FIRST, FindingCode, Severity
+from kdump.audit.codes.code import REPLICA_FIRST, FindingCode, Outcome, Severity
 
 SEGMENT_MISSING: Final = FindingCode(
     "segment-missing",
@@ -17,6 +17,14 @@ SEGMENT_MISSING: Final = FindingCode(
     "Does not notice. Consumers go on at the next segment.",
     "Bring the .log back if it was moved or is in a backup. " + REPLICA_FIRST,
     ("Found an orphaned index file {}, with no corresponding log file.",),
+    check=31,
+)
+SEGMENTS_GONE: Final = FindingCode(
+    "segments-gone",
+    Severity.ERROR,
+    "A partition has no segment left, although the checkpoints say that there were records.",
+    "Begins the log anew at the checkpointed log start, or at 0: offsets are given a second time.",
+    "Bring the files back if they were moved or are in a backup. " + REPLICA_FIRST,
     check=31,
 )
 SEGMENTS_HOLE: Final = FindingCode(
@@ -73,6 +81,7 @@ PREALLOCATED_TAIL_CLEAN: Final = FindingCode(
     "Remove .kafka_cleanshutdown, so that recovery cuts the zeros off.",
     ("Found record size 0 smaller than minimum record overhead ({}) in file",),
     check=37,
+    stops=Outcome.REFUSES,
 )
 INDEX_PADDED_CLEAN: Final = FindingCode(
     "index-padded-clean",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kdump.audit.codes.code import FindingCode, Severity
+from kdump.audit.codes.code import FindingCode, Outcome, Severity
 
 UNREADABLE: Final = FindingCode(
     "unreadable",
@@ -16,6 +16,7 @@ UNREADABLE: Final = FindingCode(
     "A file that it cannot read takes the log directory offline.",
     "Look at the system's log for disk errors, and verify again as the broker's user or as root.",
     ("Could not read file {}",),
+    stops=Outcome.OFFLINE,
 )
 VANISHED: Final = FindingCode(
     "vanished",

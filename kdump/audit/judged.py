@@ -1,0 +1,83 @@
+"""Judged: what came of one group of segments, and how much was looked at for that.
+
+Spec: none of Kafka's. It must never hold more than its reader asks for: see ``without_evidence``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from kdump.audit.events import Events
+from kdump.audit.facts import PartitionFacts
+from kdump.audit.findings import Finding
+from kdump.audit.forecast import Forecast
+from kdump.audit.groups import Group
+from kdump.audit.survey import Survey
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """How much was looked at: sums over segments.
+
+    ``size`` is the bytes of all logs when they were listed, ``read_bytes`` those that were read.
+    ``wrappers`` are those of magic 0 and 1 whose records could not be counted without reading them.
+    """
+
+    partitions: int = 0
+    segments: int = 0
+    size: int = 0
+    read_bytes: int = 0
+    batches: int = 0
+    control_batches: int = 0
+    records: int = 0
+    wrappers: int = 0
+
+    def __add__(self, other: Covered) -> Covered:
+        return Covered(
+            self.partitions + other.partitions,
+            self.segments + other.segments,
+            self.size + other.size,
+            self.read_bytes + other.read_bytes,
+            self.batches + other.batches,
+            self.control_batches + other.control_batches,
+            self.records + other.records,
+            self.wrappers + other.wrappers,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One group after all its checks; ``surveys`` are of those segments that could be surveyed.
+
+    ``facts`` is None where only a segment is judged, or the directory could not be listed.
+    ``covered`` is what was looked at in this group, ``forecast`` its next start, if somebody has
+    asked for that.
+    """
+
+    group: Group
+    surveys: tuple[Survey, ...]
+    findings: tuple[Finding, ...]
+    facts: PartitionFacts | None
+    covered: Covered
+    forecast: Forecast | None = None
+
+    def without_evidence(self, *, segments: bool) -> Judged:
+        """The same without what grows with producers and transactions, once all is judged.
+
+        Without ``segments`` nothing stays of the surveys and facts, else what is told of each.
+        """
+        if not segments:
+            return replace(self, surveys=(), facts=None)
+        surveys = tuple(replace(survey, events=Events()) for survey in self.surveys)
+        facts = self.facts and replace(self.facts, snapshots={}, txn_indexes={})
+        return replace(self, surveys=surveys, facts=facts)
+
+
+Conclude = Callable[[Judged], Judged]
+"""What is done with a judgement as soon as there is one, before it is kept or travels."""
+
+
+def as_it_is(judged: Judged) -> Judged:
+    """Return it: the conclusion that keeps everything."""
+    return judged

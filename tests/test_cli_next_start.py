@@ -1,0 +1,119 @@
+"""``kdump next-start``: what it prints and its exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures_loader import copy_fixture
+from forge_metadata import METADATA
+
+import kdump.cli.main
+from kdump.cli import exits
+
+
+class Cli:
+    """Runs ``kdump next-start`` in this process and keeps what it printed."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self.capsys = capsys
+
+    def text(self, *arguments: str | Path, code: int) -> str:
+        """What a run prints that ends with ``code``, without its breaks."""
+        assert kdump.cli.main.main(["next-start", *map(str, arguments)]) == code
+        printed = self.capsys.readouterr()
+        assert printed.err == ""
+        return " ".join(printed.out.split())
+
+    def json(self, *arguments: str | Path, code: int) -> list[dict[str, Any]]:
+        """The objects of a run in JSON."""
+        assert kdump.cli.main.main(["next-start", "--format", "json", *map(str, arguments)]) == code
+        return [json.loads(line) for line in self.capsys.readouterr().out.splitlines()]
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
+    return Cli(capsys)
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    copy_fixture("4.3.1/clean", Path("data"))
+    return Path("data")
+
+
+def test_a_clean_directory_starts_and_loses_nothing(cli: Cli, data: Path) -> None:
+    assert cli.text("--scan", data, code=exits.OK) == (
+        "data next start no fatal error; recovery reads 18.94 KiB; no record is lost "
+        "looked at 22 partitions"
+    )
+    (start,) = cli.json("--scan", data, code=exits.OK)[-1]["next_starts"]
+    counts = {key: start[key] for key in ("partitions", "partitions_total", "exact", "set_aside")}
+    assert counts == {"partitions": 22, "partitions_total": 22, "exact": True, "set_aside": 0}
+
+
+def test_what_was_not_read_is_no_promise(cli: Cli, data: Path) -> None:
+    text = cli.text(data, code=exits.OK)  # every start recovers the metadata log
+    assert "22 partitions looked at, 1 by its end alone; no fatal error seen; " in text
+    (data / ".kafka_cleanshutdown").unlink()
+    assert cli.text(data, code=exits.OK) == (
+        "data next start 22 partitions looked at, 22 by their ends alone; no fatal error seen; "
+        "recovery reads 70.54 KiB; no loss seen "
+        "looked at 22 partitions, 22 of them as far as their ends tell (more with --scan)"
+    )
+    (start,) = cli.json(data, code=exits.OK)[-1]["next_starts"]
+    assert not start["exact"]
+    assert "no fatal error; recovery" in cli.text("--scan", data, code=exits.OK)
+
+
+def test_a_selection_is_not_the_whole_directory(cli: Cli, data: Path) -> None:
+    (data / "transfers-0" / "abc.log").touch()
+    text = cli.text("--topic", "codec*", data, code=exits.OK)
+    assert "5 of 22 partitions looked at; no fatal error seen; recovery" in text
+    assert "the broker DOES NOT START" in cli.text(data, code=exits.PROBLEMS)
+
+
+def test_a_partition_is_told_what_stands_in_its_directory(cli: Cli, data: Path) -> None:
+    (data / "lost+found").mkdir()
+    text = cli.text(data / "codec-none-0", code=exits.PROBLEMS)
+    assert text.startswith("the broker DOES NOT START: data/lost+found: ")
+    assert "codec-none-0: nothing more is lost" in text
+    summary = cli.json(data / "codec-none-0", code=exits.PROBLEMS)[-1]
+    assert [reason["path"] for reason in summary["reasons"]] == ["data/lost+found"]
+
+
+def test_what_is_not_there_is_named(cli: Cli, data: Path) -> None:
+    for arguments in (["nosuch"], [data, "nosuch"]):
+        assert "UNREAD vanished nosuch: " in cli.text(*arguments, code=exits.INCOMPLETE)
+    lines = cli.json("nosuch", code=exits.INCOMPLETE)
+    assert [line["type"] for line in lines] == ["header", "finding", "summary"]
+    assert lines[1]["path"] == "nosuch"
+
+
+def test_what_is_not_forecast_is_named(cli: Cli, data: Path) -> None:
+    log = data / "codec-none-0" / "00000000000000000060.log"
+    assert cli.text(log, code=exits.OK) == f"not judged {log}: a segment alone"
+    assert cli.json(log, code=exits.OK)[-1]["not_judged"] == [str(log)]
+
+
+def test_the_metadata_log_stops_a_start(cli: Cli, data: Path) -> None:
+    metadata = data / METADATA
+    assert "nothing more is lost; reads 18.94 KiB" in cli.text(metadata, code=exits.OK)
+    (metadata / "quorum-state").write_text("garbage")
+    for path in (metadata, data):
+        text = cli.text(path, code=exits.PROBLEMS)
+        assert text.count("DOES NOT START: data/__cluster_metadata-0/quorum-state") >= 1
+
+
+def test_replicas_that_are_set_aside_are_told(cli: Cli, data: Path) -> None:
+    (data / "codec-none-0" / "partition.metadata").unlink()
+    text = cli.text(data, code=exits.PROBLEMS)
+    assert text.startswith("codec-none-0: set aside as -stray: kept, but not served; reads")
+    assert "1 partition set aside as -stray" in text
+    lines = cli.json(data, code=exits.PROBLEMS)
+    aside = {line["topic"]: line["set_aside"] for line in lines if line["type"] == "forecast"}
+    assert aside["codec-none"] == "topic-id-missing"
+    assert aside["codec-zstd"] is None

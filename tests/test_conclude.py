@@ -1,0 +1,90 @@
+"""What the passes keep of a partition once it is judged: what a report tells, and no more."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import forge
+import pytest
+from damaged import FIRST, LAST, Recipe, batches, name
+from forge import TIMESTAMP
+
+from kdump.audit.codes import CODES
+from kdump.audit.context import Context, read_context
+from kdump.audit.events import Events
+from kdump.audit.facts import read_directory
+from kdump.audit.groups import Group, Root, assign
+from kdump.audit.judged import Judged
+from kdump.audit.next_start import concluded
+from kdump.audit.quick_pass import quick_pass
+from kdump.audit.verify import verify
+from kdump.storage.liveness import Liveness, State
+from kdump.storage.logdir import LogDirectory, open_path
+
+
+def opened(path: Path) -> tuple[list[Group], Context]:
+    target, liveness = open_path(path), Liveness(State.STOPPED, "a test says so")
+    assert isinstance(target, LogDirectory)
+    root = Root(path, target, liveness, read_directory(target, liveness))
+    assert root.directory is not None
+    return list(assign(root)), read_context([root.directory], None, TIMESTAMP)
+
+
+def made(path: Path, producers: int) -> Path:
+    """A log directory with a damaged partition, whose last segment has so many producers."""
+    entries = [(number, 0, 0, -1, 0, TIMESTAMP, 0, -1) for number in range(producers)]
+    files = {name(LAST, ".snapshot"): forge.snapshot(entries)}
+    last = [forge.flip(batches(LAST)[0], -1), *batches(LAST)[1:]]
+    top = {"meta.properties": b"version=0\nbroker.id=1\n"}
+    Recipe("topic", [], batches(FIRST), last, files, top=top).write(path)
+    return path
+
+
+def passes(path: Path, *, segments: bool) -> Iterator[Judged]:
+    groups, context = opened(path)
+    conclude = partial(concluded, segments=segments)
+    yield from quick_pass(groups, context, jobs=1, conclude=conclude)
+    yield from verify(groups, deep=False, jobs=1, context=context, conclude=conclude)
+
+
+def test_of_a_log_directorys_partition_what_stays_does_not_grow(tmp_path: Path) -> None:
+    few = list(passes(made(tmp_path / "few", 1), segments=False))
+    many = list(passes(made(tmp_path / "many", 3000), segments=False))
+    for one, other in zip(few, many, strict=True):
+        assert (other.surveys, other.facts) == ((), None)
+        assert [each.code for each in one.findings] == [each.code for each in other.findings]
+        assert other.covered == one.covered
+        assert other.forecast is not None
+        sizes = [len(pickle.dumps((each.findings, each.forecast))) for each in (one, other)]
+        assert abs(sizes[0] - sizes[1]) < 100
+
+
+def test_of_a_partition_its_segments_stay(tmp_path: Path) -> None:
+    for one in passes(made(tmp_path, 3000), segments=True):
+        assert [survey.segment.base_offset for survey in one.surveys] == [FIRST, LAST]
+        assert all(survey.events == Events() for survey in one.surveys)
+        assert one.surveys[1].size
+        assert one.facts is not None
+        assert (one.facts.snapshots, one.facts.txn_indexes) == ({}, {})
+
+
+def test_a_judgement_comes_back_with_the_group_that_was_asked_for(tmp_path: Path) -> None:
+    groups, context = opened(made(tmp_path, 1))
+    (one,) = quick_pass(groups, context, jobs=1)
+    assert one.group is groups[0]
+
+
+def test_a_group_that_was_listed_again_comes_back_as_it_is_now(tmp_path: Path) -> None:
+    groups, context = opened(made(tmp_path, 1))
+    (tmp_path / "topic-0" / name(FIRST, ".log")).unlink()
+    (one,) = quick_pass(groups, context, jobs=1)
+    assert [segment.base_offset for segment in one.group.segments] == [LAST]
+    assert one.group.directory is groups[0].directory
+
+
+@pytest.mark.parametrize("code", list(CODES.values()), ids=lambda code: code.name)
+def test_a_code_stays_the_same_object_where_it_travels(code: object) -> None:
+    assert pickle.loads(pickle.dumps(code)) is code

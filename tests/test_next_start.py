@@ -1,0 +1,222 @@
+"""What a start comes to by everything that the checks find: whole log directories, worst first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import damaged
+import pytest
+import recipes_directory
+import recipes_indexes
+import recipes_producers
+from damaged import Recipe
+from fixtures_loader import copy_fixture
+from forge_metadata import METADATA
+from pipeline import Read, read
+
+from kdump.audit.codes import CODES, Outcome
+from kdump.audit.facts import read_directory
+from kdump.audit.forecast import DirectoryForecast, Forecast
+from kdump.audit.groups import Root
+from kdump.audit.judge import judge, judge_directories
+from kdump.audit.judged import Judged
+from kdump.audit.next_start import next_start
+from kdump.audit.recovery import Records
+from kdump.audit.starts import Starts
+from kdump.storage.liveness import Liveness, State
+from kdump.storage.logdir import LogDirectory, open_path
+
+STOPPED = Liveness(State.STOPPED, "a test says so")
+WORSE = {Outcome.STARTS: 0, Outcome.OFFLINE: 1, Outcome.REFUSES: 2}
+#: They say in other words that a start does, or does not depend on them.
+WORDS = ("not start", "offline")
+#: Only some starts read what they are about, or only some releases.
+DEPENDS = {
+    "batch-below-segment",
+    "marker-unknown",
+    "marker-unreadable",
+    "segment-bytes-small",
+    "transaction-mixed",
+    "txnindex-version",
+}
+RECIPES: tuple[Recipe, ...] = (
+    *damaged.RECIPES,
+    *recipes_indexes.RECIPES,
+    *recipes_directory.RECIPES,
+    *recipes_producers.RECIPES,
+)
+
+
+def judged(given: Read) -> list[Judged]:
+    return [judge(group, found, facts, given.context) for group, found, facts in given.groups]
+
+
+def starts(*paths: Path, given: Read, looked: Iterable[Judged]) -> dict[str, DirectoryForecast]:
+    """The forecasts of log directories by their names."""
+    roots = []
+    for path in paths:
+        target = open_path(path)
+        assert isinstance(target, LogDirectory)
+        roots.append(Root(path, target, STOPPED, read_directory(target, STOPPED)))
+    gathered = Starts(roots)
+    gathered.judge(judge_directories(given.context))
+    for one in looked:
+        gathered.add(one, next_start(one))
+    return {path.name: start for path, start in gathered.directories()}
+
+
+def start(path: Path) -> DirectoryForecast:
+    given = read(path)
+    (found,) = starts(path, given=given, looked=judged(given)).values()
+    return found
+
+
+def forecasts(path: Path) -> dict[str, Forecast]:
+    """Those of a directory's partitions, by name."""
+    made = {one.group.path.name: next_start(one) for one in judged(read(path))}
+    return {name: one for name, one in made.items() if one is not None}
+
+
+def test_what_a_code_says_of_a_start_stands_in_its_field() -> None:
+    said = {
+        code.name
+        for code in CODES.values()
+        if any(word in code.broker for word in WORDS) and code.name not in DEPENDS
+    }
+    assert said == {code.name for code in CODES.values() if code.stops is not None}
+
+
+@pytest.mark.parametrize(
+    "one",
+    [one for one in RECIPES if any(CODES[name].stops for name in one.expected)],
+    ids=lambda one: one.name,
+)
+def test_what_stops_a_start_is_forecast(one: Recipe, tmp_path: Path) -> None:
+    one.write(tmp_path)
+    (tmp_path / "recovery-point-offset-checkpoint").touch()  # so that it is a log directory
+    worst = max((CODES[name].stops or Outcome.STARTS for name in one.expected), key=WORSE.get)  # type: ignore[arg-type]
+    found = start(tmp_path)
+    assert WORSE[found.outcome] >= WORSE[worst]
+    assert found.causes
+
+
+def test_every_code_that_stops_has_a_recipe_or_a_test() -> None:
+    shown = {name for one in RECIPES for name in one.expected if CODES[name].stops}
+    elsewhere = {
+        "log-too-large",
+        "meta-properties-mismatch",
+        "meta-properties-missing",
+        "unreadable",
+    }
+    assert shown | elsewhere == {code.name for code in CODES.values() if code.stops}
+
+
+def test_two_directories_of_a_node_that_do_not_go_together(tmp_path: Path) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    for node, path in enumerate((first, second)):
+        recipes_directory.kraft("twice").write(path)
+        (path / "meta.properties").write_bytes(
+            recipes_directory.meta_properties(node=node, directory=f"ZGlyZWN0b3J5LTEyMzQ{node}")
+        )
+    given = read(first, second, config={})
+    found = starts(first, second, given=given, looked=judged(given))
+    assert found["b"].outcome is Outcome.REFUSES
+    assert {cause.path.name for cause in found["b"].causes} >= {"meta.properties", "twice-0"}
+
+
+def test_a_kraft_node_needs_its_meta_properties(tmp_path: Path) -> None:
+    path = copy_fixture("4.3.1/clean", tmp_path / "data")
+    (path / "meta.properties").unlink()
+    found = start(path)
+    assert found.outcome is Outcome.REFUSES
+    assert found.causes[0].path == path / "meta.properties"
+
+
+def test_a_checkpoint_that_cannot_be_read_takes_the_directory_offline(tmp_path: Path) -> None:
+    recipes_directory.kraft("unread").write(tmp_path)
+    (tmp_path / "replication-offset-checkpoint").symlink_to("/dev/null")
+    found = start(tmp_path)
+    assert (found.outcome, found.causes[0].path.name) == (
+        Outcome.OFFLINE,
+        "replication-offset-checkpoint",
+    )
+
+
+def test_without_a_topic_id_a_replica_is_set_aside(tmp_path: Path) -> None:
+    path = copy_fixture("4.3.1/clean", tmp_path / "data")
+    known = len(forecasts(path))
+    assert start(path).set_aside == 0
+    for file in path.glob("*/partition.metadata"):
+        file.unlink()
+    made = forecasts(path)
+    aside = {name for name, one in made.items() if one.set_aside is not None}
+    assert "codec-none-0" in aside
+    assert "never-written-0" not in aside  # nothing is there to be missed
+    assert start(path).set_aside == len(aside) < known
+    assert made["codec-none-0"].log_end_offset == 122
+
+
+@pytest.mark.parametrize("suffix", ["delete", "stray"])
+def test_what_is_on_its_way_out_is_loaded_too(tmp_path: Path, suffix: str) -> None:
+    path = copy_fixture("4.3.1/killed", tmp_path / "data")
+    before = start(path)
+    (moved,) = [path / "codec-none-0"]
+    moved = moved.rename(path / f"codec-none-0.{'0' * 32}-{suffix}")
+    after = start(path)
+    assert (after.outcome, after.total, after.whole) == (Outcome.STARTS, before.total, True)
+    one = forecasts(path)[moved.name]
+    assert (one.read_bytes > 0) is (suffix == "stray")
+    (moved / "leader-epoch-checkpoint").write_text("0\n1\n0 0 0\n")
+    assert start(path).outcome is Outcome.OFFLINE
+
+
+def test_what_was_not_looked_at_is_not_taken_for_sound(tmp_path: Path) -> None:
+    path = copy_fixture("4.3.1/clean", tmp_path / "data")
+    given = read(path)
+    looked = judged(given)
+    whole = starts(path, given=given, looked=looked)["data"]
+    assert (whole.total, whole.partitions, whole.exact) == (22, 22, 22)
+    some = starts(path, given=given, looked=looked[5:10])["data"]
+    assert (some.total, some.partitions, some.whole) == (22, 5, False)
+    # One that could not be listed has no facts.
+    lacking = [replace(looked[7], facts=None) if one is looked[7] else one for one in looked]
+    found = starts(path, given=given, looked=lacking)["data"]
+    assert (found.total, found.partitions, found.whole) == (22, 21, False)
+
+
+def test_the_metadata_log_has_its_say(tmp_path: Path) -> None:
+    path = copy_fixture("4.3.1/clean", tmp_path / "data")
+    assert start(path).causes == ()
+    (path / METADATA / "quorum-state").write_text("garbage")
+    found = start(path)
+    assert [cause.path.name for cause in found.causes] == ["quorum-state"]
+    (path / METADATA / "leader-epoch-checkpoint").write_text("0\n1\n0 0 0\n")
+    found = start(path)
+    assert {cause.outcome for cause in found.causes} == {Outcome.REFUSES}
+    assert len(found.causes) == 2
+
+
+def test_a_metadata_log_is_cut_like_any_other(tmp_path: Path) -> None:
+    path = copy_fixture("4.3.1/clean", tmp_path / "data")
+    before = forecasts(path)[METADATA]
+    assert (before.log_end_offset, before.lost, before.exact) == (305, Records(), True)
+    (log,) = (path / METADATA).glob("*.log")
+    data = bytearray(log.read_bytes())
+    data[len(data) // 2] ^= 1
+    log.write_bytes(data)
+    after = forecasts(path)[METADATA]
+    assert (after.outcome, len(after.cuts)) == (Outcome.STARTS, 1)
+    assert after.lost.sound.count > 100
+    assert start(path).lost.sound == after.lost.sound
+
+
+def test_a_metadata_log_below_its_snapshot_begins_anew(tmp_path: Path) -> None:
+    (beyond,) = [one for one in RECIPES if "metadata-snapshot-beyond-end" in one.expected]
+    beyond.write(tmp_path)
+    (snapshot,) = (tmp_path / METADATA).glob("*.checkpoint")
+    end = int(snapshot.name.partition("-")[0])
+    made = forecasts(tmp_path)[METADATA]
+    assert (made.log_start_offset, made.log_end_offset, made.segments) == (end, end, (end,))
+    assert made.deleted
