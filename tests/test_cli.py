@@ -37,8 +37,16 @@ def start(
     *arguments: str | Path, code: str = RUN, stdout: int = subprocess.PIPE
 ) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-c", code, *arguments], stdout=stdout, stderr=subprocess.PIPE
+        [sys.executable, "-c", code, *arguments],
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        preexec_fn=heed_interrupts,
     )
+
+
+def heed_interrupts() -> None:
+    """Undo what a shell does to tests that it runs in the background: they ignore SIGINT."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def test_the_names_of_all_commands() -> None:
