@@ -40,6 +40,11 @@ LOST: Mapping[str, tuple[int, tuple[int, ...]]] = {
     "held-forever": (END, (0, 50, 100)),
     "future-last": (END, (0, 50, 100)),
     "clocks-differ": (END, (0, 50, 100)),
+    "wiped": (0, (0,)),
+    "wiped-marked": (0, (0,)),
+    "wiped-at-start": (END, (END,)),
+    "wiped-but-swap": (100, (0,)),
+    "never-written": (0, (0,)),
 }
 #: All but the one whose fault is the metadata log's, which is no business of this loader.
 PARTITIONS = [one for one in RECIPES if one.name != "snapshot-name"]
