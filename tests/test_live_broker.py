@@ -31,7 +31,11 @@ def test_verify_beside_a_running_broker(
             (state,) = lines[0]["liveness"]
             assert (state["state"], code) == ("live", 0)
             assert state["pid"] != os.getpid()
-            assert {line["severity"] for line in lines if line["type"] == "finding"} <= {"info"}
+            above = [
+                line for line in lines if line["type"] == "finding" if line["severity"] != "info"
+            ]
+            # The fixtures hold transactions that hang, and here is a broker that could end them.
+            assert {line["code"] for line in above} <= {"transaction-late"}
             assert lines[-1]["partitions"] == len([p for p in directory.iterdir() if p.is_dir()])
         main(["verify", str(directory / "codec-zstd-0")])
         assert b"broker live" in capfdbinary.readouterr().out
