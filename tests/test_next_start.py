@@ -12,10 +12,11 @@ import recipes_directory
 import recipes_indexes
 import recipes_producers
 from damaged import Recipe
-from fixtures_loader import copy_fixture
+from fixtures_loader import FIXTURES, copy_fixture
 from forge_metadata import METADATA
 from pipeline import Read, read
 
+from kdump.audit import looking
 from kdump.audit.codes import CODES, Outcome
 from kdump.audit.facts import read_directory
 from kdump.audit.forecast import DirectoryForecast, Forecast
@@ -26,7 +27,7 @@ from kdump.audit.next_start import next_start
 from kdump.audit.recovery import Records
 from kdump.audit.starts import Starts
 from kdump.storage.liveness import Liveness, State
-from kdump.storage.logdir import LogDirectory, open_path
+from kdump.storage.logdir import LogDirectory, Segment, open_path
 
 STOPPED = Liveness(State.STOPPED, "a test says so")
 WORSE = {Outcome.STARTS: 0, Outcome.OFFLINE: 1, Outcome.REFUSES: 2}
@@ -220,3 +221,38 @@ def test_a_metadata_log_below_its_snapshot_begins_anew(tmp_path: Path) -> None:
     made = forecasts(tmp_path)[METADATA]
     assert (made.log_start_offset, made.log_end_offset, made.segments) == (end, end, (end,))
     assert made.deleted
+
+
+def sound_ends(given: Read, seen: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compares what is taken over from surveys and checks with what is looked up once more."""
+    for one in judged(given):
+        if one.facts is None:
+            continue
+        for clean in (True, False):
+            known = replace(one, facts=replace(one.facts, clean=clean))
+            short = next_start(known)
+            with monkeypatch.context() as changed:
+                changed.setattr(looking, "_surveyed_end", lambda last: noted(last.segment, seen))
+                assert short == next_start(replace(known, replay=None))
+
+
+def noted(segment: Segment, seen: list[object]) -> object:
+    seen.append(segment)
+    return looking._end(segment)
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda one: one.name)
+def test_nothing_is_lost_by_what_is_not_looked_up_again(
+    recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe.write(tmp_path)
+    sound_ends(read(tmp_path), [], monkeypatch)
+
+
+@pytest.mark.parametrize("fixture", FIXTURES)
+def test_nothing_is_lost_of_what_a_broker_wrote(
+    fixture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[object] = []
+    sound_ends(read(copy_fixture(fixture, tmp_path / "data")), seen, monkeypatch)
+    assert seen

@@ -307,7 +307,7 @@ def test_a_map_that_is_refused_names_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "segment"
-    write(path, 10)
+    write(path, 100_000)
 
     def refused(*_: Any) -> mmap.mmap:
         raise OSError(errno.ENODEV, os.strerror(errno.ENODEV))
@@ -432,14 +432,14 @@ def test_a_file_of_another_owner_is_opened_without_noatime(
 ) -> None:
     path = tmp_path / "segment"
     content = write(path, 100)
-    plain_fcntl = fcntl.fcntl
+    plain_open = os.open
 
-    def not_owner(descriptor: int, command: int, argument: int = 0) -> int:
-        if command == fcntl.F_SETFL and argument & os.O_NOATIME:
+    def not_owner(path: Path, flags: int) -> int:
+        if flags & os.O_NOATIME:
             raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
-        return plain_fcntl(descriptor, command, argument)
+        return plain_open(path, flags)
 
-    monkeypatch.setattr(fcntl, "fcntl", not_owner)
+    monkeypatch.setattr(os, "open", not_owner)
     with WindowedFile(path) as opened:
         assert opened.window(0) == content
 

@@ -68,6 +68,10 @@ class Group:
     partition: Partition | None = None
     directory: DirectoryFacts | None = None
 
+    def is_sealed(self, segment: Segment) -> bool:
+        """Whether one of the segments is not its partition's last."""
+        return self.next_base is not None or segment is not self.segments[-1]
+
 
 @dataclass(frozen=True, slots=True)
 class Selection:

@@ -37,6 +37,7 @@ from kdump.audit.settings import longest_transaction_ms
 from kdump.audit.survey import Survey
 from kdump.errors import VanishedError
 from kdump.storage.logdir import is_metadata_log
+from kdump.storage.workers import Died
 
 Check = Callable[[Case], Iterator[Finding]]
 
@@ -67,7 +68,8 @@ def judge(
         findings.append(unread(group, group.path, str(group.error), vanished=vanished))
     for check in CHECKS:
         findings += check(case)
-    return Judged(group, case.surveys, tuple(findings), facts, _covered(group, surveys))
+    covered = _covered(group, surveys)
+    return Judged(group, case.surveys, tuple(findings), facts, covered, quick, case.replay)
 
 
 def _covered(group: Group, surveys: Sequence[Survey]) -> Covered:
@@ -370,6 +372,12 @@ def unread(group: Group, path: Path, text: str, *, vanished: bool) -> Finding:
         detail=Detail("something that can be read", f"an error: {text}"),
         remedy=None if code is codes.VANISHED_LIVE else again(group.path),
     )
+
+
+def killed(path: Path, died: Died, group: Group) -> Finding:
+    """Return the finding for what a worker was reading when a signal killed it."""
+    detail = Detail("a reader that ends by itself", f"one that {died.label} killed")
+    return Finding(codes.UNREADABLE, path, detail=detail, remedy=again(group.path))
 
 
 def again(path: Path) -> tuple[str, ...]:

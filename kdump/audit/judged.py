@@ -13,6 +13,7 @@ from kdump.audit.facts import PartitionFacts
 from kdump.audit.findings import Finding
 from kdump.audit.forecast import Forecast
 from kdump.audit.groups import Group
+from kdump.audit.replay import Replay
 from kdump.audit.survey import Survey
 
 
@@ -51,8 +52,9 @@ class Judged:
     """One group after all its checks; ``surveys`` are of those segments that could be surveyed.
 
     ``facts`` is None where only a segment is judged, or the directory could not be listed.
-    ``covered`` is what was looked at in this group, ``forecast`` its next start, if somebody has
-    asked for that.
+    ``covered`` is what was looked at in this group; ``quick``: of its logs the ends alone.
+    ``replay`` is None where not all of the log was read. ``forecast`` is its next start, if
+    somebody has asked for that.
     """
 
     group: Group
@@ -60,6 +62,8 @@ class Judged:
     findings: tuple[Finding, ...]
     facts: PartitionFacts | None
     covered: Covered
+    quick: bool = False
+    replay: Replay | None = None
     forecast: Forecast | None = None
 
     def without_evidence(self, *, segments: bool) -> Judged:
@@ -68,10 +72,10 @@ class Judged:
         Without ``segments`` nothing stays of the surveys and facts, else what is told of each.
         """
         if not segments:
-            return replace(self, surveys=(), facts=None)
+            return replace(self, surveys=(), facts=None, replay=None)
         surveys = tuple(replace(survey, events=Events()) for survey in self.surveys)
         facts = self.facts and replace(self.facts, snapshots={}, txn_indexes={})
-        return replace(self, surveys=surveys, facts=facts)
+        return replace(self, surveys=surveys, facts=facts, replay=None)
 
 
 Conclude = Callable[[Judged], Judged]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from kdump.errors import DecodeError, LimitError
@@ -17,9 +18,11 @@ from kdump.format.batch import HEADER_BYTES, RecordBatch, read_header
 from kdump.format.index import OffsetIndex
 from kdump.format.legacy import first_offset, is_wrapper
 from kdump.storage.logdir import Segment
-from kdump.storage.source import Source, open_source
+from kdump.storage.source import Source, WindowedFile
 from kdump.storage.walk import batch_bytes
 
+#: Much of what is read are headers, one here and one there.
+_WINDOW_BYTES: Final = 16 << 10
 #: How many of the last entries of an index are searched first (``AbstractIndex.warmEntries``).
 _WARM_ENTRIES: Final = 8192 // OffsetIndex.ENTRY_BYTES
 _REACHED: Final = _recovery.FOLLOW_FIELDS.index("reached")
@@ -67,7 +70,7 @@ class _Followed:
     corrupt: bool
 
 
-def read_end(segment: Segment, *, mapped: bool, sealed: bool = False) -> LogEnd:
+def read_end(segment: Segment) -> LogEnd:
     """Find the end of a log as a loader does that does not recover it: from its last index entry.
 
     Only batch headers from there on are read. Raises SourceError.
@@ -75,9 +78,9 @@ def read_end(segment: Segment, *, mapped: bool, sealed: bool = False) -> LogEnd:
     base_offset = segment.base_offset
     target, position = base_offset, 0
     if segment.index is not None:
-        with open_source(segment.index, mapped=mapped, sealed=sealed) as index:
+        with _open(segment.index) as index:
             target, position = _entry(index, base_offset, None)
-    with open_source(segment.log, mapped=mapped, sealed=sealed) as source:
+    with _open(segment.log) as source:
         seen = _follow(source, target, position, to_end=True)
     if seen.corrupt:
         return LogEnd(None, None)
@@ -88,19 +91,23 @@ def read_end(segment: Segment, *, mapped: bool, sealed: bool = False) -> LogEnd:
     return LogEnd(end, searched if seen.found else None, seen.readable)
 
 
-def search(segment: Segment, offset: int, *, mapped: bool, sealed: bool = False) -> Search:
+def search(segment: Segment, offset: int) -> Search:
     """Look for ``offset`` as a broker does, by the index and headers from there on.
 
     Raises SourceError.
     """
     position = 0
     if segment.index is not None:
-        with open_source(segment.index, mapped=mapped, sealed=sealed) as index:
+        with _open(segment.index) as index:
             _, position = _entry(index, segment.base_offset, offset)
-    with open_source(segment.log, mapped=mapped, sealed=sealed) as source:
+    with _open(segment.log) as source:
         seen = _follow(source, offset, position, to_end=False)
     corrupt = seen.corrupt
     return Search(corrupt and not seen.reached, (corrupt and not seen.passed) or not seen.found)
+
+
+def _open(path: Path) -> Source:
+    return WindowedFile(path, window_bytes=_WINDOW_BYTES)
 
 
 def _follow(source: Source, target: int, position: int, *, to_end: bool) -> _Followed:

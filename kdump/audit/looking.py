@@ -37,15 +37,19 @@ _TEXTS: Final = {
 
 
 def look(
-    facts: PartitionFacts, surveys: Iterable[Survey], violations: Sequence[Violation] = ()
+    facts: PartitionFacts,
+    surveys: Iterable[Survey],
+    violations: Sequence[Violation] = (),
+    replayed: Replay | None = None,
 ) -> tuple[LogFacts, ...]:
     """Say of each log that will be opened what is known.
 
     That is all of it for those that were surveyed. After a clean stop the end of the last one is
-    enough, and is read here: few bytes, unless its index is of no use.
+    enough, and is read here: few bytes, unless its index is of no use. ``replayed`` is what the
+    ``surveys`` come to from the first one on, None where nobody has replayed them.
     """
     surveys = tuple(surveys)
-    recoveries = {survey.segment.log: survey.recovered for survey in surveys}
+    surveyed = {survey.segment.log: survey for survey in surveys}
     known = {log.log: _swap(log, facts) for log in swapping(facts.partition)}
     stops = {one.base_offset: one for one in reversed(violations) if one.effect is Effect.CUTS}
 
@@ -55,49 +59,54 @@ def look(
         return max((each for each in ends if each is not None), default=swap.base_offset)
 
     segments = settle(facts.partition, next_offset).segments
-    unstable = _unstable(facts, surveys)
+    unstable = _unstable(facts, surveys, replayed)
     for segment, following in zip_longest(segments, segments[1:]):
         stop = _NO_OFFSET if following is None else following.base_offset
         if segment.log in known:
             continue
-        recovered = recoveries.get(segment.log)
+        survey = surveyed.get(segment.log)
+        recovered = None if survey is None else survey.recovered
         if recovered is not None and segment.base_offset in stops:
             recovered = _recover(segment, facts, stops[segment.base_offset])
         end = None
         if following is None and facts.clean:
-            end = _end(segment)
-        sizes = _size(segment.index), _size(segment.time_index)
+            end = _end(segment) if survey is None else _surveyed_end(survey)
         found = None
         if unstable is not None and segment.base_offset <= unstable < stop:
             found = _search(segment, unstable)
-        known[segment.log] = LogFacts(segment, _size(segment.log), recovered, end, sizes, found)
+        size, index_sizes = _sizes(segment, survey)
+        known[segment.log] = LogFacts(segment, size, recovered, end, index_sizes, found)
     return tuple(known.values())
 
 
-def violations(facts: PartitionFacts, surveys: Sequence[Survey]) -> tuple[Violation, ...]:
+def violations(
+    facts: PartitionFacts, surveys: Sequence[Survey], replayed: Replay | None = None
+) -> tuple[Violation, ...]:
     """Say which batches a start comes by that stop a broker, or make its recovery cut.
 
     ``surveys`` are those of the partition's segments, ascending by base offset. What is before the
-    snapshot that the start begins from counts as that says.
+    snapshot that the start begins from counts as that says. ``replayed`` is as for ``look``.
     """
-    found = _replayed(facts, surveys)
+    found = _replay(facts, surveys, replayed)
     return (
         () if found is None else tuple(one for each in found.segments for one in _violations(each))
     )
 
 
-def _replayed(facts: PartitionFacts, surveys: Sequence[Survey]) -> Replay | None:
+def _replay(
+    facts: PartitionFacts, surveys: Sequence[Survey], replayed: Replay | None
+) -> Replay | None:
     """What a start replays at the most, None if nothing."""
     begin = _begin(facts)
-    met: Sequence[Survey] = surveys
-    known = NO_PRODUCERS
-    if begin is not None:
-        met = [one for one in surveys if one.segment.base_offset >= begin]
-        known = facts.snapshots[begin].value or NO_PRODUCERS
-    return replay(met, known) if met else None
+    if begin is None:
+        return replayed or (replay(surveys) if surveys else None)
+    met = [one for one in surveys if one.segment.base_offset >= begin]
+    return replay(met, facts.snapshots[begin].value or NO_PRODUCERS) if met else None
 
 
-def _unstable(facts: PartitionFacts, surveys: Sequence[Survey]) -> int | None:
+def _unstable(
+    facts: PartitionFacts, surveys: Sequence[Survey], replayed: Replay | None
+) -> int | None:
     """The offset of the first batch of the oldest transaction that is open after a start."""
     last = max((segment.base_offset for segment in facts.partition.segments), default=0)
     newest = max((offset for offset, read in facts.snapshots.items() if not read.error), default=0)
@@ -105,7 +114,7 @@ def _unstable(facts: PartitionFacts, surveys: Sequence[Survey]) -> int | None:
         # Of the end of the log, where it was closed.
         opened = (facts.snapshots[newest].value or NO_PRODUCERS).open_transactions()
     else:
-        found = _replayed(facts, surveys)
+        found = _replay(facts, surveys, replayed)
         opened = [] if found is None else [one.first_offset for one in found.open]
     oldest = min(opened, default=None)
     return None if oldest is None else max(oldest, facts.log_start or 0)
@@ -157,8 +166,8 @@ def _violations(segment: Replayed) -> Iterator[Violation]:
 
 def _swap(segment: Segment, facts: PartitionFacts) -> LogFacts:
     recovered = None if facts.clean else _recover(segment, facts, None)
-    sizes = _size(segment.index), _size(segment.time_index)
-    return LogFacts(segment, _size(segment.log), recovered, _end(segment), sizes)
+    size, index_sizes = _sizes(segment, None)
+    return LogFacts(segment, size, recovered, _end(segment), index_sizes)
 
 
 def _recover(segment: Segment, facts: PartitionFacts, cut: Violation | None) -> Recovered | None:
@@ -171,14 +180,38 @@ def _recover(segment: Segment, facts: PartitionFacts, cut: Violation | None) -> 
 
 def _search(segment: Segment, offset: int) -> Search | None:
     with suppress(SourceError):
-        return search(segment, offset, mapped=False)
+        return search(segment, offset)
     return None
+
+
+def _surveyed_end(survey: Survey) -> LogEnd | None:
+    """The end of a log: where all of it was found sound, a loader finds what the survey has."""
+    index, end = survey.index, survey.last_offset
+    read = survey.recovered is not None and survey.magics == (2, 2) and not survey.counts
+    if not read or index is None or index.last is None or end is None or end < index.last[0]:
+        return _end(survey.segment)
+    if index.room or index.padding or index.disorder or index.counts:
+        return _end(survey.segment)
+    return LogEnd(end + 1, end + 1)
 
 
 def _end(segment: Segment) -> LogEnd | None:
     with suppress(SourceError):
-        return read_end(segment, mapped=False)
+        return read_end(segment)
     return None
+
+
+def _sizes(segment: Segment, survey: Survey | None) -> tuple[int, tuple[int, int]]:
+    """The bytes of the log, and of its two indexes, as they were surveyed or else are now."""
+    index = None if survey is None else survey.index
+    times = None if survey is None else survey.time_index
+    return (
+        _size(segment.log) if survey is None or survey.identity is None else survey.size,
+        (
+            _size(segment.index) if index is None else index.size,
+            _size(segment.time_index) if times is None else times.size,
+        ),
+    )
 
 
 def _size(path: Path | None) -> int:

@@ -72,8 +72,9 @@ def next_start(judged: Judged) -> Forecast | None:
         facts = replace(facts, recovery_point=None, log_start=None)
     # Of a log that was read in part the events are those of that part alone.
     whole = [one for one in judged.surveys if one.recovered is not None]
-    objections = violations(facts, whole)
-    made = forecast(facts, look(facts, judged.surveys, objections), objections)
+    replayed = judged.replay if len(whole) == len(judged.surveys) else None
+    objections = violations(facts, whole, replayed)
+    made = forecast(facts, look(facts, judged.surveys, objections, replayed), objections)
     if metadata:
         return _of_metadata_log(made, facts, judged.findings)
     found = {finding.code for finding in judged.findings}

@@ -19,7 +19,7 @@ from kdump.audit.survey_index import IndexFacts
 from kdump.errors import SourceError
 from kdump.format.index import OffsetIndex, TimeIndex
 from kdump.storage.logdir import Segment
-from kdump.storage.source import Source, WindowedFile, read_end
+from kdump.storage.source import MappedFile, Source, WindowedFile, read_end
 from kdump.storage.walk import sound_batch
 
 _WINDOW_BYTES: Final = 64 << 10
@@ -37,11 +37,12 @@ class _End:
     entries: Sequence[tuple[int, int]]
 
 
-def quick_survey(segment: Segment, *, sealed: bool) -> Survey:
+def quick_survey(segment: Segment, *, sealed: bool, mapped: bool = False) -> Survey:
     """Look at the ends of ``segment`` and its indexes.
 
-    ``sealed`` says that it is not its partition's last. Where no index entry leads near the end of
-    a large log, the survey has read nothing and has no ``last_offset``.
+    ``sealed`` says that it is not its partition's last, ``mapped`` is as for ``open_source``.
+    Where no index entry leads near the end of a large log, the survey has read nothing and has no
+    ``last_offset``.
     """
     log = LogPass(segment, lambda _: None, deep=False)
     ends: list[_End | None] = []
@@ -55,11 +56,15 @@ def quick_survey(segment: Segment, *, sealed: bool) -> Survey:
         ends.append(end)
     index, times = ends
     try:
-        with WindowedFile(segment.log, window_bytes=_WINDOW_BYTES) as source:
+        with _open(segment.log, mapped=mapped) as source:
             log.read(source, _tail(source, segment.base_offset, index.entries if index else ()))
     except SourceError as error:
         missed.append(Unread.of(segment.log, error))
     return log.survey(index.facts if index else None, times.facts if times else None, tuple(missed))
+
+
+def _open(path: Path, *, mapped: bool) -> Source:
+    return MappedFile(path) if mapped else WindowedFile(path, window_bytes=_WINDOW_BYTES)
 
 
 def _tail(source: Source, base_offset: int, entries: Sequence[tuple[int, int]]) -> int:

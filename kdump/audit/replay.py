@@ -194,6 +194,8 @@ class _Fold:
 
     def segment(self, number: int, survey: Survey) -> Replayed:
         """Replay one segment."""
+        if not survey.events.rows and not survey.events.runs:
+            return Replayed(survey, (), 0, (), Counter(), array("q"))
         state = self.state
         for field in (_events.F_EVENT, _events.F_RUN, _events.F_ABORTED, _events.F_COMMITTED):
             state[field] = 0
@@ -323,7 +325,7 @@ def _doubt(surveys: Sequence[Survey], *, holes: bool) -> Doubt | None:
             tail = is_last and gap.offset_behind is None
             if not (tail and gap.damage.reason in _HARMLESS_TAILS):
                 doubts.append(Doubt(gap.offset_before + 1, behind))
-        if sum(survey.counts[reason] for reason in Reason) > len(survey.gaps):
+        if survey.damages > len(survey.gaps):
             doubts.append(Doubt(base, end))
         missing = [fault for fault in survey.faults if fault.kind is FaultKind.HOLE]
         doubts += (Doubt(one.reference + 1, one.batch.base_offset - 1) for one in missing)

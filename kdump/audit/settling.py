@@ -31,13 +31,8 @@ Again = Callable[[Group, Sequence[Segment]], Sequence[Survey | Finding]]
 """Surveys some segments of a group once more."""
 
 
-def settled(
-    judged: Judged, context: Context | None, again: Again, *, quick: bool = False
-) -> Judged:
-    """Return ``judged``, or what a second look makes of it, where one is needed.
-
-    ``quick`` is as for ``judge``.
-    """
+def settled(judged: Judged, context: Context | None, again: Again) -> Judged:
+    """Return ``judged``, or what a second look makes of it, where one is needed."""
     group = judged.group
     if group.error is not None or not second_look.needed(judged.findings):
         return judged
@@ -57,7 +52,7 @@ def settled(
     kept = {segment.base_offset for segment in now.segments if segment not in suspects}
     results += (survey for survey in judged.surveys if survey.segment.base_offset in kept)
     facts = None if judged.facts is None or context is None else gather(now, context)
-    second = judge(now, results, facts, context, quick=quick)
+    second = judge(now, results, facts, context, quick=judged.quick)
     findings = second_look.settle(first, Look(second.surveys, second.findings))
     return replace(second, findings=tuple(findings))
 

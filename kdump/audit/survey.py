@@ -110,6 +110,11 @@ class Survey:
     recovered: Recovered | None = None
 
     @property
+    def damages(self) -> int:
+        """How many there are, listed or not."""
+        return sum(self.counts[reason] for reason in Reason) if self.counts else 0
+
+    @property
     def complete(self) -> bool:
         """Whether the log was read to its end."""
         return all(unread.path != self.segment.log for unread in self.unread)

@@ -44,6 +44,10 @@ class EntryKind(Enum):
     BEYOND = _entries.BEYOND  # its position lies at or behind the end of the log
 
 
+#: The state ends with counts, and the last of them are of these kinds.
+_FIRST_COUNT: Final = _entries.J_COUNTS + min(kind.value for kind in EntryKind)
+
+
 @dataclass(frozen=True, slots=True)
 class EntryFault:
     """An entry that breaks its promise, as (offset, position) or (timestamp, offset).
@@ -200,8 +204,8 @@ class _Judge(Generic[Index]):
 
     def result(self) -> IndexFacts | None:
         """The facts, with what became of the entries."""
-        if self.facts is None:
-            return None
+        if self.facts is None or not any(self.state[_FIRST_COUNT:]):
+            return self.facts
         counts = Counter(
             {
                 kind: count

@@ -1,7 +1,8 @@
 """verify(): surveys every segment over a pool of workers, and judges each partition in turn.
 
-Partitions come out in the order in which they were listed, however the workers finish. Where
-files may have changed meanwhile, an error is looked at again before it is told.
+The unit of work is a segment, because there are large ones. Partitions come out in the order in
+which they were listed, however the workers finish. Where files may have changed meanwhile, an error
+is looked at again before it is told.
 
 Spec: none of Kafka's. A bad, unreadable or vanished file becomes a finding.
 It must never map a file where a broker may be running, and never print.
@@ -10,17 +11,16 @@ It must never map a file where a broker may be running, and never print.
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
-from kdump.audit import codes
 from kdump.audit.context import Context
 from kdump.audit.facts import PartitionFacts, TopicSettings
-from kdump.audit.findings import Detail, Finding
+from kdump.audit.findings import Finding
 from kdump.audit.gathering import gather
 from kdump.audit.groups import Group
-from kdump.audit.judge import again, judge
+from kdump.audit.judge import judge, killed
 from kdump.audit.judged import Conclude, Judged, as_it_is
 from kdump.audit.settling import settled
 from kdump.audit.survey import Survey, survey
@@ -51,15 +51,17 @@ def verify(
     deep: bool,
     jobs: int,
     context: Context | None = None,
+    known: Mapping[int, Judged] | None = None,
     conclude: Conclude = as_it_is,
     pace: Pace | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> Generator[Judged, None, None]:
     """Survey and judge ``groups`` in at most ``jobs`` workers; every group comes out, in order.
 
-    Without a ``context`` the logs alone are judged. ``conclude`` is called as soon as a group is
-    judged, so that what it leaves out is not kept until the group's turn. The workers keep to
-    ``pace`` together, and read when disks are idle if a broker may be using any of the groups.
+    Without a ``context`` the logs alone are judged. ``known`` has, by their numbers, groups of
+    which no more need be read. ``conclude`` is called as soon as a group is judged, so that what it
+    leaves out is not kept until the group's turn. The workers keep to ``pace`` together, and read
+    when disks are idle if a broker may be using any of the groups.
     ``on_progress`` gets counts of bytes of logs that were read since its last call. Leaving early
     ends the workers.
     """
@@ -81,18 +83,19 @@ def verify(
     def again(now: Group, suspects: Sequence[Segment]) -> list[Survey | Finding]:
         unmapped = (
             replace(task, mapped=False)
-            for _, task in _tasks((now,), context, deep=deep)
+            for _, task in _tasks({0: now}, context, deep=deep)
             if task is not None and task.segment in suspects
         )
         return [_result(now, outcome) for outcome in workers.run(work, unmapped, 1)]
 
     facts: dict[int, PartitionFacts | None] = {}
     results: dict[int, list[Survey | Finding]] = {}
-    ready: dict[int, Judged] = {}
+    ready = dict(known or {})
     next_up = 0
 
     def tasks() -> Iterator[_Task]:
-        for number, task in _tasks(groups, context, deep=deep):
+        unread = {number: each for number, each in enumerate(groups) if number not in ready}
+        for number, task in _tasks(unread, context, deep=deep):
             if number not in results:
                 # Before the logs, which a broker may go on writing, and not long before.
                 results[number] = []
@@ -126,14 +129,14 @@ def verify(
 
 
 def _tasks(
-    groups: Iterable[Group], context: Context | None, *, deep: bool
+    groups: Mapping[int, Group], context: Context | None, *, deep: bool
 ) -> Iterator[tuple[int, _Task | None]]:
     """The tasks of each group, with the group's number; None for one that has no segments."""
-    for number, group in enumerate(groups):
+    for number, group in groups.items():
         settings = TopicSettings() if context is None else context.settings(group)
         for segment in group.segments:
-            last = group.next_base is None and segment is group.segments[-1]
-            yield number, _Task(number, segment, group.stopped, not last, deep, settings)
+            sealed = group.is_sealed(segment)
+            yield number, _Task(number, segment, group.stopped, sealed, deep, settings)
         if not group.segments:
             yield number, None
 
@@ -150,10 +153,5 @@ def _result(group: Group, outcome: workers.Outcome[_Task, Survey]) -> Survey | F
     if isinstance(value, KdumpError):
         raise value
     if isinstance(value, workers.Died):
-        return Finding(
-            codes.UNREADABLE,
-            outcome.task.segment.log,
-            detail=Detail("a reader that ends by itself", f"one that {value.label} killed"),
-            remedy=again(group.path),
-        )
+        return killed(outcome.task.segment.log, value, group)
     return value

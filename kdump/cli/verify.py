@@ -113,7 +113,7 @@ def verify(
     from kdump.audit.codes import Severity
     from kdump.audit.judged import Judged
     from kdump.audit.next_start import concluded
-    from kdump.audit.quick_pass import quick_pass
+    from kdump.audit.quick_pass import Small, quick_pass
     from kdump.audit.settling import settled_directories
     from kdump.audit.verify import beside_broker
     from kdump.audit.verify import verify as judge
@@ -160,22 +160,32 @@ def verify(
             return concluded(one, segments=one.group.path in spelled_out)
 
         def glance(one: Judged) -> Judged:
-            return conclude(one) if depth == "quick" else one.without_evidence(segments=False)
+            last = depth == "quick" or not one.quick
+            return conclude(one) if last else one.without_evidence(segments=False)
 
+        small = Small.RECORDS if depth == "deep" else Small.HEADERS
+        if depth == "quick" or pace is not None:
+            small = Small.ENDS
+        known: dict[int, Judged] = {}
         try:
-            with closing(quick_pass(groups, context, jobs=jobs, conclude=glance)) as quickly:
-                for one in quickly:
+            shown.expect(total_bytes)
+            looked = quick_pass(groups, context, jobs=jobs, small=small, conclude=glance)
+            with closing(looked):
+                for number, one in enumerate(looked):
                     report.look(one)
                     if depth == "quick":
                         judged.append(one)
                         report.add(one, one.forecast)
+                    elif not one.quick:
+                        known[number] = one
+                        shown.advance(one.covered.size)
             if depth != "quick":
-                shown.expect(total_bytes)
                 wholly = judge(
                     groups,
                     deep=depth == "deep",
                     jobs=jobs,
                     context=context,
+                    known=known,
                     conclude=conclude,
                     pace=pace,
                     on_progress=shown.advance,

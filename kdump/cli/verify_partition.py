@@ -96,8 +96,7 @@ def _lost(judged: Judged) -> Iterator[_Lost]:
 
 def _unlisted(judged: Judged) -> Span:
     """What is hidden by damages that are counted, but not listed."""
-    counts = ((sum(survey.counts[one] for one in Reason), survey) for survey in judged.surveys)
-    return Span(unbounded=any(count > len(survey.gaps) for count, survey in counts))
+    return Span(unbounded=any(one.damages > len(one.gaps) for one in judged.surveys))
 
 
 def _tail(survey: Survey, gap: Gap) -> Tail:

@@ -31,6 +31,7 @@ from kdump.storage.page_cache import absent_runs
 WINDOW_BYTES = 4 * 1024 * 1024
 """What a window holds at most, unless more is asked for."""
 
+_SMALL_BYTES = 32 * 1024  # so much is read in less time than a map of it is made in
 _KEPT_BYTES = 16 * 1024 * 1024  # of a map, behind the walk, before its pages are given back
 _ALIGNMENT = max(4096, mmap.PAGESIZE)  # of positions, lengths and memory: suits O_DIRECT anywhere
 
@@ -38,6 +39,8 @@ _ALIGNMENT = max(4096, mmap.PAGESIZE)  # of positions, lengths and memory: suits
 _O_DIRECT: int = getattr(os, "O_DIRECT", 0)
 _O_NOATIME: int = getattr(os, "O_NOATIME", 0)
 _RWF_NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
+
+_OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 _KINDS = {
     stat.S_IFDIR: "a directory",
@@ -129,14 +132,15 @@ def open_regular(path: Path) -> tuple[int, os.stat_result]:
     """
     try:
         _refuse_irregular(path, path.stat())  # before open, which has effects on FIFOs and devices
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        try:
+            descriptor = os.open(path, _OPEN | _O_NOATIME)
+        except PermissionError:  # that flag is for the owner of the file and for root
+            descriptor = os.open(path, _OPEN)
     except OSError as error:
         raise source_error(path, error) from error
     try:
         status = os.fstat(descriptor)
         _refuse_irregular(path, status)
-        with suppress(PermissionError):  # granted to the owner of the file and to root
-            _add_flag(descriptor, _O_NOATIME)
     except BaseException:
         os.close(descriptor)
         raise
@@ -215,7 +219,7 @@ class _OpenFile:
 
 
 class MappedFile(_OpenFile):
-    """A Source over a read-only map.
+    """A Source over a read-only map, or over a copy of a file that is small.
 
     Raises SourceError if the file system cannot map. Windows end, and pages far behind the last one
     are given back to the system, so that a walk over many gigabytes stays small, and finds in the
@@ -228,7 +232,12 @@ class MappedFile(_OpenFile):
         self._view = memoryview(b"")
         self._kept_from = 0
         try:
-            if self.size:  # zero bytes cannot be mapped
+            if self.size <= _SMALL_BYTES:
+                data = os.pread(self._descriptor, self.size, 0)
+                if len(data) < self.size:
+                    raise self._cut_to(len(data))
+                self._view = memoryview(data)
+            else:
                 self._map = mmap.mmap(self._descriptor, self.size, mmap.MAP_PRIVATE, mmap.PROT_READ)
                 self._view = memoryview(self._map)
         except OSError as error:

@@ -9,6 +9,7 @@ start one. No child outlives ``run``, and none returns from it.
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import pickle
 import resource
@@ -259,6 +260,7 @@ def _be_worker(
     try:
         for descriptor in close:
             os.close(descriptor)
+        gc.freeze()  # what the parent made stays shared: to look through it would copy its pages
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all: the parent acts
         signal.signal(signal.SIGUSR1, signal.SIG_IGN)

@@ -1,0 +1,156 @@
+"""The first pass: small partitions are judged whole at once, as the full pass would judge them."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import signal
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import damaged
+import pytest
+from damaged import FIRST, name
+from pipeline import NOW_MS
+
+import kdump.audit.quick_pass
+import kdump.audit.verify
+from kdump.audit.context import Context, read_context
+from kdump.audit.facts import read_directory
+from kdump.audit.gathering import gather
+from kdump.audit.groups import Group, Root, assign
+from kdump.audit.next_start import concluded
+from kdump.audit.quick import quick_survey
+from kdump.audit.quick_pass import Small, quick_pass
+from kdump.audit.survey import Survey, survey
+from kdump.audit.verify import verify
+from kdump.storage.liveness import Liveness, State
+from kdump.storage.logdir import LogDirectory, open_path
+
+
+def opened(path: Path, state: State = State.STOPPED) -> tuple[list[Group], Context]:
+    target, liveness = open_path(path), Liveness(state, "a test says so")
+    assert isinstance(target, LogDirectory)
+    root = Root(path, target, liveness, read_directory(target, liveness))
+    assert root.directory is not None
+    return list(assign(root)), read_context([root.directory], None, NOW_MS)
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """A log directory with a partition for each recipe."""
+    (tmp_path / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=c\n")
+    for recipe in damaged.RECIPES:
+        recipe.write(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def sound(tmp_path: Path) -> tuple[list[Group], Context]:
+    (tmp_path / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=c\n")
+    (recipe,) = [one for one in damaged.RECIPES if one.name == "sound"]
+    recipe.write(tmp_path)
+    return opened(tmp_path)
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_small_partition_is_judged_as_the_full_pass_judges_it(
+    directory: Path, deep: bool
+) -> None:
+    groups, context = opened(directory)
+    conclude = partial(concluded, segments=True)
+    small = Small.RECORDS if deep else Small.HEADERS
+    at_once = list(quick_pass(groups, context, jobs=2, small=small, conclude=conclude))
+    later = list(verify(groups, deep=deep, jobs=2, context=context, conclude=conclude))
+    assert len(at_once) == len(damaged.RECIPES)
+    for one, other in zip(at_once, later, strict=True):
+        assert not one.quick
+        assert one == other
+
+
+def test_ends_alone_are_read_where_nothing_else_was_asked_for(directory: Path) -> None:
+    groups, context = opened(directory)
+    assert all(one.quick for one in quick_pass(groups, context, jobs=1))
+
+
+def test_ends_alone_are_read_of_what_is_large(
+    sound: tuple[list[Group], Context], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups, context = sound
+    monkeypatch.setattr(kdump.audit.quick_pass, "_SMALL_BYTES", groups[0].size - 1)
+    (one,) = quick_pass(groups, context, jobs=1, small=Small.HEADERS)
+    assert one.quick
+    assert one.covered.read_bytes < one.covered.size
+
+
+def test_beside_a_broker_ends_alone_are_read_and_nothing_is_mapped(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unmapped(*args: object, mapped: bool, **options: bool) -> Survey:
+        assert not mapped
+        return quick_survey(*args, mapped=mapped, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(kdump.audit.quick_pass, "quick_survey", unmapped)
+    monkeypatch.setattr("kdump.audit.settling._SETTLE_SECONDS", 0)
+    groups, context = opened(directory, State.LIVE)
+    found = list(quick_pass(groups[:20], context, jobs=1, small=Small.HEADERS))
+    assert len(found) == 20
+    assert all(one.quick for one in found)
+
+
+@pytest.mark.parametrize("small", [Small.ENDS, Small.HEADERS])
+def test_behind_a_file_that_is_cut_the_ends_are_read_unmapped(
+    small: Small, sound: tuple[list[Group], Context], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut_while_mapped(plain: Callable[..., Survey]) -> Callable[..., Survey]:
+        def instead(*args: object, mapped: bool, **options: bool) -> Survey:
+            if mapped:
+                faulthandler.disable()  # pytest's would print a traceback
+                os.kill(os.getpid(), signal.SIGBUS)
+            return plain(*args, mapped=mapped, **options)
+
+        return instead
+
+    for plain in (survey, quick_survey):
+        monkeypatch.setattr(kdump.audit.quick_pass, plain.__name__, cut_while_mapped(plain))
+    groups, context = sound
+    (one,) = quick_pass(groups, context, jobs=1, small=small)
+    assert one.quick
+    assert (one.findings, len(one.surveys)) == ((), 2)
+
+
+def test_a_worker_that_is_killed_leaves_it_to_the_full_pass(
+    sound: tuple[list[Group], Context], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: object, **__: bool) -> Survey:
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError
+
+    monkeypatch.setattr(kdump.audit.quick_pass, "survey", killed)
+    groups, context = sound
+    (one,) = quick_pass(groups, context, jobs=1, small=Small.HEADERS)
+    assert one.quick
+    assert [finding.code.name for finding in one.findings] == ["unreadable"]
+    (again,) = verify(groups, deep=False, jobs=1, context=context)
+    assert again.findings == ()
+
+
+def test_what_is_known_is_not_read_again(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    groups, context = opened(directory)
+    known = dict(enumerate(quick_pass(groups, context, jobs=1, small=Small.HEADERS)))
+    left = next(number for number, one in known.items() if one.group.path.name == "sound-0")
+    del known[left]
+    read: list[Path] = []
+
+    def note(plain: Callable[..., object], group: Group, context: Context) -> object:
+        read.append(group.path)
+        return plain(group, context)
+
+    monkeypatch.setattr(kdump.audit.verify, "gather", partial(note, gather))
+    found = list(verify(groups, deep=False, jobs=1, context=context, known=known))
+    assert read == [groups[left].path]
+    assert [one.group for one in found] == groups
+    assert all(found[number] is one for number, one in known.items())
+    assert found[left].surveys[0].segment.base_offset == FIRST
+    assert found[left].surveys[0].segment.log.name == name(FIRST, ".log")
