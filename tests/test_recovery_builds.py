@@ -8,6 +8,7 @@ from __future__ import annotations
 from array import array
 from typing import Any
 
+import pytest
 from forge import batch, message, record
 from hypothesis import given
 from hypothesis import strategies as st
@@ -65,12 +66,14 @@ def states(draw: st.DrawFn, position: int) -> array[int]:
     return array("q", state.values())
 
 
-Run = tuple[list[int], list[int], list[int], list[bool]]
+UNCOUNTED = (0, 0, 0, -1, -1, -1, 0)
+
+Run = tuple[list[int], list[int], list[int], list[int], list[bool]]
 
 
 def run(build: Any, rows: list[list[int]], start: array[int], *, step: int) -> Run:
-    """A whole recovery, ``step`` rows at a time: the state, the entries, and how it went."""
-    state = array("q", start)
+    """A whole recovery, ``step`` rows at a time: the state, counts, entries, and how it went."""
+    state, counts = array("q", start), array("q", UNCOUNTED)
     entries: list[int] = []
     times: list[int] = []
     went: list[bool] = []
@@ -78,16 +81,19 @@ def run(build: Any, rows: list[list[int]], start: array[int], *, step: int) -> R
         part = rows[at : at + step]
         flat = array("q", [number for row in part for number in row])
         index, stamps = columns(2 * len(part)), columns(2 * len(part))
-        stopped = build.recover(flat, 0, state, index, stamps)
+        before = array("q", counts)
+        stopped = build.recover(flat, 0, state, counts, index, stamps)
+        build.count(flat[: stopped * WIDTH], 0, before)
+        assert counts == before
         entries += [number for number in index if number != UNTOUCHED]
         times += [number for number in stamps if number != UNTOUCHED]
         went.append(stopped == len(part))
         if not went[-1]:
-            return state.tolist(), entries, times, went[-1:]
+            return state.tolist(), counts.tolist(), entries, times, went[-1:]
     last = columns(2)
     went.append(bool(build.close_times(state, last)))
     times += [number for number in last if number != UNTOUCHED]
-    return state.tolist(), entries, times, went[-1:]
+    return state.tolist(), counts.tolist(), entries, times, went[-1:]
 
 
 @given(st.data(), tables())
@@ -98,12 +104,37 @@ def test_recover(data: st.DataObject, rows: list[list[int]]) -> None:
     assert found == run(_recovery, rows, state, step=1)
 
 
+@pytest.mark.parametrize("overflow_at", [None, 0, 127, 128, 200])
+def test_recover_over_more_rows_than_a_block(overflow_at: int | None) -> None:
+    rows = []
+    for number in range(300):
+        last = 1 << 40 if number == overflow_at else number
+        row = dict.fromkeys(_kernel.BATCH_FIELDS, 0) | {
+            "position": 100 * number,
+            "size": 100,
+            "base_offset": number,
+            "last_offset": last,
+            "magic": 2,
+            "max_timestamp": 1000 + number % 7,
+            "count": 1,
+        }
+        rows.append(list(row.values()))
+    begin = dict.fromkeys(STATE, 0) | {"interval": 4096, "index_room": 99, "time_room": 99}
+    start = array("q", begin.values())
+    state, counts, *_ = found = run(_recovery, rows, start, step=300)
+    assert found == run(PLAIN, rows, start, step=300)
+    assert found == run(_recovery, rows, start, step=1)
+    passed = 300 if overflow_at is None else overflow_at
+    assert counts[:2] == [passed, passed]
+    assert state[STATE.index("valid_bytes")] == 100 * passed
+
+
 @given(tables(), st.integers(0, 8))
 def test_count(rows: list[list[int]], first: int) -> None:
     flat = array("q", [number for row in rows for number in row])
 
     def counted(build: Any) -> list[int]:
-        state = array("q", [0, 0, 0, -1, -1, -1, 0])
+        state = array("q", UNCOUNTED)
         build.count(flat, min(first, len(rows)), state)
         return state.tolist()
 

@@ -361,7 +361,17 @@ def test_tmpfs_is_read_sealed() -> None:
         path.unlink()
 
 
-@pytest.mark.parametrize("way", ["direct", "told", "nowait", "neither"])
+def drops_behind(directory: Path) -> bool:
+    path = directory / "another"
+    write(path, 1)
+    with path.open("rb") as file:
+        try:
+            return os.preadv(file.fileno(), [bytearray(1)], 0, source._RWF_DONTCACHE) == 1
+        except OSError:
+            return False
+
+
+@pytest.mark.parametrize("way", ["direct", "told", "dropped", "neither"])
 def test_reading_takes_no_page_cache_and_takes_none_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
@@ -372,10 +382,13 @@ def test_reading_takes_no_page_cache_and_takes_none_away(
     drop_cache(path)
     if any(cached(path)):
         pytest.skip("the file system of the test keeps its files in memory")
-    if way in ("nowait", "neither"):
+    if way in ("dropped", "neither"):
         monkeypatch.setattr(source, "absent_runs", lambda *_: None)
+    if way == "dropped" and not drops_behind(tmp_path):
+        pytest.skip("needs Linux 6.14 and a file system that knows RWF_DONTCACHE")
     if way == "neither":
         monkeypatch.setattr(source, "_RWF_NOWAIT", 0)
+        monkeypatch.setattr(source, "_RWF_DONTCACHE", 0)
 
     def read() -> None:
         with WindowedFile(path, sealed=way == "direct", window_bytes=100_000) as opened:
@@ -384,7 +397,7 @@ def test_reading_takes_no_page_cache_and_takes_none_away(
 
     read()
     assert not any(cached(path))
-    if way in ("direct", "told"):  # parts of what is read at once
+    if way != "neither":  # parts of what is read at once
         bring_in(path, 40 << 10, 8 << 10)
         bring_in(path, 500 << 10, 200 << 10)
         before = cached(path)
@@ -399,7 +412,36 @@ def test_reading_takes_no_page_cache_and_takes_none_away(
         assert_left_as_it_was(before, cached(path))
 
 
-def test_reading_without_nowait_support_falls_back(
+def test_what_an_attempt_sets_on_its_way_in_is_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not source._RWF_NOWAIT:
+        pytest.skip("needs Linux")
+    path = tmp_path / "segment"
+    content = write(path, 1 << 20)
+    drop_cache(path)
+    bring_in(path, 0, 8 << 12)
+    before = cached(path)
+    if sum(before) != 8:
+        pytest.skip("the file system of the test keeps its files in memory")
+    preadv = os.preadv
+
+    def eager(descriptor: int, buffers: list[memoryview], position: int, flags: int = 0) -> int:
+        if not flags:
+            return preadv(descriptor, buffers, position)
+        count = preadv(descriptor, [buffers[0][: 8 << 12]], position, flags)
+        bring_in(path, position, len(buffers[0]))  # as reading ahead does, a little later
+        return count
+
+    monkeypatch.setattr(source, "absent_runs", lambda *_: None)
+    monkeypatch.setattr(source, "_RWF_DONTCACHE", 0)
+    monkeypatch.setattr(os, "preadv", eager)
+    with WindowedFile(path) as opened:
+        assert opened.window(0, len(content)) == content
+    assert_left_as_it_was(before, cached(path))
+
+
+def test_reading_without_any_of_these_falls_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "segment"
@@ -415,7 +457,7 @@ def test_reading_without_nowait_support_falls_back(
     monkeypatch.setattr(source, "absent_runs", lambda *_: None)
     with WindowedFile(path) as opened:
         assert opened.window(0) == content
-        assert opened._nowait == 0
+        assert opened._flags == set()
 
 
 def test_reading_leaves_atime_alone(tmp_path: Path, opener: Opener) -> None:

@@ -271,7 +271,7 @@ class Recovery:
             self._batches_up_to(table, self._stop)
             return
         if not self._damaged and self._state[-1] == _recovery.GOING:
-            row = _recovery.recover(rows, 0, self._state, _NOTHING, _NOTHING)
+            row = _recovery.recover(rows, 0, self._state, self._kept, _NOTHING, _NOTHING)
             if self._state[-1] == _recovery.OVERFLOW:
                 self._rest = self._next_part(table[row])
         if self._rest is not None:
@@ -280,7 +280,6 @@ class Recovery:
             if not self._behind[0]:
                 self._behind[_LAST] = table[row - 1].last_offset if row else self._previous
             _recovery.count(rows, row, self._behind)
-        _recovery.count(table.first(row).rows, 0, self._kept)
         self._previous = rows[len(rows) - BatchTable.WIDTH + _LAST_OFFSET]
 
     def _next_part(self, first: RecordBatch) -> Recovery | None:

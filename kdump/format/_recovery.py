@@ -97,6 +97,8 @@ _MAX_TIMESTAMP = cython.declare(cython.int, 9)
 _COUNT = cython.declare(cython.int, 13)
 _BATCH_FIELDS = cython.declare(cython.int, 14)
 
+_BLOCK = cython.declare(cython.int, 128)
+
 _MAX_RELATIVE = cython.declare(cython.longlong, 2147483647)
 _2_TO_32 = cython.declare(cython.longlong, 4294967296)
 _MAX_64 = cython.declare(cython.longlong, 9223372036854775807)
@@ -111,10 +113,11 @@ def recover(
     rows: cython.const[cython.longlong][::1],
     first: cython.Py_ssize_t,
     state: cython.longlong[::1],
+    counts: cython.longlong[::1],
     index: cython.longlong[::1],
     times: cython.longlong[::1],
 ) -> int:
-    """Goes on with a recovery over valid batches, from row ``first`` on.
+    """Goes on with a recovery over valid batches, from row ``first`` on, and counts what it keeps.
 
     New entries are put as pairs into ``index`` (relative offset, position from ORIGIN) and
     ``times`` (timestamp, relative offset), from their start and as far as they have room: pass
@@ -123,6 +126,8 @@ def recover(
     """
     n: cython.Py_ssize_t = len(rows) // _BATCH_FIELDS
     i: cython.Py_ssize_t = first
+    begin: cython.Py_ssize_t
+    stop: cython.Py_ssize_t
     row: cython.Py_ssize_t
     index_at: cython.Py_ssize_t = 0
     times_at: cython.Py_ssize_t = 0
@@ -139,48 +144,53 @@ def recover(
     last_offset: cython.longlong
     if base <= _MAX_64 - _MAX_RELATIVE:
         limit = base + _MAX_RELATIVE
-    while i < n:
-        row = i * _BATCH_FIELDS
-        last_offset = rows[row + _LAST_OFFSET]
-        if last_offset < base or last_offset > limit:
-            outcome = _OVERFLOW
-            break
-        if rows[row + _MAX_TIMESTAMP] > max_timestamp:
-            max_timestamp = rows[row + _MAX_TIMESTAMP]
-            max_offset = last_offset
-        position = rows[row + _POSITION]
-        if position - indexed_at > interval:
-            if state[_R_INDEX_ENTRIES] >= state[_R_INDEX_ROOM]:
-                outcome = _FULL
+    while i < n and outcome == _GOING:
+        # What is counted is still in the processor's first cache.
+        begin = i
+        stop = i + _BLOCK if i + _BLOCK < n else n
+        while i < stop:
+            row = i * _BATCH_FIELDS
+            last_offset = rows[row + _LAST_OFFSET]
+            if last_offset < base or last_offset > limit:
+                outcome = _OVERFLOW
                 break
-            if state[_R_INDEX_ENTRIES] and last_offset <= indexed_offset:
-                outcome = _DISORDER
-                break
-            if index_at + 1 < len(index):
-                index[index_at] = last_offset - base
-                index[index_at + 1] = position - state[_R_ORIGIN]
-                index_at += 2
-            state[_R_INDEX_ENTRIES] += 1
-            indexed_offset = last_offset
-            indexed_at = position
-            found = False
-            if state[_R_TIME_ENTRIES] >= state[_R_TIME_ROOM] - 1:
-                outcome = _FULL
-                break
-            if state[_R_TIME_ENTRIES] and max_offset < state[_R_TIME_OFFSET]:
-                outcome = _DISORDER
-                break
-            if max_timestamp > state[_R_TIME_TIMESTAMP]:
-                if times_at + 1 < len(times):
-                    times[times_at] = max_timestamp
-                    times[times_at + 1] = max_offset - base
-                    times_at += 2
-                state[_R_TIME_ENTRIES] += 1
-                state[_R_TIME_TIMESTAMP] = max_timestamp
-                state[_R_TIME_OFFSET] = max_offset
-        if rows[row + _BASE_OFFSET] >= indexed_offset:
-            found = True
-        i += 1
+            if rows[row + _MAX_TIMESTAMP] > max_timestamp:
+                max_timestamp = rows[row + _MAX_TIMESTAMP]
+                max_offset = last_offset
+            position = rows[row + _POSITION]
+            if position - indexed_at > interval:
+                if state[_R_INDEX_ENTRIES] >= state[_R_INDEX_ROOM]:
+                    outcome = _FULL
+                    break
+                if state[_R_INDEX_ENTRIES] and last_offset <= indexed_offset:
+                    outcome = _DISORDER
+                    break
+                if index_at + 1 < len(index):
+                    index[index_at] = last_offset - base
+                    index[index_at + 1] = position - state[_R_ORIGIN]
+                    index_at += 2
+                state[_R_INDEX_ENTRIES] += 1
+                indexed_offset = last_offset
+                indexed_at = position
+                found = False
+                if state[_R_TIME_ENTRIES] >= state[_R_TIME_ROOM] - 1:
+                    outcome = _FULL
+                    break
+                if state[_R_TIME_ENTRIES] and max_offset < state[_R_TIME_OFFSET]:
+                    outcome = _DISORDER
+                    break
+                if max_timestamp > state[_R_TIME_TIMESTAMP]:
+                    if times_at + 1 < len(times):
+                        times[times_at] = max_timestamp
+                        times[times_at + 1] = max_offset - base
+                        times_at += 2
+                    state[_R_TIME_ENTRIES] += 1
+                    state[_R_TIME_TIMESTAMP] = max_timestamp
+                    state[_R_TIME_OFFSET] = max_offset
+            if rows[row + _BASE_OFFSET] >= indexed_offset:
+                found = True
+            i += 1
+        _count(rows, begin, i, counts)
     if i > first:
         row = (i - 1) * _BATCH_FIELDS
         state[_R_VALID_BYTES] = rows[row + _POSITION] + rows[row + _SIZE] - state[_R_ORIGIN]
@@ -217,7 +227,17 @@ def count(
     rows: cython.const[cython.longlong][::1], first: cython.Py_ssize_t, state: cython.longlong[::1]
 ) -> None:
     """Adds the batches from row ``first`` on to ``state``, whose LAST says what stands before."""
-    n: cython.Py_ssize_t = len(rows) // _BATCH_FIELDS
+    _count(rows, first, len(rows) // _BATCH_FIELDS, state)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _count(
+    rows: cython.const[cython.longlong][::1],
+    first: cython.Py_ssize_t,
+    n: cython.Py_ssize_t,
+    state: cython.longlong[::1],
+) -> cython.void:
     i: cython.Py_ssize_t
     row: cython.Py_ssize_t
     records: cython.longlong = 0

@@ -39,6 +39,8 @@ _ALIGNMENT = max(4096, mmap.PAGESIZE)  # of positions, lengths and memory: suits
 _O_DIRECT: int = getattr(os, "O_DIRECT", 0)
 _O_NOATIME: int = getattr(os, "O_NOATIME", 0)
 _RWF_NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
+# Of Linux 6.14; Python has no name for it yet.
+_RWF_DONTCACHE = 0x80 if sys.platform == "linux" else 0
 
 _OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
@@ -290,7 +292,7 @@ class WindowedFile(_OpenFile):
         self._filled = 0  # bytes of the file in the buffer
         self._handed = memoryview(b"")
         self._direct = sealed and self._switch_to_direct()
-        self._nowait = _RWF_NOWAIT
+        self._flags = {flag for flag in (_RWF_DONTCACHE, _RWF_NOWAIT) if flag}
         if not self._direct:
             self._stop_readahead()
 
@@ -348,13 +350,18 @@ class WindowedFile(_OpenFile):
                     if error.errno != errno.EINVAL:
                         raise
                     self._switch_to_cached()
-            absent = self._absent(position, len(target))
+            absent, count = self._absent(position, len(target)), 0
             if absent is None:
-                cached = self._read_cached(target, position)
-                if cached:
-                    return cached
-                absent = [(position, len(target))]
-            count = os.preadv(self._descriptor, [target], position)
+                count = self._read_with(_RWF_DONTCACHE, target, position)
+                if count:
+                    return count
+                count = self._read_with(_RWF_NOWAIT, target, position)
+                if count == min(len(target), self.size - position):
+                    return count
+                # That attempt may have set the rest on its way in: it must not look as if it had
+                # been there. What came in during the attempt does, on the fastest of disks.
+                absent = [(position + count, len(target) - count)]
+            count += os.preadv(self._descriptor, [target[count:]], position + count)
         except OSError as error:
             raise source_error(self.path, error) from error
         if sys.platform == "linux":
@@ -367,18 +374,18 @@ class WindowedFile(_OpenFile):
         start = position // mmap.PAGESIZE * mmap.PAGESIZE
         return absent_runs(self._descriptor, start, position + length - start)
 
-    def _read_cached(self, target: memoryview, position: int) -> int:
-        """Read what the page cache holds already; returns the count, 0 if nothing or unknown."""
-        if not self._nowait:
+    def _read_with(self, flag: int, target: memoryview, position: int) -> int:
+        """Read in a way that not all systems have; returns the count, 0 if nothing or unknown."""
+        if flag not in self._flags:
             return 0
         try:
-            return os.preadv(self._descriptor, [target], position, self._nowait)
+            return os.preadv(self._descriptor, [target], position, flag)
         except BlockingIOError:
             return 0
         except OSError as error:
             if error.errno not in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
                 raise
-            self._nowait = 0
+            self._flags.remove(flag)
             return 0
 
     def _switch_to_direct(self) -> bool:
