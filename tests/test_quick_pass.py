@@ -26,7 +26,7 @@ from kdump.audit.quick_pass import Small, quick_pass
 from kdump.audit.survey import Survey, survey
 from kdump.audit.verify import verify
 from kdump.storage.liveness import Liveness, State
-from kdump.storage.logdir import LogDirectory, open_path
+from kdump.storage.logdir import LogDirectory, Segment, open_path
 
 
 def opened(path: Path, state: State = State.STOPPED) -> tuple[list[Group], Context]:
@@ -120,14 +120,36 @@ def test_behind_a_file_that_is_cut_the_ends_are_read_unmapped(
     assert (one.findings, len(one.surveys)) == ((), 2)
 
 
+def killed(*_: object, **__: bool) -> Survey:
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError
+
+
+def test_what_kills_a_worker_is_looked_at_alone(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups, context = opened(directory)
+    number = next(n for n, group in enumerate(groups) if group.path.name == "sound-0")
+
+    def deadly(segment: Segment, *, sealed: bool, mapped: bool) -> Survey:
+        if segment.log.parent == groups[number].path:
+            killed()
+        return quick_survey(segment, sealed=sealed, mapped=mapped)
+
+    monkeypatch.setattr(kdump.audit.quick_pass, "quick_survey", deadly)
+    found = list(quick_pass(groups, context, jobs=1))
+    assert [one.group for one in found] == groups
+    told = [(one.group.path.name, each) for one in found for each in one.findings]
+    unreadable = [name for name, each in told if each.code.name == "unreadable"]
+    assert unreadable == ["sound-0"]
+    assert len(found[number - 1].surveys) == len(groups[number - 1].segments)
+
+
 def test_a_worker_that_is_killed_leaves_it_to_the_full_pass(
     sound: tuple[list[Group], Context], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def killed(*_: object, **__: bool) -> Survey:
-        os.kill(os.getpid(), signal.SIGKILL)
-        raise AssertionError
-
     monkeypatch.setattr(kdump.audit.quick_pass, "survey", killed)
+    monkeypatch.setattr(kdump.audit.quick_pass, "quick_survey", killed)
     groups, context = sound
     (one,) = quick_pass(groups, context, jobs=1, small=Small.HEADERS)
     assert one.quick

@@ -10,8 +10,7 @@ indexes.
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -33,6 +32,10 @@ from kdump.storage.pace import use_idle_io
 
 #: The most bytes of logs that a partition may have to be read whole at once.
 _SMALL_BYTES: Final = 1 << 20
+#: The most groups of a task.
+_GROUPS: Final = 16
+#: Into how many tasks the groups are shared out for each worker, at the least.
+_SHARES: Final = 8
 #: Stands for the group that somebody asked for: that need not travel.
 _ASKED_FOR: Final = Group(Path(), (), None, stopped=True, size=0)
 
@@ -47,9 +50,10 @@ class Small(Enum):
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    group: int
-    whole: bool
-    mapped: bool
+    """Some neighbouring groups; ``careful``: nothing is mapped, and ends alone are read."""
+
+    numbers: range
+    careful: bool = False
 
 
 def quick_pass(
@@ -84,45 +88,68 @@ def quick_pass(
             for one in segments
         ]
 
-    def work(task: _Task, report: Callable[[int], None]) -> Judged:
-        group = groups[task.group]
+    def judged(group: Group, *, careful: bool) -> Judged:
         if not group.stopped:
             use_idle_io()
         # First, so that what a broker writes meanwhile does not outrun what is seen of the logs.
         facts = gather(group, context)
-        surveys = read if task.whole else look
-        found = surveys(group, group.segments, mapped=task.mapped)
-        judged = judge(group, found, facts, context, quick=not task.whole)
-        return _packed(conclude(settled(judged, context, surveys)), group)
+        is_small = group.stopped and group.size <= _SMALL_BYTES
+        whole = small is not Small.ENDS and is_small and not careful
+        surveys = read if whole else look
+        found = surveys(group, group.segments, mapped=group.stopped and not careful)
+        one = judge(group, found, facts, context, quick=not whole)
+        return conclude(settled(one, context, surveys))
 
-    def tasks() -> Iterator[_Task]:
-        for number, group in enumerate(groups):
-            is_small = group.stopped and group.size <= _SMALL_BYTES
-            yield _Task(number, is_small and small is not Small.ENDS, mapped=group.stopped)
+    def work(task: _Task, report: Callable[[int], None]) -> list[Judged]:
+        each = [groups[number] for number in task.numbers]
+        return [_packed(judged(one, careful=task.careful), one) for one in each]
+
+    def done(
+        tasks: Iterable[_Task],
+    ) -> Generator[tuple[range, list[Judged] | workers.Died], None, None]:
+        with closing(workers.run(work, tasks, jobs)) as outcomes:
+            for outcome in outcomes:
+                if isinstance(outcome.value, KdumpError):
+                    raise outcome.value
+                yield outcome.task.numbers, outcome.value
+
+    def each() -> Generator[tuple[int, Judged], None, None]:
+        lost: list[int] = []
+        with closing(done(_tasks(len(groups), jobs))) as found:
+            for numbers, value in found:
+                if isinstance(value, workers.Died):
+                    lost += numbers
+                else:
+                    yield from zip(numbers, value, strict=True)
+        # A mapped file may have been cut, because somebody writes there after all. Which one it was
+        # shows when each is looked at alone.
+        alone = (_Task(range(number, number + 1), careful=True) for number in lost)
+        with closing(done(alone)) as found:
+            for (number, *_), value in found:
+                if isinstance(value, workers.Died):
+                    group = groups[number]
+                    findings = [killed(group.path, value, group)]
+                    died = judge(group, findings, context=context, quick=True)
+                    yield number, conclude(settled(died, context, look))
+                else:
+                    (one,) = value
+                    yield number, one
 
     ready: dict[int, Judged] = {}
     next_up = 0
-    with closing(workers.run(work, tasks(), jobs, retry=_unmapped)) as outcomes:
-        for outcome in outcomes:
-            number, value = outcome.task.group, outcome.value
-            if isinstance(value, KdumpError):
-                raise value
-            if isinstance(value, workers.Died):
-                findings = [killed(groups[number].path, value, groups[number])]
-                died = judge(groups[number], findings, context=context, quick=True)
-                ready[number] = conclude(settled(died, context, look))
-            else:
-                ready[number] = _unpacked(value, groups[number])
+    with closing(each()) as found:
+        for number, one in found:
+            ready[number] = _unpacked(one, groups[number])
             while next_up in ready:
                 yield ready.pop(next_up)
                 next_up += 1
 
 
-def _unmapped(task: _Task, died: workers.Died) -> _Task | None:
-    # A file was cut while it was mapped: somebody writes there after all. A full pass will see.
-    if died.signal == signal.SIGBUS and task.mapped:
-        return replace(task, whole=False, mapped=False)
-    return None
+def _tasks(count: int, jobs: int) -> Iterator[_Task]:
+    """Share out ``count`` groups: handing over a task takes as long as to judge a small one."""
+    most = max(1, min(_GROUPS, count // (_SHARES * jobs)))
+    for start in range(0, count, most):
+        yield _Task(range(start, min(start + most, count)))
 
 
 def _packed(judged: Judged, asked_for: Group) -> Judged:
