@@ -64,7 +64,7 @@ def read(
     roots = [_root(path, state) for path in paths]
     directories = [root.directory for root in roots if root.directory is not None]
     context = read_context(directories, config, now_ms)
-    groups = [group for root in roots for group in assign(root)]
+    groups = [group for root in roots for group in map(Group.listed, assign(root))]
     return Read(
         context,
         [(one, _surveys(one, context, deep), _facts(one, context, compacted)) for one in groups],

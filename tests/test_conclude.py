@@ -30,7 +30,9 @@ def opened(path: Path) -> tuple[list[Group], Context]:
     assert isinstance(target, LogDirectory)
     root = Root(path, target, liveness, read_directory(target, liveness))
     assert root.directory is not None
-    return list(assign(root)), read_context([root.directory], None, TIMESTAMP)
+    return [group.listed() for group in assign(root)], read_context(
+        [root.directory], None, TIMESTAMP
+    )
 
 
 def made(path: Path, producers: int) -> Path:

@@ -81,7 +81,7 @@ def test_bytes_that_are_read_again_do_not_exceed_the_total(clock: Clock) -> None
     progress = started(10, "none", clock)
     progress.advance(8)
     progress.advance(8)
-    assert progress.done_bytes == 10
+    assert progress.done == 10
 
 
 def test_a_line_a_minute(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:

@@ -34,7 +34,7 @@ def opened(path: Path, state: State = State.STOPPED) -> tuple[list[Group], Conte
     assert isinstance(target, LogDirectory)
     root = Root(path, target, liveness, read_directory(target, liveness))
     assert root.directory is not None
-    return list(assign(root)), read_context([root.directory], None, NOW_MS)
+    return [group.listed() for group in assign(root)], read_context([root.directory], None, NOW_MS)
 
 
 @pytest.fixture

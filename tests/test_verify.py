@@ -32,7 +32,7 @@ def roots(*paths: Path) -> list[Root]:
 
 
 def judged(*paths: Path, deep: bool = False, jobs: int = 2) -> list[Judged]:
-    groups = [group for root in roots(*paths) for group in assign(root)]
+    groups = [group for root in roots(*paths) for group in map(Group.listed, assign(root))]
     return list(verify(groups, deep=deep, jobs=jobs))
 
 
@@ -131,7 +131,7 @@ def test_what_was_covered_is_counted(log_directory: Path) -> None:
 def test_progress_adds_up_to_the_total(log_directory: Path) -> None:
     recipe("sound").write(log_directory)
     (root,) = roots(log_directory)
-    groups = assign(root)
+    groups = [group.listed() for group in assign(root)]
     reports: list[int] = []
     assert list(verify(groups, deep=False, jobs=2, on_progress=reports.append))
     assert sum(reports) == sum(group.size for group in groups) > 0
@@ -222,7 +222,7 @@ def test_a_log_that_goes_while_listing_has_no_size(
 
     monkeypatch.setattr(Path, "stat", gone)
     (group,) = assign(root)
-    assert group.size == sum(map(len, batches(LAST)))
+    assert group.listed().size == sum(map(len, batches(LAST)))
 
 
 def test_no_groups_need_no_workers() -> None:
@@ -266,7 +266,7 @@ def test_beside_a_broker_nothing_is_mapped(
 def test_beside_a_broker_a_vanished_file_is_a_note(beside_a_broker: Path, extension: str) -> None:
     directory = recipe("sound").write(beside_a_broker)
     (root,) = roots(beside_a_broker)
-    groups = assign(root)
+    groups = [group.listed() for group in assign(root)]
     (directory / name(FIRST, extension)).unlink()
     (one,) = verify(groups, deep=False, jobs=1)
     assert "vanished-live" in [finding.code.name for finding in one.findings]
@@ -276,7 +276,7 @@ def test_beside_a_broker_a_vanished_file_is_a_note(beside_a_broker: Path, extens
 def test_a_vanished_file_of_a_stopped_directory_is_incomplete(log_directory: Path) -> None:
     directory = recipe("sound").write(log_directory)
     (root,) = roots(log_directory)
-    groups = assign(root)
+    groups = [group.listed() for group in assign(root)]
     (directory / name(FIRST, ".log")).unlink()
     (one,) = verify(groups, deep=False, jobs=1)
     (finding,) = one.findings
@@ -344,7 +344,7 @@ def test_an_error_of_our_own_is_no_finding(
 def test_leaving_early_leaves_no_child(log_directory: Path) -> None:
     for number in range(5):
         Recipe(f"topic{number}", [], batches(FIRST), batches(LAST)).write(log_directory)
-    groups = [group for root in roots(log_directory) for group in assign(root)]
+    groups = [group for root in roots(log_directory) for group in map(Group.listed, assign(root))]
     before = children()
     results = verify(groups, deep=False, jobs=2)
     next(results)

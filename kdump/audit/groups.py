@@ -1,5 +1,7 @@
 """What there is to judge: paths as somebody typed them, and the partitions that they lead to.
 
+The partitions of a log directory, of which there may be thousands, are listed by who reads them.
+
 Spec: none of Kafka's. It must never open a segment's files, and never leave out what a path leads
 to: what cannot be read keeps its place, with the error.
 """
@@ -9,7 +11,7 @@ from __future__ import annotations
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -56,7 +58,8 @@ class Group:
     ``path`` is the partition directory or the segment's log. ``next_base`` is the base offset of
     the segment behind the last of them, None if that is the partition's last. ``error`` is set
     where the directory could not be listed, ``partition`` where it is judged as a whole.
-    ``directory`` is as in ``Root``.
+    ``directory`` is as in ``Root``. ``pending``: the partition has not been listed yet, or what was
+    listed is not kept.
     """
 
     path: Path
@@ -67,6 +70,23 @@ class Group:
     error: SourceError | None = None
     partition: Partition | None = None
     directory: DirectoryFacts | None = None
+    pending: bool = False
+
+    def listed(self) -> Group:
+        """The same with what is in its directory by now, if that is not known yet."""
+        if not self.pending:
+            return self
+        found = list_partition(self.path)
+        if isinstance(found, SourceError):
+            return replace(self, pending=False, directory=None, error=found)
+        size = sum(map(_size, found.segments))
+        return replace(self, pending=False, segments=found.segments, size=size, partition=found)
+
+    def unlisted(self) -> Group:
+        """The same without what was found in a partition's directory."""
+        if self.partition is None:
+            return self
+        return replace(self, pending=True, segments=(), size=0, partition=None)
 
     def is_sealed(self, segment: Segment) -> bool:
         """Whether one of the segments is not its partition's last."""
@@ -126,9 +146,10 @@ def identity(path: Path) -> tuple[int, int] | None:
 
 
 def assign(root: Root, selection: Selection | None = None) -> tuple[Group, ...]:
-    """List what there is to judge; a directory that cannot be listed is a group with an error.
+    """Say what there is to judge; the partitions of a log directory are pending.
 
-    ``selection`` narrows a log directory down, not what was asked for by name.
+    ``selection`` narrows a log directory down, not what was asked for by name. A directory that
+    cannot be listed is a group with an error.
     """
     return tuple(_groups(root, selection or Selection()))
 
@@ -170,27 +191,25 @@ def _groups(root: Root, selection: Selection) -> Iterator[Group]:
     if isinstance(target, LogDirectory):
         for path in target.partition_paths:
             if selection.takes(path):
-                yield _group(list_partition(path), root)
+                yield Group(path, (), None, root.stopped, 0, directory=root.directory, pending=True)
     elif isinstance(target, Segment):
         yield _lone(target, root)
     elif isinstance(target, Partition | SourceError):
-        yield _group(target, root)
+        yield _whole(target, root)
 
 
-def _group(partition: Partition | SourceError, root: Root) -> Group:
-    if isinstance(partition, SourceError):
+def _whole(target: Partition | SourceError, root: Root) -> Group:
+    if isinstance(target, SourceError):
         # A path that was asked for by name must be there, broker or not.
-        stopped = root.stopped or partition is root.target
-        return Group(Path(partition.path), (), None, stopped, 0, partition)
-    segments = partition.segments
-    size = sum(map(_size, segments))
+        return Group(Path(target.path), (), None, stopped=True, size=0, error=target)
+    size = sum(map(_size, target.segments))
     return Group(
-        partition.path,
-        segments,
+        target.path,
+        target.segments,
         None,
         root.stopped,
         size,
-        partition=partition,
+        partition=target,
         directory=root.directory,
     )
 

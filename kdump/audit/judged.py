@@ -69,10 +69,12 @@ class Judged:
     def without_evidence(self, *, segments: bool) -> Judged:
         """The same without what grows with producers and transactions, once all is judged.
 
-        Without ``segments`` nothing stays of the surveys and facts, else what is told of each.
+        Without ``segments`` nothing stays of these, their surveys and the facts, else what is told
+        of each.
         """
         if not segments:
-            return replace(self, surveys=(), facts=None, replay=None)
+            group = self.group.unlisted()
+            return replace(self, group=group, surveys=(), facts=None, replay=None)
         surveys = tuple(replace(survey, events=Events()) for survey in self.surveys)
         facts = self.facts and replace(self.facts, snapshots={}, txn_indexes={})
         return replace(self, surveys=surveys, facts=facts, replay=None)

@@ -91,6 +91,7 @@ def quick_pass(
     def judged(group: Group, *, careful: bool) -> Judged:
         if not group.stopped:
             use_idle_io()
+        group = group.listed()
         # First, so that what a broker writes meanwhile does not outrun what is seen of the logs.
         facts = gather(group, context)
         is_small = group.stopped and group.size <= _SMALL_BYTES
@@ -153,7 +154,7 @@ def _tasks(count: int, jobs: int) -> Iterator[_Task]:
 
 
 def _packed(judged: Judged, asked_for: Group) -> Judged:
-    if judged.group is asked_for:
+    if judged.group is asked_for or judged.group.pending:
         return replace(judged, group=_ASKED_FOR)
     return replace(judged, group=replace(judged.group, directory=None))
 

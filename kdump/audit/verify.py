@@ -83,34 +83,34 @@ def verify(
     def again(now: Group, suspects: Sequence[Segment]) -> list[Survey | Finding]:
         unmapped = (
             replace(task, mapped=False)
-            for _, task in _tasks({0: now}, context, deep=deep)
-            if task is not None and task.segment in suspects
+            for task in _tasks(0, now, context, deep=deep)
+            if task.segment in suspects
         )
         return [_result(now, outcome) for outcome in workers.run(work, unmapped, 1)]
 
+    listed: dict[int, Group] = {}
     facts: dict[int, PartitionFacts | None] = {}
     results: dict[int, list[Survey | Finding]] = {}
     ready = dict(known or {})
     next_up = 0
 
     def tasks() -> Iterator[_Task]:
-        unread = {number: each for number, each in enumerate(groups) if number not in ready}
-        for number, task in _tasks(unread, context, deep=deep):
-            if number not in results:
+        for number, group in enumerate(groups):
+            if number not in ready:
                 # Before the logs, which a broker may go on writing, and not long before.
+                now = listed[number] = group.listed()
                 results[number] = []
-                facts[number] = None if context is None else gather(groups[number], context)
-            if task is not None:
-                yield task
+                facts[number] = None if context is None else gather(now, context)
+                yield from _tasks(number, now, context, deep=deep)
 
     def complete(number: int) -> None:
-        judged = judge(groups[number], results.pop(number), facts.pop(number), context)
+        judged = judge(listed.pop(number), results.pop(number), facts.pop(number), context)
         ready[number] = conclude(settled(judged, context, again))
 
     def in_turn() -> Iterator[Judged]:
         nonlocal next_up
         while next_up < len(groups):
-            if next_up in results and not groups[next_up].segments:
+            if next_up in results and not listed[next_up].segments:
                 complete(next_up)
             if next_up not in ready:
                 return
@@ -121,24 +121,17 @@ def verify(
     with closing(outcomes):
         for outcome in outcomes:
             number = outcome.task.group
-            results[number].append(_result(groups[number], outcome))
-            if len(results[number]) == len(groups[number].segments):
+            results[number].append(_result(listed[number], outcome))
+            if len(results[number]) == len(listed[number].segments):
                 complete(number)
             yield from in_turn()
     yield from in_turn()
 
 
-def _tasks(
-    groups: Mapping[int, Group], context: Context | None, *, deep: bool
-) -> Iterator[tuple[int, _Task | None]]:
-    """The tasks of each group, with the group's number; None for one that has no segments."""
-    for number, group in groups.items():
-        settings = TopicSettings() if context is None else context.settings(group)
-        for segment in group.segments:
-            sealed = group.is_sealed(segment)
-            yield number, _Task(number, segment, group.stopped, sealed, deep, settings)
-        if not group.segments:
-            yield number, None
+def _tasks(number: int, group: Group, context: Context | None, *, deep: bool) -> Iterator[_Task]:
+    settings = TopicSettings() if context is None else context.settings(group)
+    for segment in group.segments:
+        yield _Task(number, segment, group.stopped, group.is_sealed(segment), deep, settings)
 
 
 def _unmapped(task: _Task, died: workers.Died) -> _Task | None:

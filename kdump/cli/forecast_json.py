@@ -6,21 +6,23 @@ It must never let a record's key or value through.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from kdump.audit.forecast import DirectoryForecast, Forecast
 from kdump.audit.outcomes import Cause
 from kdump.audit.recovery import Records
 from kdump.cli import jsonl
-from kdump.storage.logdir import Partition
+from kdump.storage.logdir import directory_name
 
 
-def forecast_line(partition: Partition, one: Forecast) -> str:
-    """Return the line of one partition; ``cut`` is the first one, null without any."""
-    name = partition.name
+def forecast_line(path: Path, one: Forecast) -> str:
+    """Return the line of the partition at ``path``; ``cut`` is the first one, null without any."""
+    name = directory_name(path)
     first = one.cuts[0] if one.cuts else None
     return jsonl.line(
         "forecast",
         {
-            **jsonl.path_field(partition.path),
+            **jsonl.path_field(path),
             "topic": None if name is None else name.topic,
             "partition": None if name is None else name.partition,
             "outcome": one.outcome.value,

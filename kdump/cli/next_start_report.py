@@ -126,8 +126,8 @@ class JsonStarts(_Report):
     def add(self, judged: Judged, forecast: Forecast | None) -> None:
         """Emit the line of one partition; None for what is not forecast."""
         super().add(judged, forecast)
-        if forecast is not None and judged.facts is not None:
-            self.emit(forecast_line(judged.facts.partition, forecast))
+        if forecast is not None:
+            self.emit(forecast_line(judged.group.path, forecast))
 
     def finish(self) -> int:
         """Emit what could not be read, and the last line; returns the exit code."""

@@ -32,13 +32,14 @@ class _Display(Protocol):
 
 
 class Progress:
-    """Counts bytes done and shows them in the chosen ``mode``; a context manager.
+    """Counts what is done and shows it in the chosen ``mode``; a context manager.
 
     While it is entered, SIGUSR1 prints one line, or nothing in the mode ``none``.
     """
 
     def __init__(self, mode: Mode, clock: Callable[[], float] = time.monotonic) -> None:
-        self.total_bytes = self.done_bytes = 0
+        self.total = self.done = 0
+        self._things: str | None = None
         self._mode = _on_this_terminal() if mode == "auto" else mode
         self._clock = clock
         self._started = self._shown = clock()
@@ -66,15 +67,15 @@ class Progress:
             self._display.close()
         signal.signal(signal.SIGUSR1, self._handler)
 
-    def expect(self, total_bytes: int) -> None:
-        """Say how much there is to do, and that it begins now."""
-        self.total_bytes = total_bytes
+    def expect(self, total: int, things: str | None = None) -> None:
+        """Say how many ``things`` there are to do, by default bytes, and that it begins now."""
+        self.total, self.done, self._things = total, 0, things
         self._started = self._clock()
 
-    def advance(self, count_bytes: int) -> None:
-        """Count bytes as done, and show them if it is time to."""
+    def advance(self, count: int) -> None:
+        """Count so many as done, and show them if it is time to."""
         # A segment that is read again, after its worker died, counts once.
-        self.done_bytes = min(self.done_bytes + count_bytes, self.total_bytes)
+        self.done = min(self.done + count, self.total)
         now = self._clock()
         if self._display is not None and now - self._shown >= self._interval:
             self._shown = now
@@ -88,12 +89,17 @@ class Progress:
     def line(self) -> str:
         """How far it is, how fast, and how long it will still take."""
         seconds = self.seconds
-        text = f"{part_text(self.done_bytes, self.total_bytes)}"
-        if self.total_bytes:
-            text += f" ({100 * self.done_bytes // self.total_bytes} %)"
-        if seconds >= _ESTIMATE_SECONDS and self.done_bytes:
-            left = (self.total_bytes - self.done_bytes) * seconds / self.done_bytes
-            text += f", {rate_text(self.done_bytes, seconds)}, about {duration_text(left)} left"
+        if self._things is None:
+            text = part_text(self.done, self.total)
+        else:
+            text = f"{self.done:,} of {self.total:,} {self._things}"
+        if self.total:
+            text += f" ({100 * self.done // self.total} %)"
+        if seconds >= _ESTIMATE_SECONDS and self.done:
+            left = (self.total - self.done) * seconds / self.done
+            if self._things is None:
+                text += f", {rate_text(self.done, seconds)}"
+            text += f", about {duration_text(left)} left"
         return text
 
     def note(self, text: str) -> None:
@@ -137,8 +143,8 @@ class _Bar:
     def show(self, progress: Progress) -> None:
         self._bar.update(
             self._task,
-            total=progress.total_bytes,
-            completed=progress.done_bytes,
+            total=progress.total,
+            completed=progress.done,
             description=progress.line(),
             refresh=True,
         )

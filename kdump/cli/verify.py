@@ -139,7 +139,7 @@ def verify(
         if limit_rate is None:
             limit_rate = LIVE_RATE if live else 0
         pace = Pace(limit_rate) if limit_rate else None
-        total_bytes = sum(group.size for group in groups)
+        total_bytes = 0
         report: JsonReport | TextReport
         if form == "json":
             report = JsonReport(emit, targets.roots, depth=depth or "default")
@@ -168,18 +168,20 @@ def verify(
             small = Small.ENDS
         known: dict[int, Judged] = {}
         try:
-            shown.expect(total_bytes)
+            shown.expect(len(groups), "partitions")
             looked = quick_pass(groups, context, jobs=jobs, small=small, conclude=glance)
             with closing(looked):
                 for number, one in enumerate(looked):
                     report.look(one)
+                    shown.advance(1)
+                    total_bytes += one.covered.size
                     if depth == "quick":
                         judged.append(one)
                         report.add(one, one.forecast)
                     elif not one.quick:
                         known[number] = one
-                        shown.advance(one.covered.size)
             if depth != "quick":
+                shown.expect(total_bytes - sum(one.covered.size for one in known.values()))
                 wholly = judge(
                     groups,
                     deep=depth == "deep",

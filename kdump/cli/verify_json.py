@@ -48,8 +48,8 @@ class JsonReport:
         for finding in judged.findings:
             self._tell(finding)
         self._starts.add(judged, forecast)
-        if forecast is not None and judged.group.partition is not None:
-            self._emit(forecast_line(judged.group.partition, forecast))
+        if forecast is not None:
+            self._emit(forecast_line(judged.group.path, forecast))
 
     def finish(self, summary: Summary) -> None:
         """Emit the last line."""

@@ -31,7 +31,7 @@ from kdump.storage.page_cache import absent_runs
 WINDOW_BYTES = 4 * 1024 * 1024
 """What a window holds at most, unless more is asked for."""
 
-_SMALL_BYTES = 32 * 1024  # so much is read in less time than a map of it is made in
+_SMALL_BYTES = 256 * 1024  # so much is read in less time than a map of it is made in
 _KEPT_BYTES = 16 * 1024 * 1024  # of a map, behind the walk, before its pages are given back
 _ALIGNMENT = max(4096, mmap.PAGESIZE)  # of positions, lengths and memory: suits O_DIRECT anywhere
 
