@@ -215,11 +215,12 @@ class LogPass:
                 self._close_gap()
             previous = self.headers.previous
             if self.first_offset is None:
-                self.first_offset = piece[0].base_offset
+                self.first_offset = piece.column("base_offset")[0]
             for fault in self.headers.add(piece):
                 self._fault(fault)
-            last = piece[len(piece) - 1]
-            self.last_position, self.last_time_ms = last.position, _time(last.max_timestamp)
+            last = len(piece) - 1
+            self.last_position = piece.column("position")[last]
+            self.last_time_ms = _time(piece.column("max_timestamp")[last])
             if self.indexes is not None:
                 self.indexes.table(piece)
             self.gathering.add(piece, source)

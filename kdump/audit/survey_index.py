@@ -169,14 +169,12 @@ class IndexPass:
         sealed: bool,
         pace: Pace | None,
     ) -> _Judge[Index]:
-        nothing = _Judge(kind.of(self._base_offset, ()), None)
-        if path is None:
-            return nothing
-        try:
-            return _read(kind, path, self._base_offset, mapped, sealed, pace)
-        except SourceError as error:
-            self.errors.append((path, error))
-            return nothing
+        if path is not None:
+            try:
+                return _read(kind, path, self._base_offset, mapped, sealed, pace)
+            except SourceError as error:
+                self.errors.append((path, error))
+        return _Judge(kind.of(self._base_offset, ()), None)
 
 
 class _Judge(Generic[Index]):

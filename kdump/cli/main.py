@@ -7,7 +7,6 @@ It must never let a traceback out, except for a bug in kdump itself.
 from __future__ import annotations
 
 import errno
-import gc
 import os
 import signal
 import sys
@@ -140,9 +139,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         if stream is not None:
             # Not every locale can say every name.
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    # Hardly anything here refers to itself: to look for that among all that is listed takes longer
-    # than to list it.
-    gc.set_threshold(100_000)
     before = signal.signal(signal.SIGTERM, _terminate)
     try:
         return _flushed(_run(argv))

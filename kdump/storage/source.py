@@ -157,7 +157,8 @@ def read_end(path: Path, most_bytes: int) -> tuple[int, bytes]:
     descriptor, status = open_regular(path)
     try:
         size = status.st_size
-        return size, os.pread(descriptor, most_bytes, max(0, size - most_bytes))
+        length = min(size, most_bytes)  # for as much as is asked for, room is made at once
+        return size, os.pread(descriptor, length, size - length)
     except OSError as error:
         raise source_error(path, error) from error
     finally:

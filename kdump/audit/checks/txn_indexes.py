@@ -188,8 +188,10 @@ def _missing(replay: Replay, facts: PartitionFacts, index: _Index) -> Iterator[F
 
 
 def _indexes(replay: Replay, facts: PartitionFacts) -> Iterator[_Index]:
-    """The indexes of all segments, also of those that have none."""
+    """The indexes of all segments, also of those that have none, if there is any to be expected."""
     segments: Sequence[Replayed] = replay.segments
+    if not facts.txn_indexes and not any(segment.aborted for segment in segments):
+        return
     for number, segment in enumerate(segments):
         survey, is_last = segment.survey, number + 1 == len(segments)
         end = replay.end_offset if is_last else segments[number + 1].survey.segment.base_offset
