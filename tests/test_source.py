@@ -307,7 +307,7 @@ def test_a_map_that_is_refused_names_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "segment"
-    write(path, 100_000)
+    write(path, 300_000)
 
     def refused(*_: Any) -> mmap.mmap:
         raise OSError(errno.ENODEV, os.strerror(errno.ENODEV))
