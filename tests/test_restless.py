@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from damaged import RECIPES
@@ -30,6 +31,13 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """What happened to the workers: ``SIGBUS``, ``vanished``, ``shortened``, counted by file."""
     counts: Counter[str] = Counter()
     unmapped, result = kdump.audit.verify._unmapped, kdump.audit.verify._result
+    run = workers.run
+
+    def watched(*args: Any, **options: Any) -> Iterator[workers.Outcome[object, object]]:
+        for outcome in run(*args, **options):
+            if isinstance(outcome.value, workers.Died):  # of the first pass: it takes no retry
+                counts[outcome.value.label] += 1
+            yield outcome
 
     def retry(task: kdump.audit.verify._Task, died: workers.Died) -> object:
         counts[died.label] += 1
@@ -41,6 +49,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
                 counts["shortened" if "was cut meanwhile" in unread.text else "vanished"] += 1
         return result(group, outcome)  # type: ignore[arg-type]
 
+    monkeypatch.setattr(workers, "run", watched)
     monkeypatch.setattr(kdump.audit.verify, "_unmapped", retry)
     monkeypatch.setattr(kdump.audit.verify, "_result", note)
     return counts

@@ -10,11 +10,14 @@ from pathlib import Path
 
 import pytest
 from damaged import FIRST, LAST, RECIPES, Recipe, batches, name
+from fixtures_loader import copy_fixture
 from forge import batch, flip, record
+from pipeline import NOW_MS
 
 import kdump.audit.settling
 import kdump.audit.verify
 from kdump.audit import codes, second_look
+from kdump.audit.context import read_context
 from kdump.audit.findings import Finding
 from kdump.audit.groups import Group, assign, open_roots
 from kdump.audit.judged import Judged
@@ -298,3 +301,35 @@ def test_errors_of_what_changed_though_believed_stopped_are_looked_at_again(
     monkeypatch.setattr(kdump.audit.verify, "survey", healed_behind)
     (one,) = verify(groups(directory, State.STOPPED), deep=False, jobs=1)
     assert names(one) == ["changed-while-read"]
+
+
+# --- small files
+
+
+@pytest.mark.parametrize("comes", [True, False])
+def test_a_file_that_comes_while_logs_are_read_again(
+    comes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition = copy_fixture("4.3.1/clean", tmp_path / "data") / "transactions-0"
+    index = next(path for path in sorted(partition.glob("*.txnindex")) if path.stat().st_size)
+    kept = index.rename(tmp_path / "kept")
+    looks: list[float] = []
+    monkeypatch.setattr(time, "sleep", looks.append)
+
+    def read(segment: Segment, *args: object, **options: bool) -> Survey:
+        if looks and comes and kept.exists():
+            kept.rename(index)
+        return survey(segment, *args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(kdump.audit.verify, "survey", read)
+    (root,) = open_roots([partition])
+    assert root.directory is not None
+    (one,) = verify(
+        groups(partition, State.LIVE),
+        deep=False,
+        jobs=1,
+        context=read_context([root.directory], None, NOW_MS),
+    )
+    assert len(looks) == 1
+    stands = [each for each in one.findings if each.code is codes.TXNINDEX_MISSING_ENTRY]
+    assert bool(stands) is not comes

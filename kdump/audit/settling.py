@@ -41,17 +41,20 @@ def settled(judged: Judged, context: Context | None, again: Again) -> Judged:
     first = Look(judged.surveys, judged.findings)
     try:
         now = _listed_again(group)
+        logs = _logs(now.segments)
+        if group.stopped and not second_look.changed(judged.surveys, logs):
+            return judged
+        suspects = second_look.suspects(first, now.segments, logs)
+        results = list(again(now, suspects))
+        # Listed once more: files that came while the logs were read say what these say.
+        facts = None
+        if judged.facts is not None and context is not None:
+            facts = gather(_listed_again(now), context)
     except SourceError as error:
         gone = unread(group, group.path, str(error), vanished=isinstance(error, VanishedError))
         return replace(judged, findings=(gone, *second_look.settle(first, Look((), ()))))
-    logs = _logs(now.segments)
-    if group.stopped and not second_look.changed(judged.surveys, logs):
-        return judged
-    suspects = second_look.suspects(first, now.segments, logs)
-    results = list(again(now, suspects))
     kept = {segment.base_offset for segment in now.segments if segment not in suspects}
     results += (survey for survey in judged.surveys if survey.segment.base_offset in kept)
-    facts = None if judged.facts is None or context is None else gather(now, context)
     second = judge(now, results, facts, context, quick=judged.quick)
     findings = second_look.settle(first, Look(second.surveys, second.findings))
     return replace(second, findings=tuple(findings))
