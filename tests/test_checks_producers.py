@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 from damaged import LAST
-from fixtures_loader import FIXTURES, topic_configs
+from fixtures_loader import FIXTURES, copy_fixture, topic_configs
 from forge import TIMESTAMP
+from pipeline import judge
 from recipes_producers import RECIPES, History
 
 from kdump.audit.checks.batches import check_segment, check_sequence
@@ -253,3 +254,13 @@ def test_the_transactions_that_were_left_hanging_are_found(
             assert finding.offsets is not None
             found[path.name] = finding.offsets.first
     assert found == {"transactions-0": 144, "transfers-1": 57}
+
+
+def test_of_what_is_being_deleted_no_index_is_missed(tmp_path: Path) -> None:
+    directory = copy_fixture("4.3.1/clean", tmp_path / "data")
+    partition = directory / "transactions-0"
+    for index in partition.glob("*.txnindex"):
+        index.unlink()
+    assert "txnindex-missing-entry" in {one.code.name for one in judge(partition)}
+    doomed = partition.rename(directory / f"transactions-0.{32 * '0'}-delete")
+    assert [one for one in judge(doomed) if one.code.severity is not Severity.INFO] == []
