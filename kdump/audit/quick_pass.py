@@ -130,8 +130,7 @@ def quick_pass(
                 if isinstance(value, workers.Died):
                     group = groups[number]
                     findings = [killed(group.path, value, group)]
-                    died = judge(group, findings, context=context, quick=True)
-                    yield number, conclude(settled(died, context, look))
+                    yield number, conclude(judge(group, findings, context=context, quick=True))
                 else:
                     (one,) = value
                     yield number, one

@@ -91,12 +91,13 @@ def verify(
     listed: dict[int, Group] = {}
     facts: dict[int, PartitionFacts | None] = {}
     results: dict[int, list[Survey | Finding]] = {}
-    ready = dict(known or {})
+    known = known or {}
+    ready = dict(known)
     next_up = 0
 
     def tasks() -> Iterator[_Task]:
         for number, group in enumerate(groups):
-            if number not in ready:
+            if number not in known:
                 # Before the logs, which a broker may go on writing, and not long before.
                 now = listed[number] = group.listed()
                 results[number] = []
