@@ -34,6 +34,7 @@ from kdump.audit.facts import (
 from kdump.audit.findings import Finding
 from kdump.audit.replay import Replay, replay
 from kdump.audit.survey import Survey, survey
+from kdump.format.index import TransactionIndex
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import LogDirectory, open_path, read_partition
 
@@ -264,3 +265,24 @@ def test_of_what_is_being_deleted_no_index_is_missed(tmp_path: Path) -> None:
     assert "txnindex-missing-entry" in {one.code.name for one in judge(partition)}
     doomed = partition.rename(directory / f"transactions-0.{32 * '0'}-delete")
     assert [one for one in judge(doomed) if one.code.severity is not Severity.INFO] == []
+
+
+@pytest.mark.parametrize(
+    ("state", "missed"), [(State.LIVE, False), (State.STOPPED, True)], ids=lambda each: str(each)
+)
+def test_what_a_broker_has_just_deleted_is_no_abort_that_an_index_misses(
+    state: State, missed: bool, tmp_path: Path
+) -> None:
+    """Of a segment that the log start lies in, a cleaner drops the entries below that.
+
+    The checkpoint of log starts follows within a minute; leader epochs say it at once.
+    """
+    partition = copy_fixture("4.3.1/clean", tmp_path / "data") / "transactions-0"
+    first = min(partition.glob("*.txnindex"))
+    aborts = TransactionIndex.decode(first.read_bytes()).entries
+    end = max(entry.last_offset for entry in aborts) + 1
+    first.unlink()
+    for start, expected in ((end, missed), (min(each.first_offset for each in aborts), True)):
+        (partition / "leader-epoch-checkpoint").write_text(f"0\n1\n0 {start}\n")
+        found = {one.code.name for one in judge(partition, state=state)}
+        assert ("txnindex-missing-entry" in found) is expected

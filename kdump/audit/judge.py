@@ -280,7 +280,7 @@ def _of_replay(check: Callable[[Replay], Iterator[Finding]], case: Case) -> Iter
 def _of_replay_and_facts(
     check: Callable[[Replay, PartitionFacts], Iterator[Finding]], case: Case
 ) -> Iterator[Finding]:
-    # A broker that renames a partition to delete it may be writing such a file under its old path.
+    # A broker that deletes a partition first forgets its leader epochs, and where its log starts.
     if case.replay is None or case.facts is None or case.doomed:
         return iter(())
     return check(case.replay, case.facts)
