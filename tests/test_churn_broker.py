@@ -16,9 +16,9 @@ from kdump.cli.main import main
 
 _ROUNDS = 3
 _STEPS = 120
-#: What the death of a process in the middle of its work leaves: the end of a log that was being
-#: written, which the next start cuts; an aborted transaction that its index was about to name, which
-#: it rebuilds; and partitions of a topic that is deleted already, which it sets aside.
+#: What the death of a process in the middle of its work leaves, and the next start mends: the end
+#: of a log that was being written; an aborted transaction that its index was about to name; and
+#: partitions of a topic that is deleted already.
 _LEFT_BY_A_KILL = {"torn-tail", "txnindex-stale", "partition-stray"}
 
 _SEEDS = range(6)
