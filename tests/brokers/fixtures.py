@@ -121,7 +121,7 @@ def _read_undisturbed(broker: Broker, topics: Collection[str], reading: Path) ->
         _read(broker, topics, reading)
         if _sizes(broker.directory) == before:
             return
-        # Old brokers first delete what lies below the log start 30 s after their start.
+        # Cleaning, or something of the kind, began only now.
         _settle(broker.directory)
     raise UnsettledError(f"{broker.directory} changed each of {_READINGS} times it was read")
 
