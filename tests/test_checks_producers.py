@@ -286,3 +286,16 @@ def test_what_a_broker_has_just_deleted_is_no_abort_that_an_index_misses(
         (partition / "leader-epoch-checkpoint").write_text(f"0\n1\n0 {start}\n")
         found = {one.code.name for one in judge(partition, state=state)}
         assert ("txnindex-missing-entry" in found) is expected
+
+
+@pytest.mark.parametrize(
+    ("stopped", "expected"), [(False, []), (True, ["epochs-missing"])], ids=["live", "stopped"]
+)
+def test_what_a_broker_has_just_deleted_is_no_epoch_that_is_missing(
+    stopped: bool, expected: list[str], tmp_path: Path
+) -> None:
+    """Records were deleted past a change of epoch; the segments and the checkpoint follow."""
+    (recipe,) = (each for each in RECIPES if each.name == "epochs-forgotten")
+    given = judging(recipe.write(tmp_path), compacted=False, stopped=stopped)
+    found = check_epoch_checkpoint(given.replay, given.facts)
+    assert [one.code.name for one in found] == expected

@@ -80,12 +80,13 @@ def test_workers_keep_to_it_together(jobs: int) -> None:
         limited.spend(task)
 
     seconds: list[float] = []
-    # Never faster; slower only because this machine had other things to do, so not each time.
+    # Faster by what they may catch up, and by pieces that two count at once: by far not three times
+    # as fast. Slower only because this machine had other things to do, so not each time.
     while len(seconds) < 10 and (not seconds or seconds[-1] > 1.25):
         start = time.monotonic()
         assert len(list(run(work, [200_000] * 50, jobs))) == 50
         seconds.append(time.monotonic() - start)
-        assert seconds[-1] > 0.75
+        assert seconds[-1] > 0.6
     assert seconds[-1] < 1.25
 
 

@@ -129,6 +129,16 @@ class PartitionFacts:
     swap_ends: Mapping[int, int] = field(default_factory=dict)
     metadata_snapshots: tuple[MetadataSnapshot, ...] = ()
 
+    @property
+    def start_offset(self) -> int:
+        """Where the log starts, as far as files tell.
+
+        A broker that deletes records moves the start of the first leader epoch at once. It writes
+        the checkpoint within a minute, and the next start goes by that alone.
+        """
+        epochs = None if self.stopped or self.epochs is None else self.epochs.value
+        return max(self.log_start or 0, epochs[0].start_offset if epochs else 0)
+
     def recovered(self, next_base: int | None) -> bool:
         """Whether the next start recovers the segment before base offset ``next_base``.
 

@@ -108,7 +108,7 @@ def _judged(replay: Replay, facts: PartitionFacts, entries: Sequence[EpochEntry]
         if id(each) in fallen or (not facts.stopped and each.run.epoch > newest):
             continue
         # Below the log start entries go, and the first one is moved up to it.
-        if facts.log_start is None or each.run.last_offset >= facts.log_start:
+        if each.run.last_offset >= facts.start_offset:
             yield each
 
 

@@ -158,13 +158,12 @@ def _missing(replay: Replay, facts: PartitionFacts, index: _Index) -> Iterator[F
     """Aborted transactions of the segment that its index does not name as they are."""
     entries = {(entry.producer_id, entry.last_offset): entry for entry in index.entries}
     newest = index.entries[-1].last_offset if index.entries else -1
-    start = _log_start(facts)
     bad: list[tuple[AbortedTxn, AbortedTxn | None]] = []
     for aborted in index.segment.aborted:
         if index.is_last and not facts.stopped and aborted.last_offset > newest:
             continue
         # Of what lies below the log start a broker replays nothing, and the cleaner keeps no entry.
-        if aborted.first_offset < start:
+        if aborted.first_offset < facts.start_offset:
             continue
         if not replay.certain(aborted.first_offset, aborted.last_offset):
             continue
@@ -204,16 +203,6 @@ def _indexes(replay: Replay, facts: PartitionFacts) -> Iterator[_Index]:
             yield _Index(read.path, (), replace(segment, aborted=()), end, is_last)
         else:
             yield _Index(read.path, read.value.entries, segment, end, is_last)
-
-
-def _log_start(facts: PartitionFacts) -> int:
-    """Where the log starts, as far as files tell.
-
-    A broker that deletes records moves the start of the first leader epoch at once. It writes the
-    checkpoint within a minute, and the next start goes by that alone.
-    """
-    epochs = None if facts.stopped or facts.epochs is None else facts.epochs.value
-    return max(facts.log_start or 0, epochs[0].start_offset if epochs else 0)
 
 
 def _end_unknown(facts: PartitionFacts, replay: Replay) -> bool:
