@@ -197,7 +197,6 @@ def rebuilt(log: Path, settings: TopicSettings) -> tuple[bytes, bytes]:
     state[at("time_timestamp")] = state[at("max_timestamp")] = -1
     state[at("interval")] = settings.index_interval_bytes
     state[at("index_room")], state[at("time_room")] = room // 8, room // 12
-    counts = array("q", bytes(8 * len(_recovery.COUNT_FIELDS)))
     entries: list[tuple[int, int]] = []
     times: list[tuple[int, int]] = []
     with open_source(log, mapped=False) as source:
@@ -206,7 +205,7 @@ def rebuilt(log: Path, settings: TopicSettings) -> tuple[bytes, bytes]:
             new = memoryview(array("q", [-1] * 2 * len(piece)))
             new_times = memoryview(array("q", [-1] * 2 * len(piece)))
             before = state[at("index_entries")], state[at("time_entries")]
-            assert _recovery.recover(piece.rows, 0, state, counts, new, new_times) == len(piece)
+            assert _recovery.recover(piece.rows, 0, state, new, new_times) == len(piece)
             for into, found, start, name in (
                 (entries, new, before[0], "index_entries"),
                 (times, new_times, before[1], "time_entries"),

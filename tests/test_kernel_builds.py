@@ -105,11 +105,11 @@ def segments(draw: st.DrawFn) -> bytes:
     return bytes(data[: draw(st.integers(0, len(data)))] if draw(st.booleans()) else data)
 
 
-def scanned(kernel: Any, data: bytes, cut: int, room: int) -> tuple[object, list[int], list[int]]:
-    rows, pending = columns(WIDTH * room), columns(room)
+def scanned(kernel: Any, data: bytes, cut: int, room: int) -> tuple[object, list[list[int]]]:
+    rows, pending, usual = columns(WIDTH * room), columns(room), columns(KERNEL.USUAL_FIELDS)
     view = memoryview(data)[: len(data) - cut]
-    outcome = kernel.scan_headers(view, 1000, 1000 + len(data), rows, pending)
-    return outcome, rows.tolist(), pending.tolist()
+    outcome = kernel.scan_headers(view, 1000, 1000 + len(data), rows, pending, usual)
+    return outcome, [rows.tolist(), pending.tolist(), usual.tolist()]
 
 
 @given(segments(), st.integers(0, 80), st.integers(0, 8))
@@ -240,9 +240,9 @@ def test_skip_sound(batches: list[bytes], first: int, flipped: int) -> None:
     data = bytearray(b"".join(batches))
     if data and flipped >= 0:
         data[flipped % len(data)] ^= 1
-    rows, pending = columns(WIDTH * 6), columns(6)
+    rows, pending, usual = columns(WIDTH * 6), columns(6), columns(KERNEL.USUAL_FIELDS)
     with patch.object(KERNEL, "SMALL_BYTES", 0):
-        n, waiting, _ = KERNEL.scan_headers(data, 0, len(data), rows, pending)
+        n, waiting, _ = KERNEL.scan_headers(data, 0, len(data), rows, pending, usual)
     rows, pending = rows[: n * WIDTH], pending[:waiting]
 
     def reached(kernel: Any) -> int:

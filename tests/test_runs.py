@@ -118,7 +118,8 @@ def table_of(data: bytes) -> BatchTable:
     """The batches of ``data``, 5,000 at most, all of which must be sound."""
     rows = memoryview(array("q", bytes(8 * 5_000 * BatchTable.WIDTH)))
     pending = memoryview(array("q", bytes(8 * 5_000)))
-    n, _, why = _kernel.scan_headers(data, 0, len(data), rows, pending)
+    usual = memoryview(array("q", bytes(8 * _kernel.USUAL_FIELDS)))
+    n, _, why = _kernel.scan_headers(data, 0, len(data), rows, pending, usual)
     assert why == _kernel.END
     return BatchTable(rows).first(n)
 

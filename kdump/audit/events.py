@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from kdump.format import _events, _kernel
-from kdump.format.batch import BatchTable
+from kdump.format.batch import BatchTable, Usual
 from kdump.storage.source import Source
 
 _EVENT: Final = len(_events.EVENT_FIELDS)
@@ -122,6 +122,8 @@ class Gathering:
 
         Raises SourceError where a control batch cannot be read.
         """
+        if self._goes_on(table.usual):
+            return
         first, data, origin = 0, _NOTHING, 0
         while True:
             first = _events.gather(
@@ -168,6 +170,14 @@ class Gathering:
                 state[_events.G_HIGHEST_HORIZON],
             ),
         )
+
+    def _goes_on(self, usual: Usual | None) -> bool:
+        """Whether these batches only go on under the last leader epoch; then takes them in."""
+        at = (self.state[_events.G_EPOCHS] - 1) * _EPOCH
+        if usual is None or usual.producers or at < 0 or self.epoch_rows[at] != usual.leader_epoch:
+            return False
+        self.epoch_rows[at + _EPOCH - 1] = usual.last_offset
+        return True
 
     def _grow(self) -> None:
         """Make room in the arrays that have little left."""

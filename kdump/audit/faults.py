@@ -84,6 +84,8 @@ class HeaderFaults:
     def add(self, table: BatchTable) -> Iterator[Fault]:
         """Add the batches of a table; yields their faults."""
         state = self.state
+        if self._add_usual(table):
+            return
         before, previous, joined = self._count(), self.previous, state[_kernel.T_JOINED]
         _kernel.tally(table.rows, state)
         if self._count() == before:
@@ -95,6 +97,22 @@ class HeaderFaults:
                 yield Fault(FaultKind.HOLE, batch, previous)
             yield from _alone(batch, whole=self._whole)
             previous, joined = batch.last_offset, 1
+
+    def _add_usual(self, table: BatchTable) -> bool:
+        """Add a table that goes on with the offsets so far, and has no faults; False for others."""
+        state, usual = self.state, table.usual
+        if usual is None or usual.first_offset != self.previous + 1:
+            return False
+        if not state[_kernel.T_BATCHES]:
+            state[_kernel.T_FIRST_OFFSET] = usual.first_offset
+        state[_kernel.T_BATCHES] += len(table)
+        state[_kernel.T_RECORDS] += usual.records
+        state[_kernel.T_BYTES] += table.end - table.position
+        state[_kernel.T_PREVIOUS] = usual.last_offset
+        timestamp = max(state[_kernel.T_MAX_TIMESTAMP], usual.highest_timestamp)
+        state[_kernel.T_MAX_TIMESTAMP] = timestamp
+        state[_kernel.T_JOINED] = 1
+        return True
 
     def _count(self) -> int:
         return sum(self.state[place] for place in self._counted)

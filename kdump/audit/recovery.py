@@ -271,7 +271,8 @@ class Recovery:
             self._batches_up_to(table, self._stop)
             return
         if not self._damaged and self._state[-1] == _recovery.GOING:
-            row = _recovery.recover(rows, 0, self._state, self._kept, _NOTHING, _NOTHING)
+            row = _recovery.recover(rows, 0, self._state, _NOTHING, _NOTHING)
+            _count(table, 0, row, self._kept)
             if self._state[-1] == _recovery.OVERFLOW:
                 self._rest = self._next_part(table[row])
         if self._rest is not None:
@@ -279,7 +280,7 @@ class Recovery:
         elif row < len(table):
             if not self._behind[0]:
                 self._behind[_LAST] = table[row - 1].last_offset if row else self._previous
-            _recovery.count(rows, row, self._behind)
+            _count(table, row, len(table), self._behind)
         self._previous = rows[len(rows) - BatchTable.WIDTH + _LAST_OFFSET]
 
     def _next_part(self, first: RecordBatch) -> Recovery | None:
@@ -388,6 +389,25 @@ def _begin(base_offset: int, settings: TopicSettings, position: int) -> array[in
 
 def _counter(base_offset: int) -> array[int]:
     return array("q", [0, 0, 0, max(base_offset - 1, MIN_OFFSET), -1, -1, 0])
+
+
+def _count(table: BatchTable, first: int, stop: int, counter: array[int]) -> None:
+    """Add the batches from number ``first`` up to ``stop`` of ``table`` to ``counter``."""
+    usual = table.usual
+    if usual is None or stop - first < len(table):
+        _recovery.count(table.rows, first, stop, counter)
+        return
+    batches, records, lowest, highest, first_ms, last_ms, legacy = counter
+    fresh = (
+        batches + len(table),
+        records + usual.records,
+        min(lowest, usual.first_offset) if batches else usual.first_offset,
+        max(highest, usual.last_offset) if batches else usual.last_offset,
+        usual.lowest_timestamp if first_ms < 0 else min(first_ms, usual.lowest_timestamp),
+        max(last_ms, usual.highest_timestamp),
+        legacy,
+    )
+    counter[:] = array("q", fresh)
 
 
 def _span(counter: array[int]) -> Span:

@@ -68,6 +68,18 @@ BAD_END = 4  # the fields of a record do not fill it
 NESTED = 5  # a compressed message stands inside a wrapper
 CUT = 6  # the run of messages ends inside one
 
+# What scan_headers() says of all batches together. They are usual if they are of magic 2 and one
+# leader epoch, have a timestamp, stand without holes between them, hold a record for each offset,
+# and none is a control batch, or has a delete horizon, or a codec or bits that mean nothing.
+U_USUAL = 0  # 1 if they are
+U_FIRST_OFFSET = 1
+U_LAST_OFFSET = 2
+U_LEADER_EPOCH = 3
+U_LOWEST_TIMESTAMP = 4  # of the largest ones of each
+U_HIGHEST_TIMESTAMP = 5
+U_PRODUCERS = 6  # 1 if any names a producer
+USUAL_FIELDS = 7
+
 # The state of tally(), carried from one table of a segment to the next.
 T_BATCHES = 0
 T_RECORDS = 1  # as the headers count them; none for a wrapper, whose header does not
@@ -105,7 +117,14 @@ _MESSAGE = cython.declare(cython.int, 14)
 #: record has more headers than may be made objects of.
 _NEIGHBOUR_BYTES = cython.declare(cython.longlong, 65536)
 
-# Some of the endings once more, for C.
+# Some of the places and endings once more, for C.
+_U_USUAL = cython.declare(cython.int, 0)
+_U_FIRST_OFFSET = cython.declare(cython.int, 1)
+_U_LAST_OFFSET = cython.declare(cython.int, 2)
+_U_LEADER_EPOCH = cython.declare(cython.int, 3)
+_U_LOWEST_TIMESTAMP = cython.declare(cython.int, 4)
+_U_HIGHEST_TIMESTAMP = cython.declare(cython.int, 5)
+_U_PRODUCERS = cython.declare(cython.int, 6)
 _READ = cython.declare(cython.longlong, 0)
 _BAD_VARINT = cython.declare(cython.longlong, 1)
 _BAD_LENGTH = cython.declare(cython.longlong, 2)
@@ -266,6 +285,47 @@ def _fill_row(
         rows[row + _COUNT] = 1
 
 
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _take_in(
+    rows: cython.const[cython.longlong][::1],
+    row: cython.Py_ssize_t,
+    usual: cython.longlong[::1],
+) -> cython.void:
+    """Takes the next batch into what all have in common (places ``U_``)."""
+    base_offset: cython.longlong = rows[row + _BASE_OFFSET]
+    last_offset: cython.longlong = rows[row + _LAST_OFFSET]
+    attributes: cython.longlong = rows[row + _ATTRIBUTES]
+    timestamp: cython.longlong = rows[row + _MAX_TIMESTAMP]
+    if row == 0:
+        usual[_U_USUAL] = 1
+        usual[_U_FIRST_OFFSET] = base_offset
+        usual[_U_LAST_OFFSET] = base_offset - 1 if base_offset > 0 else -1
+        usual[_U_LEADER_EPOCH] = rows[row + _LEADER_EPOCH]
+        usual[_U_LOWEST_TIMESTAMP] = usual[_U_HIGHEST_TIMESTAMP] = timestamp
+        usual[_U_PRODUCERS] = 0
+    if (
+        rows[row + _MAGIC] != 2
+        or attributes & -32
+        or attributes & 7 > 4
+        or base_offset < 0
+        or base_offset - 1 != usual[_U_LAST_OFFSET]
+        or last_offset < base_offset
+        or last_offset - base_offset != rows[row + _COUNT] - 1
+        or rows[row + _LEADER_EPOCH] != usual[_U_LEADER_EPOCH]
+        or timestamp < 0
+    ):
+        usual[_U_USUAL] = 0
+    usual[_U_LAST_OFFSET] = last_offset
+    if timestamp < usual[_U_LOWEST_TIMESTAMP]:
+        usual[_U_LOWEST_TIMESTAMP] = timestamp
+    if timestamp > usual[_U_HIGHEST_TIMESTAMP]:
+        usual[_U_HIGHEST_TIMESTAMP] = timestamp
+    if rows[row + _PRODUCER_ID] >= 0:
+        usual[_U_PRODUCERS] = 1
+
+
 def read_header(
     view: cython.const[cython.uchar][::1], origin: cython.longlong, row: cython.longlong[::1]
 ) -> bool:
@@ -283,12 +343,14 @@ def scan_headers(
     file_size: cython.longlong,
     rows: cython.longlong[::1],
     pending: cython.longlong[::1],
+    usual: cython.longlong[::1],
 ) -> tuple[int, int, int]:
     """Reads batch headers from ``view`` into ``rows``, and checksums the small batches.
 
     ``view[0]`` is the byte at ``origin`` of a file of ``file_size`` bytes. Row numbers of batches
     whose checksum is still to be compared go to ``pending``. A batch that reaches beyond the view
-    ends the scan; only if it is the first does it get a row, which is pending.
+    ends the scan; only if it is the first does it get a row, which is pending. ``usual`` gets what
+    all rows that were filled have in common (places ``U_``).
 
     Returns (rows filled, rows pending, why it stopped).
     """
@@ -328,6 +390,7 @@ def scan_headers(
         if size > stop - p:
             if n == 0:
                 pending[0] = 0
+                _take_in(rows, row, usual)
                 return 1, 1, SHORT
             return n, waiting, SHORT
         if size >= small:
@@ -340,6 +403,7 @@ def scan_headers(
                 computed = _crc(view, p + 16, p + size, crc32)
             if computed != rows[row + _CRC]:
                 return n, waiting, BAD_CRC
+        _take_in(rows, row, usual)
         p += size
         n += 1
     return n, waiting, FULL

@@ -97,8 +97,6 @@ _MAX_TIMESTAMP = cython.declare(cython.int, 9)
 _COUNT = cython.declare(cython.int, 13)
 _BATCH_FIELDS = cython.declare(cython.int, 14)
 
-_BLOCK = cython.declare(cython.int, 128)
-
 _MAX_RELATIVE = cython.declare(cython.longlong, 2147483647)
 _2_TO_32 = cython.declare(cython.longlong, 4294967296)
 _MAX_64 = cython.declare(cython.longlong, 9223372036854775807)
@@ -113,11 +111,10 @@ def recover(
     rows: cython.const[cython.longlong][::1],
     first: cython.Py_ssize_t,
     state: cython.longlong[::1],
-    counts: cython.longlong[::1],
     index: cython.longlong[::1],
     times: cython.longlong[::1],
 ) -> int:
-    """Goes on with a recovery over valid batches, from row ``first`` on, and counts what it keeps.
+    """Goes on with a recovery over valid batches, from row ``first`` on.
 
     New entries are put as pairs into ``index`` (relative offset, position from ORIGIN) and
     ``times`` (timestamp, relative offset), from their start and as far as they have room: pass
@@ -126,8 +123,6 @@ def recover(
     """
     n: cython.Py_ssize_t = len(rows) // _BATCH_FIELDS
     i: cython.Py_ssize_t = first
-    begin: cython.Py_ssize_t
-    stop: cython.Py_ssize_t
     row: cython.Py_ssize_t
     index_at: cython.Py_ssize_t = 0
     times_at: cython.Py_ssize_t = 0
@@ -144,53 +139,48 @@ def recover(
     last_offset: cython.longlong
     if base <= _MAX_64 - _MAX_RELATIVE:
         limit = base + _MAX_RELATIVE
-    while i < n and outcome == _GOING:
-        # What is counted is still in the processor's first cache.
-        begin = i
-        stop = i + _BLOCK if i + _BLOCK < n else n
-        while i < stop:
-            row = i * _BATCH_FIELDS
-            last_offset = rows[row + _LAST_OFFSET]
-            if last_offset < base or last_offset > limit:
-                outcome = _OVERFLOW
+    while i < n:
+        row = i * _BATCH_FIELDS
+        last_offset = rows[row + _LAST_OFFSET]
+        if last_offset < base or last_offset > limit:
+            outcome = _OVERFLOW
+            break
+        if rows[row + _MAX_TIMESTAMP] > max_timestamp:
+            max_timestamp = rows[row + _MAX_TIMESTAMP]
+            max_offset = last_offset
+        position = rows[row + _POSITION]
+        if position - indexed_at > interval:
+            if state[_R_INDEX_ENTRIES] >= state[_R_INDEX_ROOM]:
+                outcome = _FULL
                 break
-            if rows[row + _MAX_TIMESTAMP] > max_timestamp:
-                max_timestamp = rows[row + _MAX_TIMESTAMP]
-                max_offset = last_offset
-            position = rows[row + _POSITION]
-            if position - indexed_at > interval:
-                if state[_R_INDEX_ENTRIES] >= state[_R_INDEX_ROOM]:
-                    outcome = _FULL
-                    break
-                if state[_R_INDEX_ENTRIES] and last_offset <= indexed_offset:
-                    outcome = _DISORDER
-                    break
-                if index_at + 1 < len(index):
-                    index[index_at] = last_offset - base
-                    index[index_at + 1] = position - state[_R_ORIGIN]
-                    index_at += 2
-                state[_R_INDEX_ENTRIES] += 1
-                indexed_offset = last_offset
-                indexed_at = position
-                found = False
-                if state[_R_TIME_ENTRIES] >= state[_R_TIME_ROOM] - 1:
-                    outcome = _FULL
-                    break
-                if state[_R_TIME_ENTRIES] and max_offset < state[_R_TIME_OFFSET]:
-                    outcome = _DISORDER
-                    break
-                if max_timestamp > state[_R_TIME_TIMESTAMP]:
-                    if times_at + 1 < len(times):
-                        times[times_at] = max_timestamp
-                        times[times_at + 1] = max_offset - base
-                        times_at += 2
-                    state[_R_TIME_ENTRIES] += 1
-                    state[_R_TIME_TIMESTAMP] = max_timestamp
-                    state[_R_TIME_OFFSET] = max_offset
-            if rows[row + _BASE_OFFSET] >= indexed_offset:
-                found = True
-            i += 1
-        _count(rows, begin, i, counts)
+            if state[_R_INDEX_ENTRIES] and last_offset <= indexed_offset:
+                outcome = _DISORDER
+                break
+            if index_at + 1 < len(index):
+                index[index_at] = last_offset - base
+                index[index_at + 1] = position - state[_R_ORIGIN]
+                index_at += 2
+            state[_R_INDEX_ENTRIES] += 1
+            indexed_offset = last_offset
+            indexed_at = position
+            found = False
+            if state[_R_TIME_ENTRIES] >= state[_R_TIME_ROOM] - 1:
+                outcome = _FULL
+                break
+            if state[_R_TIME_ENTRIES] and max_offset < state[_R_TIME_OFFSET]:
+                outcome = _DISORDER
+                break
+            if max_timestamp > state[_R_TIME_TIMESTAMP]:
+                if times_at + 1 < len(times):
+                    times[times_at] = max_timestamp
+                    times[times_at + 1] = max_offset - base
+                    times_at += 2
+                state[_R_TIME_ENTRIES] += 1
+                state[_R_TIME_TIMESTAMP] = max_timestamp
+                state[_R_TIME_OFFSET] = max_offset
+        if rows[row + _BASE_OFFSET] >= indexed_offset:
+            found = True
+        i += 1
     if i > first:
         row = (i - 1) * _BATCH_FIELDS
         state[_R_VALID_BYTES] = rows[row + _POSITION] + rows[row + _SIZE] - state[_R_ORIGIN]
@@ -224,20 +214,15 @@ def close_times(state: cython.longlong[::1], times: cython.longlong[::1]) -> boo
 
 
 def count(
-    rows: cython.const[cython.longlong][::1], first: cython.Py_ssize_t, state: cython.longlong[::1]
-) -> None:
-    """Adds the batches from row ``first`` on to ``state``, whose LAST says what stands before."""
-    _count(rows, first, len(rows) // _BATCH_FIELDS, state)
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def _count(
     rows: cython.const[cython.longlong][::1],
     first: cython.Py_ssize_t,
-    n: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
     state: cython.longlong[::1],
-) -> cython.void:
+) -> None:
+    """Adds the batches from row ``first`` up to ``stop`` to ``state``.
+
+    LAST says what stands before them.
+    """
     i: cython.Py_ssize_t
     row: cython.Py_ssize_t
     records: cython.longlong = 0
@@ -250,7 +235,7 @@ def _count(
     last_offset: cython.longlong
     gap: cython.longlong
     timestamp: cython.longlong
-    for i in range(first, n):
+    for i in range(first, stop):
         row = i * _BATCH_FIELDS
         last_offset = rows[row + _LAST_OFFSET]
         timestamp = rows[row + _MAX_TIMESTAMP]
@@ -273,7 +258,7 @@ def _count(
                 first_timestamp = timestamp
             if timestamp > last_timestamp:
                 last_timestamp = timestamp
-    state[_C_BATCHES] += n - first
+    state[_C_BATCHES] += stop - first
     state[_C_RECORDS] += records
     state[_C_FIRST] = lowest
     state[_C_LAST] = highest

@@ -151,21 +151,54 @@ def sequence_at(base_sequence: int, offset_delta: int) -> int:
     return -1 if base_sequence < 0 else (base_sequence + offset_delta) % 2**31
 
 
+class Usual(NamedTuple):
+    """What the batches of a table have in common that need not be looked at one by one.
+
+    They are of magic 2 and one leader epoch, have a timestamp, follow each other without a hole and
+    hold a record for each offset, all of them at 0 or above; none is a control batch, or has a
+    delete horizon, or a codec or bits of attributes that mean nothing.
+
+    The timestamps, in ms, are the lowest and the highest of the largest ones of each; ``producers``
+    is 1 if any names one, else 0.
+    """
+
+    first_offset: int
+    last_offset: int
+    leader_epoch: int
+    lowest_timestamp: int
+    highest_timestamp: int
+    producers: int
+
+    @classmethod
+    def of(cls, scanned: memoryview) -> Usual | None:
+        """From what the kernel says of all batches that it scanned; None if they are not usual."""
+        return cls(*scanned[_kernel.U_FIRST_OFFSET :]) if scanned[_kernel.U_USUAL] else None
+
+    @property
+    def records(self) -> int:
+        """How many they hold together."""
+        return self.last_offset - self.first_offset + 1
+
+
 class BatchTable:
     """Neighbouring sound batches as columns; at most 8,192.
 
     ``rows`` is a flat, read-only view of 64-bit integers in the order of the kernel's
     ``BATCH_FIELDS``. ``hunted`` says that they, or some before them in the file, were found by
-    hunting behind damage: then they may be batches that lie inside a record's value.
+    hunting behind damage: then they may be batches that lie inside a record's value. ``usual`` is
+    None where they are not, or where nobody has looked: a part of a table is not known to be.
     """
 
-    __slots__ = ("hunted", "rows")
+    __slots__ = ("hunted", "rows", "usual")
 
     WIDTH: Final = len(_kernel.BATCH_FIELDS)
 
-    def __init__(self, rows: memoryview, *, hunted: bool = False) -> None:
+    def __init__(
+        self, rows: memoryview, *, hunted: bool = False, usual: Usual | None = None
+    ) -> None:
         self.rows = rows
         self.hunted = hunted
+        self.usual = usual
 
     @classmethod
     def of(cls, batch: RecordBatch) -> BatchTable:

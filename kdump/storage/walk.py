@@ -29,6 +29,7 @@ from kdump.format.batch import (
     MIN_OFFSET,
     BatchTable,
     RecordBatch,
+    Usual,
 )
 from kdump.format.codecs import DEFAULT_LIMIT
 from kdump.storage.source import Source
@@ -131,6 +132,7 @@ class _Walk:
         self.rows = _zeros(BatchTable.WIDTH * _FIRST_ROWS)
         self.pending = _zeros(_FIRST_ROWS)
         self.probe = _zeros(BatchTable.WIDTH)
+        self.usual = _zeros(_kernel.USUAL_FIELDS)
         self.room = _ROWS
 
     def pieces(self) -> Iterator[BatchTable | Damage]:
@@ -138,7 +140,12 @@ class _Walk:
         while self.position < self.source.size:
             view = self.source.window(self.position, at_least)
             n, waiting, why = _kernel.scan_headers(
-                view, self.position, self.source.size, self.rows, self.pending[: self.room]
+                view,
+                self.position,
+                self.source.size,
+                self.rows,
+                self.pending[: self.room],
+                self.usual,
             )
             self.room = min(2 * self.room, _ROWS)
             if n == len(self.pending) < _ROWS:  # once: the segment is not a small one
@@ -150,7 +157,7 @@ class _Walk:
                 continue
             sound = self._first_mismatch(view, waiting, n)
             if sound:
-                table = self._table(sound)
+                table = self._table(sound, whole=sound == n)
                 self.position = table.end
                 self.last_offset = table.rows[(sound - 1) * BatchTable.WIDTH + _LAST_OFFSET]
                 yield table
@@ -182,9 +189,11 @@ class _Walk:
             at += len(piece)
         return value
 
-    def _table(self, n: int) -> BatchTable:
+    def _table(self, n: int, *, whole: bool) -> BatchTable:
+        """The first ``n`` batches of those that were scanned; ``whole`` says that they are all."""
         rows = memoryview(self.rows[: n * BatchTable.WIDTH].tobytes()).cast("q")
-        return BatchTable(rows, hunted=self.hunted)
+        usual = Usual.of(self.usual) if whole else None
+        return BatchTable(rows, hunted=self.hunted, usual=usual)
 
     def _damage(self, why: int) -> Damage:
         """The damage that starts here, and how far it goes; moves behind it."""
@@ -260,7 +269,7 @@ class _Walk:
         """
         view = self.source.window(position, HEADER_BYTES)
         n, waiting, why = _kernel.scan_headers(
-            view, position, self.source.size, self.probe, self.pending
+            view, position, self.source.size, self.probe, self.pending, self.usual
         )
         if n == 0 and why != _kernel.BAD_CRC:
             return None
