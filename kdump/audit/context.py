@@ -15,7 +15,7 @@ from kdump.audit.checks.directory import copies, siblings
 from kdump.audit.cluster import Configs, Node, find_cluster
 from kdump.audit.facts import DirectoryFacts, TopicSettings, read_small
 from kdump.audit.groups import Group, identity
-from kdump.audit.settings import Sources, topic_settings
+from kdump.audit.settings import Sources, Wanted, topic_settings
 from kdump.format.properties import decode_partition_metadata
 from kdump.storage.logdir import directory_name
 from kdump.storage.names import CLUSTER_METADATA_TOPIC, PARTITION_METADATA
@@ -30,7 +30,7 @@ class Context:
     ``nodes`` has the node of each log directory by its path, ``siblings`` the directories of each
     node together. ``config`` are the pairs of ``server.properties``, None without it. ``now_ms`` is
     the time by this machine's clock. ``strays`` are those of a partition's several directories that
-    a start sets aside.
+    a start sets aside. ``wanted`` are settings that go before all others.
     """
 
     now_ms: int
@@ -38,6 +38,7 @@ class Context:
     siblings: tuple[tuple[DirectoryFacts, ...], ...] = ()
     nodes: Mapping[Path, Node] = field(default_factory=dict)
     strays: frozenset[Path] = frozenset()
+    wanted: Wanted = field(default_factory=Wanted)
 
     def node(self, group: Group) -> Node:
         """The node that a partition belongs to; one of which nothing is known, if need be."""
@@ -49,6 +50,9 @@ class Context:
 
     def settings(self, group: Group) -> TopicSettings:
         """What is legal for a partition."""
+        return self.wanted.over(self._found_settings(group))
+
+    def _found_settings(self, group: Group) -> TopicSettings:
         name = None if group.partition is None else group.partition.name
         if name is None:
             return TopicSettings()

@@ -145,6 +145,11 @@ class Recovered:
     rest: Recovered | None = None
 
     @property
+    def disordered(self) -> bool:
+        """Whether it loses sound records, or stops, for the order or the range of offsets."""
+        return self.ending in (Ending.EMPTIED, Ending.OVERFLOW)
+
+    @property
     def sound(self) -> Span:
         """All records that can be read, kept or not."""
         return self.kept + self.behind.sound
@@ -191,7 +196,7 @@ class Recovery:
         self._settings = settings
         self._part = part
         self._stop = stop
-        self._state = _begin(base_offset, settings, position)
+        self._state = begin(base_offset, settings, position)
         self._kept = _counter(base_offset)
         self._behind = _counter(base_offset)
         self._unreadable = Span()
@@ -370,7 +375,8 @@ def _batch_at(source: Source, position: int, stop: int) -> RecordBatch | None:
     return read_header(source.window(position, HEADER_BYTES), position)
 
 
-def _begin(base_offset: int, settings: TopicSettings, position: int) -> array[int]:
+def begin(base_offset: int, settings: TopicSettings, position: int = 0) -> array[int]:
+    """The kernel's ``RECOVERY_FIELDS`` where a recovery begins, which is at ``position``."""
     return array(
         "q",
         _State(

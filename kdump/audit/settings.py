@@ -8,7 +8,7 @@ It must never call a topic uncompacted that may have been cleaned.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -70,6 +70,23 @@ class Sources:
         if found is None or not _NUMBER.fullmatch(found[0].strip()):
             return None
         return int(found[0]) * found[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What somebody says of indexes, whatever files say; None for nothing."""
+
+    index_interval_bytes: int | None = None
+    segment_index_bytes: int | None = None
+
+    def over(self, found: TopicSettings) -> TopicSettings:
+        """The settings that were found, with these instead."""
+        interval, room = self.index_interval_bytes, self.segment_index_bytes
+        return replace(
+            found,
+            index_interval_bytes=found.index_interval_bytes if interval is None else interval,
+            segment_index_bytes=found.segment_index_bytes if room is None else room,
+        )
 
 
 def read_config(path: Path) -> Configs:

@@ -19,6 +19,7 @@ from typing import Final
 from kdump.audit.events import Events, Gathering
 from kdump.audit.facts import TopicSettings
 from kdump.audit.faults import Fault, FaultKind, HeaderFaults, known_codec
+from kdump.audit.rebuild import Rebuild, RebuiltIndexes
 from kdump.audit.recovery import Recovered, Recovery
 from kdump.audit.survey_index import IndexFacts, IndexPass
 from kdump.errors import DecodeError, LimitError, SourceError, VanishedError
@@ -80,7 +81,8 @@ class Survey:
     ``identity`` is the log's at open, None if it could not be opened. ``room_behind`` says that the
     last damage goes on to the end of the log, which is zeros, as where a batch is being written
     into a preallocated file. ``recovered`` is what recovery would do to the log, None where it was
-    not read from its start to its end.
+    not read from its start to its end; ``rebuilt`` are its indexes as they would be built anew, if
+    that was asked for.
     """
 
     segment: Segment
@@ -108,6 +110,7 @@ class Survey:
     magics: tuple[int, int] | None = None
     events: Events = field(default_factory=Events)
     recovered: Recovered | None = None
+    rebuilt: RebuiltIndexes | None = None
 
     @property
     def damages(self) -> int:
@@ -129,20 +132,25 @@ def survey(
     deep: bool,
     pace: Pace | None = None,
     settings: TopicSettings = _DEFAULTS,
+    rebuild_room: int | None = None,
 ) -> Survey:
     """Read ``segment`` and its indexes once; ``deep`` also reads every record.
 
     ``mapped``, ``sealed`` and ``pace`` are as for ``open_source``; ``sealed`` also says that the
     segment is not its partition's last, so that its indexes have no room left. ``report`` is called
     with counts of bytes of the log that were read. ``settings`` are those that recovery would build
-    the indexes by; they also say whether the cleaner may have been there.
+    the indexes by; they also say whether the cleaner may have been there. With a ``rebuild_room``
+    the indexes are built anew; their content is kept if it is of at most so many bytes.
     """
     # The indexes first: while a broker appends, their entries must not outrun what is seen of it.
     indexes = IndexPass(segment, mapped=mapped, sealed=sealed, pace=pace)
     unread = [Unread.of(path, error) for path, error in indexes.errors]
     recovery = Recovery(segment.base_offset, settings)
     cleaned = settings.compacted is not False
-    log = LogPass(segment, report, deep, indexes, recovery, cleaned=cleaned)
+    rebuild = None
+    if rebuild_room is not None:
+        rebuild = Rebuild(segment.base_offset, settings, room=rebuild_room)
+    log = LogPass(segment, report, deep, indexes, recovery, rebuild, cleaned=cleaned)
     try:
         with open_source(segment.log, mapped=mapped, sealed=sealed, pace=pace) as source:
             log.read(source)
@@ -161,6 +169,7 @@ class LogPass:
         deep: bool,
         indexes: IndexPass | None = None,
         recovery: Recovery | None = None,
+        rebuild: Rebuild | None = None,
         *,
         cleaned: bool = True,
     ) -> None:
@@ -183,6 +192,8 @@ class LogPass:
         self.room_behind = False
         self.recovery = recovery
         self.recovered: Recovered | None = None
+        self.rebuild = rebuild
+        self.rebuilt: RebuiltIndexes | None = None
 
     def read(self, source: Source, start: int = 0) -> None:
         """Walk the file from ``start``, where a batch begins; raises SourceError."""
@@ -198,6 +209,8 @@ class LogPass:
         for piece in walk(source, self.segment.base_offset, self.start):
             if self.recovery is not None:
                 self.recovery.add(piece)
+            if self.rebuild is not None:
+                self.rebuild.add(piece)
             if isinstance(piece, Damage):
                 self._close_gap()
                 self.headers.damage()
@@ -234,6 +247,8 @@ class LogPass:
             self.indexes.finish(self.size)
         if self.recovery is not None:
             self.recovered = self.recovery.finish(source)
+        if self.rebuild is not None:
+            self.rebuilt = self.rebuild.finish()
         if self.position > self.reported:
             self.report(self.position - self.reported)
 
@@ -269,6 +284,7 @@ class LogPass:
             magics=None if self.indexes is None else self.indexes.magics,
             events=self.gathering.events(),
             recovered=self.recovered,
+            rebuilt=self.rebuilt,
         )
 
     def _advance(self, position: int) -> None:

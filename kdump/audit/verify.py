@@ -14,6 +14,7 @@ import signal
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from typing import Final
 
 from kdump.audit.context import Context
 from kdump.audit.facts import PartitionFacts, TopicSettings
@@ -29,6 +30,9 @@ from kdump.storage import workers
 from kdump.storage.logdir import Segment
 from kdump.storage.pace import Pace, use_idle_io
 
+#: So many bytes of indexes that were built anew are kept of a partition; of others the digests.
+_REBUILD_BYTES: Final = 256 << 20
+
 
 @dataclass(frozen=True, slots=True)
 class _Task:
@@ -38,6 +42,7 @@ class _Task:
     sealed: bool
     deep: bool
     settings: TopicSettings
+    rebuild_room: int | None
 
 
 def beside_broker(groups: Iterable[Group]) -> bool:
@@ -50,6 +55,7 @@ def verify(
     *,
     deep: bool,
     jobs: int,
+    rebuild: bool = False,
     context: Context | None = None,
     known: Mapping[int, Judged] | None = None,
     conclude: Conclude = as_it_is,
@@ -58,10 +64,11 @@ def verify(
 ) -> Generator[Judged, None, None]:
     """Survey and judge ``groups`` in at most ``jobs`` workers; every group comes out, in order.
 
-    Without a ``context`` the logs alone are judged. ``known`` has, by their numbers, groups of
-    which no more need be read. ``conclude`` is called as soon as a group is judged, so that what it
-    leaves out is not kept until the group's turn. The workers keep to ``pace`` together, and read
-    when disks are idle if a broker may be using any of the groups.
+    ``rebuild`` has the indexes of each segment built anew, for its survey. Without a ``context``
+    the logs alone are judged. ``known`` has, by their numbers, groups of which no more need be
+    read. ``conclude`` is called as soon as a group is judged, so that what it leaves out is not
+    kept until the group's turn. The workers keep to ``pace`` together, and read when disks are idle
+    if a broker may be using any of the groups.
     ``on_progress`` gets counts of bytes of logs that were read since its last call. Leaving early
     ends the workers.
     """
@@ -78,12 +85,13 @@ def verify(
             deep=task.deep,
             pace=pace,
             settings=task.settings,
+            rebuild_room=task.rebuild_room,
         )
 
     def again(now: Group, suspects: Sequence[Segment]) -> list[Survey | Finding]:
         unmapped = (
             replace(task, mapped=False)
-            for task in _tasks(0, now, context, deep=deep)
+            for task in _tasks(0, now, context, deep=deep, rebuild=rebuild)
             if task.segment in suspects
         )
         return [_result(now, outcome) for outcome in workers.run(work, unmapped, 1)]
@@ -102,7 +110,7 @@ def verify(
                 now = listed[number] = group.listed()
                 results[number] = []
                 facts[number] = None if context is None else gather(now, context)
-                yield from _tasks(number, now, context, deep=deep)
+                yield from _tasks(number, now, context, deep=deep, rebuild=rebuild)
 
     def complete(number: int) -> None:
         judged = judge(listed.pop(number), results.pop(number), facts.pop(number), context)
@@ -129,10 +137,13 @@ def verify(
     yield from in_turn()
 
 
-def _tasks(number: int, group: Group, context: Context | None, *, deep: bool) -> Iterator[_Task]:
+def _tasks(
+    number: int, group: Group, context: Context | None, *, deep: bool, rebuild: bool
+) -> Iterator[_Task]:
     settings = TopicSettings() if context is None else context.settings(group)
+    room = _REBUILD_BYTES // max(len(group.segments), 1) if rebuild else None
     for segment in group.segments:
-        yield _Task(number, segment, group.stopped, group.is_sealed(segment), deep, settings)
+        yield _Task(number, segment, group.stopped, group.is_sealed(segment), deep, settings, room)
 
 
 def _unmapped(task: _Task, died: workers.Died) -> _Task | None:
