@@ -42,3 +42,15 @@ class SourceError(KdumpError):
 
 class VanishedError(SourceError):
     """A file is gone, or has become shorter than it was when it was opened."""
+
+
+class Refused(KdumpError):
+    """A repair was refused, and nothing was changed."""
+
+
+class Unfinished(KdumpError):
+    """A repair was interrupted between its steps; ``resume`` is the command that goes on."""
+
+    def __init__(self, message: str, resume: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.resume = resume

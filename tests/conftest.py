@@ -10,7 +10,12 @@ from pathlib import Path
 import pytest
 from brokers import jars
 from brokers.oracle import Oracle
+from crashing.conditions import Trial
+from crashing.places import in_memory
+from crashing.subjects import LOSSY, REINDEX, Subject
 from fixtures_loader import copy_fixture
+
+from kdump.storage import liveness
 
 # What tests start as ``python -c`` reads the kdump that is installed and under test, not the
 # sources that happen to lie in the working directory.
@@ -55,3 +60,46 @@ def grown(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
         return copies[name]
 
     return of
+
+
+@pytest.fixture(scope="module")
+def trials() -> Iterator[Callable[[Subject], Trial]]:
+    """``trials(subject)``: written, planned, and recorded once for the whole module."""
+    with in_memory() as directory:
+        made: dict[str, Trial] = {}
+
+        def of(subject: Subject) -> Trial:
+            if subject.title not in made:
+                root = directory / subject.title
+                root.mkdir()
+                made[subject.title] = Trial.of(subject, root)
+            return made[subject.title]
+
+        yield of
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """An empty directory on a file system that loses no time with syncing."""
+    with in_memory() as directory:
+        yield directory
+
+
+@pytest.fixture
+def lossy(place: Path) -> Path:
+    """A partition with a bad batch amid its second of three segments, cleanly stopped."""
+    LOSSY.write(place)
+    return LOSSY.partition(place)
+
+
+@pytest.fixture
+def unindexed(place: Path) -> Path:
+    """A partition with bad and missing indexes."""
+    REINDEX.write(place)
+    return REINDEX.partition(place)
+
+
+@pytest.fixture
+def unsearched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other processes are not searched for open files: it takes most of a small repair's time."""
+    monkeypatch.setattr(liveness, "_open_files", lambda *_: iter(()))

@@ -86,22 +86,24 @@ class Liveness:
     uninspected: tuple[Process, ...] = ()
 
 
-def liveness(path: Path) -> Liveness:
+def liveness(path: Path, *, lock_held: bool = False) -> Liveness:
     """Find out whether a broker is using ``path``: a log directory, or something inside one.
 
-    Inside a log directory the question is asked of the whole of it. Raises SourceError if ``path``
-    itself cannot be looked at.
+    Inside a log directory the question is asked of the whole of it. ``lock_held``: the asking
+    process has the lock itself, so that only open files tell. Raises SourceError if ``path`` itself
+    cannot be looked at.
     """
     targets = {_key(path)}
     log_directory = enclosing_log_directory(path)
     doubts: list[str] = []
     if log_directory is not None:
         targets.add(_key(log_directory))
-        lock = _lock_state(log_directory / LOCK)
-        if lock.state is State.LIVE:
-            return lock
-        if lock.state is State.UNKNOWN:
-            doubts.append(lock.reason)
+        if not lock_held:
+            lock = _lock_state(log_directory / LOCK)
+            if lock.state is State.LIVE:
+                return lock
+            if lock.state is State.UNKNOWN:
+                doubts.append(lock.reason)
     uninspected: list[Process] = []
     if (_PROC / "self/fd").is_dir():
         for process, file in _open_files(targets, uninspected):

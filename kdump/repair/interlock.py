@@ -1,0 +1,174 @@
+"""held(): a log directory for oneself alone, and what must be so before anything is changed there.
+
+A broker that starts meanwhile is refused the lock, and stops before it touches anything.
+
+Spec: ``LogManager.lockLogDirs``, ``FileLock``; ``fcntl(2)``, open file description locks: they
+stand against a broker's, and are not lost when somebody closes another descriptor of the file.
+It must never wait for a lock, nor go on without one.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shlex
+import struct
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from kdump.errors import Refused
+from kdump.repair import disk
+from kdump.repair.disk import Attributes
+from kdump.repair.folder import Folder
+from kdump.repair.plan import Line, Plan, PutMarker, TakeMarker
+from kdump.storage.kept import Kept, KeptState, kept
+from kdump.storage.liveness import State, liveness
+from kdump.storage.logdir import LogDirectory, open_path
+from kdump.storage.names import LOCK
+
+#: 64-bit Linux: short type, short whence, off_t start, off_t length, pid_t, which must be 0.
+_WHOLE_FILE: Final = struct.pack("@hhqqi0q", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+#: What is left free beside what is written: for the plan, the receipt and the directories.
+_SPARE_BYTES: Final = 1 << 20
+_OPEN: Final = frozenset({KeptState.PENDING, KeptState.UNDOING})
+
+
+@contextmanager
+def held(
+    partition: Path, log_directory: Path | None, *, assume_stopped: bool = False
+) -> Iterator[None]:
+    """Make sure that no broker uses the partition, and that none starts on its directory.
+
+    ``assume_stopped`` stands for the answer where nobody can tell. Raises Refused, SourceError.
+    """
+    if sys.platform != "linux":
+        raise Refused(f"{partition}: repairs need Linux, found {sys.platform}")
+    check_stopped(partition, assume_stopped=assume_stopped)
+    if log_directory is None:
+        yield
+        return
+    path = log_directory / LOCK
+    if not path.exists():
+        # It is made, and must then belong to whom the directory belongs to.
+        _check_owner(log_directory)
+    try:
+        descriptor = disk.open_lock(path, Attributes.of(log_directory))
+    except OSError as error:
+        raise Refused(f"{path}: cannot be locked: {error.strerror}") from error
+    try:
+        _lock(descriptor, path)
+        check_stopped(partition, assume_stopped=assume_stopped, lock_held=True)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def check_stopped(partition: Path, *, assume_stopped: bool, lock_held: bool = False) -> None:
+    """Raise Refused unless surely no broker uses ``partition``, or somebody says so."""
+    answer = liveness(partition, lock_held=lock_held)
+    if answer.state is State.LIVE:
+        raise Refused(f"{partition}: expected a stopped broker; {answer.reason}: stop it first")
+    if answer.state is State.UNKNOWN and not assume_stopped:
+        raise Refused(
+            f"{partition}: expected a stopped broker, found no telling: {answer.reason}; if it is "
+            "surely stopped, say --assume-stopped"
+        )
+
+
+def check_changeable(plan: Plan, *, undoing: bool = False) -> None:
+    """Raise Refused unless all that a plan changes is ours to change, and there is room for it.
+
+    To take it back, room is not asked for: only what was saved comes back.
+    """
+    for path in (plan.partition, *(path for path in _changed(plan) if path.exists())):
+        _check_owner(path)
+        if path.is_symlink() and path != plan.partition:
+            raise Refused(f"{path}: expected a file, found a symbolic link")
+    space = os.statvfs(plan.partition)
+    free = space.f_bavail * space.f_frsize
+    # A file takes whole blocks.
+    needed = plan.new_bytes + len(plan.puts) * space.f_frsize + _SPARE_BYTES
+    if free < needed and not undoing:
+        raise Refused(f"{plan.partition}: expected {needed} free bytes, found {free}")
+
+
+def unfinished(partition: Path) -> Kept | None:
+    """The repair of a partition that was interrupted, None without one. Raises SourceError."""
+    return next((one for one in reversed(kept(partition)) if one.state in _OPEN), None)
+
+
+def ways_on(one: Kept, partition: Path) -> str:
+    """What can be done about a repair that was interrupted: the commands in words."""
+    path = shlex.quote(os.fspath(partition))
+    back = f"kdump undo {path} --apply"
+    if one.state is KeptState.UNDOING or one.command is None:
+        return f"take it back with {back}"
+    return f"finish it with kdump {one.command} {path} --apply, or take it back with {back}"
+
+
+def check_others(partition: Path, log_directory: Path | None) -> None:
+    """Raise Refused where an interrupted repair holds what all partitions of a directory share."""
+    if log_directory is None:
+        return
+    target = open_path(log_directory)
+    paths = target.partition_paths if isinstance(target, LogDirectory) else ()
+    for other in paths:
+        one = None if _same(other, partition) else unfinished(other)
+        if one is not None and _shared(Folder(other, one.id).plan()):
+            raise Refused(
+                f"{other}: expected no interrupted repair in this log directory, found "
+                f"{one.id}, which holds the clean shutdown marker or checkpoint lines: "
+                f"{ways_on(one, other)}"
+            )
+
+
+def _shared(plan: Plan) -> bool:
+    return any(isinstance(step, TakeMarker | PutMarker | Line) for step in plan.steps)
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
+
+
+def _changed(plan: Plan) -> Iterator[Path]:
+    for name in sorted(plan.touched):
+        if name in plan.files:
+            yield plan.partition / name
+    if plan.log_directory is not None and _shared(plan):
+        yield plan.log_directory
+        for step in plan.steps:
+            if isinstance(step, Line):
+                yield plan.log_directory / step.checkpoint
+
+
+def _check_owner(path: Path) -> None:
+    uid, owner = os.geteuid(), path.stat().st_uid
+    if uid not in (0, owner):
+        raise Refused(
+            f"{path}: expected user {uid} to own it, found {owner}: run as that user or as root"
+        )
+
+
+def _lock(descriptor: int, path: Path) -> None:
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _WHOLE_FILE)
+    except OSError as error:
+        if error.errno not in (errno.EAGAIN, errno.EACCES):
+            raise Refused(f"{path}: cannot be locked: {error.strerror}") from error
+        raise Refused(
+            f"{path}: expected to get the lock, found it taken: stop the broker"
+        ) from None
+    mine = os.fstat(descriptor)
+    try:
+        there = path.stat()
+    except FileNotFoundError:
+        there = None
+    if there is None or (mine.st_dev, mine.st_ino) != (there.st_dev, there.st_ino):
+        raise Refused(f"{path}: expected it to stay, found that it was replaced: try again")

@@ -1,0 +1,161 @@
+"""One step of a plan: how it is done, and how it is taken back. Each can be done again.
+
+Spec: KOD 5; none of Kafka's. A step that is done again after an interruption must come to the same.
+It must never look whether it may: that is for ``states``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kdump.format.checkpoint import encode_offsets
+from kdump.repair import disk
+from kdump.repair.disk import Attributes
+from kdump.repair.folder import Begun, Folder
+from kdump.repair.plan import (
+    Cut,
+    Line,
+    Plan,
+    Prefix,
+    Put,
+    PutMarker,
+    Rebuilt,
+    Remove,
+    Step,
+    TakeMarker,
+)
+from kdump.repair.recipes import make
+from kdump.repair.states import changed_lines, checkpoint_path, marker_path
+
+
+def stage(plan: Plan, put: Put, folder: Folder, begun_ns: int) -> None:
+    """Make the file of a step in the folder, from where it is moved into its place."""
+    target = plan.partition / put.name
+    like = Attributes.of(_model(plan, put.name))
+    mtime_ns = begun_ns if put.mtime_ns is None else put.mtime_ns
+    if isinstance(put.recipe, Prefix):
+        disk.copy_file(target, folder.new(put.name), put.recipe.size, like, mtime_ns)
+        return
+    content = put.content
+    if content is None and isinstance(put.recipe, Rebuilt):
+        content = make(put.recipe, plan.partition)
+    if content is None or len(content) != put.size:
+        raise ValueError(f"{put.name}: expected {put.size} bytes to put there, found others")
+    disk.write_file(folder.new(put.name), [content], like, mtime_ns)
+
+
+def do(plan: Plan, step: Step, folder: Folder, begun: Begun) -> None:
+    """Do a step that is not done. Raises OSError."""
+    match step:
+        case Remove():
+            disk.rename(plan.partition / step.name, folder.old(step.name))
+        case Put():
+            _put(plan, step, folder, begun)
+        case Cut():
+            before = plan.files[step.name]
+            disk.cut(plan.partition / step.name, step.size, before.mtime_ns)
+        case Line():
+            _change_line(plan, step, step.after, folder)
+        case TakeMarker():
+            disk.unlink(marker_path(plan))
+        case PutMarker():
+            like = Attributes.of(folder.marker)
+            _write_beside(marker_path(plan), b"", like, plan.id, begun.begun_ns)
+
+
+def undo(plan: Plan, step: Step, folder: Folder, begun: Begun) -> None:
+    """Take back a step that was done, or partly done. Raises OSError."""
+    match step:
+        case Remove():
+            disk.rename(folder.old(step.name), plan.partition / step.name)
+        case Put(replaces=True):
+            disk.rename(folder.old(step.name), plan.partition / step.name)
+        case Put():
+            disk.unlink(plan.partition / step.name)
+        case Cut():
+            start = begun.tails[step.name]
+            disk.give_back(
+                plan.partition / step.name,
+                step.size,
+                folder.tail(step.name),
+                step.size - start,
+                plan.files[step.name].mtime_ns,
+            )
+        case Line():
+            _change_line(plan, step, step.before, folder)
+        case PutMarker():
+            disk.unlink(marker_path(plan))
+        case TakeMarker():
+            if begun.marker is not None:
+                content, like = folder.marker.read_bytes(), Attributes.of(folder.marker)
+                _write_beside(marker_path(plan), content, like, plan.id, begun.marker.mtime_ns)
+
+
+def settle(plan: Plan, folder: Folder) -> None:
+    """Make last what an interrupted process has done, before anything is built on it.
+
+    It may have been killed between a change and its sync. Raises OSError.
+    """
+    folder.sync()
+    for cut in plan.cuts:
+        disk.sync_file(plan.partition / cut.name)
+    disk.sync_directory(plan.partition)
+    if plan.log_directory is not None:
+        disk.sync_directory(plan.log_directory)
+
+
+def clear(plan: Plan) -> None:
+    """Remove what steps that were interrupted have left at the top of the log directory."""
+    for step in plan.steps:
+        if isinstance(step, Line):
+            beside = _beside(checkpoint_path(plan, step), plan.id)
+            if beside.exists():
+                disk.unlink(beside)
+
+
+def _put(plan: Plan, put: Put, folder: Folder, begun: Begun) -> None:
+    target = plan.partition / put.name
+    if isinstance(put.recipe, Rebuilt):
+        # One at a time: a disk may have room for one, and not for all.
+        stage(plan, put, folder, begun.begun_ns)
+        disk.sync_directory(folder.new(put.name).parent)
+    if put.replaces:
+        # Without a moment in which it is missing: a time index is never made anew by a broker.
+        disk.link(target, folder.old(put.name))
+    disk.rename(folder.new(put.name), target)
+
+
+def _model(plan: Plan, name: str) -> Path:
+    """The file whose owner and mode a new one gets: the one before it, or a log beside it."""
+    if name in plan.files:
+        return plan.partition / name
+    beside = (plan.partition / name).with_suffix(".log")
+    if beside.name in plan.files:
+        return beside
+    logs = sorted(each for each in plan.files if each.endswith(".log"))
+    return plan.partition / logs[-1]
+
+
+def _change_line(plan: Plan, step: Line, offset: int | None, folder: Folder) -> None:
+    path = checkpoint_path(plan, step)
+    content = encode_offsets(changed_lines(path, plan.partition, offset))
+    like = Attributes.of(path)
+    beside = folder.new(step.checkpoint)
+    if beside.parent.stat().st_dev != path.parent.stat().st_dev:
+        # The partition directory is a link to another file system.
+        beside = _beside(path, plan.id)
+    disk.write_file(beside, [content], like)
+    disk.rename(beside, path)
+
+
+def _write_beside(
+    path: Path, content: bytes, like: Attributes, plan_id: str, mtime_ns: int
+) -> None:
+    beside = _beside(path, plan_id)
+    disk.write_file(beside, [content], like, mtime_ns)
+    disk.rename(beside, path)
+
+
+def _beside(path: Path, plan_id: str) -> Path:
+    # At the top of a log directory brokers pass over files that they do not know.
+    return path.with_name(f".kdump.{plan_id}.{path.name}")

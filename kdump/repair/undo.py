@@ -1,0 +1,86 @@
+"""undo(): takes a repair back, the newest first; discard(): gives the space of its backup back.
+
+Spec: none of Kafka's. It must never change a file but through ``disk``, nor take back what a broker
+has changed since.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kdump.errors import Refused
+from kdump.repair.apply import interrupted
+from kdump.repair.folder import Folder
+from kdump.repair.interlock import check_changeable, check_others, held
+from kdump.repair.plan import Plan, located
+from kdump.repair.states import Progress, States
+from kdump.repair.steps import clear, settle
+from kdump.repair.steps import undo as undo_step
+from kdump.storage.kept import Kept, KeptState, kept
+
+
+def undoable(partition: Path) -> Kept | None:
+    """The repair of a partition that can be taken back first, None without one."""
+    found = [one for one in kept(partition) if one.state is not KeptState.PREPARED]
+    return found[-1] if found else None
+
+
+def undo(one: Kept, partition: Path, log_directory: Path | None, *, assume_stopped: bool) -> Plan:
+    """Take a repair back, finished or not; its folder is gone then. Returns its plan.
+
+    Raises Refused where nothing was changed, Unfinished where something was, SourceError.
+    """
+    folder = Folder(partition, one.id)
+    plan = located(folder.plan(), partition, log_directory)
+    if not plan.steps:
+        raise Refused(
+            f"{partition}: expected a repair that changed something, found kdump {plan.command}, "
+            "which has made this directory: to take it back, remove the directory"
+        )
+    with held(partition, log_directory, assume_stopped=assume_stopped):
+        newest = undoable(partition)
+        if newest is None or newest.id != one.id:
+            newer = "none" if newest is None else newest.id
+            raise Refused(
+                f"{partition}: expected {one.id} to be the newest repair, found {newer}: "
+                "take that back first"
+            )
+        check_others(partition, log_directory)
+        begun = folder.begun(plan)
+        states = States(plan, folder, begun, undoing=one.state is KeptState.UNDOING)
+        states.check()
+        check_changeable(plan, undoing=True)
+        with interrupted(plan, folder, undoing=True):
+            if one.state is not KeptState.DONE:
+                settle(plan, folder)
+            folder.undo()
+            states = States(plan, folder, begun, undoing=True)
+            for step in reversed(plan.steps):
+                if states.of(step) is not Progress.TODO:
+                    undo_step(plan, step, folder, begun)
+            clear(plan)
+            _forget(folder)
+    return plan
+
+
+def discard(one: Kept, partition: Path) -> None:
+    """Remove the backup of a repair, which can then no longer be taken back. Raises Refused."""
+    if one.state in (KeptState.PENDING, KeptState.UNDOING):
+        raise Refused(
+            f"{one.path}: expected a finished repair, found one that was interrupted: finish it, "
+            "or take it back"
+        )
+    try:
+        Folder(partition, one.id).remove()
+    except OSError as error:
+        raise Refused(f"{one.path}: cannot be removed: {error}") from error
+
+
+def _forget(folder: Folder) -> None:
+    """Remove the folder of a repair that was taken back. Raises OSError if it still says so."""
+    try:
+        folder.remove()
+    except OSError:
+        # What is left otherwise is no backup any more, and can be discarded.
+        if folder.has_begun:
+            raise

@@ -1,0 +1,116 @@
+"""What repairs have left in a partition: one folder each, with a backup, or with work half done.
+
+Spec: none of Kafka's; brokers ignore directories in a partition. The files of a folder are those
+that ``kdump.repair`` writes. It must never change them, nor fail on what stands in them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any, Final
+
+from kdump.errors import SourceError
+from kdump.storage.source import read_end, source_error
+
+#: The directory in a partition that has a folder for each repair.
+FOLDERS: Final = ".kdump"
+PLAN: Final = "plan.json"
+BEGUN: Final = "begun.json"
+UNDOING: Final = "undoing"
+RECEIPT: Final = "receipt.json"
+
+#: The largest of these files that is read: a plan names each file of its partition, once or twice.
+_MOST_BYTES: Final = 64 << 20
+
+
+class KeptState(Enum):
+    """How far a repair has come."""
+
+    PREPARED = "prepared"  # nothing of the partition was changed
+    PENDING = "pending"  # it was interrupted: the partition may be half changed
+    UNDOING = "undoing"  # taking it back was interrupted
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The folder of one repair, at ``path``, whose name is the plan's ``id``.
+
+    ``command`` is None where its plan cannot be read. ``begun_ns`` is when the first change was
+    made, None for unknown, and before it. ``size_bytes`` is that of all files in it.
+    """
+
+    id: str
+    path: Path
+    command: str | None
+    state: KeptState
+    begun_ns: int | None
+    size_bytes: int
+
+
+def kept(partition: Path) -> tuple[Kept, ...]:
+    """Return the folders of the repairs of the partition directory at ``partition``.
+
+    They ascend by when they began; those of which that is unknown come last. What is no directory
+    is left out. Raises SourceError where the folders cannot be listed.
+    """
+    found = [_folder(path) for path in _folders(partition / FOLDERS)]
+    return tuple(sorted(found, key=lambda one: (one.begun_ns is None, one.begun_ns or 0, one.id)))
+
+
+def _folders(path: Path) -> Iterator[Path]:
+    try:
+        with os.scandir(path) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    yield path / entry.name
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        raise source_error(path, error) from error
+
+
+def _folder(path: Path) -> Kept:
+    command = _field(path / PLAN, "command")
+    begun = _field(path / BEGUN, "begun_ns")
+    return Kept(
+        path.name,
+        path,
+        command if isinstance(command, str) else None,
+        _state(path),
+        begun if isinstance(begun, int) and not isinstance(begun, bool) else None,
+        sum(_sizes(path)),
+    )
+
+
+def _state(path: Path) -> KeptState:
+    if not os.path.lexists(path / BEGUN):  # or undone, and being cleared away
+        return KeptState.PREPARED
+    if os.path.lexists(path / UNDOING):
+        return KeptState.UNDOING
+    return KeptState.DONE if os.path.lexists(path / RECEIPT) else KeptState.PENDING
+
+
+def _field(path: Path, name: str) -> Any:
+    """A field of the JSON object in a file; None without one, or where it cannot be read."""
+    try:
+        size, data = read_end(path, _MOST_BYTES)
+        fields = json.loads(data) if size == len(data) else None
+    except (SourceError, ValueError, RecursionError):
+        return None
+    return fields.get(name) if isinstance(fields, dict) else None
+
+
+def _sizes(path: Path) -> Iterator[int]:
+    """The bytes of every file below ``path``, as far as they can be seen."""
+    for directory, _, names in os.walk(path):
+        for name in names:
+            try:
+                yield Path(directory, name).lstat().st_size
+            except OSError:  # gone since
+                continue

@@ -1,0 +1,128 @@
+"""Plans repairs as the commands do, in this process, and stops them on their way."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crashing.seam import Around, Call, Watched
+from crashing.subjects import CHECKPOINTS
+from crashing.trees import Node, take
+
+from kdump.audit.judged import Judged
+from kdump.audit.verify import verify
+from kdump.cli.targets import find_targets
+from kdump.errors import Unfinished
+from kdump.repair import disk
+from kdump.repair.apply import apply
+from kdump.repair.plan import Plan
+from kdump.repair.present import present
+from kdump.repair.reindex import plan_reindex
+from kdump.repair.truncate import plan_truncate
+from kdump.repair.undo import undo, undoable
+from kdump.storage.logdir import read_partition
+
+
+def truncation(partition: Path, at: int | None = None) -> Plan:
+    """What ``truncate-to-valid`` plans for a partition."""
+    judged, _ = _judged(partition, rebuild=False)
+    arguments = () if at is None else ("--at", str(at))
+    return plan_truncate(judged, at=at, arguments=arguments)
+
+
+def reindexing(partition: Path, *, every: bool = False) -> Plan:
+    """What ``reindex`` plans for a partition."""
+    judged, settings = _judged(partition, rebuild=True)
+    arguments = ("--all",) if every else ()
+    return plan_reindex(judged, every=every, settings=settings, arguments=arguments)
+
+
+def _judged(partition: Path, *, rebuild: bool) -> tuple[Judged, Any]:
+    config = partition.parent.parent / "server.properties"
+    targets = find_targets([partition], config, (), ())
+    groups = [replace(group, stopped=True) for group in targets.groups]
+    (judged,) = verify(groups, deep=False, jobs=1, context=targets.context, rebuild=rebuild)
+    return judged, targets.context.settings(judged.group)
+
+
+def left(top: Path) -> dict[str, Node]:
+    """What stands below ``top``, but for locks, which stay once they were made."""
+    return {path: node for path, node in take(top).items() if not path.endswith(".lock")}
+
+
+@contextmanager
+def failing_at(
+    method: str, place: int = 0, error: int | BaseException = errno.EIO
+) -> Iterator[None]:
+    """Of the calls of one kind the one at ``place`` fails, and no other."""
+    count = 0
+
+    def around(call: Call, make: Callable[..., Any]) -> Any:
+        nonlocal count
+        if call.method == method:
+            count += 1
+            if count == place + 1:
+                if isinstance(error, int):
+                    raise OSError(error, os.strerror(error), *call.paths[:1])
+                raise error
+        return make(*call.arguments)
+
+    with calling(around):
+        yield
+
+
+@contextmanager
+def calling(around: Around) -> Iterator[None]:
+    """All calls that change something go through ``around``."""
+    before = disk.SYSTEM
+    disk.SYSTEM = Watched(around)
+    try:
+        yield
+    finally:
+        disk.SYSTEM = before
+
+
+def interrupt(plan: Plan, method: str = "truncate", place: int = 0) -> None:
+    """Begin to carry out a plan, and fail at a call behind which it is pending."""
+    with failing_at(method, place), pytest.raises(Unfinished):
+        apply(plan)
+
+
+def by_hand(partition: Path, *steps: Any, above: bool = True) -> Plan:
+    """A plan of these steps for the partition as it is."""
+    files, identity = present(read_partition(partition))
+    directory = partition.parent if above else None
+    return Plan("reindex", (), partition, identity, directory, steps, files)
+
+
+def undone(partition: Path, plan: Plan) -> Plan:
+    one = undoable(partition)
+    assert one is not None
+    assert one.id == plan.id
+    return undo(one, partition, plan.log_directory, assume_stopped=False)
+
+
+def restored(top: Path, before: dict[str, Node], *rewritten: str) -> bool:
+    """Whether all is as before: bytes, owners, modes, attributes, and times but of checkpoints."""
+    now = left(top)
+    assert now.keys() == before.keys()
+    timeless = {*CHECKPOINTS, *rewritten}
+    wrong = {
+        path
+        for path, node in now.items()
+        if (node != before[path] if path not in timeless else node.lasting != before[path].lasting)
+    }
+    assert not wrong
+    return True
+
+
+def copied(source: str, target: str) -> None:
+    shutil.copy2(source, target)
+    os.chown(target, os.stat(source).st_uid, os.stat(source).st_gid)

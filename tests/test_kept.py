@@ -1,0 +1,203 @@
+"""What repairs have left in a partition: how it is read, and what ``verify`` says of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from damaged import FIRST, LAST, Recipe, batches
+from pipeline import judge
+
+import kdump.cli.main
+from kdump.audit.codes import Severity
+from kdump.errors import SourceError
+from kdump.storage.kept import Kept, KeptState, kept
+
+
+def folder(partition: Path, name: str, command: str = "reindex", **files: str) -> Path:
+    """A folder as a repair writes it; ``files`` by name, ``.json`` left out."""
+    path = partition / ".kdump" / name
+    (path / "old").mkdir(parents=True)
+    (path / "plan.json").write_text(f'{{"schema": 1, "command": "{command}"}}')
+    for file, text in files.items():
+        (path / (file if file == "undoing" else f"{file}.json")).write_text(text)
+    return path
+
+
+@pytest.fixture
+def partition(tmp_path: Path) -> Path:
+    """A partition of a log directory."""
+    (tmp_path / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=c\n")
+    return Recipe("sound", [], batches(FIRST), batches(LAST)).write(tmp_path)
+
+
+def test_each_state(tmp_path: Path) -> None:
+    begun = '{"begun_ns": 5}'
+    states = {
+        "a": (KeptState.PREPARED, folder(tmp_path, "a")),
+        "b": (KeptState.PENDING, folder(tmp_path, "b", begun=begun)),
+        "c": (KeptState.DONE, folder(tmp_path, "c", begun=begun, receipt="{}")),
+        "d": (KeptState.UNDOING, folder(tmp_path, "d", begun=begun, receipt="{}", undoing="")),
+    }
+    assert {one.id: (one.state, one.path) for one in kept(tmp_path)} == states
+
+
+def test_the_oldest_comes_first_and_what_has_not_begun_last(tmp_path: Path) -> None:
+    for name, begun_ns in (("b", 7), ("c", 5), ("d", 6)):
+        folder(tmp_path, name, begun=f'{{"begun_ns": {begun_ns}}}', receipt="{}")
+    folder(tmp_path, "a")
+    assert [(one.id, one.begun_ns) for one in kept(tmp_path)] == [
+        ("c", 5),
+        ("d", 6),
+        ("b", 7),
+        ("a", None),
+    ]
+
+
+def test_the_size_is_that_of_all_files(tmp_path: Path) -> None:
+    path = folder(tmp_path, "a", "truncate-to-valid")
+    size = (path / "plan.json").stat().st_size
+    (path / "old" / "00000000000000000000.log.tail").write_bytes(bytes(1000))
+    assert kept(tmp_path) == (
+        Kept("a", path, "truncate-to-valid", KeptState.PREPARED, None, size + 1000),
+    )
+
+
+def _directory(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def _fifo(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda path: path.write_bytes(b""),
+        lambda path: path.write_bytes(b"\xff\xfe\0"),
+        lambda path: path.write_text("[" * 100_000),
+        lambda path: path.write_text('["command"]'),
+        lambda path: path.write_text('{"command": 5, "begun_ns": "x"}'),
+        lambda path: path.write_text('{"command": null, "begun_ns": true}'),
+        lambda path: path.unlink(),
+        _directory,
+        _fifo,
+    ],
+    ids=["empty", "bytes", "deep", "list", "types", "nulls", "gone", "directory", "fifo"],
+)
+@pytest.mark.parametrize("file", ["plan", "begun"])
+def test_damaged_content_never_fails(
+    tmp_path: Path, file: str, damage: Callable[[Path], None]
+) -> None:
+    path = folder(tmp_path, "a", begun='{"begun_ns": 5}')
+    damage(path / f"{file}.json")
+    (one,) = kept(tmp_path)
+    assert one.command == (None if file == "plan" else "reindex")
+    assert one.begun_ns == (None if file == "begun" else 5)
+    gone = not os.path.lexists(path / "begun.json")
+    assert one.state is (KeptState.PREPARED if gone else KeptState.PENDING)
+
+
+def test_nothing_is_kept_where_there_is_no_folder(tmp_path: Path) -> None:
+    assert kept(tmp_path) == ()
+    (tmp_path / ".kdump").touch()
+    assert kept(tmp_path) == ()
+    (tmp_path / ".kdump").unlink()
+    folder(tmp_path / "other", "a")
+    (tmp_path / ".kdump").mkdir()
+    (tmp_path / ".kdump" / "link").symlink_to(tmp_path / "other" / ".kdump" / "a")
+    (tmp_path / ".kdump" / "file").touch()
+    assert kept(tmp_path) == ()
+
+
+def test_what_cannot_be_listed_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / ".kdump").symlink_to(tmp_path / ".kdump")
+    with pytest.raises(SourceError, match=r"\.kdump: cannot be read"):
+        kept(tmp_path)
+
+
+# --- what verify says
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        ({"begun": "{}", "receipt": "{}"}, "the backup of reindex 1a2b3c4d"),
+        (
+            {},
+            "reindex 1a2b3c4d, prepared and not begun: nothing was changed, the next repair clears "
+            "it",
+        ),
+    ],
+)
+def test_a_backup_is_noted(partition: Path, files: dict[str, str], found: str) -> None:
+    path = folder(partition, "1a2b3c4d", **files)
+    (finding,) = judge(partition.parent)
+    assert (finding.code.name, finding.path, finding.remedy) == ("backup-kept", path, None)
+    assert finding.size == sum(file.stat().st_size for file in path.glob("*.json"))
+    assert finding.detail is not None
+    assert finding.detail.found == found
+
+
+def test_an_interrupted_repair_is_an_error(partition: Path) -> None:
+    folder(partition, "1a2b3c4d", begun="{}")
+    (finding,) = judge(partition.parent)
+    assert (finding.code.name, finding.code.severity) == ("repair-pending", Severity.ERROR)
+    assert finding.detail is not None
+    assert finding.detail.found == "reindex 1a2b3c4d, begun and not finished"
+    assert finding.remedy == ("kdump", "reindex", str(partition), "--apply")
+
+
+@pytest.mark.parametrize("undoing", [True, False])
+def test_what_cannot_be_resumed_is_undone(partition: Path, undoing: bool) -> None:
+    path = folder(partition, "1a2b3c4d", begun="{}", **({"undoing": ""} if undoing else {}))
+    if not undoing:
+        (path / "plan.json").unlink()
+    (finding,) = judge(partition.parent)
+    assert finding.detail is not None
+    what = "the undoing of reindex" if undoing else "a repair"
+    assert finding.detail.found == f"{what} 1a2b3c4d, begun and not finished"
+    assert finding.remedy == (
+        *("kdump", "undo", str(partition), "--plan", "1a2b3c4d"),
+        "--apply",
+    )
+
+
+def test_several_are_told_each(partition: Path) -> None:
+    for name in ("aa", "bb"):
+        folder(partition, name, begun="{}", receipt="{}")
+    assert [one.path.name for one in judge(partition.parent)] == ["aa", "bb"]
+
+
+def test_folders_that_cannot_be_listed_are_unread(partition: Path) -> None:
+    (partition / ".kdump").symlink_to(partition / ".kdump")
+    assert [one.code.name for one in judge(partition.parent)] == ["unreadable"]
+
+
+def test_an_interrupted_repair_comes_before_others(
+    partition: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (partition / "00000000000000000000.index").unlink()
+    folder(partition, "1a2b3c4d", "truncate-to-valid", begun="{}")
+    for path in (partition, partition.parent):
+        assert kdump.cli.main.main(["verify", str(path)]) == 4
+        printed = capsys.readouterr().out
+        assert f"kdump truncate-to-valid {partition} --apply\n" in printed
+        assert "kdump reindex" not in printed
+
+
+def test_next_start_says_that_a_repair_was_interrupted(
+    partition: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder(partition, "1a2b3c4d", begun="{}")
+    assert kdump.cli.main.main(["next-start", str(partition)]) == 0
+    printed = capsys.readouterr().out
+    assert "ERROR  repair-pending\n" in printed
+    assert f"       do: kdump reindex {partition} --apply\n" in printed
+    assert kdump.cli.main.main(["next-start", "--format", "json", str(partition)]) == 0
+    assert '"code":"repair-pending"' in capsys.readouterr().out

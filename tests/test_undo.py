@@ -1,0 +1,223 @@
+"""Taking repairs back, and giving the space of their backups back."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crashing.seam import Call
+from crashing.subjects import (
+    CHECKPOINTS,
+    LOSSY,
+    MARK,
+    MARKER,
+    POINT,
+    REINDEX,
+)
+from damaged import name
+from forge import checkpoint
+from planning import (
+    calling,
+    copied,
+    failing_at,
+    interrupt,
+    left,
+    reindexing,
+    restored,
+    truncation,
+    undone,
+)
+
+from kdump.errors import KdumpError, Refused, Unfinished
+from kdump.repair.apply import apply, resume
+from kdump.repair.folder import Folder
+from kdump.repair.undo import discard, undo, undoable
+from kdump.storage.kept import KeptState, kept
+
+pytestmark = pytest.mark.usefixtures("unsearched")
+
+LOG, INDEX, TIMES = (name(100, suffix) for suffix in (".log", ".index", ".timeindex"))
+LATER = name(200, ".log")
+EPOCHS = "leader-epoch-checkpoint"
+
+
+# --- several repairs
+
+
+def test_the_last_repair_is_the_first_to_be_undone(place: Path) -> None:
+    files = {**REINDEX.files, **LOSSY.files}
+    replace(LOSSY, files=files).write(place)
+    partition = LOSSY.partition(place)
+    before = left(place)
+    older = reindexing(partition)
+    apply(older)
+    between = left(partition)
+    newer = truncation(partition)
+    apply(newer)
+    first, second = kept(partition)
+    assert (first.id, second.id) == (older.id, newer.id)
+    assert first.begun_ns is not None
+    assert second.begun_ns is not None
+    assert first.begun_ns < second.begun_ns
+    now = left(place)
+    with pytest.raises(Refused, match=f"to be the newest repair, found {newer.id}: take that"):
+        undo(first, partition, partition.parent, assume_stopped=False)
+    assert left(place) == now
+    undone(partition, newer)
+    assert left(partition) == between
+    undone(partition, older)
+    assert restored(place, before, *(f"data/{one}" for one in CHECKPOINTS))
+    assert undoable(partition) is None
+
+
+def test_a_repair_that_is_gone_cannot_be_undone(lossy: Path) -> None:
+    plan = truncation(lossy)
+    apply(plan)
+    (one,) = kept(lossy)
+    undone(lossy, plan)
+    with pytest.raises(KdumpError, match=r"plan[.]json: cannot be read: No such file"):
+        undo(one, lossy, lossy.parent, assume_stopped=False)
+
+
+def test_a_backup_is_discarded(lossy: Path) -> None:
+    apply(truncation(lossy))
+    now = left(lossy)
+    (one,) = kept(lossy)
+    discard(one, lossy)
+    assert not (lossy / ".kdump").exists()
+    assert left(lossy) == {path: node for path, node in now.items() if ".kdump" not in path}
+    assert undoable(lossy) is None
+    assert truncation(lossy).steps == ()
+
+
+def test_a_backup_that_cannot_be_discarded_stays(lossy: Path) -> None:
+    apply(truncation(lossy))
+    now = left(lossy)
+    (one,) = kept(lossy)
+    with failing_at("unlink"), pytest.raises(Refused, match=r"cannot be removed: .*Input/output"):
+        discard(one, lossy)
+    assert left(lossy) == now
+
+
+@pytest.mark.parametrize("undone_first", [False, True])
+def test_a_folder_that_cannot_be_removed_behind_an_undo(lossy: Path, undone_first: bool) -> None:
+    before = left(lossy.parent)
+    plan = truncation(lossy)
+    apply(plan)
+    begun = Folder(lossy, plan.id).path / "begun.json"
+
+    def around(call: Call, make: Callable[..., Any]) -> Any:
+        wanted = "remove_directory" if undone_first else "unlink"
+        if call.method == wanted and (undone_first or call.paths == (str(begun),)):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return make(*call.arguments)
+
+    with calling(around):
+        if undone_first:
+            undone(lossy, plan)
+        else:
+            with pytest.raises(Unfinished, match="the undo of plan"):
+                undone(lossy, plan)
+    (one,) = kept(lossy)
+    assert one.state is (KeptState.PREPARED if undone_first else KeptState.UNDOING)
+    if undone_first:
+        discard(one, lossy)
+    else:
+        undone(lossy, plan)
+    assert restored(lossy.parent, before)
+
+
+def test_an_interrupted_repair_is_not_discarded(lossy: Path) -> None:
+    interrupt(truncation(lossy))
+    now = left(lossy)
+    (one,) = kept(lossy)
+    with pytest.raises(Refused, match="expected a finished repair, found one that was interrupted"):
+        discard(one, lossy)
+    assert left(lossy) == now
+
+
+def test_what_was_put_back_by_others_is_not_repaired_over_its_backup(lossy: Path) -> None:
+    saved = lossy.parent.parent / "saved"
+    shutil.copytree(lossy, saved, copy_function=copied)
+    plan = truncation(lossy)
+    apply(plan)
+    backup = left(lossy / ".kdump")
+    for path in lossy.iterdir():
+        if path.is_file():
+            path.unlink()
+    for path in saved.iterdir():
+        copied(str(path), str(lossy / path.name))
+    for file, offset in (("cleaner-offset-checkpoint", 250), (MARK, 300), (POINT, 300)):
+        (lossy.parent / file).write_bytes(checkpoint([("orders", 0, offset)]))
+    again = truncation(lossy)
+    assert again.id == plan.id
+    before = left(lossy.parent)
+    with pytest.raises(Refused, match=f"expected no backup of plan {plan.id}, found one"):
+        apply(again)
+    assert left(lossy.parent) == before
+    assert left(lossy / ".kdump") == backup
+    (one,) = kept(lossy)
+    discard(one, lossy)
+    apply(again)
+    assert truncation(lossy).steps == ()
+
+
+def test_another_partition_was_repaired_since(lossy: Path) -> None:
+    marker = lossy.parent / MARKER
+    before = left(lossy)
+    content = marker.read_bytes()
+    plan = truncation(lossy)
+    apply(plan)
+    # As a repair of another partition puts it back later.
+    os.utime(marker, ns=(2**60, 2**60))
+    undone(lossy, plan)
+    assert left(lossy) == before
+    assert marker.read_bytes() == content
+
+
+# --- what a broker did meanwhile
+
+
+def _written(path: Path, content: bytes = b"other") -> None:
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda top, path: _written(path / LATER), LATER),
+        (lambda top, path: _written(path / name(0, ".log")), name(0, ".log")),
+        (lambda top, path: _written(path / name(500, ".log")), name(500, ".log")),
+        (lambda top, path: _written(path / LOG), LOG),
+        (lambda top, path: (path / LOG).unlink(), LOG),
+        (lambda top, path: _written(path / INDEX), INDEX),
+        (lambda top, path: _written(path / EPOCHS), EPOCHS),
+        (lambda top, path: _written(top / POINT, checkpoint([("orders", 0, 170)])), POINT),
+        (lambda top, path: _written(top / MARKER), MARKER),
+    ],
+    ids=["later", "other", "new", "longer", "gone", "index", "epochs", "line", "marker"],
+)
+@pytest.mark.parametrize("finished", [False, True], ids=["pending", "done"])
+def test_what_a_broker_changed_is_neither_finished_nor_undone(
+    lossy: Path, change: Callable[[Path, Path], None], told: str, finished: bool
+) -> None:
+    top = lossy.parent
+    plan = truncation(lossy)
+    if finished:
+        apply(plan)
+    else:
+        interrupt(plan)
+    change(top, lossy)
+    now = left(top)
+    with pytest.raises(Refused, match=f"found {told} changed since: a broker has run here"):
+        undone(lossy, plan)
+    if not finished:
+        with pytest.raises(Refused, match=f"{told} changed since.* is in .*/.kdump/{plan.id}"):
+            resume(Folder(lossy, plan.id), top)
+    assert left(top) == now
