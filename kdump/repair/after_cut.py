@@ -1,0 +1,75 @@
+"""The log as it is after a cut: its last segment, and what a replay says that ends there.
+
+Spec: ``LogSegment.recover``; KOD 4.2, 7.3. It must never look at a byte behind the cut.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from kdump.audit.facts import TopicSettings
+from kdump.audit.rebuild import Rebuild
+from kdump.audit.replay import Replay, replay
+from kdump.audit.survey import LogPass, Survey
+from kdump.repair.place import Place
+from kdump.repair.prefix import PrefixSource
+from kdump.storage.source import open_source
+from kdump.storage.walk import walk
+
+#: However many entries an index has, it is made before anything is changed.
+_ANY_ROOM: Final = 1 << 40
+
+
+@dataclass(frozen=True, slots=True)
+class AfterCut:
+    """What stays.
+
+    ``indexes`` are the offset and the time index of the last segment, as recovery would write them;
+    None where that segment stays whole.
+    """
+
+    replay: Replay
+    indexes: tuple[bytes, bytes] | None
+
+    @property
+    def kept(self) -> tuple[Survey, ...]:
+        """The surveys of what stays, of the last segment as far as it does."""
+        return tuple(segment.survey for segment in self.replay.segments)
+
+    @property
+    def end(self) -> int:
+        """The log end offset."""
+        return self.replay.end_offset
+
+    @property
+    def base(self) -> int:
+        """The base offset of the last segment."""
+        return self.replay.segments[-1].survey.segment.base_offset
+
+
+def after_cut(before: Replay, place: Place, settings: TopicSettings) -> AfterCut:
+    """What stays after a cut at ``place``; ``before`` is the replay of all. Raises SourceError."""
+    surveys = [segment.survey for segment in before.segments]
+    last, indexes = surveys[place.number], None
+    if place.position < last.size:
+        last, indexes = _prefix(last, place.position, settings)
+    kept = [*surveys[: place.number], last]
+    return AfterCut(replay(kept, before.start, compacted=settings.compacted), indexes)
+
+
+def _prefix(
+    survey: Survey, size: int, settings: TopicSettings
+) -> tuple[Survey, tuple[bytes, bytes]]:
+    """The first ``size`` bytes of a log as a log of their own."""
+    segment = survey.segment
+    cleaned = settings.compacted is not False
+    log = LogPass(segment, lambda _: None, False, cleaned=cleaned)
+    rebuild = Rebuild(segment.base_offset, settings, room=_ANY_ROOM)
+    with open_source(segment.log, mapped=False, sealed=True) as source:
+        prefix = PrefixSource(source, size)
+        log.read(prefix)
+        for piece in walk(prefix, segment.base_offset):
+            rebuild.add(piece)
+    built = rebuild.finish()
+    return log.survey(None, None, ()), (built.index.content or b"", built.time_index.content or b"")
