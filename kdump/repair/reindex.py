@@ -1,0 +1,88 @@
+"""plan_reindex(): indexes and producer snapshots anew, from the logs beside them.
+
+Spec: ``LogSegment.recover``, ``ProducerStateManager``; KOD 4.2, 5 and 7. It must never plan a step
+that changes a log, the clean shutdown marker or a checkpoint, nor one for a file that merely
+differs from what it would be anew, unless that is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from kdump.audit.case import known_ends
+from kdump.audit.facts import PartitionFacts, TopicSettings
+from kdump.audit.judged import Judged
+from kdump.errors import UsageError
+from kdump.repair.index_files import index_steps
+from kdump.repair.plan import Plan, Step
+from kdump.repair.present import present, refuse_swaps
+from kdump.repair.producer_files import producer_steps
+
+
+def plan_reindex(
+    judged: Judged, *, every: bool, settings: TopicSettings, arguments: tuple[str, ...]
+) -> Plan:
+    """Say what makes the files sound again that are made from the logs of a partition.
+
+    ``judged`` is with its evidence, and with the indexes of its surveys built anew by ``settings``.
+    ``every``: also the files that keep all they promise, if they would be others anew.
+    Raises SourceError where files have changed since, Refused where a start first puts others in
+    place, UsageError for a lone segment.
+    """
+    if judged.group.error is not None:
+        raise judged.group.error
+    if judged.facts is None:
+        path = judged.group.path
+        raise UsageError(f"{path}: expected a partition directory, found a segment's file")
+    # Beside a broker nothing is repaired: what is not known to be stopped counts as stopped.
+    facts = replace(judged.facts, stopped=True)
+    files, identity = present(facts.partition, judged.surveys)
+    steps: list[Step] = []
+    notes = list(_unread(judged))
+    name = facts.partition.name
+    if name is not None and name.suffix == "delete":
+        notes = ["a broker deletes this directory at its start: nothing in it is made anew"]
+    else:
+        # Producers first, and of each segment its .index last: while that one is missing, a start
+        # builds all that belongs to the segment.
+        for found, said in (
+            producer_steps(judged, facts, files, every=every),
+            index_steps(judged, facts, files, settings, every=every),
+        ):
+            steps += found
+            notes += said
+    if steps:
+        refuse_swaps(facts.partition)
+    end = _log_end(judged)
+    directory = judged.group.directory
+    return Plan(
+        "reindex",
+        arguments,
+        facts.partition.path,
+        identity,
+        None if directory is None else directory.directory.path,
+        tuple(steps),
+        files,
+        log_start=_log_start(facts),
+        log_end=(end, end),
+        notes=tuple(notes),
+    )
+
+
+def _unread(judged: Judged) -> Iterator[str]:
+    surveyed = {survey.segment.log for survey in judged.surveys if survey.complete}
+    for segment in judged.group.segments:
+        if segment.log not in surveyed:
+            yield f"{segment.log.name} could not be read whole: its indexes stay as they are"
+
+
+def _log_start(facts: PartitionFacts) -> int | None:
+    segments = facts.partition.segments
+    return max(facts.log_start or 0, segments[0].base_offset) if segments else facts.log_start
+
+
+def _log_end(judged: Judged) -> int | None:
+    if not judged.group.segments:
+        return None
+    return known_ends(judged.surveys).get(judged.group.segments[-1].base_offset)
