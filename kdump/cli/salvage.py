@@ -1,0 +1,157 @@
+"""``kdump salvage``: a new partition directory with every sound batch of a damaged one.
+
+Spec: none of Kafka's; see ``kdump.repair.salvage``. It must never change the partition it reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from kdump.cli.exits import INCOMPLETE, OK, PROBLEMS, REFUSED
+
+if TYPE_CHECKING:
+    from kdump.audit.groups import Group
+    from kdump.cli.progress import Mode
+    from kdump.cli.targets import Targets
+
+_PRECEDENCE = (INCOMPLETE, REFUSED, PROBLEMS, OK)
+
+
+@click.command(
+    short_help="Copy every sound batch of a partition to a new directory.",
+    epilog="Exit codes: 0 done; 2 wrong usage; 4 done, and verify finds errors in the result; 5 "
+    "something could not be read; 6 refused, or no room, nothing written; 130, 143 ended by a "
+    "signal, nothing left behind; 141 the reader of the output went away.",
+)
+@click.argument(
+    "paths", nargs=-1, metavar="PATH...", required=True, type=click.Path(path_type=Path)
+)
+@click.option(
+    "--output",
+    metavar="DIR",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="Write to DIR/TOPIC-PARTITION, which must not be there yet. DIR is made if need be; it "
+    "must not lie in a log directory.",
+)
+@click.option(
+    "--hunted",
+    is_flag=True,
+    help="Also take batches that were found by looking for them behind damage. They may have been "
+    "values of records that hold batches themselves.",
+)
+@click.option(
+    "--config",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Take the settings of topics from this server.properties.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Print for people, or JSON Lines: a header, a receipt for each partition, a summary.",
+)
+@click.option(
+    "--progress",
+    type=click.Choice(["auto", "bar", "line", "none"]),
+    default="auto",
+    show_default=True,
+    help="Show progress on standard error: a bar, or a line a minute; auto takes a bar on a "
+    "terminal.",
+)
+def salvage(
+    paths: tuple[Path, ...],
+    output: Path,
+    hunted: bool,
+    config: Path | None,
+    form: Literal["text", "json"],
+    progress: Mode,
+) -> int:
+    """Copy every sound batch of a partition, before and behind damage, to a new directory.
+
+    PATH is a partition directory, also one that a broker has set aside to delete it (-delete), or
+    because it belongs to nobody (-stray); segments that a broker had deleted (.deleted) are taken
+    too. Batches and offsets stay as they are; indexes, producer snapshots, transaction indexes and
+    leader epochs are made to fit. What is missing is told, and stands in a receipt beside the
+    result. What is read is not changed, and a broker may be running.
+    """
+    from kdump.cli.progress import Progress
+    from kdump.cli.salvage_report import report
+    from kdump.cli.targets import find_targets
+    from kdump.errors import KdumpError, Refused
+    from kdump.repair.salvage import salvage as rescue
+
+    targets = find_targets(paths, config, (), ())
+    groups = _groups(targets)
+    told = report(form, paths)
+    codes = {OK}
+    try:
+        _check_targets(groups, output)
+    except Refused as error:
+        told.failed(error)
+        told.finish(REFUSED, 0)
+        return REFUSED
+    done = 0
+    with Progress(progress) as shown:
+        shown.expect(sum(group.size for group in groups))
+        for group in groups:
+            try:
+                salvaged = rescue(
+                    group, targets.context, output, hunted=hunted, report=shown.advance
+                )
+            except (KdumpError, OSError) as error:
+                told.failed(error)
+                # What went wrong in writing has left nothing.
+                nothing = isinstance(error, Refused | OSError)
+                codes.add(REFUSED if nothing else INCOMPLETE)
+                continue
+            done += 1
+            told.receipt(salvaged)
+            codes.add(INCOMPLETE if salvaged.picked.errors else OK)
+            codes.add(PROBLEMS if salvaged.broken else OK)
+    exit_code = next(code for code in _PRECEDENCE if code in codes)
+    told.finish(exit_code, done)
+    return exit_code
+
+
+def _groups(targets: Targets) -> list[Group]:
+    """The partitions that were named. Raises UsageError, SourceError."""
+    from kdump.errors import SourceError, UsageError
+    from kdump.storage.logdir import Partition
+
+    groups: list[Group] = []
+    for root, part in zip(targets.roots, targets.parts, strict=True):
+        if isinstance(root.target, SourceError):
+            raise root.target
+        if not isinstance(root.target, Partition):
+            raise UsageError(
+                f"{root.path}: expected a partition directory, found something else: name the "
+                "directories of partitions, one by one"
+            )
+        groups += part
+    return groups
+
+
+def _check_targets(groups: Sequence[Group], output: Path) -> None:
+    """Raise Refused before anything is written, if one of them is going to be refused."""
+    from kdump.errors import Refused
+    from kdump.repair.salvage import target_of
+
+    origins: dict[Path, Path] = {}
+    for group in groups:
+        if group.partition is None:
+            continue
+        target = target_of(group.partition, output)
+        if target in origins:
+            raise Refused(
+                f"{group.path}: expected one origin for {target}, found {origins[target]} too: "
+                "give each a directory of its own"
+            )
+        origins[target] = group.path

@@ -1,0 +1,203 @@
+"""What ``kdump salvage`` tells: a block for each receipt, or a line of JSON.
+
+Spec: none of Kafka's. It must never let a record's key or value through, nor a raw control
+character of a name.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Literal, Protocol
+
+import click
+
+from kdump.cli import jsonl
+from kdump.cli.paragraphs import labelled, wrapped
+from kdump.cli.units import count_text, size_text
+from kdump.errors import Refused
+from kdump.format.text import printable
+from kdump.repair.holes import Hole
+from kdump.repair.salvaged import Salvaged, Sums, encode
+from kdump.repair.stretches import Left, Why
+from kdump.storage.kept import FOLDERS
+from kdump.storage.walk import Reason
+
+#: How many holes, and pieces that were not taken, are printed for people.
+_TOLD = 20
+_WHYS: dict[Reason | Why, str] = {
+    Reason.TORN_TAIL: "torn tail",
+    Reason.PREALLOCATED: "preallocated zeros",
+    Reason.BAD_CHECKSUM: "bad checksum",
+    Reason.IMPOSSIBLE_SIZE: "impossible size",
+    Why.HUNTED: "found by hunting (--hunted takes them)",
+    Why.BACKWARDS: "offsets go backwards, or are there already",
+    Why.INVERTED: "last offset below the base offset",
+    Why.OUT_OF_RANGE: "offsets that its segment cannot hold",
+    Why.WRAPPER: "wrappers of an old format that cannot be read",
+    Why.REFUSED: "a broker stops at it when it replays producers",
+    Why.UNREAD: "could not be read",
+}
+
+
+class Report(Protocol):
+    """How a run is told."""
+
+    def receipt(self, salvaged: Salvaged) -> None:
+        """Tell what was done."""
+
+    def failed(self, error: Exception) -> None:
+        """Tell why something was not."""
+
+    def finish(self, exit_code: int, done: int) -> None:
+        """Tell how it ended, and of how many partitions all was done."""
+
+
+def report(form: Literal["text", "json"], paths: Sequence[Path]) -> Report:
+    """The report of a run in that form; its first line, if it has one, is out."""
+    return _Json(click.echo, paths) if form == "json" else _Text(click.echo)
+
+
+class _Text:
+    def __init__(self, emit: Callable[[str], None]) -> None:
+        self._emit = emit
+
+    def receipt(self, salvaged: Salvaged) -> None:
+        for each in lines(salvaged):
+            self._emit(each)
+
+    def failed(self, error: Exception) -> None:
+        _complain(error)
+
+    def finish(self, exit_code: int, done: int) -> None:
+        pass
+
+
+class _Json:
+    def __init__(self, emit: Callable[[str], None], paths: Sequence[Path]) -> None:
+        self._emit = emit
+        emit(jsonl.line("header", jsonl.header("salvage", paths)))
+
+    def receipt(self, salvaged: Salvaged) -> None:
+        fields = {
+            **encode(salvaged),
+            "partition": jsonl.path_value(salvaged.partition),
+            "target": jsonl.path_value(salvaged.target),
+            "next": ["kdump", "verify", jsonl.path_value(salvaged.target)],
+        }
+        self._emit(jsonl.line("receipt", fields))
+
+    def failed(self, error: Exception) -> None:
+        _complain(error)
+
+    def finish(self, exit_code: int, done: int) -> None:
+        self._emit(jsonl.line("summary", {"exit": exit_code, "partitions": done}))
+
+
+def lines(salvaged: Salvaged) -> Iterator[str]:
+    """Yield the receipt for people."""
+    picked, taken = salvaged.picked, salvaged.taken
+    # Room for batches to come is nothing that anybody would miss.
+    left: dict[Reason | Why, Sums] = {
+        why: sums for why, sums in salvaged.left.items() if why is not Reason.PREALLOCATED
+    }
+    origin, target = printable(os.fspath(salvaged.partition)), os.fspath(salvaged.target)
+    yield from wrapped(
+        f"DONE {salvaged.id}  salvage {origin} -> {printable(target)}: {salvaged.begun}, "
+        f"{salvaged.seconds} s; what was read is unchanged",
+        0,
+    )
+    offsets = ""
+    if picked.stretches:
+        first, last = picked.stretches[0].first_offset, picked.stretches[-1].last_offset
+        offsets = f"; offsets {first}..{last}"
+    yield labelled(
+        "taken",
+        f"{_sums_text(taken)}{offsets}; {len(salvaged.logs):,} of "
+        f"{count_text(len(picked.segments), 'segment')}",
+    )
+    yield labelled(
+        "result",
+        f"log start offset {salvaged.logs[0].base_offset}, log end offset {salvaged.log_end}",
+    )
+    yield labelled("holes", _holes_text(salvaged.holes))
+    for hole in salvaged.holes[:_TOLD]:
+        yield labelled("", _hole_text(salvaged, hole))
+    yield from _more(len(salvaged.holes))
+    if left:
+        yield labelled("not taken", _left_text(left))
+        pieces = [one for one in picked.left if one.size and one.why in left]
+        for one in pieces[:_TOLD]:
+            yield labelled("", _piece_text(salvaged, one))
+        yield from _more(len(pieces))
+    for error in picked.errors:
+        yield labelled("UNREAD", printable(error))
+    for note in salvaged.notes:
+        yield labelled("note", printable(note))
+    problems = f"{count_text(salvaged.problems, 'problem')}"
+    codes = sorted({one.code.name for one in salvaged.findings}) if salvaged.problems else []
+    yield labelled(
+        "checked",
+        f"{count_text(len(salvaged.logs), 'segment')}, every header and checksum: {problems}"
+        + (f" ({', '.join(codes)})" if codes else ""),
+    )
+    yield labelled(
+        "proof", f"{FOLDERS}/{salvaged.id}/receipt.json in it: SHA-256 of every file written"
+    )
+    yield labelled("next", printable(shlex.join(("kdump", "verify", target))))
+
+
+def _sums_text(sums: Sums) -> str:
+    batches = count_text(sums.batches, "batch", "batches")
+    return f"{count_text(sums.records, 'record')} in {batches}, {size_text(sums.size)}"
+
+
+def _holes_text(holes: Sequence[Hole]) -> str:
+    if not holes:
+        return "none"
+    known = sum(hole.count or 0 for hole in holes)
+    unbounded = any(hole.count is None for hole in holes)
+    most = f"{count_text(known, 'offset')} at most" if known or not unbounded else ""
+    behind = "and what stood behind the end" if unbounded else ""
+    return f"{len(holes):,}: {' '.join(part for part in (most, behind) if part)}"
+
+
+def _hole_text(salvaged: Salvaged, hole: Hole) -> str:
+    last = "" if hole.last is None else hole.last
+    text = f"{hole.first}..{last}"
+    if hole.left is None:
+        return f"{text}: nothing stands there"
+    log = salvaged.picked.segments[hole.left.log].log.name
+    more = f" and {hole.pieces - 1:,} more" if hole.pieces > 1 else ""
+    return (
+        f"{text}: {_WHYS[hole.left.why]}{more}, {size_text(hole.size)} from position "
+        f"{hole.left.start} of {printable(log)}"
+    )
+
+
+def _left_text(left: dict[Reason | Why, Sums]) -> str:
+    parts = []
+    for why, sums in left.items():
+        what = f"{count_text(sums.batches, 'batch', 'batches')}, " if sums.batches else ""
+        parts.append(f"{_WHYS[why]}: {what}{size_text(sums.size)}")
+    return "; ".join(parts)
+
+
+def _piece_text(salvaged: Salvaged, left: Left) -> str:
+    log = printable(salvaged.picked.segments[left.log].log.name)
+    offsets = ""
+    if left.batches:
+        offsets = f", offsets {left.first_offset}..{left.last_offset}"
+    return f"{log} at position {left.start} +{left.size}: {left.why.value}{offsets}"
+
+
+def _more(count: int) -> Iterator[str]:
+    if count > _TOLD:
+        yield labelled("", f"and {count - _TOLD:,} more: see the receipt")
+
+
+def _complain(error: Exception) -> None:
+    kind = "refused: " if isinstance(error, Refused) else ""
+    click.echo(f"kdump: {kind}{printable(str(error))}", err=True)

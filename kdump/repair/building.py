@@ -1,0 +1,120 @@
+"""building(): a directory that appears under its name whole, or not at all.
+
+It grows beside its place as ``.kdump.<name>.tmp``, which a try that was killed leaves and the next
+one removes. What goes wrong on the way leaves nothing.
+
+Spec: none of Kafka's; a broker stops at no name here, since none of this is in a log directory.
+It must never change anything but what it made.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+
+from kdump.errors import Refused
+from kdump.repair import disk
+from kdump.repair.disk import Attributes
+
+
+class Building:
+    """The directory at ``path`` while it grows; ``files`` has the size and SHA-256 of each file."""
+
+    def __init__(self, path: Path, origin: Path) -> None:
+        self.path = path
+        self.files: dict[str, tuple[int, str]] = {}
+        self._device = origin.stat().st_dev
+        self.like = self.attributes(origin)
+
+    def attributes(self, origin: Path) -> Attributes:
+        """The owner, permissions and attributes of ``origin``, as far as they can be given."""
+        found = Attributes.of(origin)
+        if os.geteuid() != 0:
+            return Attributes(os.geteuid(), os.getegid(), found.mode)
+        # Of another file system nobody knows which attributes it takes.
+        same = self._device == self.path.stat().st_dev
+        return found if same else replace(found, extended=())
+
+    def put(
+        self,
+        name: str,
+        pieces: Iterable[bytes],
+        like: Attributes | None = None,
+        mtime_ns: int | None = None,
+    ) -> None:
+        """Write a file, in the place of one that was put before."""
+        digest, size = sha256(), 0
+
+        def counted() -> Iterator[bytes]:
+            nonlocal size
+            for piece in pieces:
+                digest.update(piece)
+                size += len(piece)
+                yield piece
+
+        owner = like or replace(self.like, mode=self.like.mode & 0o666, extended=())
+        disk.write_file(self.path / name, counted(), owner, mtime_ns)
+        self.files[name] = size, digest.hexdigest()
+
+    def remove(self, name: str) -> None:
+        """Take a file away again."""
+        disk.unlink(self.path / name)
+        del self.files[name]
+
+
+@contextmanager
+def building(target: Path, origin: Path) -> Iterator[Building]:
+    """Make the directory ``target``, which appears when the block ends; ``origin`` is its model.
+
+    Raises Refused where it is there, or another process is making it.
+    """
+    if os.path.lexists(target):
+        raise Refused(f"{target}: expected nothing there, found something: nothing is overwritten")
+    path = target.with_name(f".kdump.{target.name}.tmp")
+    made = not target.parent.exists()
+    own = Attributes(os.geteuid(), os.getegid(), 0o700)
+    try:
+        if made:
+            disk.make_directory(target.parent, own)
+        _remove_leftover(path)
+        disk.make_directory(path, own)
+        lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            one = Building(path, origin)
+            yield one
+            disk.own_directory(path, one.like)
+            disk.rename(path, target)
+        finally:
+            os.close(lock)
+    except BaseException:
+        with suppress(OSError):
+            if path.exists() and not _in_use(path):
+                disk.remove_tree(path)
+            if made:
+                disk.remove_empty(target.parent)
+        raise
+
+
+def _remove_leftover(path: Path) -> None:
+    if not path.exists():
+        return
+    if _in_use(path):
+        raise Refused(f"{path}: expected nobody at work there, found it locked by another kdump")
+    disk.remove_tree(path)
+
+
+def _in_use(path: Path) -> bool:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

@@ -1,0 +1,1018 @@
+"""``kdump salvage``: what it takes, what it leaves and tells, and that it only reads its origin."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import struct
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import forge
+import pytest
+from brokers.oracle import Loaded, Oracle
+from cases import Case, case
+from fixtures_loader import FIXTURES
+
+import kdump.cli.main
+from kdump.audit.context import Context
+from kdump.audit.events import EpochRun
+from kdump.audit.groups import assign, open_roots
+from kdump.errors import SourceError
+from kdump.format.checkpoint import EpochEntry, decode_epochs
+from kdump.format.snapshot import decode_snapshot
+from kdump.repair import disk, picking, weighing
+from kdump.repair.building import building
+from kdump.repair.companions import epochs
+from kdump.repair.holes import holes
+from kdump.repair.picking import pick
+from kdump.repair.salvage import salvage as rescue
+from kdump.repair.salvaged import Salvaged
+from kdump.repair.stretches import Stretch
+from kdump.storage.logdir import read_partition
+from kdump.storage.source import Source, open_source
+from kdump.storage.walk import Damage, walk
+
+NO_ROOM = os.strerror(errno.ENOSPC)
+Of = Callable[[str], Oracle]
+
+
+class Salvage:
+    """Runs ``kdump salvage`` in this process, to ``output``."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], output: Path) -> None:
+        self.capsys, self.output = capsys, output
+        self.said = ""
+
+    def __call__(self, *arguments: str | Path, code: int = 0) -> list[dict[str, Any]]:
+        """The receipts of a run that ends with ``code``."""
+        command = ["salvage", *map(str, arguments), "--format", "json", "--progress", "none"]
+        if "--output" not in command:
+            command += ["--output", str(self.output)]
+        ended = kdump.cli.main.main(command)
+        printed = self.capsys.readouterr()
+        self.said = printed.err
+        assert ended == code, printed
+        if not printed.out:
+            return []
+        header, *rest, summary = map(json.loads, printed.out.splitlines())
+        assert header["type"] == "header"
+        assert summary == {"type": "summary", "exit": code, "partitions": len(rest)}
+        return rest
+
+    def one(self, partition: Path, *arguments: str, code: int = 0) -> dict[str, Any]:
+        """The receipt of one partition, which also stands in its folder and has no problems."""
+        (receipt,) = self(partition, *arguments, code=code)
+        assert receipt["problems"] == 0
+        target = Path(receipt["target"])
+        kept = json.loads((target / ".kdump" / receipt["id"] / "receipt.json").read_text())
+        assert {key: receipt[key] for key in kept if key not in ("source", "next")} == {
+            key: kept[key] for key in kept if key not in ("source", "next")
+        }
+        files = {path.name: path for path in target.iterdir() if path.is_file()}
+        assert set(files) == set(receipt["files"])
+        for name, told in receipt["files"].items():
+            data = files[name].read_bytes()
+            assert told == {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        return receipt
+
+    def verified(self, target: Path) -> None:
+        """Make sure that verify finds nothing above info in ``target``."""
+        command = ["verify", "--fail-on", "warning", "--progress", "none", str(target)]
+        assert kdump.cli.main.main(command) == 0, self.capsys.readouterr().out
+        self.capsys.readouterr()
+
+
+@pytest.fixture
+def salvage(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Salvage:
+    return Salvage(capsys, tmp_path / "out")
+
+
+def some(base: int, batches: int, records: int = 3, **fields: Any) -> list[bytes]:
+    """Batches of so many records from ``base`` on, each other than the others."""
+    return [
+        forge.batch(
+            base + records * number,
+            [forge.record(b"value %d" % (base + records * number + i) * 9) for i in range(records)],
+            **fields,
+        )
+        for number in range(batches)
+    ]
+
+
+def broken(batch: bytes) -> bytes:
+    """The batch with a wrong checksum."""
+    return forge.flip(batch, -1)
+
+
+def moved(batch: bytes, offset: int) -> bytes:
+    """The batch with another base offset, which its checksum does not cover."""
+    return struct.pack(">q", offset) + batch[8:]
+
+
+def resized(batch: bytes, size: int) -> bytes:
+    """The batch with another size in its header."""
+    return batch[:8] + struct.pack(">i", size) + batch[12:]
+
+
+def logs(directory: Path) -> dict[int, bytes]:
+    """The bytes of all logs by base offset."""
+    return {int(path.stem): path.read_bytes() for path in sorted(directory.glob("*.log"))}
+
+
+def tree(directory: Path) -> dict[str, tuple[int, int, str]]:
+    """All that stands below a directory: sizes, times and digests of files by name."""
+    found = {}
+    for path in sorted(directory.rglob("*")):
+        status = path.stat()
+        data = path.read_bytes() if path.is_file() else b""
+        digest = hashlib.sha256(data).hexdigest()
+        found[str(path)] = (status.st_size, status.st_mtime_ns, digest)
+    return found
+
+
+def sound(directory: Path) -> list[bytes]:
+    """The sound batches of all logs, in order."""
+    found = []
+    for path in sorted(directory.glob("*.log")):
+        with open_source(path, mapped=False) as source:
+            for piece in walk(source, int(path.stem)):
+                if not isinstance(piece, Damage):
+                    found += [bytes(source.window(b.position, b.size)[: b.size]) for b in piece]
+    return found
+
+
+# --- damage
+
+
+@pytest.mark.parametrize(
+    ("damaged", "missing"),
+    [
+        ((), []),
+        ((0,), [(0, 2)]),
+        ((4,), [(12, 14)]),
+        ((3, 4), [(9, 14)]),
+        ((0, 4, 7), [(0, 2), (12, 14), (21, 23)]),
+        ((9,), [(27, None)]),
+        (tuple(range(10)), [(0, None)]),
+    ],
+)
+def test_all_but_damaged_batches_are_taken(
+    tmp_path: Path, salvage: Salvage, damaged: Sequence[int], missing: list[tuple[int, int | None]]
+) -> None:
+    batches = some(0, 10)
+    spoilt = [broken(b) if number in damaged else b for number, b in enumerate(batches)]
+    origin = forge.write_partition(tmp_path / "in", "orders", 7, {0: spoilt})
+    before = tree(origin)
+    # Behind two in a row the next one has to be looked for.
+    receipt = salvage.one(origin, *(["--hunted"] if 3 in damaged else []))
+    target = salvage.output / "orders-7"
+    kept = [b for number, b in enumerate(batches) if number not in damaged]
+    assert logs(target) == {0: b"".join(kept)}
+    assert [(hole["first_offset"], hole["last_offset"]) for hole in receipt["holes"]] == missing
+    assert receipt["taken"]["batches"] == len(kept)
+    assert receipt["taken"]["records"] == 3 * len(kept)
+    if damaged:
+        assert set(receipt["left_sums"]) == {"bad-checksum"}
+    salvage.verified(target)
+    assert tree(origin) == before
+
+
+def test_several_segments_keep_their_bases_and_times(tmp_path: Path, salvage: Salvage) -> None:
+    segments = {0: some(0, 5), 15: some(15, 5), 30: some(30, 5)}
+    spoilt = segments | {15: [*segments[15][:2], broken(segments[15][2]), *segments[15][3:]]}
+    origin = forge.write_partition(tmp_path / "in", "orders", 7, spoilt)
+    os.utime(origin / f"{15:020d}.log", (1_600_000_000, 1_600_000_000))
+    receipt = salvage.one(origin)
+    target = salvage.output / "orders-7"
+    kept = {base: b"".join(each) for base, each in segments.items()}
+    kept[15] = b"".join([*segments[15][:2], *segments[15][3:]])
+    assert logs(target) == kept
+    assert (target / f"{15:020d}.log").stat().st_mtime == 1_600_000_000
+    (hole,) = receipt["holes"]
+    assert (hole["first_offset"], hole["last_offset"]) == (21, 23)
+    assert hole["left"]["reason"] == "bad-checksum"
+    assert (receipt["log_start_offset"], receipt["log_end_offset"]) == (0, 45)
+    names = {path.name for path in target.iterdir() if path.is_file()}
+    stems = [f"{base:020d}" for base in segments]
+    assert names == {
+        *(f"{stem}.{ending}" for stem in stems for ending in ("log", "index", "timeindex")),
+        *(f"{base:020d}.snapshot" for base in (15, 30, 45)),
+        "leader-epoch-checkpoint",
+        "partition.metadata",
+    }
+    assert (target / "partition.metadata").read_bytes() == forge.partition_metadata()
+
+
+def test_a_segment_without_a_sound_batch_is_left_out_but_not_the_last(
+    tmp_path: Path, salvage: Salvage
+) -> None:
+    segments = {0: some(0, 2), 6: [b"\xff" * 500], 12: some(12, 2), 18: [b"\xff" * 500]}
+    origin = forge.write_partition(tmp_path / "in", "orders", 7, segments)
+    receipt = salvage.one(origin)
+    assert list(logs(salvage.output / "orders-7")) == [0, 12, 18]
+    assert receipt["log_end_offset"] == 18
+    assert [(h["first_offset"], h["last_offset"]) for h in receipt["holes"]] == [
+        (6, 11),
+        (18, None),
+    ]
+
+
+def test_what_was_found_by_hunting_is_taken_on_request(tmp_path: Path, salvage: Salvage) -> None:
+    batches = some(0, 8)
+    spoilt = [*batches[:3], resized(batches[3], 7), *batches[4:]]
+    origin = forge.write_partition(tmp_path / "in", "orders", 7, {0: spoilt})
+    receipt = salvage.one(origin)
+    assert logs(salvage.output / "orders-7") == {0: b"".join(batches[:3])}
+    assert receipt["left_sums"]["hunted"]["batches"] == 4
+    (note,) = (note for note in receipt["notes"] if "--hunted" in note)
+    assert "no values: 4" in note
+    salvage.output = tmp_path / "again"
+    receipt = salvage.one(origin, "--hunted")
+    assert logs(salvage.output / "orders-7") == {0: b"".join([*batches[:3], *batches[4:]])}
+    assert "hunted" not in receipt["left_sums"]
+
+
+# --- offsets
+
+
+@pytest.mark.parametrize("offset", [5_000, 1_000_000, 0, 2])
+def test_one_wrong_base_offset_costs_one_batch(
+    tmp_path: Path, salvage: Salvage, offset: int
+) -> None:
+    segments = {0: some(0, 20), 60: some(60, 20)}
+    spoilt = dict(segments)
+    spoilt[0] = [*segments[0][:8], moved(segments[0][8], offset), *segments[0][9:]]
+    origin = forge.write_partition(tmp_path / "in", "orders", 7, spoilt)
+    receipt = salvage.one(origin)
+    target = salvage.output / "orders-7"
+    kept = b"".join([*segments[0][:8], *segments[0][9:]])
+    assert logs(target) == {0: kept, 60: b"".join(segments[60])}
+    (left,) = receipt["left"]
+    assert (left["reason"], left["batches"], left["first_offset"]) == ("backwards", 1, offset)
+    (hole,) = receipt["holes"]
+    assert (hole["first_offset"], hole["last_offset"]) == (24, 26)
+
+
+def test_the_last_batch_of_a_log_may_be_the_wrong_one(tmp_path: Path, salvage: Salvage) -> None:
+    first, second = some(0, 5), some(15, 5)
+    spoilt = {0: [*first[:4], moved(first[4], 9_000)], 15: second}
+    origin = forge.write_partition(tmp_path / "in", "orders", 7, spoilt)
+    salvage.one(origin)
+    assert logs(salvage.output / "orders-7") == {0: b"".join(first[:4]), 15: b"".join(second)}
+
+
+def test_a_stretch_that_stands_twice_is_taken_once(tmp_path: Path, salvage: Salvage) -> None:
+    batches = some(0, 10)
+    origin = forge.write_partition(
+        tmp_path / "in", "orders", 7, {0: [*batches[:7], *batches[4:]], 30: some(30, 1)}
+    )
+    receipt = salvage.one(origin)
+    assert logs(salvage.output / "orders-7")[0] == b"".join(batches)
+    assert receipt["holes"] == []
+    assert receipt["left_sums"]["backwards"]["batches"] == 3
+
+
+@pytest.mark.parametrize("damaged", [True, False])
+def test_of_segments_that_overlap_each_offset_is_taken_once(
+    tmp_path: Path, salvage: Salvage, damaged: bool
+) -> None:
+    batches = some(0, 20)
+    second = list(batches[10:])
+    if damaged:
+        second[0] = broken(second[0])
+    origin = forge.write_partition(
+        tmp_path / "in", "orders", 7, {0: batches[:15], 30: second, 60: some(60, 2)}
+    )
+    receipt = salvage.one(origin)
+    target = salvage.output / "orders-7"
+    assert b"".join(logs(target).values()) == b"".join([*batches, *some(60, 2)])
+    assert receipt["holes"] == []
+    # Whoever looks for an offset must find it in the last segment that begins at or below it.
+    assert list(logs(target)) == ([0, 33, 60] if damaged else [0, 30, 60])
+    salvage.verified(target)
+
+
+def test_a_segment_whose_range_is_taken_gets_another_name(tmp_path: Path, salvage: Salvage) -> None:
+    batches = some(0, 20)
+    origin = forge.write_partition(
+        tmp_path / "in", "orders", 7, {0: batches[:18], 30: [batches[17], *batches[18:19]]}
+    )
+    receipt = salvage.one(origin)
+    target = salvage.output / "orders-7"
+    assert b"".join(logs(target).values()) == b"".join(batches[:19])
+    salvage.verified(target)
+    told = {each["log"]: each["new_log"] for each in receipt["segments"]}
+    assert told[f"{30:020d}.log"] == f"{51:020d}.log"
+
+
+def test_batches_out_of_range_and_inverted_ones_are_left(tmp_path: Path, salvage: Salvage) -> None:
+    batches = some(100, 6)
+    odd = [
+        moved(batches[1], 20),
+        forge.batch(106, [forge.record()], last_offset_delta=-2),
+        moved(batches[3], 100 + 2**31),
+    ]
+    origin = forge.write_partition(
+        tmp_path / "in", "orders", 7, {100: [batches[0], *odd, *batches[4:]]}
+    )
+    receipt = salvage.one(origin)
+    kept = [batches[0], *batches[4:]]
+    assert logs(salvage.output / "orders-7") == {100: b"".join(kept)}
+    assert {why: sums["batches"] for why, sums in receipt["left_sums"].items()} == {
+        "out-of-range": 2,
+        "inverted": 1,
+    }
+
+
+def test_what_a_replay_refuses_is_left(tmp_path: Path, salvage: Salvage) -> None:
+    open_one = forge.batch(
+        0, [forge.record()], producer_id=5, producer_epoch=0, base_sequence=0, transactional=True
+    )
+    plain = [
+        forge.batch(1 + n, [forge.record()], producer_id=5, producer_epoch=0, base_sequence=1 + n)
+        for n in range(12)
+    ]
+    behind = [forge.marker(13, 5, commit=True), *some(14, 2)]
+    origin = forge.write_partition(
+        tmp_path / "in", "orders", 7, {0: [open_one, *plain[:6]], 7: [*plain[6:], *behind]}
+    )
+    receipt = salvage.one(origin)
+    kept = logs(salvage.output / "orders-7")
+    assert kept == {0: open_one, 7: b"".join(behind)}
+    assert receipt["left_sums"]["refused"]["batches"] == 12
+
+
+def test_a_run_that_goes_back_over_several_stretches(tmp_path: Path, salvage: Salvage) -> None:
+    batches = some(0, 40)
+    again = [
+        moved(batch, offset) for batch, offset in zip(batches, range(9_000, 9_018, 3), strict=False)
+    ]
+    # Between what is right stand six that are not, in three stretches, and two that go back.
+    spoilt = [
+        *batches[:10],
+        *again[:2],
+        broken(batches[20]),
+        *again[2:4],
+        broken(batches[21]),
+        *again[4:],
+        *batches[10:18],
+        broken(batches[18]),
+        *batches[19:],
+    ]
+    origin = forge.write_partition(tmp_path / "in", "orders", 7, {0: spoilt})
+    receipt = salvage.one(origin)
+    kept = b"".join([*batches[:18], *batches[19:]])
+    assert logs(salvage.output / "orders-7") == {0: kept}
+    assert receipt["left_sums"]["backwards"]["batches"] == 6
+    salvage.output = tmp_path / "other"
+    low = [*batches[:10], *batches[2:4], broken(batches[20]), *batches[4:6], *batches[10:]]
+    (origin / f"{0:020d}.log").write_bytes(b"".join(low))
+    receipt = salvage.one(origin)
+    assert logs(salvage.output / "orders-7") == {0: b"".join(batches)}
+    assert receipt["left_sums"]["backwards"]["batches"] == 4
+
+
+def test_weighing_ends(tmp_path: Path, salvage: Salvage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weighing, "_MOST_WEIGHED", 0)
+    batches = some(0, 6)
+    spoilt = [*batches[:2], moved(batches[2], 12), *batches[3:]]
+    origin = forge.write_partition(tmp_path / "in", "orders", 7, {0: spoilt})
+    receipt = salvage.one(origin)
+    assert logs(salvage.output / "orders-7") == {0: b"".join([*spoilt[:3], batches[5]])}
+    assert receipt["left_sums"]["backwards"]["batches"] == 2
+
+
+def test_wrappers_are_taken_by_what_is_inside(tmp_path: Path, salvage: Salvage) -> None:
+    def wrapper(first: int) -> bytes:
+        inner = [forge.message(delta, b"v%d" % (first + delta)) for delta in range(3)]
+        return forge.wrapper(first + 2, inner, codec="gzip")
+
+    unreadable = forge.message(8, b"no gzip stream", attributes=1)
+    across = wrapper(10)
+    batches = [wrapper(0), wrapper(3), unreadable, wrapper(9), across, wrapper(12)]
+    origin = forge.write_partition(
+        tmp_path / "in", "orders", 7, {}, files={f"{0:020d}.log": b"".join(batches)}
+    )
+    receipt = salvage.one(origin)
+    kept = b"".join([*batches[:2], batches[3], batches[5]])
+    assert logs(salvage.output / "orders-7") == {0: kept}
+    assert {why: sums["batches"] for why, sums in receipt["left_sums"].items()} == {
+        "wrapper": 1,
+        "backwards": 1,
+    }
+    (hole,) = receipt["holes"]
+    assert (hole["first_offset"], hole["last_offset"]) == (6, 8)
+
+
+def test_where_no_cleaner_was_missing_offsets_are_holes(tmp_path: Path) -> None:
+    batches = some(0, 20)
+    origin = forge.write_partition(
+        tmp_path / "in", "orders", 7, {0: [*batches[:3], *batches[4:8]], 30: batches[10:]}
+    )
+    segments = read_partition(origin).segments
+    picked = pick(segments, hunted=False, whole=True)
+    found = [(hole.first, hole.last, hole.left) for hole in holes(picked, whole=True)]
+    assert found == [(9, 11, None), (24, 29, None)]
+    assert [hole.count for hole in holes(picked, whole=True)] == [3, 6]
+    picked = pick(segments, hunted=False, whole=False)
+    assert list(holes(picked, whole=False)) == []
+
+
+# --- companions
+
+
+def test_producers_and_transactions_follow_the_new_logs(tmp_path: Path, salvage: Salvage) -> None:
+    def data(offset: int, sequence: int) -> bytes:
+        return forge.batch(
+            offset,
+            [forge.record()],
+            producer_id=5,
+            producer_epoch=0,
+            base_sequence=sequence,
+            transactional=True,
+        )
+
+    first = [data(10, 4), data(11, 5), forge.marker(12, 5, commit=False)]
+    second = [data(13, 6), broken(forge.marker(14, 5, commit=True)), *some(15, 1)]
+    before = forge.snapshot([(9, 1, 3, 7, 0, forge.TIMESTAMP, -1, -1)])
+    origin = forge.write_partition(
+        tmp_path / "in",
+        "orders",
+        7,
+        {10: first, 13: second},
+        files={f"{10:020d}.snapshot": before},
+    )
+    receipt = salvage.one(origin)
+    target = salvage.output / "orders-7"
+    assert (target / f"{10:020d}.txnindex").read_bytes() == forge.txn_index([(5, 10, 12, 13)])
+    assert (target / f"{10:020d}.snapshot").read_bytes() == before
+    entries = {
+        offset: {one.producer_id for one in decode_snapshot(path.read_bytes())}
+        for offset in (13, 18)
+        if (path := target / f"{offset:020d}.snapshot").exists()
+    }
+    assert entries == {13: {5, 9}, 18: {5, 9}}
+    (one,) = receipt["open_transactions"]
+    assert (one["producer_id"], one["first_offset"]) == (5, 13)
+    assert any("have no end" in note for note in receipt["notes"])
+
+
+def test_epochs_that_no_batch_contradicts_stay(tmp_path: Path, salvage: Salvage) -> None:
+    batches = [*some(0, 2, leader_epoch=1), *some(6, 2, leader_epoch=4)]
+    batches = [*batches[:2], broken(batches[2]), batches[3]]
+    known = forge.checkpoint([(1, 0), (2, 6), (4, 8), (9, 40)])
+    origin = forge.write_partition(
+        tmp_path / "in", "orders", 7, {0: batches}, files={"leader-epoch-checkpoint": known}
+    )
+    salvage.one(origin)
+    data = (salvage.output / "orders-7" / "leader-epoch-checkpoint").read_bytes()
+    assert [(e.epoch, e.start_offset) for e in decode_epochs(data)] == [(1, 0), (2, 6), (4, 8)]
+
+
+def run(epoch: int, first: int, last: int) -> EpochRun:
+    return EpochRun(epoch, first, 0, last)
+
+
+@pytest.mark.parametrize(
+    ("known", "runs", "expected"),
+    [
+        ([], [(0, 0, 9), (3, 10, 19)], [(0, 0), (3, 10)]),
+        ([(0, 0), (3, 10)], [(0, 0, 9), (3, 10, 19)], [(0, 0), (3, 10)]),
+        ([(0, 0), (3, 12)], [(0, 0, 9), (3, 10, 19)], [(0, 0), (3, 10)]),
+        ([(0, 0), (2, 10)], [(0, 0, 9), (3, 10, 19)], [(0, 0), (3, 10)]),
+        ([(0, 0), (5, 15)], [(0, 0, 9), (3, 10, 19)], [(0, 0), (3, 10)]),
+        ([(0, 0), (5, 20)], [(0, 0, 9), (3, 10, 19)], [(0, 0), (3, 10)]),
+        ([(-1, 0), (0, -5)], [(0, 0, 9)], [(0, 0)]),
+    ],
+)
+def test_epochs(
+    known: list[tuple[int, int]],
+    runs: list[tuple[int, int, int]],
+    expected: list[tuple[int, int]],
+) -> None:
+    found = epochs(
+        [EpochEntry(*each) for each in known],
+        [run(*each) for each in runs],
+        [EpochEntry(epoch, first) for epoch, first, _ in runs],
+        20,
+    )
+    assert [(entry.epoch, entry.start_offset) for entry in found] == expected
+
+
+# --- where it comes from, and where it goes
+
+
+def test_deleted_segments_stand_in_where_there_is_no_other(
+    tmp_path: Path, salvage: Salvage
+) -> None:
+    batches = some(0, 15)
+    origin = forge.write_partition(
+        tmp_path / "in",
+        "orders",
+        7,
+        {15: batches[5:10], 30: batches[10:]},
+        files={
+            f"{0:020d}.log.deleted": b"".join(batches[:5]),
+            f"{15:020d}.log.deleted": b"".join(batches[5:10]),
+            f"{21:020d}.log.deleted": b"".join(batches[7:12]),
+            f"{90:020d}.log.cleaned": b"",
+        },
+    )
+    receipt = salvage.one(origin)
+    target = salvage.output / "orders-7"
+    assert logs(target) == {
+        0: b"".join(batches[:5]),
+        15: b"".join(batches[5:10]),
+        30: b"".join(batches[10:]),
+    }
+    notes = " ".join(receipt["notes"])
+    assert f"{0:020d}.log.deleted, which a broker had deleted" in notes
+    assert f"not read: {15:020d}.log.deleted, {90:020d}.log.cleaned" in notes
+
+
+@pytest.mark.parametrize("suffix", ["delete", "stray", "future"])
+def test_directories_that_a_broker_has_set_aside(
+    tmp_path: Path, salvage: Salvage, suffix: str
+) -> None:
+    batches = some(0, 3)
+    origin = forge.write_partition(tmp_path / "in", "a.b-c", 7, {0: batches})
+    origin = origin.rename(origin.with_name(f"a.b-c-7.{'0' * 32}-{suffix}"))
+    receipt = salvage.one(origin)
+    assert receipt["target"] == str(salvage.output / "a.b-c-7")
+    assert logs(salvage.output / "a.b-c-7") == {0: b"".join(batches)}
+    assert not any("cuts long topics" in note for note in receipt["notes"])
+
+
+def test_a_topic_that_was_cut_short_is_told(tmp_path: Path, salvage: Salvage) -> None:
+    topic = "t" * (255 - len(f"-7.{'0' * 32}-delete"))
+    origin = forge.write_partition(tmp_path / "in", "x", 7, {0: some(0, 1)})
+    origin = origin.rename(origin.with_name(f"{topic}-7.{'0' * 32}-delete"))
+    receipt = salvage.one(origin)
+    assert any("cuts long topics" in note for note in receipt["notes"])
+
+
+def test_it_refuses_a_target_that_is_there(tmp_path: Path, salvage: Salvage) -> None:
+    origin = forge.write_partition(tmp_path / "in", "orders", 7, {0: some(0, 1)})
+    target = salvage.output / "orders-7"
+    target.mkdir(parents=True)
+    assert salvage(origin, code=6) == []
+    assert "nothing is overwritten" in salvage.said
+    assert [*salvage.output.rglob("*")] == [target]
+
+
+@pytest.mark.parametrize("where", ["data", "data/sub", "data/orders-7", "link", "data/../data"])
+def test_it_refuses_to_write_in_a_log_directory(
+    tmp_path: Path, salvage: Salvage, where: str
+) -> None:
+    origin = forge.write_partition(tmp_path / "data", "orders", 7, {0: some(0, 1)})
+    (tmp_path / "data" / "sub").mkdir()
+    (tmp_path / "link").symlink_to("data")
+    (tmp_path / "data" / "meta.properties").write_text("version=1\n")
+    before = tree(tmp_path)
+    salvage.output = tmp_path / where
+    assert salvage(origin, code=6) == []
+    assert "expected a place outside of" in salvage.said
+    assert tree(tmp_path) == before
+
+
+def test_it_refuses_to_write_in_what_it_reads(tmp_path: Path, salvage: Salvage) -> None:
+    origin = forge.write_partition(tmp_path / "in", "orders", 7, {0: some(0, 1)})
+    before = tree(tmp_path)
+    salvage.output = origin / "out"
+    assert salvage(origin, code=6) == []
+    assert tree(tmp_path) == before
+
+
+def test_it_refuses_two_origins_for_one_target(tmp_path: Path, salvage: Salvage) -> None:
+    origins = [
+        forge.write_partition(tmp_path / name, "orders", 7, {0: some(0, 1)}) for name in "ab"
+    ]
+    assert salvage(*origins, code=6) == []
+    assert not salvage.output.exists()
+
+
+def test_it_refuses_where_there_is_no_room(
+    tmp_path: Path, salvage: Salvage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    origin = forge.write_partition(tmp_path / "in", "orders", 7, {0: some(0, 1)})
+    real = os.statvfs(tmp_path)
+    full = os.statvfs_result([*real[:4], 0, *real[5:10]])
+    monkeypatch.setattr(os, "statvfs", lambda _: full)
+    assert salvage(origin, code=6) == []
+    assert "free bytes" in salvage.said
+    assert not salvage.output.exists()
+
+
+@pytest.mark.parametrize("name", ["orders", "orders-7.bak"])
+def test_it_refuses_a_directory_of_another_name(
+    tmp_path: Path, salvage: Salvage, name: str
+) -> None:
+    origin = forge.write_partition(tmp_path / "in", "orders", 7, {0: some(0, 1)})
+    origin = origin.rename(origin.with_name(name))
+    assert salvage(origin, code=6) == []
+    assert "<topic>-<partition>" in salvage.said
+
+
+def test_it_refuses_a_partition_without_a_log(tmp_path: Path, salvage: Salvage) -> None:
+    origin = forge.write_partition(tmp_path / "in", "orders", 7, {})
+    assert salvage(origin, code=6) == []
+    assert not salvage.output.exists()
+
+
+@pytest.mark.parametrize("what", ["log directory", "segment", "nothing"])
+def test_it_takes_partition_directories_alone(tmp_path: Path, salvage: Salvage, what: str) -> None:
+    origin = forge.write_partition(tmp_path / "data", "orders", 7, {0: some(0, 1)})
+    paths = {
+        "log directory": tmp_path / "data",
+        "segment": origin / f"{0:020d}.log",
+        "nothing": tmp_path / "nowhere-0",
+    }
+    command = ["salvage", str(paths[what]), "--output", str(salvage.output)]
+    assert kdump.cli.main.main(command) == (5 if what == "nothing" else 2)
+    assert not salvage.output.exists()
+
+
+def test_owner_and_permissions_are_those_of_the_origin(tmp_path: Path, salvage: Salvage) -> None:
+    origin = forge.write_partition(tmp_path / "in", "orders", 7, {0: some(0, 1)})
+    origin.chmod(0o2750)
+    log = origin / f"{0:020d}.log"
+    log.chmod(0o640)
+    if os.geteuid() == 0:
+        for path in (origin, *origin.iterdir()):
+            os.chown(path, 4_321, 1_234)
+    salvage.one(origin)
+    target = salvage.output / "orders-7"
+    for ours, theirs in ((target, origin), (target / log.name, log)):
+        mine, other = ours.stat(), theirs.stat()
+        assert (mine.st_mode, mine.st_uid, mine.st_gid) == (
+            other.st_mode,
+            other.st_uid,
+            other.st_gid,
+        )
+    assert {path.stat().st_uid for path in target.iterdir()} == {origin.stat().st_uid}
+
+
+def test_segments_that_wait_to_be_swapped_in(tmp_path: Path, salvage: Salvage) -> None:
+    batches = some(0, 10)
+    origin = forge.write_partition(
+        tmp_path / "in",
+        "orders",
+        7,
+        {15: batches[5:]},
+        files={f"{0:020d}.log.swap": b"".join(batches[:5])},
+    )
+    receipt = salvage.one(origin)
+    assert b"".join(logs(salvage.output / "orders-7").values()) == b"".join(batches)
+    assert any("had not swapped in yet" in note for note in receipt["notes"])
+
+
+def test_what_cannot_be_known_of_the_origin_is_told(tmp_path: Path, salvage: Salvage) -> None:
+    origin = forge.write_partition(
+        tmp_path / "data",
+        "orders",
+        7,
+        {10: some(10, 2)},
+        files={"partition.metadata": b"nonsense", "leader-epoch-checkpoint": None},
+    )
+    (tmp_path / "data" / "meta.properties").write_text("version=1\n")
+    for name, offset in (("log-start-offset", 13), ("recovery-point-offset", 16)):
+        data = forge.checkpoint([("orders", 7, offset)])
+        (tmp_path / "data" / f"{name}-checkpoint").write_bytes(data)
+    receipt = salvage.one(origin)
+    notes = " ".join(receipt["notes"])
+    assert "partition.metadata is unusable" in notes
+    assert "the log start offset was 13" in notes
+    assert "partition.metadata" not in receipt["files"]
+    (tmp_path / "data" / "log-start-offset-checkpoint").write_bytes(forge.checkpoint([]))
+    salvage.output = tmp_path / "again"
+    notes = " ".join(salvage.one(origin)["notes"])
+    assert "producers before the first batch are not known" in notes
+
+
+def test_an_index_without_room_is_told(tmp_path: Path, salvage: Salvage) -> None:
+    config = tmp_path / "server.properties"
+    config.write_text("log.index.interval.bytes=1\nlog.index.size.max.bytes=24\n")
+    origin = forge.write_partition(tmp_path / "in", "orders", 7, {0: some(0, 9)})
+    receipt = salvage.one(origin, "--config", str(config))
+    assert any("more index entries" in note for note in receipt["notes"])
+
+
+@pytest.mark.parametrize("where", ["none/out", "file"])
+def test_it_refuses_an_output_that_cannot_be(tmp_path: Path, salvage: Salvage, where: str) -> None:
+    origin = forge.write_partition(tmp_path / "in", "orders", 7, {0: some(0, 1)})
+    (tmp_path / "file").write_bytes(b"")
+    salvage.output = tmp_path / where
+    assert salvage(origin, code=6) == []
+    assert "expected a directory" in salvage.said
+
+
+# --- what goes wrong
+
+
+def test_a_log_that_is_replaced_meanwhile_is_not_mixed(
+    tmp_path: Path, salvage: Salvage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    origin = forge.write_partition(tmp_path / "in", "orders", 7, {0: some(0, 5)})
+    log, other = origin / f"{0:020d}.log", tmp_path / "other"
+    other.write_bytes(b"".join(some(0, 6)))
+
+    class Replacing(disk.System):
+        def make_directory(self, path: Path, mode: int) -> None:
+            if not path.exists():
+                super().make_directory(path, mode)
+            # Once alone: the number of the first file might be given to the third one.
+            if other.exists():
+                other.rename(log)
+
+    monkeypatch.setattr(disk, "SYSTEM", Replacing())
+    assert salvage(origin, code=5) == []
+    assert "replaced" in salvage.said
+    assert not salvage.output.exists()
+
+
+class Failing(disk.System):
+    """Fails from call number ``count`` on, but for taking away what was made."""
+
+    def __init__(self, count: int) -> None:
+        self.left = count
+
+    def _step(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise OSError(errno.ENOSPC, NO_ROOM)
+
+    def open(self, path: Path, flags: int, mode: int = 0o600) -> int:
+        self._step()
+        return super().open(path, flags, mode)
+
+    def write(self, descriptor: int, data: memoryview) -> int:
+        self._step()
+        return super().write(descriptor, data[: max(1, len(data) // 2)])
+
+    def make_directory(self, path: Path, mode: int) -> None:
+        self._step()
+        super().make_directory(path, mode)
+
+    def rename(self, source: Path, target: Path) -> None:
+        self._step()
+        super().rename(source, target)
+
+
+def test_a_failure_leaves_nothing_behind(
+    tmp_path: Path, salvage: Salvage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    segments = {0: [*some(0, 2), broken(some(6, 1)[0]), *some(9, 1)], 12: some(12, 1)}
+    origin = forge.write_partition(tmp_path / "in", "orders", 7, segments)
+    before = tree(tmp_path)
+    count = 0
+    while True:
+        failing = Failing(count)
+        monkeypatch.setattr(disk, "SYSTEM", failing)
+        if failing.left >= 0:
+            ended = kdump.cli.main.main(
+                ["salvage", str(origin), "--output", str(salvage.output), "--progress", "none"]
+            )
+        if failing.left >= 0:
+            break
+        assert ended == 6, count
+        assert NO_ROOM in salvage.capsys.readouterr().err
+        assert tree(tmp_path) == before, count
+        count += 7
+    assert ended == 0
+    assert count > 50
+
+
+def test_a_signal_leaves_nothing_behind(
+    tmp_path: Path, salvage: Salvage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    origin = forge.write_partition(tmp_path / "in", "orders", 7, {0: some(0, 3)})
+    before = tree(tmp_path)
+
+    class Interrupted(disk.System):
+        def rename(self, source: Path, target: Path) -> None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(disk, "SYSTEM", Interrupted())
+    command = ["salvage", str(origin), "--output", str(salvage.output)]
+    assert kdump.cli.main.main(command) == 130
+    assert tree(tmp_path) == before
+
+
+def test_another_that_is_at_work_is_left_alone(tmp_path: Path, salvage: Salvage) -> None:
+    origin = forge.write_partition(tmp_path / "in", "orders", 7, {0: some(0, 3)})
+    with building(salvage.output / "orders-7", origin) as one:
+        one.put("file", [b"half"])
+        assert salvage(origin, code=6) == []
+        assert "another kdump" in salvage.said
+        assert (one.path / "file").exists()
+    assert [path.name for path in (salvage.output / "orders-7").iterdir()] == ["file"]
+
+
+def test_what_a_killed_run_left_is_replaced(tmp_path: Path, salvage: Salvage) -> None:
+    batches = some(0, 3)
+    origin = forge.write_partition(tmp_path / "in", "orders", 7, {0: batches})
+    left = salvage.output / ".kdump.orders-7.tmp"
+    (left / "inner").mkdir(parents=True)
+    (left / f"{9:020d}.log").write_bytes(b"half")
+    salvage.one(origin)
+    assert [path.name for path in salvage.output.iterdir()] == ["orders-7"]
+    assert logs(salvage.output / "orders-7") == {0: b"".join(batches)}
+
+
+class Unreadable:
+    """A source that cannot be read from a position on."""
+
+    def __init__(self, source: Source, position: int) -> None:
+        self._source, self._position = source, position
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._source, name)
+
+    def window(self, position: int, at_least: int = 1) -> memoryview:
+        if position + at_least > self._position:
+            raise SourceError(self._source.path, f"{self._source.path}: cannot be read")
+        return self._source.window(position, at_least)[: self._position - position]
+
+    def __enter__(self) -> Unreadable:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._source.close()
+
+
+def test_what_cannot_be_read_is_told_and_the_rest_taken(
+    tmp_path: Path, salvage: Salvage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    segments = {0: some(0, 6), 18: some(18, 3)}
+    origin = forge.write_partition(tmp_path / "in", "orders", 7, segments)
+
+    def opened(path: Path, *, mapped: bool) -> Any:
+        source = open_source(path, mapped=mapped)
+        if path.name.startswith(f"{0:020d}"):
+            return Unreadable(source, len(b"".join(segments[0][:4])) + 80)
+        return source
+
+    monkeypatch.setattr(picking, "open_source", opened)
+    receipt = salvage.one(origin, code=5)
+    assert logs(salvage.output / "orders-7") == {
+        0: b"".join(segments[0][:4]),
+        18: b"".join(segments[18]),
+    }
+    assert len(receipt["unread"]) == 1
+    (hole,) = receipt["holes"]
+    assert (hole["first_offset"], hole["last_offset"], hole["left"]["reason"]) == (
+        12,
+        17,
+        "unread",
+    )
+
+
+# --- what it prints
+
+
+def test_the_text_says_all_in_80_columns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    batches = some(0, 10)
+    spoilt = [*batches[:4], broken(batches[4]), *batches[5:]]
+    forge.write_partition(Path("in"), "orders", 7, {0: spoilt})
+    assert kdump.cli.main.main(["salvage", "in/orders-7", "--output", "out"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    lines = printed.out.splitlines()
+    assert max(map(len, lines)) <= 80
+    text = " ".join(printed.out.split())
+    assert "taken 27 records in 9 batches" in text
+    assert "holes 1: 3 offsets at most 12..14: bad checksum" in text
+    assert "checked 1 segment, every header and checksum: 0 problems" in text
+    assert lines[-1] == "next        kdump verify out/orders-7"
+
+
+# --- real directories
+
+
+@pytest.mark.parametrize("name", FIXTURES)
+def test_a_fixture_is_salvaged_whole(
+    name: str, grown: Callable[[str], Path], salvage: Salvage
+) -> None:
+    origins = [path for path in sorted(grown(name).iterdir()) if path.is_dir()]
+    before = tree(grown(name))
+    receipts = salvage(*origins)
+    assert len(receipts) == len(origins)
+    for receipt, origin in zip(receipts, origins, strict=True):
+        assert (receipt["problems"], receipt["holes"], receipt["unread"]) == (0, [], []), origin
+        assert sound(Path(receipt["target"])) == sound(origin)
+    assert tree(grown(name)) == before
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("version", ["3.9.1", "4.3.1"])
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_broker_loads_it_and_cuts_nothing(
+    tmp_path: Path, salvage: Salvage, oracle: Of, version: str, clean: bool
+) -> None:
+    first, second = some(0, 20), some(60, 20)
+    spoilt = {
+        0: [*first[:3], broken(first[3]), moved(first[4], 70_000), *first[5:]],
+        60: [broken(second[0]), *second[1:15]],
+        120: [b"\xff" * 300],
+        150: [*some(150, 3), some(159, 1)[0][:-9]],
+    }
+    origin = forge.write_partition(tmp_path / "in", "orders", 7, spoilt)
+    receipt = salvage.one(origin)
+    target = salvage.output / "orders-7"
+    before = logs(target)
+    loaded = oracle(version).load(target, clean=clean)
+    assert isinstance(loaded, Loaded)
+    assert logs(target) == before
+    assert loaded.log_start_offset == receipt["log_start_offset"] == 0
+    assert loaded.log_end_offset == receipt["log_end_offset"] == 159
+    assert list(loaded.segments) == [0, 60, 150]
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("name", [name for name in FIXTURES if name >= "2"])
+def test_a_broker_loads_salvaged_fixtures(
+    name: str, grown: Callable[[str], Path], salvage: Salvage, oracle: Of
+) -> None:
+    origins = [
+        path
+        for path in sorted(grown(name).iterdir())
+        if path.is_dir() and not path.name.startswith("__cluster")
+    ]
+    for receipt in salvage(*origins):
+        target = Path(receipt["target"])
+        before = logs(target)
+        loaded = oracle("4.3.1").load(target, clean=True)
+        assert isinstance(loaded, Loaded), target
+        assert (loaded.log_start_offset, loaded.log_end_offset) == (
+            receipt["log_start_offset"],
+            receipt["log_end_offset"],
+        )
+        loaded = oracle("4.3.1").load(target, clean=False)
+        assert isinstance(loaded, Loaded), target
+        assert logs(target) == before, target
+
+
+# --- anything at all
+
+
+def outcome(whole: Path, one: Case, work: Path, *, hunted: bool) -> Salvaged:
+    """What comes of a partition, stored at ``whole``, with one of its logs replaced."""
+    origin = work / whole.name
+    shutil.copytree(whole, origin)
+    (origin / one.path.name).write_bytes(one.data)
+    (root,) = open_roots([origin])
+    (group,) = assign(root)
+    return rescue(group, Context(0), work / "out", hunted=hunted)
+
+
+@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.broker
+def test_a_broker_makes_the_same_of_any_log(
+    seed: int, tmp_path: Path, grown: Callable[[str], Path], oracle: Of
+) -> None:
+    one = case(seed, [".log"])
+    while not one.path.parts[1] >= "2" or one.path.parts[3].startswith("__cluster"):
+        one = case(one.seed + 1_000, [".log"])
+    _, release, state, partition, _ = one.path.parts
+    whole = grown(f"{release}/{state}") / partition
+    salvaged = outcome(whole, one, tmp_path, hunted=seed % 2 == 0)
+    positions = dict.fromkeys(range(len(salvaged.picked.segments)), 0)
+    last = -1
+    for piece in salvaged.picked.pieces:
+        assert piece.start == positions[piece.log], one
+        positions[piece.log] = piece.stop
+        if isinstance(piece, Stretch):
+            assert last < piece.first_offset <= piece.last_offset, one
+            last = piece.last_offset
+    sizes = [identity and identity.size for identity in salvaged.picked.identities]
+    assert list(positions.values()) == sizes, one
+    written = contents(salvaged.target)
+    loaded = oracle("4.3.1").load(
+        salvaged.target, clean=False, producer_expiry_ms=2**31 - 1, now_ms=1_790_000_000_000
+    )
+    assert isinstance(loaded, Loaded), one
+    assert (loaded.log_start_offset, loaded.log_end_offset) == (
+        salvaged.logs[0].base_offset,
+        salvaged.log_end,
+    ), one
+    assert contents(salvaged.target) == written, one
+
+
+def contents(directory: Path) -> dict[str, object]:
+    """All files by name, snapshots as sets, without empty ones that a broker makes in passing."""
+    found: dict[str, object] = {}
+    for path in directory.iterdir():
+        if path.is_file():
+            data = path.read_bytes()
+            snapshot = path.suffix == ".snapshot"
+            found[path.name] = set(decode_snapshot(data)) if snapshot else data
+    passing = (".txnindex", "leader-epoch-checkpoint")
+    return {name: data for name, data in found.items() if data or not name.endswith(passing)}
