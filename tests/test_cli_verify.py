@@ -351,7 +351,7 @@ def test_the_fields_of_every_line(cli: Cli, tmp_path: Path) -> None:
         "size": finding["size"],
         "offsets": {"first": 30, "last": 39},
         "detail": finding["detail"],
-        "remedy": ["kdump", "explain", "batch-crc-mismatch"],
+        "remedy": ["kdump", "salvage", str(directory), "--output", "DIR"],
         "repeats": 0,
     }
     assert abs(finding["position"] - 3 * size) < size

@@ -80,7 +80,8 @@ def checks() -> Iterator[tuple[str, int]]:
             yield table, number
 
 
-#: Checks that need several log directories, a running broker, or a file larger than tests make.
+#: Checks that need several log directories, a running broker, a repair, or a file larger than tests
+#: make.
 ELSEWHERE = (
     "_unread_files",
     "_node",
@@ -90,6 +91,7 @@ ELSEWHERE = (
     "_log_sizes",
     "_unread",
     "_hanging",
+    "check_kept",
 )
 
 

@@ -25,6 +25,7 @@ from kdump.format.properties import (
     decode_quorum_state,
 )
 from kdump.format.snapshot import ProducerEntries, decode_snapshot
+from kdump.storage.kept import FOLDERS, Kept, kept
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import Entry, EntryType, LogDirectory, Partition
 from kdump.storage.names import (
@@ -109,7 +110,8 @@ class PartitionFacts:
     ``snapshots`` and ``txn_indexes`` are by the offset in their name, of files with a plain name.
     The four offsets are None without a line of this partition, or if the file cannot be read.
     ``swap_ends`` has the offset behind the last record of each ``.swap`` log by its base offset,
-    where it is known; ``metadata_snapshots`` are those of a metadata log.
+    where it is known; ``metadata_snapshots`` are those of a metadata log. ``repairs`` are the
+    folders that repairs have left, None without any.
     """
 
     partition: Partition
@@ -128,6 +130,7 @@ class PartitionFacts:
     cleaner_offset: int | None = None
     swap_ends: Mapping[int, int] = field(default_factory=dict)
     metadata_snapshots: tuple[MetadataSnapshot, ...] = ()
+    repairs: Read[tuple[Kept, ...]] | None = None
 
     @property
     def start_offset(self) -> int:
@@ -223,7 +226,18 @@ def read_partition_facts(
         high_watermark=line(lambda facts: facts.high_watermarks),
         log_start=line(lambda facts: facts.log_starts),
         cleaner_offset=line(lambda facts: facts.cleaner_offsets),
+        repairs=_repairs(partition),
     )
+
+
+def _repairs(partition: Partition) -> Read[tuple[Kept, ...]] | None:
+    path = partition.path / FOLDERS
+    if all(entry.path != path for entry in partition.entries):
+        return None
+    try:
+        return Read(path, kept(partition.path))
+    except SourceError as error:
+        return Read(path, None, error)
 
 
 def read_small(path: Path, decode: Callable[[bytes], T]) -> Read[T]:

@@ -18,6 +18,7 @@ from kdump.audit.checks import (
     directory,
     epochs,
     indexes,
+    kept,
     leftovers,
     metadata,
     partition_files,
@@ -32,6 +33,7 @@ from kdump.audit.facts import DirectoryFacts, PartitionFacts
 from kdump.audit.findings import Detail, Finding
 from kdump.audit.groups import Group
 from kdump.audit.judged import Covered, Judged
+from kdump.audit.remedies import remedied
 from kdump.audit.replay import Replay
 from kdump.audit.settings import longest_transaction_ms
 from kdump.audit.survey import Survey
@@ -68,8 +70,9 @@ def judge(
         findings.append(unread(group, group.path, str(group.error), vanished=vanished))
     for check in CHECKS:
         findings += check(case)
+    told = tuple(remedied(case, findings))
     covered = _covered(group, surveys)
-    return Judged(group, case.surveys, tuple(findings), facts, covered, quick, case.replay)
+    return Judged(group, case.surveys, told, facts, covered, quick, case.replay)
 
 
 def _covered(group: Group, surveys: Sequence[Survey]) -> Covered:
@@ -182,7 +185,7 @@ def _names(case: Case) -> Iterator[Finding]:
 def _unread_files(case: Case) -> Iterator[Finding]:
     facts = case.facts
     if facts is not None:
-        small = (facts.epochs, facts.metadata, facts.quorum_state)
+        small = (facts.epochs, facts.metadata, facts.quorum_state, facts.repairs)
         read = (*small, *facts.snapshots.values(), *facts.txn_indexes.values())
         yield from directory.check_read(read, stopped=facts.stopped)
 
@@ -326,6 +329,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     _cleaner_offset,
     partial(_of_facts, leftovers.check_leftovers),
     partial(_of_facts, leftovers.check_foreign),
+    partial(_of_facts, kept.check_kept),
     _swaps,
     partial(_of_facts, metadata.check_quorum_state),
     _metadata_snapshots,

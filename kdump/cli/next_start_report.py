@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from kdump.audit import codes
 from kdump.audit.codes import Severity
 from kdump.audit.findings import Finding
 from kdump.audit.forecast import Forecast
@@ -22,19 +23,24 @@ from kdump.cli.forecast_text import directory_sentences, effect_text, harm_text,
 from kdump.cli.paragraphs import labelled, wrapped
 from kdump.cli.units import count_text
 from kdump.cli.verify_json import finding_line
+from kdump.cli.verify_partition import command_text
 from kdump.cli.verify_text import finding_lines
 from kdump.format.text import printable
 from kdump.storage.logdir import LogDirectory
 
 
 class _Report:
-    """What both reports count: forecasts, and what could not be read or is not forecast."""
+    """What both reports count: forecasts, and what could not be read or is not forecast.
+
+    ``pending`` are repairs that were interrupted: what is forecast is the start on what is there.
+    """
 
     def __init__(self, emit: Callable[[str], None], roots: Sequence[Root]) -> None:
         self.emit = emit
         self.starts = Starts(roots)
         self.known: list[tuple[Judged, Forecast]] = []
         self.incomplete: list[Finding] = []
+        self.pending: list[Finding] = []
         self.left_out: list[Path] = []
         self._directories = {root.path for root in roots if isinstance(root.target, LogDirectory)}
         places = (root.directory.directory.path if root.directory else root.path for root in roots)
@@ -50,6 +56,7 @@ class _Report:
         """Take in one partition; None for what is not forecast."""
         self.starts.add(judged, forecast)
         unread = self._keep_incomplete(judged.findings)
+        self.pending += (one for one in judged.findings if one.code is codes.REPAIR_PENDING)
         if forecast is not None:
             self.known.append((judged, forecast))
         elif not unread:
@@ -86,8 +93,10 @@ class TextStarts(_Report):
 
     def finish(self) -> int:
         """Emit everything; returns the exit code."""
-        for finding in self.incomplete:
+        for finding in (*self.incomplete, *self.pending):
             self._emit_all(finding_lines(finding))
+            if finding.code is codes.REPAIR_PENDING and finding.remedy is not None:
+                self.emit(f"       do: {command_text(finding.remedy)}")
         for cause in self.around:
             self._emit_all(wrapped(stopping_text(cause), 0))
         told = [pair for pair in self.known if not self._directories or harm_text(pair[1])]
@@ -130,8 +139,8 @@ class JsonStarts(_Report):
             self.emit(forecast_line(judged.group.path, forecast))
 
     def finish(self) -> int:
-        """Emit what could not be read, and the last line; returns the exit code."""
-        for finding in self.incomplete:
+        """Emit what could not be read or is half done, and the last line; returns the exit code."""
+        for finding in (*self.incomplete, *self.pending):
             self.emit(finding_line(finding))
         starts = [
             {**jsonl.path_field(path), **directory_fields(start)}

@@ -6,19 +6,28 @@ It must never name a command that does not exist.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from kdump.audit import codes
 from kdump.audit.case import neighbours
-from kdump.audit.findings import Offsets
+from kdump.audit.codes import Severity
+from kdump.audit.findings import Finding, Offsets
 from kdump.audit.forecast import Forecast
 from kdump.audit.judged import Judged
 from kdump.audit.recovery import Span, Tail
+from kdump.audit.remedies import Remedy, reindexing, salvaging, truncating
 from kdump.audit.survey import Gap, Survey
 from kdump.audit.tails import records_behind
 from kdump.cli.forecast_text import bound_text, effect_text
+from kdump.cli.paragraphs import LABEL, labelled
 from kdump.cli.units import count_text, period_text
+from kdump.format.text import printable
 from kdump.storage.walk import Reason
+
+_REPLICA: Final = "another replica is in sync: start that one first"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,22 +53,98 @@ def partition_lines(judged: Judged, forecast: Forecast | None) -> Iterator[tuple
         yield "consumers", f"stop at {ranges[0].first}; {seek}"
     if forecast is not None:
         yield _when(judged), effect_text(forecast)
+
+
+def remedy_lines(judged: Judged, forecast: Forecast | None) -> Iterator[str]:
+    """Yield what there is to do about it, each command on a line of its own, to be pasted."""
+    pending = pending_remedy(judged.findings)
+    if pending is not None:  # until then other repairs refuse
+        yield _doing(pending)
+        return
+    path = judged.group.path
+    remedies = {one.remedy for one in judged.findings if one.code.severity is not Severity.INFO}
+    if salvaging(path) in remedies:
+        yield from _choices_behind(judged)
+    elif truncating(path) in remedies:
+        lost = any(_lost(judged))
+        if lost:
+            yield labelled("choose", _REPLICA)
+            yield labelled("", "only copy, loses nothing that can be read:")
+        yield _command(truncating(path)) if lost else _doing(truncating(path))
+    elif forecast is not None:
         yield from _choices(judged, forecast)
+    if reindexing(path) in remedies:
+        yield _doing(reindexing(path))
+
+
+def pending_remedy(findings: Iterable[Finding]) -> Remedy | None:
+    """The command that ends a repair which was interrupted, if there is one."""
+    return next((one.remedy for one in findings if one.code is codes.REPAIR_PENDING), None)
+
+
+def command_text(remedy: Remedy) -> str:
+    """A command as it is pasted into a shell."""
+    return printable(shlex.join(remedy))
 
 
 def _when(judged: Judged) -> str:
     return "next start" if judged.group.stopped else "if it died"
 
 
-def _choices(judged: Judged, forecast: Forecast) -> Iterator[tuple[str, str]]:
+def _doing(remedy: Remedy) -> str:
+    return f"{'do':{LABEL}}{command_text(remedy)}"
+
+
+def _command(remedy: Remedy) -> str:
+    """One of several to choose from, below what it loses."""
+    return f"{'':{LABEL}}  {command_text(remedy)}"
+
+
+def _choices_behind(judged: Judged) -> Iterator[str]:
+    """What to choose where sound batches stand behind the damage."""
+    unreadable, sound = _losses(judged)
+    only, cut = "only copy", "as recovery would"
+    if sound is not None:
+        what = bound_text(unreadable, "record") if unreadable else "no record"
+        only += f", loses {what}"
+        cut += f", loses {count_text(sound, 'SOUND record')} more"
+    yield labelled("choose", _REPLICA)
+    yield labelled("", f"{only}:")
+    yield _command(salvaging(judged.group.path))
+    yield labelled("", f"{cut}:")
+    yield _command(truncating(judged.group.path))
+
+
+def _losses(judged: Judged) -> tuple[Span, int | None]:
+    """The records that damage hides, and how many sound ones stand behind the first damage.
+
+    The number is None where not all was read, or something else than damage is to be cut away.
+    """
+    cut = salvaging(judged.group.path)
+    at = {(one.path, one.position) for one in judged.findings if one.remedy == cut}
+    sound: int | None = None
+    for survey in judged.surveys:
+        log = survey.segment.log
+        damaged = {(log, gap.damage.position) for gap in survey.gaps}
+        if survey.recovered is None or any(one not in damaged for one in at if one[0] == log):
+            return Span(), None
+        if sound is not None:
+            sound += survey.recovered.sound.count
+        elif damaged:
+            sound = survey.recovered.behind.sound.count
+    return sum((one.records for one in _lost(judged)), _unlisted(judged)), sound
+
+
+def _choices(judged: Judged, forecast: Forecast) -> Iterator[str]:
+    """What to choose where no repair helps, and a start does harm."""
     harm = forecast.lost.sound + forecast.lost.unreadable
     if not forecast.causes and not harm:
         return
     loses = bound_text(harm, "record") if harm.unbounded else count_text(harm.count, "record")
-    yield "choose", "another replica is in sync: start that one first, and let this one copy it"
-    yield "", "this is the only copy: copy the directory before a broker starts on it"
+    yield labelled("choose", _REPLICA)
+    yield labelled("", "this is the only copy: copy the directory before a broker starts on it")
     if forecast.lost.sound.count and judged.group.stopped:
-        yield (
+        yield labelled(
             "",
             f"let the broker start: loses {loses}, {forecast.lost.sound.count:,} of them sound",
         )

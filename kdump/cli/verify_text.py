@@ -6,7 +6,6 @@ It must never let a name or path through that is not printable, nor a record's k
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -22,12 +21,19 @@ from kdump.audit.forecast import Forecast
 from kdump.audit.groups import Root
 from kdump.audit.judge import again
 from kdump.audit.judged import Judged
+from kdump.audit.remedies import Remedy, reindexing
 from kdump.audit.starts import Starts
 from kdump.audit.survey import Gap, Survey
 from kdump.cli.forecast_text import directory_sentences, harm_text, stopping_text
 from kdump.cli.paragraphs import LABEL, WIDTH, labelled, wrapped
 from kdump.cli.units import count_text, duration_text, part_text, rate_text, size_text
-from kdump.cli.verify_partition import neighbours_text, partition_lines
+from kdump.cli.verify_partition import (
+    command_text,
+    neighbours_text,
+    partition_lines,
+    pending_remedy,
+    remedy_lines,
+)
 from kdump.cli.verify_summary import Depth, Summary, worst
 from kdump.errors import SourceError
 from kdump.format.text import printable
@@ -149,8 +155,10 @@ def root_lines(
             yield from _segments(one, info=info)
             around = () if root.directory is None else starts.causes(root.directory.directory.path)
             yield from (labelled(when, stopping_text(cause)) for cause in around)
-            for label, text in partition_lines(one, forecasts.get(one.group.path)):
+            forecast = forecasts.get(one.group.path)
+            for label, text in partition_lines(one, forecast):
                 yield labelled(label, text)
+            yield from remedy_lines(one, forecast)
             if one.facts is not None:
                 yield labelled("settings", f"from {one.facts.settings.origin}")
 
@@ -272,8 +280,23 @@ def _partitions(
         forecast = forecasts.get(one.group.path)
         if forecast is not None and (harm := harm_text(forecast)) is not None:
             yield from wrapped(f"next start: {harm}", 7)
-        if findings[1:] or worst(one) is Severity.ERROR:
-            yield f"       do: {printable(shlex.join(again(one.group.path)))}"
+        remedy = _next_command(one)
+        if remedy is not None:
+            yield f"       do: {command_text(remedy)}"
+
+
+def _next_command(judged: Judged) -> Remedy | None:
+    """What to do about a partition of many: its repair, if one without loss heals all; or look."""
+    told = _shown(judged.findings, info=False)
+    pending = pending_remedy(told)
+    if pending is not None:
+        return pending
+    remedy = reindexing(judged.group.path)
+    if told and all(one.remedy == remedy for one in told):
+        return remedy
+    if told[1:] or worst(judged) is Severity.ERROR:
+        return again(judged.group.path)
+    return None
 
 
 def _segments(judged: Judged, *, info: bool) -> Iterator[str]:
@@ -321,7 +344,7 @@ def _detailed(
 def _doing(finding: Finding, indent: int) -> Iterator[str]:
     """The command that helps, on one line to be pasted; those of kdump stand elsewhere."""
     if finding.remedy is not None and finding.remedy[0] != "kdump":
-        yield f"{'':{indent}}do: {printable(shlex.join(finding.remedy))}"
+        yield f"{'':{indent}}do: {command_text(finding.remedy)}"
 
 
 def _sentence(finding: Finding, *, named: bool = True) -> str:

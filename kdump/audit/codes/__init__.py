@@ -22,6 +22,7 @@ from kdump.audit.codes import (
     metadata,
     partitions,
     producers,
+    repairs,
     segments,
     unjudged,
 )
@@ -34,6 +35,7 @@ from kdump.audit.codes.indexes import *  # noqa: F403
 from kdump.audit.codes.metadata import *  # noqa: F403
 from kdump.audit.codes.partitions import *  # noqa: F403
 from kdump.audit.codes.producers import *  # noqa: F403
+from kdump.audit.codes.repairs import *  # noqa: F403
 from kdump.audit.codes.segments import *  # noqa: F403
 from kdump.audit.codes.unjudged import *  # noqa: F403
 
@@ -45,6 +47,7 @@ _FAMILIES: Final = (
     segments,
     metadata,
     producers,
+    repairs,
     unjudged,
 )
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kdump.audit.codes.code import REPLICA_FIRST, FindingCode, Severity
+from kdump.audit.codes.code import REPLICA_FIRST, SALVAGE_OR_CUT, FindingCode, Severity
 
 _CUT: Final = (
     "Found invalid messages in log segment {} at byte offset {}",
@@ -29,7 +29,7 @@ BATCH_CRC_MISMATCH: Final = FindingCode(
     "A batch does not match its checksum: nothing in it can be trusted.",
     "Consumers and followers stop at it. In recovery the segment is cut there and every later "
     "segment deleted, sound records included; after a clean stop nobody looks.",
-    REPLICA_FIRST,
+    SALVAGE_OR_CUT,
     ("Record is corrupt (stored crc = {}, computed crc = {})", *_CUT, *_FETCH),
     check=2,
 )
@@ -40,7 +40,7 @@ BATCH_SIZE_IMPOSSIBLE: Final = FindingCode(
     "the end of the file although sound batches follow.",
     "As for a bad checksum: consumers and followers stop, recovery cuts there and deletes every "
     "later segment.",
-    REPLICA_FIRST,
+    SALVAGE_OR_CUT,
     (
         "Found record size {} smaller than minimum record overhead ({}) in file",
         "Record batch is corrupt (the size {} is smaller than the minimum allowed overhead {})",
@@ -57,8 +57,8 @@ TORN_TAIL: Final = FindingCode(
     "The last segment ends inside a batch: its writer died while it appended.",
     "After an unclean stop recovery cuts the fragment off, and no whole batch is lost. With a "
     "clean marker it stays, and new batches are appended behind it.",
-    "Let an unclean start heal it. If the clean marker is there, something else cut the file: "
-    "start another replica first.",
+    "Let an unclean start heal it, or kdump truncate-to-valid. If the clean marker is there, "
+    "something else cut the file: start another replica first.",
     ("Corruption found in segment {}, truncating to offset {}",),
     check=1,
 )
@@ -68,7 +68,7 @@ TORN_TAIL_SEALED: Final = FindingCode(
     "A segment that is not the last one ends inside a batch: its end is lost.",
     "Consumers cannot read the offsets up to the next segment. In recovery the fragment is cut "
     "off and every later segment deleted, sound records included.",
-    REPLICA_FIRST,
+    SALVAGE_OR_CUT,
     ("Corruption found in segment {}, truncating to offset {}",),
     check=1,
 )
@@ -97,7 +97,7 @@ PREALLOCATED_TAIL_SEALED: Final = FindingCode(
     "Zeros stand behind the last batch of a segment that is not the last one.",
     "Consumers that are served the zeros stop there. In recovery they are cut off and every "
     "later segment deleted, sound records included.",
-    REPLICA_FIRST,
+    SALVAGE_OR_CUT,
     ("Found record size 0 smaller than minimum record overhead ({}) in file", *_CUT),
     check=1,
 )
@@ -151,7 +151,7 @@ BATCH_BELOW_SEGMENT: Final = FindingCode(
     Severity.ERROR,
     "A batch begins below the offset in its segment's name.",
     "Lookups go wrong. A broker that must recover the segment does not start.",
-    REPLICA_FIRST,
+    SALVAGE_OR_CUT,
     _OVERFLOW,
     check=4,
 )
@@ -172,7 +172,7 @@ OFFSET_OVERFLOW: Final = FindingCode(
     "entry can say: its offset is wrong, or cleaning merged too much (before 1.1).",
     "Recovery splits the segment, and takes over the offset even if it is wrong. Unrecovered, "
     "the next append fails.",
-    REPLICA_FIRST,
+    SALVAGE_OR_CUT,
     (*_OVERFLOW, "Caught segment overflow error: {}"),
     check=4,
 )

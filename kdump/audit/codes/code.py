@@ -66,3 +66,14 @@ REPLICA_FIRST: Final = (
     "If another replica is in sync, start that one first. Copy this directory before a broker "
     "starts on it: recovery deletes."
 )
+#: The advice where recovery cuts a log.
+SALVAGE_OR_CUT: Final = (
+    "If another replica is in sync, start that one first. If this is the only copy, run kdump "
+    "salvage before a broker starts: it makes a new one with every sound batch, those behind the "
+    "damage too. kdump truncate-to-valid cuts the log here, as recovery may, but can be undone."
+)
+#: The advice for an index that only recovery makes anew.
+REINDEX: Final = (
+    "While the broker is stopped, kdump reindex rebuilds it. Else only a recovery of the segment "
+    "does: deleting its .index causes one."
+)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kdump.audit.codes.code import FindingCode, Severity
+from kdump.audit.codes.code import REINDEX, FindingCode, Severity
 
 _FETCH: Final = (
     "Record batch for partition {} at offset {} is invalid, cause: {}",
@@ -15,12 +15,8 @@ _FETCH: Final = (
     "Found invalid messages during fetch for partition {} offset {}",
 )
 _REBUILD: Final = (
-    "If the log beside it is sound, deleting this .index while the broker is stopped makes it "
-    "rebuild the file at start."
-)
-_REBUILD_TIMES: Final = (
-    "Only a recovery of the segment rebuilds it. If its log is sound, deleting its .index while "
-    "the broker is stopped causes one."
+    "While the broker is stopped, kdump reindex rebuilds it. If the log beside it is sound, the "
+    "broker does at its start, once this .index is deleted."
 )
 _CORRUPT_INDEX: Final = "Found a corrupted index file corresponding to log file {} due to {}"
 
@@ -29,7 +25,8 @@ INDEX_LENGTH: Final = FindingCode(
     Severity.WARNING,
     "The length of an .index file is no multiple of 8: its last entry is cut off.",
     "Ignores the odd bytes and takes longer to look up; up to 2.2 it rebuilds the index at start.",
-    "Nothing is lost. If a copy was cut short, look at the .log beside it.",
+    "Nothing is lost; kdump reindex rebuilds it. If a copy was cut short, look at the .log beside "
+    "it.",
     (
         "Index file {} is corrupt, found {} bytes which is neither positive nor a multiple of 8",
         _CORRUPT_INDEX,
@@ -42,7 +39,7 @@ INDEX_ORDER: Final = FindingCode(
     "The entries of an .index file do not rise in offset and position.",
     "Believes it: lookups start at the wrong place, skip records or fail. It rebuilds the index "
     "in recovery, or if the file is missing at start.",
-    "Deleting this .index while the broker is stopped makes it rebuild the file at start.",
+    _REBUILD,
     (_CORRUPT_INDEX, "Corrupt index found, index file {} has non-zero size but the last offset"),
     check=9,
 )
@@ -59,7 +56,8 @@ TIMEINDEX_LENGTH: Final = FindingCode(
     Severity.WARNING,
     "The length of a .timeindex file is no multiple of 12: its last entry is cut off.",
     "Ignores the odd bytes; up to 2.2 it rebuilds the index at start.",
-    "Lookups by time and time-based retention may use a timestamp that is too low.",
+    "Lookups by time and time-based retention may use a timestamp that is too low. kdump reindex "
+    "rebuilds it.",
     (
         "Time index file {} is corrupt, found {} bytes which is neither positive nor a multiple",
         _CORRUPT_INDEX,
@@ -72,8 +70,7 @@ TIMEINDEX_ORDER: Final = FindingCode(
     "The timestamps of a .timeindex file do not rise, or its offsets fall.",
     "Believes it: lookups by time give wrong offsets, and time-based retention may delete the "
     "segment early or never.",
-    "Only a recovery of the segment rebuilds it: deleting its .index while the broker is "
-    "stopped causes one.",
+    REINDEX,
     (_CORRUPT_INDEX, "Corrupt time index found, time index file ({}) has non-zero size but the"),
     check=13,
 )
@@ -83,7 +80,7 @@ TIMEINDEX_PADDED: Final = FindingCode(
     "Zeros stand behind the entries of a .timeindex file whose segment is not the last one.",
     "Takes the last of them for the segment's newest timestamp, 1970: time-based retention may "
     "delete the segment (KAFKA-10207).",
-    "Deleting the segment's .index while the broker is stopped makes it rebuild both at start.",
+    REINDEX,
     check=11,
 )
 INDEX_MISPLACED: Final = FindingCode(
@@ -112,8 +109,8 @@ INDEX_BEYOND_LOG: Final = FindingCode(
     "log was cut short, or the entry is wrong.",
     "After a clean stop it takes the segment's base for the end of the log and gives its offsets "
     "out again. Recovery after an unclean stop rebuilds the index.",
-    "If another replica is in sync, start that one first. Else deleting this .index while the "
-    "broker is stopped makes it rebuild the file at start.",
+    "If another replica is in sync, start that one first. Else kdump reindex rebuilds it while the "
+    "broker is stopped.",
     check=10,
 )
 INDEX_BEYOND_LOG_SEALED: Final = FindingCode(
@@ -122,8 +119,8 @@ INDEX_BEYOND_LOG_SEALED: Final = FindingCode(
     "The .index file of a segment that is not the last one leads to or behind the end of its log: "
     "the log was cut short, or the entry is wrong.",
     "Lookups from that offset on find nothing in this segment and go on in the next one.",
-    "If another replica is in sync, start that one first. If the log is whole, deleting this "
-    ".index while the broker is stopped makes it rebuild the file at start.",
+    "If another replica is in sync, start that one first. If the log is whole, kdump reindex "
+    "rebuilds the file while the broker is stopped.",
     check=10,
 )
 INDEX_MISSING: Final = FindingCode(
@@ -132,7 +129,8 @@ INDEX_MISSING: Final = FindingCode(
     "A segment has no .index file.",
     "Reads the whole segment at start and builds both indexes anew; all later producer snapshots "
     "of the partition go.",
-    "Nothing is lost if the segment's log is sound. If it is not, that recovery cuts it.",
+    "Nothing is lost if the segment's log is sound. If it is not, that recovery cuts it: kdump "
+    "reindex, while the broker is stopped, saves the start that work and cuts nothing.",
     ("Could not find offset index file corresponding to log file {}, recovering segment",),
     check=12,
 )
@@ -151,7 +149,7 @@ INDEX_REBUILT: Final = FindingCode(
     "An index file is wrong, but its segment will be recovered: the broker was not stopped cleanly "
     "and did not know the segment to be on disk.",
     "Rebuilds both indexes of the segment at start.",
-    "Let the broker start.",
+    "Let the broker start, or run kdump reindex before.",
     check=11,
 )
 TIMEINDEX_SKIPS: Final = FindingCode(
@@ -159,7 +157,7 @@ TIMEINDEX_SKIPS: Final = FindingCode(
     Severity.ERROR,
     "An entry of a .timeindex file has a timestamp below that of records before it.",
     "Lookups by time begin behind these records and give a later offset.",
-    _REBUILD_TIMES,
+    REINDEX,
     check=13,
 )
 TIMEINDEX_UNMATCHED: Final = FindingCode(
@@ -177,8 +175,8 @@ TIMEINDEX_BEYOND_LOG: Final = FindingCode(
     "cut short, or the entry is wrong.",
     "After a clean stop appending fails once a later timestamp has a lower offset. Recovery after "
     "an unclean stop rebuilds the index.",
-    "If another replica is in sync, start that one first. Else deleting the segment's .index while "
-    "the broker is stopped makes it rebuild both at start.",
+    "If another replica is in sync, start that one first. Else kdump reindex rebuilds it while the "
+    "broker is stopped.",
     ("Attempt to append an offset ({}) to slot {} no larger than the last offset appended",),
     check=13,
 )
@@ -188,7 +186,7 @@ TIMEINDEX_TOO_LOW: Final = FindingCode(
     "The last entry of a .timeindex file is below its segment's latest timestamp.",
     "Takes the segment for older than it is: time-based retention may delete it early, and lookups "
     "of later times pass it over.",
-    _REBUILD_TIMES,
+    REINDEX,
     check=14,
 )
 TIMEINDEX_TOO_HIGH: Final = FindingCode(
@@ -197,7 +195,7 @@ TIMEINDEX_TOO_HIGH: Final = FindingCode(
     "The last entry of a .timeindex file is above its segment's latest timestamp.",
     "Takes the segment for newer than it is: time-based retention keeps it and all later ones too "
     "long, and lookups of later times end in it and find nothing.",
-    _REBUILD_TIMES,
+    REINDEX,
     check=14,
 )
 TIMEINDEX_MISSING: Final = FindingCode(
@@ -206,6 +204,6 @@ TIMEINDEX_MISSING: Final = FindingCode(
     "A segment has no .timeindex file.",
     "Creates an empty one and never fills it: time-based retention goes by when the file was "
     "written, and lookups by time may find nothing.",
-    _REBUILD_TIMES,
+    REINDEX,
     check=12,
 )

@@ -307,7 +307,7 @@ SNAPSHOT_UNREADABLE: Final = FindingCode(
     Severity.WARNING,
     "A producer snapshot does not match its checksum or its format.",
     "Deletes it, takes the next older one, and reads all batches behind that.",
-    "Nothing is lost; the start takes longer.",
+    "Nothing is lost; the start takes longer, unless kdump reindex writes it anew before.",
     (
         "Failed to load producer snapshot from '{}'",
         "Snapshot is corrupt (CRC is no longer valid). Stored crc: {}. Computed crc: {}",

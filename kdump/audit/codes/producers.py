@@ -7,7 +7,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from kdump.audit.codes.code import REPLICA_FIRST, FindingCode, Severity
+from kdump.audit.codes.code import (
+    REINDEX,
+    REPLICA_FIRST,
+    SALVAGE_OR_CUT,
+    FindingCode,
+    Severity,
+)
 
 TRANSACTION_MIXED: Final = FindingCode(
     "transaction-mixed",
@@ -15,7 +21,7 @@ TRANSACTION_MIXED: Final = FindingCode(
     "A batch that is not transactional stands inside its producer's open transaction.",
     "Does not start if it must replay this part of the log, in recovery or because a producer "
     "snapshot is missing.",
-    REPLICA_FIRST,
+    SALVAGE_OR_CUT,
     ("Expected transactional write from producer {} at offset {} in partition {}",),
     check=32,
 )
@@ -25,7 +31,7 @@ MARKER_UNKNOWN: Final = FindingCode(
     "A control batch of a producer begins with a record that ends no transaction.",
     "Does not start if it must replay this part of the log, in recovery or because a producer "
     "snapshot is missing.",
-    REPLICA_FIRST,
+    SALVAGE_OR_CUT,
     ("Invalid control record type for end transaction marker",),
     check=32,
 )
@@ -35,7 +41,7 @@ MARKER_UNREADABLE: Final = FindingCode(
     "A control batch of a producer begins with a record that cannot be read.",
     "Recovery cuts the log behind it and deletes every later segment, sound records included; "
     "then, and wherever else it must replay this part of the log, the broker does not start.",
-    REPLICA_FIRST,
+    SALVAGE_OR_CUT,
     (
         "Invalid value size found for control record key",
         "Invalid version found for control record",
@@ -116,8 +122,7 @@ TXNINDEX_LENGTH: Final = FindingCode(
     Severity.ERROR,
     "The length of a .txnindex file is no multiple of 34: its last entry is cut off.",
     "Ignores the rest, but appends behind it: every later entry is read as another one.",
-    "Only a recovery of the segment rebuilds it: deleting its .index while the broker is "
-    "stopped causes one.",
+    REINDEX,
     check=16,
 )
 TXNINDEX_VERSION: Final = FindingCode(
@@ -125,8 +130,8 @@ TXNINDEX_VERSION: Final = FindingCode(
     Severity.ERROR,
     "An entry of a .txnindex file has another version than 0.",
     "Does not start.",
-    "Deleting the segment's .index and .txnindex while the broker is stopped makes it rebuild "
-    "both at start.",
+    "While the broker is stopped, kdump reindex rebuilds it. The broker does at its start, once "
+    "the segment's .index and .txnindex are deleted.",
     ("Unexpected aborted transaction version {} in transaction index {}",),
     check=16,
 )
@@ -135,7 +140,8 @@ TXNINDEX_BELOW_SEGMENT: Final = FindingCode(
     Severity.WARNING,
     "An entry of a .txnindex file ends below the offset in its segment's name.",
     "Recovers the segment at start, which rebuilds its indexes.",
-    "Let it. Copy the directory before, if anything else is wrong in this partition.",
+    "Let it, or run kdump reindex before. Copy the directory first, if anything else is wrong in "
+    "this partition.",
     ("Last offset of aborted transaction {} in index {} is less than start offset {}",),
     check=16,
 )
@@ -144,8 +150,7 @@ TXNINDEX_ORDER: Final = FindingCode(
     Severity.ERROR,
     "The entries of a .txnindex file do not rise, or one ends before it begins.",
     "Believes it: consumers with read_committed may get aborted records, or miss committed ones.",
-    "Only a recovery of the segment rebuilds it: deleting its .index while the broker is "
-    "stopped causes one.",
+    REINDEX,
     ("The last offset of appended transactions must increase sequentially, but {} is not",),
     check=16,
 )
@@ -155,8 +160,7 @@ TXNINDEX_UNFOUNDED: Final = FindingCode(
     "An entry of a .txnindex file names an abort that does not stand in the log.",
     "Believes it: consumers with read_committed drop that producer's records up to its next "
     "abort, committed ones too.",
-    "Only a recovery of the segment rebuilds it: deleting its .index while the broker is "
-    "stopped causes one.",
+    REINDEX,
     check=16,
 )
 TXNINDEX_MISSING_ENTRY: Final = FindingCode(
@@ -165,8 +169,7 @@ TXNINDEX_MISSING_ENTRY: Final = FindingCode(
     "The log holds an aborted transaction that the .txnindex file does not name, or only from a "
     "later offset on.",
     "Nothing notices: consumers with read_committed get its records.",
-    "Only a recovery of the segment rebuilds it: deleting its .index while the broker is "
-    "stopped causes one.",
+    REINDEX,
     check=17,
 )
 TXNINDEX_STABLE_OFFSET: Final = FindingCode(
@@ -176,8 +179,7 @@ TXNINDEX_STABLE_OFFSET: Final = FindingCode(
     "but a transaction that began below it was aborted later, or the log ends before.",
     "Ends its search for aborted transactions there: consumers with read_committed may get "
     "aborted records.",
-    "Only a recovery of the segment rebuilds it: deleting its .index while the broker is "
-    "stopped causes one.",
+    REINDEX,
     check=18,
 )
 TXNINDEX_STALE: Final = FindingCode(
@@ -186,7 +188,7 @@ TXNINDEX_STALE: Final = FindingCode(
     "A .txnindex file does not fit its segment, which the next start recovers after the unclean "
     "stop.",
     "Rebuilds it from the log in recovery.",
-    "Let it.",
+    "Let it, or run kdump reindex before.",
     check=17,
 )
 
@@ -196,8 +198,9 @@ SNAPSHOT_DISAGREES: Final = FindingCode(
     "A producer snapshot says other than the log up to its offset.",
     "Believes it: it may accept batches twice, refuse a producer's next batch, or take an open "
     "transaction for ended.",
-    "If nothing else is wrong, deleting the snapshot while the broker is stopped makes it use an "
-    "older one and read the log behind it.",
+    "While the broker is stopped, kdump reindex writes it anew from the log, where that reaches "
+    "back far enough. Else deleting the snapshot makes the broker use an older one and read the "
+    "log behind that.",
     check=20,
 )
 

@@ -70,7 +70,8 @@ TORN_TAIL_CLEAN: Final = FindingCode(
     "cut the file.",
     "Believes the marker, does not look, and appends behind the fragment: consumers and followers "
     "will stop there.",
-    "Remove .kafka_cleanshutdown, so that recovery cuts the fragment off. " + REPLICA_FIRST,
+    "If another replica is in sync, start that one first. Else kdump truncate-to-valid cuts the "
+    "fragment off.",
     check=37,
 )
 PREALLOCATED_TAIL_CLEAN: Final = FindingCode(
@@ -78,7 +79,7 @@ PREALLOCATED_TAIL_CLEAN: Final = FindingCode(
     Severity.ERROR,
     "Zeros stand behind the last batch although the broker was stopped cleanly, which trims them.",
     "Believes the marker, reads on to the zeros, and does not start.",
-    "Remove .kafka_cleanshutdown, so that recovery cuts the zeros off.",
+    "While the broker is stopped, kdump truncate-to-valid cuts the zeros off.",
     ("Found record size 0 smaller than minimum record overhead ({}) in file",),
     check=37,
     stops=Outcome.REFUSES,
@@ -90,7 +91,8 @@ INDEX_PADDED_CLEAN: Final = FindingCode(
     "cleanly, which trims it: the marker is not of this stop.",
     "Counts the zeros as entries: looks up slowly, and rolls at the next append if the index has "
     "its full length.",
-    "Remove .kafka_cleanshutdown, so that recovery rebuilds the last indexes.",
+    "While the broker is stopped, kdump reindex rebuilds it. Or remove .kafka_cleanshutdown, so "
+    "that recovery rebuilds the last indexes of all partitions.",
     check=37,
 )
 TIMEINDEX_PADDED_CLEAN: Final = FindingCode(
@@ -100,6 +102,7 @@ TIMEINDEX_PADDED_CLEAN: Final = FindingCode(
     "cleanly, which trims it: the marker is not of this stop.",
     "Takes the last zeros for the segment's newest timestamp, 1970: time-based retention may "
     "delete the segment (KAFKA-10207, KAFKA-10471).",
-    "Remove .kafka_cleanshutdown, so that recovery rebuilds the last indexes.",
+    "While the broker is stopped, kdump reindex rebuilds it. Or remove .kafka_cleanshutdown, so "
+    "that recovery rebuilds the last indexes of all partitions.",
     check=37,
 )

@@ -1,0 +1,28 @@
+"""Finding codes: what kdump's own repairs have left.
+
+Spec: none of Kafka's; brokers ignore directories in a partition. Codes never change their meaning.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kdump.audit.codes.code import FindingCode, Severity
+
+BACKUP_KEPT: Final = FindingCode(
+    "backup-kept",
+    Severity.INFO,
+    "A repair by kdump has left its backup in the partition, below .kdump.",
+    "Ignores it. Deleting the topic deletes it too.",
+    "Nothing to do. kdump undo takes the repair back, or frees the space with --discard.",
+)
+REPAIR_PENDING: Final = FindingCode(
+    "repair-pending",
+    Severity.ERROR,
+    "A repair by kdump, or the undoing of one, was interrupted, or is at work just now: the "
+    "partition is partly as it was before and partly as it will be.",
+    "Loses no more records at its start than it would have before the repair. But then neither "
+    "the repair nor its undo can go on.",
+    "Before a broker starts, run the same command again to finish it, or kdump undo to take it "
+    "back.",
+)

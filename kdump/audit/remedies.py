@@ -1,0 +1,143 @@
+"""Which command of kdump heals what was found: the one place where remedies name its repairs.
+
+Spec: none of Kafka's. It must never name a repair that finds nothing to do there, as where recovery
+accepts what is odd: then the finding is to be explained.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from kdump.audit import codes
+from kdump.audit.case import Case
+from kdump.audit.codes import FindingCode, Severity
+from kdump.audit.findings import Finding
+from kdump.audit.survey import Survey
+from kdump.storage.logdir import is_metadata_log
+
+Remedy = tuple[str, ...]
+"""A command as an argv."""
+
+#: What is wrong with files that are made anew from the log beside them.
+REINDEXED: Final[frozenset[FindingCode]] = frozenset(
+    {
+        codes.INDEX_LENGTH,
+        codes.INDEX_ORDER,
+        codes.INDEX_MISPLACED,
+        codes.INDEX_SKIPS,
+        codes.INDEX_BEYOND_LOG,
+        codes.INDEX_BEYOND_LOG_SEALED,
+        codes.INDEX_MISSING,
+        codes.INDEX_REBUILT,
+        codes.INDEX_PADDED_CLEAN,
+        codes.TIMEINDEX_LENGTH,
+        codes.TIMEINDEX_ORDER,
+        codes.TIMEINDEX_PADDED,
+        codes.TIMEINDEX_SKIPS,
+        codes.TIMEINDEX_BEYOND_LOG,
+        codes.TIMEINDEX_TOO_LOW,
+        codes.TIMEINDEX_TOO_HIGH,
+        codes.TIMEINDEX_MISSING,
+        codes.TIMEINDEX_PADDED_CLEAN,
+        codes.TXNINDEX_LENGTH,
+        codes.TXNINDEX_VERSION,
+        codes.TXNINDEX_BELOW_SEGMENT,
+        codes.TXNINDEX_ORDER,
+        codes.TXNINDEX_UNFOUNDED,
+        codes.TXNINDEX_MISSING_ENTRY,
+        codes.TXNINDEX_STABLE_OFFSET,
+        codes.TXNINDEX_STALE,
+        codes.SNAPSHOT_UNREADABLE,
+        codes.SNAPSHOT_DISAGREES,
+    }
+)
+#: Where a log is cut that is cut to what is valid.
+_CUT: Final[frozenset[FindingCode]] = frozenset(
+    {
+        codes.BATCH_CRC_MISMATCH,
+        codes.BATCH_SIZE_IMPOSSIBLE,
+        codes.TORN_TAIL,
+        codes.TORN_TAIL_SEALED,
+        codes.TORN_TAIL_CLEAN,
+        codes.PREALLOCATED_TAIL_SEALED,
+        codes.PREALLOCATED_TAIL_CLEAN,
+        codes.MARKER_UNKNOWN,
+        codes.MARKER_UNREADABLE,
+        codes.TRANSACTION_MIXED,
+    }
+)
+#: Where it is cut only if recovery does not accept it.
+_DISORDER: Final[frozenset[FindingCode]] = frozenset(
+    {
+        codes.OFFSETS_NOT_INCREASING,
+        codes.OFFSET_OVERFLOW,
+        codes.BATCH_BELOW_SEGMENT,
+        codes.BATCH_OFFSETS_INVERTED,
+    }
+)
+
+
+def reindexing(partition: Path) -> Remedy:
+    """Make indexes and producer snapshots anew."""
+    return "kdump", "reindex", os.fspath(partition)
+
+
+def salvaging(partition: Path) -> Remedy:
+    """Copy every sound batch, before and behind the damage."""
+    return "kdump", "salvage", os.fspath(partition), "--output", "DIR"
+
+
+def truncating(partition: Path) -> Remedy:
+    """Cut the log where recovery would."""
+    return "kdump", "truncate-to-valid", os.fspath(partition)
+
+
+def resuming(partition: Path, command: str) -> Remedy:
+    """Finish a repair that was interrupted."""
+    return "kdump", command, os.fspath(partition), "--apply"
+
+
+def undoing(partition: Path, plan_id: str) -> Remedy:
+    """Take a repair back, or finish that."""
+    return "kdump", "undo", os.fspath(partition), "--plan", plan_id, "--apply"
+
+
+def remedied(case: Case, findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield ``findings`` with the repair that heals each, where there is one.
+
+    A lone segment is left as it is: repairs are of partitions.
+    """
+    # Which segment a log is of, and whether it is the last.
+    surveys = {survey.segment.log: (survey, base) for survey, base in case.neighbours()}
+    for finding in findings:
+        if case.facts is None or finding.code.severity is Severity.INFO:
+            yield finding
+        elif finding.code in REINDEXED:
+            yield replace(finding, remedy=reindexing(case.group.path))
+        elif is_metadata_log(case.facts.partition):
+            yield finding  # what is valid there its quorum decides
+        elif finding.code in _CUT | _DISORDER and finding.path in surveys:
+            survey, next_base = surveys[finding.path]
+            if finding.code in _DISORDER and not _refused(survey):
+                yield finding
+            elif next_base is not None or _goes_on(survey, finding):
+                yield replace(finding, remedy=salvaging(case.group.path))
+            else:
+                yield replace(finding, remedy=truncating(case.group.path))
+        else:
+            yield finding
+
+
+def _refused(survey: Survey) -> bool:
+    """Whether recovery would lose sound records, or stop, for the segment's order."""
+    return survey.recovered is not None and survey.recovered.disordered
+
+
+def _goes_on(survey: Survey, finding: Finding) -> bool:
+    """Whether a sound batch stands behind ``finding`` in its segment."""
+    last, position = survey.last_position, finding.position
+    return last is not None and position is not None and last > position
