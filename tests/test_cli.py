@@ -55,6 +55,10 @@ def test_the_names_of_all_commands() -> None:
         "dump",
         "explain",
         "next-start",
+        "reindex",
+        "salvage",
+        "truncate-to-valid",
+        "undo",
         "verify",
     ]
 

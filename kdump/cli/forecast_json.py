@@ -16,33 +16,37 @@ from kdump.storage.logdir import directory_name
 
 
 def forecast_line(path: Path, one: Forecast) -> str:
-    """Return the line of the partition at ``path``; ``cut`` is the first one, null without any."""
+    """Return the line of the partition at ``path``."""
     name = directory_name(path)
+    fields = {
+        **jsonl.path_field(path),
+        "topic": None if name is None else name.topic,
+        "partition": None if name is None else name.partition,
+    }
+    return jsonl.line("forecast", {**fields, **forecast_fields(one)})
+
+
+def forecast_fields(one: Forecast) -> dict[str, object]:
+    """Return what is said of a start; ``cut`` is the first one, null without any."""
     first = one.cuts[0] if one.cuts else None
-    return jsonl.line(
-        "forecast",
-        {
-            **jsonl.path_field(path),
-            "topic": None if name is None else name.topic,
-            "partition": None if name is None else name.partition,
-            "outcome": one.outcome.value,
-            "reasons": [reason_fields(cause) for cause in one.causes],
-            "log_start_offset": one.log_start_offset,
-            "log_end_offset": one.log_end_offset,
-            "segments": one.segments,
-            "cut": first
-            and {"segment": first.segment, "position": first.position, "offset": first.offset},
-            "deleted_segments": one.deleted,
-            "deleted_bytes": one.deleted_bytes,
-            "replaced": [jsonl.path_value(path) for path in one.replaced],
-            "reads_bytes": one.read_bytes,
-            "lost": _lost(one.lost),
-            "snapshots_lost": one.snapshots_lost,
-            "exact": one.exact and not one.lost.unreadable.unbounded,
-            "release": one.release and one.release.value,
-            "set_aside": one.set_aside and one.set_aside.name,
-        },
-    )
+    return {
+        "outcome": one.outcome.value,
+        "reasons": [reason_fields(cause) for cause in one.causes],
+        "log_start_offset": one.log_start_offset,
+        "log_end_offset": one.log_end_offset,
+        "segments": one.segments,
+        "cut": first
+        and {"segment": first.segment, "position": first.position, "offset": first.offset},
+        "deleted_segments": one.deleted,
+        "deleted_bytes": one.deleted_bytes,
+        "replaced": [jsonl.path_value(path) for path in one.replaced],
+        "reads_bytes": one.read_bytes,
+        "lost": _lost(one.lost),
+        "snapshots_lost": one.snapshots_lost,
+        "exact": one.exact and not one.lost.unreadable.unbounded,
+        "release": one.release and one.release.value,
+        "set_aside": one.set_aside and one.set_aside.name,
+    }
 
 
 def directory_fields(one: DirectoryForecast) -> dict[str, object]:

@@ -38,6 +38,10 @@ _COMMANDS: Final = {
     "explain": "kdump.cli.explain:explain",
     "verify": "kdump.cli.verify:verify",
     "next-start": "kdump.cli.next_start:next_start",
+    "salvage": "kdump.cli.salvage:salvage",
+    "reindex": "kdump.cli.reindex:reindex",
+    "truncate-to-valid": "kdump.cli.truncate:truncate_to_valid",
+    "undo": "kdump.cli.undo:undo",
 }
 #: What the system may run out of. Other errors of the system that come this far are bugs, because
 #: those about the files that are read have become findings or SourceErrors.
@@ -108,9 +112,9 @@ def _print_version(context: click.Context, _: click.Parameter, asked: bool) -> N
 @click.command(
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 clean, or done; 1 a bug in kdump; 2 wrong usage; 4 problems found; "
-    "5 not everything could be read; 6 refused, nothing changed; 130, 143 ended by a signal; "
-    "141 the reader of the output went away.",
+    epilog="Exit codes: 0 clean, or done; 1 a bug in kdump; 2 wrong usage; 4 problems found, or "
+    "something to repair; 5 not everything could be read, or a repair was interrupted; 6 refused, "
+    "nothing changed; 130, 143 ended by a signal; 141 the reader of the output went away.",
 )
 @click.option(
     "--version",
@@ -122,9 +126,11 @@ def _print_version(context: click.Context, _: click.Parameter, asked: bool) -> N
 )
 @click.pass_context
 def cli(context: click.Context) -> None:
-    """Fsck for Kafka log directories: read, check and explain what is on a broker's disk.
+    """Fsck for Kafka log directories: check, explain and repair what is on a broker's disk.
 
-    Reading is safe at any time, also beside a running broker.
+    Reading is safe at any time, also beside a running broker. reindex and truncate-to-valid show a
+    plan, and change nothing without --apply; they need Linux and a stopped broker, and undo takes
+    them back.
 
     With eval "$(_KDUMP_COMPLETE=bash_source kdump)" in .bashrc, bash completes commands, options,
     paths and codes; zsh_source and fish_source do it for zsh and fish.

@@ -10,7 +10,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Final, Literal, Protocol, Self
 
@@ -27,6 +28,8 @@ class _Display(Protocol):
     """Shows how far a run is."""
 
     def show(self, progress: Progress) -> None: ...
+
+    def open(self) -> None: ...
 
     def close(self) -> None: ...
 
@@ -66,6 +69,17 @@ class Progress:
         if self._display is not None:
             self._display.close()
         signal.signal(signal.SIGUSR1, self._handler)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Show nothing meanwhile, so that something can be printed or asked."""
+        if self._display is not None:
+            self._display.close()
+        try:
+            yield
+        finally:
+            if self._display is not None:
+                self._display.open()
 
     def expect(self, total: int, things: str | None = None) -> None:
         """Say how many ``things`` there are to do, by default bytes, and that it begins now."""
@@ -118,6 +132,9 @@ class _Lines:
     def show(self, progress: Progress) -> None:
         print(f"kdump: {progress.line()}", file=sys.stderr, flush=True)
 
+    def open(self) -> None:
+        """Nothing to prepare."""
+
     def close(self) -> None:
         """Nothing to put back."""
 
@@ -138,7 +155,7 @@ class _Bar:
             transient=True,
         )
         self._task = self._bar.add_task("", total=None)
-        self._bar.start()
+        self.open()
 
     def show(self, progress: Progress) -> None:
         self._bar.update(
@@ -148,6 +165,9 @@ class _Bar:
             description=progress.line(),
             refresh=True,
         )
+
+    def open(self) -> None:
+        self._bar.start()
 
     def close(self) -> None:
         self._bar.stop()

@@ -1,0 +1,98 @@
+"""``kdump reindex``: builds indexes, transaction indexes and producer snapshots from the log.
+
+Spec: ``LogSegment.recover``; KOD 4.2. It must never touch a log or the clean shutdown marker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from kdump.cli.repairing import EXIT_CODES, Choice, given, repair, repairing
+
+if TYPE_CHECKING:
+    from kdump.audit.judged import Judged
+    from kdump.cli.progress import Mode
+    from kdump.repair.plan import Plan
+
+
+@click.command(
+    short_help="Build the indexes anew that are missing or wrong, and no others.",
+    epilog=EXIT_CODES,
+)
+@click.option(
+    "--all",
+    "every",
+    is_flag=True,
+    help="Replace every index that differs from a new one, also those that work.",
+)
+@click.option(
+    "--index-interval-bytes",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Build by this index.interval.bytes. Default: the topic's where it is known, else 4096.",
+)
+@click.option(
+    "--segment-index-bytes",
+    type=click.IntRange(min=12),
+    metavar="N",
+    help="Build by this segment.index.bytes. Default: the topic's where it is known, else "
+    "10485760.",
+)
+@repairing
+def reindex(
+    paths: tuple[Path, ...],
+    config: Path | None,
+    topics: Sequence[str],
+    excluded: Sequence[str],
+    every: bool,
+    index_interval_bytes: int | None,
+    segment_index_bytes: int | None,
+    apply: bool,
+    confirm: tuple[str, ...],
+    assume_stopped: bool,
+    full_proof: bool,
+    form: Literal["text", "json"],
+    progress: Mode,
+    jobs: int | None,
+) -> int:
+    """Build the indexes of stopped partitions anew from their logs, as a broker's recovery does.
+
+    PATH is a partition directory or a log directory. Offset and time indexes are built where they
+    are missing, malformed or padded, or lead a lookup astray; transaction indexes and producer
+    snapshots too, as far as the log tells what they held. All others stay. Logs and the clean
+    shutdown marker are never touched: rm *.index, as runbooks have it, makes the next start read
+    every log. What is replaced goes into a backup, and kdump undo brings it back.
+    """
+    from kdump.audit.settings import Wanted
+    from kdump.cli.targets import find_targets
+    from kdump.repair.reindex import plan_reindex
+
+    targets = find_targets(paths, config, topics, excluded)
+    wanted = Wanted(index_interval_bytes, segment_index_bytes)
+    targets = replace(targets, context=replace(targets.context, wanted=wanted))
+    arguments = given(
+        (
+            ("--all", every),
+            ("--index-interval-bytes", index_interval_bytes),
+            ("--segment-index-bytes", segment_index_bytes),
+            ("--config", config),
+        )
+    )
+    choice = Choice(
+        "reindex", arguments, apply, confirm, assume_stopped, full_proof, form, progress, jobs
+    )
+
+    def planner(judged: Judged) -> Plan:
+        return plan_reindex(
+            judged,
+            every=every,
+            settings=targets.context.settings(judged.group),
+            arguments=arguments,
+        )
+
+    return repair(targets, choice, planner, rebuild=True)
