@@ -1,0 +1,65 @@
+"""Where trees are written: in memory if that goes, or on file systems of their own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_MEMORY = Path("/dev/shm")
+
+
+@contextmanager
+def in_memory() -> Iterator[Path]:
+    """An empty directory on a file system that loses no time with syncing."""
+    keeps = _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and _keeps_attributes(_MEMORY)
+    directory = Path(tempfile.mkdtemp(prefix="kdump-test-", dir=_MEMORY if keeps else None))
+    try:
+        yield directory.resolve()
+    finally:
+        shutil.rmtree(directory)
+
+
+@contextmanager
+def mounted(directory: Path, *arguments: str) -> Iterator[Path]:
+    """``mount ARGUMENTS directory``; raises Unmountable where that may not be."""
+    directory.mkdir(exist_ok=True)
+    tried = subprocess.run(
+        ["mount", *arguments, str(directory)], capture_output=True, text=True, check=False
+    )
+    if tried.returncode:
+        raise UnmountableError(tried.stderr.strip())
+    try:
+        yield directory.resolve()
+    finally:
+        subprocess.run(["umount", str(directory)], check=True)
+
+
+@contextmanager
+def xfs(beside: Path) -> Iterator[Path]:
+    """A file system that clones files, in a file below ``beside``."""
+    if shutil.which("mkfs.xfs") is None:
+        raise UnmountableError("no mkfs.xfs command")
+    image = beside / "image"
+    with image.open("wb") as file:
+        file.truncate(320 << 20)
+    subprocess.run(["mkfs.xfs", "-q", "-m", "reflink=1", str(image)], check=True)
+    with mounted(beside / "xfs", "-o", "loop", str(image)) as directory:
+        yield directory
+
+
+class UnmountableError(Exception):
+    """Nothing can be mounted here; the text says why."""
+
+
+def _keeps_attributes(directory: Path) -> bool:
+    try:
+        with tempfile.NamedTemporaryFile(dir=directory) as file:
+            os.setxattr(file.name, "user.kdump", b"")
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,261 @@
+"""A repair, or an undo, that is killed before any of its calls, or after the last.
+
+The states that a kill leaves are taken in one run, before each call; that a real kill leaves the
+same is shown on a sample, by the seam and by strace.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from brokers.oracle import Loaded, Oracle
+from crashing import straced
+from crashing.conditions import Trial
+from crashing.recorded import Recorded, record
+from crashing.running import run
+from crashing.seam import SYSCALLS, killed_before
+from crashing.straced import TracedRun, trace
+from crashing.subjects import (
+    END,
+    INTERVAL,
+    LOSSY,
+    PARTITION,
+    REINDEX,
+    SUBJECTS,
+    UNCLEAN,
+    Subject,
+)
+from crashing.trees import Tree, differences, put, take
+
+SEED = 6
+FOLDERS = f"/{PARTITION}/.kdump"
+#: How many states of a subject are tried by default; ``slow`` tries all.
+FEW = 4
+#: strace counts these exactly: nothing but a repair makes them.
+COUNTED = ("fsync", "rename", "unlink", "ftruncate", "mkdir", "link", "fchmod", "pwrite64")
+
+Trials = Callable[[Subject], Trial]
+
+
+def sampled(recorded: Recorded, seed: int, count: int = FEW) -> list[tuple[int, Tree]]:
+    """Some of the states: always the last one."""
+    *states, last = recorded.states
+    return [*random.Random(seed).sample(states, min(count, len(states))), last]
+
+
+def told(recorded: Recorded, number: int, wrong: Sequence[str]) -> list[str]:
+    call = "the end" if number == len(recorded.calls) else recorded.calls[number]
+    return [f"before call {number}, {call}: {one}" for one in wrong]
+
+
+def killed_repairs(trial: Trial, states: Sequence[tuple[int, Tree]]) -> list[str]:
+    """What is wrong with any of the states of a repair."""
+    wrong = []
+    for number, tree in states:
+        found = trial.wrong_at_start(tree)
+        found += [f"rerun: {one}" for one in trial.wrong_after_rerun(tree)]
+        found += [f"undo: {one}" for one in trial.wrong_after_undo(tree)]
+        wrong += told(trial.applied, number, found)
+    return wrong
+
+
+def killed_undos(trial: Trial, states: Sequence[tuple[int, Tree]]) -> list[str]:
+    """What is wrong with any of the states of an undo."""
+    wrong = []
+    for number, tree in states:
+        found = trial.wrong_at_start(tree)
+        found += [f"undo: {one}" for one in trial.wrong_after_undo(tree)]
+        found += [f"redo: {one}" for one in trial.wrong_after_redo(tree)]
+        wrong += told(trial.undone, number, found)
+    return wrong
+
+
+# --- what a kill leaves
+
+
+@pytest.mark.parametrize("subject", [LOSSY, REINDEX], ids=str)
+def test_a_killed_repair(subject: Subject, trials: Trials) -> None:
+    trial = trials(subject)
+    assert killed_repairs(trial, sampled(trial.applied, SEED)) == []
+
+
+@pytest.mark.parametrize("subject", [LOSSY, REINDEX], ids=str)
+def test_a_killed_undo(subject: Subject, trials: Trials) -> None:
+    trial = trials(subject)
+    assert killed_undos(trial, sampled(trial.undone, SEED)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("subject", SUBJECTS, ids=str)
+def test_a_repair_killed_before_each_call(subject: Subject, trials: Trials) -> None:
+    trial = trials(subject)
+    assert killed_repairs(trial, trial.applied.states) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("subject", SUBJECTS, ids=str)
+def test_an_undo_killed_before_each_call(subject: Subject, trials: Trials) -> None:
+    trial = trials(subject)
+    assert killed_undos(trial, trial.undone.states) == []
+
+
+@pytest.mark.parametrize("subject", [LOSSY, REINDEX], ids=str)
+def test_an_uninterrupted_repair_and_its_undo(subject: Subject, trials: Trials) -> None:
+    trial = trials(subject)
+    assert trial.wrong_when_undone(trial.undone.before[-1]) == []
+    assert not any(name.startswith(trial.subject.folders) for name in trial.undone.before[-1])
+    assert trial.wrong_when_complete(trial.complete) == []
+    assert trial.wrong_after_rerun(trial.complete) == []
+
+
+@pytest.mark.parametrize("undoing", [False, True], ids=["repair", "undo"])
+def test_a_kill_leaves_what_was_recorded(undoing: bool, trials: Trials) -> None:
+    trial = trials(LOSSY)
+    start, argv = begin(trial, undoing)
+    put(trial.root, start)
+    recorded = record(argv, trial.root)
+    for number in random.Random(SEED).sample(range(len(recorded.calls)), 6):
+        put(trial.root, start)
+        ran = run(argv, killed_before(number))
+        assert ran.code == -signal.SIGKILL, ran
+        assert unlike(take(trial.root), recorded.before[number]) == []
+
+
+def begin(trial: Trial, undoing: bool) -> tuple[Tree, list[str]]:
+    """From where a repair, or its undo, starts, and the command."""
+    return (trial.complete, trial.undo_argv) if undoing else (trial.original, trial.argv)
+
+
+def unlike(found: Tree, expected: Tree) -> list[str]:
+    """How the trees differ but by the moments of two runs, of which a folder's files tell."""
+    names = {name for name in {*found, *expected} if FOLDERS in name}
+    lines = differences(found, expected, ignored=lambda name: name in names, timed=lambda _: False)
+    return lines + [
+        f"{name}: in one alone" for name in names if (name in found) != (name in expected)
+    ]
+
+
+# --- strace
+
+
+@pytest.fixture
+def strace(tmp_path: Path) -> Callable[..., TracedRun]:
+    """``strace(argv, root, inject)``: a traced run."""
+    reason = straced.missing()
+    if reason is not None and os.environ.get("CI"):
+        pytest.fail(f"{reason}; CI requires it", pytrace=False)
+    if reason is not None:
+        pytest.skip(reason)
+
+    def of(argv: list[str], root: Path, inject: str | None = None) -> TracedRun:
+        return trace(argv, root, tmp_path, inject=inject)
+
+    return of
+
+
+@pytest.mark.parametrize("undoing", [False, True], ids=["repair", "undo"])
+@pytest.mark.parametrize("subject", [LOSSY, REINDEX], ids=str)
+def test_every_call_that_changes_something_is_made_by_disk(
+    subject: Subject, undoing: bool, trials: Trials, strace: Callable[..., TracedRun]
+) -> None:
+    trial = trials(subject)
+    start, argv = begin(trial, undoing)
+    put(trial.root, start)
+    ran = strace(argv, trial.root)
+    assert ran.code == 0, ran.err
+    assert len(ran.calls) > 20
+    assert stray(ran, trial.root) == []
+
+
+def stray(ran: TracedRun, root: Path) -> list[str]:
+    """The calls that ``disk`` did not make, one by one."""
+    made = [line.split('"')[1::2] for line in ran.record.splitlines()]
+    wrong = [] if len(made) == len(ran.calls) else [f"{len(made)} by disk, {len(ran.calls)} in all"]
+    for (method, *paths), call in zip(made, ran.calls, strict=False):
+        named = {os.path.relpath(path, root) for path in paths}
+        if call.name not in SYSCALLS[method] or not named <= set(call.paths):
+            wrong.append(f"disk: {method} {sorted(named)}; strace: {call}")
+    return wrong
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("undoing", [False, True], ids=["repair", "undo"])
+def test_a_real_kill_leaves_what_was_recorded(
+    undoing: bool, trials: Trials, strace: Callable[..., TracedRun]
+) -> None:
+    trial = trials(LOSSY)
+    start, argv = begin(trial, undoing)
+    put(trial.root, start)
+    recorded = record(argv, trial.root)
+    put(trial.root, start)
+    calls = strace(argv, trial.root).calls
+    counted = [number for number, call in enumerate(calls) if call.name in COUNTED]
+    for number in random.Random(SEED).sample(counted, 5):
+        put(trial.root, start)
+        call = calls[number]
+        ran = strace(argv, trial.root, f"{call.name}:signal=KILL:when={call.before + 1}")
+        assert ran.code == -signal.SIGKILL, ran.err
+        assert unlike(take(trial.root), recorded.before[recorded.changing[number]]) == []
+
+
+# --- brokers
+
+
+@pytest.mark.broker
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["3.9.1", "4.3.1"])
+@pytest.mark.parametrize("subject", [LOSSY, UNCLEAN, REINDEX], ids=str)
+def test_a_broker_starts_on_what_a_kill_leaves(
+    subject: Subject,
+    version: str,
+    trials: Trials,
+    oracle: Callable[[str], Oracle],
+    tmp_path: Path,
+) -> None:
+    trial = trials(subject)
+    expected = served(trial, trial.original, oracle(version), tmp_path) & served(
+        trial, trial.complete, oracle(version), tmp_path
+    )
+    assert len(expected) > 100
+    for number, tree in [*trial.applied.states, *trial.undone.states]:
+        lost = expected - served(trial, tree, oracle(version), tmp_path)
+        assert not lost, f"before call {number}: {sorted(lost)}"
+
+
+def served(trial: Trial, tree: Tree, loader: Oracle, directory: Path) -> set[int]:
+    """The offsets that a broker serves which starts on ``tree``."""
+    root = directory / "start"
+    root.mkdir()
+    put(root, tree)
+    top = trial.subject.log_directory(root)
+    try:
+        loaded = loader.load(
+            top / PARTITION,
+            clean=(top / ".kafka_cleanshutdown").exists(),
+            log_start=line(top / "log-start-offset-checkpoint"),
+            recovery_point=line(top / "recovery-point-offset-checkpoint"),
+            config={"index.interval.bytes": str(INTERVAL)},
+        )
+        assert isinstance(loaded, Loaded), loaded
+        assert loaded.log_end_offset <= END
+        return {
+            offset
+            for _, _, offset in trial.sound_offsets(take(root))
+            if loaded.log_start_offset <= offset < loaded.log_end_offset
+        }
+    finally:
+        shutil.rmtree(root)
+
+
+def line(checkpoint: Path) -> int:
+    """What a checkpoint says of the partition."""
+    for text in checkpoint.read_text().splitlines():
+        if text.startswith("orders 0 "):
+            return int(text.split()[2])
+    return 0

@@ -1,0 +1,243 @@
+"""Calls that fail during a repair: each of them once, and each of them and all that follow.
+
+A repair then is complete, or has changed nothing (6), or is pending (5), and says how to go on.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import random
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crashing import straced
+from crashing.conditions import Trial, pending
+from crashing.places import UnmountableError, mounted, xfs
+from crashing.recorded import record
+from crashing.running import Run, run
+from crashing.seam import Around, Call, failing, short
+from crashing.straced import trace
+from crashing.subjects import ALONE, LINKED, LOSSY, REINDEX, Subject
+from crashing.trees import put, take
+
+from kdump.cli.exits import INCOMPLETE, OK, REFUSED
+
+SEED = 8
+ERRORS = (errno.EIO, errno.ENOSPC, errno.EROFS, errno.EMFILE)
+FEW = 5
+
+Trials = Callable[[Subject], Trial]
+
+
+def wrong_after_fault(trial: Trial, ran: Run, undoing: bool) -> list[str]:
+    """What is wrong with how a repair, or an undo, ended, and with what it left."""
+    tree = take(trial.root)
+    wrong = trial.wrong_at_start(tree)
+    match ran.code, undoing:
+        case (0, False):
+            wrong += trial.wrong_when_complete(tree)
+        case (0, True):
+            wrong += trial.wrong_when_undone(tree)
+        case (6, False):
+            wrong += trial.wrong_when_undone(tree)
+        case (6, True):
+            wrong += trial.wrong_when_complete(tree)
+        case _:
+            wrong += pending(ran, trial)
+            wrong += wrong_after_resuming(trial, ran, undoing)
+    put(trial.root, tree)
+    wrong += [f"undo: {one}" for one in trial.wrong_after_undo(tree)]
+    if not undoing:
+        wrong += [f"rerun: {one}" for one in trial.wrong_after_rerun(tree)]
+    if "Traceback" in ran.err:
+        wrong.append(f"a traceback: {ran}")
+    return wrong
+
+
+def wrong_after_resuming(trial: Trial, ran: Run, undoing: bool) -> list[str]:
+    """What is wrong when the last line that was printed is run as it stands."""
+    program, *argv = shlex.split(ran.last_line) or [""]
+    if program != "kdump":
+        return [f"the last line is no command: {ran}"]
+    again = run(argv)
+    if again.code != OK:
+        return [f"resumed: {again}"]
+    now = take(trial.root)
+    wrong = trial.wrong_when_undone(now) if undoing else trial.wrong_when_complete(now)
+    return [f"resumed: {one}" for one in wrong]
+
+
+def wrong_after_faults(
+    trial: Trial, undoing: bool, step: int = 1, *, all_errors: bool = False
+) -> list[str]:
+    """What is wrong after faults at every ``step``-th call; by turns of each kind."""
+    start, argv, recorded = (
+        (trial.complete, trial.undo_argv, trial.undone)
+        if undoing
+        else (trial.original, trial.argv, trial.applied)
+    )
+    wrong = []
+    kinds = list(itertools.product(ERRORS, (False, True)))
+    put(trial.root, start)
+    count = len(record(argv, trial.root).calls)
+    assert count <= len(recorded.calls)
+    for number in range(0, count, step):
+        for error, lasting in kinds if all_errors else [kinds[number // step % len(kinds)]]:
+            put(trial.root, start)
+            ran = run(argv, failing(from_on(number, lasting), error))
+            told = f"{errno.errorcode[error]} {'from' if lasting else 'at'} call {number}"
+            wrong += [f"{told}: {one}" for one in wrong_after_fault(trial, ran, undoing)]
+    return wrong
+
+
+def from_on(number: int, lasting: bool) -> Callable[[int], bool]:
+    return (lambda made: made >= number) if lasting else (lambda made: made == number)
+
+
+@pytest.mark.parametrize("undoing", [False, True], ids=["repair", "undo"])
+@pytest.mark.parametrize("subject", [LOSSY, REINDEX], ids=str)
+def test_a_call_fails(subject: Subject, undoing: bool, trials: Trials) -> None:
+    assert wrong_after_faults(trials(subject), undoing, 31) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("undoing", [False, True], ids=["repair", "undo"])
+@pytest.mark.parametrize("subject", [LOSSY, REINDEX], ids=str)
+def test_each_call_fails(subject: Subject, undoing: bool, trials: Trials) -> None:
+    assert wrong_after_faults(trials(subject), undoing, 2) == []
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("undoing", [False, True], ids=["repair", "undo"])
+@pytest.mark.parametrize("subject", [LOSSY, REINDEX, LINKED, ALONE], ids=str)
+def test_each_call_fails_in_each_way(subject: Subject, undoing: bool, trials: Trials) -> None:
+    assert wrong_after_faults(trials(subject), undoing, all_errors=True) == []
+
+
+@pytest.mark.parametrize("subject", [LOSSY, LINKED, REINDEX], ids=str)
+def test_short_writes(subject: Subject, trials: Trials) -> None:
+    trial = trials(subject)
+    put(trial.root, trial.original)
+    ran = run(trial.argv, short(7))
+    assert ran.code == OK, ran
+    done = take(trial.root)
+    assert trial.wrong_when_complete(done) == []
+    ran = run(trial.undo_argv, short(7))
+    assert ran.code == OK, ran
+    assert trial.wrong_when_undone(take(trial.root)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("undoing", [False, True], ids=["repair", "undo"])
+def test_a_call_really_fails(undoing: bool, trials: Trials, tmp_path: Path) -> None:
+    reason = straced.missing()
+    if reason is not None and os.environ.get("CI"):
+        pytest.fail(f"{reason}; CI requires it", pytrace=False)
+    if reason is not None:
+        pytest.skip(reason)
+    trial = trials(LOSSY)
+    start, argv = (trial.complete, trial.undo_argv) if undoing else (trial.original, trial.argv)
+    put(trial.root, start)
+    chance = random.Random(SEED)
+    # Of what else is opened and written, others decide how often.
+    calls = [
+        call
+        for call in trace(argv, trial.root, tmp_path).calls
+        if call.name not in ("openat", "write")
+    ]
+    for call in chance.sample(calls, 6):
+        put(trial.root, start)
+        error, lasting = errno.errorcode[chance.choice(ERRORS)], chance.choice(("", "+"))
+        fault = f"{call.name}:error={error}:when={call.before + 1}{lasting}"
+        traced = trace(argv, trial.root, tmp_path, inject=fault)
+        ran = Run(tuple(argv), traced.code, "", traced.err)
+        assert wrong_after_fault(trial, ran, undoing) == [], fault
+
+
+# --- file systems
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A file system of four megabytes."""
+    try:
+        with mounted(tmp_path / "small", "-t", "tmpfs", "-o", "size=4m", "tmpfs") as directory:
+            yield directory
+    except UnmountableError as error:
+        pytest.skip(f"may not mount: {error}")
+
+
+def fill(directory: Path) -> None:
+    """Leave no space at all."""
+    with (directory / "filler").open("ab", buffering=0) as file:
+        try:
+            while True:
+                file.write(bytes(4096))
+        except OSError as error:
+            assert error.errno == errno.ENOSPC
+
+
+@pytest.mark.parametrize("subject", [LOSSY, REINDEX], ids=str)
+def test_no_space(subject: Subject, small: Path) -> None:
+    root = small / "root"
+    root.mkdir()
+    trial = Trial.of(subject, root)
+    fill(small)
+    ran = run(trial.argv)
+    assert ran.code == REFUSED, ran
+    assert trial.wrong_when_unchanged(take(root), trial.original) == []
+    (small / "filler").unlink()
+    assert trial.wrong_after_rerun(trial.original) == []
+
+
+@pytest.mark.parametrize("subject", [LOSSY, REINDEX], ids=str)
+def test_space_ends_on_the_way(subject: Subject, small: Path) -> None:
+    root = small / "root"
+    root.mkdir()
+    trial = Trial.of(subject, root)
+    count = len(trial.applied.calls)
+    put(root, trial.original)
+    codes = set()
+    for number in range(0, count, 20):
+        put(root, trial.original)
+        ran = run(trial.argv, before(number, lambda: fill(small)))
+        (small / "filler").unlink(missing_ok=True)
+        codes.add(ran.code)
+        assert wrong_after_fault(trial, ran, undoing=False) == [], number
+    assert codes >= {INCOMPLETE, REFUSED}
+
+
+def before(number: int, happens: Callable[[], None]) -> Around:
+    """Something happens before that call."""
+
+    def around(call: Call, make: Callable[..., Any]) -> Any:
+        if call.number == number:
+            happens()
+        return make(*call.arguments)
+
+    return around
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("subject", [LOSSY, LINKED], ids=str)
+def test_tails_are_cloned_where_that_goes(subject: Subject, tmp_path: Path) -> None:
+    try:
+        with xfs(tmp_path) as directory:
+            root = directory / "root"
+            root.mkdir()
+            trial = Trial.of(subject, root)
+            assert "clone" in {one.method for one in trial.applied.done}
+            assert trial.wrong_when_undone(trial.undone.before[-1]) == []
+            states = trial.applied.states
+            for _, tree in random.Random(SEED).sample(states, FEW):
+                assert trial.wrong_at_start(tree) == []
+                assert trial.wrong_after_rerun(tree) == []
+                assert trial.wrong_after_undo(tree) == []
+    except UnmountableError as error:
+        pytest.skip(f"may not mount: {error}")

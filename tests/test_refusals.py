@@ -1,0 +1,172 @@
+"""Repairs that other processes, or other owners, stand in the way of: refused, and nothing changed.
+
+With real processes that hold the lock of a log directory or its files, as a broker does.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from crashing.conditions import LOCK, Trial
+from crashing.places import UnmountableError, in_memory, mounted
+from crashing.running import Run, run
+from crashing.subjects import LOSSY, MOVED, PARTITION, REINDEX, Subject
+from crashing.trees import put, take
+from damaged import name
+
+from kdump.cli.exits import OK, REFUSED
+
+LOG, INDEX = name(0, ".log"), name(0, ".index")
+NOBODY = 65534
+#: Takes the lock as Java does, if there is a second argument, and has a file open.
+HOLDER = """
+import fcntl, sys
+file = open(sys.argv[1], "r+")
+if sys.argv[2:]:
+    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+print(flush=True)
+input()
+"""
+
+
+@pytest.fixture
+def trial() -> Iterator[Trial]:
+    with in_memory() as root:
+        yield Trial.of(LOSSY, root)
+
+
+@contextmanager
+def holding(path: Path, *, locked: bool = False) -> Iterator[int]:
+    """Another process has ``path`` open, and locked; its id."""
+    arguments = [sys.executable, "-c", HOLDER, str(path), *(["lock"] if locked else [])]
+    process = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"\n"
+    try:
+        yield process.pid
+    finally:
+        process.communicate(b"\n")
+
+
+def refused(trial: Trial, argv: Sequence[str]) -> Run:
+    """Run it; it must refuse, and change nothing."""
+    before = take(trial.root)
+    ran = run(argv, searching=True)
+    assert ran.code == REFUSED, ran
+    assert trial.wrong_when_unchanged(take(trial.root), before) == []
+    return ran
+
+
+def both(trial: Trial, complete: bool) -> list[str]:
+    """The command that comes next."""
+    put(trial.root, trial.complete if complete else trial.original)
+    return trial.undo_argv if complete else trial.argv
+
+
+@pytest.mark.parametrize("complete", [False, True], ids=["repair", "undo"])
+def test_beside_a_process_with_the_lock(trial: Trial, complete: bool) -> None:
+    argv = both(trial, complete)
+    lock = trial.root / "data/.lock"
+    lock.touch()
+    with holding(lock, locked=True) as pid:
+        assert f"process {pid}" in refused(trial, argv).err
+        assert run([*argv, "--assume-stopped"], searching=True).code == REFUSED
+    assert run(argv, searching=True).code == OK
+
+
+@pytest.mark.parametrize("complete", [False, True], ids=["repair", "undo"])
+@pytest.mark.parametrize("held", [f"{PARTITION}/{LOG}", f"{PARTITION}/{INDEX}", "orders-1/" + LOG])
+def test_beside_a_process_with_a_file_open(trial: Trial, held: str, complete: bool) -> None:
+    argv = both(trial, complete)
+    with holding(trial.root / "data" / held) as pid:
+        ran = refused(trial, argv)
+        assert f"process {pid}" in ran.err
+        assert run([*argv, "--assume-stopped"], searching=True).code == REFUSED
+    assert run(argv, searching=True).code == OK
+
+
+def test_beside_a_process_whose_lock_file_was_unlinked(trial: Trial) -> None:
+    lock = trial.root / "data/.lock"
+    lock.touch()
+    with holding(lock, locked=True):
+        lock.unlink()
+        refused(trial, trial.argv)
+        assert not lock.exists()
+
+
+def test_beside_a_process_whose_files_were_unlinked(trial: Trial) -> None:
+    log = trial.root / "data" / PARTITION / LOG
+    with holding(log):
+        content = log.read_bytes()
+        log.unlink()
+        log.write_bytes(content)
+        refused(trial, trial.argv)
+
+
+def test_a_reader_elsewhere_is_in_nobodys_way(trial: Trial) -> None:
+    with holding(trial.root / "server.properties"):
+        assert run(trial.argv, searching=True).code == OK
+
+
+def test_a_partition_that_stands_alone_needs_no_lock() -> None:
+    alone = Subject("alone", LOSSY.command, LOSSY.files, alone=True)
+    with in_memory() as root:
+        trial = Trial.of(alone, root)
+        with holding(trial.root / "data" / PARTITION / LOG):
+            refused(trial, trial.argv)
+        assert run(trial.argv, searching=True).code == OK
+        assert not (root / "data/.lock").exists()
+
+
+# --- owners
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+@pytest.mark.parametrize("complete", [False, True], ids=["repair", "undo"])
+@pytest.mark.parametrize("subject", [LOSSY, REINDEX], ids=str)
+def test_the_files_of_somebody_else(subject: Subject, complete: bool) -> None:
+    with in_memory() as root:
+        root.chmod(0o755)
+        trial = Trial.of(subject, root)
+        argv = both(trial, complete)
+        # Everything can be read and written; it belongs to somebody else all the same.
+        for path in root.rglob("*"):
+            path.chmod(0o777 if path.is_dir() else 0o666)
+        before = take(root)
+        ran = run(argv, prepare=become_nobody)
+        assert ran.code == REFUSED, ran
+        now = take(root)
+        assert trial.wrong_when_unchanged(now, before) == []
+        assert (LOCK in now) == (LOCK in before)  # one of another owner would stop a broker
+        assert str(NOBODY) in ran.err
+
+
+def become_nobody() -> None:
+    os.setgroups([])
+    os.setgid(NOBODY)
+    os.setuid(NOBODY)
+
+
+# --- other file systems
+
+
+@pytest.mark.parametrize("stop", [1, 3])
+def test_a_partition_on_another_file_system(stop: int, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    try:
+        with mounted(tmp_path / "elsewhere", "-t", "tmpfs", "-o", "size=8m", "tmpfs"):
+            trial = Trial.of(MOVED, tmp_path)
+            assert trial.wrong_when_undone(trial.undone.before[-1]) == []
+            states = trial.applied.states
+            for _, tree in states[stop :: len(states) // 6]:
+                assert trial.wrong_at_start(tree) == []
+                assert trial.wrong_after_rerun(tree) == []
+                assert trial.wrong_after_undo(tree) == []
+    except UnmountableError as error:
+        pytest.skip(f"may not mount: {error}")
