@@ -6,6 +6,7 @@ import com.sun.management.UnixOperatingSystemMXBean;
 
 import org.apache.kafka.common.errors.KafkaStorageException;
 import org.apache.kafka.common.utils.Exit;
+import org.apache.kafka.common.utils.Time;
 
 import java.io.BufferedReader;
 import java.io.ByteArrayOutputStream;
@@ -19,6 +20,8 @@ import java.io.PrintStream;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.lang.management.ManagementFactory;
+import java.lang.reflect.InvocationHandler;
+import java.lang.reflect.Proxy;
 import java.nio.charset.StandardCharsets;
 import java.util.Map;
 
@@ -105,11 +108,13 @@ public final class Oracle {
         long recoveryPoint = request.required("recovery_point").asLong();
         boolean clean = request.required("clean").asBoolean();
         int producerExpiryMs = request.required("producer_expiry_ms").asInt();
+        JsonNode now = request.required("now_ms");
+        Time time = now.isNull() ? Time.SYSTEM : stopped(now.asLong());
         DeferredScheduler scheduler = new DeferredScheduler();
         Broker.Log log;
         logLines.take();
         try {
-            log = broker.load(directory, config, logStart, recoveryPoint, clean, producerExpiryMs, scheduler);
+            log = broker.load(directory, config, logStart, recoveryPoint, clean, producerExpiryMs, time, scheduler);
         } catch (Throwable refusal) {
             return refused(refusal);
         }
@@ -122,6 +127,13 @@ public final class Oracle {
         log.flushAndClose();
         logLines.take().forEach(answer.putArray("messages")::add);
         return answer;
+    }
+
+    /** A clock that stands at a time, and is otherwise the system's. */
+    private static Time stopped(long nowMs) {
+        InvocationHandler handler = (proxy, method, arguments) ->
+            method.getName().equals("milliseconds") ? nowMs : method.invoke(Time.SYSTEM, arguments);
+        return (Time) Proxy.newProxyInstance(Oracle.class.getClassLoader(), new Class<?>[] {Time.class}, handler);
     }
 
     private ObjectNode refused(Throwable refusal) {

@@ -109,13 +109,15 @@ class Oracle:
         recovery_point: int = 0,
         config: Mapping[str, str] | None = None,
         producer_expiry_ms: int | None = None,
+        now_ms: int | None = None,
     ) -> Loaded | Refused:
         """Start a broker's log on ``directory`` (named ``topic-partition``), then stop it cleanly.
 
         The directory is changed in place as by a broker that starts and stops: cut, indexes
         rebuilt, ``.deleted`` files gone, a snapshot at the end. After a refusal it is as the failed
         load left it. ``config`` holds topic properties; ``clean`` says that the clean-shutdown
-        marker was there; ``log_start`` and ``recovery_point`` are what the checkpoints say.
+        marker was there; ``log_start`` and ``recovery_point`` are what the checkpoints say;
+        ``now_ms`` is the time by which producers expire, None for the clock's.
         """
         answer = self._ask(
             {
@@ -128,6 +130,7 @@ class Oracle:
                 "producer_expiry_ms": (
                     PRODUCER_EXPIRY_MS if producer_expiry_ms is None else producer_expiry_ms
                 ),
+                "now_ms": now_ms,
             }
         )
         messages = tuple(answer["messages"])

@@ -50,6 +50,7 @@ final class Broker {
             long recoveryPoint,
             boolean clean,
             int producerExpiryMs,
+            Time time,
             Scheduler scheduler) throws IOException {
         return new Log(UnifiedLog.create(
             directory,
@@ -58,7 +59,7 @@ final class Broker {
             recoveryPoint,
             scheduler,
             stats,
-            Time.SYSTEM,
+            time,
             900_000,
             new ProducerStateManagerConfig(producerExpiryMs, true),
             600_000,

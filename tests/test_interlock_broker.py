@@ -1,0 +1,203 @@
+"""Repairs and real brokers keep out of each other's way, whoever comes first."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from brokers.broker import QUICK_RESTART, Broker
+from brokers.server import ServerError
+from commands import Ran, kdump, repair
+from crashing.seam import Around, Call
+from crashing.trees import Node, differences, take
+from fixtures_loader import copy_fixture
+from resealing import places
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
+
+SETTINGS = {"log.cleaner.enable": "false", **QUICK_RESTART}
+MARKER = ".kafka_cleanshutdown"
+#: To be cut, and to be indexed anew; the others are repaired before a broker runs.
+CUT, INDEXED = "codec-snappy-0", "codec-gzip-0"
+WAS_CUT, WAS_INDEXED = "codec-none-0", "codec-lz4-0"
+
+
+def flip(partition: Path) -> None:
+    """A bit amid the first log, which no start looks at that takes the stop for clean."""
+    log = min(partition.glob("*.log"))
+    data = bytearray(log.read_bytes())
+    spans = places(bytes(data))
+    data[spans[len(spans) // 2][1] - 1] ^= 4
+    log.write_bytes(data)
+
+
+def swap(partition: Path) -> None:
+    """The first two entries of the first time index, which no start reads."""
+    index = min(partition.glob("*.timeindex"))
+    data = index.read_bytes()
+    index.write_bytes(data[12:24] + data[:12] + data[24:])
+
+
+@pytest.fixture
+def data(version: str, tmp_path: Path) -> Path:
+    """A log directory of a broker that stopped cleanly; four partitions are damaged."""
+    directory = copy_fixture(f"{version}/clean", tmp_path / "data")
+    for name in (CUT, WAS_CUT):
+        flip(directory / name)
+    for name in (INDEXED, WAS_INDEXED):
+        swap(directory / name)
+    return directory
+
+
+def left(data: Path) -> dict[str, Node]:
+    """All that stands in the partitions that are repaired."""
+    names = (CUT, INDEXED, WAS_CUT, WAS_INDEXED)
+    return {f"{name}/{path}": node for name in names for path, node in take(data / name).items()}
+
+
+def settled(data: Path) -> dict[str, Node]:
+    """The same beside a broker, once it has written down that it leads them."""
+    before: dict[str, Node] = {}
+    for _ in range(60):
+        with suppress(FileNotFoundError):
+            now = left(data)
+            if now == before:
+                return now
+            before = now
+        time.sleep(0.5)
+    raise AssertionError("the broker comes to no rest")
+
+
+def partitions(data: Path) -> dict[str, Node]:
+    """The whole log directory but for the metadata log, which has a lock of its own."""
+    return {
+        path: node for path, node in take(data).items() if not path.startswith("__cluster_metadata")
+    }
+
+
+def changed(found: dict[str, Node], before: dict[str, Node]) -> list[str]:
+    """What is not as it was before."""
+    return differences(found, before, ignored=lambda path: False, timed=lambda path: True)
+
+
+def refused(ran: Ran, *words: str) -> None:
+    assert ran.code == 6, ran
+    assert all(word in ran.said for word in words), ran.said
+
+
+@pytest.mark.parametrize("version", ["3.9.1", "4.3.1"])
+def test_refused_beside_a_broker_and_behind_one(version: str, data: Path) -> None:
+    assert repair("truncate-to-valid", data / WAS_CUT).code == 0
+    assert repair("reindex", data / WAS_INDEXED).code == 0
+    (agreed,) = kdump("truncate-to-valid", data / CUT).ids
+    with Broker(version, data, SETTINGS):
+        before = settled(data)
+        for lock in ("there", "unlinked"):
+            if lock == "unlinked":
+                (data / ".lock").unlink()
+            refused(kdump("truncate-to-valid", data / CUT, "--apply", "--confirm", agreed))
+            refused(kdump("truncate-to-valid", data, "--apply", "--confirm", agreed))
+            refused(kdump("reindex", data / INDEXED, "--apply"))
+            refused(kdump("undo", data / WAS_CUT, "--apply"))
+            refused(kdump("undo", data / WAS_INDEXED, "--apply"))
+        assert changed(left(data), before) == []
+    before = left(data)
+    for name in (WAS_CUT, WAS_INDEXED):
+        refused(kdump("undo", data / name, "--apply"), ".kdump", "changed since")
+    assert changed(left(data), before) == []
+    assert repair("truncate-to-valid", data / CUT).code == 0
+    assert repair("reindex", data / INDEXED).code == 0
+    assert kdump("undo", data / CUT, "--apply").code == 0
+    assert kdump("undo", data / INDEXED, "--apply").code == 0
+    assert changed(left(data), before) == []
+
+
+def at(moments: Mapping[str, Callable[[Call], bool]], act: Callable[[str], None]) -> Around:
+    """Calls ``act`` once at each moment, before the first call that is it."""
+    ahead = dict(moments)
+
+    def around(call: Call, make: Callable[..., Any]) -> Any:
+        for moment in [name for name, is_it in ahead.items() if is_it(call)]:
+            del ahead[moment]
+            act(moment)
+        return make(*call.arguments)
+
+    return around
+
+
+def is_folder(call: Call) -> bool:
+    return call.method == "make_directory"
+
+
+def is_cut(call: Call) -> bool:
+    return call.method == "truncate" and call.paths[0].endswith(".log")
+
+
+@pytest.mark.parametrize("version", ["3.9.1", "4.3.1"])
+def test_a_broker_that_starts_meanwhile_stops_at_once(
+    version: str, data: Path, tmp_path: Path
+) -> None:
+    marker = (data / MARKER).read_bytes()
+    told = tmp_path / "told"
+    told.mkdir()
+
+    def start(moment: str) -> None:
+        """In the process that repairs, which has the lock."""
+        before = partitions(data)
+        broker = Broker(version, data, SETTINGS)
+        try:
+            broker.start()
+        except ServerError:
+            said = [line for line in broker.log_lines() if "lock" in line]
+        there = (data / MARKER).read_bytes().decode() if (data / MARKER).exists() else None
+        text = {"said": said, "marker": there, "changed": changed(partitions(data), before)}
+        (told / moment).write_text(json.dumps(text))
+
+    moments = {"prepared": is_folder, "amid": is_cut}
+    assert repair("truncate-to-valid", data / CUT, around=at(moments, start)).code == 0
+    found = {moment: json.loads((told / moment).read_text()) for moment in moments}
+    for each in found.values():
+        assert any("Failed to acquire lock" in line for line in each["said"])
+        assert each["changed"] == []
+    assert [found[moment]["marker"] for moment in moments] == [marker.decode(), None]
+    assert (data / MARKER).read_bytes() == b""
+    assert kdump("truncate-to-valid", data / CUT).code == 0
+
+
+def is_marker(call: Call) -> bool:
+    return call.method == "rename" and call.paths[1].endswith(MARKER)
+
+
+def die(_: str) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("version", "moment"),
+    [
+        ("4.3.1", is_cut),
+        pytest.param("4.3.1", is_marker, marks=pytest.mark.nightly),
+        pytest.param("3.9.1", is_cut, marks=pytest.mark.nightly),
+        pytest.param("3.9.1", is_marker, marks=pytest.mark.nightly),
+    ],
+)
+def test_a_broker_between_kill_and_rerun(
+    version: str, moment: Callable[[Call], bool], data: Path
+) -> None:
+    """It recovers the partition in its own way; from then on nobody knows what is whose."""
+    killed = repair("truncate-to-valid", data / CUT, around=at({"": moment}, die))
+    assert killed.code == -signal.SIGKILL
+    assert kdump("truncate-to-valid", data / CUT).code == 5
+    with Broker(version, data, SETTINGS):
+        pass
+    before = left(data)
+    for command in ("truncate-to-valid", "undo"):
+        refused(kdump(command, data / CUT, "--apply"), ".kdump", "changed since")
+    assert changed(left(data), before) == []

@@ -1,0 +1,84 @@
+"""``kdump reindex --all`` against recovery: the loaders of 3.9.1 and 4.3.1 on the same copies.
+
+Of each damaged partition one copy is indexed anew by kdump, the others are recovered by the
+brokers' own loaders, from the beginning. Where those leave a log as it is, its indexes must be the
+same, and so must be whatever else kdump has written.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from brokers.oracle import Loaded
+from resealing import places
+from side_by_side import Copy, Mended, Of, compare_all, differs, mend, sizes, sound, unlike
+from starts import Start, starts
+
+pytestmark = pytest.mark.broker
+
+SEED = 7
+SAMPLE = 40
+#: The kinds of differences.
+LISTED = {
+    "swaps": "the broker finishes a swap first; kdump refuses, and leaves that to it",
+}
+
+
+def spread(seed: int) -> list[Start]:
+    """All of them, but of swaps, which are refused, no more than of most others."""
+    return [one for one in starts(seed) if one.name not in {f"swap {n}" for n in range(15, 28)}]
+
+
+def mend_one(start: Start, target: Path) -> Mended:
+    """Write one copy and have kdump index it."""
+    return mend(start, target, "reindex", "--all")
+
+
+def compare(mended: Mended, copy: Copy) -> tuple[str | None, list[str]]:
+    """Hold what kdump made of its copy against what a loader made of another."""
+    assert mended.before == sound(mended.directory)
+    if not isinstance(copy.loaded, Loaded):
+        return None, []
+    ours, theirs = sizes(mended.directory), sizes(copy.directory)
+    wrong = unlike(mended, copy) if ours == theirs else []
+    for name in (name for name, size in ours.items() if theirs.get(name) == size):
+        for suffix in (".index", ".timeindex"):
+            file = Path(name).with_suffix(suffix)
+            why = differs(mended.directory / file, copy.directory / file)
+            active = name == max(theirs)
+            if why and not (active and begins(mended.directory / file, copy.directory / file)):
+                wrong.append(f"{file}: {why}")
+    if mended.ran.code == 6 and copy.swap:
+        return ("swaps" if wrong else None), []
+    return None, wrong
+
+
+def begins(mended: Path, loaded: Path) -> bool:
+    """Whether the valid entries of the last segment's index are those of the other one.
+
+    Until a broker closes it, slots follow that hold nothing, or what was there before.
+    """
+    ours, theirs = mended.read_bytes(), loaded.read_bytes()
+    behind = ours[len(theirs) :]
+    if mended.suffix == ".timeindex":
+        return ours.startswith(theirs) and not any(behind)
+    # What points to no batch but the first was written by nobody who had this log.
+    points_to = int.from_bytes(behind[4:8], "big")
+    starts_at = {start for start, _ in places(mended.with_suffix(".log").read_bytes())}
+    return ours.startswith(theirs) and points_to not in starts_at - {0}
+
+
+def test_a_sample_is_indexed_as_by_a_broker(oracle: Of, tmp_path: Path) -> None:
+    chosen = random.Random(SEED).sample(sorted(starts(), key=lambda one: one.name), SAMPLE)
+    compare_all(chosen, oracle, tmp_path, mend_one, compare)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", [0, 4])
+def test_all_are_indexed_as_by_a_broker(oracle: Of, tmp_path: Path, seed: int) -> None:
+    counts = compare_all(spread(seed), oracle, tmp_path, mend_one, compare)
+    assert counts["all"] >= 400
+    assert set(counts) <= {"all", *LISTED}
+    assert counts.total() - counts["all"] <= counts["all"] * 0.03

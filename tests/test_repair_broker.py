@@ -1,0 +1,283 @@
+"""Repaired and salvaged directories under real brokers: they start, serve what is sound, go on.
+
+The directories are those that the same releases left, stopped or killed; each partition has other
+damage, and another repair.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from brokers.broker import QUICK_RESTART, Broker
+from brokers.programs import consume, run
+from commands import kdump, repair
+from fixtures_loader import consumed, copy_fixture
+from resealing import places
+
+pytestmark = pytest.mark.broker
+
+Records = dict[int, Any]
+READ = "read_uncommitted"
+#: Nothing but what the test does changes a log.
+SETTINGS = {"log.cleaner.enable": "false", **QUICK_RESTART}
+MARKER = ".kafka_cleanshutdown"
+#: What a broker says when it loads a log.
+LOADED = re.compile(
+    r"Completed load of Log\(dir=\S*/(\S+), .*logStartOffset=(\d+), logEndOffset=(\d+)\) "
+    r"with (\d+) segments"
+)
+#: Who in a broker says that a log is damaged or cut: at the level of a warning, or in these words.
+LOADERS = ("LogLoader", "LogSegment", "UnifiedLog", "LocalLog", "LogManager", "ProducerState")
+CUTS = ("runcat", "Corruption", "Deleting segment", "Recovering unflushed segment")
+#: What the tests write beside the transactions and the rest that the program Workload writes.
+APPENDED = ("codec-none", "codec-gzip", "codec-lz4", "codec-snappy", "codec-zstd", "a.b_c-1")
+WORKLOAD = ("idempotent-0", "compacted-0", "transactions-0", "transfers-0", "transfers-1")
+
+
+@dataclass(frozen=True)
+class Damaged:
+    """What damage has done: the offsets that cannot be read, and where recovery would cut."""
+
+    lost: range
+    end: int
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What is to be read of a partition, and where its log starts and ends; None for unknown."""
+
+    records: Records
+    start: int
+    end: int | None
+
+
+def middle_flipped(directory: Path) -> Damaged:
+    """One bit of a batch amid a log that has others behind it."""
+    logs = [log for log in sorted(directory.glob("*.log")) if len(places(log.read_bytes())) > 2]
+    log = logs[(len(logs) - 1) // 2]
+    data = bytearray(log.read_bytes())
+    spans = places(bytes(data))
+    number = len(spans) // 2
+    data[spans[number][1] - 1] ^= 4
+    log.write_bytes(data)
+    return _damaged(data, spans[number - 1][0], spans[number][0])
+
+
+def torn(directory: Path) -> Damaged:
+    """The last batch without its end."""
+    log = max(log for log in directory.glob("*.log") if len(places(log.read_bytes())) > 1)
+    data = log.read_bytes()
+    *_, (before, _), (start, end) = places(data)
+    log.write_bytes(data[: end - 5])
+    return _damaged(data, before, start)
+
+
+def _damaged(data: bytes | bytearray, before: int, start: int) -> Damaged:
+    def offsets(at: int) -> range:
+        first = int.from_bytes(data[at : at + 8], "big")
+        return range(first, first + int.from_bytes(data[at + 23 : at + 27], "big") + 1)
+
+    return Damaged(offsets(start), offsets(before).stop)
+
+
+def indexes_removed(directory: Path) -> None:
+    for path in _indexes(directory):
+        path.unlink()
+
+
+def indexes_garbled(directory: Path) -> None:
+    for path in _indexes(directory):
+        data = path.read_bytes()
+        path.write_bytes(data[8:16] + data[:8] + data[16:-3])
+
+
+def _indexes(directory: Path) -> list[Path]:
+    return [*directory.glob("*.index"), *directory.glob("*.timeindex")]
+
+
+def markers_removed(directory: Path) -> None:
+    """No aborted transaction is known any more, nor a producer."""
+    for path in [*directory.glob("*.txnindex"), *directory.glob("*.snapshot")]:
+        path.unlink()
+
+
+CUT: dict[str, Callable[[Path], Damaged]] = {
+    "codec-none-0": middle_flipped,
+    "codec-snappy-0": torn,
+    "compacted-0": middle_flipped,
+    "idempotent-0": middle_flipped,
+    "transactions-0": middle_flipped,
+    "log-append-time-0": torn,
+}
+SALVAGED: dict[str, Callable[[Path], Damaged]] = {
+    "codec-zstd-0": middle_flipped,
+    "deleted-records-0": middle_flipped,
+    "transfers-0": torn,
+}
+REINDEXED: dict[str, Callable[[Path], None]] = {
+    "codec-gzip-0": indexes_removed,
+    "codec-lz4-0": indexes_garbled,
+    "transfers-1": markers_removed,
+}
+
+
+def damaged_and_repaired(data: Path, fixture: str, scratch: Path) -> dict[str, Expected]:
+    """Damage partitions of ``data`` and repair them, with no broker there."""
+    starts = offsets(data, "log-start-offset-checkpoint")
+    # After a clean stop all is flushed.
+    clean = (data / MARKER).exists()
+    ends = offsets(data, "recovery-point-offset-checkpoint") if clean else {}
+    expected = {
+        partition: Expected(records(path), starts.get(partition, 0), ends.get(partition))
+        for (partition, isolation), path in consumed(fixture).items()
+        if isolation == READ and not partition.startswith("__")
+    }
+    for name, change in SALVAGED.items():
+        told = change(data / name)
+        was = expected[name]
+        sound = {at: one for at, one in was.records.items() if at not in told.lost}
+        expected[name] = replace(was, records=sound, end=told.end if change is torn else was.end)
+        assert readable(data / name)[name] >= set(sound)
+        salvaged = kdump("salvage", data / name, "--output", scratch)
+        assert salvaged.code in (0, 4), salvaged
+        shutil.rmtree(data / name)
+        shutil.move(scratch / name, data / name)
+    for name, change in CUT.items():
+        told = change(data / name)
+        was = expected[name]
+        sound = {at: one for at, one in was.records.items() if at < told.end}
+        assert set(sound) <= readable(data / name)[name] <= set(was.records)
+        expected[name] = replace(was, records=sound, end=told.end)
+    for name, break_indexes in REINDEXED.items():
+        break_indexes(data / name)
+    for command in ("reindex", "truncate-to-valid"):
+        ran = repair(command, data)
+        assert ran.code == 0, ran
+        assert kdump(command, data).code == 0
+        assert (data / MARKER).exists() == clean
+    if clean:
+        assert (data / MARKER).read_bytes() == b""
+    found = readable(data)
+    for name, one in expected.items():
+        shown = found.get(name, set())
+        assert shown == set(one.records) if name in CUT else shown >= set(one.records), name
+    return expected
+
+
+def offsets(data: Path, checkpoint: str) -> dict[str, int]:
+    """What a checkpoint says of each partition."""
+    lines = (data / checkpoint).read_text().splitlines()[2:]
+    return {f"{topic}-{number}": int(at) for topic, number, at in map(str.split, lines)}
+
+
+def records(path: Path) -> Records:
+    """What a consumer read, by offset."""
+    lines = map(json.loads, path.read_text().splitlines())
+    return {line["offset"]: line for line in lines}
+
+
+def readable(path: Path) -> dict[str, set[int]]:
+    """The offsets of the records that ``kdump dump`` shows of each partition."""
+    found: dict[str, set[int]] = {}
+    for line in kdump("dump", "--records", path, searching=False).of("record"):
+        if not line["control"]:
+            found.setdefault(f"{line['topic']}-{line['partition']}", set()).add(line["offset"])
+    return found
+
+
+def logs(data: Path, names: Iterable[str]) -> dict[str, bytes]:
+    """The logs of these partitions, without the zeros of preallocation."""
+    return {
+        str(path.relative_to(data)): path.read_bytes()
+        for name in names
+        for path in sorted((data / name).glob("*.log"))
+    }
+
+
+def read_all(broker: Broker, names: Iterable[str], directory: Path) -> dict[str, Records]:
+    """What a consumer reads of these partitions."""
+    directory.mkdir()
+    wanted = tuple(names)
+    consume(broker.version, broker.bootstrap, READ, wanted, directory)
+    return {name: records(directory / f"{name}.{READ}.jsonl") for name in wanted}
+
+
+@pytest.mark.parametrize(
+    ("version", "state"),
+    [
+        pytest.param("4.3.1", "clean", marks=pytest.mark.slow),
+        pytest.param("4.3.1", "killed", marks=pytest.mark.slow),
+        pytest.param("3.9.1", "clean", marks=pytest.mark.slow),
+        pytest.param("3.9.1", "killed", marks=pytest.mark.nightly),
+    ],
+)
+def test_a_broker_goes_on_with_what_was_repaired(version: str, state: str, tmp_path: Path) -> None:
+    data = copy_fixture(f"{version}/{state}", tmp_path / "data")
+    expected = damaged_and_repaired(data, f"{version}/{state}", tmp_path / "salvaged")
+    before = logs(data, expected)
+    with Broker(version, data, SETTINGS) as broker:
+        said = broker.log_lines()
+        found = read_all(broker, expected, tmp_path / "first")
+        assert found == {name: one.records for name, one in expected.items()}
+        assert logs(data, expected) == before
+        hold_against(said, expected, before, clean=state == "clean")
+        write_more(broker)
+        after = read_all(broker, expected, tmp_path / "second")
+    for name, one in expected.items():
+        # What the program Workload deletes is of one topic, and from its beginning.
+        first = min(after[name], default=0)
+        kept = {at: line for at, line in one.records.items() if at >= first}
+        assert kept == one.records or name.startswith("deleted-records")
+        assert {at: after[name].get(at) for at in kept} == kept, name
+        new = set(after[name]) - set(kept)
+        assert all(at > max(kept, default=-1) and at >= (one.end or 0) for at in new), name
+        if name in WORKLOAD or name.removesuffix("-0") in APPENDED:
+            assert new, name
+    # The fixtures hold transactions that nobody ends; a hole is what salvage leaves of damage.
+    expected_codes = {("transaction-late", name) for name in expected}
+    expected_codes |= {("batches-hole", name) for name in SALVAGED}
+    verified = kdump("verify", data)
+    assert {
+        (line["code"], Path(line["path"]).relative_to(data).parts[0])
+        for line in verified.of("finding")
+        if line["severity"] != "info"
+    } <= expected_codes
+
+
+def hold_against(
+    said: list[str], expected: dict[str, Expected], before: dict[str, bytes], *, clean: bool
+) -> None:
+    """The broker has found nothing to cut, and the log start, end and segments that there were."""
+    own = [line for line in said if "__cluster_metadata" not in line]
+    quiet = CUTS[:-1] if not clean else CUTS
+    wrong = [
+        line
+        for line in own
+        if any(who in line for who in LOADERS)
+        and (" WARN " in line or " ERROR " in line or any(word in line for word in quiet))
+        and "log.cleaner.enable" not in line
+    ]
+    assert wrong == []
+    skipped = any("Skipping recovery of" in line for line in own)
+    assert skipped == clean
+    loaded = {match[1]: match for match in map(LOADED.search, own) if match}
+    for name, one in expected.items():
+        start, end, segments = map(int, loaded[name].groups()[1:])
+        bases = [int(Path(path).stem) for path in before if path.startswith(f"{name}/")]
+        assert segments == len(bases), name
+        assert start == max(one.start, min(bases)), name
+        assert end == one.end if one.end is not None else end > max(one.records, default=-1), name
+
+
+def write_more(broker: Broker) -> None:
+    """Another round of records, in and out of transactions."""
+    orders = [f"{topic}:even:3:4:none" for topic in APPENDED]
+    run(broker.version, "Messages", broker.bootstrap, "4", *orders)
+    run(broker.version, "Workload", broker.bootstrap, "4", "zstd")
