@@ -30,6 +30,7 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.slow
 def test_every_kind_is_measured(tmp_path: Path) -> None:
     wanted = ["walk 100b-*", "survey 100b-16k", "deep *-16k*", "workers*", "memory*", "help"]
+    wanted += ["reindex", "cut*"]
     run = bench("--plain", *SMALL, "--directory", str(tmp_path), *wanted)
     assert (run.returncode in (0, 1), run.stderr) == (True, "")
     measured = [text[:22].strip() for text in run.stdout.split("\n\n")[1].splitlines()[1:]]
@@ -40,7 +41,10 @@ def test_every_kind_is_measured(tmp_path: Path) -> None:
     ]
     assert "survey 100b-16k" in measured
     assert len([name for name in measured if name.startswith("deep")]) == 10
-    assert measured[-5:] == ["workers", "workers deep", "memory", "memory deep", "help"]
+    assert measured[-8:] == [
+        *("workers", "workers deep", "memory", "memory deep"),
+        *("reindex", "cut", "cut time", "help"),
+    ]
     assert str(_kernel.__file__) in run.stdout
     assert list(tmp_path.iterdir()) == []
 
@@ -53,6 +57,15 @@ def test_dump_is_measured_beside_kafkas_tool() -> None:
     assert (run.returncode in (0, 1), run.stderr) == (True, "")
     assert "dump 100b-16k" in run.stdout.splitlines()[-3]
     assert "Kafka" in run.stdout.splitlines()[-3]
+
+
+@pytest.mark.broker
+@pytest.mark.slow
+def test_reindex_is_measured_beside_a_brokers_recovery() -> None:
+    assert jars.missing() is None
+    run = bench("--plain", *SMALL, "reindex recovery")
+    assert (run.returncode, run.stderr) == (0, "")
+    assert "recovery of 4.3.1" in run.stdout.splitlines()[-3]
 
 
 @pytest.mark.skipif(_kernel.COMPILED, reason="the kernel is compiled")

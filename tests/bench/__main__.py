@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from brokers.jars import missing
 
-from bench import commands, directory, reading
+from bench import commands, directory, reading, repairs
 from bench.report import Row, heading, line
 from bench.segments import MIB, SHAPES, Made, Shape, write
 from kdump.format import _kernel
@@ -42,7 +42,7 @@ def main(arguments: list[str]) -> int:
         f"dump: whole processes, the start of the JVM too; Kafka's is the tool of {commands.KAFKA}"
     )
     if no_java is not None:
-        print(f"dump is left out: {no_java}")
+        print(f"dump and a broker's recovery are left out: {no_java}")
     print(f"\n{heading()}", flush=True)
     missed = 0
     for row in _rows(options, java=no_java is None):
@@ -86,7 +86,7 @@ def _rows(options: argparse.Namespace, *, java: bool) -> Iterator[Row]:
                 made = write(shape, Path(own), size)
                 for measure in of_segment.values():
                     yield measure(made)
-    for name, of_directory in _of_directory(size, options.repeat).items():
+    for name, of_directory in _of_directory(size, options.repeat, java=java).items():
         if wanted(name):
             with tempfile.TemporaryDirectory(dir=options.directory, prefix="bench-") as own:
                 yield of_directory(Path(own))
@@ -103,8 +103,9 @@ def _of_segment(shape: Shape, repeat: int, *, java: bool) -> dict[str, Callable[
     return {"walk": walk, "survey": survey, "deep": deep, **dump}
 
 
-def _of_directory(size_bytes: int, repeat: int) -> dict[str, Callable[[Path], Row]]:
+def _of_directory(size_bytes: int, repeat: int, *, java: bool) -> dict[str, Callable[[Path], Row]]:
     """What is measured on a directory of its own."""
+    recovery = {"reindex recovery": partial(repairs.measure_recovery, size_bytes=size_bytes)}
     return {
         "workers": partial(
             commands.measure_workers, size_bytes=size_bytes, repeat=repeat, deep=False
@@ -117,6 +118,10 @@ def _of_directory(size_bytes: int, repeat: int) -> dict[str, Callable[[Path], Ro
         "directory quick": directory.measure_quick,
         "directory": directory.measure_default,
         "directory memory": directory.measure_memory,
+        "reindex": partial(repairs.measure_reindex, size_bytes=size_bytes, repeat=repeat),
+        **(recovery if java else {}),
+        "cut": partial(repairs.measure_cut, size_bytes=size_bytes, repeat=repeat),
+        "cut time": partial(repairs.measure_cut_time, size_bytes=size_bytes, repeat=repeat),
         "help": lambda _: commands.measure_help(),
     }
 
