@@ -612,6 +612,11 @@ def test_amid_a_swap(top: Path, file: str) -> None:
         planned(top, path)
 
 
+def test_amid_a_swap_what_is_sound_needs_nothing(top: Path) -> None:
+    path = forge.write_partition(top, "topic", 0, SOUND, files={name(FIRST, ".log.swap"): b""})
+    assert planned(top, path).steps == ()
+
+
 def test_the_metadata_of_a_cluster(top: Path) -> None:
     path = forge.write_partition(top, "__cluster_metadata", 0, {0: FLIPPED})
     with pytest.raises(Refused, match="quorum"):

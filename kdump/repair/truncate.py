@@ -64,6 +64,7 @@ def plan_truncate(judged: Judged, *, at: int | None, arguments: tuple[str, ...])
             f"{facts.partition.path}: expected a topic's partition, found the cluster's metadata "
             "log: what is valid there is decided by its quorum"
         )
+    refuse_swaps(facts.partition)
     if at is None:
         _refuse_hole(facts, surveys, place)
     after = after_cut(before, place, facts.settings)
@@ -98,7 +99,6 @@ def _checked(judged: Judged) -> tuple[PartitionFacts, tuple[Survey, ...]]:
         raise group.error
     if facts is None:
         raise UsageError(f"{path}: expected a partition directory, found a segment of one")
-    refuse_swaps(facts.partition)
     read = [one for one in judged.surveys if one.complete and one.recovered is not None]
     if judged.quick or len(read) < len(group.segments):
         unread = sorted(
