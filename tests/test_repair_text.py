@@ -25,7 +25,14 @@ from kdump.audit.recovery import Span
 from kdump.cli import exits
 from kdump.cli.main import main
 from kdump.cli.repair_steps import step_texts
-from kdump.cli.repair_text import consent_text, kept_lines, pending_lines, plan_lines, receipt_lines
+from kdump.cli.repair_text import (
+    consent_text,
+    kept_lines,
+    partition_name,
+    pending_lines,
+    plan_lines,
+    receipt_lines,
+)
 from kdump.repair.plan import (
     Cut,
     Line,
@@ -401,3 +408,12 @@ def test_no_key_or_value_leaves(tmp_path: Path, capsys: pytest.CaptureFixture[st
         text = told(capsys, exits.PROBLEMS, "truncate-to-valid", path, "--format", form)
         assert "value 1" not in text
         assert b"value 1".hex() not in text
+
+
+def test_the_directory_that_somebody_stands_in(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "orders-0").mkdir()
+    monkeypatch.chdir(tmp_path / "orders-0")
+    assert partition_name(Path()) == "orders-0"
+    assert partition_name(Path("orders-1")) == "orders-1"

@@ -64,7 +64,7 @@ def apply_command(plan: Plan) -> tuple[str, ...]:
 
 def nothing_lines(plan: Plan) -> Iterator[str]:
     """Yield that there is nothing to do, and what else there is to be said."""
-    yield from wrapped(f"{printable(plan.partition.name)}: nothing to do", 0)
+    yield from wrapped(f"{partition_name(plan.partition)}: nothing to do", 0)
     for note in plan.notes:
         yield labelled("note", printable(note))
 
@@ -102,14 +102,14 @@ def steps_lines(plan: Plan) -> Iterator[str]:
 
 def consent_text(plan: Plan) -> str:
     """What somebody is asked who is to agree to a loss."""
-    lost = f"{_records(plan.loss)} of {printable(plan.partition.name)}"
+    lost = f"{_records(plan.loss)} of {partition_name(plan.partition)}"
     sound = f" ({_count(plan.loss.sound)} SOUND)" if plan.loss.sound else ""
     return f"This loses {lost}{sound}. Type {plan.id} to go on"
 
 
 def receipt_lines(plan: Plan, receipt: Mapping[str, Any], checked: Iterable[str]) -> Iterator[str]:
     """Yield what was done, the lines of what a look at it has ``checked``, and the way back."""
-    folder = f"{printable(plan.partition.name)}/{FOLDERS}/{plan.id}"
+    folder = f"{partition_name(plan.partition)}/{FOLDERS}/{plan.id}"
     done = f"DONE {plan.id}  {_what(plan)}: {receipt['begun']}, {receipt['seconds']} s"
     yield from wrapped(done, 0)
     if plan.lossy:
@@ -125,7 +125,7 @@ def receipt_lines(plan: Plan, receipt: Mapping[str, Any], checked: Iterable[str]
 
 def pending_lines(one: Kept, partition: Path) -> Iterator[str]:
     """Yield that a repair was interrupted, and both ways on from there."""
-    name, command = printable(partition.name), one.command or ""
+    name, command = partition_name(partition), one.command or ""
     text = (
         f"PENDING {printable(one.id)}  {printable(command)} {name}: interrupted between its steps"
     )
@@ -147,7 +147,7 @@ def kept_lines(one: Kept, partition: Path) -> Iterator[str]:
 def kept_text(one: Kept, partition: Path) -> str:
     """Which repair of which partition has left a backup."""
     command = "unreadable plan of" if one.command is None else printable(one.command)
-    return f"{command} {printable(partition.name)}"
+    return f"{command} {partition_name(partition)}"
 
 
 def commanded(label: str, argv: tuple[str, ...]) -> Iterator[str]:
@@ -161,13 +161,18 @@ def commanded(label: str, argv: tuple[str, ...]) -> Iterator[str]:
     yield f"  {text}"
 
 
+def partition_name(partition: Path) -> str:
+    """What a partition is called in the text: its directory, also where that is spelled ``.``."""
+    return printable(partition.name or partition.absolute().name)
+
+
 def command_text(argv: tuple[str, ...]) -> str:
     """A command as a shell takes it."""
     return printable(shlex.join(argv))
 
 
 def _what(plan: Plan) -> str:
-    return f"{printable(plan.command)} {printable(plan.partition.name)}"
+    return f"{printable(plan.command)} {partition_name(plan.partition)}"
 
 
 def _second(time_ns: int) -> str:
@@ -198,7 +203,7 @@ def _saved(plan: Plan) -> str:
         parts.append(f"{count_text(whole, 'whole file')}, {size_text(size)}, not copied")
     if not parts:
         return "nothing: no file is changed or taken away"
-    return f"{printable(plan.partition.name)}/{FOLDERS}/{plan.id}/: {'; '.join(parts)}"
+    return f"{partition_name(plan.partition)}/{FOLDERS}/{plan.id}/: {'; '.join(parts)}"
 
 
 def _whole(plan: Plan) -> list[str]:
