@@ -21,6 +21,7 @@ from kdump.storage.source import Source
 _EVENT: Final = len(_events.EVENT_FIELDS)
 _RUN: Final = len(_events.RUN_FIELDS)
 _EPOCH: Final = len(_events.EPOCH_FIELDS)
+_EPOCH_LAST: Final = _events.EPOCH_FIELDS.index("last_offset")
 _BREAK: Final = len(_events.BREAK_FIELDS)
 _SEEN: Final = len(_events.SEEN_FIELDS)
 _POSITION: Final = _kernel.BATCH_FIELDS.index("position")
@@ -176,7 +177,7 @@ class Gathering:
         at = (self.state[_events.G_EPOCHS] - 1) * _EPOCH
         if usual is None or usual.producers or at < 0 or self.epoch_rows[at] != usual.leader_epoch:
             return False
-        self.epoch_rows[at + _EPOCH - 1] = usual.last_offset
+        self.epoch_rows[at + _EPOCH_LAST] = usual.last_offset
         return True
 
     def _grow(self) -> None:

@@ -143,7 +143,7 @@ def open_regular(path: Path) -> tuple[int, os.stat_result]:
     try:
         status = os.fstat(descriptor)
         _refuse_irregular(path, status)
-    except BaseException:
+    except BaseException:  # whatever ends it, Ctrl-C too: nobody else knows the descriptor
         os.close(descriptor)
         raise
     return descriptor, status
