@@ -116,7 +116,7 @@ def clear(plan: Plan) -> None:
 def _put(plan: Plan, put: Put, folder: Folder, begun: Begun) -> None:
     target = plan.partition / put.name
     if isinstance(put.recipe, Rebuilt):
-        # One at a time: a disk may have room for one, and not for all.
+        # Only now: there may be thousands, and each takes its place at once.
         stage(plan, put, folder, begun.begun_ns)
         disk.sync_directory(folder.new(put.name).parent)
     if put.replaces:
