@@ -144,7 +144,7 @@ def _prepare(plan: Plan, folder: Folder) -> Begun:
                 stage(plan, put, folder, begun_ns)
         begun = Begun(begun_ns, tails, marker)
         folder.begin(begun)
-    except BaseException as error:
+    except BaseException as error:  # whatever ends it, Ctrl-C too: nothing was changed yet
         with suppress(OSError):
             folder.remove()
         if folder.has_begun:  # which could not be taken back

@@ -92,7 +92,7 @@ def building(target: Path, origin: Path) -> Iterator[Building]:
             disk.rename(path, target)
         finally:
             os.close(lock)
-    except BaseException:
+    except BaseException:  # whatever ends it, Ctrl-C too: nothing half made is left
         with suppress(OSError):
             if path.exists() and not _in_use(path):
                 disk.remove_tree(path)

@@ -299,7 +299,7 @@ def open_lock(path: Path, like: Attributes) -> int:
         if made or os.fstat(descriptor).st_uid == os.geteuid() != like.uid:
             _own(descriptor, like)
             SYSTEM.sync(descriptor)
-    except BaseException:
+    except BaseException:  # whatever ends it: nobody else knows the descriptor
         os.close(descriptor)
         raise
     return descriptor
