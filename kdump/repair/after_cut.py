@@ -15,7 +15,6 @@ from kdump.audit.survey import LogPass, Survey
 from kdump.repair.place import Place
 from kdump.repair.prefix import PrefixSource
 from kdump.storage.source import open_source
-from kdump.storage.walk import walk
 
 #: However many entries an index has, it is made before anything is changed.
 _ANY_ROOM: Final = 1 << 40
@@ -64,12 +63,10 @@ def _prefix(
     """The first ``size`` bytes of a log as a log of their own."""
     segment = survey.segment
     cleaned = settings.compacted is not False
-    log = LogPass(segment, lambda _: None, False, cleaned=cleaned)
     rebuild = Rebuild(segment.base_offset, settings, room=_ANY_ROOM)
+    log = LogPass(segment, lambda _: None, False, rebuild=rebuild, cleaned=cleaned)
     with open_source(segment.log, mapped=False, sealed=True) as source:
-        prefix = PrefixSource(source, size)
-        log.read(prefix)
-        for piece in walk(prefix, segment.base_offset):
-            rebuild.add(piece)
-    built = rebuild.finish()
+        log.read(PrefixSource(source, size))
+    built = log.rebuilt
+    assert built is not None  # read() has set it, or has raised
     return log.survey(None, None, ()), (built.index.content or b"", built.time_index.content or b"")
