@@ -7,6 +7,7 @@ import random
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from brokers.broker import QUICK_RESTART, Broker
@@ -17,13 +18,22 @@ from kdump.cli.main import main
 _ROUNDS = 3
 _STEPS = 120
 #: What the death of a process in the middle of its work leaves: the end of a log that was being
-#: written; an aborted transaction that its index was about to name; partitions of a topic that is
-#: deleted already; and records that were just deleted, which come back because the log start
-#: checkpoint does not tell of it yet, although their leader epochs are gone.
-_LEFT_BY_A_KILL = {"torn-tail", "txnindex-stale", "partition-stray", "epochs-missing"}
+#: written; an aborted transaction that its index was about to name; and partitions of a topic that
+#: is deleted already.
+_LEFT_BY_A_KILL = {"torn-tail", "txnindex-stale", "partition-stray"}
 
 _SEEDS = range(6)
 _IN_CI = 0
+
+
+def was_just_deleted(finding: dict[str, Any]) -> bool:
+    """Whether it is of records that the leader epochs tell to be deleted, and the log start does
+    not yet: a broker writes that checkpoint within a minute, and a kill may come before."""
+    if finding["code"] != "epochs-missing":
+        return False
+    _, _, first, *_ = Path(finding["path"]).read_text().splitlines()
+    last: int = finding["offsets"]["last"]
+    return last < int(first.split()[1])
 
 
 @pytest.mark.broker
@@ -58,7 +68,9 @@ def test_what_brokers_write_has_nothing_wrong(
                 worse = [
                     line
                     for line in findings
-                    if line["severity"] != "info" and line["code"] not in allowed
+                    if line["severity"] != "info"
+                    and line["code"] not in allowed
+                    and not (killed and was_just_deleted(line))
                 ]
                 assert worse == []
                 assert code == 0
