@@ -193,6 +193,18 @@ def test_a_txn_entry_keeps_its_version() -> None:
     assert index.entries[0].version == 9
 
 
+def test_txn_entries_go_to_the_log_that_holds_their_end() -> None:
+    entries = [(7, 1, 9, 10), (8, 12, 19, 12), (7, 2, 20, 21), (9, 25, 45, 46)]
+    index = TransactionIndex.decode(forge.txn_index(entries) + b"tail")
+    parts = [part.encode() for part in index.split([10, 20, 30, 40])]
+    assert parts == [
+        forge.txn_index(entries[:2]),
+        forge.txn_index(entries[2:3]),
+        b"",
+        forge.txn_index(entries[3:]),
+    ]
+
+
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex"])
 def test_what_brokers_wrote(suffix: str) -> None:
     paths = sorted(ROOT.rglob(f"*{suffix}"))

@@ -26,6 +26,7 @@ FROM_SOURCE = os.environ.get("KDUMP_TEST_SOURCE") == "1"
 NOT_SOURCE = pytest.mark.skipif(FROM_SOURCE, reason="KDUMP_TEST_SOURCE=1: nothing is installed")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 KERNEL = (
+    "kdump.format._encode",
     "kdump.format._entries",
     "kdump.format._events",
     "kdump.format._kernel",

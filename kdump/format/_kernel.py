@@ -113,6 +113,8 @@ _HEADER = cython.declare(cython.int, 61)
 _LOG_OVERHEAD = cython.declare(cython.int, 12)
 #: The least size that a message of magic 0 or 1 gives, without the overhead.
 _MESSAGE = cython.declare(cython.int, 14)
+#: What fold_records() puts before the key of a record.
+_FOLDED = cython.declare(cython.int, 29)
 #: Batches of this size and more are read one by one: they gain nothing by neighbours. Below it no
 #: record has more headers than may be made objects of.
 _NEIGHBOUR_BYTES = cython.declare(cython.longlong, 65536)
@@ -1100,3 +1102,127 @@ def read_neighbours(
         filled += batches[at + _COUNT]
         starts[i + 1] = filled
     return n
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _put_i32(
+    out: cython.uchar[::1], at: cython.Py_ssize_t, number: cython.longlong
+) -> cython.Py_ssize_t:
+    out[at] = number >> 24 & 255
+    out[at + 1] = number >> 16 & 255
+    out[at + 2] = number >> 8 & 255
+    out[at + 3] = number & 255
+    return at + 4
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _put_i64(
+    out: cython.uchar[::1], at: cython.Py_ssize_t, number: cython.longlong
+) -> cython.Py_ssize_t:
+    return _put_i32(out, _put_i32(out, at, number >> 32), number)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _put_bytes(
+    out: cython.uchar[::1],
+    at: cython.Py_ssize_t,
+    block: cython.const[cython.uchar][::1],
+    start: cython.Py_ssize_t,
+    size: cython.longlong,
+) -> cython.Py_ssize_t:
+    """Copies a field; none of a size below zero. Where it ends."""
+    i: cython.Py_ssize_t
+    if size <= 0:
+        return at
+    if cython.compiled:
+        for i in range(size):
+            out[at + i] = block[start + i]
+    else:
+        out[at : at + size] = block[start : start + size]
+    return at + size
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _fold_headers(
+    block: cython.const[cython.uchar][::1],
+    p: cython.Py_ssize_t,
+    count: cython.longlong,
+    out: cython.uchar[::1],
+    at: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """Puts headers that read_records() found whole into ``out``; where they end, -1 if they do not
+    fit.
+    """
+    stop: cython.Py_ssize_t = len(block)
+    room: cython.Py_ssize_t = len(out)
+    key: cython.Py_ssize_t
+    key_size: cython.longlong
+    size: cython.longlong
+    while count > 0:
+        key_size, key = _varint(block, p, stop, 32)
+        size, p = _varint(block, key + key_size, stop, 32)
+        if key_size + (size if size > 0 else 0) > room - at - 8:
+            return -1
+        at = _put_i32(out, at, key_size)
+        at = _put_i32(out, at, size)
+        at = _put_bytes(out, at, block, key, key_size)
+        at = _put_bytes(out, at, block, p, size)
+        if size > 0:
+            p += size
+        count -= 1
+    return at
+
+
+def fold_records(
+    block: cython.const[cython.uchar][::1],
+    rows: cython.const[cython.longlong][::1],
+    first: cython.Py_ssize_t,
+    legacy: cython.bint,
+    log_append: cython.bint,
+    out: cython.uchar[::1],
+) -> tuple[int, int]:
+    """Puts records from row ``first`` on into ``out``, as many as fit, in a form without gaps.
+
+    Each is its offset and timestamp (8 bytes, big-endian), 1 for LogAppendTime or 0, the sizes of
+    its key and value and the number of its headers (4 bytes), the key, the value, and for each
+    header two sizes and the bytes. A null has the size -1. ``legacy`` records have no headers.
+
+    Returns (row reached, bytes put into ``out``).
+    """
+    n: cython.Py_ssize_t = len(rows) // _RECORD_FIELDS
+    room: cython.Py_ssize_t = len(out)
+    used: cython.Py_ssize_t = 0
+    at: cython.Py_ssize_t
+    i: cython.Py_ssize_t
+    row: cython.Py_ssize_t
+    key_size: cython.longlong
+    value_size: cython.longlong
+    headers: cython.longlong
+    for i in range(first, n):
+        row = i * _RECORD_FIELDS
+        key_size = rows[row + 3] if rows[row + 3] > 0 else 0
+        value_size = rows[row + 5] if rows[row + 5] > 0 else 0
+        headers = 0 if legacy else rows[row + 7]
+        if key_size + value_size > room - used - _FOLDED:
+            return i, used
+        at = _put_i64(out, used, rows[row])
+        at = _put_i64(out, at, rows[row + 1])
+        out[at] = 1 if log_append else 0
+        at = _put_i32(out, at + 1, key_size if rows[row + 3] >= 0 else -1)
+        at = _put_i32(out, at, value_size if rows[row + 5] >= 0 else -1)
+        at = _put_i32(out, at, headers)
+        at = _put_bytes(out, at, block, rows[row + 2], key_size)
+        at = _put_bytes(out, at, block, rows[row + 4], value_size)
+        at = _fold_headers(block, rows[row + 6], headers, out, at)
+        if at < 0:
+            return i, used
+        used = at
+    return n, used

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 compiled = False
-int = uint = longlong = None
+int = uint = longlong = ulonglong = None
 
 _Function = TypeVar("_Function")
 

@@ -463,7 +463,39 @@ def encode_batch(
         | (DELETE_HORIZON if delete_horizon_ms is not None else 0)
     )
     block = b"".join(_encode_record(record, base_offset, base_timestamp) for record in records)
-    body = _CHECKSUMMED.pack(
+    return seal(
+        block,
+        attributes=attributes,
+        base_offset=base_offset,
+        last_offset=last_offset,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        count=len(records),
+        leader_epoch=leader_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+    )
+
+
+def seal(
+    block: bytes | memoryview,
+    *,
+    attributes: int,
+    base_offset: int,
+    last_offset: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    count: int,
+    leader_epoch: int = -1,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+) -> bytes:
+    """The batch whose records are ``block``, which is compressed as the attributes say."""
+    codec = Codec(attributes & CODEC_MASK)
+    content = compress(codec, block) if codec else block
+    checksummed = _CHECKSUMMED.pack(
         attributes,
         last_offset - base_offset,
         base_timestamp,
@@ -471,10 +503,12 @@ def encode_batch(
         producer_id,
         producer_epoch,
         base_sequence,
-        len(records),
-    ) + compress(codec, block)
-    prefix = _PREFIX.pack(base_offset, CHECKSUM_START + len(body) - LOG_OVERHEAD, leader_epoch, 2)
-    return prefix + crc32c(body).to_bytes(4, "big") + body
+        count,
+    )
+    size = HEADER_BYTES + len(content)
+    prefix = _PREFIX.pack(base_offset, size - LOG_OVERHEAD, leader_epoch, 2)
+    crc = crc32c(content, crc32c(checksummed))
+    return b"".join((prefix, crc.to_bytes(4, "big"), checksummed, content))
 
 
 def _encode_record(record: Record, base_offset: int, base_timestamp: int) -> bytes:

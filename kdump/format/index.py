@@ -11,7 +11,7 @@ import struct
 import sys
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -195,6 +195,16 @@ class TransactionIndex:
         end = len(data) - len(data) % cls.ENTRY_BYTES
         entries = tuple(AbortedTxn(*fields) for fields in _ABORTED_TXN.iter_unpack(data[:end]))
         return cls(entries, bytes(data[end:]))
+
+    def split(self, bases: Sequence[int]) -> tuple[TransactionIndex, ...]:
+        """The index of each log that its own is split into, which begin at ``bases``, ascending.
+
+        An entry belongs to the log that holds its last offset. The remainder is left out.
+        """
+        entries: list[list[AbortedTxn]] = [[] for _ in bases]
+        for entry in self.entries:
+            entries[max(bisect_right(bases, entry.last_offset) - 1, 0)].append(entry)
+        return tuple(TransactionIndex(tuple(each)) for each in entries)
 
     def encode(self) -> bytes:
         """Return the file's bytes, remainder included."""
