@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from children import children
@@ -287,6 +288,27 @@ def test_an_interrupt_in_the_middle_of_a_fork_leaves_no_child() -> None:
         finally:
             os._exit(left & 0xFF)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def test_a_second_interrupt_finds_all_workers_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain_fork, plain_reap, hired = workers._fork, workers._reap, []
+
+    def hire(*arguments: Any) -> Any:
+        hired.append(plain_fork(*arguments))
+        return hired[-1]
+
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(workers, "_fork", hire)
+    monkeypatch.setattr(workers, "_reap", interrupted)
+    outcomes = run(lambda task, _: time.sleep(1000 * task), range(2), 2)
+    assert next(outcomes).index == 0
+    with pytest.raises(KeyboardInterrupt):
+        outcomes.close()
+    # The one that was idle, too: it may have the pipes of another pool open.
+    ended = [os.WTERMSIG(plain_reap(worker)) for worker in hired]
+    assert ended == [signal.SIGKILL, signal.SIGKILL]
 
 
 def test_a_task_that_cannot_be_handed_over_counts_as_lost_with_its_worker(

@@ -178,10 +178,14 @@ def run(
             ]
             dispatch()  # before the caller takes its time with the outcomes
             yield from outcomes
+    except BaseException:
+        # All of them before any is waited for, since a second signal may end that: one that went on
+        # would have the pipes of another pool open, whose workers then wait for their end in vain.
+        for worker in workers.values():
+            os.kill(worker.pid, signal.SIGKILL)
+        raise
     finally:
         for worker in workers.values():
-            if worker.job is not None:
-                os.kill(worker.pid, signal.SIGKILL)
             _reap(worker)
 
 
