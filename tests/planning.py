@@ -22,6 +22,8 @@ from kdump.cli.targets import find_targets
 from kdump.errors import Unfinished
 from kdump.repair import disk
 from kdump.repair.apply import apply
+from kdump.repair.conversion import Rules
+from kdump.repair.convert import plan_convert
 from kdump.repair.plan import Plan
 from kdump.repair.present import present
 from kdump.repair.reindex import plan_reindex
@@ -42,6 +44,15 @@ def reindexing(partition: Path, *, every: bool = False) -> Plan:
     judged, settings = _judged(partition, rebuild=True)
     arguments = ("--all",) if every else ()
     return plan_reindex(judged, every=every, settings=settings, arguments=arguments)
+
+
+def conversion(partition: Path, rules: Rules | None = None, *, jobs: int = 1) -> Plan:
+    """What ``convert-v0-v2`` plans for a partition."""
+    judged, settings = _judged(partition, rebuild=False)
+    chosen = rules or Rules()
+    return plan_convert(
+        judged, chosen, settings=settings, arguments=(), jobs=jobs, report=lambda _: None
+    )
 
 
 def _judged(partition: Path, *, rebuild: bool) -> tuple[Judged, Any]:

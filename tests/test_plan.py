@@ -12,6 +12,7 @@ import pytest
 
 from kdump.audit.recovery import Span
 from kdump.repair.plan import (
+    Converted,
     Cut,
     Line,
     Loss,
@@ -63,9 +64,18 @@ PLAN = Plan(
 #: What no id says.
 UNNAMED = ("partition", "log_directory")
 BARE = Plan("reindex", (), Path("orders-0"), (7, 8), None, (), {})
+RECIPE = Converted(LOG, None, 16384, 0, 5, "ab" * 16)
+CONVERTING = replace(
+    BARE,
+    command="convert-v0-v2",
+    steps=(
+        Put(LATER, 7, "34" * 32, False, Converted(LOG, "gzip", 0, 1, 6, "cd" * 16), mtime_ns=123),
+        Put(LOG, 7, "56" * 32, True, RECIPE, mtime_ns=123),
+    ),
+)
 
 
-@pytest.mark.parametrize("plan", [PLAN, BARE], ids=["every step", "none"])
+@pytest.mark.parametrize("plan", [PLAN, BARE, CONVERTING], ids=["many", "none", "converted"])
 def test_a_plan_is_read_as_it_was_written(plan: Plan) -> None:
     text = json.dumps(encode(plan))
     again = decode(json.loads(text))
@@ -85,7 +95,7 @@ def test_contents_are_not_written_down() -> None:
 
 def test_the_id_stays_the_same_between_releases() -> None:
     # Ids are in scripts, and name the folders of repairs that were interrupted.
-    assert (PLAN.id, BARE.id) == ("d00fc205", "ca77163f")
+    assert (PLAN.id, BARE.id, CONVERTING.id) == ("d00fc205", "ca77163f", "29b9235f")
 
 
 def test_the_id_depends_neither_on_the_spelling_of_paths_nor_on_contents() -> None:
@@ -154,6 +164,32 @@ OTHERS = {
 def test_another_plan_has_another_id(other: Plan) -> None:
     assert other.id != PLAN.id
     assert decode(encode(other)) == other
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        replace(RECIPE, log=LATER),
+        replace(RECIPE, codec="none"),
+        replace(RECIPE, batch_bytes=0),
+        replace(RECIPE, part=1),
+        replace(RECIPE, records=6),
+        replace(RECIPE, digest="ac" * 16),
+    ],
+)
+def test_another_conversion_has_another_id(recipe: Converted) -> None:
+    first, second = CONVERTING.puts
+    other = replace(CONVERTING, steps=(first, replace(second, recipe=recipe)))
+    assert other.id != CONVERTING.id
+    assert decode(encode(other)) == other
+
+
+def test_the_logs_that_a_plan_converts() -> None:
+    assert [(put.name, recipe.part) for put, recipe in CONVERTING.converted] == [
+        (LATER, 1),
+        (LOG, 0),
+    ]
+    assert PLAN.converted == ()
 
 
 # --- what it takes
@@ -268,6 +304,7 @@ def test_what_lacks_something_is_refused_or_another_plan() -> None:
         Put("a", 1, "", False),
         Line("a", 1, 2),
         Put("b", 1, "", False, Rebuilt("a", ".index", 1)),
+        Put("b", 1, "", False, Converted("a", None, 0, 0, 1, "")),
     ],
     ids=lambda step: type(step).__name__,
 )

@@ -13,9 +13,10 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,8 +31,19 @@ from kdump.repair.interlock import (
     unfinished,
     ways_on,
 )
-from kdump.repair.plan import Cut, Line, Plan, Rebuilt, Stamp, TakeMarker, encode_loss, located
+from kdump.repair.plan import (
+    Converted,
+    Cut,
+    Line,
+    Plan,
+    Rebuilt,
+    Stamp,
+    TakeMarker,
+    encode_loss,
+    located,
+)
 from kdump.repair.present import present, stamp_of
+from kdump.repair.staging import stage_converted
 from kdump.repair.states import Progress, States, checkpoint_path, line_of, marker_path
 from kdump.repair.steps import do, settle, stage
 from kdump.storage.kept import KeptState, kept
@@ -44,15 +56,24 @@ Receipt = Mapping[str, Any]
 """What was done, as JSON has it."""
 
 
-def apply(plan: Plan, *, assume_stopped: bool = False, full_proof: bool = False) -> Receipt:
+def apply(
+    plan: Plan,
+    *,
+    jobs: int = 1,
+    report: Callable[[int], None] = lambda _: None,
+    assume_stopped: bool = False,
+    full_proof: bool = False,
+) -> Receipt:
     """Carry out a plan that has steps; returns the receipt, which also stays in its folder.
 
-    ``full_proof``: the receipt also has the digests of the logs that stay. Raises Refused where
-    nothing was changed, Unfinished where something was, SourceError.
+    With more than one of ``jobs`` logs are converted in so many workers; ``report`` gets counts of
+    bytes that are read for that, and to read back what came of it. ``full_proof``: the receipt also
+    has the digests of the logs that stay. Raises Refused where nothing was changed, Unfinished
+    where something was, SourceError.
     """
     started = time.monotonic()
     folder = Folder(plan.partition, plan.id)
-    with held(plan.partition, plan.log_directory, assume_stopped=assume_stopped):
+    with held(plan.partition, plan.log_directory, assume_stopped=assume_stopped) as lock:
         one = unfinished(plan.partition)
         if one is not None:
             raise Refused(
@@ -67,7 +88,9 @@ def apply(plan: Plan, *, assume_stopped: bool = False, full_proof: bool = False)
         check_others(plan.partition, plan.log_directory)
         _check_unchanged(plan)
         check_changeable(plan)
-        begun = _prepare(plan, folder)
+        begun = _prepare(
+            plan, folder, partial(stage_converted, jobs=jobs, report=report, lock=lock)
+        )
         with interrupted(plan, folder):
             _go_on(plan, folder, begun)
             return _finish(plan, folder, begun, started, full_proof=full_proof)
@@ -129,7 +152,9 @@ def _check_unchanged(plan: Plan) -> None:
         )
 
 
-def _prepare(plan: Plan, folder: Folder) -> Begun:
+def _prepare(
+    plan: Plan, folder: Folder, convert: Callable[[Plan, Folder, int], Mapping[str, str]]
+) -> Begun:
     """Save and make ready all that is needed; nothing of the partition is changed yet."""
     try:
         for one in kept(plan.partition):
@@ -140,9 +165,9 @@ def _prepare(plan: Plan, folder: Folder) -> Begun:
         tails = {cut.name: _save_tail(plan, cut, folder) for cut in plan.cuts}
         marker = _save_marker(plan, folder)
         for put in plan.puts:
-            if not isinstance(put.recipe, Rebuilt):
+            if not isinstance(put.recipe, Rebuilt | Converted):
                 stage(plan, put, folder, begun_ns)
-        begun = Begun(begun_ns, tails, marker)
+        begun = Begun(begun_ns, tails, marker, convert(plan, folder, begun_ns))
         folder.begin(begun)
     except BaseException as error:  # whatever ends it, Ctrl-C too: nothing was changed yet
         with suppress(OSError):
@@ -203,8 +228,26 @@ def _finish(
         "log_end": list(plan.log_end),
         "files": dict(_proofs(plan, folder, full_proof=full_proof)),
     }
+    if plan.converted:
+        receipt["converted"] = dict(_conversions(plan, begun))
     folder.finish(receipt)
     return receipt
+
+
+def _conversions(plan: Plan, begun: Begun) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What became of the records of each old log, by the names of the new ones."""
+    for put, recipe in plan.converted:
+        yield (
+            put.name,
+            {
+                "from": recipe.log,
+                "records": recipe.records,
+                "digest_before": recipe.digest,
+                "digest_after": begun.digests[put.name],
+                "bytes_before": plan.files[recipe.log].size,
+                "bytes_after": put.size,
+            },
+        )
 
 
 def _proofs(

@@ -23,10 +23,13 @@ from kdump.repair.disk import Attributes
 
 
 class Building:
-    """The directory at ``path`` while it grows; ``files`` has the size and SHA-256 of each file."""
+    """The directory at ``path`` while it grows; ``files`` has the size and SHA-256 of each file.
 
-    def __init__(self, path: Path, origin: Path) -> None:
-        self.path = path
+    ``lock`` is the descriptor that says to others that somebody is at work.
+    """
+
+    def __init__(self, path: Path, origin: Path, lock: int) -> None:
+        self.path, self.lock = path, lock
         self.files: dict[str, tuple[int, str]] = {}
         self._device = origin.stat().st_dev
         self.like = self.attributes(origin)
@@ -86,7 +89,7 @@ def building(target: Path, origin: Path) -> Iterator[Building]:
         lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            one = Building(path, origin)
+            one = Building(path, origin, lock)
             yield one
             disk.own_directory(path, one.like)
             disk.rename(path, target)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,12 +36,14 @@ class Begun:
     """When the first change was made, in ns, and what was saved before it.
 
     Files that are put get that time. ``tails`` says of cut logs from which position on they were
-    saved; ``marker`` is the stamp of the clean shutdown marker, None without one.
+    saved; ``marker`` is the stamp of the clean shutdown marker, None without one. ``digests`` are
+    those of the records that were read back of each converted log.
     """
 
     begun_ns: int
     tails: Mapping[str, int]
     marker: Stamp | None
+    digests: Mapping[str, str] = field(default_factory=dict)
 
 
 class Folder:
@@ -83,6 +85,7 @@ class Folder:
             "begun_ns": begun.begun_ns,
             "tails": dict(begun.tails),
             "marker": None if marker is None else [marker.size, marker.mtime_ns],
+            "digests": dict(begun.digests),
         }
         self._write(BEGUN, fields)
 
@@ -128,15 +131,20 @@ class Folder:
     def begun(self, plan: Plan) -> Begun:
         """Read what was saved for ``plan``. Raises Refused where it cannot be read."""
         fields = self._read(BEGUN)
+        converted = {put.name: recipe.digest for put, recipe in plan.converted}
         try:
             marker, tails = fields["marker"], fields["tails"]
+            digests = fields.get("digests", {})  # none where nothing could be converted yet
             numbers = [fields["begun_ns"], *tails.values(), *(marker or ())]
             if not all(type(number) is int for number in numbers):
                 raise ValueError(f"expected whole numbers, found {numbers}")
             takes = any(isinstance(step, TakeMarker) for step in plan.steps)
             if takes != bool(marker) or tails.keys() != {cut.name for cut in plan.cuts}:
                 raise ValueError("what is saved is not what the plan changes")
-            return Begun(fields["begun_ns"], tails, None if marker is None else Stamp(*marker))
+            if digests != converted:
+                raise ValueError("what was read back of converted logs is not what was planned")
+            saved = None if marker is None else Stamp(*marker)
+            return Begun(fields["begun_ns"], tails, saved, digests)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise self._unreadable(BEGUN, error) from error
 

@@ -40,16 +40,17 @@ _OPEN: Final = frozenset({KeptState.PENDING, KeptState.UNDOING})
 @contextmanager
 def held(
     partition: Path, log_directory: Path | None, *, assume_stopped: bool = False
-) -> Iterator[None]:
+) -> Iterator[int | None]:
     """Make sure that no broker uses the partition, and that none starts on its directory.
 
-    ``assume_stopped`` stands for the answer where nobody can tell. Raises Refused, SourceError.
+    Yields the descriptor of the lock, None where there is nothing to lock. ``assume_stopped``
+    stands for the answer where nobody can tell. Raises Refused, SourceError.
     """
     if sys.platform != "linux":
         raise Refused(f"{partition}: repairs need Linux, found {sys.platform}")
     check_stopped(partition, assume_stopped=assume_stopped)
     if log_directory is None:
-        yield
+        yield None
         return
     path = log_directory / LOCK
     if not path.exists():
@@ -62,7 +63,7 @@ def held(
     try:
         _lock(descriptor, path)
         check_stopped(partition, assume_stopped=assume_stopped, lock_held=True)
-        yield
+        yield descriptor
     finally:
         os.close(descriptor)
 

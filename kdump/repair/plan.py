@@ -51,6 +51,25 @@ class Prefix:
 
 
 @dataclass(frozen=True, slots=True)
+class Converted:
+    """A recipe: part number ``part`` of what a log is with its old batches as batches of magic 2.
+
+    ``codec`` compresses all that are rewritten, None keeps what each had; messages are joined to
+    batches of ``batch_bytes``. ``records`` and ``digest`` say what the old log holds in that part.
+    """
+
+    log: str
+    codec: str | None
+    batch_bytes: int
+    part: int
+    records: int
+    digest: str
+
+
+Recipe = Rebuilt | Prefix | Converted
+
+
+@dataclass(frozen=True, slots=True)
 class Remove:
     """Take a file away, into the backup."""
 
@@ -70,7 +89,7 @@ class Put:
     size: int
     sha256: str
     replaces: bool
-    recipe: Rebuilt | Prefix | None = None
+    recipe: Recipe | None = None
     content: bytes | None = field(default=None, compare=False, repr=False)
     mtime_ns: int | None = None
 
@@ -123,7 +142,11 @@ _STEPS: Final[Mapping[str, type[Step]]] = {
     "take-marker": TakeMarker,
     "put-marker": PutMarker,
 }
-_RECIPES: Final[Mapping[str, type[Rebuilt | Prefix]]] = {"rebuilt": Rebuilt, "prefix": Prefix}
+_RECIPES: Final[Mapping[str, type[Recipe]]] = {
+    "rebuilt": Rebuilt,
+    "prefix": Prefix,
+    "converted": Converted,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +209,11 @@ class Plan:
     def puts(self) -> tuple[Put, ...]:
         """The files that are put in place."""
         return tuple(step for step in self.steps if isinstance(step, Put))
+
+    @property
+    def converted(self) -> tuple[tuple[Put, Converted], ...]:
+        """Those of them that are converted logs, with their recipes."""
+        return tuple((put, put.recipe) for put in self.puts if isinstance(put.recipe, Converted))
 
     @property
     def cuts(self) -> tuple[Cut, ...]:
@@ -300,7 +328,7 @@ def _encode_step(step: Step) -> dict[str, Any]:
     return {"step": kind, **fields}
 
 
-def _encode_recipe(recipe: Rebuilt | Prefix) -> dict[str, Any]:
+def _encode_recipe(recipe: Recipe) -> dict[str, Any]:
     kind = next(name for name, each in _RECIPES.items() if isinstance(recipe, each))
     return {"from": kind, **{name: getattr(recipe, name) for name in recipe.__slots__}}
 

@@ -13,6 +13,7 @@ from kdump.repair import disk
 from kdump.repair.disk import Attributes
 from kdump.repair.folder import Begun, Folder
 from kdump.repair.plan import (
+    Converted,
     Cut,
     Line,
     Plan,
@@ -29,9 +30,12 @@ from kdump.repair.states import changed_lines, checkpoint_path, marker_path
 
 
 def stage(plan: Plan, put: Put, folder: Folder, begun_ns: int) -> None:
-    """Make the file of a step in the folder, from where it is moved into its place."""
+    """Make the file of a step in the folder, from where it is moved into its place.
+
+    What is converted is made by ``staging``, before anything is changed.
+    """
     target = plan.partition / put.name
-    like = Attributes.of(_model(plan, put.name))
+    like = like_of(plan, put, folder)
     mtime_ns = begun_ns if put.mtime_ns is None else put.mtime_ns
     if isinstance(put.recipe, Prefix):
         disk.copy_file(target, folder.new(put.name), put.recipe.size, like, mtime_ns)
@@ -125,15 +129,14 @@ def _put(plan: Plan, put: Put, folder: Folder, begun: Begun) -> None:
     disk.rename(folder.new(put.name), target)
 
 
-def _model(plan: Plan, name: str) -> Path:
-    """The file whose owner and mode a new one gets: the one before it, or a log beside it."""
-    if name in plan.files:
-        return plan.partition / name
-    beside = (plan.partition / name).with_suffix(".log")
-    if beside.name in plan.files:
-        return beside
-    logs = sorted(each for each in plan.files if each.endswith(".log"))
-    return plan.partition / logs[-1]
+def like_of(plan: Plan, put: Put, folder: Folder) -> Attributes:
+    """The owner and mode of a new file: those of the one before it, or of a log beside it."""
+    name = put.recipe.log if isinstance(put.recipe, Converted) else put.name
+    if name not in plan.files:
+        beside = (plan.partition / name).with_suffix(".log").name
+        name = beside if beside in plan.files else max(n for n in plan.files if n.endswith(".log"))
+    path = plan.partition / name
+    return Attributes.of(path if path.exists() else folder.old(name))
 
 
 def _change_line(plan: Plan, step: Line, offset: int | None, folder: Folder) -> None:

@@ -1,0 +1,369 @@
+"""Conversion: the batches of a log, those of magic 0 and 1 rewritten as magic 2, as it is read.
+
+Uncompressed messages are joined with their neighbours, a wrapper becomes one batch. What is of
+magic 2 is copied byte for byte. Of all records a digest is made as they are read.
+
+Spec: ``MemoryRecords.buildRetainedRecordsInto`` of 4.0 and later (KAFKA-13093, KIP-724); KOD 6.
+It must never hold more of a log than a window and one batch, leave out a record, nor go on behind
+anything that is damaged or out of order.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Final
+
+from kdump.audit.faults import Fault, FaultKind, HeaderFaults
+from kdump.errors import DecodeError, LimitError, Refused, SourceError
+from kdump.format._encode import kind_end
+from kdump.format.batch import (
+    MAX_OFFSET_DELTA,
+    BatchTable,
+    RecordBatch,
+    RecordTable,
+    TimestampType,
+    read_header,
+)
+from kdump.format.codecs import Codec
+from kdump.format.encoding import BatchWriter
+from kdump.format.legacy import is_wrapper
+from kdump.format.record_digest import RecordDigest
+from kdump.format.records import RecordReader
+from kdump.repair.batch_digests import add_batch, add_batches
+from kdump.storage.source import Source
+from kdump.storage.walk import Damage, batch_bytes, walk
+
+#: The largest log that a broker loads.
+MAX_LOG_BYTES: Final = 2**31 - 1
+
+_PIECE_BYTES: Final = 1 << 20
+_REPORT_BYTES: Final = 8 << 20
+#: baseOffset and lastOffsetDelta
+_OFFSETS: Final = struct.Struct(">q15xi")
+_REFUSED: Final = {
+    FaultKind.BACKWARDS: "does not begin behind the last offset before it, or the segment's base",
+    FaultKind.INVERTED: "ends below its base offset",
+    FaultKind.MAGIC: "is of a magic that no release writes",
+    FaultKind.CODEC: "is compressed by nothing that is known",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How old batches are rewritten.
+
+    ``codec`` compresses all of them, None keeps what each had. Neighbouring messages are joined to
+    batches of at most ``batch_bytes``, uncompressed and with their header; 0: none are.
+    """
+
+    codec: Codec | None = None
+    batch_bytes: int = 16 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One new log; ``digest`` is that of the ``records`` of the old one that are in it."""
+
+    base_offset: int
+    size: int
+    batches: int
+    records: int
+    digest: str
+
+
+class Conversion:
+    """The batches of one log, those of magic 0 and 1 rewritten, as they are read.
+
+    ``legacy`` counts the messages and wrappers that were rewritten, ``copied`` the batches that
+    were not. ``report`` is called with counts of bytes of the old log that were read.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        path: Path,
+        base_offset: int,
+        rules: Rules,
+        report: Callable[[int], None],
+    ) -> None:
+        self.legacy = self.copied = 0
+        self._source, self._path, self._base_offset = source, path, base_offset
+        self._rules, self._report, self._reported = rules, report, 0
+        self._reader = RecordReader()
+        self._writer = BatchWriter()
+        self._logs = _NewLogs(base_offset)
+        # The digest of what stands before the open batch, if one is; the kind of messages joined.
+        self._before: RecordDigest | None = None
+        self._kind: tuple[int, TimestampType] | None = None
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The new logs, when ``pieces`` has come to its end; more than one where one was full."""
+        return self._logs.parts
+
+    def pieces(self) -> Iterator[tuple[int, bytes]]:
+        """Yield whole batches, one behind the other, with the number of the part they are of.
+
+        Of each part there is a piece, which is empty if the part is. Raises Refused for a log that
+        is damaged or out of order; SourceError.
+        """
+        faults = HeaderFaults(self._base_offset, cleaned=True)
+        try:
+            for piece in walk(self._source, self._base_offset):
+                if isinstance(piece, Damage):
+                    raise damaged(
+                        self._path,
+                        "expected nothing but sound batches, found damage at position "
+                        f"{piece.position} ({piece.reason.value})",
+                    )
+                for fault in faults.add(piece):
+                    self._refuse(fault)
+                row = 0
+                while row < len(piece):
+                    stop = kind_end(piece.rows, row)
+                    self._convert(piece.part(row, stop))
+                    row = stop
+                    if self._logs.waiting >= _PIECE_BYTES:
+                        yield from self._logs.taken()
+                self._tell(piece.end, _REPORT_BYTES)
+            self._finish()
+        except DecodeError as error:
+            raise damaged(self._path, str(error)) from error
+        except LimitError as error:
+            raise SourceError(self._path, f"{self._path}: {error}") from error
+        self._tell(self._source.size, 1)
+        yield from self._logs.taken()
+
+    def _convert(self, table: BatchTable) -> None:
+        """Go on with neighbours of one kind."""
+        first = table[0]
+        if first.magic > 1:
+            self._copy(table)
+        elif is_wrapper(first):
+            self._rewrap(first)
+        else:
+            self._join(table)
+
+    def _join(self, table: BatchTable) -> None:
+        """Messages that are not compressed, of one magic and timestamp type."""
+        kind = table[0].magic, table[0].timestamp_type
+        if kind != self._kind:
+            self._finish()
+            self._kind = kind
+        codec, limit_bytes = self._rules.codec or Codec.NONE, self._rules.batch_bytes
+        row = 0
+        while row < len(table):
+            run = self._reader.run(table, row, self._source.window(table.position))
+            if len(run):
+                self._encode(run.block, run.rows, codec, kind[1], limit_bytes)
+                row += len(run)
+                continue
+            # It is large.
+            for one in self._reader.tables(table[row], batch_bytes(self._source, table[row])):
+                self._encode(one.block, one.rows, codec, kind[1], limit_bytes)
+            row += 1
+        self.legacy += len(table)
+
+    def _rewrap(self, batch: RecordBatch) -> None:
+        """A wrapper, which becomes a batch by itself."""
+        self._finish()
+        codec = batch.codec if self._rules.codec is None else self._rules.codec
+        last_offset = None
+        for table in self._reader.tables(batch, batch_bytes(self._source, batch)):
+            # Of another magic than its wrapper (KAFKA-4298) messages may need a batch of their own.
+            self._encode(table.block, table.rows, codec, table.timestamp_type, None)
+            last_offset = table.rows[len(table.rows) - RecordTable.WIDTH]
+        self._finish()
+        # Old releases of librdkafka left it at 0. Any other one says where the log went on.
+        if batch.last_offset not in (0, last_offset):
+            raise DecodeError(
+                f"expected the offset of the last message inside, {last_offset}, in the wrapper at "
+                f"position {batch.position}, found {batch.last_offset}"
+            )
+        self.legacy += 1
+
+    def _encode(
+        self,
+        block: memoryview,
+        rows: memoryview,
+        codec: Codec,
+        timestamp_type: TimestampType,
+        limit_bytes: int | None,
+    ) -> None:
+        digest, width = self._logs.digest, RecordTable.WIDTH
+        count, row = len(rows) // width, 0
+        while row < count:
+            if self._before is None:
+                self._before = digest.copy()
+            reached = self._writer.add(block, rows, row, codec, timestamp_type, limit_bytes)
+            taken = rows[row * width : reached * width]
+            digest.add(block, taken, timestamp_type, legacy=True)
+            if reached < count:
+                self._finish()
+                digest = self._logs.digest
+            row = reached
+
+    def _finish(self) -> None:
+        """Close the batch that is open, if one is."""
+        batch = self._writer.finish()
+        if batch is not None and self._before is not None:
+            self._logs.add(batch, self._before)
+        self._before = None
+
+    def _copy(self, table: BatchTable) -> None:
+        """Batches of magic 2."""
+        self._finish()
+        self._check_records(table)
+        # Together, but where a log becomes full.
+        whole = self._logs.has_room(table)
+        for part in [table] if whole else (table.part(row, row + 1) for row in range(len(table))):
+            digest = self._logs.make_room(part)
+            add_batches(digest, part, self._source, self._reader)
+            size = part.end - part.position
+            data = bytes(self._source.window(part.position, size)[:size])
+            self._logs.add_copied(part, data)
+        self.copied += len(table)
+
+    def _check_records(self, table: BatchTable) -> None:
+        """Raise DecodeError where records of magic 2 cannot be read, or do not rise."""
+        source, reader, row = self._source, self._reader, 0
+        while (row := reader.skip_matching(table, row, source.window(table.position))) < len(table):
+            batch = table[row]
+            summary = reader.summary(batch, batch_bytes(source, batch))
+            if summary.disorder or summary.last_offset > batch.last_offset:
+                raise DecodeError(
+                    "expected offsets that rise up to the last one of the batch at position "
+                    f"{batch.position}, found others in its records"
+                )
+            row += 1
+
+    def _refuse(self, fault: Fault) -> None:
+        if fault.kind in _REFUSED:
+            raise damaged(
+                self._path,
+                "expected batches of magic 0 to 2 with rising offsets, found that the one at "
+                f"position {fault.batch.position} {_REFUSED[fault.kind]}",
+            )
+
+    def _tell(self, position: int, at_least: int) -> None:
+        if position - self._reported >= at_least:
+            self._report(position - self._reported)
+            self._reported = position
+
+
+def damaged(path: Path, what: str) -> Refused:
+    """The refusal of a log for which no conversion is."""
+    return Refused(
+        f"{path}: {what}: only sound logs are converted; kdump truncate-to-valid cuts a damaged "
+        "one off, kdump salvage copies what is sound in it"
+    )
+
+
+class _NewLogs:
+    """The new logs of an old one, one behind the other, as they grow.
+
+    The last one is open; ``digest`` is that of its records. A new one begins before the first batch
+    that would make it larger than a log can be, or reach beyond what an index can say.
+    """
+
+    def __init__(self, base_offset: int) -> None:
+        self.digest = RecordDigest()
+        self.waiting = 0
+        self._base_offset = base_offset
+        self._size = self._batches = 0
+        self._last_offset = base_offset - 1
+        self._closed: list[Part] = []
+        self._pieces = [(0, b"")]
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """All of them, as if the last one were at its end."""
+        return (*self._closed, self._part(self.digest))
+
+    def taken(self) -> Iterator[tuple[int, bytes]]:
+        """Give away what was added since the last time, by the number of its log."""
+        pieces, self._pieces, self.waiting = self._pieces, [], 0
+        for number, group in groupby(pieces, key=itemgetter(0)):
+            yield number, b"".join(data for _, data in group)
+
+    def add(self, batch: bytes, before: RecordDigest) -> None:
+        """Add a batch whose records are in the digest already, which was ``before`` without them.
+
+        Raises DecodeError where it does not lie behind all that was added.
+        """
+        base_offset, delta = _OFFSETS.unpack_from(batch)
+        self._check_order(base_offset)
+        if not self._fits(len(batch), base_offset + delta):
+            self._begin_with(batch, base_offset, before)
+        self._grow(batch, 1, base_offset + delta)
+
+    def has_room(self, table: BatchTable) -> bool:
+        """Whether all batches of ``table`` fit into the log that is open."""
+        last = len(table) - 1
+        return self._fits(table.end - table.position, table[last].last_offset, alone=not last)
+
+    def make_room(self, table: BatchTable) -> RecordDigest:
+        """Begin a new log if ``table`` does not fit; returns the digest for its records.
+
+        Raises DecodeError where it does not lie behind all that was added.
+        """
+        self._check_order(table[0].base_offset)
+        if not self.has_room(table):
+            self._begin(table[0].base_offset, self.digest)
+        return self.digest
+
+    def add_copied(self, table: BatchTable, data: bytes) -> None:
+        """Add batches, for which room was made, as they are."""
+        self._grow(data, len(table), table[len(table) - 1].last_offset)
+
+    def _check_order(self, base_offset: int) -> None:
+        if base_offset <= self._last_offset:
+            raise DecodeError(
+                f"expected records behind offset {self._last_offset}, found some from "
+                f"{base_offset} on"
+            )
+
+    def _fits(self, size: int, last_offset: int, *, alone: bool = True) -> bool:
+        """Whether so many bytes fit; one batch ``alone`` fits into any log that is empty."""
+        if last_offset - self._base_offset > MAX_OFFSET_DELTA:
+            return False
+        return (alone and not self._size) or self._size + size <= MAX_LOG_BYTES
+
+    def _begin_with(self, batch: bytes, base_offset: int, before: RecordDigest) -> None:
+        """Open the next log for a batch whose records are in the digest of this one already.
+
+        What they were read from is gone: those of the batch stand for them, if they are the same.
+        """
+        with_them = self.digest.hexdigest()
+        self._begin(base_offset, before)
+        view, reader = memoryview(batch), RecordReader()
+        header = read_header(view, 0)
+        assert header is not None  # it is there whole
+        for digest in (self.digest, before):
+            add_batch(digest, header, view, reader)
+        if before.hexdigest() != with_them:
+            raise Refused(
+                f"expected the batch at offset {base_offset} to hold the records that it was made "
+                "of, found others: check memory"
+            )
+
+    def _begin(self, base_offset: int, digest: RecordDigest) -> None:
+        """Close the log that is open, whose records have ``digest``, and open the next."""
+        self._closed.append(self._part(digest))
+        self._base_offset, self._size, self._batches = base_offset, 0, 0
+        self.digest = RecordDigest()
+
+    def _part(self, digest: RecordDigest) -> Part:
+        return Part(self._base_offset, self._size, self._batches, digest.count, digest.hexdigest())
+
+    def _grow(self, data: bytes, batches: int, last_offset: int) -> None:
+        self._pieces.append((len(self._closed), data))
+        self._size += len(data)
+        self._batches += batches
+        self._last_offset = last_offset
+        self.waiting += len(data)

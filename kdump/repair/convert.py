@@ -1,0 +1,174 @@
+"""plan_convert(): the logs of a partition that hold messages of magic 0 or 1, brought to magic 2.
+
+Spec: ``MemoryRecords.buildRetainedRecordsInto`` (KIP-724), ``LogSegment.recover``; KOD 4.2, 5, 6.
+It must never plan for a log that is damaged or out of order, nor touch one that needs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Final
+
+from kdump.audit.case import known_ends
+from kdump.audit.facts import PartitionFacts, TopicSettings
+from kdump.audit.faults import FaultKind
+from kdump.audit.judged import Judged
+from kdump.audit.survey import Survey
+from kdump.errors import SourceError, UsageError
+from kdump.repair.conversion import Rules, damaged
+from kdump.repair.convert_notes import DELETED_NOTE, readers_note, split_note
+from kdump.repair.convert_steps import ConvertSteps
+from kdump.repair.each_log import each_log
+from kdump.repair.measuring import Measured, measure
+from kdump.repair.plan import Plan
+from kdump.repair.present import present, refuse_swaps
+from kdump.storage.logdir import Segment
+from kdump.storage.walk import Reason
+
+COMMAND: Final = "convert-v0-v2"
+
+#: So many bytes of new indexes are kept in a plan; others are built again when it is carried out.
+_REBUILD_BYTES: Final = 256 << 20
+_DISORDER: Final = (FaultKind.BACKWARDS, FaultKind.INVERTED)
+
+
+def plan_convert(
+    judged: Judged,
+    rules: Rules,
+    *,
+    settings: TopicSettings,
+    arguments: tuple[str, ...],
+    jobs: int,
+    report: Callable[[int], None],
+) -> Plan:
+    """Plan the conversion of a partition; a plan without steps where nothing is of magic 0 or 1.
+
+    ``judged`` is what ``verify`` has found, with its evidence. The logs are converted in ``jobs``
+    workers, and nothing is written, so that the plan says exactly what they become; ``report`` gets
+    counts of bytes that were read for that. Indexes are built by ``settings``. Raises Refused,
+    UsageError, SourceError.
+    """
+    facts = _checked(judged)
+    files, identity = present(facts.partition, judged.surveys)
+    directory = None if judged.group.directory is None else judged.group.directory.directory.path
+    ends = known_ends(judged.surveys)
+    end = ends.get(judged.group.segments[-1].base_offset) if judged.group.segments else None
+    plan = Plan(
+        COMMAND,
+        arguments,
+        facts.partition.path,
+        identity,
+        directory,
+        (),
+        files,
+        log_start=_log_start(facts),
+        log_end=(end, end),
+    )
+    old = [survey for survey in judged.surveys if _is_old(survey)]
+    if not old:
+        return plan
+    if facts.partition.name is not None and facts.partition.name.suffix == "delete":
+        return replace(plan, notes=(DELETED_NOTE,))
+    _refuse_unsound(judged.surveys)
+    refuse_swaps(facts.partition)
+    measured = _measured(old, rules, settings, jobs, report)
+    steps = ConvertSteps(facts, rules, settings, files)
+    if old[-1] is judged.surveys[-1]:
+        plan = replace(plan, log_end=(end, measured[-1].parts[-1].end_offset))
+    return replace(
+        plan,
+        steps=tuple(step for one in measured for step in steps.of(one)),
+        notes=tuple(_notes(measured, rules, settings)),
+    )
+
+
+# --- what is known
+
+
+def _checked(judged: Judged) -> PartitionFacts:
+    """The facts of a partition whose logs were all read to their ends."""
+    group, facts = judged.group, judged.facts
+    if group.error is not None:
+        raise group.error
+    if facts is None:
+        raise UsageError(f"{group.path}: expected a partition directory, found a segment's file")
+    surveys = {survey.segment.log: survey for survey in judged.surveys}
+    for segment in group.segments:
+        survey = surveys.get(segment.log)
+        if survey is None or not survey.complete:
+            told = () if survey is None else survey.unread
+            why = [one.text for one in told if one.path == segment.log]
+            raise SourceError(segment.log, *(why or [f"{segment.log}: could not be read"]))
+    return facts
+
+
+def _is_old(survey: Survey) -> bool:
+    """Whether a log holds messages of magic 0 or 1, as far as can be told."""
+    # Of batches behind damage alone no magic is known.
+    return survey.batches > 0 and (survey.magics is None or survey.magics[0] < 2)
+
+
+def _refuse_unsound(surveys: Sequence[Survey]) -> None:
+    """Raise Refused where any log of the partition is damaged or out of order."""
+    for survey in surveys:
+        if survey.damages:
+            kinds = [reason.value for reason in Reason if survey.counts[reason]]
+            raise damaged(
+                survey.segment.log,
+                f"expected nothing but sound batches, found damage ({', '.join(kinds)})",
+            )
+        if any(survey.counts[kind] for kind in _DISORDER):
+            raise damaged(
+                survey.segment.log, "expected offsets that rise from batch to batch, found others"
+            )
+    for before, behind in pairwise(surveys):
+        if before.last_offset is not None and before.last_offset >= behind.segment.base_offset:
+            raise damaged(
+                before.segment.log,
+                f"expected it to end before {behind.segment.log.name} begins, found offset "
+                f"{before.last_offset}",
+            )
+
+
+def _log_start(facts: PartitionFacts) -> int | None:
+    segments = facts.partition.segments
+    return max(facts.log_start or 0, segments[0].base_offset) if segments else facts.log_start
+
+
+# --- what comes of it
+
+
+def _measured(
+    old: Sequence[Survey],
+    rules: Rules,
+    settings: TopicSettings,
+    jobs: int,
+    report: Callable[[int], None],
+) -> list[Measured]:
+    """What each of the logs becomes, in their order."""
+    room = _REBUILD_BYTES // len(old)
+
+    def work(segment: Segment, told: Callable[[int], None]) -> Measured:
+        return measure(segment.log, segment.base_offset, rules, settings, room, told)
+
+    tasks = [survey.segment for survey in old]
+    return each_log(work, tasks, lambda segment: segment.log, jobs=jobs, report=report)
+
+
+def _notes(measured: Sequence[Measured], rules: Rules, settings: TopicSettings) -> Iterator[str]:
+    """What is to be known of it, without any path: a plan is the same however it was spelled."""
+    yield readers_note(rules)
+    yield "the old logs go into the backup, and take their space until it is discarded"
+    for one in measured:
+        if len(one.parts) > 1:
+            yield split_note(one.path.name, [part.part.base_offset for part in one.parts])
+        for part in one.parts:
+            if part.rebuilt.full:
+                yield (
+                    f"the segment at {part.part.base_offset} needs more index entries than "
+                    f"{settings.segment_index_bytes} bytes have room for, with one every "
+                    f"{settings.index_interval_bytes} bytes of the log: its indexes end before "
+                    "its end"
+                )

@@ -1,0 +1,51 @@
+"""each_log(): the same work on several logs, in forked workers or in this process.
+
+Spec: none of Kafka's. It must never go on behind a log that failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TypeVar
+
+from kdump.errors import KdumpError, SourceError
+from kdump.storage import workers
+from kdump.storage.workers import Report
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def each_log(
+    work: Callable[[T, Report], R],
+    tasks: Sequence[T],
+    log_of: Callable[[T], Path],
+    *,
+    jobs: int,
+    report: Report,
+    close_descriptors: Iterable[int] = (),
+) -> list[R]:
+    """What came of ``work`` on each of ``tasks``, in their order; ``log_of`` names their logs.
+
+    With one of ``jobs``, or one task, it is done here; else in workers, as ``workers.run`` has it,
+    which may raise no other error than a KdumpError. That is raised here; SourceError for a worker
+    that was killed.
+    """
+    if jobs == 1 or len(tasks) < 2:
+        return [work(task, report) for task in tasks]
+    found: dict[int, R] = {}
+    outcomes = workers.run(
+        work, tasks, jobs, on_progress=report, close_descriptors=close_descriptors
+    )
+    with closing(outcomes):
+        for outcome in outcomes:
+            if isinstance(outcome.value, KdumpError):
+                raise outcome.value
+            if isinstance(outcome.value, workers.Died):
+                log = log_of(outcome.task)
+                label = outcome.value.label
+                raise SourceError(log, f"{log}: {label} killed the process that read it")
+            found[outcome.index] = outcome.value
+    return [found[number] for number in range(len(tasks))]

@@ -1,0 +1,172 @@
+"""SegmentWriter: the files of one segment of a new directory, converted or copied, and proved.
+
+Spec: ``MemoryRecords.buildRetainedRecordsInto`` of 4.0 and later (KAFKA-13093, KIP-724); KOD 4.2
+and 6. It must never change what it reads, nor take a log for written that was not read back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+
+from kdump.audit.facts import PartitionFacts
+from kdump.errors import Refused, SourceError
+from kdump.format._encode import kind_end
+from kdump.repair.building import Building
+from kdump.repair.conversion import Conversion, Part, Rules, damaged
+from kdump.repair.convert_notes import split_note
+from kdump.repair.converted_copy import ConvertedLog, NewLog
+from kdump.repair.disk import Attributes
+from kdump.repair.output import copy_file, files_of, index_room, pieces, put_indexes, survey_of
+from kdump.repair.read_back import read_back
+from kdump.storage.logdir import Segment
+from kdump.storage.names import FileKind, format_file_name
+from kdump.storage.source import open_source
+from kdump.storage.walk import Damage, walk
+
+
+@dataclass(frozen=True, slots=True)
+class Old:
+    """A segment as it is to be read.
+
+    ``sealed`` is as for ``open_source``; ``next_base`` is the base offset of the segment behind it,
+    None for the last. ``legacy``: its log of ``size`` bytes holds batches of magic 0 or 1.
+    """
+
+    segment: Segment
+    sealed: bool
+    next_base: int | None
+    legacy: bool = False
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class New:
+    """What was written of a segment: ``files`` by name, with size and SHA-256.
+
+    ``log`` is None for one that was copied as it is.
+    """
+
+    log: ConvertedLog | None
+    files: dict[str, tuple[int, str]]
+    notes: tuple[str, ...]
+
+
+def looked_at(old: Old) -> Old:
+    """The same with what its log holds. Raises SourceError."""
+    path, base_offset = old.segment.log, old.segment.base_offset
+    with open_source(path, mapped=False, sealed=old.sealed) as source:
+        legacy = any(
+            table[0].magic < 2 or kind_end(table.rows, 0) < len(table)
+            for table in walk(source, base_offset)
+            if not isinstance(table, Damage)
+        )
+        return Old(old.segment, old.sealed, old.next_base, legacy, source.size)
+
+
+class SegmentWriter:
+    """Writes segments of a partition to ``made``, by ``rules``."""
+
+    def __init__(self, made: Building, facts: PartitionFacts, rules: Rules) -> None:
+        self._made, self._facts, self._rules = made, facts, rules
+        self._settings = facts.settings
+
+    def write(self, old: Old, report: Callable[[int], None]) -> New:
+        """Write all files of a segment but its producer snapshot.
+
+        ``report`` is called with counts of bytes of the old log that were read. Raises Refused for
+        one that is damaged, SourceError, OSError.
+        """
+        like = self._made.attributes(old.segment.log)
+        log, bases = None, [old.segment.base_offset]
+        if old.legacy:
+            log, bases, notes = self._convert(old, like, report)
+        else:
+            notes = self._copy(old, like, report)
+        names = [name for base in bases for name in files_of(base)]
+        names += self._transactions(old.segment, bases)
+        return New(log, {name: self._made.files[name] for name in names}, tuple(notes))
+
+    def _convert(
+        self, old: Old, like: Attributes, report: Callable[[int], None]
+    ) -> tuple[ConvertedLog, list[int], list[str]]:
+        log = old.segment.log
+        with open_source(log, mapped=False, sealed=old.sealed) as source:
+            identity = source.identity
+            conversion = Conversion(source, log, old.segment.base_offset, self._rules, report)
+            for number, group in groupby(conversion.pieces(), key=itemgetter(0)):
+                base_offset = conversion.parts[number].base_offset
+                if number and old.next_base is not None and base_offset >= old.next_base:
+                    raise damaged(
+                        log,
+                        f"expected offsets below {old.next_base}, where the next log begins, found "
+                        f"{base_offset}",
+                    )
+                name, data = files_of(base_offset)[0], map(itemgetter(1), group)
+                self._made.put(name, data, like, identity.mtime_ns)
+        notes: list[str] = []
+        parts = []
+        for part in conversion.parts:
+            new, said = self._prove(old, part, like)
+            parts.append(new)
+            notes += said
+        new_bases = [part.base_offset for part in conversion.parts]
+        if len(parts) > 1:
+            notes.append(split_note(log.name, new_bases))
+        legacy, copied = conversion.legacy, conversion.copied
+        converted = ConvertedLog(log.name, identity, legacy, copied, tuple(parts))
+        return converted, new_bases, notes
+
+    def _prove(self, old: Old, part: Part, like: Attributes) -> tuple[NewLog, list[str]]:
+        """Read a new log back, and write its indexes."""
+        made, base_offset = self._made, part.base_offset
+        name = files_of(base_offset)[0]
+        room = index_room(self._settings)
+        back = read_back(made.path / name, base_offset, self._settings, room)
+        size, sha256 = made.files[name]
+        written = part.size, part.batches, part.records, part.digest, size, sha256
+        read = back.size, back.batches, back.records, back.digest, back.size, back.sha256
+        if written != read:
+            raise Refused(
+                f"{old.segment.log}: expected to read back what was written, {part.records} "
+                f"records with digest {part.digest}, found {back.records} with digest "
+                f"{back.digest}: check memory, controller and disk"
+            )
+        notes = put_indexes(made, base_offset, back.rebuilt, like, self._settings)
+        new = NewLog(name, part.size, part.batches, part.records, part.digest, back.digest)
+        return new, notes
+
+    def _copy(self, old: Old, like: Attributes, report: Callable[[int], None]) -> list[str]:
+        log, base_offset = old.segment.log, old.segment.base_offset
+        with open_source(log, mapped=False, sealed=old.sealed) as source:
+            mtime_ns = source.identity.mtime_ns
+            self._made.put(log.name, pieces(source, report), like, mtime_ns)
+        found = survey_of(self._made, log.name, base_offset, self._settings)
+        if found.damages:
+            damage = found.gaps[0].damage
+            raise damaged(
+                log,
+                "expected nothing but sound batches, found damage at position "
+                f"{damage.position} ({damage.reason.value})",
+            )
+        return put_indexes(self._made, base_offset, found.rebuilt, like, self._settings)
+
+    def _transactions(self, segment: Segment, bases: Sequence[int]) -> list[str]:
+        """Write the transaction index, each entry beside the log that holds its end; its names."""
+        if segment.txn_index is None:
+            return []
+        if len(bases) == 1:
+            copy_file(self._made, segment.txn_index)
+            return [segment.txn_index.name]
+        found = self._facts.txn_indexes[segment.base_offset]
+        if found.value is None:
+            raise found.error or SourceError(found.path, f"{found.path}: could not be read")
+        like = self._made.attributes(segment.txn_index)
+        names = []
+        for base_offset, index in zip(bases, found.value.split(bases), strict=True):
+            if index.entries:
+                names.append(format_file_name(FileKind.TXN_INDEX, base_offset))
+                self._made.put(names[-1], [index.encode()], like)
+        return names

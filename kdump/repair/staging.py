@@ -1,0 +1,121 @@
+"""stage_converted(): the logs that a plan converts, made ready in its folder, and read back there.
+
+Spec: none of Kafka's. It must never let a log go on whose bytes or records are not, read back, what
+the plan says of it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+
+from kdump.audit.facts import TopicSettings
+from kdump.errors import Refused
+from kdump.format.codecs import Codec
+from kdump.repair import disk
+from kdump.repair.conversion import Conversion, Rules
+from kdump.repair.each_log import each_log
+from kdump.repair.folder import Folder
+from kdump.repair.plan import Converted, Plan, Put
+from kdump.repair.read_back import read_back
+from kdump.repair.steps import like_of
+from kdump.storage.names import parse_file_name
+from kdump.storage.source import open_source
+from kdump.storage.workers import Report
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """The new logs of one old log, each with its recipe, in order."""
+
+    log: str
+    puts: tuple[tuple[Put, Converted], ...]
+
+
+def stage_converted(
+    plan: Plan, folder: Folder, begun_ns: int, *, jobs: int, report: Report, lock: int | None
+) -> Mapping[str, str]:
+    """Make all converted logs of ``plan``; returns the digest of the records read back of each.
+
+    Workers, as ``each_log`` has them, do not keep ``lock`` open. ``report`` gets counts of bytes
+    that were read. Raises Refused, SourceError.
+    """
+    not_theirs = () if lock is None else (lock,)
+
+    def work(task: _Task, told: Report) -> dict[str, str]:
+        try:
+            return _stage(plan, task, folder, begun_ns, told)
+        except OSError as error:  # which a worker cannot hand over
+            raise Refused(f"{plan.partition}: nothing was changed: {error}") from error
+
+    staged = each_log(
+        work,
+        list(_tasks(plan)),
+        lambda task: plan.partition / task.log,
+        jobs=jobs,
+        report=report,
+        close_descriptors=not_theirs,
+    )
+    return {name: digest for digests in staged for name, digest in digests.items()}
+
+
+def _tasks(plan: Plan) -> Iterator[_Task]:
+    by_log: dict[str, list[tuple[Put, Converted]]] = defaultdict(list)
+    for put, recipe in plan.converted:
+        by_log[recipe.log].append((put, recipe))
+    for log, puts in by_log.items():
+        yield _Task(log, tuple(sorted(puts, key=lambda each: each[1].part)))
+
+
+def _stage(
+    plan: Plan, task: _Task, folder: Folder, begun_ns: int, report: Report
+) -> dict[str, str]:
+    """Write the new logs of one old log, and read them back."""
+    log, recipe = plan.partition / task.log, task.puts[0][1]
+    base_offset = parse_file_name(task.log).base_offset
+    if base_offset is None:
+        raise ValueError(f"expected the log of a segment, found {task.log}")
+    codec = None if recipe.codec is None else Codec[recipe.codec.upper()]
+    rules = Rules(codec, recipe.batch_bytes)
+    with open_source(log, mapped=False, sealed=True) as source:
+        conversion = Conversion(source, log, base_offset, rules, report)
+        for number, pieces in groupby(conversion.pieces(), key=itemgetter(0)):
+            if number == len(task.puts):
+                raise _differs(plan, task.log)
+            put = task.puts[number][0]
+            mtime_ns = begun_ns if put.mtime_ns is None else put.mtime_ns
+            content = (data for _, data in pieces)
+            disk.write_file(folder.new(put.name), content, like_of(plan, put, folder), mtime_ns)
+    read = [(part.size, part.records, part.digest) for part in conversion.parts]
+    if read != [(put.size, one.records, one.digest) for put, one in task.puts]:
+        raise _differs(plan, task.log)
+    return {put.name: _proved(put, one, folder, report) for put, one in task.puts}
+
+
+def _proved(put: Put, recipe: Converted, folder: Folder, report: Report) -> str:
+    """The digest of the records of a new log, read back from its file."""
+    path = folder.new(put.name)
+    base_offset = parse_file_name(put.name).base_offset
+    found = read_back(path, base_offset or 0, TopicSettings(), room=0)
+    report(found.size)
+    if (found.size, found.sha256) != (put.size, put.sha256):
+        raise Refused(
+            f"{path}: expected the {put.size} bytes that were planned to be read back, found "
+            f"others ({found.size}): nothing was changed; check memory, controller and disk"
+        )
+    if (found.records, found.digest) != (recipe.records, recipe.digest):
+        raise Refused(
+            f"{path}: expected the {recipe.records} records of {recipe.log} to be read back, found "
+            f"others ({found.records}): nothing was changed; check memory, controller and disk"
+        )
+    return found.digest
+
+
+def _differs(plan: Plan, log: str) -> Refused:
+    return Refused(
+        f"{plan.partition / log}: expected it to become what was planned, found that it does not: "
+        "nothing was changed; plan again"
+    )
