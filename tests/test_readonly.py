@@ -28,6 +28,8 @@ READING = {
     "reindex": ["reindex"],
     "reindex-all-json": ["reindex", "--all", "--format", "json"],
     "truncate": ["truncate-to-valid", "--format", "json"],
+    "convert": ["convert-v0-v2"],
+    "convert-json": ["convert-v0-v2", "--batch-bytes", "0", "--codec", "lz4", "--format", "json"],
     "undo": ["undo"],
     "dump": ["dump"],
     "dump-data": ["dump", "--data"],

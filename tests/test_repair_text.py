@@ -34,6 +34,7 @@ from kdump.cli.repair_text import (
     receipt_lines,
 )
 from kdump.repair.plan import (
+    Converted,
     Cut,
     Line,
     Loss,
@@ -187,6 +188,80 @@ def test_steps_of_one_kind_are_told_together(tmp_path: Path) -> None:
         "cleaner-offset-checkpoint, only this partition: 100 -> no line",
         "put the marker back, empty: other partitions are not scanned",
     ]
+
+
+def converting(base: int, *parts: int) -> list[object]:
+    """The steps that convert a log to one of its name, and to further ones behind it."""
+    log = name(base, ".log")
+    found: list[object] = [Remove(name(base, ".index"))]
+    for number in range(len(parts), -1, -1):
+        part = (base, *parts)[number]
+        recipe = Converted(log, None, 16384, number, 1000 + number, "0" * 31 + str(number))
+        found += [
+            Put(name(part, ".log"), 2048, "", number == 0, recipe),
+            Put.of(name(part, ".timeindex"), b"", replaces=number == 0),
+            Put.of(name(part, ".index"), b"", replaces=False),
+        ]
+    return found
+
+
+def a_conversion(partition: Path, bases: Sequence[int], *steps: object) -> Plan:
+    files = {name(base, each): Stamp(60, 0) for base in bases for each in (".index", ".timeindex")}
+    files |= {name(base, ".log"): Stamp(2310, 0) for base in bases}
+    return replace(a_plan(partition, *steps, log_end=(200, 200)), files=files)
+
+
+def test_each_of_a_few_logs_is_converted_in_a_step(tmp_path: Path) -> None:
+    steps = [*converting(FIRST), *converting(LAST, 150)]
+    first, last = name(FIRST, ""), name(LAST, "")
+    plan = a_conversion(tmp_path, (FIRST, LAST), *steps)
+    assert list(step_texts(plan)) == [
+        f"replace {first}.{{log,timeindex,index}}; 2.26 KiB -> 2.00 KiB, 1,000 records, digest "
+        f"{'0' * 32}",
+        f"write {name(150, '')}.{{log,timeindex,index}}; replace {last}.{{log,timeindex,index}}; "
+        "2.26 KiB -> 4.00 KiB, 2,001 records",
+    ]
+    text = "\n".join(plan_lines(plan))
+    assert "loss" not in text.lower()
+    assert (
+        " result 2 -> 3 logs of magic 2 with the same 3,001 records, 4.51 KiB -> 6.00 KiB; log end "
+        "offset stays 200 steps 1 "
+    ) in " ".join(text.split())
+    assert_fits(text)
+
+
+def test_many_logs_are_converted_in_one_step(tmp_path: Path) -> None:
+    bases = range(0, 5000, 100)
+    steps = [step for base in bases for step in converting(base)]
+    plan = a_conversion(tmp_path, bases, *steps)
+    assert list(step_texts(plan)) == [
+        f"replace 150 files, {name(0, '')} to {name(4900, '')}: 50 .log, 50 .timeindex, 50 .index; "
+        "112.79 KiB -> 100.00 KiB, 50,000 records"
+    ]
+
+
+def test_a_receipt_of_a_conversion_tells_what_was_read_back(tmp_path: Path) -> None:
+    plan = a_conversion(tmp_path, (FIRST,), *converting(FIRST, 50))
+    one = {
+        "from": name(FIRST, ".log"),
+        "records": 1000,
+        "digest_before": "0" * 32,
+        "digest_after": "0" * 32,
+        "bytes_before": 2310,
+        "bytes_after": 2048,
+    }
+    receipt: dict[str, object] = {"begun": "2026-11-21T04:02:11Z", "seconds": 3.8}
+    logs = {name(FIRST, ".log"): one}
+    text = "\n".join(receipt_lines(plan, receipt | {"converted": logs}, ()))
+    assert "\nconverted   1 log, 2.26 KiB -> 2.00 KiB\n" in text
+    assert f"\nread back   1,000 records, digest {'0' * 32}: the same as\n" in text
+    assert "digests of the records" in " ".join(text.split())
+    assert_fits(text)
+    text = "\n".join(
+        receipt_lines(plan, receipt | {"converted": logs | {name(50, ".log"): one}}, ())
+    )
+    assert "\nconverted   1 -> 2 logs, 2.26 KiB -> 4.00 KiB\n" in text
+    assert "\nread back   2,000 records: the same as before\n" in text
 
 
 def test_of_many_files_only_the_number_is_told(tmp_path: Path) -> None:

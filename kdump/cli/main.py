@@ -41,8 +41,11 @@ _COMMANDS: Final = {
     "salvage": "kdump.cli.salvage:salvage",
     "reindex": "kdump.cli.reindex:reindex",
     "truncate-to-valid": "kdump.cli.truncate:truncate_to_valid",
+    "convert-v0-v2": "kdump.cli.convert:convert_v0_v2",
     "undo": "kdump.cli.undo:undo",
 }
+#: Other names of commands, which no list shows.
+_ALIASES: Final = {"convert": "convert-v0-v2"}
 #: What the system may run out of. Other errors of the system that come this far are bugs, because
 #: those about the files that are read have become findings or SourceErrors.
 _EXHAUSTED: Final = frozenset(
@@ -92,9 +95,10 @@ class _Commands(click.Group):
         return sorted(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
+        name = _ALIASES.get(cmd_name, cmd_name)
+        if name not in _COMMANDS:
             return None
-        module, _, attribute = _COMMANDS[cmd_name].partition(":")
+        module, _, attribute = _COMMANDS[name].partition(":")
         command: click.Command = getattr(import_module(module), attribute)
         return command
 
@@ -128,9 +132,9 @@ def _print_version(context: click.Context, _: click.Parameter, asked: bool) -> N
 def cli(context: click.Context) -> None:
     """Fsck for Kafka log directories: check, explain and repair what is on a broker's disk.
 
-    Reading is safe at any time, also beside a running broker. reindex and truncate-to-valid show a
-    plan, and change nothing without --apply; they need Linux and a stopped broker, and undo takes
-    them back.
+    Reading is safe at any time, also beside a running broker. reindex, truncate-to-valid and
+    convert-v0-v2 show a plan, and change nothing without --apply; they need Linux and a stopped
+    broker, and undo takes them back.
 
     With eval "$(_KDUMP_COMPLETE=bash_source kdump)" in .bashrc, bash completes commands, options,
     paths and codes; zsh_source and fish_source do it for zsh and fish.

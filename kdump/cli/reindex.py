@@ -5,7 +5,7 @@ Spec: ``LogSegment.recover``; KOD 4.2. It must never touch a log or the clean sh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -87,7 +87,7 @@ def reindex(
         "reindex", arguments, apply, confirm, assume_stopped, full_proof, form, progress, jobs
     )
 
-    def planner(judged: Judged) -> Plan:
+    def planner(judged: Judged, _: Callable[[int], None]) -> Plan:
         return plan_reindex(
             judged,
             every=every,

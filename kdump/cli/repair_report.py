@@ -79,7 +79,8 @@ class _Text:
             return
         kind = ("losing" if plan.lossy else "lossless") if plan.steps else "noted"
         self._counts[kind] += 1
-        for line in plan_lines(plan, applying=applying) if plan.steps else nothing_lines(plan):
+        idle = nothing_lines(plan.partition, plan.notes)
+        for line in plan_lines(plan, applying=applying) if plan.steps else idle:
             click.echo(line)
 
     def pending(self, one: Kept, plan: Plan) -> None:
@@ -105,7 +106,7 @@ class _Text:
             click.echo(labelled("result", "; ".join(self._sums())))
             return
         for plan in self._nothing:
-            for line in nothing_lines(plan):
+            for line in nothing_lines(plan.partition, plan.notes):
                 click.echo(line)
 
     def _sums(self) -> Iterator[str]:

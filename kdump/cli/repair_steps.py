@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
+from kdump.cli.convert_text import Conversion
 from kdump.format.text import printable
 from kdump.repair.plan import (
     Cut,
@@ -29,7 +30,16 @@ _NAMED: Final = 3
 
 def step_texts(plan: Plan) -> Iterator[str]:
     """Yield the steps of a plan in their order."""
-    for _, group in groupby(plan.steps, key=_kind):
+    origins = _origins(plan)
+    few = len(set(origins.values())) <= _NAMED
+
+    def kind(step: Step) -> object:
+        origin = origins.get(_stem(step.name)) if isinstance(step, Remove | Put) else None
+        if origin is None:
+            return _kind(step)
+        return "convert", origin if few else ""
+
+    for _, group in groupby(plan.steps, key=kind):
         yield printable(_text(plan, list(group)))
 
 
@@ -50,7 +60,15 @@ def _kind(step: Step) -> object:
             return id(step)
 
 
+def _origins(plan: Plan) -> dict[str, str]:
+    """Of each new log that is converted from an old one that one, both without extension."""
+    return {_stem(put.name): _stem(recipe.log) for put, recipe in plan.converted}
+
+
 def _text(plan: Plan, steps: Sequence[Step]) -> str:
+    conversion = Conversion.of(plan, steps)
+    if conversion.new:
+        return f"{_replaced(steps)}; {conversion.sizes}, {conversion.count}"
     first = steps[0]
     match first:
         case Remove():
@@ -72,6 +90,24 @@ def _text(plan: Plan, steps: Sequence[Step]) -> str:
             return "take the clean shutdown marker away"
         case PutMarker():
             return "put the marker back, empty: other partitions are not scanned"
+
+
+def _replaced(steps: Sequence[Step]) -> str:
+    """The files of whole segments by what becomes of them in the end."""
+    away = {step.name for step in steps if isinstance(step, Remove)}
+    puts = [step for step in steps if isinstance(step, Put)]
+    replaced = away.union(put.name for put in puts if put.replaces)
+    names = [put.name for put in puts]
+    parts = {
+        "take away": sorted(away.difference(names)),
+        "write": [name for name in names if name not in replaced],
+        "replace": [name for name in names if name in replaced],
+    }
+    return "; ".join(f"{verb} {_names(some)}" for verb, some in parts.items() if some)
+
+
+def _stem(name: str) -> str:
+    return name.partition(".")[0]
 
 
 def _names(names: Sequence[str]) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 
 from kdump.audit.recovery import Span
 from kdump.audit.remedies import salvaging, undoing
+from kdump.cli.convert_text import Conversion
 from kdump.cli.paragraphs import LABEL, WIDTH, labelled, wrapped
 from kdump.cli.repair_steps import offset_text, step_texts
 from kdump.cli.units import count_text, period_text, size_text, time_text
@@ -62,10 +63,10 @@ def apply_command(plan: Plan) -> tuple[str, ...]:
     )
 
 
-def nothing_lines(plan: Plan) -> Iterator[str]:
-    """Yield that there is nothing to do, and what else there is to be said."""
-    yield from wrapped(f"{partition_name(plan.partition)}: nothing to do", 0)
-    for note in plan.notes:
+def nothing_lines(partition: Path, notes: Iterable[str]) -> Iterator[str]:
+    """Yield that there is nothing to do in a partition, and what else there is to be said."""
+    yield from wrapped(f"{partition_name(partition)}: nothing to do", 0)
+    for note in notes:
         yield labelled("note", printable(note))
 
 
@@ -114,8 +115,14 @@ def receipt_lines(plan: Plan, receipt: Mapping[str, Any], checked: Iterable[str]
     yield from wrapped(done, 0)
     if plan.lossy:
         yield labelled("lost", f"{_records(plan.loss)}; what was cut off is in {folder}")
+    proof = "SHA-256 of what was written and moved"
+    if logs := receipt.get("converted"):
+        conversion = Conversion.told(logs)
+        yield labelled("converted", f"{conversion.logs}, {conversion.sizes}")
+        yield labelled("read back", f"{conversion.count}: the same as before")
+        proof += ", digests of the records before and after"
     yield from checked
-    yield labelled("proof", f"{folder}/receipt.json: SHA-256 of what was written and moved")
+    yield labelled("proof", f"{folder}/receipt.json: {proof}")
     yield labelled("free", f"the backup takes {size_text(_backup_bytes(plan))}; to remove it:")
     undo = undoing(plan.partition, plan.id)
     yield from commanded("", (*undo[:-1], "--discard"))
@@ -181,7 +188,14 @@ def _second(time_ns: int) -> str:
 
 def _result(plan: Plan) -> str:
     before, after = plan.log_end
-    parts = ["" if _cuts(plan) else "logs stay as they are"]
+    conversion = Conversion.of(plan, plan.steps)
+    if conversion.new:
+        parts = [
+            f"{conversion.logs} of magic 2 with the same "
+            f"{count_text(conversion.records, 'record')}, {conversion.sizes}"
+        ]
+    else:
+        parts = ["" if _cuts(plan) else "logs stay as they are"]
     if before != after:
         parts.append(f"log end offset {offset_text(before)} -> {offset_text(after)}")
     elif after is not None:
@@ -192,7 +206,8 @@ def _result(plan: Plan) -> str:
 
 
 def _cuts(plan: Plan) -> bool:
-    return any(name.endswith(".log") for name in plan.touched)
+    converted = {put.name for put, _ in plan.converted}
+    return any(name.endswith(".log") for name in plan.touched - converted)
 
 
 def _saved(plan: Plan) -> str:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from kdump.cli.repair_report import Report
     from kdump.repair.plan import Plan
 
+    #: Makes the plan for a partition, and is told to whom to report counts of bytes that it reads.
+    Planner = Callable[[Judged, Callable[[int], None]], Plan]
+
 #: Which of several exit codes counts, the first one first.
 _PRECEDENCE = (INTERRUPTED, TERMINATED, INCOMPLETE, REFUSED, USAGE, PROBLEMS, OK)
 EXIT_CODES = (
@@ -51,6 +54,13 @@ class Choice:
     form: Literal["text", "json"]
     progress: Mode
     jobs: int | None
+
+    @property
+    def processes(self) -> int:
+        """How many processes may read at a time."""
+        from kdump.storage.workers import default_jobs
+
+        return self.jobs or default_jobs()
 
 
 def repairing(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -112,13 +122,15 @@ def repairing(command: Callable[..., Any]) -> Callable[..., Any]:
 def repair(
     targets: Targets,
     choice: Choice,
-    planner: Callable[[Judged], Plan],
+    planner: Planner,
     *,
     rebuild: bool = False,
+    passes: int = 1,
 ) -> int:
     """Plan, and if so chosen apply, a repair of every partition of ``targets``.
 
-    ``rebuild`` says that the planner needs indexes built anew.
+    ``rebuild`` says that the planner needs indexes built anew, ``passes`` how often logs are read
+    in all.
     """
     from kdump.cli.progress import Progress
     from kdump.cli.repair_report import report
@@ -126,7 +138,7 @@ def repair(
     told = report(choice.form, choice.command, targets)
     codes = {OK}
     with Progress(choice.progress) as shown:
-        run = _Run(targets, choice, planner, told, shown, rebuild=rebuild)
+        run = _Run(targets, choice, planner, told, shown, rebuild=rebuild, passes=passes)
         with closing(run.codes()) as found:
             for code in found:
                 codes.add(code)
@@ -146,15 +158,17 @@ class _Run:
         self,
         targets: Targets,
         choice: Choice,
-        planner: Callable[[Judged], Plan],
+        planner: Planner,
         told: Report,
         shown: Progress,
         *,
         rebuild: bool,
+        passes: int,
     ) -> None:
         self.resume: str | None = None
         self._targets, self._choice, self._planner = targets, choice, planner
-        self._told, self._shown, self._rebuild = told, shown, rebuild
+        self._told, self._shown = told, shown
+        self._rebuild, self._passes = rebuild, passes
 
     def codes(self) -> Generator[int, None, None]:
         """Do it all; yields the exit code of each partition."""
@@ -170,12 +184,16 @@ class _Run:
                 fresh.append(group)
             else:
                 yield code
-        self._shown.expect(sum(group.size for group in fresh))
+        self._shown.expect(self._passes * sum(group.size for group in fresh))
         for judged in self._judged(fresh):
+            # Logs that need no other pass, or are refused, count as if they had got it.
+            counted = self._shown.done + (self._passes - 1) * judged.group.size
             try:
-                yield self._one(judged)
+                code = self._one(judged)
             except KdumpError as error:
-                yield self._failed(error)
+                code = self._failed(error)
+            self._shown.advance(max(counted - self._shown.done, 0))
+            yield code
 
     def _unfinished(self, group: Group) -> int | None:
         """What to do of a repair that was interrupted there; None if there was none."""
@@ -220,7 +238,6 @@ class _Run:
         Workers that read one partition would look like a broker beside the repair of another.
         """
         from kdump.audit.verify import verify
-        from kdump.storage.workers import default_jobs
 
         stopped = [replace(group, stopped=True) for group in groups]
         parts = [[group] for group in stopped] if self._choice.apply else [stopped]
@@ -228,7 +245,7 @@ class _Run:
             found = verify(
                 part,
                 deep=False,
-                jobs=self._choice.jobs or default_jobs(),
+                jobs=self._choice.processes,
                 context=self._targets.context,
                 rebuild=self._rebuild,
                 on_progress=self._shown.advance,
@@ -239,7 +256,7 @@ class _Run:
     def _one(self, judged: Judged) -> int:
         from kdump.repair.apply import apply
 
-        plan = self._planner(judged)
+        plan = self._planner(judged, self._shown.advance)
         with self._shown.paused():
             self._told.plan(plan, applying=self._choice.apply)
         if not plan.steps:
@@ -250,6 +267,8 @@ class _Run:
             _consent(plan, self._choice)
         receipt = apply(
             plan,
+            jobs=self._choice.processes,
+            report=self._shown.advance,
             assume_stopped=self._choice.assume_stopped,
             full_proof=self._choice.full_proof,
         )

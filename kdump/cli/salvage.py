@@ -5,20 +5,18 @@ Spec: none of Kafka's; see ``kdump.repair.salvage``. It must never change the pa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
 
-from kdump.cli.exits import INCOMPLETE, OK, PROBLEMS, REFUSED
+from kdump.cli.exits import INCOMPLETE, REFUSED
 
 if TYPE_CHECKING:
     from kdump.audit.groups import Group
     from kdump.cli.progress import Mode
     from kdump.cli.targets import Targets
-
-_PRECEDENCE = (INCOMPLETE, REFUSED, PROBLEMS, OK)
+    from kdump.repair.salvaged import Salvaged
 
 
 @click.command(
@@ -82,42 +80,35 @@ def salvage(
     leader epochs are made to fit. What is missing is told, and stands in a receipt beside the
     result. What is read is not changed, and a broker may be running.
     """
+    from kdump.cli.outputs import first_of, write_all
     from kdump.cli.progress import Progress
     from kdump.cli.salvage_report import report
     from kdump.cli.targets import find_targets
-    from kdump.errors import KdumpError, Refused
+    from kdump.errors import Refused
+    from kdump.repair.output import check_targets
     from kdump.repair.salvage import salvage as rescue
 
     targets = find_targets(paths, config, (), ())
     groups = _groups(targets)
     told = report(form, paths)
-    codes = {OK}
+    unread = False
     try:
-        _check_targets(groups, output)
+        check_targets(groups, output)
     except Refused as error:
         told.failed(error)
-        told.finish(REFUSED, 0)
+        told.finish(REFUSED)
         return REFUSED
-    done = 0
     with Progress(progress) as shown:
-        shown.expect(sum(group.size for group in groups))
-        for group in groups:
-            try:
-                salvaged = rescue(
-                    group, targets.context, output, hunted=hunted, report=shown.advance
-                )
-            except (KdumpError, OSError) as error:
-                told.failed(error)
-                # What went wrong in writing has left nothing.
-                nothing = isinstance(error, Refused | OSError)
-                codes.add(REFUSED if nothing else INCOMPLETE)
-                continue
-            done += 1
-            told.receipt(salvaged)
-            codes.add(INCOMPLETE if salvaged.picked.errors else OK)
-            codes.add(PROBLEMS if salvaged.broken else OK)
-    exit_code = next(code for code in _PRECEDENCE if code in codes)
-    told.finish(exit_code, done)
+
+        def write(group: Group) -> Salvaged:
+            nonlocal unread
+            salvaged = rescue(group, targets.context, output, hunted=hunted, report=shown.advance)
+            unread |= bool(salvaged.picked.errors)
+            return salvaged
+
+        codes = write_all(groups, write, told, shown)
+    exit_code = first_of(codes | {INCOMPLETE} if unread else codes)
+    told.finish(exit_code)
     return exit_code
 
 
@@ -137,21 +128,3 @@ def _groups(targets: Targets) -> list[Group]:
             )
         groups += part
     return groups
-
-
-def _check_targets(groups: Sequence[Group], output: Path) -> None:
-    """Raise Refused before anything is written, if one of them is going to be refused."""
-    from kdump.errors import Refused
-    from kdump.repair.salvage import target_of
-
-    origins: dict[Path, Path] = {}
-    for group in groups:
-        if group.partition is None:
-            continue
-        target = target_of(group.partition, output)
-        if target in origins:
-            raise Refused(
-                f"{group.path}: expected one origin for {target}, found {origins[target]} too: "
-                "give each a directory of its own"
-            )
-        origins[target] = group.path

@@ -6,23 +6,20 @@ character of a name.
 
 from __future__ import annotations
 
-import os
-import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 import click
 
 from kdump.cli import jsonl
-from kdump.cli.paragraphs import labelled, wrapped
+from kdump.cli.outputs import Report, complain, done_lines, proof_lines, receipt_line
+from kdump.cli.paragraphs import labelled
 from kdump.cli.units import count_text, size_text
-from kdump.errors import Refused
 from kdump.format.text import printable
 from kdump.repair.holes import Hole
 from kdump.repair.salvaged import Salvaged, Sums, encode
 from kdump.repair.stretches import Left, Why
-from kdump.storage.kept import FOLDERS
 from kdump.storage.walk import Reason
 
 #: How many holes, and pieces that were not taken, are printed for people.
@@ -42,58 +39,37 @@ _WHYS: dict[Reason | Why, str] = {
 }
 
 
-class Report(Protocol):
-    """How a run is told."""
-
-    def receipt(self, salvaged: Salvaged) -> None:
-        """Tell what was done."""
-
-    def failed(self, error: Exception) -> None:
-        """Tell why something was not."""
-
-    def finish(self, exit_code: int, done: int) -> None:
-        """Tell how it ended, and of how many partitions all was done."""
-
-
-def report(form: Literal["text", "json"], paths: Sequence[Path]) -> Report:
+def report(form: Literal["text", "json"], paths: Sequence[Path]) -> Report[Salvaged]:
     """The report of a run in that form; its first line, if it has one, is out."""
-    return _Json(click.echo, paths) if form == "json" else _Text(click.echo)
+    return _Json(paths) if form == "json" else _Text()
 
 
 class _Text:
-    def __init__(self, emit: Callable[[str], None]) -> None:
-        self._emit = emit
-
-    def receipt(self, salvaged: Salvaged) -> None:
-        for each in lines(salvaged):
-            self._emit(each)
+    def receipt(self, output: Salvaged) -> None:
+        for each in lines(output):
+            click.echo(each)
 
     def failed(self, error: Exception) -> None:
-        _complain(error)
+        complain(error)
 
-    def finish(self, exit_code: int, done: int) -> None:
+    def finish(self, exit_code: int) -> None:
         pass
 
 
 class _Json:
-    def __init__(self, emit: Callable[[str], None], paths: Sequence[Path]) -> None:
-        self._emit = emit
-        emit(jsonl.line("header", jsonl.header("salvage", paths)))
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._done = 0
+        click.echo(jsonl.line("header", jsonl.header("salvage", paths)))
 
-    def receipt(self, salvaged: Salvaged) -> None:
-        fields = {
-            **encode(salvaged),
-            "partition": jsonl.path_value(salvaged.partition),
-            "target": jsonl.path_value(salvaged.target),
-            "next": ["kdump", "verify", jsonl.path_value(salvaged.target)],
-        }
-        self._emit(jsonl.line("receipt", fields))
+    def receipt(self, output: Salvaged) -> None:
+        self._done += 1
+        click.echo(receipt_line(output, encode(output)))
 
     def failed(self, error: Exception) -> None:
-        _complain(error)
+        complain(error)
 
-    def finish(self, exit_code: int, done: int) -> None:
-        self._emit(jsonl.line("summary", {"exit": exit_code, "partitions": done}))
+    def finish(self, exit_code: int) -> None:
+        click.echo(jsonl.line("summary", {"exit": exit_code, "partitions": self._done}))
 
 
 def lines(salvaged: Salvaged) -> Iterator[str]:
@@ -103,12 +79,7 @@ def lines(salvaged: Salvaged) -> Iterator[str]:
     left: dict[Reason | Why, Sums] = {
         why: sums for why, sums in salvaged.left.items() if why is not Reason.PREALLOCATED
     }
-    origin, target = printable(os.fspath(salvaged.partition)), os.fspath(salvaged.target)
-    yield from wrapped(
-        f"DONE {salvaged.id}  salvage {origin} -> {printable(target)}: {salvaged.begun}, "
-        f"{salvaged.seconds} s; what was read is unchanged",
-        0,
-    )
+    yield from done_lines(salvaged, "salvage")
     offsets = ""
     if picked.stretches:
         first, last = picked.stretches[0].first_offset, picked.stretches[-1].last_offset
@@ -134,19 +105,7 @@ def lines(salvaged: Salvaged) -> Iterator[str]:
         yield from _more(len(pieces))
     for error in picked.errors:
         yield labelled("UNREAD", printable(error))
-    for note in salvaged.notes:
-        yield labelled("note", printable(note))
-    problems = f"{count_text(salvaged.problems, 'problem')}"
-    codes = sorted({one.code.name for one in salvaged.findings}) if salvaged.problems else []
-    yield labelled(
-        "checked",
-        f"{count_text(len(salvaged.logs), 'segment')}, every header and checksum: {problems}"
-        + (f" ({', '.join(codes)})" if codes else ""),
-    )
-    yield labelled(
-        "proof", f"{FOLDERS}/{salvaged.id}/receipt.json in it: SHA-256 of every file written"
-    )
-    yield labelled("next", printable(shlex.join(("kdump", "verify", target))))
+    yield from proof_lines(salvaged, len(salvaged.logs), "SHA-256 of every file written")
 
 
 def _sums_text(sums: Sums) -> str:
@@ -196,8 +155,3 @@ def _piece_text(salvaged: Salvaged, left: Left) -> str:
 def _more(count: int) -> Iterator[str]:
     if count > _TOLD:
         yield labelled("", f"and {count - _TOLD:,} more: see the receipt")
-
-
-def _complain(error: Exception) -> None:
-    kind = "refused: " if isinstance(error, Refused) else ""
-    click.echo(f"kdump: {kind}{printable(str(error))}", err=True)

@@ -6,7 +6,7 @@ broker's recovery would keep, unless ``--at`` says so.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -72,7 +72,7 @@ def truncate_to_valid(
         jobs,
     )
 
-    def planner(judged: Judged) -> Plan:
+    def planner(judged: Judged, _: Callable[[int], None]) -> Plan:
         return plan_truncate(judged, at=at, arguments=arguments)
 
     return repair(targets, choice, planner)

@@ -1,0 +1,120 @@
+"""What commands do alike that write new directories: one partition after the other, each told.
+
+Spec: none of Kafka's. It must never let a record's key or value through, nor a raw control
+character of a name.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import click
+
+from kdump.cli import jsonl
+from kdump.cli.exits import INCOMPLETE, OK, PROBLEMS, REFUSED
+from kdump.cli.paragraphs import labelled, wrapped
+from kdump.cli.units import count_text
+from kdump.errors import KdumpError, Refused
+from kdump.format.text import printable
+from kdump.repair.output import Output
+from kdump.storage.kept import FOLDERS
+
+if TYPE_CHECKING:
+    from kdump.audit.groups import Group
+    from kdump.cli.progress import Progress
+
+#: Which of several exit codes counts, the first one first.
+_PRECEDENCE = (INCOMPLETE, REFUSED, PROBLEMS, OK)
+
+Written = TypeVar("Written", bound=Output)
+Told = TypeVar("Told", bound=Output, contravariant=True)
+
+
+class Report(Protocol[Told]):
+    """How a run is told."""
+
+    def receipt(self, output: Told) -> None:
+        """Tell what was done."""
+
+    def failed(self, error: Exception) -> None:
+        """Tell why something was not."""
+
+    def finish(self, exit_code: int) -> None:
+        """Tell how it ended."""
+
+
+def write_all(
+    groups: Sequence[Group],
+    write: Callable[[Group], Written],
+    told: Report[Written],
+    shown: Progress,
+) -> set[int]:
+    """Write the directory of each partition, whatever becomes of the others; all exit codes."""
+    codes = {OK}
+    shown.expect(sum(group.size for group in groups))
+    for group in groups:
+        # What is refused counts as if it had been read.
+        counted = shown.done + group.size
+        try:
+            output = write(group)
+        except (KdumpError, OSError) as error:
+            with shown.paused():
+                told.failed(error)
+            # What went wrong in writing has left nothing.
+            codes.add(REFUSED if isinstance(error, Refused | OSError) else INCOMPLETE)
+        else:
+            with shown.paused():
+                told.receipt(output)
+            codes.add(PROBLEMS if output.broken else OK)
+        shown.advance(max(counted - shown.done, 0))
+    return codes
+
+
+def first_of(codes: Iterable[int]) -> int:
+    """Which of several exit codes counts."""
+    return min(codes, key=_PRECEDENCE.index)
+
+
+def done_lines(output: Output, command: str) -> Iterator[str]:
+    """Yield the first lines of a receipt for people."""
+    origin, target = (printable(os.fspath(path)) for path in (output.partition, output.target))
+    yield from wrapped(
+        f"DONE {output.id}  {command} {origin} -> {target}: {output.begun}, {output.seconds} s; "
+        "what was read is unchanged",
+        0,
+    )
+
+
+def proof_lines(output: Output, segments: int, proof: str) -> Iterator[str]:
+    """Yield the last lines: what is to be noted of it, what verify says, how to go on."""
+    for note in output.notes:
+        yield labelled("note", printable(note))
+    codes = sorted({one.code.name for one in output.findings}) if output.problems else []
+    yield labelled(
+        "checked",
+        f"{count_text(segments, 'segment')}, every header and checksum: "
+        f"{count_text(output.problems, 'problem')}" + (f" ({', '.join(codes)})" if codes else ""),
+    )
+    yield labelled("proof", f"{FOLDERS}/{output.id}/receipt.json in it: {proof}")
+    yield labelled("next", printable(shlex.join(("kdump", "verify", os.fspath(output.target)))))
+
+
+def receipt_line(output: Output, encoded: dict[str, Any]) -> str:
+    """A receipt for scripts; ``encoded`` is all of it but the paths."""
+    target = jsonl.path_value(output.target)
+    fields = {
+        **encoded,
+        "partition": jsonl.path_value(output.partition),
+        "target": target,
+        "next": ["kdump", "verify", target],
+    }
+    return jsonl.line("receipt", fields)
+
+
+def complain(error: Exception) -> None:
+    """Tell why a partition was not written, on standard error."""
+    kind = "refused: " if isinstance(error, Refused) else ""
+    click.echo(f"kdump: {kind}{printable(str(error))}", err=True)
