@@ -381,20 +381,18 @@ def partition_metadata(topic_id: str = TOPIC_ID, *, version: int = 0) -> bytes:
 def index_entries(
     batches: Sequence[bytes], base: int, interval: int = 4096
 ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """The (offset, position) and (timestamp, offset) entries that recovery writes for magic 2."""
+    """The (offset, position) and (timestamp, offset) entries that recovery writes."""
     offsets: list[tuple[int, int]] = []
     times: list[tuple[int, int]] = []
     newest = (-1, base)
     written = (-1, base)
     position = indexed = 0
     for data in batches:
-        (base_offset,) = struct.unpack_from(">q", data)
-        (delta,) = struct.unpack_from(">i", data, 23)
-        (stamp,) = struct.unpack_from(">q", data, 35)
+        last, stamp = _last(data)
         if stamp > newest[0]:
-            newest = (stamp, base_offset + delta)
+            newest = (stamp, last)
         if position - indexed > interval:
-            offsets.append((base_offset + delta, position))
+            offsets.append((last, position))
             if newest[0] > written[0]:
                 times.append(newest)
                 written = newest
@@ -405,12 +403,23 @@ def index_entries(
     return offsets, times
 
 
+def _last(data: bytes) -> tuple[int, int]:
+    """The last offset and the largest timestamp of a batch, a message or a wrapper."""
+    (offset,) = struct.unpack_from(">q", data)
+    if data[16] == 0:
+        return offset, -1
+    if data[16] == 1:
+        return (offset, *struct.unpack_from(">q", data, 18))
+    (delta,) = struct.unpack_from(">i", data, 23)
+    return (offset + delta, *struct.unpack_from(">q", data, 35))
+
+
 def epoch_rows(batches: Iterable[bytes]) -> list[tuple[int, int]]:
-    """The (epoch, start offset) rows of ``leader-epoch-checkpoint`` that magic 2 batches imply."""
+    """The (epoch, start offset) rows of ``leader-epoch-checkpoint`` that batches imply."""
     rows: list[tuple[int, int]] = []
     for data in batches:
         (base_offset, epoch) = struct.unpack_from(">q4xi", data)
-        if epoch >= 0 and (not rows or epoch > rows[-1][0]):
+        if data[16] > 1 and epoch >= 0 and (not rows or epoch > rows[-1][0]):
             rows.append((epoch, base_offset))
     return rows
 
@@ -426,7 +435,7 @@ def write_partition(
 ) -> Path:
     """Write ``<log_directory>/<topic>-<partition>`` and return it.
 
-    ``segments`` maps base offsets to batches of magic 2. Indexes, the epoch file and
+    ``segments`` maps base offsets to batches or messages. Indexes, the epoch file and
     ``partition.metadata`` are made to fit; ``files`` adds or replaces files by name, and leaves out
     those that it maps to None. No producer snapshots and transaction indexes but through ``files``.
     """

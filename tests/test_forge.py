@@ -17,6 +17,7 @@ from forge import (
     checkpoint,
     compressed,
     control_batch,
+    epoch_rows,
     flip,
     index_entries,
     marker,
@@ -172,6 +173,21 @@ def test_index_entries_follow_the_rule_of_recovery() -> None:
     assert times == [(60, 20), (70, 40)]
     assert index_entries(batches, 0, interval=10 * size) == ([], [(70, 40)])
     assert index_entries([], 5) == ([], [])
+
+
+def test_index_entries_of_old_formats() -> None:
+    inner = [message(offset) for offset in (0, 1)]
+    log = [
+        message(3, magic=0),
+        message(4, timestamp=70),
+        wrapper(6, inner, codec="gzip", timestamp=90),
+        wrapper(7, [message(7, magic=0)], codec="gzip", magic=0),
+    ]
+    sizes = [len(data) for data in log]
+    offsets, times = index_entries(log, 0, interval=0)
+    assert offsets == [(4, sizes[0]), (6, sum(sizes[:2])), (7, sum(sizes[:3]))]
+    assert times == [(70, 4), (90, 6)]
+    assert epoch_rows(log) == []
 
 
 def test_write_partition(tmp_path: Path) -> None:
