@@ -81,7 +81,7 @@ def _batch(rng: random.Random, one: bytes, donor: bytes) -> bytes:
     head, body = one[:HEADER_BYTES], one[HEADER_BYTES:]
     kind = rng.choice(("header", "stored", "inside", "inside", "other codec"))
     codec = head[22] & 7
-    content = _unpacked(codec, body)
+    content = unpacked(codec, body)
     if kind == "header":
         head = _edge(rng, head, BATCH_FIELDS)
     elif kind == "stored" or content is None:
@@ -103,7 +103,7 @@ def _message(rng: random.Random, one: bytes, donor: bytes) -> bytes:
     magic, attributes = one[16:18]
     value_at, value = _value(one)
     codec = attributes & 7
-    run = _unpacked(codec, value, magic) if codec and value is not None else None
+    run = unpacked(codec, value, magic) if codec and value is not None else None
     kind = rng.choice(("header", "stored", "inside", "inside", "wrapped"))
     if kind == "header":
         one = _edge(rng, one, MESSAGE_FIELDS[magic])
@@ -136,7 +136,7 @@ def _value(one: bytes) -> tuple[int, bytes | None]:
 # --- codecs
 
 
-def _unpacked(codec: int, block: bytes, magic: int = 2) -> bytes | None:
+def unpacked(codec: int, block: bytes, magic: int = 2) -> bytes | None:
     """The content of a compressed block, None where it cannot be read."""
     try:
         match forge.CODECS[codec]:

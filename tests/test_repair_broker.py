@@ -6,36 +6,24 @@ damage, and another repair.
 
 from __future__ import annotations
 
-import json
-import re
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from brokers.broker import QUICK_RESTART, Broker
-from brokers.programs import consume, run
+from brokers.programs import run
 from commands import kdump, repair
 from fixtures_loader import consumed, copy_fixture
 from resealing import places
+from served import READ, Records, complaints, loaded, logs, read_all, records
 
 pytestmark = pytest.mark.broker
 
-Records = dict[int, Any]
-READ = "read_uncommitted"
 #: Nothing but what the test does changes a log.
 SETTINGS = {"log.cleaner.enable": "false", **QUICK_RESTART}
 MARKER = ".kafka_cleanshutdown"
-#: What a broker says when it loads a log.
-LOADED = re.compile(
-    r"Completed load of Log\(dir=\S*/(\S+), .*logStartOffset=(\d+), logEndOffset=(\d+)\) "
-    r"with (\d+) segments"
-)
-#: Who in a broker says that a log is damaged or cut: at the level of a warning, or in these words.
-LOADERS = ("LogLoader", "LogSegment", "UnifiedLog", "LocalLog", "LogManager", "ProducerState")
-CUTS = ("runcat", "Corruption", "Deleting segment", "Recovering unflushed segment")
 #: What the tests write beside the transactions and the rest that the program Workload writes.
 APPENDED = ("codec-none", "codec-gzip", "codec-lz4", "codec-snappy", "codec-zstd", "a.b_c-1")
 WORKLOAD = ("idempotent-0", "compacted-0", "transactions-0", "transfers-0", "transfers-1")
@@ -177,12 +165,6 @@ def offsets(data: Path, checkpoint: str) -> dict[str, int]:
     return {f"{topic}-{number}": int(at) for topic, number, at in map(str.split, lines)}
 
 
-def records(path: Path) -> Records:
-    """What a consumer read, by offset."""
-    lines = map(json.loads, path.read_text().splitlines())
-    return {line["offset"]: line for line in lines}
-
-
 def readable(path: Path) -> dict[str, set[int]]:
     """The offsets of the records that ``kdump dump`` shows of each partition."""
     found: dict[str, set[int]] = {}
@@ -190,23 +172,6 @@ def readable(path: Path) -> dict[str, set[int]]:
         if not line["control"]:
             found.setdefault(f"{line['topic']}-{line['partition']}", set()).add(line["offset"])
     return found
-
-
-def logs(data: Path, names: Iterable[str]) -> dict[str, bytes]:
-    """The logs of these partitions, without the zeros of preallocation."""
-    return {
-        str(path.relative_to(data)): path.read_bytes()
-        for name in names
-        for path in sorted((data / name).glob("*.log"))
-    }
-
-
-def read_all(broker: Broker, names: Iterable[str], directory: Path) -> dict[str, Records]:
-    """What a consumer reads of these partitions."""
-    directory.mkdir()
-    wanted = tuple(names)
-    consume(broker.version, broker.bootstrap, READ, wanted, directory)
-    return {name: records(directory / f"{name}.{READ}.jsonl") for name in wanted}
 
 
 @pytest.mark.parametrize(
@@ -224,12 +189,12 @@ def test_a_broker_goes_on_with_what_was_repaired(version: str, state: str, tmp_p
     before = logs(data, expected)
     with Broker(version, data, SETTINGS) as broker:
         said = broker.log_lines()
-        found = read_all(broker, expected, tmp_path / "first")
+        found = read_all(broker, tuple(expected), tmp_path / "first")
         assert found == {name: one.records for name, one in expected.items()}
         assert logs(data, expected) == before
         hold_against(said, expected, before, clean=state == "clean")
         write_more(broker)
-        after = read_all(broker, expected, tmp_path / "second")
+        after = read_all(broker, tuple(expected), tmp_path / "second")
     for name, one in expected.items():
         # What the program Workload deletes is of one topic, and from its beginning.
         first = min(after[name], default=0)
@@ -255,21 +220,12 @@ def hold_against(
     said: list[str], expected: dict[str, Expected], before: dict[str, bytes], *, clean: bool
 ) -> None:
     """The broker has found nothing to cut, and the log start, end and segments that there were."""
+    assert complaints(said, clean=clean) == []
     own = [line for line in said if "__cluster_metadata" not in line]
-    quiet = CUTS[:-1] if not clean else CUTS
-    wrong = [
-        line
-        for line in own
-        if any(who in line for who in LOADERS)
-        and (" WARN " in line or " ERROR " in line or any(word in line for word in quiet))
-        and "log.cleaner.enable" not in line
-    ]
-    assert wrong == []
-    skipped = any("Skipping recovery of" in line for line in own)
-    assert skipped == clean
-    loaded = {match[1]: match for match in map(LOADED.search, own) if match}
+    assert any("Skipping recovery of" in line for line in own) == clean
+    found = loaded(own)
     for name, one in expected.items():
-        start, end, segments = map(int, loaded[name].groups()[1:])
+        start, end, segments = found[name]
         bases = [int(Path(path).stem) for path in before if path.startswith(f"{name}/")]
         assert segments == len(bases), name
         assert start == max(one.start, min(bases)), name

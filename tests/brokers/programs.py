@@ -6,8 +6,9 @@ Must never run a client of another release than asked for.
 
 from __future__ import annotations
 
+import json
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from brokers.classes import compiled
@@ -82,3 +83,19 @@ def consume(
     ``java/Lines.java``. Raises ProgramError if the end of a partition is not reached.
     """
     run(version, "Consume", bootstrap, isolation, str(directory), *partitions)
+
+
+#: The offset that a time leads to, that record's own time, and its leader epoch if it has one.
+Answer = tuple[int, int, int | None] | None
+
+
+def offsets_for_times(
+    version: str, bootstrap: str, wanted: Mapping[str, Iterable[int]]
+) -> dict[str, list[Answer]]:
+    """What a consumer is told for these times, in milliseconds, of each partition."""
+    asked = json.dumps({name: list(times) for name, times in wanted.items()})
+    told = json.loads(run(version, "Times", bootstrap, stdin=asked))
+    return {
+        name: [None if answer is None else tuple(answer) for answer in told.get(name, ())]
+        for name in wanted
+    }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 
 from brokers.broker import Broker
 from brokers.programs import run
@@ -42,18 +43,25 @@ class CreateError(Exception):
 
 def create(broker: Broker) -> None:
     """Create the topics, and wait until their partitions are there. Raises CreateError."""
-    wanted = {
-        topic.name: Described(partitions=topic.partitions, config=config(topic, broker.version))
-        for topic in topics(broker.version)
-    }
+    create_topics(
+        broker,
+        {
+            topic.name: Described(partitions=topic.partitions, config=config(topic, broker.version))
+            for topic in topics(broker.version)
+        },
+    )
+
+
+def create_topics(broker: Broker, wanted: Mapping[str, Described]) -> None:
+    """Create these topics, and wait until their partitions are there. Raises CreateError."""
     if broker.zookeeper is None:
         run(broker.version, "Topics", broker.bootstrap, "create", stdin=json.dumps(wanted))
     else:
         broker.zookeeper.create_topics(wanted)
     missing = {
-        f"{topic.name}-{number}"
-        for topic in topics(broker.version)
-        for number in range(topic.partitions)
+        f"{topic}-{number}"
+        for topic, described in wanted.items()
+        for number in range(described["partitions"])
     }
     deadline = time.monotonic() + _CREATE_TIMEOUT_S
     while missing := {name for name in missing if not (broker.directory / name).is_dir()}:
