@@ -18,11 +18,10 @@ import pytest
 from crashing import straced
 from crashing.conditions import Trial, pending
 from crashing.places import UnmountableError, mounted, xfs
-from crashing.recorded import record
 from crashing.running import Run, run
 from crashing.seam import Around, Call, failing, short
 from crashing.straced import trace
-from crashing.subjects import ALONE, LINKED, LOSSY, REINDEX, Subject
+from crashing.subjects import ALONE, CONVERT, LINKED, LOSSY, REINDEX, SPLIT, Subject
 from crashing.trees import put, take
 
 from kdump.cli.exits import INCOMPLETE, OK, REFUSED
@@ -64,7 +63,7 @@ def wrong_after_resuming(trial: Trial, ran: Run, undoing: bool) -> list[str]:
     program, *argv = shlex.split(ran.last_line) or [""]
     if program != "kdump":
         return [f"the last line is no command: {ran}"]
-    again = run(argv)
+    again = trial.run(argv)
     if again.code != OK:
         return [f"resumed: {again}"]
     now = take(trial.root)
@@ -83,13 +82,12 @@ def wrong_after_faults(
     )
     wrong = []
     kinds = list(itertools.product(ERRORS, (False, True)))
-    put(trial.root, start)
-    count = len(record(argv, trial.root).calls)
+    count = len(trial.record(start, argv).calls)
     assert count <= len(recorded.calls)
     for number in range(0, count, step):
         for error, lasting in kinds if all_errors else [kinds[number // step % len(kinds)]]:
             put(trial.root, start)
-            ran = run(argv, failing(from_on(number, lasting), error))
+            ran = trial.run(argv, failing(from_on(number, lasting), error))
             told = f"{errno.errorcode[error]} {'from' if lasting else 'at'} call {number}"
             wrong += [f"{told}: {one}" for one in wrong_after_fault(trial, ran, undoing)]
     return wrong
@@ -100,14 +98,14 @@ def from_on(number: int, lasting: bool) -> Callable[[int], bool]:
 
 
 @pytest.mark.parametrize("undoing", [False, True], ids=["repair", "undo"])
-@pytest.mark.parametrize("subject", [LOSSY, REINDEX], ids=str)
+@pytest.mark.parametrize("subject", [LOSSY, REINDEX, CONVERT], ids=str)
 def test_a_call_fails(subject: Subject, undoing: bool, trials: Trials) -> None:
     assert wrong_after_faults(trials(subject), undoing, 31) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("undoing", [False, True], ids=["repair", "undo"])
-@pytest.mark.parametrize("subject", [LOSSY, REINDEX], ids=str)
+@pytest.mark.parametrize("subject", [LOSSY, REINDEX, CONVERT], ids=str)
 def test_each_call_fails(subject: Subject, undoing: bool, trials: Trials) -> None:
     assert wrong_after_faults(trials(subject), undoing, 2) == []
 
@@ -115,12 +113,12 @@ def test_each_call_fails(subject: Subject, undoing: bool, trials: Trials) -> Non
 @pytest.mark.nightly
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("undoing", [False, True], ids=["repair", "undo"])
-@pytest.mark.parametrize("subject", [LOSSY, REINDEX, LINKED, ALONE], ids=str)
+@pytest.mark.parametrize("subject", [LOSSY, REINDEX, LINKED, ALONE, SPLIT], ids=str)
 def test_each_call_fails_in_each_way(subject: Subject, undoing: bool, trials: Trials) -> None:
     assert wrong_after_faults(trials(subject), undoing, all_errors=True) == []
 
 
-@pytest.mark.parametrize("subject", [LOSSY, LINKED, REINDEX], ids=str)
+@pytest.mark.parametrize("subject", [LOSSY, LINKED, REINDEX, CONVERT], ids=str)
 def test_short_writes(subject: Subject, trials: Trials) -> None:
     trial = trials(subject)
     put(trial.root, trial.original)
@@ -183,7 +181,7 @@ def fill(directory: Path) -> None:
             assert error.errno == errno.ENOSPC
 
 
-@pytest.mark.parametrize("subject", [LOSSY, REINDEX], ids=str)
+@pytest.mark.parametrize("subject", [LOSSY, REINDEX, CONVERT], ids=str)
 def test_no_space(subject: Subject, small: Path) -> None:
     root = small / "root"
     root.mkdir()
@@ -196,7 +194,7 @@ def test_no_space(subject: Subject, small: Path) -> None:
     assert trial.wrong_after_rerun(trial.original) == []
 
 
-@pytest.mark.parametrize("subject", [LOSSY, REINDEX], ids=str)
+@pytest.mark.parametrize("subject", [LOSSY, REINDEX, CONVERT], ids=str)
 def test_space_ends_on_the_way(subject: Subject, small: Path) -> None:
     root = small / "root"
     root.mkdir()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
+import struct
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import forge
 import pytest
 from brokers.broker import QUICK_RESTART, Broker
 from brokers.server import ServerError
@@ -24,9 +26,11 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 SETTINGS = {"log.cleaner.enable": "false", **QUICK_RESTART}
 MARKER = ".kafka_cleanshutdown"
-#: To be cut, and to be indexed anew; the others are repaired before a broker runs.
-CUT, INDEXED = "codec-snappy-0", "codec-gzip-0"
-WAS_CUT, WAS_INDEXED = "codec-none-0", "codec-lz4-0"
+#: To be cut, to be indexed anew, and to be converted; the others are repaired before a broker runs.
+CUT, INDEXED, OLD = "codec-snappy-0", "codec-gzip-0", "codec-zstd-0"
+WAS_CUT, WAS_INDEXED, WAS_OLD = "codec-none-0", "codec-lz4-0", "log-append-time-0"
+REPAIRS = {CUT: "truncate-to-valid", INDEXED: "reindex", OLD: "convert-v0-v2"}
+REPAIRED = {WAS_CUT: "truncate-to-valid", WAS_INDEXED: "reindex", WAS_OLD: "convert-v0-v2"}
 
 
 def flip(partition: Path) -> None:
@@ -45,20 +49,38 @@ def swap(partition: Path) -> None:
     index.write_bytes(data[12:24] + data[:12] + data[24:])
 
 
+def age(partition: Path) -> None:
+    """Messages of magic 1 with the offsets that the first log's batches have, in their place."""
+    log = min(partition.glob("*.log"))
+    data = log.read_bytes()
+    heads = [struct.unpack_from(">q15xi8xq", data, start) for start, _ in places(data)]
+    messages = [
+        forge.message(base + each, b"value %d" % each, b"key", timestamp=stamp)
+        for base, delta, stamp in heads
+        for each in range(delta + 1)
+    ]
+    offsets, times = forge.index_entries(messages, int(log.stem), 300)
+    log.write_bytes(b"".join(messages))
+    log.with_suffix(".index").write_bytes(forge.offset_index(offsets, int(log.stem)))
+    log.with_suffix(".timeindex").write_bytes(forge.time_index(times, int(log.stem)))
+
+
 @pytest.fixture
 def data(version: str, tmp_path: Path) -> Path:
-    """A log directory of a broker that stopped cleanly; four partitions are damaged."""
+    """A log directory of a broker that stopped cleanly; six partitions ask for repair."""
     directory = copy_fixture(f"{version}/clean", tmp_path / "data")
     for name in (CUT, WAS_CUT):
         flip(directory / name)
     for name in (INDEXED, WAS_INDEXED):
         swap(directory / name)
+    for name in (OLD, WAS_OLD):
+        age(directory / name)
     return directory
 
 
 def left(data: Path) -> dict[str, Node]:
     """All that stands in the partitions that are repaired."""
-    names = (CUT, INDEXED, WAS_CUT, WAS_INDEXED)
+    names = [*REPAIRS, *REPAIRED]
     return {f"{name}/{path}": node for name in names for path, node in take(data / name).items()}
 
 
@@ -94,28 +116,29 @@ def refused(ran: Ran, *words: str) -> None:
 
 @pytest.mark.parametrize("version", ["3.9.1", "4.3.1"])
 def test_refused_beside_a_broker_and_behind_one(version: str, data: Path) -> None:
-    assert repair("truncate-to-valid", data / WAS_CUT).code == 0
-    assert repair("reindex", data / WAS_INDEXED).code == 0
+    for name, command in REPAIRED.items():
+        assert repair(command, data / name).code == 0
     (agreed,) = kdump("truncate-to-valid", data / CUT).ids
+    consent = ("--apply", "--confirm", agreed)
     with Broker(version, data, SETTINGS):
         before = settled(data)
         for lock in ("there", "unlinked"):
             if lock == "unlinked":
                 (data / ".lock").unlink()
-            refused(kdump("truncate-to-valid", data / CUT, "--apply", "--confirm", agreed))
-            refused(kdump("truncate-to-valid", data, "--apply", "--confirm", agreed))
-            refused(kdump("reindex", data / INDEXED, "--apply"))
-            refused(kdump("undo", data / WAS_CUT, "--apply"))
-            refused(kdump("undo", data / WAS_INDEXED, "--apply"))
+            refused(kdump("truncate-to-valid", data, *consent))
+            for name, command in REPAIRS.items():
+                refused(kdump(command, data / name, *consent))
+            for name in REPAIRED:
+                refused(kdump("undo", data / name, "--apply"))
         assert changed(left(data), before) == []
     before = left(data)
-    for name in (WAS_CUT, WAS_INDEXED):
+    for name in REPAIRED:
         refused(kdump("undo", data / name, "--apply"), ".kdump", "changed since")
     assert changed(left(data), before) == []
-    assert repair("truncate-to-valid", data / CUT).code == 0
-    assert repair("reindex", data / INDEXED).code == 0
-    assert kdump("undo", data / CUT, "--apply").code == 0
-    assert kdump("undo", data / INDEXED, "--apply").code == 0
+    for name, command in REPAIRS.items():
+        assert repair(command, data / name).code == 0
+    for name in REPAIRS:
+        assert kdump("undo", data / name, "--apply").code == 0
     assert changed(left(data), before) == []
 
 
@@ -140,9 +163,22 @@ def is_cut(call: Call) -> bool:
     return call.method == "truncate" and call.paths[0].endswith(".log")
 
 
-@pytest.mark.parametrize("version", ["3.9.1", "4.3.1"])
+def is_put(call: Call) -> bool:
+    """A log takes the place of another."""
+    return call.method == "rename" and call.paths[1].endswith(".log")
+
+
+@pytest.mark.parametrize(
+    ("version", "name", "amid"),
+    [
+        ("3.9.1", CUT, is_cut),
+        ("4.3.1", CUT, is_cut),
+        pytest.param("3.9.1", OLD, is_put, marks=pytest.mark.nightly),
+        ("4.3.1", OLD, is_put),
+    ],
+)
 def test_a_broker_that_starts_meanwhile_stops_at_once(
-    version: str, data: Path, tmp_path: Path
+    version: str, name: str, amid: Callable[[Call], bool], data: Path, tmp_path: Path
 ) -> None:
     marker = (data / MARKER).read_bytes()
     told = tmp_path / "told"
@@ -160,15 +196,17 @@ def test_a_broker_that_starts_meanwhile_stops_at_once(
         text = {"said": said, "marker": there, "changed": changed(partitions(data), before)}
         (told / moment).write_text(json.dumps(text))
 
-    moments = {"prepared": is_folder, "amid": is_cut}
-    assert repair("truncate-to-valid", data / CUT, around=at(moments, start)).code == 0
+    moments = {"prepared": is_folder, "amid": amid}
+    assert repair(REPAIRS[name], data / name, around=at(moments, start)).code == 0
     found = {moment: json.loads((told / moment).read_text()) for moment in moments}
     for each in found.values():
         assert any("Failed to acquire lock" in line for line in each["said"])
         assert each["changed"] == []
-    assert [found[moment]["marker"] for moment in moments] == [marker.decode(), None]
-    assert (data / MARKER).read_bytes() == b""
-    assert kdump("truncate-to-valid", data / CUT).code == 0
+    taken = name == CUT
+    there = marker.decode()
+    assert [found[moment]["marker"] for moment in moments] == [there, None if taken else there]
+    assert (data / MARKER).read_bytes() == (b"" if taken else marker)
+    assert kdump(REPAIRS[name], data / name).code == 0
 
 
 def is_marker(call: Call) -> bool:
@@ -180,24 +218,26 @@ def die(_: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "moment"),
+    ("version", "name", "moment"),
     [
-        ("4.3.1", is_cut),
-        pytest.param("4.3.1", is_marker, marks=pytest.mark.nightly),
-        pytest.param("3.9.1", is_cut, marks=pytest.mark.nightly),
-        pytest.param("3.9.1", is_marker, marks=pytest.mark.nightly),
+        ("4.3.1", CUT, is_cut),
+        ("4.3.1", OLD, is_put),
+        pytest.param("4.3.1", CUT, is_marker, marks=pytest.mark.nightly),
+        pytest.param("3.9.1", CUT, is_cut, marks=pytest.mark.nightly),
+        pytest.param("3.9.1", CUT, is_marker, marks=pytest.mark.nightly),
+        pytest.param("3.9.1", OLD, is_put, marks=pytest.mark.nightly),
     ],
 )
 def test_a_broker_between_kill_and_rerun(
-    version: str, moment: Callable[[Call], bool], data: Path
+    version: str, name: str, moment: Callable[[Call], bool], data: Path
 ) -> None:
     """It recovers the partition in its own way; from then on nobody knows what is whose."""
-    killed = repair("truncate-to-valid", data / CUT, around=at({"": moment}, die))
+    killed = repair(REPAIRS[name], data / name, around=at({"": moment}, die))
     assert killed.code == -signal.SIGKILL
-    assert kdump("truncate-to-valid", data / CUT).code == 5
+    assert kdump(REPAIRS[name], data / name).code == 5
     with Broker(version, data, SETTINGS):
         pass
     before = left(data)
-    for command in ("truncate-to-valid", "undo"):
-        refused(kdump(command, data / CUT, "--apply"), ".kdump", "changed since")
+    for command in (REPAIRS[name], "undo"):
+        refused(kdump(command, data / name, "--apply"), ".kdump", "changed since")
     assert changed(left(data), before) == []

@@ -12,17 +12,18 @@ from collections.abc import Callable, Hashable, Sequence
 import pytest
 from crashing.conditions import Trial
 from crashing.page_cache import PageCache, losses
-from crashing.recorded import record
 from crashing.seam import Operation
-from crashing.subjects import LOSSY, REINDEX, Subject
-from crashing.trees import Node, Tree, put
+from crashing.subjects import LOSSY, REINDEX, SPLIT, Subject
+from crashing.trees import Node, Tree
 
 from kdump.cli.exits import OK
 
 SEED = 7
 FEW, SOME, MANY = 8, 500, 10_000
-#: A truncation that takes the marker and a log's tail, and a rebuild of files; each with its undo.
-COMMANDS = [(LOSSY, False), (REINDEX, False), (LOSSY, True), (REINDEX, True)]
+SUBJECTS = [LOSSY, REINDEX, SPLIT]
+#: A truncation that takes the marker and a log's tail, a rebuild of files, a conversion into more
+#: logs than before; each with its undo.
+COMMANDS = [(subject, undoing) for undoing in (False, True) for subject in SUBJECTS]
 
 Trials = Callable[[Subject], Trial]
 
@@ -33,7 +34,7 @@ def test_power_is_lost(subject: Subject, undoing: bool, trials: Trials) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("subject", "undoing"), COMMANDS[:3], ids=str)
+@pytest.mark.parametrize(("subject", "undoing"), COMMANDS[:4], ids=str)
 def test_power_is_lost_at_some_moments(subject: Subject, undoing: bool, trials: Trials) -> None:
     assert wrong_after(trials(subject), undoing, SOME) == []
 
@@ -45,20 +46,20 @@ def test_power_is_lost_at_many_moments(subject: Subject, undoing: bool, trials: 
     assert wrong_after(trials(subject), undoing, MANY) == []
 
 
-@pytest.mark.parametrize("subject", [LOSSY, REINDEX], ids=str)
+@pytest.mark.parametrize("subject", SUBJECTS, ids=str)
 def test_power_is_lost_behind_a_kill(subject: Subject, trials: Trials) -> None:
     assert wrong_behind_kills(trials(subject), 2, 4) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("subject", [LOSSY, REINDEX], ids=str)
+@pytest.mark.parametrize("subject", SUBJECTS, ids=str)
 def test_power_is_lost_behind_some_kills(subject: Subject, trials: Trials) -> None:
     assert wrong_behind_kills(trials(subject), 12, 8) == []
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("subject", [LOSSY, REINDEX], ids=str)
+@pytest.mark.parametrize("subject", SUBJECTS, ids=str)
 def test_power_is_lost_behind_each_kill(subject: Subject, trials: Trials) -> None:
     assert wrong_behind_kills(trials(subject), MANY, 50) == []
 
@@ -74,8 +75,7 @@ def wrong_behind_kills(trial: Trial, kills: int, count: int) -> list[str]:
     for number in chance.sample(killed, min(kills, len(killed))):
         first = trial.applied.done[: trial.applied.made[number]]
         start = trial.applied.before[number]
-        put(trial.root, start)
-        again = record(trial.argv, trial.root, piece_bytes=100)
+        again = trial.record(start, trial.argv, piece_bytes=100)
         assert again.run.code == OK, again.run
         for moment, tree in losses(trial.original, again.done, chance, count, first=first):
             found = trial.wrong_at_start(tree)

@@ -16,7 +16,7 @@ import pytest
 from crashing.conditions import LOCK, Trial
 from crashing.places import UnmountableError, in_memory, mounted
 from crashing.running import Run, run
-from crashing.subjects import LOSSY, MOVED, PARTITION, REINDEX, Subject
+from crashing.subjects import CONVERT, LOSSY, MOVED, PARTITION, REINDEX, Subject
 from crashing.trees import put, take
 from damaged import name
 
@@ -129,7 +129,7 @@ def test_a_partition_that_stands_alone_needs_no_lock() -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
 @pytest.mark.parametrize("complete", [False, True], ids=["repair", "undo"])
-@pytest.mark.parametrize("subject", [LOSSY, REINDEX], ids=str)
+@pytest.mark.parametrize("subject", [LOSSY, REINDEX, CONVERT], ids=str)
 def test_the_files_of_somebody_else(subject: Subject, complete: bool) -> None:
     with in_memory() as root:
         root.chmod(0o755)

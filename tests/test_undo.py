@@ -14,6 +14,7 @@ import pytest
 from crashing.seam import Call
 from crashing.subjects import (
     CHECKPOINTS,
+    CONVERT,
     LOSSY,
     MARK,
     MARKER,
@@ -24,6 +25,7 @@ from damaged import name
 from forge import checkpoint
 from planning import (
     calling,
+    conversion,
     copied,
     failing_at,
     interrupt,
@@ -45,6 +47,13 @@ pytestmark = pytest.mark.usefixtures("unsearched")
 LOG, INDEX, TIMES = (name(100, suffix) for suffix in (".log", ".index", ".timeindex"))
 LATER = name(200, ".log")
 EPOCHS = "leader-epoch-checkpoint"
+
+
+@pytest.fixture
+def old(place: Path) -> Path:
+    """A partition that begins with messages of magic 0 and 1."""
+    CONVERT.write(place)
+    return CONVERT.partition(place)
 
 
 # --- several repairs
@@ -74,6 +83,19 @@ def test_the_last_repair_is_the_first_to_be_undone(place: Path) -> None:
     undone(partition, older)
     assert restored(place, before, *(f"data/{one}" for one in CHECKPOINTS))
     assert undoable(partition) is None
+
+
+def test_repairs_of_several_kinds_are_undone_one_by_one(old: Path) -> None:
+    """Broken indexes are made anew, then the logs are converted, then the last one is cut."""
+    (old / name(0, ".timeindex")).unlink()
+    plans, states = [], [left(old)]
+    for planned in (reindexing, conversion, lambda path: truncation(path, 250)):
+        plans.append(planned(old))
+        apply(plans[-1])
+        states.append(left(old))
+    for plan, before in zip(reversed(plans), states[-2::-1], strict=True):
+        undone(old, plan)
+        assert left(old) == before
 
 
 def test_a_repair_that_is_gone_cannot_be_undone(lossy: Path) -> None:
@@ -221,3 +243,35 @@ def test_what_a_broker_changed_is_neither_finished_nor_undone(
         with pytest.raises(Refused, match=f"{told} changed since.* is in .*/.kdump/{plan.id}"):
             resume(Folder(lossy, plan.id), top)
     assert left(top) == now
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda path: _written(path / name(0, ".log")), name(0, ".log")),
+        (lambda path: (path / name(0, ".log")).unlink(), name(0, ".log")),
+        (lambda path: _written(path / name(0, ".index")), name(0, ".index")),
+        (lambda path: _written(path / LATER), LATER),
+        (lambda path: _written(path / name(40, ".log")), name(40, ".log")),
+        (lambda path: _written(path / EPOCHS), EPOCHS),
+    ],
+    ids=["log", "gone", "index", "later", "new", "epochs"],
+)
+@pytest.mark.parametrize("finished", [False, True], ids=["pending", "done"])
+def test_what_a_broker_changed_of_converted_logs_stays(
+    old: Path, change: Callable[[Path], None], told: str, finished: bool
+) -> None:
+    plan = conversion(old)
+    if finished:
+        apply(plan)
+    else:
+        # The plan, what begins, the index away, the log in, and then its time index.
+        interrupt(plan, "rename", 4)
+    change(old)
+    now = left(old)
+    with pytest.raises(Refused, match=f"found {told} changed since: a broker has run here"):
+        undone(old, plan)
+    if not finished:
+        with pytest.raises(Refused, match=f"{told} changed since.* is in .*/.kdump/{plan.id}"):
+            resume(Folder(old, plan.id), old.parent)
+    assert left(old) == now

@@ -1,30 +1,32 @@
 """What must hold of any state that a repair was interrupted in.
 
 The same command goes on to the same end, ``undo`` takes everything back, and a broker that starts
-instead loses no more than the repair, or its own start before the repair, would have cost.
+instead loses no more than the repair, or its own start before the repair, would have cost; nor does
+it find an index of another log than the one beside it.
 """
 
 from __future__ import annotations
 
 import json
-import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import crc32c
 import pipeline
 
 from crashing.recorded import Recorded, record
 from crashing.running import Run, run
+from crashing.seam import Around
+from crashing.sound import misleads, sound_offsets
 from crashing.subjects import CHECKPOINTS, INTERVAL, MARKER, PARTITION, Subject
 from crashing.trees import Tree, differences, put, take
 from kdump.audit.judge import judge
 from kdump.audit.next_start import next_start
 from kdump.audit.outcomes import Outcome
 from kdump.cli.exits import INCOMPLETE, OK, PROBLEMS, REFUSED
+from kdump.repair import conversion
 
 LOCK = "data/.lock"
 
@@ -42,7 +44,7 @@ class Trial:
     def of(cls, subject: Subject, root: Path) -> Trial:
         """Write the subject at ``root``, an empty directory, and plan its repair."""
         subject.write(root)
-        planned = run(subject.argv(root, "--format", "json"))
+        planned = run(subject.argv(root, "--format", "json"), prepare=_limiting(subject))
         assert planned.code == PROBLEMS, planned
         (plan,) = _lines(planned, "plan")
         return cls(subject, root, take(root), plan)
@@ -113,8 +115,14 @@ class Trial:
         if outcome is not Outcome.STARTS:
             worse = outcome is not self._at_first[0]
             return [f"a broker's start: {outcome.value}"] if worse else []
+        wrong = [
+            f"a broker is led astray in segment {base}"
+            for base in sorted(self._misled(tree) - self._misled(self.original))
+        ]
         lost = sorted(floor - kept)
-        return [f"a broker loses {len(lost)} offsets, {lost[0]} to {lost[-1]}"] if lost else []
+        if lost:
+            wrong.append(f"a broker loses {len(lost)} offsets, {lost[0]} to {lost[-1]}")
+        return wrong
 
     def wrong_after_rerun(self, tree: Tree) -> list[str]:
         """What is wrong when the same command is run on ``tree``."""
@@ -171,20 +179,43 @@ class Trial:
         for path, node in tree.items():
             directory, _, name = path.rpartition("/")
             if directory == self.subject.home and name.endswith(".log"):
-                for position, offset in _offsets(node.content or b""):
+                for position, offset in sound_offsets(node.content or b""):
                     yield int(name[:20]), position, offset
+
+    def _misled(self, tree: Tree) -> set[int]:
+        """The segments with indexes that belong to another log; without an .index it makes all."""
+        found = set()
+        for path, node in tree.items():
+            directory, _, name = path.rpartition("/")
+            index, times = (
+                tree.get(path.removesuffix(".log") + suffix) for suffix in (".index", ".timeindex")
+            )
+            if directory != self.subject.home or not name.endswith(".log") or index is None:
+                continue
+            entries = (index.content or b"", (times and times.content) or b"")
+            if misleads(int(name[:20]), node.content or b"", *entries):
+                found.add(int(name[:20]))
+        return found
 
     def _ours(self, name: str) -> bool:
         folders = self.subject.folders
         return name in (LOCK, folders) or name.startswith(f"{folders}/")
 
+    def run(self, argv: Sequence[str], around: Around | None = None) -> Run:
+        """Run ``kdump ARGV`` where no log passes the subject's size."""
+        return run(argv, around, prepare=_limiting(self.subject))
+
+    def record(self, tree: Tree, argv: Sequence[str], *, piece_bytes: int = 1 << 20) -> Recorded:
+        """The same on ``tree``, call by call; no write is longer than ``piece_bytes``."""
+        put(self.root, tree)
+        return record(argv, self.root, piece_bytes=piece_bytes, prepare=_limiting(self.subject))
+
     def _on(self, tree: Tree, argv: list[str]) -> Run:
         put(self.root, tree)
-        return run(argv)
+        return self.run(argv)
 
     def _recorded(self, tree: Tree, argv: list[str]) -> Recorded:
-        put(self.root, tree)
-        made = record(argv, self.root, piece_bytes=100)
+        made = self.record(tree, argv, piece_bytes=100)
         assert made.run.code == OK, made.run
         return made
 
@@ -200,22 +231,11 @@ def pending(ran: Run, trial: Trial) -> list[str]:
     return wrong
 
 
-def _offsets(data: bytes) -> Iterator[tuple[int, int]]:
-    """The position of its batch, and each offset in it, of what has a good checksum.
+def _limiting(subject: Subject) -> Callable[[], None]:
+    def prepare() -> None:
+        conversion.MAX_LOG_BYTES = subject.most_bytes  # type: ignore[misc]
 
-    Damage here is inside a batch, or it is all there is to the end.
-    """
-    position = 0
-    while position + 61 <= len(data):
-        base, size = struct.unpack_from(">qi", data, position)
-        stop = position + 12 + size
-        if size < 49 or stop > len(data):
-            return
-        (crc, delta) = struct.unpack_from(">I2xi", data, position + 17)
-        if crc32c.crc32c(data[position + 21 : stop]) == crc:
-            for offset in range(base, base + delta + 1):
-                yield position, offset
-        position = stop
+    return prepare
 
 
 def _ended(ran: Run, *codes: int) -> list[str]:

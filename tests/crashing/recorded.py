@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,8 +39,14 @@ class Recorded:
         return found
 
 
-def record(argv: Sequence[str], root: Path, *, piece_bytes: int = 1 << 20) -> Recorded:
-    """Run ``kdump ARGV``, which changes what is below ``root``.
+def record(
+    argv: Sequence[str],
+    root: Path,
+    *,
+    piece_bytes: int = 1 << 20,
+    prepare: Callable[[], None] = lambda: None,
+) -> Recorded:
+    """Run ``kdump ARGV``, which changes what is below ``root``; ``prepare`` is called before.
 
     No write is longer than ``piece_bytes``, so that a small file takes several.
     """
@@ -58,8 +64,9 @@ def record(argv: Sequence[str], root: Path, *, piece_bytes: int = 1 << 20) -> Re
         if call.changes:
             changing.append(call.number)
 
-    def prepare() -> None:
+    def begin() -> None:
         disk._PIECE_BYTES = piece_bytes  # type: ignore[misc]
+        prepare()
 
     def finish() -> None:
         before.append(take(root))
@@ -67,7 +74,7 @@ def record(argv: Sequence[str], root: Path, *, piece_bytes: int = 1 << 20) -> Re
             pickle.dump((calls, changing, made, before, done), file)
 
     try:
-        ran = run(argv, recording(done, root, look), prepare=prepare, finish=finish)
+        ran = run(argv, recording(done, root, look), prepare=begin, finish=finish)
         with os.fdopen(os.dup(result), "rb") as file:
             file.seek(0)
             data = file.read()

@@ -1,22 +1,22 @@
 """What is repaired while it crashes: log directories with one damaged partition and a sound one.
 
 The damaged one has three segments with transactions, an aborted one in each, snapshots, epochs,
-lines in all checkpoint files, an owner, permissions and an extended attribute of its own. Must
-never import kdump.
+lines in all checkpoint files, an owner, permissions and an extended attribute of its own. Where it
+is to be converted, it begins with messages of magic 0 and 1. Must never import kdump.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import forge
 from damaged import name
-from forge import TIMESTAMP, batch, flip, marker, record
+from forge import TIMESTAMP, batch, flip, marker, message, record, wrapper
 
 INTERVAL = 300
 BASES = (0, 100, 200)
@@ -45,18 +45,21 @@ class Subject:
     """``command`` repairs the partition; ``files`` are the damage, as ``forge`` takes them.
 
     ``linked``: all files have a second name elsewhere. ``alone``: the partition stands in no log
-    directory. ``shape`` changes the tree further.
+    directory. ``moved``: it is a link to another place. No log that is converted passes
+    ``most_bytes``.
     """
 
     title: str
     command: Sequence[str]
     files: Files
+    segments: Mapping[int, Sequence[bytes]] = field(default_factory=lambda: SEGMENTS)
     lossy: bool = False
     clean: bool = True
     linked: bool = False
     alone: bool = False
     moved: bool = False
     point: int = END
+    most_bytes: int = 2**31 - 1
 
     def __str__(self) -> str:
         return self.title
@@ -91,10 +94,8 @@ class Subject:
         (root / "server.properties").write_text(f"log.index.interval.bytes={INTERVAL}\n")
         top = self.log_directory(root)
         top.mkdir()
-        segments = {base: batches(base) for base in BASES}
-        forge.write_partition(
-            top, "orders", 0, segments, interval=INTERVAL, files=companions() | self.files
-        )
+        files = companions() | self.files
+        forge.write_partition(top, "orders", 0, self.segments, interval=INTERVAL, files=files)
         if not self.alone:
             self._write_log_directory(top)
         if self.moved:
@@ -174,6 +175,39 @@ def batches(base: int) -> list[bytes]:
     ]
 
 
+def legacy(base: int) -> list[bytes]:
+    """Messages and wrappers at 100 offsets, some of them compacted away: magic 0, then magic 1."""
+    stamp = TIMESTAMP + base * 1000
+
+    def messages(first: int, last: int, magic: int) -> list[bytes]:
+        return [
+            message(
+                base + offset,
+                b"value %d" % offset if offset % 9 else None,
+                b"key" if offset % 7 else None,
+                magic=magic,
+                timestamp=stamp + offset,
+            )
+            for offset in range(first, last + 1)
+        ]
+
+    def inner(*relative: int) -> list[bytes]:
+        return [message(each, b"inner %d" % each, timestamp=stamp + 50 + each) for each in relative]
+
+    return [
+        *messages(0, 14, magic=0),
+        wrapper(base + 24, messages(16, 24, magic=0), codec="gzip", magic=0),
+        *messages(25, 39, magic=1),
+        wrapper(base + 49, inner(0, 1, 3, 4, 9), codec="gzip", timestamp=stamp + 59),
+        *(
+            message(base + offset, b"late", timestamp=stamp + offset // 60 * 60, attributes=8)
+            for offset in range(50, 70)
+        ),
+        wrapper(base + 89, inner(0, 2, 19), codec="gzip", timestamp=stamp + 90, attributes=8),
+        *messages(90, 99, magic=1),
+    ]
+
+
 def aborted(base: int) -> bytes:
     return forge.txn_index([(9, base + 31, base + 41, base + 42)])
 
@@ -213,6 +247,9 @@ def _belong(path: Path, number: int) -> None:
     os.utime(path, ns=(moment, moment))
 
 
+SEGMENTS: Mapping[int, Sequence[bytes]] = {base: batches(base) for base in BASES}
+
+
 def _log(base: int, *instead: tuple[int, bytes]) -> Files:
     """The log of a segment with some of its batches replaced, by their numbers."""
     pieces = batches(base)
@@ -233,6 +270,17 @@ _INDEXES: Files = {
     name(200, ".snapshot"): None,
 }
 
+#: An older broker has written the first segment and where the second begins.
+_OLD = {
+    0: legacy(0),
+    100: [message(100 + offset, b"value %d" % offset, b"key") for offset in range(10)]
+    + batches(100)[1:],
+    200: batches(200),
+}
+_OLD_FILES: Files = {name(0, ".txnindex"): None, name(100, ".snapshot"): forge.snapshot()}
+#: In this process, where its calls are seen; several batches of what comes one behind the other.
+_CONVERT = ("convert-v0-v2", "--jobs", "1", "--batch-bytes", "200")
+
 LOSSY = Subject("lossy", _TRUNCATE, _BROKEN, lossy=True)
 UNCLEAN = Subject("lossy-unclean", _TRUNCATE, _BROKEN, lossy=True, clean=False, point=120)
 TORN = Subject("torn", _TRUNCATE, _TORN, clean=False, point=200)
@@ -241,4 +289,18 @@ REINDEX_DAMAGED = Subject("reindex-damaged", ("reindex", "--all"), {**_BROKEN, *
 LINKED = Subject("linked", _TRUNCATE, _BROKEN, lossy=True, linked=True)
 ALONE = Subject("alone", _TRUNCATE, _BROKEN, lossy=True, alone=True)
 MOVED = Subject("moved", _TRUNCATE, _BROKEN, lossy=True, moved=True)
-SUBJECTS = (LOSSY, UNCLEAN, TORN, REINDEX, REINDEX_DAMAGED, LINKED, ALONE, MOVED)
+CONVERT = Subject("convert", _CONVERT, _OLD_FILES, _OLD)
+#: Both logs become several; the end of the aborted transaction is no longer in the log of its data.
+SPLIT = replace(CONVERT, title="convert-split", most_bytes=1100)
+SUBJECTS = (
+    LOSSY,
+    UNCLEAN,
+    TORN,
+    REINDEX,
+    REINDEX_DAMAGED,
+    LINKED,
+    ALONE,
+    MOVED,
+    CONVERT,
+    SPLIT,
+)

@@ -1,0 +1,131 @@
+"""Logs that are converted in several processes: what fails there, or is killed, changes nothing."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crashing.conditions import Trial
+from crashing.places import in_memory
+from crashing.running import Run, run
+from crashing.seam import Around, Call
+from crashing.subjects import CONVERT
+from crashing.trees import put, take
+
+from kdump.cli.exits import INCOMPLETE, INTERRUPTED, OK, REFUSED, TERMINATED
+
+TWO = ("--jobs", "2")
+
+
+@pytest.fixture(scope="module")
+def trial() -> Iterator[Trial]:
+    with in_memory() as root:
+        yield Trial.of(CONVERT, root)
+
+
+def in_worker(act: Callable[[int], None], method: str = "write") -> Around:
+    """Calls ``act`` before each call of that kind that a worker makes, with its parent's id."""
+    parents = []
+    tests = os.getpid()
+
+    def around(call: Call, make: Callable[..., Any]) -> Any:
+        if os.getppid() == tests:
+            parents.append(os.getpid())
+        elif call.method == method:
+            act(parents[0])
+        return make(*call.arguments)
+
+    return around
+
+
+def sends(number: int, told: Path) -> Callable[[int], None]:
+    """The first worker sends the parent that signal; all wait for what comes of it."""
+
+    def send(parent: int) -> None:
+        with suppress(FileExistsError):
+            told.touch(exist_ok=False)
+            os.kill(parent, number)
+        signal.pause()
+
+    return send
+
+
+def converted(trial: Trial, around: Around | None = None) -> Run:
+    """Run the conversion with two workers, from the start."""
+    put(trial.root, trial.original)
+    return run([*trial.argv, *TWO], around, prepare=interruptible)
+
+
+def interruptible() -> None:
+    """What a shell runs in the background would else ignore it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def test_two_workers_come_to_the_same_as_none(trial: Trial) -> None:
+    ran = converted(trial)
+    assert ran.code == OK, ran
+    assert trial.wrong_when_complete(take(trial.root)) == []
+    assert trial.wrong_after_undo(take(trial.root)) == []
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC, errno.EMFILE])
+@pytest.mark.parametrize("method", ["open", "write", "sync"])
+def test_a_call_of_a_worker_fails(trial: Trial, method: str, error: int) -> None:
+    def fail(_: int) -> None:
+        raise OSError(error, os.strerror(error))
+
+    ran = converted(trial, in_worker(fail, method))
+    assert ran.code == REFUSED, ran
+    assert os.strerror(error) in ran.err
+    assert trial.wrong_when_unchanged(take(trial.root), trial.original) == []
+
+
+def test_a_worker_is_killed(trial: Trial) -> None:
+    ran = converted(trial, in_worker(lambda _: os.kill(os.getpid(), signal.SIGKILL)))
+    assert ran.code == INCOMPLETE, ran
+    assert "SIGKILL" in ran.err
+    assert trial.wrong_when_unchanged(take(trial.root), trial.original) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, INTERRUPTED), (signal.SIGTERM, TERMINATED)]
+)
+def test_it_is_stopped_while_workers_write(
+    trial: Trial, number: int, code: int, tmp_path: Path
+) -> None:
+    ran = converted(trial, in_worker(sends(number, tmp_path / "told")))
+    assert ran.code == code, ran
+    assert trial.wrong_when_unchanged(take(trial.root), trial.original) == []
+
+
+def test_it_is_killed_while_workers_write(trial: Trial, tmp_path: Path) -> None:
+    """Nobody then has the lock, and whoever comes next begins anew."""
+    ran = converted(trial, in_worker(sends(signal.SIGKILL, tmp_path / "told")))
+    assert ran.code == -signal.SIGKILL, ran
+    left = take(trial.root)
+    assert trial.wrong_at_start(left) == []
+    put(trial.root, left)
+    ran = run([*trial.argv, *TWO], searching=True)
+    assert ran.code == OK, ran
+    assert trial.wrong_when_complete(take(trial.root)) == []
+
+
+def test_workers_do_not_have_the_lock(trial: Trial, tmp_path: Path) -> None:
+    told = tmp_path / "told"
+
+    def look(_: int) -> None:
+        links = (link.readlink() for link in Path("/proc/self/fd").iterdir() if link.is_symlink())
+        with told.open("a") as file:
+            file.writelines(f"{link}\n" for link in links)
+
+    ran = converted(trial, in_worker(look))
+    assert ran.code == OK, ran
+    lines = told.read_text().splitlines()
+    assert any(line.endswith(".log") for line in lines)
+    assert not any(line.endswith(".lock") for line in lines)
