@@ -10,12 +10,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from bench.conversion import CODECS
 from bench.report import Row, line
 from bench.segments import KIB, SHAPES, Shape, write
 from brokers import jars
 
 from kdump.audit.survey import survey
 from kdump.format import _kernel
+from kdump.format.codecs import Codec
 from kdump.storage.logdir import Segment
 
 BENCH = Path(__file__).parent / "bench"
@@ -30,7 +32,7 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.slow
 def test_every_kind_is_measured(tmp_path: Path) -> None:
     wanted = ["walk 100b-*", "survey 100b-16k", "deep *-16k*", "workers*", "memory*", "help"]
-    wanted += ["reindex", "cut*"]
+    wanted += ["reindex", "cut*", "convert*"]
     run = bench("--plain", *SMALL, "--directory", str(tmp_path), *wanted)
     assert (run.returncode in (0, 1), run.stderr) == (True, "")
     measured = [text[:22].strip() for text in run.stdout.split("\n\n")[1].splitlines()[1:]]
@@ -41,9 +43,9 @@ def test_every_kind_is_measured(tmp_path: Path) -> None:
     ]
     assert "survey 100b-16k" in measured
     assert len([name for name in measured if name.startswith("deep")]) == 10
-    assert measured[-8:] == [
-        *("workers", "workers deep", "memory", "memory deep"),
-        *("reindex", "cut", "cut time", "help"),
+    assert measured[-13:] == [
+        *("workers", "workers deep", "memory", "memory deep", "reindex", "cut", "cut time"),
+        *("convert", "convert memory", "convert gzip", "convert snappy", "convert lz4", "help"),
     ]
     assert str(_kernel.__file__) in run.stdout
     assert list(tmp_path.iterdir()) == []
@@ -75,14 +77,21 @@ def test_a_plain_kernel_is_refused() -> None:
     assert "is not compiled" in run.stderr
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
+LEGACY = [Shape(200, 16 * KIB, codec, magic=1) for codec in CODECS]
+
+
+@pytest.mark.parametrize(
+    "shape", [*SHAPES, Shape(200, 0, magic=1), *LEGACY], ids=lambda shape: shape.name
+)
 def test_segments_are_sound_and_of_their_shape(tmp_path: Path, shape: Shape) -> None:
     made = write(shape, tmp_path, 64 * KIB, 1000)
     assert made.size == made.path.stat().st_size
     segment = Segment(1000, made.path, None, None, None, None, "")
     found = survey(segment, lambda _: None, mapped=False, sealed=True, deep=True)
     assert (found.batches, found.records) == (made.batches, made.records)
-    assert (found.first_offset, found.counts.total()) == (1000, 0)
+    assert (found.last_offset, found.counts.total()) == (999 + made.records, 0)
+    if shape.magic > 1 or shape.codec is Codec.NONE:  # a wrapper does not say where it begins
+        assert found.first_offset == 1000
     if shape.batch_bytes == 16 * KIB:
         assert 15 * KIB < made.size / made.batches < 19 * KIB
     assert shape.batch_bytes or made.records == made.batches

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from brokers.jars import missing
 
-from bench import commands, directory, reading, repairs
+from bench import commands, conversion, directory, reading, repairs
 from bench.report import Row, heading, line
 from bench.segments import MIB, SHAPES, Made, Shape, write
 from kdump.format import _kernel
@@ -61,6 +61,12 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--directory", type=Path, help="where to make segments (default: temporary)"
     )
+    parser.add_argument(
+        "--tmpfs",
+        type=Path,
+        default=Path("/dev/shm"),
+        help="a file system in memory, for what is written by conversions (default: /dev/shm)",
+    )
     parser.add_argument("--plain", action="store_true", help="measure a kernel not compiled too")
     parser.add_argument(
         "only", nargs="*", default=["*"], help="what to measure, such as 'walk*' (default: all)"
@@ -86,7 +92,12 @@ def _rows(options: argparse.Namespace, *, java: bool) -> Iterator[Row]:
                 made = write(shape, Path(own), size)
                 for measure in of_segment.values():
                     yield measure(made)
-    for name, of_directory in _of_directory(size, options.repeat, java=java).items():
+    of_directories: dict[str, Callable[[Path], Row]] = {
+        **_of_directory(size, options.repeat, java=java),
+        **_of_conversion(options.tmpfs, size, options.repeat),
+        "help": lambda _: commands.measure_help(),
+    }
+    for name, of_directory in of_directories.items():
         if wanted(name):
             with tempfile.TemporaryDirectory(dir=options.directory, prefix="bench-") as own:
                 yield of_directory(Path(own))
@@ -122,8 +133,25 @@ def _of_directory(size_bytes: int, repeat: int, *, java: bool) -> dict[str, Call
         **(recovery if java else {}),
         "cut": partial(repairs.measure_cut, size_bytes=size_bytes, repeat=repeat),
         "cut time": partial(repairs.measure_cut_time, size_bytes=size_bytes, repeat=repeat),
-        "help": lambda _: commands.measure_help(),
     }
+
+
+def _of_conversion(tmpfs: Path, size_bytes: int, repeat: int) -> dict[str, Callable[[Path], Row]]:
+    """What is measured of conversions, each on a directory of its own."""
+    messages, memory = conversion.measure_messages, conversion.measure_memory
+    measured: dict[str, Callable[[Path], Row]] = {
+        "convert": partial(messages, tmpfs=tmpfs, size_bytes=size_bytes, repeat=repeat),
+        "convert memory": partial(memory, tmpfs=tmpfs, size_bytes=size_bytes),
+    }
+    for codec in conversion.CODECS:
+        measured[f"convert {codec.label}"] = partial(
+            conversion.measure_wrappers,
+            tmpfs=tmpfs,
+            size_bytes=size_bytes,
+            repeat=repeat,
+            codec=codec,
+        )
+    return measured
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What no reader of a segment can beat: checksums over its bytes, and its decompressors alone.
+"""What no reader of a segment can beat: checksums over its bytes, and the codecs' libraries alone.
 
 Spec: the libraries' own functions, called with everything that a reader has to find out first.
 Must never share a line with kdump's reading of what is timed.
@@ -27,6 +27,9 @@ try:
 except ImportError:
     import zlib  # type: ignore[no-redef]
 
+_LEGACY_CHECKSUM_START = 16
+#: Of a wrapper of magic 1: its header, the size of a null key, and that of its value.
+_WRAPPER_HEADER = 26 + 4 + 4
 _XERIAL_HEADER = 16
 _LZ4_HEADER = 7
 _LZ4_BLOCK_BYTES = 64 * 1024
@@ -71,20 +74,35 @@ def checksum_and_decompress(path: Path, codec: Codec, batches: list[Compressed])
                 content(view[piece.start : piece.stop], piece.content_bytes)
 
 
+def decompress_and_compress(path: Path, codec: Codec, batches: list[Compressed]) -> None:
+    """Map the file; decompress the pieces of each batch, and compress what was in them again."""
+    content, compressed = _CONTENT[codec], _COMPRESSED[codec]
+    with (
+        path.open("rb") as file,
+        mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapped,
+        memoryview(mapped) as view,
+    ):
+        for batch in batches:
+            for piece in batch.pieces:
+                compressed(content(view[piece.start : piece.stop], piece.content_bytes))
+
+
 def find_pieces(path: Path, codec: Codec) -> list[Compressed]:
-    """What ``checksum_and_decompress`` is told in advance; the log must be whole."""
+    """What the functions above are told in advance; the log must be whole, of magic 1 or 2."""
     found = []
     with open_source(path, mapped=True) as source:
         for table in walk(source, 0):
             assert isinstance(table, BatchTable)
             for batch in table:
-                start, stop = batch.position + HEADER_BYTES, batch.position + batch.size
+                legacy, stop = batch.magic < 2, batch.position + batch.size
+                start = batch.position + (_WRAPPER_HEADER if legacy else HEADER_BYTES)
+                checked = _LEGACY_CHECKSUM_START if legacy else CHECKSUM_START
                 block = bytes(source.window(start)[: stop - start])
                 pieces = tuple(
                     Piece(start + one.start, start + one.stop, one.content_bytes)
                     for one in _pieces(codec, block)
                 )
-                found.append(Compressed(batch.position + CHECKSUM_START, stop, pieces))
+                found.append(Compressed(batch.position + checked, stop, pieces))
     return found
 
 
@@ -119,4 +137,10 @@ _CONTENT: dict[Codec, Callable[[memoryview, int], bytes]] = {
     Codec.SNAPPY: lambda data, _: snappy.decompress(data),
     Codec.LZ4: _lz4,
     Codec.ZSTD: lambda data, size: _zstd.decompress(data, size),
+}
+# Each as kdump calls it for a new batch, but for what frames the pieces of lz4 and snappy.
+_COMPRESSED: dict[Codec, Callable[[bytes], bytes]] = {
+    Codec.GZIP: lambda data: zlib.compress(data, wbits=31),
+    Codec.SNAPPY: snappy.compress,
+    Codec.LZ4: lambda data: lz4.block.compress(data, store_size=False),
 }

@@ -3,7 +3,8 @@
 A few megabytes of distinct batches are encoded; the file repeats them with other base offsets,
 which no checksum covers. Values are JSON events as services log them, from a seed.
 
-Spec: ``DefaultRecordBatch``; sizes as ``batch.size`` counts them, compressed.
+Spec: ``DefaultRecordBatch``; sizes as ``batch.size`` counts them, compressed. Of magic 1, which
+``LegacyRecord`` describes, are messages of their own, or wrappers of such sizes.
 Must never leave dirty pages behind: their writing would disturb what is measured next.
 """
 
@@ -18,6 +19,7 @@ from pathlib import Path
 
 from kdump.format.batch import Record, encode_batch
 from kdump.format.codecs import Codec
+from kdump.format.legacy import encode_message, encode_wrapper
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -30,18 +32,23 @@ _WORDS = ("account", "basket", "catalog", "delivery", "invoice", "login", "order
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a segment is made of; with ``batch_bytes`` 0 every batch holds one record."""
+    """What a segment is made of; with ``batch_bytes`` 0 every batch holds one record.
+
+    ``magic`` is 2 or 1; of 1, batches of more than one record have a codec.
+    """
 
     value_bytes: int
     batch_bytes: int
     codec: Codec = Codec.NONE
+    magic: int = 2
 
     @property
     def name(self) -> str:
-        """Such as ``100b-16k-zstd``, ``1k-1m`` or ``100b-one``."""
+        """Such as ``100b-16k-zstd``, ``1k-1m``, ``100b-one`` or ``200b-one-v1``."""
         batch = _short(self.batch_bytes) if self.batch_bytes else "one"
         codec = "" if self.codec is Codec.NONE else f"-{self.codec.label}"
-        return f"{_short(self.value_bytes)}-{batch}{codec}"
+        magic = "" if self.magic == 2 else f"-v{self.magic}"
+        return f"{_short(self.value_bytes)}-{batch}{codec}{magic}"
 
 
 SHAPES = tuple(
@@ -69,7 +76,8 @@ def write(shape: Shape, directory: Path, size_bytes: int, base_offset: int = 0) 
     data = bytearray().join(batch for batch, _ in stock)
     places, position, offset = [], 0, 0
     for batch, count in stock:
-        places.append((position, offset))
+        # A wrapper has the offset of the last message inside.
+        places.append((position, offset if shape.magic > 1 else offset + count - 1))
         position += len(batch)
         offset += count
     repeats = max(1, round(size_bytes / len(data)))
@@ -105,7 +113,12 @@ def _batch(shape: Shape, rng: random.Random, count: int) -> bytes:
         Record(offset, _TIMESTAMP_MS + 3 * offset, None, _value(rng, shape.value_bytes))
         for offset in range(count)
     ]
-    return encode_batch(records, leader_epoch=3, codec=shape.codec)
+    if shape.magic > 1:
+        return encode_batch(records, leader_epoch=3, codec=shape.codec)
+    if shape.codec is Codec.NONE:
+        (record,) = records
+        return encode_message(record, shape.magic)
+    return encode_wrapper(records, shape.magic, shape.codec)
 
 
 def _value(rng: random.Random, size: int) -> bytes:
