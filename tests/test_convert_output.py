@@ -569,7 +569,7 @@ def test_workers_do_not_hold_the_lock(
     assert not convert(write(tmp_path, {0: OLD, 10: b"".join(NEW)})).nothing
 
 
-@pytest.mark.parametrize("changed", ["size", "sha256", "batches", "records", "digest"])
+@pytest.mark.parametrize("changed", ["size", "xxh3", "batches", "records", "digest"])
 def test_what_is_read_back_must_be_what_was_written(
     tmp_path: Path, convert: Convert, monkeypatch: pytest.MonkeyPatch, changed: str
 ) -> None:

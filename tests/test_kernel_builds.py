@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 from unittest.mock import patch
+from zlib import crc32
 
 import pytest
 from crc32c import crc32c
@@ -246,10 +247,49 @@ def test_skip_sound(batches: list[bytes], first: int, flipped: int) -> None:
     rows, pending = rows[: n * WIDTH], pending[:waiting]
 
     def reached(kernel: Any) -> int:
-        place: int = kernel.skip_sound(bytes(data), rows, pending, first, crc32c)
+        place: int = kernel.skip_sound(bytes(data), rows, pending, first, crc32c, crc32)
         return place
 
     assert reached(_kernel) == reached(KERNEL)
+
+
+@given(
+    st.lists(legacy, max_size=4).map(b"".join)
+    | st.lists(st.builds(record, st.binary(max_size=20)), max_size=4).map(
+        lambda records: b"".join(one.encode(place, 0) for place, one in enumerate(records))
+    )
+    | st.binary(max_size=40),
+    st.sampled_from([0, 1, 1, 2, 2]),
+    st.sampled_from([0, 8]),
+    i64,
+    i64 | st.integers(0, 2000),
+    i32 | st.integers(0, 4),
+    st.integers(0, 5),
+    i32,
+)
+def test_read_block(
+    block: bytes,
+    magic: int,
+    attributes: int,
+    base_offset: int,
+    last_offset: int,
+    count: int,
+    room: int,
+    flipped: int,
+) -> None:
+    data = bytearray(block)
+    if data and flipped >= 0:
+        data[flipped % len(data)] ^= 1
+    header = dict.fromkeys(_kernel.BATCH_FIELDS, 5)
+    header |= {"magic": magic, "attributes": attributes, "base_offset": base_offset}
+    header |= {"last_offset": last_offset, "count": count}
+    batches = array("q", header.values())
+
+    def read(kernel: Any) -> tuple[int, list[int]]:
+        rows = columns(RECORD_WIDTH * room)
+        return kernel.read_block(batches, 0, bytes(data), rows), rows.tolist()
+
+    assert read(_kernel) == read(KERNEL)
 
 
 def test_touching_reads_all_places_and_nothing_beyond() -> None:

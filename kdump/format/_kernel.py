@@ -141,14 +141,14 @@ _MAX_64 = cython.declare(cython.longlong, 9223372036854775807)
 
 
 def _crc_table(polynomial: int) -> array[int]:
-    """Eight tables of 256 entries, flat, to take eight bytes a step (reflected polynomial)."""
-    table = array("I", bytes(4 * 8 * 256))
+    """Sixteen tables of 256 entries, flat, to take 16 bytes a step (reflected polynomial)."""
+    table = array("I", bytes(4 * 16 * 256))
     for byte in range(256):
         value = byte
         for _ in range(8):
             value = (value >> 1) ^ (polynomial if value & 1 else 0)
         table[byte] = value
-    for slot in range(1, 8):
+    for slot in range(1, 16):
         for byte in range(256):
             before = table[(slot - 1) * 256 + byte]
             table[slot * 256 + byte] = (before >> 8) ^ table[before & 255]
@@ -171,7 +171,28 @@ def _crc(
     crc: cython.uint = _MAX_32
     p: cython.Py_ssize_t = start
     low: cython.uint
-    while p + 8 <= stop:
+    while p + 16 <= stop:
+        low = crc ^ (data[p] | data[p + 1] << 8 | data[p + 2] << 16 | data[p + 3] << 24)
+        crc = (
+            table[3840 + (low & 255)]
+            ^ table[3584 + ((low >> 8) & 255)]
+            ^ table[3328 + ((low >> 16) & 255)]
+            ^ table[3072 + (low >> 24)]
+            ^ table[2816 + data[p + 4]]
+            ^ table[2560 + data[p + 5]]
+            ^ table[2304 + data[p + 6]]
+            ^ table[2048 + data[p + 7]]
+            ^ table[1792 + data[p + 8]]
+            ^ table[1536 + data[p + 9]]
+            ^ table[1280 + data[p + 10]]
+            ^ table[1024 + data[p + 11]]
+            ^ table[768 + data[p + 12]]
+            ^ table[512 + data[p + 13]]
+            ^ table[256 + data[p + 14]]
+            ^ table[data[p + 15]]
+        )
+        p += 16
+    if p + 8 <= stop:
         low = crc ^ (data[p] | data[p + 1] << 8 | data[p + 2] << 16 | data[p + 3] << 24)
         crc = (
             table[1792 + (low & 255)]
@@ -436,11 +457,13 @@ def skip_sound(
     pending: cython.const[cython.longlong][::1],
     first: cython.Py_ssize_t,
     crc32c: Any,
+    crc32: Any,
 ) -> int:
     """The first place from ``first`` on in ``pending`` whose batch does not match its checksum.
 
-    Also one of magic 0 or 1, or not whole in ``data``, which is what ``scan_headers`` read; the
-    length of ``pending`` if there is none. ``crc32c`` computes the checksum of a piece of it.
+    Also one not whole in ``data``, which is what ``scan_headers`` read; the length of ``pending``
+    if there is none. ``crc32c`` computes the checksum of a piece of it, ``crc32`` that of a message
+    of magic 0 or 1.
     """
     view: cython.const[cython.uchar][::1] = data
     stop: cython.Py_ssize_t = len(view)
@@ -453,14 +476,17 @@ def skip_sound(
     for place in range(first, len(pending)):
         row = pending[place] * _BATCH_FIELDS
         start = rows[row + _POSITION] - rows[_POSITION]
-        if rows[row + _MAGIC] < 2 or rows[row + _SIZE] > stop - start:
+        if rows[row + _SIZE] > stop - start:
             return place
         end = start + rows[row + _SIZE]
         if end > touched and end - start < _TOUCH_BELOW:
             touched = start + _TOUCHED_BYTES if start + _TOUCHED_BYTES < stop else stop
             touch(data, start, touched)
         stored = rows[row + _CRC]
-        if crc32c(data[start + 21 : end]) != stored:
+        if rows[row + _MAGIC] > 1:
+            if crc32c(data[start + 21 : end]) != stored:
+                return place
+        elif crc32(data[start + 16 : end]) != stored:
             return place
     return len(pending)
 
@@ -1102,6 +1128,100 @@ def read_neighbours(
         filled += batches[at + _COUNT]
         starts[i + 1] = filled
     return n
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _read_wrapped(
+    batches: cython.const[cython.longlong][::1],
+    at: cython.Py_ssize_t,
+    block: cython.const[cython.uchar][::1],
+    rows: cython.longlong[::1],
+) -> cython.Py_ssize_t:
+    """Puts all messages in the wrapper, whose own row is at ``at``, into rows.
+
+    How many, or 0; see ``read_block``.
+    """
+    crc32: cython.const[cython.uint][::1] = _CRC32_TABLE
+    room: cython.Py_ssize_t = len(rows)
+    p: cython.Py_ssize_t = 0
+    end: cython.Py_ssize_t
+    _ending: cython.longlong
+    row: cython.Py_ssize_t = 0
+    magic: cython.longlong = batches[at + _MAGIC]
+    log_append: cython.bint = magic == 1 and batches[at + _ATTRIBUTES] & 8
+    base_offset: cython.longlong = 0
+    filled: cython.Py_ssize_t
+    while p < len(block):
+        end, _ending = _message_end(block, p)
+        if (
+            end == 0
+            or row == room
+            or _magic(block, p) != magic
+            or block[p + 17] & 7
+            or not _read_message(block, p, end, rows, row)
+            or _crc(block, p + 16, end, crc32) != _u32(block, p + 12)
+        ):
+            return 0
+        if log_append:
+            rows[row + 1] = batches[at + _MAX_TIMESTAMP]
+        p = end
+        row += _RECORD_FIELDS
+    if row == 0:
+        return 0
+    if magic == 1 and batches[at + _LAST_OFFSET] != 0:
+        base_offset = rows[row - _RECORD_FIELDS]
+        if not 0 <= base_offset <= batches[at + _LAST_OFFSET]:
+            return 0
+        base_offset = batches[at + _LAST_OFFSET] - base_offset
+    filled = row // _RECORD_FIELDS
+    if base_offset > 0:
+        while row > 0:
+            row -= _RECORD_FIELDS
+            rows[row] = _add(base_offset, rows[row])
+    return filled
+
+
+def read_block(
+    batches: cython.const[cython.longlong][::1],
+    row: cython.Py_ssize_t,
+    block: cython.const[cython.uchar][::1],
+    rows: cython.longlong[::1],
+) -> int:
+    """Reads all records of the batch in ``row`` into ``rows``, out of its decompressed ``block``.
+
+    Returns how many; 0 if there are none, if there is no room for all of them, or if one cannot be
+    read. Inside a wrapper, also if one is compressed, of another magic, or does not match its
+    checksum, or if nobody can tell the offsets.
+    """
+    at: cython.Py_ssize_t = row * _BATCH_FIELDS
+    p: cython.Py_ssize_t = 0
+    to: cython.Py_ssize_t = 0
+    _ending: cython.longlong
+    left: cython.longlong = batches[at + _COUNT]
+    log_append: cython.bint = batches[at + _ATTRIBUTES] & 8
+    if batches[at + _MAGIC] < 2:
+        return _read_wrapped(batches, at, block, rows)
+    if left < 1 or left > len(rows) // _RECORD_FIELDS:
+        return 0
+    while left > 0:
+        p, _ending = _read_record(
+            block,
+            p,
+            len(block),
+            batches[at + _BASE_OFFSET],
+            batches[at + _BASE_TIMESTAMP],
+            rows,
+            to,
+        )
+        if p == 0:
+            return 0
+        if log_append:
+            rows[to + 1] = batches[at + _MAX_TIMESTAMP]
+        to += _RECORD_FIELDS
+        left -= 1
+    return batches[at + _COUNT] if p == len(block) else 0
 
 
 @cython.cfunc

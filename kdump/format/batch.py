@@ -22,7 +22,7 @@ from crc32c import crc32c
 
 from kdump.errors import DecodeError, LimitError
 from kdump.format import _kernel
-from kdump.format.codecs import DEFAULT_LIMIT, Codec, compress, decompress
+from kdump.format.codecs import CODECS, DEFAULT_LIMIT, Codec, compress, decompress
 
 HEADER_BYTES: Final = 61
 LOG_OVERHEAD: Final = 12
@@ -493,7 +493,7 @@ def seal(
     base_sequence: int = -1,
 ) -> bytes:
     """The batch whose records are ``block``, which is compressed as the attributes say."""
-    codec = Codec(attributes & CODEC_MASK)
+    codec = CODECS[attributes & CODEC_MASK]
     content = compress(codec, block) if codec else block
     checksummed = _CHECKSUMMED.pack(
         attributes,

@@ -10,7 +10,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 import lz4.block
 import lz4.frame
@@ -44,6 +45,10 @@ class Codec(IntEnum):
     def label(self) -> str:
         """The name that Kafka prints and takes in ``compression.type``, such as ``"gzip"``."""
         return self.name.lower()
+
+
+CODECS = tuple(Codec)
+"""All of them, by their numbers."""
 
 
 def decompress(
@@ -213,18 +218,9 @@ def _lz4_decode(data: memoryview, limit: int, *, checked: bool) -> bytes | bytea
     to write, are skipped here: the batch's own checksum covers the same bytes.
     """
     frame_header_size = 15 if len(data) > 4 and data[4] & _LZ4_HAS_CONTENT_SIZE else 7
-    frame_header = bytearray(data[:frame_header_size])
-    if not checked and len(frame_header) == frame_header_size:
-        frame_header[-1] = _lz4_checksum(frame_header[_LZ4_DESCRIPTOR:-1])
-    try:
-        # The library checks magic, version, reserved bits and header checksum.
-        frame = lz4.frame.get_frame_info(bytes(frame_header))
-    except RuntimeError as error:
-        raise DecodeError(f"lz4 frame header is bad: {error}") from error
-    if frame["skippable"] or frame["block_linked"]:
-        raise DecodeError("lz4 frame holds dependent blocks, expected independent ones")
-    block_max: int = frame["block_size"]
-    checksum_size = 4 if frame["block_checksum"] else 0
+    block_max, checksum_size, content_checksum = _lz4_frame(
+        bytes(data[:frame_header_size]), frame_header_size, checked
+    )
     parts: list[bytes | bytearray | memoryview] = []
     total = 0
     position = frame_header_size
@@ -255,9 +251,34 @@ def _lz4_decode(data: memoryview, limit: int, *, checked: bool) -> bytes | bytea
         if total > limit:
             raise _over(Codec.LZ4, limit)
         position += size + checksum_size
-    if frame["content_checksum"] and len(data) - position < _LE32.size:
+    if content_checksum and len(data) - position < _LE32.size:
         raise DecodeError(f"lz4 frame is cut off: no content checksum at {position}")
     return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+class _Lz4Frame(NamedTuple):
+    """What a frame's header says of its blocks and of its end."""
+
+    block_max: int
+    checksum_size: int
+    content_checksum: bool
+
+
+@lru_cache(maxsize=64)  # one producer writes the same header each time
+def _lz4_frame(frame_header: bytes, size: int, checked: bool) -> _Lz4Frame:
+    """Read the header of a frame, which should have so many bytes. Raises DecodeError."""
+    if not checked and len(frame_header) == size:
+        right = _lz4_checksum(frame_header[_LZ4_DESCRIPTOR:-1])
+        frame_header = frame_header[:-1] + bytes([right])
+    try:
+        # The library checks magic, version, reserved bits and header checksum.
+        frame = lz4.frame.get_frame_info(frame_header)
+    except RuntimeError as error:
+        raise DecodeError(f"lz4 frame header is bad: {error}") from error
+    if frame["skippable"] or frame["block_linked"]:
+        raise DecodeError("lz4 frame holds dependent blocks, expected independent ones")
+    checksum_size = 4 if frame["block_checksum"] else 0
+    return _Lz4Frame(frame["block_size"], checksum_size, frame["content_checksum"])
 
 
 def _lz4_checksum(data: bytes | bytearray) -> int:

@@ -31,6 +31,7 @@ from kdump.format.codecs import DEFAULT_LIMIT, Codec, compress, decompress
 #: offset, size, crc
 _PREFIX = struct.Struct(">qiI")
 _SIZE = struct.Struct(">i")
+_SIZES = struct.Struct(">ii")
 _TIMESTAMP = struct.Struct(">q")
 #: Where the size of the key stands, in magic 0 and 1.
 _KEY_AT: Final = (18, 26)
@@ -65,6 +66,21 @@ def record_block(batch: RecordBatch, data: memoryview, limit: int = DEFAULT_LIMI
             f"expected messages in the wrapper at position {batch.position}, found a null value"
         )
     return memoryview(decompress(batch.codec, value, limit, batch.magic))
+
+
+def wrapped(magic: int, codec: int, data: memoryview) -> memoryview | None:
+    """The compressed run in the wrapper whose whole bytes are ``data``.
+
+    None for one with a key, which no client writes, or of a magic or codec that no wrapper has.
+    """
+    if magic < 0 or codec == Codec.ZSTD:
+        return None
+    if len(data) >= _KEY_AT[magic] + _SIZES.size:
+        start = _KEY_AT[magic] + _SIZES.size
+        key_size, size = _SIZES.unpack_from(data, _KEY_AT[magic])
+        if key_size < 0 <= size <= len(data) - start:
+            return data[start : start + size]
+    return None
 
 
 def first_offset(batch: RecordBatch, data: memoryview, limit: int = DEFAULT_LIMIT) -> int:

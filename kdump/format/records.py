@@ -22,7 +22,7 @@ from kdump.format.batch import (
     RecordRun,
     RecordTable,
 )
-from kdump.format.codecs import DEFAULT_LIMIT, Codec, decompress
+from kdump.format.codecs import CODECS, DEFAULT_LIMIT, Codec, decompress
 
 _RECORDS_PER_TABLE = 65_536
 _BATCHES_PER_RUN = 8_192
@@ -76,6 +76,32 @@ class RecordReader:
         n = _kernel.read_neighbours(batches.rows, first, view, self._rows, self._starts)
         rows = self._rows[: self._starts[n] * RecordTable.WIDTH]
         return RecordRun(batches.part(first, first + n), view, rows, self._starts[: n + 1])
+
+    def block(
+        self, batches: BatchTable, row: int, view: memoryview
+    ) -> tuple[memoryview, memoryview] | None:
+        """The block and the rows of all records of the compressed batch in ``row``.
+
+        ``view`` begins with the table's first batch. The rows are valid until the reader is asked
+        again. None for a batch that is not compressed, not whole in ``view``, empty, of more
+        records than a table, or odd: that is for ``tables``.
+        """
+        columns, at = batches.rows, row * BatchTable.WIDTH
+        codec, magic = columns[at + _ATTRIBUTES] & CODEC_MASK, columns[at + _MAGIC]
+        start = columns[at] - columns[0]
+        stop = start + columns[at + _SIZE]
+        if not Codec.NONE < codec < len(CODECS) or stop > len(view):
+            return None
+        data = view[start:stop]
+        content = data[HEADER_BYTES:] if magic > 1 else legacy.wrapped(magic, codec, data)
+        if content is None:
+            return None
+        try:
+            block = memoryview(decompress(CODECS[codec], content, self._limit, magic))
+        except (DecodeError, LimitError):
+            return None
+        n = _kernel.read_block(columns, row, block, self._rows)
+        return (block, self._rows[: n * RecordTable.WIDTH]) if n else None
 
     def summary(self, batch: RecordBatch, data: memoryview) -> RecordSummary:
         """Reads every record of ``batch`` and says what they were.

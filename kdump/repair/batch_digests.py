@@ -45,11 +45,18 @@ def _add_alike(
 ) -> None:
     """Add the records of batches that are all of one timestamp type."""
     timestamp_type, row = table[0].timestamp_type, 0
+    view = source.window(table.position)
     while row < len(table):
-        run = reader.run(table, row, source.window(table.position))
+        whole = reader.block(table, row, view)
+        if whole is not None:
+            digest.add(*whole, timestamp_type, legacy=False)
+            row += 1
+            continue
+        run = reader.run(table, row, view)
         if len(run):
             digest.add(run.block, run.rows, timestamp_type, legacy=False)
             row += len(run)
-        else:  # it is large, compressed, or of control
+        else:  # it is large, of control, or odd
             add_batch(digest, table[row], batch_bytes(source, table[row]), reader)
+            view = source.window(table.position)
             row += 1

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from hashlib import sha256
@@ -51,18 +51,34 @@ class Building:
         mtime_ns: int | None = None,
     ) -> None:
         """Write a file, in the place of one that was put before."""
-        digest, size = sha256(), 0
+        digest = sha256()
+        size = self.write(name, pieces, digest.update, like, mtime_ns)
+        self.files[name] = size, digest.hexdigest()
+
+    def write(
+        self,
+        name: str,
+        pieces: Iterable[bytes],
+        told: Callable[[bytes], object],
+        like: Attributes | None = None,
+        mtime_ns: int | None = None,
+    ) -> int:
+        """Write a file that is read back for ``files``; returns its size.
+
+        ``told`` is called with each piece.
+        """
+        size = 0
 
         def counted() -> Iterator[bytes]:
             nonlocal size
             for piece in pieces:
-                digest.update(piece)
+                told(piece)
                 size += len(piece)
                 yield piece
 
         owner = like or replace(self.like, mode=self.like.mode & 0o666, extended=())
         disk.write_file(self.path / name, counted(), owner, mtime_ns)
-        self.files[name] = size, digest.hexdigest()
+        return size
 
     def remove(self, name: str) -> None:
         """Take a file away again."""

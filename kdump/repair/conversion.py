@@ -20,8 +20,11 @@ from typing import Final
 
 from kdump.audit.faults import Fault, FaultKind, HeaderFaults
 from kdump.errors import DecodeError, LimitError, Refused, SourceError
+from kdump.format import _kernel
 from kdump.format._encode import kind_end
 from kdump.format.batch import (
+    CODEC_MASK,
+    LOG_APPEND_TIME,
     MAX_OFFSET_DELTA,
     BatchTable,
     RecordBatch,
@@ -29,9 +32,8 @@ from kdump.format.batch import (
     TimestampType,
     read_header,
 )
-from kdump.format.codecs import Codec
+from kdump.format.codecs import CODECS, Codec
 from kdump.format.encoding import BatchWriter
-from kdump.format.legacy import is_wrapper
 from kdump.format.record_digest import RecordDigest
 from kdump.format.records import RecordReader
 from kdump.repair.batch_digests import add_batch, add_batches
@@ -40,6 +42,10 @@ from kdump.storage.walk import Damage, batch_bytes, walk
 
 #: The largest log that a broker loads.
 MAX_LOG_BYTES: Final = 2**31 - 1
+
+_LAST_OFFSET: Final = _kernel.BATCH_FIELDS.index("last_offset")
+_MAGIC: Final = _kernel.BATCH_FIELDS.index("magic")
+_ATTRIBUTES: Final = _kernel.BATCH_FIELDS.index("attributes")
 
 _PIECE_BYTES: Final = 1 << 20
 _REPORT_BYTES: Final = 8 << 20
@@ -125,9 +131,7 @@ class Conversion:
                     self._refuse(fault)
                 row = 0
                 while row < len(piece):
-                    stop = kind_end(piece.rows, row)
-                    self._convert(piece.part(row, stop))
-                    row = stop
+                    row = self._convert(piece, row)
                     if self._logs.waiting >= _PIECE_BYTES:
                         yield from self._logs.taken()
                 self._tell(piece.end, _REPORT_BYTES)
@@ -139,15 +143,19 @@ class Conversion:
         self._tell(self._source.size, 1)
         yield from self._logs.taken()
 
-    def _convert(self, table: BatchTable) -> None:
-        """Go on with neighbours of one kind."""
-        first = table[0]
-        if first.magic > 1:
-            self._copy(table)
-        elif is_wrapper(first):
-            self._rewrap(first)
+    def _convert(self, table: BatchTable, row: int) -> int:
+        """Go on with the batch in ``row`` and neighbours of its kind; the row behind them."""
+        at = row * BatchTable.WIDTH
+        legacy = table.rows[at + _MAGIC] < 2
+        if legacy and table.rows[at + _ATTRIBUTES] & CODEC_MASK:
+            self._rewrap(table, row)
+            return row + 1
+        stop = kind_end(table.rows, row)
+        if legacy:
+            self._join(table.part(row, stop))
         else:
-            self._join(table)
+            self._copy(table.part(row, stop))
+        return stop
 
     def _join(self, table: BatchTable) -> None:
         """Messages that are not compressed, of one magic and timestamp type."""
@@ -169,23 +177,56 @@ class Conversion:
             row += 1
         self.legacy += len(table)
 
-    def _rewrap(self, batch: RecordBatch) -> None:
+    def _rewrap(self, table: BatchTable, row: int) -> None:
         """A wrapper, which becomes a batch by itself."""
         self._finish()
+        at = row * BatchTable.WIDTH
+        attributes, offset = table.rows[at + _ATTRIBUTES], table.rows[at + _LAST_OFFSET]
+        whole = self._reader.block(table, row, self._source.window(table.position))
+        if whole is None:
+            last_offset = self._rewrap_in_turns(table[row])
+        else:
+            codec = self._rules.codec
+            if codec is None:
+                codec = CODECS[attributes & CODEC_MASK]
+            log_append = attributes & LOG_APPEND_TIME and table.rows[at + _MAGIC]
+            self._encode_whole(*whole, codec, _timestamp_type(log_append))
+            last_offset = whole[1][-RecordTable.WIDTH]
+        # Old releases of librdkafka left it at 0. Any other one says where the log went on.
+        if offset not in (0, last_offset):
+            raise DecodeError(
+                f"expected the offset of the last message inside, {last_offset}, in the wrapper at "
+                f"position {table[row].position}, found {offset}"
+            )
+        self.legacy += 1
+
+    def _rewrap_in_turns(self, batch: RecordBatch) -> int | None:
+        """A wrapper that is large or odd; returns the offset of the last message in it."""
         codec = batch.codec if self._rules.codec is None else self._rules.codec
         last_offset = None
         for table in self._reader.tables(batch, batch_bytes(self._source, batch)):
             # Of another magic than its wrapper (KAFKA-4298) messages may need a batch of their own.
             self._encode(table.block, table.rows, codec, table.timestamp_type, None)
-            last_offset = table.rows[len(table.rows) - RecordTable.WIDTH]
+            last_offset = table.rows[-RecordTable.WIDTH]
         self._finish()
-        # Old releases of librdkafka left it at 0. Any other one says where the log went on.
-        if batch.last_offset not in (0, last_offset):
-            raise DecodeError(
-                f"expected the offset of the last message inside, {last_offset}, in the wrapper at "
-                f"position {batch.position}, found {batch.last_offset}"
-            )
-        self.legacy += 1
+        return last_offset
+
+    def _encode_whole(
+        self, block: memoryview, rows: memoryview, codec: Codec, timestamp_type: TimestampType
+    ) -> None:
+        """All messages of a wrapper; no batch is open before or behind them."""
+        row = 0
+        while row < len(rows):
+            first = row // RecordTable.WIDTH
+            stop = self._writer.add(block, rows, first, codec, timestamp_type, None)
+            batch = self._writer.finish()
+            assert batch is not None  # an empty one takes a record in any case
+            taken = rows[row : stop * RecordTable.WIDTH]
+            last_offset = taken[-RecordTable.WIDTH]
+            digest = self._logs.make_room(taken[0], last_offset, len(batch))
+            digest.add(block, taken, timestamp_type, legacy=True)
+            self._logs.grow(batch, 1, last_offset)
+            row += len(taken)
 
     def _encode(
         self,
@@ -210,8 +251,10 @@ class Conversion:
 
     def _finish(self) -> None:
         """Close the batch that is open, if one is."""
+        if self._before is None:
+            return
         batch = self._writer.finish()
-        if batch is not None and self._before is not None:
+        if batch is not None:
             self._logs.add(batch, self._before)
         self._before = None
 
@@ -222,11 +265,11 @@ class Conversion:
         # Together, but where a log becomes full.
         whole = self._logs.has_room(table)
         for part in [table] if whole else (table.part(row, row + 1) for row in range(len(table))):
-            digest = self._logs.make_room(part)
+            size, last_offset = part.end - part.position, part[len(part) - 1].last_offset
+            digest = self._logs.make_room(part[0].base_offset, last_offset, size)
             add_batches(digest, part, self._source, self._reader)
-            size = part.end - part.position
             data = bytes(self._source.window(part.position, size)[:size])
-            self._logs.add_copied(part, data)
+            self._logs.grow(data, len(part), last_offset)
         self.copied += len(table)
 
     def _check_records(self, table: BatchTable) -> None:
@@ -262,6 +305,10 @@ def damaged(path: Path, what: str) -> Refused:
         f"{path}: {what}: only sound logs are converted; kdump truncate-to-valid cuts a damaged "
         "one off, kdump salvage copies what is sound in it"
     )
+
+
+def _timestamp_type(log_append: int) -> TimestampType:
+    return TimestampType.LOG_APPEND_TIME if log_append else TimestampType.CREATE_TIME
 
 
 class _NewLogs:
@@ -300,26 +347,30 @@ class _NewLogs:
         self._check_order(base_offset)
         if not self._fits(len(batch), base_offset + delta):
             self._begin_with(batch, base_offset, before)
-        self._grow(batch, 1, base_offset + delta)
+        self.grow(batch, 1, base_offset + delta)
 
     def has_room(self, table: BatchTable) -> bool:
         """Whether all batches of ``table`` fit into the log that is open."""
         last = len(table) - 1
         return self._fits(table.end - table.position, table[last].last_offset, alone=not last)
 
-    def make_room(self, table: BatchTable) -> RecordDigest:
-        """Begin a new log if ``table`` does not fit; returns the digest for its records.
+    def make_room(self, base_offset: int, last_offset: int, size: int) -> RecordDigest:
+        """Begin a new log if batches of ``size`` bytes do not fit; the digest for their records.
 
-        Raises DecodeError where it does not lie behind all that was added.
+        Raises DecodeError where they do not lie behind all that was added.
         """
-        self._check_order(table[0].base_offset)
-        if not self.has_room(table):
-            self._begin(table[0].base_offset, self.digest)
+        self._check_order(base_offset)
+        if not self._fits(size, last_offset):
+            self._begin(base_offset, self.digest)
         return self.digest
 
-    def add_copied(self, table: BatchTable, data: bytes) -> None:
-        """Add batches, for which room was made, as they are."""
-        self._grow(data, len(table), table[len(table) - 1].last_offset)
+    def grow(self, data: bytes, batches: int, last_offset: int) -> None:
+        """Add batches, for which there is room."""
+        self._pieces.append((len(self._closed), data))
+        self._size += len(data)
+        self._batches += batches
+        self._last_offset = last_offset
+        self.waiting += len(data)
 
     def _check_order(self, base_offset: int) -> None:
         if base_offset <= self._last_offset:
@@ -360,10 +411,3 @@ class _NewLogs:
 
     def _part(self, digest: RecordDigest) -> Part:
         return Part(self._base_offset, self._size, self._batches, digest.count, digest.hexdigest())
-
-    def _grow(self, data: bytes, batches: int, last_offset: int) -> None:
-        self._pieces.append((len(self._closed), data))
-        self._size += len(data)
-        self._batches += batches
-        self._last_offset = last_offset
-        self.waiting += len(data)

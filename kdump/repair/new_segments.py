@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 
+from xxhash import xxh3_128
+
 from kdump.audit.facts import PartitionFacts
 from kdump.errors import Refused, SourceError
 from kdump.format._encode import kind_end
@@ -96,6 +98,7 @@ class SegmentWriter:
         with open_source(log, mapped=False, sealed=old.sealed) as source:
             identity = source.identity
             conversion = Conversion(source, log, old.segment.base_offset, self._rules, report)
+            written = []
             for number, group in groupby(conversion.pieces(), key=itemgetter(0)):
                 base_offset = conversion.parts[number].base_offset
                 if number and old.next_base is not None and base_offset >= old.next_base:
@@ -105,11 +108,13 @@ class SegmentWriter:
                         f"{base_offset}",
                     )
                 name, data = files_of(base_offset)[0], map(itemgetter(1), group)
-                self._made.put(name, data, like, identity.mtime_ns)
+                digest = xxh3_128()  # SHA-256, which takes ten times as long, when it is read back
+                size = self._made.write(name, data, digest.update, like, identity.mtime_ns)
+                written.append((size, digest.hexdigest()))
         notes: list[str] = []
         parts = []
-        for part in conversion.parts:
-            new, said = self._prove(old, part, like)
+        for part, content in zip(conversion.parts, written, strict=True):
+            new, said = self._prove(old, part, content, like)
             parts.append(new)
             notes += said
         new_bases = [part.base_offset for part in conversion.parts]
@@ -119,21 +124,23 @@ class SegmentWriter:
         converted = ConvertedLog(log.name, identity, legacy, copied, tuple(parts))
         return converted, new_bases, notes
 
-    def _prove(self, old: Old, part: Part, like: Attributes) -> tuple[NewLog, list[str]]:
-        """Read a new log back, and write its indexes."""
+    def _prove(
+        self, old: Old, part: Part, content: tuple[int, str], like: Attributes
+    ) -> tuple[NewLog, list[str]]:
+        """Read a new log back, and write its indexes; ``content`` is what was written."""
         made, base_offset = self._made, part.base_offset
         name = files_of(base_offset)[0]
         room = index_room(self._settings)
         back = read_back(made.path / name, base_offset, self._settings, room)
-        size, sha256 = made.files[name]
-        written = part.size, part.batches, part.records, part.digest, size, sha256
-        read = back.size, back.batches, back.records, back.digest, back.size, back.sha256
+        written = part.size, part.batches, part.records, part.digest, *content
+        read = back.size, back.batches, back.records, back.digest, back.size, back.xxh3
         if written != read:
             raise Refused(
                 f"{old.segment.log}: expected to read back what was written, {part.records} "
                 f"records with digest {part.digest}, found {back.records} with digest "
                 f"{back.digest}: check memory, controller and disk"
             )
+        made.files[name] = back.size, back.sha256
         notes = put_indexes(made, base_offset, back.rebuilt, like, self._settings)
         new = NewLog(name, part.size, part.batches, part.records, part.digest, back.digest)
         return new, notes

@@ -12,6 +12,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
+from xxhash import xxh3_128
+
 from kdump.audit.facts import TopicSettings
 from kdump.audit.rebuild import Rebuild, RebuiltIndexes
 from kdump.errors import DecodeError, LimitError, Refused, SourceError
@@ -27,10 +29,14 @@ _MAGIC: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class ReadBack:
-    """What stands in a log: its bytes, its batches, and the digest of all its records."""
+    """What stands in a log: its bytes, its batches, and the digest of all its records.
+
+    ``xxh3`` of 128 bits is for comparing the bytes with what was written, ``sha256`` for keeping.
+    """
 
     size: int
     sha256: str
+    xxh3: str
     batches: int
     records: int
     digest: str
@@ -43,7 +49,7 @@ def read_back(path: Path, base_offset: int, settings: TopicSettings, room: int) 
     Its indexes are built by ``settings``; their content is kept if it is of at most ``room`` bytes.
     Raises Refused where anything but sound batches of magic 2 stands there; SourceError.
     """
-    records, content = RecordDigest(), sha256()
+    records, kept, compared = RecordDigest(), sha256(), xxh3_128()
     reader, rebuild = RecordReader(), Rebuild(base_offset, settings, room=room)
     batches = 0
     with open_source(path, mapped=False, sealed=True) as source:
@@ -54,7 +60,8 @@ def read_back(path: Path, base_offset: int, settings: TopicSettings, room: int) 
                 if set(piece.column("magic")) != {_MAGIC}:
                     raise _unsound(path, f"others behind position {piece.position}")
                 for view in _windows(source, piece):
-                    content.update(view)
+                    kept.update(view)
+                    compared.update(view)
                 rebuild.add(piece)
                 add_batches(records, piece, source, reader)
                 batches += len(piece)
@@ -65,7 +72,8 @@ def read_back(path: Path, base_offset: int, settings: TopicSettings, room: int) 
         size = source.size
     return ReadBack(
         size,
-        content.hexdigest(),
+        kept.hexdigest(),
+        compared.hexdigest(),
         batches,
         records.count,
         records.hexdigest(),

@@ -14,8 +14,7 @@ from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
-from zlib import crc32
+from typing import TYPE_CHECKING, Final
 
 from crc32c import crc32c
 
@@ -33,6 +32,14 @@ from kdump.format.batch import (
 )
 from kdump.format.codecs import DEFAULT_LIMIT
 from kdump.storage.source import Source
+
+if TYPE_CHECKING:  # as in codecs
+    from zlib import crc32
+else:
+    try:
+        from isal.isal_zlib import crc32
+    except ImportError:
+        from zlib import crc32
 
 #: How much of a batch is asked of the source at once; larger ones are checksummed piecewise.
 WINDOW_BYTES: Final = 1 << 20
@@ -170,7 +177,7 @@ class _Walk:
         """The first row whose checksum does not match, of those the kernel left to us, or ``n``."""
         pending, place = self.pending[:waiting], 0
         rows = self.rows[: n * BatchTable.WIDTH]
-        while (place := _kernel.skip_sound(view, rows, pending, place, crc32c)) < waiting:
+        while (place := _kernel.skip_sound(view, rows, pending, place, crc32c, crc32)) < waiting:
             row = pending[place]
             at = row * BatchTable.WIDTH
             computed = self._checksum(rows[at], rows[at + _SIZE], rows[at + _MAGIC])
