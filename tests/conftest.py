@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from kdump.storage import liveness
 # What tests start as ``python -c`` reads the kdump that is installed and under test, not the
 # sources that happen to lie in the working directory.
 os.environ["PYTHONSAFEPATH"] = "1"
+# What a shell runs in the background ignores it, and so would all that tests start and interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

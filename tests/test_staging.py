@@ -59,12 +59,7 @@ def sends(number: int, told: Path) -> Callable[[int], None]:
 def converted(trial: Trial, around: Around | None = None) -> Run:
     """Run the conversion with two workers, from the start."""
     put(trial.root, trial.original)
-    return run([*trial.argv, *TWO], around, prepare=interruptible)
-
-
-def interruptible() -> None:
-    """What a shell runs in the background would else ignore it."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    return run([*trial.argv, *TWO], around)
 
 
 def test_two_workers_come_to_the_same_as_none(trial: Trial) -> None:
