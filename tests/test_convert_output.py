@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
@@ -15,6 +14,7 @@ from typing import Any
 import forge
 import pytest
 from crashing.trees import take
+from failing import NO_ROOM, Failing
 from forge import message, wrapper
 
 from kdump.audit.context import Context
@@ -29,7 +29,6 @@ from kdump.repair.converted_copy import ConvertedCopy, encode
 from kdump.repair.read_back import ReadBack, read_back
 
 NAME = "orders-7"
-NO_ROOM = os.strerror(errno.ENOSPC)
 FIVE = [message(offset, b"value %d" % offset) for offset in range(5)]
 ZIPPED = wrapper(9, [message(delta, b"inner") for delta in range(5)], codec="gzip")
 OLD = b"".join([*FIVE, ZIPPED])
@@ -405,6 +404,13 @@ def test_damage_is_refused(
     assert "kdump salvage" in said
 
 
+def test_a_copied_log_whose_offsets_do_not_rise_is_refused(
+    tmp_path: Path, convert: Convert
+) -> None:
+    said = convert.refused(write(tmp_path, {0: OLD, 10: b"".join(reversed(NEW))}))
+    assert f"{tmp_path / 'in' / NAME / name(10)}: expected offsets that rise" in said
+
+
 def test_logs_that_overlap_are_refused(tmp_path: Path, convert: Convert) -> None:
     said = convert.refused(write(tmp_path, {0: OLD, 9: b"".join(NEW)}))
     assert f"{tmp_path / 'in' / NAME / name(0)}: expected it to end before {name(9)}" in said
@@ -472,30 +478,6 @@ def test_too_little_room_is_refused(
 
 
 # --- what goes wrong
-
-
-class Failing(disk.System):
-    """Fails from call number ``left`` on, but for taking away what was made."""
-
-    def __init__(self, left: int) -> None:
-        self.left = left
-
-    def _step(self) -> None:
-        self.left -= 1
-        if self.left < 0:
-            raise OSError(errno.ENOSPC, NO_ROOM)
-
-    def open(self, path: Path, flags: int, mode: int = 0o600) -> int:
-        self._step()
-        return super().open(path, flags, mode)
-
-    def write(self, descriptor: int, data: memoryview) -> int:
-        self._step()
-        return super().write(descriptor, data)
-
-    def rename(self, source: Path, target: Path) -> None:
-        self._step()
-        super().rename(source, target)
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

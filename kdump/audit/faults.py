@@ -43,6 +43,10 @@ class FaultKind(Enum):
     LIMIT = "limit"  # its records are too many bytes to be read at once
 
 
+#: Batches of which the offsets do not rise from one to the next, or inside.
+OUT_OF_ORDER: Final = (FaultKind.BACKWARDS, FaultKind.INVERTED)
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """Something odd about ``batch``.

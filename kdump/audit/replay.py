@@ -332,7 +332,7 @@ def _doubt(surveys: Sequence[Survey], *, holes: bool) -> Doubt | None:
         if survey.counts[FaultKind.HOLE] > len(missing):
             doubts.append(Doubt(base, end))
         # Where offsets run backwards there is no telling which of them are wrong.
-        if survey.counts[FaultKind.BACKWARDS] or survey.counts[FaultKind.INVERTED]:
+        if not survey.ordered:
             doubts.append(Doubt(base, end))
         if not survey.complete:
             doubts.append(Doubt(base, end))

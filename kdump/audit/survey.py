@@ -18,7 +18,7 @@ from typing import Final
 
 from kdump.audit.events import Events, Gathering
 from kdump.audit.facts import TopicSettings
-from kdump.audit.faults import Fault, FaultKind, HeaderFaults, known_codec
+from kdump.audit.faults import OUT_OF_ORDER, Fault, FaultKind, HeaderFaults, known_codec
 from kdump.audit.rebuild import Rebuild, RebuiltIndexes
 from kdump.audit.recovery import Recovered, Recovery
 from kdump.audit.survey_index import IndexFacts, IndexPass
@@ -116,6 +116,11 @@ class Survey:
     def damages(self) -> int:
         """How many there are, listed or not."""
         return sum(self.counts[reason] for reason in Reason) if self.counts else 0
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the offsets of its sound batches rise from each to the next."""
+        return not any(self.counts[kind] for kind in OUT_OF_ORDER)
 
     @property
     def complete(self) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import click
 
-from kdump.cli.repairing import Choice, given, partitions, repair, repairing
+from kdump.cli.repairing import Choice, first_of, given, partitions, repair, repairing
 
 if TYPE_CHECKING:
     from kdump.audit.groups import Group
@@ -137,7 +137,7 @@ def _in_place(targets: Targets, choice: Choice, rules: Rules) -> int:
 
 def _to_output(targets: Targets, choice: Choice, rules: Rules, output: Path) -> int:
     from kdump.cli.convert_report import report
-    from kdump.cli.outputs import first_of, write_all
+    from kdump.cli.outputs import write_all
     from kdump.cli.progress import Progress
     from kdump.repair.convert_output import convert_to
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
@@ -25,9 +25,6 @@ from kdump.storage.kept import FOLDERS
 if TYPE_CHECKING:
     from kdump.audit.groups import Group
     from kdump.cli.progress import Progress
-
-#: Which of several exit codes counts, the first one first.
-_PRECEDENCE = (INCOMPLETE, REFUSED, PROBLEMS, OK)
 
 Written = TypeVar("Written", bound=Output)
 Told = TypeVar("Told", bound=Output, contravariant=True)
@@ -71,11 +68,6 @@ def write_all(
             codes.add(PROBLEMS if output.broken else OK)
         shown.advance(max(counted - shown.done, 0))
     return codes
-
-
-def first_of(codes: Iterable[int]) -> int:
-    """Which of several exit codes counts."""
-    return min(codes, key=_PRECEDENCE.index)
 
 
 def done_lines(output: Output, command: str) -> Iterator[str]:

@@ -80,8 +80,9 @@ def salvage(
     leader epochs are made to fit. What is missing is told, and stands in a receipt beside the
     result. What is read is not changed, and a broker may be running.
     """
-    from kdump.cli.outputs import first_of, write_all
+    from kdump.cli.outputs import write_all
     from kdump.cli.progress import Progress
+    from kdump.cli.repairing import first_of
     from kdump.cli.salvage_report import report
     from kdump.cli.targets import find_targets
     from kdump.errors import Refused

@@ -24,7 +24,6 @@ from kdump.format import _kernel
 from kdump.format._encode import kind_end
 from kdump.format.batch import (
     CODEC_MASK,
-    LOG_APPEND_TIME,
     MAX_OFFSET_DELTA,
     BatchTable,
     RecordBatch,
@@ -32,18 +31,18 @@ from kdump.format.batch import (
     TimestampType,
     read_header,
 )
-from kdump.format.codecs import CODECS, Codec
+from kdump.format.codecs import Codec
 from kdump.format.encoding import BatchWriter
 from kdump.format.record_digest import RecordDigest
 from kdump.format.records import RecordReader
 from kdump.repair.batch_digests import add_batch, add_batches
+from kdump.repair.unsound import damaged, unsound
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, batch_bytes, walk
 
 #: The largest log that a broker loads.
 MAX_LOG_BYTES: Final = 2**31 - 1
 
-_LAST_OFFSET: Final = _kernel.BATCH_FIELDS.index("last_offset")
 _MAGIC: Final = _kernel.BATCH_FIELDS.index("magic")
 _ATTRIBUTES: Final = _kernel.BATCH_FIELDS.index("attributes")
 
@@ -122,11 +121,7 @@ class Conversion:
         try:
             for piece in walk(self._source, self._base_offset):
                 if isinstance(piece, Damage):
-                    raise damaged(
-                        self._path,
-                        "expected nothing but sound batches, found damage at position "
-                        f"{piece.position} ({piece.reason.value})",
-                    )
+                    raise damaged(self._path, piece)
                 for fault in faults.add(piece):
                     self._refuse(fault)
                 row = 0
@@ -137,7 +132,7 @@ class Conversion:
                 self._tell(piece.end, _REPORT_BYTES)
             self._finish()
         except DecodeError as error:
-            raise damaged(self._path, str(error)) from error
+            raise unsound(self._path, str(error)) from error
         except LimitError as error:
             raise SourceError(self._path, f"{self._path}: {error}") from error
         self._tell(self._source.size, 1)
@@ -180,36 +175,34 @@ class Conversion:
     def _rewrap(self, table: BatchTable, row: int) -> None:
         """A wrapper, which becomes a batch by itself."""
         self._finish()
-        at = row * BatchTable.WIDTH
-        attributes, offset = table.rows[at + _ATTRIBUTES], table.rows[at + _LAST_OFFSET]
+        batch = table[row]
         whole = self._reader.block(table, row, self._source.window(table.position))
         if whole is None:
-            last_offset = self._rewrap_in_turns(table[row])
+            last_offset = self._rewrap_in_turns(batch)
         else:
-            codec = self._rules.codec
-            if codec is None:
-                codec = CODECS[attributes & CODEC_MASK]
-            log_append = attributes & LOG_APPEND_TIME and table.rows[at + _MAGIC]
-            self._encode_whole(*whole, codec, _timestamp_type(log_append))
+            self._encode_whole(*whole, self._codec_of(batch), batch.timestamp_type)
             last_offset = whole[1][-RecordTable.WIDTH]
         # Old releases of librdkafka left it at 0. Any other one says where the log went on.
-        if offset not in (0, last_offset):
+        if batch.last_offset not in (0, last_offset):
             raise DecodeError(
                 f"expected the offset of the last message inside, {last_offset}, in the wrapper at "
-                f"position {table[row].position}, found {offset}"
+                f"position {batch.position}, found {batch.last_offset}"
             )
         self.legacy += 1
 
     def _rewrap_in_turns(self, batch: RecordBatch) -> int | None:
         """A wrapper that is large or odd; returns the offset of the last message in it."""
-        codec = batch.codec if self._rules.codec is None else self._rules.codec
-        last_offset = None
+        codec, last_offset = self._codec_of(batch), None
         for table in self._reader.tables(batch, batch_bytes(self._source, batch)):
             # Of another magic than its wrapper (KAFKA-4298) messages may need a batch of their own.
             self._encode(table.block, table.rows, codec, table.timestamp_type, None)
             last_offset = table.rows[-RecordTable.WIDTH]
         self._finish()
         return last_offset
+
+    def _codec_of(self, batch: RecordBatch) -> Codec:
+        """What the batch that comes of ``batch`` is compressed by."""
+        return batch.codec if self._rules.codec is None else self._rules.codec
 
     def _encode_whole(
         self, block: memoryview, rows: memoryview, codec: Codec, timestamp_type: TimestampType
@@ -287,7 +280,7 @@ class Conversion:
 
     def _refuse(self, fault: Fault) -> None:
         if fault.kind in _REFUSED:
-            raise damaged(
+            raise unsound(
                 self._path,
                 "expected batches of magic 0 to 2 with rising offsets, found that the one at "
                 f"position {fault.batch.position} {_REFUSED[fault.kind]}",
@@ -297,18 +290,6 @@ class Conversion:
         if position - self._reported >= at_least:
             self._report(position - self._reported)
             self._reported = position
-
-
-def damaged(path: Path, what: str) -> Refused:
-    """The refusal of a log for which no conversion is."""
-    return Refused(
-        f"{path}: {what}: only sound logs are converted; kdump truncate-to-valid cuts a damaged "
-        "one off, kdump salvage copies what is sound in it"
-    )
-
-
-def _timestamp_type(log_append: int) -> TimestampType:
-    return TimestampType.LOG_APPEND_TIME if log_append else TimestampType.CREATE_TIME
 
 
 class _NewLogs:

@@ -8,30 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Final
 
-from kdump.audit.case import known_ends
 from kdump.audit.facts import PartitionFacts, TopicSettings
-from kdump.audit.faults import FaultKind
 from kdump.audit.judged import Judged
 from kdump.audit.survey import Survey
 from kdump.errors import SourceError, UsageError
-from kdump.repair.conversion import Rules, damaged
+from kdump.repair.conversion import Rules
 from kdump.repair.convert_notes import DELETED_NOTE, readers_note, split_note
 from kdump.repair.convert_steps import ConvertSteps
 from kdump.repair.each_log import each_log
+from kdump.repair.extent import log_end_of, log_start_of
 from kdump.repair.measuring import Measured, measure
 from kdump.repair.plan import Plan
 from kdump.repair.present import present, refuse_swaps
+from kdump.repair.unsound import refuse_unsound
 from kdump.storage.logdir import Segment
-from kdump.storage.walk import Reason
 
 COMMAND: Final = "convert-v0-v2"
 
 #: So many bytes of new indexes are kept in a plan; others are built again when it is carried out.
 _REBUILD_BYTES: Final = 256 << 20
-_DISORDER: Final = (FaultKind.BACKWARDS, FaultKind.INVERTED)
 
 
 def plan_convert(
@@ -53,8 +50,7 @@ def plan_convert(
     facts = _checked(judged)
     files, identity = present(facts.partition, judged.surveys)
     directory = None if judged.group.directory is None else judged.group.directory.directory.path
-    ends = known_ends(judged.surveys)
-    end = ends.get(judged.group.segments[-1].base_offset) if judged.group.segments else None
+    end = log_end_of(judged)
     plan = Plan(
         COMMAND,
         arguments,
@@ -63,7 +59,7 @@ def plan_convert(
         directory,
         (),
         files,
-        log_start=_log_start(facts),
+        log_start=log_start_of(facts),
         log_end=(end, end),
     )
     old = [survey for survey in judged.surveys if _is_old(survey)]
@@ -71,7 +67,7 @@ def plan_convert(
         return plan
     if facts.partition.name is not None and facts.partition.name.suffix == "delete":
         return replace(plan, notes=(DELETED_NOTE,))
-    _refuse_unsound(judged.surveys)
+    refuse_unsound(judged.surveys, facts.partition.path)
     refuse_swaps(facts.partition)
     measured = _measured(old, rules, settings, jobs, report)
     steps = ConvertSteps(facts, rules, settings, files)
@@ -108,33 +104,6 @@ def _is_old(survey: Survey) -> bool:
     """Whether a log holds messages of magic 0 or 1, as far as can be told."""
     # Of batches behind damage alone no magic is known.
     return survey.batches > 0 and (survey.magics is None or survey.magics[0] < 2)
-
-
-def _refuse_unsound(surveys: Sequence[Survey]) -> None:
-    """Raise Refused where any log of the partition is damaged or out of order."""
-    for survey in surveys:
-        if survey.damages:
-            kinds = [reason.value for reason in Reason if survey.counts[reason]]
-            raise damaged(
-                survey.segment.log,
-                f"expected nothing but sound batches, found damage ({', '.join(kinds)})",
-            )
-        if any(survey.counts[kind] for kind in _DISORDER):
-            raise damaged(
-                survey.segment.log, "expected offsets that rise from batch to batch, found others"
-            )
-    for before, behind in pairwise(surveys):
-        if before.last_offset is not None and before.last_offset >= behind.segment.base_offset:
-            raise damaged(
-                before.segment.log,
-                f"expected it to end before {behind.segment.log.name} begins, found offset "
-                f"{before.last_offset}",
-            )
-
-
-def _log_start(facts: PartitionFacts) -> int | None:
-    segments = facts.partition.segments
-    return max(facts.log_start or 0, segments[0].base_offset) if segments else facts.log_start
 
 
 # --- what comes of it

@@ -13,18 +13,17 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
 from kdump.audit.context import Context
 from kdump.audit.gathering import gather
 from kdump.audit.groups import Group
-from kdump.audit.survey import Survey
 from kdump.errors import Refused
 from kdump.format.codecs import Codec
 from kdump.repair.building import building
-from kdump.repair.conversion import Rules, damaged
+from kdump.repair.conversion import Rules
 from kdump.repair.convert import COMMAND
 from kdump.repair.convert_notes import DELETED_NOTE, readers_note
 from kdump.repair.converted_copy import ConvertedCopy, encode
@@ -41,6 +40,7 @@ from kdump.repair.output import (
     verified,
 )
 from kdump.repair.present import refuse_swaps
+from kdump.repair.unsound import refuse_unsound
 from kdump.storage.logdir import EntryType, Partition
 from kdump.storage.names import FileKind
 
@@ -125,7 +125,7 @@ def convert_to(
             *_notes(rules, left),
         ]
         judged = verified(made, jobs)
-        _refuse_overlap(judged.surveys, partition)
+        refuse_unsound(judged.surveys, partition.path)
         end = None if judged.replay is None else judged.replay.end_offset
         arguments = (os.fspath(partition.path), *_options(rules))
         plan = plan_of(made, COMMAND, arguments, target, first, end, notes)
@@ -204,17 +204,6 @@ def _notes(rules: Rules, left: Sequence[str]) -> Iterator[str]:
     if left:
         more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
         yield f"not copied: {', '.join(left[:_NAMED])}{more}"
-
-
-def _refuse_overlap(surveys: Sequence[Survey], partition: Partition) -> None:
-    """Raise Refused where a log of ``partition`` goes on beyond the beginning of the next one."""
-    for before, behind in pairwise(surveys):
-        if before.last_offset is not None and before.last_offset >= behind.segment.base_offset:
-            raise damaged(
-                partition.path / before.segment.log.name,
-                f"expected it to end before {behind.segment.log.name} begins, found offset "
-                f"{before.last_offset}",
-            )
 
 
 def _options(rules: Rules) -> Iterator[str]:

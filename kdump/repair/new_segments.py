@@ -17,12 +17,13 @@ from kdump.audit.facts import PartitionFacts
 from kdump.errors import Refused, SourceError
 from kdump.format._encode import kind_end
 from kdump.repair.building import Building
-from kdump.repair.conversion import Conversion, Part, Rules, damaged
+from kdump.repair.conversion import Conversion, Part, Rules
 from kdump.repair.convert_notes import split_note
 from kdump.repair.converted_copy import ConvertedLog, NewLog
 from kdump.repair.disk import Attributes
 from kdump.repair.output import copy_file, files_of, index_room, pieces, put_indexes, survey_of
 from kdump.repair.read_back import read_back
+from kdump.repair.unsound import damaged, unsound
 from kdump.storage.logdir import Segment
 from kdump.storage.names import FileKind, format_file_name
 from kdump.storage.source import open_source
@@ -102,7 +103,7 @@ class SegmentWriter:
             for number, group in groupby(conversion.pieces(), key=itemgetter(0)):
                 base_offset = conversion.parts[number].base_offset
                 if number and old.next_base is not None and base_offset >= old.next_base:
-                    raise damaged(
+                    raise unsound(
                         log,
                         f"expected offsets below {old.next_base}, where the next log begins, found "
                         f"{base_offset}",
@@ -152,12 +153,7 @@ class SegmentWriter:
             self._made.put(log.name, pieces(source, report), like, mtime_ns)
         found = survey_of(self._made, log.name, base_offset, self._settings)
         if found.damages:
-            damage = found.gaps[0].damage
-            raise damaged(
-                log,
-                "expected nothing but sound batches, found damage at position "
-                f"{damage.position} ({damage.reason.value})",
-            )
+            raise damaged(log, found.gaps[0].damage)
         return put_indexes(self._made, base_offset, found.rebuilt, like, self._settings)
 
     def _transactions(self, segment: Segment, bases: Sequence[int]) -> list[str]:

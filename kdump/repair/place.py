@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kdump.audit.faults import FaultKind
+from kdump.audit.faults import OUT_OF_ORDER, FaultKind
 from kdump.audit.outcomes import Violation
 from kdump.audit.recovery import Ending
 from kdump.audit.survey import Survey
@@ -18,7 +18,6 @@ from kdump.format.batch import BatchTable
 from kdump.storage.source import WindowedFile
 from kdump.storage.walk import Damage, Reason, walk
 
-_DISORDER: Final = (FaultKind.BACKWARDS, FaultKind.INVERTED)
 _REASONS: Final = {
     Reason.TORN_TAIL: "the file ends inside a batch",
     Reason.PREALLOCATED: "zeros stand up to the end of the file",
@@ -73,7 +72,7 @@ def first_from(surveys: Sequence[Survey], offset: int) -> Place | None:
 
 def disorder(survey: Survey) -> Iterator[tuple[int, str]]:
     """Positions of batches whose offsets are out of order, the first of each kind, in words."""
-    for kind in _DISORDER:
+    for kind in OUT_OF_ORDER:
         for fault in survey.faults:
             if fault.kind is kind:
                 batch = fault.batch
@@ -113,8 +112,7 @@ def _sound_before(survey: Survey, offset: int) -> tuple[int, Damage | None] | No
 
     Together with the damage there; None where none reaches it.
     """
-    ordered = not any(survey.counts[kind] for kind in _DISORDER)
-    if survey.last_offset is None or (ordered and survey.last_offset < offset):
+    if survey.last_offset is None or (survey.ordered and survey.last_offset < offset):
         return None
     end, reached = _follow(survey, offset)
     return end if reached else None

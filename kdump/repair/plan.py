@@ -98,6 +98,10 @@ class Put:
         """The step that puts ``content`` there."""
         return cls(name, len(content), sha256(content).hexdigest(), replaces, content=content)
 
+    def time_ns(self, begun_ns: int) -> int:
+        """The time that it gets in a repair that began at ``begun_ns``."""
+        return begun_ns if self.mtime_ns is None else self.mtime_ns
+
 
 @dataclass(frozen=True, slots=True)
 class Cut:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from kdump.audit.case import known_ends
-from kdump.audit.facts import PartitionFacts, TopicSettings
+from kdump.audit.facts import TopicSettings
 from kdump.audit.judged import Judged
 from kdump.errors import UsageError
+from kdump.repair.extent import log_end_of, log_start_of
 from kdump.repair.index_files import index_steps
 from kdump.repair.plan import Plan, Step
 from kdump.repair.present import present, refuse_swaps
@@ -54,7 +54,7 @@ def plan_reindex(
             notes += said
     if steps:
         refuse_swaps(facts.partition)
-    end = _log_end(judged)
+    end = log_end_of(judged)
     directory = judged.group.directory
     return Plan(
         "reindex",
@@ -64,7 +64,7 @@ def plan_reindex(
         None if directory is None else directory.directory.path,
         tuple(steps),
         files,
-        log_start=_log_start(facts),
+        log_start=log_start_of(facts),
         log_end=(end, end),
         notes=tuple(notes),
     )
@@ -75,14 +75,3 @@ def _unread(judged: Judged) -> Iterator[str]:
     for segment in judged.group.segments:
         if segment.log not in surveyed:
             yield f"{segment.log.name} could not be read whole: its indexes stay as they are"
-
-
-def _log_start(facts: PartitionFacts) -> int | None:
-    segments = facts.partition.segments
-    return max(facts.log_start or 0, segments[0].base_offset) if segments else facts.log_start
-
-
-def _log_end(judged: Judged) -> int | None:
-    if not judged.group.segments:
-        return None
-    return known_ends(judged.surveys).get(judged.group.segments[-1].base_offset)

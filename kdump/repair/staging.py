@@ -86,9 +86,8 @@ def _stage(
             if number == len(task.puts):
                 raise _differs(plan, task.log)
             put = task.puts[number][0]
-            mtime_ns = begun_ns if put.mtime_ns is None else put.mtime_ns
-            content = (data for _, data in pieces)
-            disk.write_file(folder.new(put.name), content, like_of(plan, put, folder), mtime_ns)
+            content, like = (data for _, data in pieces), like_of(plan, put, folder)
+            disk.write_file(folder.new(put.name), content, like, put.time_ns(begun_ns))
     read = [(part.size, part.records, part.digest) for part in conversion.parts]
     if read != [(put.size, one.records, one.digest) for put, one in task.puts]:
         raise _differs(plan, task.log)

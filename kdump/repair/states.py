@@ -81,8 +81,7 @@ class States:
         return self._as_planned(step.name, self._plan.files[step.name])
 
     def _put(self, step: Put) -> Progress:
-        mtime_ns = self._begun.begun_ns if step.mtime_ns is None else step.mtime_ns
-        if self._stamp(step.name) == Stamp(step.size, mtime_ns):
+        if self._stamp(step.name) == Stamp(step.size, step.time_ns(self._begun.begun_ns)):
             return Progress.DONE
         if step.replaces:
             return self._as_planned(step.name, self._plan.files[step.name])

@@ -36,7 +36,7 @@ def stage(plan: Plan, put: Put, folder: Folder, begun_ns: int) -> None:
     """
     target = plan.partition / put.name
     like = like_of(plan, put, folder)
-    mtime_ns = begun_ns if put.mtime_ns is None else put.mtime_ns
+    mtime_ns = put.time_ns(begun_ns)
     if isinstance(put.recipe, Prefix):
         disk.copy_file(target, folder.new(put.name), put.recipe.size, like, mtime_ns)
         return

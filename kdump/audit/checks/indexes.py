@@ -15,7 +15,6 @@ from typing import Final
 
 from kdump.audit import codes
 from kdump.audit.codes import FindingCode, Severity
-from kdump.audit.faults import FaultKind
 from kdump.audit.findings import Detail, Finding, Offsets, explaining
 from kdump.audit.survey import Survey
 from kdump.audit.survey_index import LISTED, EntryFault, EntryKind, IndexFacts
@@ -283,4 +282,4 @@ def _holds_old_alone(survey: Survey) -> bool:
 def _whole(survey: Survey) -> bool:
     """Whether nothing of the log's offsets and timestamps is hidden, and its offsets rise."""
     unread = not survey.complete or bool(survey.gaps)
-    return not unread and not {FaultKind.BACKWARDS, FaultKind.INVERTED} & survey.counts.keys()
+    return not unread and survey.ordered
