@@ -15,6 +15,7 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 KERNEL = (
+    "kdump.format._columns",
     "kdump.format._encode",
     "kdump.format._entries",
     "kdump.format._events",

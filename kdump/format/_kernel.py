@@ -911,6 +911,51 @@ def read_headers(
     return found
 
 
+def fill_headers(
+    block: cython.const[cython.uchar][::1],
+    rows: cython.const[cython.longlong][::1],
+    state: cython.longlong[::1],
+    out: cython.longlong[::1],
+) -> int:
+    """Puts headers that read_records() found whole into ``out``: four numbers each, as
+    ``read_headers`` has them.
+
+    ``state`` is (row, how many of its headers are done, where the next one stands), at first 0; it
+    says where to go on. Returns how many there was room for; 0 behind the last.
+    """
+    n: cython.Py_ssize_t = len(rows) // _RECORD_FIELDS
+    stop: cython.Py_ssize_t = len(block)
+    room: cython.Py_ssize_t = len(out) - 3
+    row: cython.Py_ssize_t = state[0]
+    done: cython.longlong = state[1]
+    p: cython.Py_ssize_t = state[2]
+    to: cython.Py_ssize_t = 0
+    key: cython.Py_ssize_t
+    size: cython.longlong
+    while row < n:
+        if done == 0:
+            p = rows[row * _RECORD_FIELDS + 6]
+        while done < rows[row * _RECORD_FIELDS + 7] and to < room:
+            size, key = _varint(block, p, stop, 32)
+            out[to] = key
+            out[to + 1] = size
+            size, p = _varint(block, key + size, stop, 32)
+            out[to + 2] = p
+            out[to + 3] = size
+            if size > 0:
+                p += size
+            to += 4
+            done += 1
+        if done < rows[row * _RECORD_FIELDS + 7]:
+            break
+        row += 1
+        done = 0
+    state[0] = row
+    state[1] = done
+    state[2] = p
+    return to // 4
+
+
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)

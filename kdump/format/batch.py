@@ -327,7 +327,7 @@ class RecordRun:
     if it is not to be their batches' own.
     """
 
-    __slots__ = ("_magic", "batches", "block", "rows", "starts")
+    __slots__ = ("batches", "block", "magic", "rows", "starts")
 
     def __init__(
         self,
@@ -341,7 +341,7 @@ class RecordRun:
         self.block = block
         self.rows = rows
         self.starts = starts
-        self._magic = magic
+        self.magic = magic
 
     @classmethod
     def of(cls, table: RecordTable) -> RecordRun:
@@ -356,7 +356,7 @@ class RecordRun:
         """The records of one of the batches."""
         batch = self.batches[index]
         start, stop = (RecordTable.WIDTH * row for row in self.starts[index : index + 2])
-        magic = batch.magic if self._magic is None else self._magic
+        magic = batch.magic if self.magic is None else self.magic
         return RecordTable(batch, self.block, self.rows[start:stop], magic)
 
 

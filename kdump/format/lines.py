@@ -46,11 +46,21 @@ class JsonLines:
     """JSON objects, one a line: every header field of a batch; every field of a record.
 
     A byte field that is valid UTF-8 is a string under its own name, else (or with
-    ``force_base64``) base64 under that name with ``_base64`` behind it. Null stays null.
+    ``force_base64``) base64 under that name with ``_base64`` behind it. Null stays null. A
+    ``source_file`` is named in each line.
     """
 
-    def __init__(self, topic: str | None, partition: int | None, *, force_base64: bool) -> None:
-        where = {"topic": topic, "partition": partition}
+    def __init__(
+        self,
+        topic: str | None,
+        partition: int | None,
+        *,
+        force_base64: bool,
+        source_file: str | None = None,
+    ) -> None:
+        where: dict[str, object] = {"topic": topic, "partition": partition}
+        if source_file is not None:
+            where["source_file"] = source_file
         self._before_record = json_text({"type": "record", **where})[:-1].encode() + b","
         before_batch = json_text({"type": "batch", **where})[:-1]
         self._batch_form = lru_cache(_FORMS)(partial(json_batch, before_batch))

@@ -1,0 +1,215 @@
+"""Columns of records, one number or field behind the other, out of the rows that the kernel filled.
+
+Compiled like the kernel. What is filled has the layout of Arrow's columns: numbers of a fixed width
+next to each other; the bytes of all fields in one run, and where each of them ends; a bit a row for
+what is true, or not null. Columns of one width stand in one view, each with room for as many rows.
+
+Spec: ``DefaultRecordBatch``, ``LegacyRecord`` for what a record has of its batch (KOD 3.1, 3.2).
+It must never make an object per record, or write beyond the views that it is given.
+"""
+
+from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from kdump.format import _nocython as cython
+
+from kdump.format._kernel import BATCH_FIELDS, RECORD_FIELDS
+
+#: The columns of each width that fill() fills, in their order.
+LONGS = ("offset", "timestamp", "producer_id", "position")
+INTS = ("leader_epoch", "sequence")
+SHORTS = ("producer_epoch",)
+#: ``timestamp_type`` is a place in ``TIMESTAMP_TYPES``, ``codec`` the codec's number.
+BYTES = ("magic", "timestamp_type", "codec")
+#: ``has_timestamp``: it is not null, as in magic 0.
+BITS = ("has_timestamp", "transactional", "control")
+#: The names of ``TimestampType``.
+TIMESTAMP_TYPES = ("NoTimestampType", "CreateTime", "LogAppendTime")
+#: What fill() takes for the magic of records where that is their batch's own.
+OWN_MAGIC = -129
+
+_POSITION = cython.declare(cython.int, BATCH_FIELDS.index("position"))
+_BASE_OFFSET = cython.declare(cython.int, BATCH_FIELDS.index("base_offset"))
+_LEADER_EPOCH = cython.declare(cython.int, BATCH_FIELDS.index("leader_epoch"))
+_MAGIC = cython.declare(cython.int, BATCH_FIELDS.index("magic"))
+_ATTRIBUTES = cython.declare(cython.int, BATCH_FIELDS.index("attributes"))
+_PRODUCER_ID = cython.declare(cython.int, BATCH_FIELDS.index("producer_id"))
+_PRODUCER_EPOCH = cython.declare(cython.int, BATCH_FIELDS.index("producer_epoch"))
+_BASE_SEQUENCE = cython.declare(cython.int, BATCH_FIELDS.index("base_sequence"))
+_BATCH_FIELDS = cython.declare(cython.int, len(BATCH_FIELDS))
+_RECORD_FIELDS = cython.declare(cython.int, len(RECORD_FIELDS))
+_OWN_MAGIC = cython.declare(cython.longlong, -129)
+
+# Bits of the attributes.
+_CODEC = cython.declare(cython.int, 7)
+_LOG_APPEND_TIME = cython.declare(cython.int, 8)
+_TRANSACTIONAL = cython.declare(cython.int, 16)
+_CONTROL = cython.declare(cython.int, 32)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _set_bits(
+    bits: cython.uchar[::1], start: cython.Py_ssize_t, at: cython.Py_ssize_t, n: cython.Py_ssize_t
+) -> cython.void:
+    """Sets ``n`` bits from number ``at`` on of the bits that begin at byte ``start``."""
+    stop: cython.Py_ssize_t = at + n
+    while at < stop:
+        if at & 7 == 0 and stop - at >= 8:
+            bits[start + (at >> 3)] = 255
+            at += 8
+        else:
+            bits[start + (at >> 3)] |= 1 << (at & 7)
+            at += 1
+
+
+def measure(rows: cython.const[cython.longlong][::1]) -> tuple[int, int, int]:
+    """How many bytes the keys have together, and the values, and how many headers there are."""
+    n: cython.Py_ssize_t = len(rows) // _RECORD_FIELDS
+    keys: cython.longlong = 0
+    values: cython.longlong = 0
+    headers: cython.longlong = 0
+    i: cython.Py_ssize_t
+    row: cython.Py_ssize_t
+    for i in range(n):
+        row = i * _RECORD_FIELDS
+        if rows[row + 3] > 0:
+            keys += rows[row + 3]
+        if rows[row + 5] > 0:
+            values += rows[row + 5]
+        if rows[row + 7] > 0:  # in magic 0 and 1 it is at most 0
+            headers += rows[row + 7]
+    return keys, values, headers
+
+
+def fill(
+    batches: cython.const[cython.longlong][::1],
+    starts: cython.const[cython.longlong][::1],
+    rows: cython.const[cython.longlong][::1],
+    magic: cython.longlong,
+    at: cython.Py_ssize_t,
+    longs: cython.longlong[::1],
+    ints: cython.int[::1],
+    shorts: cython.short[::1],
+    bytes_: cython.schar[::1],
+    bits: cython.uchar[::1],
+) -> int:
+    """Fills the columns of fixed width from row ``at`` on; returns the row behind.
+
+    The records of batch i are the rows from ``starts[i]`` up to ``starts[i + 1]``; ``magic`` is
+    theirs, unless it is ``OWN_MAGIC``. Bits must be 0. It fills whole batches alone, those that
+    there is room for.
+    """
+    room: cython.Py_ssize_t = len(shorts)
+    bit_bytes: cython.Py_ssize_t = len(bits) // 3
+    n: cython.Py_ssize_t = len(batches) // _BATCH_FIELDS
+    i: cython.Py_ssize_t
+    head: cython.Py_ssize_t
+    record: cython.Py_ssize_t
+    count: cython.Py_ssize_t
+    place: cython.Py_ssize_t
+    own: cython.longlong
+    attributes: cython.longlong
+    sequence: cython.longlong
+    delta: cython.longlong
+    kind: cython.int
+    for i in range(n):
+        count = starts[i + 1] - starts[i]
+        if at + count > room:
+            return at
+        head = i * _BATCH_FIELDS
+        own = batches[head + _MAGIC] if magic == _OWN_MAGIC else magic
+        attributes = batches[head + _ATTRIBUTES]
+        kind = 0
+        if own != 0 and batches[head + _MAGIC] != 0:
+            kind = 2 if attributes & _LOG_APPEND_TIME else 1
+        sequence = batches[head + _BASE_SEQUENCE]
+        if own != 0:
+            _set_bits(bits, 0, at, count)
+        if batches[head + _MAGIC] > 1:
+            if attributes & _TRANSACTIONAL:
+                _set_bits(bits, bit_bytes, at, count)
+            if attributes & _CONTROL:
+                _set_bits(bits, 2 * bit_bytes, at, count)
+        place = at
+        for record in range(starts[i], starts[i + 1]):
+            longs[place] = rows[record * _RECORD_FIELDS]
+            longs[room + place] = rows[record * _RECORD_FIELDS + 1]
+            longs[2 * room + place] = batches[head + _PRODUCER_ID]
+            longs[3 * room + place] = batches[head + _POSITION]
+            ints[place] = batches[head + _LEADER_EPOCH]
+            # After 2147483647 comes 0; without sequences it is -1.
+            if sequence < 0:
+                ints[room + place] = -1
+            else:
+                delta = rows[record * _RECORD_FIELDS] - batches[head + _BASE_OFFSET]
+                ints[room + place] = (sequence + delta) & 2147483647
+            shorts[place] = batches[head + _PRODUCER_EPOCH]
+            bytes_[place] = own
+            bytes_[room + place] = kind
+            bytes_[2 * room + place] = attributes & _CODEC
+            place += 1
+        at = place
+    return at
+
+
+def gather(
+    rows: cython.const[cython.longlong][::1],
+    width: cython.Py_ssize_t,
+    field: cython.Py_ssize_t,
+    block: cython.const[cython.uchar][::1],
+    at: cython.Py_ssize_t,
+    ends: cython.int[::1],
+    present: cython.uchar[::1],
+    data: cython.uchar[::1],
+) -> int:
+    """Copies a field of ``rows``, each ``width`` numbers, into ``data``, one behind the other.
+
+    Where it starts in ``block`` stands in place ``field`` of a row, its size in the next; any size
+    below zero is null, and the bit of ``present`` stays 0. ``ends[at]`` is where to begin;
+    ``ends[at + 1]`` gets the end of the first one. Returns the row behind those that there was room
+    for.
+    """
+    n: cython.Py_ssize_t = len(rows) // width
+    used: cython.Py_ssize_t = ends[at]
+    i: cython.Py_ssize_t
+    place: cython.Py_ssize_t
+    start: cython.Py_ssize_t
+    size: cython.longlong
+    if n > len(ends) - 1 - at:
+        n = len(ends) - 1 - at
+    for i in range(n):
+        size = rows[i * width + field + 1]
+        if size >= 0:
+            if size > len(data) - used:
+                return at
+            start = rows[i * width + field]
+            for place in range(size):
+                data[used + place] = block[start + place]
+            used += size
+            present[at >> 3] |= 1 << (at & 7)
+        at += 1
+        ends[at] = used
+    return at
+
+
+def count_headers(
+    rows: cython.const[cython.longlong][::1], at: cython.Py_ssize_t, ends: cython.int[::1]
+) -> int:
+    """Puts where the headers of each record end, all counted, into ``ends`` behind place ``at``.
+
+    Returns the row behind those that there was room for.
+    """
+    n: cython.Py_ssize_t = len(rows) // _RECORD_FIELDS
+    i: cython.Py_ssize_t
+    count: cython.longlong
+    if n > len(ends) - 1 - at:
+        n = len(ends) - 1 - at
+    for i in range(n):
+        count = rows[i * _RECORD_FIELDS + 7]
+        ends[at + 1] = ends[at] + (count if count > 0 else 0)
+        at += 1
+    return at
