@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -16,7 +17,15 @@ from crashing.places import in_memory
 from crashing.subjects import LOSSY, REINDEX, Subject
 from fixtures_loader import copy_fixture
 
+from kdump.errors import UsageError
 from kdump.storage import liveness
+
+#: They import Spark; where it is not installed they are passed over.
+collect_ignore_glob = (
+    []
+    if importlib.util.find_spec("pyspark")
+    else ["test_fleet_*.py", "test_export*.py", "test_datasource.py"]
+)
 
 # What tests start as ``python -c`` reads the kdump that is installed and under test, not the
 # sources that happen to lie in the working directory.
@@ -26,15 +35,24 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Tests marked ``broker`` skip where Java or Maven is missing; with ``CI`` set they fail."""
-    if item.get_closest_marker("broker") is None:
-        return
-    reason = jars.missing()
-    if reason is None:
-        return
-    if os.environ.get("CI"):
-        pytest.fail(f"{reason}; CI requires the broker tests", pytrace=False)
-    pytest.skip(reason)
+    """Tests marked ``broker`` or ``spark`` skip without what they need; with ``CI`` they fail."""
+    for marker, missing in (("broker", jars.missing), ("spark", _missing_spark)):
+        reason = missing() if item.get_closest_marker(marker) else None
+        if reason is None:
+            continue
+        if os.environ.get("CI"):
+            pytest.fail(f"{reason}; CI requires the {marker} tests", pytrace=False)
+        pytest.skip(reason)
+
+
+def _missing_spark() -> str | None:
+    try:
+        from kdump.fleet.java import check_java
+
+        check_java()
+    except (ModuleNotFoundError, UsageError) as error:
+        return f"no Spark here: {error}"
+    return None
 
 
 @pytest.fixture(scope="session")

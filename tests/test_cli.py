@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from damaged import RECIPES
 
-import kdump.audit.groups
+import kdump.audit.listing
 from kdump.cli import exits
 from kdump.cli.main import cli, main
 from kdump.errors import LimitError, SourceError, UsageError
@@ -55,6 +55,7 @@ def test_the_names_of_all_commands() -> None:
         "convert-v0-v2",
         "dump",
         "explain",
+        "export",
         "next-start",
         "reindex",
         "salvage",
@@ -143,7 +144,7 @@ def test_an_error_has_its_exit_code_and_no_traceback(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(kdump.audit.groups, "open_roots", fail)
+    monkeypatch.setattr(kdump.audit.listing, "open_roots", fail)
     assert main(["verify", "x"]) == code
     printed = capsys.readouterr()
     assert printed.out == ""
@@ -158,7 +159,7 @@ def test_a_bug_says_so(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(kdump.audit.groups, "open_roots", fail)
+    monkeypatch.setattr(kdump.audit.listing, "open_roots", fail)
     assert main(["verify", "x"]) == exits.BUG
     printed = capsys.readouterr().err
     assert printed.startswith("Traceback")

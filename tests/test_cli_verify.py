@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import os
 import re
@@ -14,6 +13,7 @@ import forge
 import pytest
 from bench import directory
 from damaged import RECIPES, Recipe
+from directory_state import state
 
 import kdump.cli.main
 from kdump.audit.codes import CODES
@@ -57,23 +57,6 @@ class Cli:
 @pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
     return Cli(capsys)
-
-
-def state(directory: Path) -> dict[str, tuple[object, ...]]:
-    """Everything about a tree that reading it must not change."""
-    found: dict[str, tuple[object, ...]] = {}
-    for path in sorted(directory.rglob("*")):
-        status = path.lstat()
-        digest = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
-        found[str(path)] = (
-            status.st_mode,
-            status.st_ino,
-            status.st_size,
-            status.st_mtime_ns,
-            status.st_ctime_ns,
-            digest,
-        )
-    return found
 
 
 # --- exit codes

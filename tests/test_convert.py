@@ -42,7 +42,12 @@ BLOCK = 20
 FEW = 6
 
 every_block = pytest.mark.parametrize(
-    "first", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(BLOCK, SEEDS, BLOCK))]
+    "first",
+    [
+        0,
+        pytest.param(BLOCK, marks=pytest.mark.slow),
+        *(pytest.param(n, marks=pytest.mark.nightly) for n in range(2 * BLOCK, SEEDS, BLOCK)),
+    ],
 )
 
 

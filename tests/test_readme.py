@@ -20,6 +20,8 @@ README = (ROOT / "README.md").read_text()
 CONSOLE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SHELL = re.compile(r"^```sh\n(.*?)\n```", re.MULTILINE | re.DOTALL)
 
+ON_SPARK = re.compile("kdump export|--master|exported")
+
 #: What differs from run to run, and from machine to machine.
 VARYING = [
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ, \d[\d.]* s", "WHEN"),
@@ -77,7 +79,17 @@ def translated(text: str, ids: dict[str, str]) -> str:
     return re.sub(r"\b[0-9a-f]{8}\b", lambda found: ids.get(found[0], found[0]), text)
 
 
-@pytest.mark.parametrize("number", range(len(steps())), ids=[command for command, _ in steps()])
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(
+            number,
+            id=command,
+            marks=[pytest.mark.spark] if ON_SPARK.search(command) else [],
+        )
+        for number, (command, _) in enumerate(steps())
+    ],
+)
 def test_the_commands_print_what_is_shown(shown: list[str], number: int) -> None:
     _, output = steps()[number]
     assert settled(shown[number]) == settled(output)

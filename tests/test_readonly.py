@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import errno
-import hashlib
 import os
 from itertools import pairwise
 from pathlib import Path
 
 import click
 import pytest
+from directory_state import State, state
 from fixtures_loader import FIXTURES, copy_fixture
 from forge import batch, flip, record, write_partition
 
 from kdump.cli.main import cli, main
-
-State = dict[str, tuple[object, ...]]
 
 READING = {
     "verify": ["verify"],
@@ -35,36 +32,6 @@ READING = {
     "dump-data": ["dump", "--data"],
     "dump-json": ["dump", "--format", "json", "--records"],
 }
-
-
-def digest_of(path: Path) -> str:
-    """The digest of a file's data and where it stands; the holes of preallocated files are not."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        position = 0
-        while position < path.stat().st_size:
-            try:
-                start = os.lseek(file.fileno(), position, os.SEEK_DATA)
-            except OSError as error:
-                assert error.errno == errno.ENXIO, "only a hole is left"
-                break
-            position = os.lseek(file.fileno(), start, os.SEEK_HOLE)
-            digest.update(b"%d %d " % (start, position))
-            digest.update(os.pread(file.fileno(), position - start, start))
-    return digest.hexdigest()
-
-
-def state(top: Path) -> State:
-    """What is below ``top``: kind and owner, size, times of change in ns, and digest, by path."""
-    found: State = {}
-    for path in [top, *sorted(top.rglob("*"))]:
-        was = path.lstat()
-        digest = digest_of(path) if path.is_file() else None
-        found[path.relative_to(top).as_posix()] = (
-            *(was.st_mode, was.st_nlink, was.st_uid, was.st_gid, was.st_ino, was.st_size),
-            *(was.st_mtime_ns, was.st_ctime_ns, digest),
-        )
-    return found
 
 
 def damaged(top: Path) -> Path:
@@ -108,8 +75,8 @@ def test_a_change_would_be_seen(tmp_path: Path) -> None:
 
 def test_every_command_that_takes_a_path_is_here() -> None:
     commands = set(cli.list_commands(click.Context(cli)))
-    # What salvage leaves of where it reads, its own tests say.
-    elsewhere = {"explain", "salvage"}
+    # What those that write elsewhere leave of where they read, their own tests say.
+    elsewhere = {"explain", "export", "salvage"}
     assert {arguments[0] for arguments in READING.values()} == commands - elsewhere
 
 

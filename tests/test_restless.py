@@ -17,6 +17,7 @@ from restless import changing
 
 import kdump.audit.groups
 import kdump.audit.survey
+import kdump.audit.survey_tasks
 import kdump.audit.verify
 from kdump.audit.survey import Survey
 from kdump.cli import exits
@@ -30,7 +31,7 @@ from kdump.storage.liveness import Liveness, State
 def seen(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """What happened to the workers: ``SIGBUS``, ``vanished``, ``shortened``, counted by file."""
     counts: Counter[str] = Counter()
-    unmapped, result = kdump.audit.verify._unmapped, kdump.audit.verify._result
+    unmapped, survey_of = kdump.audit.verify._unmapped, kdump.audit.survey_tasks.survey_of
     run = workers.run
 
     def watched(*args: Any, **options: Any) -> Iterator[workers.Outcome[object, object]]:
@@ -39,7 +40,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
                 counts[outcome.value.label] += 1
             yield outcome
 
-    def retry(task: kdump.audit.verify._Task, died: workers.Died) -> object:
+    def retry(task: kdump.audit.survey_tasks.SurveyTask, died: workers.Died) -> object:
         counts[died.label] += 1
         return unmapped(task, died)
 
@@ -47,11 +48,12 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         if isinstance(outcome.value, Survey):
             for unread in outcome.value.unread:
                 counts["shortened" if "was cut meanwhile" in unread.text else "vanished"] += 1
-        return result(group, outcome)  # type: ignore[arg-type]
+        return survey_of(group, outcome)  # type: ignore[arg-type]
 
     monkeypatch.setattr(workers, "run", watched)
     monkeypatch.setattr(kdump.audit.verify, "_unmapped", retry)
-    monkeypatch.setattr(kdump.audit.verify, "_result", note)
+    for module in (kdump.audit.verify, kdump.audit.survey_tasks):
+        monkeypatch.setattr(module, "survey_of", note)
     return counts
 
 

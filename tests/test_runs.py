@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from kdump.cli.dump_lines import DumpFile, JsonDump, TextDump
 from kdump.cli.dump_print import Printer
-from kdump.cli.dump_select import Selection
 from kdump.format import _kernel, lines
 from kdump.format.batch import BatchTable
 from kdump.format.lines import JsonLines, TextLines
 from kdump.format.records import RecordReader
 from kdump.storage.names import parse_file_name
+from kdump.storage.selection import Selection
 from kdump.storage.source import open_source
 
 #: Prints the same, batch by batch.

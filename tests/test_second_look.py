@@ -15,6 +15,7 @@ from forge import batch, flip, record
 from pipeline import NOW_MS
 
 import kdump.audit.settling
+import kdump.audit.survey_tasks
 import kdump.audit.verify
 from kdump.audit import codes, second_look
 from kdump.audit.context import read_context
@@ -298,7 +299,7 @@ def test_errors_of_what_changed_though_believed_stopped_are_looked_at_again(
         assert options["mapped"] or segment.base_offset == LAST or not found.gaps
         return found
 
-    monkeypatch.setattr(kdump.audit.verify, "survey", healed_behind)
+    monkeypatch.setattr(kdump.audit.survey_tasks, "survey", healed_behind)
     (one,) = verify(groups(directory, State.STOPPED), deep=False, jobs=1)
     assert names(one) == ["changed-while-read"]
 
@@ -321,7 +322,7 @@ def test_a_file_that_comes_while_logs_are_read_again(
             kept.rename(index)
         return survey(segment, *args, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(kdump.audit.verify, "survey", read)
+    monkeypatch.setattr(kdump.audit.survey_tasks, "survey", read)
     (root,) = open_roots([partition])
     assert root.directory is not None
     (one,) = verify(

@@ -15,6 +15,7 @@ from children import children
 from damaged import FIRST, LAST, RECIPES, Recipe, batches, name
 from fixtures_loader import FIXTURES, copy_fixture
 
+import kdump.audit.survey_tasks
 import kdump.audit.verify
 from kdump.audit.codes import Severity
 from kdump.audit.groups import Group, Root, assign, open_roots
@@ -80,7 +81,7 @@ def beside_a_broker(log_directory: Path) -> Iterator[Path]:
 @pytest.fixture
 def instead(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Survey]], None]:
     """``instead(other)``: workers call ``other`` where they would call ``survey``."""
-    return lambda other: monkeypatch.setattr(kdump.audit.verify, "survey", other)
+    return lambda other: monkeypatch.setattr(kdump.audit.survey_tasks, "survey", other)
 
 
 def test_all_recipes_at_once(log_directory: Path) -> None:

@@ -30,6 +30,7 @@ from kdump.storage.logdir import (
     open_path,
     read_partition,
 )
+from kdump.storage.remote import as_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +118,7 @@ def open_roots(paths: Iterable[Path]) -> Iterator[Root]:
     A directory that was named before, however it was spelled, is left out.
     Raises UsageError for a file that holds no batches and stands beside none.
     """
-    seen: set[tuple[int, int]] = set()
-    for path in paths:
-        same = identity(path)
-        if same in seen:
-            continue
-        if same is not None:
-            seen.add(same)
+    for path in distinct(paths):
         try:
             target, state = open_path(path), liveness(path)
             if isinstance(target, Entry):
@@ -134,6 +129,18 @@ def open_roots(paths: Iterable[Path]) -> Iterator[Root]:
             yield Root(path, target, state, _directory(target, path, state))
         except SourceError as error:
             yield Root(path, error, None)
+
+
+def distinct(paths: Iterable[Path]) -> Iterator[Path]:
+    """Leave out directories that were named before, however they were spelled."""
+    seen: set[tuple[int, int]] = set()
+    for path in paths:
+        same = identity(path)
+        if same in seen:
+            continue
+        if same is not None:
+            seen.add(same)
+        yield path
 
 
 def identity(path: Path) -> tuple[int, int] | None:
@@ -201,7 +208,7 @@ def _groups(root: Root, selection: Selection) -> Iterator[Group]:
 def _whole(target: Partition | SourceError, root: Root) -> Group:
     if isinstance(target, SourceError):
         # A path that was asked for by name must be there, broker or not.
-        return Group(Path(target.path), (), None, stopped=True, size=0, error=target)
+        return Group(as_path(target.path), (), None, stopped=True, size=0, error=target)
     size = sum(map(_size, target.segments))
     return Group(
         target.path,

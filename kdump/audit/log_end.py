@@ -18,7 +18,7 @@ from kdump.format.batch import HEADER_BYTES, RecordBatch, read_header
 from kdump.format.index import OffsetIndex
 from kdump.format.legacy import first_offset, is_wrapper
 from kdump.storage.logdir import Segment
-from kdump.storage.source import Source, WindowedFile
+from kdump.storage.source import Source, open_source
 from kdump.storage.walk import batch_bytes
 
 #: Much of what is read are headers, one here and one there.
@@ -107,7 +107,7 @@ def search(segment: Segment, offset: int) -> Search:
 
 
 def _open(path: Path) -> Source:
-    return WindowedFile(path, window_bytes=_WINDOW_BYTES)
+    return open_source(path, mapped=False, window_bytes=_WINDOW_BYTES)
 
 
 def _follow(source: Source, target: int, position: int, *, to_end: bool) -> _Followed:

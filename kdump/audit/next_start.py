@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
 from kdump.audit import codes
@@ -116,6 +117,17 @@ def concluded(judged: Judged, *, segments: bool) -> Judged:
     ``segments`` is as for ``Judged.without_evidence``.
     """
     return replace(judged.without_evidence(segments=segments), forecast=next_start(judged))
+
+
+@dataclass(frozen=True, slots=True)
+class Concluding:
+    """``concluded`` as a conclusion that can travel: ``paths`` are spelled out by segments."""
+
+    paths: frozenset[Path]
+
+    def __call__(self, judged: Judged) -> Judged:
+        """Conclude one judgement."""
+        return concluded(judged, segments=judged.group.path in self.paths)
 
 
 def scanned(

@@ -19,7 +19,7 @@ from kdump.audit.survey_index import IndexFacts
 from kdump.errors import SourceError
 from kdump.format.index import OffsetIndex, TimeIndex
 from kdump.storage.logdir import Segment
-from kdump.storage.source import MappedFile, Source, WindowedFile, read_end
+from kdump.storage.source import Source, open_source, read_end
 from kdump.storage.walk import sound_batch
 
 _WINDOW_BYTES: Final = 64 << 10
@@ -64,7 +64,7 @@ def quick_survey(segment: Segment, *, sealed: bool, mapped: bool = False) -> Sur
 
 
 def _open(path: Path, *, mapped: bool) -> Source:
-    return MappedFile(path) if mapped else WindowedFile(path, window_bytes=_WINDOW_BYTES)
+    return open_source(path, mapped=mapped, window_bytes=_WINDOW_BYTES)
 
 
 def _tail(source: Source, base_offset: int, entries: Sequence[tuple[int, int]]) -> int:
@@ -85,7 +85,7 @@ def _end(
     slots = used = size // slot
     data = data[: len(data) - size % slot][-_ENTRIES * slot :]
     if data and not any(data[-slot:]):
-        with WindowedFile(path, window_bytes=_WINDOW_BYTES) as source:
+        with open_source(path, mapped=False, window_bytes=_WINDOW_BYTES) as source:
             used = _used(source, slots, slot)
             first = max(0, used - _ENTRIES) * slot
             data = bytes(source.window(first)[: used * slot - first])

@@ -71,39 +71,15 @@ def quick_pass(
     worker, so that what it leaves out need not travel.
     """
 
-    def look(group: Group, segments: Sequence[Segment], *, mapped: bool = False) -> list[Survey]:
-        return [quick_survey(one, sealed=group.is_sealed(one), mapped=mapped) for one in segments]
-
-    def read(group: Group, segments: Sequence[Segment], *, mapped: bool = False) -> list[Survey]:
-        settings = context.settings(group)
-        return [
-            survey(
-                one,
-                lambda _: None,
-                mapped=mapped,
-                sealed=group.is_sealed(one),
-                deep=small is Small.RECORDS,
-                settings=settings,
-            )
-            for one in segments
-        ]
-
-    def judged(group: Group, *, careful: bool) -> Judged:
-        if not group.stopped:
-            use_idle_io()
-        group = group.listed()
-        # First, so that what a broker writes meanwhile does not outrun what is seen of the logs.
-        facts = gather(group, context)
-        is_small = group.stopped and group.size <= _SMALL_BYTES
-        whole = small is not Small.ENDS and is_small and not careful
-        surveys = read if whole else look
-        found = surveys(group, group.segments, mapped=group.stopped and not careful)
-        one = judge(group, found, facts, context, quick=not whole)
-        return conclude(settled(one, context, surveys))
-
     def work(task: _Task, report: Callable[[int], None]) -> list[Judged]:
         each = [groups[number] for number in task.numbers]
-        return [_packed(judged(one, careful=task.careful), one) for one in each]
+        return [
+            _packed(
+                glance(one, context, careful=task.careful, small=small, conclude=conclude),
+                one,
+            )
+            for one in each
+        ]
 
     def done(
         tasks: Iterable[_Task],
@@ -143,6 +119,49 @@ def quick_pass(
             while next_up in ready:
                 yield ready.pop(next_up)
                 next_up += 1
+
+
+def glance(
+    group: Group,
+    context: Context,
+    *,
+    careful: bool = False,
+    small: Small = Small.ENDS,
+    conclude: Conclude = as_it_is,
+) -> Judged:
+    """Look at one group, or read it whole where it is small; ``careful``: never that, nor mapped.
+
+    Reads when disks are idle if a broker may be using the group.
+    """
+
+    def look(group: Group, segments: Sequence[Segment], *, mapped: bool = False) -> list[Survey]:
+        return [quick_survey(one, sealed=group.is_sealed(one), mapped=mapped) for one in segments]
+
+    def read(group: Group, segments: Sequence[Segment], *, mapped: bool = False) -> list[Survey]:
+        settings = context.settings(group)
+        return [
+            survey(
+                one,
+                lambda _: None,
+                mapped=mapped,
+                sealed=group.is_sealed(one),
+                deep=small is Small.RECORDS,
+                settings=settings,
+            )
+            for one in segments
+        ]
+
+    if not group.stopped:
+        use_idle_io()
+    group = group.listed()
+    # First, so that what a broker writes meanwhile does not outrun what is seen of the logs.
+    facts = gather(group, context)
+    is_small = group.stopped and group.size <= _SMALL_BYTES
+    whole = small is not Small.ENDS and is_small and not careful
+    surveys = read if whole else look
+    found = surveys(group, group.segments, mapped=group.stopped and not careful)
+    one = judge(group, found, facts, context, quick=not whole)
+    return conclude(settled(one, context, surveys))
 
 
 def _tasks(count: int, jobs: int) -> Iterator[_Task]:

@@ -13,36 +13,21 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import replace
 
 from kdump.audit.context import Context
-from kdump.audit.facts import PartitionFacts, TopicSettings
+from kdump.audit.facts import PartitionFacts
 from kdump.audit.findings import Finding
 from kdump.audit.gathering import gather
 from kdump.audit.groups import Group
-from kdump.audit.judge import judge, killed
+from kdump.audit.judge import judge
 from kdump.audit.judged import Conclude, Judged, as_it_is
 from kdump.audit.settling import settled
-from kdump.audit.survey import Survey, survey
-from kdump.errors import KdumpError
+from kdump.audit.survey import Survey
+from kdump.audit.survey_tasks import SurveyTask, survey_of, survey_tasks, surveyed, surveyed_again
 from kdump.storage import workers
 from kdump.storage.logdir import Segment
 from kdump.storage.pace import Pace, use_idle_io
-
-#: So many bytes of indexes that were built anew are kept of a partition; of others the digests.
-_REBUILD_BYTES: Final = 256 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class _Task:
-    group: int
-    segment: Segment
-    mapped: bool
-    sealed: bool
-    deep: bool
-    settings: TopicSettings
-    rebuild_room: int | None
 
 
 def beside_broker(groups: Iterable[Group]) -> bool:
@@ -74,27 +59,14 @@ def verify(
     """
     live = beside_broker(groups)
 
-    def work(task: _Task, report: Callable[[int], None]) -> Survey:
+    def work(task: SurveyTask, report: Callable[[int], None]) -> Survey:
         if live:
             use_idle_io()
-        return survey(
-            task.segment,
-            report,
-            mapped=task.mapped,
-            sealed=task.sealed,
-            deep=task.deep,
-            pace=pace,
-            settings=task.settings,
-            rebuild_room=task.rebuild_room,
-        )
+        return surveyed(task, report, pace=pace)
 
     def again(now: Group, suspects: Sequence[Segment]) -> list[Survey | Finding]:
-        unmapped = (
-            replace(task, mapped=False)
-            for task in _tasks(0, now, context, deep=deep, rebuild=rebuild)
-            if task.segment in suspects
-        )
-        return [_result(now, outcome) for outcome in workers.run(work, unmapped, 1)]
+        tasks = survey_tasks(0, now, context, deep=deep, rebuild=rebuild)
+        return surveyed_again(now, suspects, tasks, work)
 
     listed: dict[int, Group] = {}
     facts: dict[int, PartitionFacts | None] = {}
@@ -103,14 +75,14 @@ def verify(
     ready = dict(known)
     next_up = 0
 
-    def tasks() -> Iterator[_Task]:
+    def tasks() -> Iterator[SurveyTask]:
         for number, group in enumerate(groups):
             if number not in known:
                 # Before the logs, which a broker may go on writing, and not long before.
                 now = listed[number] = group.listed()
                 results[number] = []
                 facts[number] = None if context is None else gather(now, context)
-                yield from _tasks(number, now, context, deep=deep, rebuild=rebuild)
+                yield from survey_tasks(number, now, context, deep=deep, rebuild=rebuild)
 
     def complete(number: int) -> None:
         judged = judge(listed.pop(number), results.pop(number), facts.pop(number), context)
@@ -130,33 +102,15 @@ def verify(
     with closing(outcomes):
         for outcome in outcomes:
             number = outcome.task.group
-            results[number].append(_result(listed[number], outcome))
+            results[number].append(survey_of(listed[number], outcome))
             if len(results[number]) == len(listed[number].segments):
                 complete(number)
             yield from in_turn()
     yield from in_turn()
 
 
-def _tasks(
-    number: int, group: Group, context: Context | None, *, deep: bool, rebuild: bool
-) -> Iterator[_Task]:
-    settings = TopicSettings() if context is None else context.settings(group)
-    room = _REBUILD_BYTES // max(len(group.segments), 1) if rebuild else None
-    for segment in group.segments:
-        yield _Task(number, segment, group.stopped, group.is_sealed(segment), deep, settings, room)
-
-
-def _unmapped(task: _Task, died: workers.Died) -> _Task | None:
+def _unmapped(task: SurveyTask, died: workers.Died) -> SurveyTask | None:
     # The file was cut while it was mapped: somebody writes there after all.
     if died.signal == signal.SIGBUS and task.mapped:
         return replace(task, mapped=False)
     return None
-
-
-def _result(group: Group, outcome: workers.Outcome[_Task, Survey]) -> Survey | Finding:
-    value = outcome.value
-    if isinstance(value, KdumpError):
-        raise value
-    if isinstance(value, workers.Died):
-        return killed(outcome.task.segment.log, value, group)
-    return value

@@ -17,8 +17,8 @@ from kdump.cli.repairing import Choice, first_of, given, partitions, repair, rep
 if TYPE_CHECKING:
     from kdump.audit.groups import Group
     from kdump.audit.judged import Judged
+    from kdump.audit.targets import Targets
     from kdump.cli.progress import Mode
-    from kdump.cli.targets import Targets
     from kdump.repair.conversion import Rules
     from kdump.repair.converted_copy import ConvertedCopy
     from kdump.repair.plan import Plan
@@ -109,13 +109,14 @@ def convert_v0_v2(
         _COMMAND, arguments, apply, confirm, assume_stopped, full_proof, form, progress, jobs
     )
     if output is None:
-        return _in_place(find_targets(paths, config, topics, excluded), choice, rules)
+        return _in_place(find_targets(paths, config, topics, excluded, stores=False), choice, rules)
     if apply or confirm or assume_stopped or full_proof:
         raise click.UsageError(
             "--output changes nothing that is there, and proves all: it goes without --apply, "
             "--confirm, --assume-stopped and --full-proof."
         )
-    return _to_output(find_targets(paths, config, topics, excluded), choice, rules, output)
+    targets = find_targets(paths, config, topics, excluded, stores=False)
+    return _to_output(targets, choice, rules, output)
 
 
 def _in_place(targets: Targets, choice: Choice, rules: Rules) -> int:

@@ -11,12 +11,12 @@ from typing import Literal
 
 import click
 
+from kdump.audit.targets import Targets
 from kdump.cli import jsonl
 from kdump.cli.convert_text import Conversion
 from kdump.cli.outputs import Report, complain, done_lines, proof_lines, receipt_line
 from kdump.cli.paragraphs import labelled
 from kdump.cli.repair_text import nothing_lines
-from kdump.cli.targets import Targets
 from kdump.cli.units import count_text
 from kdump.repair.converted_copy import ConvertedCopy, encode
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import click
 
+from kdump.cli.targets import LogPath
+
 
 class _Dump(click.Command):
     """A command whose help lists where it differs from Kafka's tool."""
@@ -82,9 +84,7 @@ class _Dump(click.Command):
     help="Print what the batches come to, partition by partition: counts, sizes, offsets, times, "
     "compression, producers, transactions.",
 )
-@click.argument(
-    "paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path)
-)
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=LogPath())
 def dump(
     paths: tuple[Path, ...],
     output_format: str,

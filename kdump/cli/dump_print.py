@@ -10,7 +10,6 @@ from typing import BinaryIO
 from kdump.cli.dump_entries import Entries, FileDamage
 from kdump.cli.dump_files import max_bytes, pieces
 from kdump.cli.dump_lines import Covered, DumpFile, Renderer
-from kdump.cli.dump_select import Selection
 from kdump.errors import DecodeError, LimitError, SourceError
 from kdump.format.batch import (
     HEADER_BYTES,
@@ -20,6 +19,7 @@ from kdump.format.batch import (
     read_header,
 )
 from kdump.format.records import RecordReader
+from kdump.storage.selection import Selection
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, Reason, batch_bytes
 
@@ -80,7 +80,9 @@ class Printer:
     def _batches(self, file: DumpFile, source: Source) -> None:
         last: Damage | None = None
         records = self._reader is not None
-        for size, piece in self._selection.pieces(file, source, records=records):
+        for size, piece in self._selection.pieces(
+            source, file.base_offset, file.index, records=records
+        ):
             self.covered.bytes += size
             if isinstance(piece, Damage):
                 last = piece

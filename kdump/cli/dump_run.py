@@ -13,7 +13,6 @@ import click
 
 from kdump.cli.dump_files import KINDS
 from kdump.cli.dump_lines import BATCH_KINDS, Covered, DumpFile
-from kdump.cli.dump_select import Selection
 from kdump.errors import SourceError
 from kdump.format.text import printable
 from kdump.storage.logdir import (
@@ -26,6 +25,7 @@ from kdump.storage.logdir import (
     find,
 )
 from kdump.storage.names import FileKind, parse_file_name
+from kdump.storage.selection import Selection
 from kdump.storage.source import Source, open_source
 
 

@@ -19,12 +19,12 @@ from rich.text import Text
 
 from kdump.cli import jsonl
 from kdump.cli.dump_lines import Covered, DumpFile
-from kdump.cli.dump_select import Selection
 from kdump.cli.dump_totals import Sums, Totals
 from kdump.cli.units import count_text, size_text, time_text
 from kdump.format.records import RecordReader
 from kdump.format.text import printable
 from kdump.storage.names import FileKind
+from kdump.storage.selection import Selection
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage
 
@@ -81,7 +81,9 @@ class Summarizer:
             self._finish()
         self._file = file
         self._sums.files += 1
-        for size, piece in self._selection.pieces(file, source, records=False):
+        for size, piece in self._selection.pieces(
+            source, file.base_offset, file.index, records=False
+        ):
             self.covered.bytes += size
             if isinstance(piece, Damage):
                 self._sums.damage(piece)

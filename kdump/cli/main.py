@@ -36,6 +36,7 @@ from kdump.errors import KdumpError, UsageError
 _COMMANDS: Final = {
     "dump": "kdump.cli.dump:dump",
     "explain": "kdump.cli.explain:explain",
+    "export": "kdump.cli.export:export",
     "verify": "kdump.cli.verify:verify",
     "next-start": "kdump.cli.next_start:next_start",
     "salvage": "kdump.cli.salvage:salvage",

@@ -15,9 +15,20 @@ from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Final, Literal, Protocol, Self
 
+import click
+
 from kdump.cli.units import duration_text, part_text, rate_text
 
 Mode = Literal["auto", "bar", "line", "none"]
+
+showing_progress = click.option(
+    "--progress",
+    type=click.Choice(["auto", "bar", "line", "none"]),
+    default="auto",
+    show_default=True,
+    help="Show progress on standard error: a bar, or a line a minute; auto takes a bar on a "
+    "terminal. SIGUSR1 prints a line at once, except with none.",
+)
 
 _LINE_SECONDS: Final = 60.0
 _BAR_SECONDS: Final = 0.1

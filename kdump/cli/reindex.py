@@ -72,7 +72,7 @@ def reindex(
     from kdump.cli.targets import find_targets
     from kdump.repair.reindex import plan_reindex
 
-    targets = find_targets(paths, config, topics, excluded)
+    targets = find_targets(paths, config, topics, excluded, stores=False)
     wanted = Wanted(index_interval_bytes, segment_index_bytes)
     targets = replace(targets, context=replace(targets.context, wanted=wanted))
     arguments = given(

@@ -17,6 +17,7 @@ from kdump.audit.codes import Severity
 from kdump.audit.judged import Judged
 from kdump.audit.next_start import next_start
 from kdump.audit.remedies import undoing
+from kdump.audit.targets import Targets
 from kdump.cli import jsonl
 from kdump.cli.forecast_json import forecast_fields
 from kdump.cli.forecast_text import effect_text
@@ -32,7 +33,6 @@ from kdump.cli.repair_text import (
     receipt_lines,
     steps_lines,
 )
-from kdump.cli.targets import Targets
 from kdump.cli.units import count_text
 from kdump.format.text import printable
 from kdump.repair.folder import Folder

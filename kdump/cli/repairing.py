@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from kdump.cli.exits import INCOMPLETE, INTERRUPTED, OK, PROBLEMS, REFUSED, TERMINATED, USAGE
-from kdump.cli.targets import Targets, selecting
+from kdump.cli.progress import showing_progress
+from kdump.cli.targets import selecting
 
 if TYPE_CHECKING:
     from kdump.audit.groups import Group
     from kdump.audit.judged import Judged
+    from kdump.audit.targets import Targets
     from kdump.cli.progress import Mode, Progress
     from kdump.cli.repair_report import Report
     from kdump.repair.plan import Plan
@@ -72,14 +74,7 @@ def repairing(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar="N",
             help="Read with N processes at a time. Default: as many as this process may use CPUs.",
         ),
-        click.option(
-            "--progress",
-            type=click.Choice(["auto", "bar", "line", "none"]),
-            default="auto",
-            show_default=True,
-            help="Show progress on standard error: a bar, or a line a minute; auto takes a bar on "
-            "a terminal.",
-        ),
+        showing_progress,
         click.option(
             "--format",
             "form",

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from kdump.cli.exits import INCOMPLETE, REFUSED
+from kdump.cli.progress import showing_progress
+from kdump.cli.targets import LogPath
 
 if TYPE_CHECKING:
     from kdump.audit.groups import Group
+    from kdump.audit.targets import Targets
     from kdump.cli.progress import Mode
-    from kdump.cli.targets import Targets
     from kdump.repair.salvaged import Salvaged
 
 
@@ -25,9 +27,7 @@ if TYPE_CHECKING:
     "something could not be read; 6 refused, or no room, nothing written; 130, 143 ended by a "
     "signal, nothing left behind; 141 the reader of the output went away.",
 )
-@click.argument(
-    "paths", nargs=-1, metavar="PATH...", required=True, type=click.Path(path_type=Path)
-)
+@click.argument("paths", nargs=-1, metavar="PATH...", required=True, type=LogPath())
 @click.option(
     "--output",
     metavar="DIR",
@@ -56,14 +56,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Print for people, or JSON Lines: a header, a receipt for each partition, a summary.",
 )
-@click.option(
-    "--progress",
-    type=click.Choice(["auto", "bar", "line", "none"]),
-    default="auto",
-    show_default=True,
-    help="Show progress on standard error: a bar, or a line a minute; auto takes a bar on a "
-    "terminal.",
-)
+@showing_progress
 def salvage(
     paths: tuple[Path, ...],
     output: Path,
@@ -89,7 +82,7 @@ def salvage(
     from kdump.repair.output import check_targets
     from kdump.repair.salvage import salvage as rescue
 
-    targets = find_targets(paths, config, (), ())
+    targets = find_targets(paths, config, (), (), stores=False)
     groups = _groups(targets)
     told = report(form, paths)
     unread = False

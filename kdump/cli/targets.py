@@ -5,37 +5,36 @@ Spec: none of Kafka's. It must never print.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
-    from kdump.audit.context import Context
-    from kdump.audit.groups import Group, Root
+    from kdump.audit.cluster import Configs
+    from kdump.audit.targets import Targets
 
 
-@dataclass(frozen=True, slots=True)
-class Targets:
-    """``parts`` has the groups of each of ``roots``, in their order."""
+class LogPath(click.Path):
+    """A path in the file system, or an address in an object store such as ``s3://bucket/prefix``."""
 
-    roots: tuple[Root, ...]
-    parts: tuple[tuple[Group, ...], ...]
-    context: Context
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
 
-    @property
-    def groups(self) -> list[Group]:
-        """All there is to judge, in order."""
-        return [group for part in self.parts for group in part]
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return a path that knows where it leads. Raises UsageError."""
+        if isinstance(value, str) and "://" in value:
+            from kdump.storage.remote import as_path
+
+            return as_path(value)
+        return super().convert(value, param, ctx)
 
 
 def selecting(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command its PATH arguments, and the options that go with them."""
     for option in (
-        click.argument("paths", nargs=-1, metavar="[PATH...]", type=click.Path(path_type=Path)),
+        click.argument("paths", nargs=-1, metavar="[PATH...]", type=LogPath()),
         click.option(
             "--exclude",
             "excluded",
@@ -63,28 +62,49 @@ def selecting(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def find_targets(
-    paths: Sequence[Path], config: Path | None, topics: Sequence[str], excluded: Sequence[str]
+    paths: Sequence[Path],
+    config: Path | None,
+    topics: Sequence[str],
+    excluded: Sequence[str],
+    *,
+    stores: bool = True,
 ) -> Targets:
-    """List what there is to judge. Raises UsageError, Click's too, and SourceError."""
-    from kdump.audit.context import read_context
-    from kdump.audit.groups import Selection, assign, open_roots, unmatched
-    from kdump.audit.settings import log_directories, read_config
+    """List what there is to judge. Raises UsageError, Click's too, and SourceError.
+
+    ``stores`` says whether that may be in an object store.
+    """
+    from kdump.audit.groups import Selection
+    from kdump.audit.listing import list_targets
+
+    named, settings = named_paths(paths, config)
+    if not stores:
+        _refuse_stores(named)
+    return list_targets(named, settings, Selection(tuple(topics), tuple(excluded)))
+
+
+def _refuse_stores(paths: Sequence[Path]) -> None:
     from kdump.errors import UsageError
-    from kdump.storage.logdir import LogDirectory
+    from kdump.storage.remote import RemotePath
+
+    for path in paths:
+        if isinstance(path, RemotePath):
+            raise UsageError(
+                f"{path}: expected a directory of this machine, as this command does not work on "
+                "object stores: copy it here first"
+            )
+
+
+def named_paths(
+    paths: Sequence[Path], config: Path | None
+) -> tuple[Sequence[Path], Configs | None]:
+    """Return the paths that are meant, and the settings of ``config``, None without one.
+
+    Raises UsageError, Click's too, and SourceError.
+    """
+    from kdump.audit.settings import log_directories, read_config
 
     settings = None if config is None else read_config(config)
     if not paths and settings is None:
         here = click.get_current_context()
         raise click.UsageError("Missing argument 'PATH...', or --config with a file.", here)
-    named = paths or log_directories(settings or {})
-    selection = Selection(tuple(topics), tuple(excluded))
-    roots = tuple(open_roots(named))
-    for pattern in unmatched(roots, selection):
-        raise UsageError(f"--topic {pattern}: expected a pattern that some topic matches here")
-    # What a root is goes first: by its spelling its findings are told.
-    ordered = sorted(roots, key=lambda root: not isinstance(root.target, LogDirectory))
-    directories = {
-        root.directory.directory.path: root.directory for root in ordered if root.directory
-    }
-    context = read_context(tuple(directories.values()), settings, time.time_ns() // 1_000_000)
-    return Targets(roots, tuple(assign(root, selection) for root in roots), context)
+    return paths or log_directories(settings or {}), settings

@@ -58,7 +58,7 @@ def truncate_to_valid(
     from kdump.cli.targets import find_targets
     from kdump.repair.truncate import plan_truncate
 
-    targets = find_targets(paths, config, topics, excluded)
+    targets = find_targets(paths, config, topics, excluded, stores=False)
     arguments = given((("--at", at), ("--config", config)))
     choice = Choice(
         "truncate-to-valid",

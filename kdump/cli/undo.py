@@ -13,6 +13,7 @@ import click
 
 from kdump.cli.exits import OK
 from kdump.cli.repairing import code_of, first_of, is_signal, partitions
+from kdump.cli.targets import LogPath
 
 if TYPE_CHECKING:
     from kdump.storage.kept import Kept
@@ -25,9 +26,7 @@ if TYPE_CHECKING:
     "command that goes on with it; 6 refused, nothing changed; 130, 143 ended by a signal; 141 the "
     "reader of the output went away.",
 )
-@click.argument(
-    "paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path)
-)
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=LogPath())
 @click.option(
     "--plan",
     "plan_id",
@@ -81,7 +80,7 @@ def undo(
 
     if discard and (plan_id is None or apply):
         raise click.UsageError("--discard goes with --plan ID, and without --apply.")
-    targets = find_targets(paths, None, (), ())
+    targets = find_targets(paths, None, (), (), stores=False)
     report = KeptReport(form, targets)
     codes, resume = {OK}, None
     for group in partitions(targets):

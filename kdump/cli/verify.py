@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from kdump.cli.exits import INTERRUPTED, OK, TERMINATED
+from kdump.cli.fleet_options import on_spark
+from kdump.cli.progress import showing_progress
 from kdump.cli.targets import selecting
 
 if TYPE_CHECKING:
@@ -56,14 +58,7 @@ def _rate(_: click.Context, parameter: click.Parameter, text: str | None) -> int
     help="Print a report for people, or JSON Lines: a header, a line a finding, a line with the "
     "forecast of each partition, a summary.",
 )
-@click.option(
-    "--progress",
-    type=click.Choice(["auto", "bar", "line", "none"]),
-    default="auto",
-    show_default=True,
-    help="Show progress on standard error: a bar, or a line a minute; auto takes a bar on a "
-    "terminal. SIGUSR1 prints a line at once, except with none.",
-)
+@showing_progress
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
@@ -76,7 +71,7 @@ def _rate(_: click.Context, parameter: click.Parameter, text: str | None) -> int
     metavar="RATE",
     callback=_rate,
     help="Read at most so many bytes a second, such as 50MB or 20MiB; none or 0 for no limit. "
-    "Default: 50MB beside a running broker, else none.",
+    "Default: 50MB beside a running broker, else none. On Spark only none.",
 )
 @click.option(
     "--fail-on",
@@ -87,6 +82,7 @@ def _rate(_: click.Context, parameter: click.Parameter, text: str | None) -> int
 )
 @click.option("--info", is_flag=True, help="List notes too: oddities of normal running.")
 @click.option("--quiet", is_flag=True, help="Print nothing if the exit code is 0.")
+@on_spark
 @selecting
 def verify(
     paths: tuple[Path, ...],
@@ -101,6 +97,8 @@ def verify(
     fail_on: Literal["error", "warning"],
     info: bool,
     quiet: bool,
+    master: str | None,
+    remote: str | None,
 ) -> int:
     """Check every file of a log directory, and say what a broker's next start will do.
 
@@ -112,102 +110,58 @@ def verify(
     """
     from kdump.audit.codes import Severity
     from kdump.audit.judged import Judged
-    from kdump.audit.next_start import concluded
-    from kdump.audit.quick_pass import Small, quick_pass
-    from kdump.audit.settling import settled_directories
-    from kdump.audit.verify import beside_broker
-    from kdump.audit.verify import verify as judge
+    from kdump.audit.next_start import Concluding
     from kdump.cli.progress import Progress
-    from kdump.cli.targets import find_targets
+    from kdump.cli.verify_engine import Asked, engine
     from kdump.cli.verify_json import JsonReport
     from kdump.cli.verify_summary import Run, summarize
     from kdump.cli.verify_text import TextReport
     from kdump.storage.logdir import LogDirectory
-    from kdump.storage.pace import LIVE_RATE, Pace
-    from kdump.storage.workers import default_jobs
 
     started = time.monotonic()
     held: list[str] = []
     emit = held.append if quiet else click.echo
     judged: list[Judged] = []
     stopped_by = None
-    with Progress("none" if quiet and progress == "auto" else progress) as shown:
-        targets = find_targets(paths, config, topics, excluded)
-        groups, context = targets.groups, targets.context
-        live = beside_broker(groups)
-        jobs = jobs or (1 if live else default_jobs())
-        if limit_rate is None:
-            limit_rate = LIVE_RATE if live else 0
-        pace = Pace(limit_rate) if limit_rate else None
-        total_bytes = 0
+    far = depth or "default"
+    asked = Asked(paths, config, topics, excluded, far, jobs, limit_rate, master, remote)
+    with (
+        Progress("none" if quiet and progress == "auto" else progress) as shown,
+        engine(asked, shown) as working,
+    ):
+        targets = working.targets
         report: JsonReport | TextReport
         if form == "json":
-            report = JsonReport(emit, targets.roots, depth=depth or "default")
+            report = JsonReport(emit, targets.roots, depth=far)
         else:
             counts = [len(part) for part in targets.parts]
             report = TextReport(emit, shown.note, targets.roots, counts, info=info)
-        found = settled_directories(context)
+        found = working.directories()
         report.directories(found)
         # Of a log directory thousands of partitions are kept for the report.
-        spelled_out = {
+        spelled_out = frozenset(
             group.path
             for root, part in zip(targets.roots, targets.parts, strict=True)
             if not isinstance(root.target, LogDirectory)
             for group in part
-        }
-
-        def conclude(one: Judged) -> Judged:
-            return concluded(one, segments=one.group.path in spelled_out)
-
-        def glance(one: Judged) -> Judged:
-            last = depth == "quick" or not one.quick
-            return conclude(one) if last else one.without_evidence(segments=False)
-
-        small = Small.RECORDS if depth == "deep" else Small.HEADERS
-        if depth == "quick" or pace is not None:
-            small = Small.ENDS
-        known: dict[int, Judged] = {}
+        )
         try:
-            shown.expect(len(groups), "partitions")
-            looked = quick_pass(groups, context, jobs=jobs, small=small, conclude=glance)
-            with closing(looked):
-                for number, one in enumerate(looked):
-                    report.look(one)
-                    shown.advance(1)
-                    total_bytes += one.covered.size
-                    if depth == "quick":
-                        judged.append(one)
-                        report.add(one, one.forecast)
-                    elif not one.quick:
-                        known[number] = one
-            if depth != "quick":
-                shown.expect(total_bytes - sum(one.covered.size for one in known.values()))
-                wholly = judge(
-                    groups,
-                    deep=depth == "deep",
-                    jobs=jobs,
-                    context=context,
-                    known=known,
-                    conclude=conclude,
-                    pace=pace,
-                    on_progress=shown.advance,
-                )
-                with closing(wholly):
-                    for one in wholly:
-                        judged.append(one)
-                        report.add(one, one.forecast)
+            with closing(working.judge(Concluding(spelled_out), report.look)) as judging:
+                for one in judging:
+                    judged.append(one)
+                    report.add(one, one.forecast)
         except KeyboardInterrupt:
             stopped_by = INTERRUPTED
         except SystemExit:  # raised at SIGTERM
             stopped_by = TERMINATED
     summary = summarize(
         Run(
-            depth=depth or "default",
-            jobs=jobs,
-            limit_rate=limit_rate,
+            depth=far,
+            jobs=working.jobs,
+            limit_rate=working.limit_rate,
             fail_on=Severity(fail_on),
-            total=len(groups),
-            total_bytes=total_bytes,
+            total=len(targets.groups),
+            total_bytes=working.total_bytes,
             seconds=time.monotonic() - started,
             stopped_by=stopped_by,
         ),

@@ -7,14 +7,15 @@ that ``kdump.repair`` writes. It must never change them, nor fail on what stands
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
 from kdump.errors import SourceError
+from kdump.storage.remote import exists, scan
 from kdump.storage.source import read_end, source_error
 
 #: The directory in a partition that has a folder for each repair.
@@ -65,7 +66,7 @@ def kept(partition: Path) -> tuple[Kept, ...]:
 
 def _folders(path: Path) -> Iterator[Path]:
     try:
-        with os.scandir(path) as entries:
+        with scan(path) as entries:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
                     yield path / entry.name
@@ -89,11 +90,11 @@ def _folder(path: Path) -> Kept:
 
 
 def _state(path: Path) -> KeptState:
-    if not os.path.lexists(path / BEGUN):  # or undone, and being cleared away
+    if not exists(path / BEGUN):  # or undone, and being cleared away
         return KeptState.PREPARED
-    if os.path.lexists(path / UNDOING):
+    if exists(path / UNDOING):
         return KeptState.UNDOING
-    return KeptState.DONE if os.path.lexists(path / RECEIPT) else KeptState.PENDING
+    return KeptState.DONE if exists(path / RECEIPT) else KeptState.PENDING
 
 
 def _field(path: Path, name: str) -> Any:
@@ -108,9 +109,10 @@ def _field(path: Path, name: str) -> Any:
 
 def _sizes(path: Path) -> Iterator[int]:
     """The bytes of every file below ``path``, as far as they can be seen."""
-    for directory, _, names in os.walk(path):
-        for name in names:
-            try:
-                yield Path(directory, name).lstat().st_size
-            except OSError:  # gone since
+    with suppress(OSError), scan(path) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _sizes(path / entry.name)
                 continue
+            with suppress(OSError):  # gone since
+                yield entry.stat(follow_symlinks=False).st_size

@@ -25,6 +25,7 @@ from pathlib import Path
 from kdump.errors import SourceError, VanishedError
 from kdump.storage.logdir import enclosing_log_directory
 from kdump.storage.names import LOCK
+from kdump.storage.remote import RemotePath
 from kdump.storage.source import open_regular, source_error
 
 _PROC = Path("/proc")
@@ -93,6 +94,8 @@ def liveness(path: Path, *, lock_held: bool = False) -> Liveness:
     process has the lock itself, so that only open files tell. Raises SourceError if ``path`` itself
     cannot be looked at.
     """
+    if isinstance(path, RemotePath):
+        return Liveness(State.STOPPED, "brokers use no log directory in an object store")
     targets = {_key(path)}
     log_directory = enclosing_log_directory(path)
     doubts: list[str] = []

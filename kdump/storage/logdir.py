@@ -31,6 +31,7 @@ from kdump.storage.names import (
     parse_directory_name,
     parse_file_name,
 )
+from kdump.storage.remote import ScanEntry, scan
 from kdump.storage.source import source_error
 
 _INDEX_KINDS = frozenset({FileKind.INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX})
@@ -239,7 +240,7 @@ def enclosing_log_directory(path: Path) -> Path | None:
 def _list(path: Path) -> list[Entry]:
     """List a directory by name."""
     try:
-        with os.scandir(path) as entries:
+        with scan(path) as entries:
             children = [
                 Entry(path / entry.name, parse_file_name(entry.name), _type(entry))
                 for entry in entries
@@ -250,7 +251,7 @@ def _list(path: Path) -> list[Entry]:
     return children
 
 
-def _type(entry: os.DirEntry[str]) -> EntryType:
+def _type(entry: ScanEntry) -> EntryType:
     try:
         if entry.is_file():
             return EntryType.FILE

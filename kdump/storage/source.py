@@ -27,6 +27,7 @@ from typing import Protocol, Self
 from kdump.errors import SourceError, VanishedError
 from kdump.storage.pace import Pace
 from kdump.storage.page_cache import absent_runs
+from kdump.storage.remote import RemotePath
 
 WINDOW_BYTES = 4 * 1024 * 1024
 """What a window holds at most, unless more is asked for."""
@@ -107,18 +108,28 @@ class Source(Protocol):
 
 
 def open_source(
-    path: Path, *, mapped: bool, sealed: bool = False, pace: Pace | None = None
+    path: Path,
+    *,
+    mapped: bool,
+    sealed: bool = False,
+    pace: Pace | None = None,
+    window_bytes: int | None = None,
 ) -> Source:
-    """Open the regular file at ``path``.
+    """Open the regular file, or the object in a store, at ``path``.
 
-    ``mapped``: map it; only in a forked worker, and only where nobody writes. Otherwise
+    ``window_bytes`` are held of what is not mapped; without it, what suits that. ``mapped``: map
+    it; only in a forked worker, and only where nobody writes; objects never are. Otherwise
     ``sealed`` says that nobody appends to the file any more, so that it is read past the page
     cache where the file system can do that. With a ``pace`` nothing is mapped, because nobody
     would know when the bytes of a map are read. Raises SourceError, VanishedError.
     """
+    if isinstance(path, RemotePath):
+        from kdump.storage.object_store import READ_BYTES, ObjectSource
+
+        return ObjectSource(path, window_bytes=window_bytes or READ_BYTES, pace=pace)
     if mapped and pace is None:
         return MappedFile(path)
-    return WindowedFile(path, sealed=sealed, pace=pace)
+    return WindowedFile(path, sealed=sealed, window_bytes=window_bytes or WINDOW_BYTES, pace=pace)
 
 
 def source_error(path: Path, error: OSError) -> SourceError:
@@ -154,6 +165,10 @@ def read_end(path: Path, most_bytes: int) -> tuple[int, bytes]:
 
     Raises SourceError, VanishedError.
     """
+    if isinstance(path, RemotePath):
+        with open_source(path, mapped=False, window_bytes=most_bytes) as source:
+            start = max(source.size - most_bytes, 0)
+            return source.size, bytes(source.window(start, source.size - start))
     descriptor, status = open_regular(path)
     try:
         size = status.st_size

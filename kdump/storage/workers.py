@@ -20,7 +20,7 @@ import sys
 import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, NoReturn, TypeVar
@@ -115,12 +115,9 @@ def run(
 
     def hire() -> _Worker[T]:
         others = [fd for worker in workers.values() for fd in (worker.tasks, worker.results)]
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD_BACK)
-        try:
+        with signals_held_back() as before:
             worker: _Worker[T] = _fork(work, [*others, *not_theirs], before)
             workers[worker.results] = worker  # now an interrupt finds whom to reap
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         poll.register(worker.results, select.POLLIN)
         return worker
 
@@ -187,6 +184,35 @@ def run(
     finally:
         for worker in workers.values():
             _reap(worker)
+
+
+@contextmanager
+def signals_held_back() -> Iterator[set[signal.Signals | int]]:
+    """Hold signals back around a fork; yields what ``settle`` is to let the child block instead."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD_BACK)
+    try:
+        yield before
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def settle(parent: int, mask: set[signal.Signals | int]) -> bool:
+    """Make a process that was just forked by ``parent`` end with it, and leave signals to it.
+
+    False where the parent is gone already.
+    """
+    gc.freeze()  # what the parent made stays shared: to look through it would copy its pages
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all: the parent acts
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    # A core file would hold records.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    return os.getppid() == parent  # else it died before we asked to be told
 
 
 def default_jobs() -> int:
@@ -264,18 +290,7 @@ def _be_worker(
     try:
         for descriptor in close:
             os.close(descriptor)
-        gc.freeze()  # what the parent made stays shared: to look through it would copy its pages
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all: the parent acts
-        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        # A core file would hold records.
-        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-        if sys.platform == "linux":
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() == parent:  # else it died before we asked to be told
+        if settle(parent, mask):
             _serve(work, tasks, results)
         status = 0
     finally:

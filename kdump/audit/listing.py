@@ -1,0 +1,27 @@
+"""list_targets(): opens the paths that somebody named, and reads what stands around them.
+
+Spec: none of Kafka's. A path that cannot be opened is a root with the error. It must never leave
+out one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from kdump.audit.cluster import Configs
+from kdump.audit.context import read_context
+from kdump.audit.groups import Selection, assign, open_roots
+from kdump.audit.targets import Targets, check_patterns, directories_of
+
+
+def list_targets(paths: Iterable[Path], settings: Configs | None, selection: Selection) -> Targets:
+    """List what there is to judge at ``paths``; ``settings`` are those of a broker.
+
+    Raises UsageError, also for a pattern that no topic matches.
+    """
+    roots = tuple(open_roots(paths))
+    check_patterns(roots, selection)
+    context = read_context(directories_of(roots), settings, time.time_ns() // 1_000_000)
+    return Targets(roots, tuple(assign(root, selection) for root in roots), context)

@@ -1,0 +1,197 @@
+"""``kdump export``: records into Parquet or JSON Lines, for tools that read no log.
+
+Spec: none of Kafka's. It must never print a key or a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kdump.cli.exits import INCOMPLETE, OK, PROBLEMS
+from kdump.cli.fleet_options import on_spark
+from kdump.cli.progress import Mode, showing_progress
+from kdump.cli.targets import selecting
+
+if TYPE_CHECKING:
+    from kdump.fleet.manifest import Manifest
+
+_DEFAULT_MASTER = "local[*]"
+
+
+@click.command(
+    short_help="Write records to Parquet or JSON Lines, on as many cores or hosts as there are.",
+    epilog="Exit codes: 0 exported; 2 wrong usage; 4 damage was met, and the records around it are "
+    "exported; 5 something could not be read, which comes before 4; 130, 143 ended by a signal, "
+    "and nothing is left of the directory.",
+)
+@click.option(
+    "--to",
+    required=True,
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Write into this directory, which must not exist yet. Executors must see it too.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["parquet", "jsonl"]),
+    default="parquet",
+    show_default=True,
+    help="Parquet with zstd, or JSON Lines in zstd: the lines of dump --format json --records.",
+)
+@click.option(
+    "--read-committed",
+    is_flag=True,
+    help="Leave out what consumers with isolation.level=read_committed do not get: records of "
+    "aborted transactions, markers, and all from the first open transaction on.",
+)
+@click.option(
+    "--dedupe-replicas",
+    is_flag=True,
+    help="Take each offset once where PATHs hold several copies of a partition, from a sound one "
+    "where another is damaged, and from the highest leader epoch where they differ.",
+)
+@click.option("--offsets", metavar="A..B", help="Only offsets A to B, both included, as dump.")
+@click.option("--since", metavar="TIME", help="Only from TIME on, as dump.")
+@click.option("--until", metavar="TIME", help="Only before TIME, as dump.")
+@click.option("--key", metavar="TEXT", help="Only records with just this key.")
+@click.option(
+    "--key-base64", metavar="BASE64", help="As --key, for a key as JSON prints it in key_base64."
+)
+@click.option(
+    "--producer-id",
+    type=click.IntRange(min=0),
+    metavar="ID",
+    help="Only batches of this producer, its transaction markers included.",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="End after N records in the whole run; then one task runs at a time.",
+)
+@click.option("--quiet", is_flag=True, help="Print nothing if the exit code is 0.")
+@showing_progress
+@on_spark
+@selecting
+def export(
+    paths: tuple[Path, ...],
+    config: Path | None,
+    topics: Sequence[str],
+    excluded: Sequence[str],
+    to: Path,
+    form: str,
+    read_committed: bool,
+    dedupe_replicas: bool,
+    offsets: str | None,
+    since: str | None,
+    until: str | None,
+    key: str | None,
+    key_base64: str | None,
+    producer_id: int | None,
+    limit: int | None,
+    quiet: bool,
+    progress: Mode,
+    master: str | None,
+    remote: str | None,
+) -> int:
+    """Write the records of the logs in PATH into files below a new directory.
+
+    There is a directory topic=NAME for each topic, and _manifest.json, which names the files that
+    count, with digests and with counts and offsets for each partition. Sound records around damage
+    are exported, and the damage is told. Metadata snapshots are not: they repeat what stands in
+    the log. Without --master, all cores of this machine work.
+    """
+    from kdump.cli.dump_select import select
+    from kdump.cli.fleet_options import spark_session
+    from kdump.cli.progress import Progress
+    from kdump.cli.targets import named_paths
+    from kdump.errors import UsageError
+    from kdump.storage.remote import is_address
+
+    selection = select(
+        offsets=offsets,
+        since=since,
+        until=until,
+        key=key,
+        key_base64=key_base64,
+        producer_id=producer_id,
+        limit=limit,
+    )
+    if is_address(str(to)):
+        raise UsageError(f"--to {to}: expected a directory, found an address")
+    if to.exists():
+        raise UsageError(f"--to {to}: expected a name that is free, found it taken")
+    named, settings = named_paths(paths, config)
+    if master is None and remote is None:
+        master = _DEFAULT_MASTER
+    with (
+        Progress("none" if quiet and progress == "auto" else progress) as shown,
+        spark_session(master, remote, [*named, to]) as session,
+    ):
+        from kdump.audit.groups import Selection as Topics
+        from kdump.fleet.export import Order
+        from kdump.fleet.export import export as run
+        from kdump.fleet.export_task import Form
+        from kdump.fleet.listing import find
+        from kdump.fleet.spread import spread
+
+        listed = find(session, named, settings, Topics(tuple(topics), tuple(excluded)))
+        order = Order(
+            to.absolute(),
+            Form.PARQUET if form == "parquet" else Form.JSONL,
+            selection,
+            read_committed,
+            dedupe_replicas,
+        )
+        shown.expect(sum(listed.sizes.values()))
+        manifest = run(
+            listed.targets.groups,
+            order,
+            partial(spread, session),
+            listed.sizes,
+            on_progress=shown.advance,
+        )
+    return _told(manifest, quiet=quiet)
+
+
+def _told(manifest: Manifest, *, quiet: bool) -> int:
+    """Say what was exported and what not; returns the exit code."""
+    from kdump.cli.units import count_text, size_text
+    from kdump.format.text import printable
+
+    for trouble in manifest.troubles:
+        where = "" if trouble.position is None else f" at position {trouble.position}"
+        size = "" if trouble.size is None else f", {size_text(trouble.size)}"
+        kind = "damage" if trouble.damaged else "incomplete"
+        click.echo(printable(f"{kind}: {trouble.path}{where}{size}: {trouble.reason}"))
+    for entry in manifest.partitions:
+        name = f"{entry.topic}-{entry.partition}"
+        for conflict in entry.conflicts:
+            epochs = ", ".join(map(str, conflict.epochs))
+            click.echo(
+                printable(
+                    f"{name}: copies differ at offsets {conflict.first} to {conflict.last}: leader "
+                    f"epochs {epochs}, of which the last was taken"
+                )
+            )
+        for producer, first in entry.undecided:
+            click.echo(
+                printable(
+                    f"{name}: the transaction of producer {producer} from offset {first} on is "
+                    "left out: damage may have taken its marker"
+                )
+            )
+    incomplete = any(not trouble.damaged for trouble in manifest.troubles)
+    code = INCOMPLETE if incomplete else PROBLEMS if manifest.troubles else OK
+    if code != OK or not quiet:
+        records = count_text(manifest.records, "record")
+        files = count_text(len(manifest.files), "file")
+        partitions = count_text(len(manifest.partitions), "partition")
+        click.echo(f"Exported {records} of {partitions} into {files}.")
+    return code

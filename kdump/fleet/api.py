@@ -1,0 +1,104 @@
+"""The functions behind the commands, for notebooks and programs: paths in, Arrow or findings out.
+
+``register`` is for Spark; the others read here, in this process or workers of it, and need no
+Spark.
+
+Spec: none of Kafka's. It must never print, and never change a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from os import PathLike
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from kdump.audit.groups import Selection
+from kdump.audit.judged import Judged
+from kdump.audit.listing import list_targets
+from kdump.audit.next_start import concluded
+from kdump.audit.settling import settled_directories
+from kdump.audit.targets import Targets
+from kdump.audit.verify import verify as judge
+from kdump.errors import SourceError
+from kdump.fleet import tables
+from kdump.fleet.findings import finding_rows
+from kdump.fleet.schema import BATCHES, FINDINGS, RECORDS
+from kdump.storage.remote import as_path
+from kdump.storage.workers import default_jobs
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Paths = Sequence[str | PathLike[str]]
+
+
+def register(spark: SparkSession) -> None:
+    """Let ``spark.read.format("kdump")`` find the tables; see ``KdumpDataSource``."""
+    from kdump.fleet.datasource import KdumpDataSource
+
+    spark.dataSource.register(KdumpDataSource)
+
+
+def records(
+    *paths: str | PathLike[str], columns: Sequence[str] = RECORDS.names, strict: bool = False
+) -> pa.RecordBatchReader:
+    """Read the records of segments, partition directories or log directories, as they are asked.
+
+    Damage and what cannot be read is left out; with ``strict`` it raises DecodeError, LimitError
+    or SourceError. A path that cannot be opened always raises SourceError.
+    """
+    logs = tables.logs_of(_opened(paths).groups, strict=strict)
+    schema = pa.schema([RECORDS.field(name) for name in columns])
+    found = tables.record_batches(logs, columns, strict=strict)
+    return pa.RecordBatchReader.from_batches(schema, found)
+
+
+def batches(*paths: str | PathLike[str], strict: bool = False) -> pa.RecordBatchReader:
+    """Read the headers of batches, and the damage between them; otherwise as ``records``."""
+    logs = tables.logs_of(_opened(paths).groups, strict=strict)
+    return pa.RecordBatchReader.from_batches(BATCHES, tables.batch_tables(logs, strict=strict))
+
+
+def findings(
+    *paths: str | PathLike[str], deep: bool = False, jobs: int | None = None
+) -> pa.RecordBatchReader:
+    """Find what ``kdump verify`` finds, in so many workers."""
+    targets = _listed(paths)
+    jobs = jobs or default_jobs()
+
+    def found() -> Iterator[pa.RecordBatch]:
+        yield finding_rows(settled_directories(targets.context), None)
+        yield from tables.finding_batches(targets.groups, targets.context, deep=deep, jobs=jobs)
+
+    return pa.RecordBatchReader.from_batches(FINDINGS, found())
+
+
+def verify(
+    *paths: str | PathLike[str], deep: bool = False, jobs: int | None = None
+) -> Iterator[Judged]:
+    """Judge one partition after the other: findings, the forecast of its next start, coverage.
+
+    What is wrong with log directories themselves is among the ``findings`` alone.
+    """
+    targets = _listed(paths)
+    return judge(
+        targets.groups,
+        deep=deep,
+        jobs=jobs or default_jobs(),
+        context=targets.context,
+        conclude=lambda one: concluded(one, segments=False),
+    )
+
+
+def _listed(paths: Paths) -> Targets:
+    return list_targets((as_path(str(path)) for path in paths), None, Selection())
+
+
+def _opened(paths: Paths) -> Targets:
+    targets = _listed(paths)
+    for root in targets.roots:
+        if isinstance(root.target, SourceError):
+            raise root.target
+    return targets

@@ -1,0 +1,265 @@
+"""export(): the records of partitions into files of a directory, by tasks wherever they run.
+
+Where it matters what a partition's other logs hold, a first stage reads them all and plans. Tasks
+write files into a folder that readers pass over; those that count get their names here, where each
+task has just one result, however many attempts it took.
+
+Spec: none of Kafka's. It must never leave a directory without a manifest behind, except one that
+it was killed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from kdump.audit.groups import Group
+from kdump.fleet.committed import Committed, Seen
+from kdump.fleet.destination import Destination
+from kdump.fleet.export_plan import Planned, PlanTask, planned
+from kdump.fleet.export_task import (
+    Exported,
+    ExportTask,
+    Form,
+    Ledger,
+    Share,
+    Trouble,
+    exported,
+)
+from kdump.fleet.manifest import (
+    FileEntry,
+    Manifest,
+    PartitionEntry,
+    partition_entry,
+)
+from kdump.fleet.replicas import Conflict, merge
+from kdump.fleet.schema import utf8
+from kdump.fleet.spread import counting
+from kdump.fleet.tables import Log
+from kdump.storage.selection import HIGHEST, Selection
+
+#: The logs of a file have at most so many bytes together, unless it is one.
+_FILE_BYTES: Final = 256 << 20
+
+
+class Spread(Protocol):
+    """Does work on every task, as ``spread.spread`` does on a session."""
+
+    def __call__(
+        self,
+        work: Callable[[Any], Any],
+        tasks: Sequence[Any],
+        sizes: Sequence[int],
+        *,
+        on_progress: Callable[[float], None] | None = None,
+    ) -> Iterator[tuple[int, Any]]:
+        """Give the results with the numbers of their tasks, in any order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be exported, and how."""
+
+    to: Path
+    form: Form
+    selection: Selection
+    read_committed: bool = False
+    dedupe_replicas: bool = False
+
+
+@dataclass(slots=True)
+class _Part:
+    """The copies of one partition, or one of them, and what was decided about it."""
+
+    topic: str | None
+    partition: int | None
+    copies: list[list[Share]]
+    committed: Committed | None = None
+    conflicts: tuple[Conflict, ...] = ()
+
+
+def export(
+    groups: Iterable[Group],
+    order: Order,
+    spread: Spread,
+    sizes: Mapping[Path, int],
+    *,
+    on_progress: Callable[[int], None] | None = None,
+) -> Manifest:
+    """Export the records of ``groups``, which are listed; ``sizes`` are the bytes of their logs.
+
+    ``on_progress`` gets counts of bytes of logs that were exported since its last call. Raises
+    UsageError, SourceError.
+    """
+    troubles: list[Trouble] = []
+    parts = _parts(groups, order, sizes, troubles)
+    destination = Destination(order.to)
+    try:
+        if order.read_committed or order.dedupe_replicas:
+            _plan(parts, order, spread, troubles)
+        tasks = list(_tasks(parts, order, destination.folder))
+        files: list[FileEntry] = []
+        ledgers: list[Ledger] = []
+        done = dict(_done(tasks, order.selection.limit, spread, on_progress))
+        for number, found in sorted(done.items()):
+            task = tasks[number]
+            if not isinstance(found, Exported):
+                troubles.extend(_unexported(task, found))
+                continue
+            ledgers.extend(found.ledgers)
+            troubles.extend(found.troubles)
+            if found.file is not None:
+                file, topic = found.file, found.ledgers[0].topic
+                name = destination.take(file.path, topic, number, task.form.value)
+                files.append(FileEntry(name, file.bytes, file.sha256, found.ledgers))
+        entries = tuple(_entries(parts, files, ledgers))
+        manifest = Manifest(tuple(files), entries, tuple(troubles))
+        destination.finish(manifest.encode())
+    except BaseException:
+        destination.discard()
+        raise
+    return manifest
+
+
+def _parts(
+    groups: Iterable[Group], order: Order, sizes: Mapping[Path, int], troubles: list[Trouble]
+) -> list[_Part]:
+    """What there is of each partition; copies are one part if each offset is wanted once."""
+    parts: list[_Part] = []
+    known: dict[tuple[str | None, int | None], _Part] = {}
+    for group in groups:
+        if group.error is not None:
+            path = utf8(str(group.path))
+            troubles.append(Trouble(path, None, None, str(group.error), damaged=False))
+        wanted = {segment.log for segment in order.selection.segments(group.segments)}
+        shares = [
+            Share(
+                Log(
+                    segment.log,
+                    segment.base_offset,
+                    group.is_sealed(segment),
+                    sizes.get(segment.log, 0),
+                ),
+                segment.index,
+            )
+            for segment in group.segments
+            # What is before them decides over transactions too.
+            if segment.log in wanted or order.read_committed
+        ]
+        if not shares:
+            continue
+        origin = shares[0].log.origin
+        key = (origin.topic, origin.partition)
+        if order.dedupe_replicas and None not in key and key in known:
+            known[key].copies.append(shares)
+        else:
+            part = _Part(*key, [shares])
+            known.setdefault(key, part)
+            parts.append(part)
+    return parts
+
+
+def _plan(parts: Sequence[_Part], order: Order, spread: Spread, troubles: list[Trouble]) -> None:
+    """Decide which offsets of each log count, and which transactions."""
+    shares = [share for part in parts for copy in part.copies for share in copy]
+    tasks = [PlanTask(share.log, stretches=order.dedupe_replicas) for share in shares]
+    sizes = [share.log.size for share in shares]
+    found = dict(spread(planned, tasks, sizes))
+    number = 0
+    for part in parts:
+        seen: list[list[Planned]] = []
+        for copy in part.copies:
+            seen.append([])
+            for share in copy:
+                result = found.get(number)
+                if not isinstance(result, Planned):
+                    troubles.append(_unplanned(share.log, result))
+                    result = Planned.nothing(share.log.base_offset)
+                seen[-1].append(result)
+                number += 1
+        if order.read_committed:
+            part.committed = Committed.of(
+                [
+                    Seen(
+                        tuple(one.events for one in copy),
+                        tuple(at for one in copy for at in one.damaged_after),
+                    )
+                    for copy in seen
+                ]
+            )
+        ranges = None
+        if order.dedupe_replicas:
+            merged = merge([[one.stretches for one in copy] for copy in seen])
+            part.conflicts, ranges = merged.conflicts, merged.ranges
+        for copy_number, copy in enumerate(part.copies):
+            for place, share in enumerate(copy):
+                taken = None if ranges is None else ranges[copy_number][place]
+                copy[place] = replace(share, committed=part.committed, ranges=taken)
+
+
+def _tasks(parts: Sequence[_Part], order: Order, to: Path) -> Iterator[ExportTask]:
+    """Logs of one topic that go into one file."""
+    for _, same in groupby(parts, key=lambda part: part.topic):
+        held: list[Share] = []
+        held_bytes = 0
+        for share in (share for part in same for copy in part.copies for share in copy):
+            if held and held_bytes + share.log.size > _FILE_BYTES:
+                yield ExportTask(tuple(held), to, order.form, order.selection)
+                held, held_bytes = [], 0
+            held.append(share)
+            held_bytes += share.log.size
+        if held:
+            yield ExportTask(tuple(held), to, order.form, order.selection)
+
+
+def _done(
+    tasks: Sequence[ExportTask],
+    limit: int | None,
+    spread: Spread,
+    on_progress: Callable[[int], None] | None,
+) -> Iterator[tuple[int, Any]]:
+    """Do the tasks; with a limit one after the other, as long as records are missing."""
+    sizes = [sum(share.log.size for share in task.shares) for task in tasks]
+    if limit is None:
+        told = None if on_progress is None else counting(sum(sizes), on_progress)
+        yield from spread(exported, tasks, sizes, on_progress=told)
+        return
+    for number, task in enumerate(tasks):
+        if limit <= 0:
+            return
+        short = replace(task, selection=replace(task.selection, limit=limit))
+        for _, found in spread(exported, [short], [sizes[number]]):
+            if isinstance(found, Exported):
+                limit -= sum(ledger.records for ledger in found.ledgers)
+            yield number, found
+
+
+def _unexported(task: ExportTask, found: object) -> Iterator[Trouble]:
+    for share in task.shares:
+        yield _unplanned(share.log, found)
+
+
+def _unplanned(log: Log, found: object) -> Trouble:
+    why = getattr(found, "text", None) or getattr(found, "label", "no result")
+    reason = f"expected a result of an executor, found {why}"
+    return Trouble(log.origin.source_file, None, None, reason, damaged=False)
+
+
+def _entries(
+    parts: Sequence[_Part], files: Sequence[FileEntry], ledgers: Sequence[Ledger]
+) -> Iterator[PartitionEntry]:
+    by_path = {ledger.path: ledger for ledger in ledgers}
+    for part in parts:
+        paths = [share.log.origin.source_file for copy in part.copies for share in copy]
+        logs = [by_path[path] for path in paths if path in by_path]
+        mine = {log.path for log in logs if log.records}
+        inside = [file for file in files if any(log.path in mine for log in file.logs)]
+        entry = partition_entry(part.topic, part.partition, inside, logs)
+        committed = part.committed
+        if committed is not None:
+            end = None if committed.end == HIGHEST else committed.end
+            entry = replace(entry, end=end, undecided=committed.undecided)
+        yield replace(entry, conflicts=part.conflicts)

@@ -1,0 +1,130 @@
+"""planned(): what one log shows that decides which records of its partition are exported.
+
+Spec: none of Kafka's. It must never count an offset as there whose record cannot be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from kdump.audit.events import Events, Gathering
+from kdump.errors import SourceError
+from kdump.fleet.reading import Unread, record_runs
+from kdump.fleet.replicas import Stretch
+from kdump.fleet.tables import Log
+from kdump.format import _kernel
+from kdump.format.batch import BatchTable, RecordRun, RecordTable
+from kdump.format.records import RecordReader
+from kdump.storage.source import Source, open_source
+from kdump.storage.walk import Damage, walk
+
+_BASE: Final = _kernel.BATCH_FIELDS.index("base_offset")
+_LAST: Final = _kernel.BATCH_FIELDS.index("last_offset")
+_EPOCH: Final = _kernel.BATCH_FIELDS.index("leader_epoch")
+_COUNT: Final = _kernel.BATCH_FIELDS.index("count")
+_Longs = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanTask:
+    """A log; ``stretches`` asks for those of its records."""
+
+    log: Log
+    stretches: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What a log shows. What cannot be read shows nothing, and counts as damage."""
+
+    events: Events
+    damaged_after: tuple[int, ...]
+    stretches: tuple[Stretch, ...]
+
+    @classmethod
+    def nothing(cls, base_offset: int) -> Planned:
+        """What is known of a log that nobody could read."""
+        return cls(Events(), (base_offset - 1,), ())
+
+
+def planned(task: PlanTask) -> Planned:
+    """Read the log once; whoever exports tells of damage and errors."""
+    log, gathering, reader = task.log, Gathering(), RecordReader()
+    damaged_after: list[int] = []
+    stretches: list[Stretch] = []
+    last = log.base_offset - 1
+    try:
+        with open_source(log.path, mapped=False, sealed=log.sealed) as source:
+            for piece in walk(source, log.base_offset):
+                if isinstance(piece, Damage):
+                    damaged_after.append(last)
+                    continue
+                last = piece.column("last_offset")[-1]
+                gathering.add(piece, source)
+                if task.stretches:
+                    for found in _stretches(piece, source, reader):
+                        _append(stretches, found)
+    except SourceError:
+        damaged_after.append(last)
+    return Planned(gathering.events(), tuple(damaged_after), tuple(stretches))
+
+
+def _stretches(table: BatchTable, source: Source, reader: RecordReader) -> Iterator[Stretch]:
+    rows = np.frombuffer(table.rows, np.int64).reshape(-1, BatchTable.WIDTH)
+    whole = rows[:, _COUNT] == rows[:, _LAST] - rows[:, _BASE] + 1
+    row = 0
+    while row < len(table):
+        reached = reader.skip_matching(table, row, source.window(table.position))
+        # Of what matches its header, a batch with a record for each offset need not be looked at.
+        while row < reached:
+            same = bool(whole[row])
+            stop = row + 1
+            while stop < reached and bool(whole[stop]) == same:
+                stop += 1
+            if same:
+                part = rows[row:stop]
+                yield from _joined(part[:, _BASE], part[:, _LAST], part[:, _EPOCH])
+            else:
+                yield from _read(table.part(row, stop), source, reader)
+            row = stop
+        if row < len(table):
+            yield from _read(table.part(row, row + 1), source, reader)
+            row += 1
+
+
+def _read(table: BatchTable, source: Source, reader: RecordReader) -> Iterator[Stretch]:
+    for run in record_runs(table, source, reader):
+        if not isinstance(run, Unread):
+            yield from _of_run(run)
+
+
+def _of_run(run: RecordRun) -> Iterator[Stretch]:
+    offsets = np.frombuffer(run.rows, np.int64)[:: RecordTable.WIDTH]
+    batches = np.frombuffer(run.batches.rows, np.int64).reshape(-1, BatchTable.WIDTH)
+    starts = np.array(run.starts, np.int64)
+    counts = starts[1:] - starts[:-1]
+    return _joined(offsets, offsets, np.repeat(batches[:, _EPOCH], counts))
+
+
+def _joined(firsts: _Longs, lasts: _Longs, epochs: _Longs) -> Iterator[Stretch]:
+    """Neighbours as one, where the next goes on with the next offset."""
+    if not len(firsts):
+        return
+    breaks = np.flatnonzero((firsts[1:] != lasts[:-1] + 1) | (epochs[1:] != epochs[:-1])) + 1
+    starts, stops = [0, *breaks.tolist()], [*breaks.tolist(), len(firsts)]
+    for start, stop in zip(starts, stops, strict=True):
+        yield Stretch(int(firsts[start]), int(lasts[stop - 1]), int(epochs[start]))
+
+
+def _append(stretches: list[Stretch], found: Stretch) -> None:
+    if stretches:
+        last = stretches[-1]
+        if last.last + 1 == found.first and last.epoch == found.epoch:
+            stretches[-1] = Stretch(last.first, found.last, found.epoch)
+            return
+    stretches.append(found)

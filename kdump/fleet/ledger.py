@@ -1,0 +1,59 @@
+"""The ledger: a line for each log that an executor has read, by which coverage is proved.
+
+Spec: none of Kafka's. It must never take a log for read that has no line, or more than one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from kdump.audit import codes
+from kdump.audit.findings import Detail, Finding
+from kdump.audit.groups import Group
+from kdump.audit.judge import again
+from kdump.audit.survey import Survey
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What was read of one log, and on which host; the offsets are None without a sound batch."""
+
+    path: Path
+    host: str
+    bytes: int
+    batches: int
+    first_offset: int | None
+    last_offset: int | None
+
+    @classmethod
+    def of(cls, survey: Survey, host: str) -> Line:
+        """What a survey that was made on ``host`` comes to."""
+        return cls(
+            survey.segment.log,
+            host,
+            survey.read_bytes,
+            survey.batches,
+            survey.first_offset,
+            survey.last_offset,
+        )
+
+
+def uncovered(group: Group, lines: Iterable[Line], told: Iterable[Path]) -> Iterator[Finding]:
+    """Yield a finding for each log of ``group`` that was not read just once.
+
+    ``told`` are logs of which another finding says why there is no line.
+    """
+    counts = Counter(line.path for line in lines)
+    counts.update(told)
+    for segment in group.segments:
+        if (count := counts[segment.log]) != 1:
+            yield unproved(group, segment.log, f"{count} lines of the ledger")
+
+
+def unproved(group: Group, path: Path, found: str) -> Finding:
+    """Return the finding for what no executor has brought a result of."""
+    detail = Detail("one result of an executor", found)
+    return Finding(codes.UNREADABLE, path, detail=detail, remedy=again(group.path))

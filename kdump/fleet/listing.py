@@ -1,0 +1,132 @@
+"""find(): the first stages, which list what there is to judge; executors alone see the disks.
+
+One task a path opens it and lists its partitions; then one more, to which all log directories are
+brought, sorts these by their nodes.
+
+Spec: none of Kafka's. A path that no executor could open keeps its place, with the error. It must
+never look at a disk of the driver.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from kdump.audit.cluster import Configs
+from kdump.audit.context import Context, read_context
+from kdump.audit.facts import DirectoryFacts
+from kdump.audit.findings import Finding
+from kdump.audit.groups import Group, Root, Selection, assign, distinct, open_roots
+from kdump.audit.settling import settled_directories
+from kdump.audit.targets import Targets, check_patterns, directories_of
+from kdump.errors import SourceError
+from kdump.fleet.job import JobFailed
+from kdump.fleet.spread import Lost, spread
+from kdump.storage.workers import Died
+
+if TYPE_CHECKING:
+    from kdump.fleet.session import Session
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """``targets`` with every partition listed, and the bytes of each log by its path.
+
+    ``findings`` are those at the top of log directories.
+    """
+
+    targets: Targets
+    sizes: Mapping[Path, int]
+    findings: tuple[Finding, ...]
+
+
+def find(
+    session: Session,
+    paths: Sequence[Path],
+    settings: Configs | None,
+    selection: Selection,
+) -> Listed:
+    """List what there is to judge at ``paths``, as ``open_roots`` and ``read_context`` do.
+
+    Raises UsageError, and JobFailed where nothing is known about the directories together.
+    """
+    if len(paths) > 1:
+        paths = _one(session, _distinct, tuple(paths))
+    opened = dict(spread(session, partial(_listed, selection=selection), paths, [0] * len(paths)))
+    parts = [_part(path, opened[number]) for number, path in enumerate(paths)]
+    roots = tuple(part.root for part in parts)
+    check_patterns(roots, selection)
+    directories = directories_of(roots)
+    around = _Around(directories, settings, time.time_ns() // 1_000_000)
+    context, findings = _one(session, _context, around)
+    targets = Targets(roots, tuple(part.groups for part in parts), context)
+    sizes = {path: size for part in parts for path, size in part.sizes.items()}
+    return Listed(targets, sizes, findings)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A path, what there is to judge in it, and the bytes of each log."""
+
+    root: Root
+    groups: tuple[Group, ...]
+    sizes: Mapping[Path, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What a context is made of."""
+
+    directories: tuple[DirectoryFacts, ...]
+    settings: Configs | None
+    now_ms: int
+
+
+def _distinct(paths: Sequence[Path]) -> tuple[Path, ...]:
+    return tuple(distinct(paths))
+
+
+def _listed(path: Path, selection: Selection) -> _Part:
+    (root,) = open_roots([path])
+    groups = tuple(group.listed() for group in assign(root, selection))
+    sizes = {segment.log: _size(segment.log) for group in groups for segment in group.segments}
+    return _Part(root, groups, sizes)
+
+
+def _size(log: Path) -> int:
+    try:
+        return log.stat().st_size
+    except OSError:  # opening it will tell
+        return 0
+
+
+def _context(around: _Around) -> tuple[Context, tuple[Finding, ...]]:
+    context = read_context(around.directories, around.settings, around.now_ms)
+    return context, settled_directories(context)
+
+
+def _part(path: Path, found: _Part | Died | Lost) -> _Part:
+    """What an executor has listed, or the path with the reason why none has."""
+    if isinstance(found, _Part):
+        return found
+    error = SourceError(path, f"{path}: expected a listing of an executor, found {_text(found)}")
+    root = Root(path, error, None)
+    return _Part(root, assign(root), {})
+
+
+def _one(session: Session, work: Callable[[T], R], task: T) -> R:
+    ((_, found),) = spread(session, work, [task], [0])
+    if isinstance(found, Died | Lost):
+        raise JobFailed(f"expected a result of an executor, found {_text(found)}")
+    return found
+
+
+def _text(found: Died | Lost) -> str:
+    return found.text if isinstance(found, Lost) else f"one that {found.label} killed"

@@ -1,0 +1,141 @@
+"""What tests have executors do. Travels by value, as executors do not have the tests.
+
+Must never import kdump at its top.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyspark import TaskContext, cloudpickle
+
+
+@contextmanager
+def by_value() -> Iterator[None]:
+    """Meanwhile these functions travel themselves, not by their names."""
+    here = sys.modules[__name__]
+    cloudpickle.register_pickle_by_value(here)  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        cloudpickle.unregister_pickle_by_value(here)  # type: ignore[no-untyped-call]
+
+
+def pid(_: int) -> int:
+    return os.getpid()
+
+
+def whereabouts(_: int) -> tuple[int, str, str]:
+    """The JVM above the worker, the working directory, and where its Python is from."""
+    daemon = Path(f"/proc/{os.getppid()}/stat").read_text()
+    return int(daemon.rpartition(")")[2].split()[1]), str(Path.cwd()), sys.prefix
+
+
+def attempt(_: int) -> int:
+    context = TaskContext.get()
+    assert context is not None
+    return context.attemptNumber()
+
+
+def slow(number: int) -> int:
+    time.sleep(0.1)
+    return number
+
+
+def long(path: Path) -> None:
+    path.write_text(str(os.getpid()))
+    time.sleep(600)
+
+
+def deadly(number: int) -> int:
+    """One of them kills whoever does it, at each attempt."""
+    if number == 7:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def deadly_to_both(number: int) -> int:
+    """One of them kills the worker of Spark, from a forked child too."""
+    if number == 7:
+        os.kill(os.getpid() if attempt(0) == 0 else os.getppid(), signal.SIGKILL)
+    return number
+
+
+def deadly_once(path: Path) -> str:
+    """The first that comes here is killed."""
+    try:
+        path.touch(exist_ok=False)
+    except FileExistsError:
+        return path.name
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("still alive")
+
+
+def refusing(number: int) -> int:
+    from kdump.errors import UsageError
+
+    if number == 3:
+        raise UsageError("expected another number")
+    return number
+
+
+def dividing(number: int) -> float:
+    return 1 / number
+
+
+def deadly_read(reading: Any, log: Path) -> object:
+    from kdump.fleet import verify
+
+    if reading.path == log:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return verify._read(reading)
+
+
+def read_killed_once(reading: Any, flag: Path) -> object:
+    from kdump.fleet import verify
+
+    found = verify._read(reading)
+    if not flag.exists():
+        flag.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return found
+
+
+def read_without_executor(reading: Any, flag: Path) -> object:
+    """The first that comes here kills its executor, a JVM two processes above."""
+    from kdump.fleet import verify
+
+    try:
+        flag.touch(exist_ok=False)
+    except FileExistsError:
+        return verify._read(reading)
+    # The worker's parent is the daemon, and that one's the JVM.
+    executor = int(Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[1])
+    flag.write_text(str(executor))
+    os.kill(executor, signal.SIGKILL)
+    time.sleep(60)
+    raise AssertionError("still alive")
+
+
+def forgetful_read(reading: Any, log: Path) -> object:
+    from dataclasses import replace
+
+    from kdump.fleet import verify
+
+    found = verify._read(reading)
+    return replace(found, lines=()) if reading.path == log else found
+
+
+def deadly_judge(case: Any, path: Path, **options: Any) -> object:
+    from kdump.fleet import verify
+
+    if case.group.path == path:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return verify._judge(case, **options)

@@ -1,0 +1,131 @@
+"""spark.read.format("kdump"): its tables hold what the commands print, column by column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from commands import kdump
+from dumps import dumped
+from fixtures_loader import copy_fixture
+from forge import batch, flip, record, write_partition
+
+pyspark = pytest.importorskip("pyspark")
+
+from pyspark.errors import PySparkException  # noqa: E402
+from pyspark.sql import DataFrame  # noqa: E402
+
+from kdump.fleet import api  # noqa: E402
+from kdump.fleet.schema import TABLES  # noqa: E402
+from kdump.fleet.session import Cluster, Session, opened  # noqa: E402
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Session]:
+    with opened(Cluster(master="local[2]")) as started:
+        api.register(started.spark)
+        yield started
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return copy_fixture("4.3.1/killed", tmp_path_factory.mktemp("broker") / "data")
+
+
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A partition with a bad batch between two others."""
+    batches = [batch(at, [record(b"v" * 9)] * 5) for at in (0, 5, 10)]
+    batches[1] = flip(batches[1], -1)
+    return write_partition(tmp_path_factory.mktemp("damaged"), "t", 3, {0: batches})
+
+
+def load(session: Session, *paths: Path, schema: str = "", **options: object) -> DataFrame:
+    reader = session.spark.read.format("kdump").options(**{k: str(v) for k, v in options.items()})
+    reader = reader.schema(schema) if schema else reader
+    return reader.load(str(paths[0]) if len(paths) == 1 else list(map(str, paths)))
+
+
+def test_the_whole_table_is_there_in_both_languages(session: Session, broker: Path) -> None:
+    frame = load(session, broker)
+    assert frame.columns == TABLES["records"].names
+    frame.createOrReplaceTempView("records")
+    found = session.spark.sql(
+        "select topic, count(*) n, min(offset) first, max(offset) last from records "
+        "where not control group by topic order by topic"
+    )
+    expected: dict[str, list[int]] = {}
+    for line in dumped("--records", broker):
+        if not line["control"]:
+            expected.setdefault(line["topic"], []).append(line["offset"])
+    assert [tuple(row) for row in found.collect()] == [
+        (topic, len(offsets), min(offsets), max(offsets))
+        for topic, offsets in sorted(expected.items())
+    ]
+
+
+def test_named_columns_alone_are_read_and_filters_are_right(
+    session: Session, damaged: Path
+) -> None:
+    frame = load(session, damaged, schema="value BINARY, offset BIGINT")
+    assert frame.columns == ["value", "offset"]
+    assert [row.offset for row in frame.collect()] == [0, 1, 2, 3, 4, 10, 11, 12, 13, 14]
+    rows = frame.filter("offset >= 4 and offset < 12").collect()
+    assert [(row.offset, bytes(row.value)) for row in rows] == [
+        (offset, b"v" * 9) for offset in (4, 10, 11)
+    ]
+
+
+def test_damage_has_its_row_among_the_batches(session: Session, damaged: Path) -> None:
+    (log,) = damaged.glob("*.log")
+    rows = load(session, damaged, table="batches").orderBy("position").collect()
+    assert [row.damage for row in rows] == [None, "bad-checksum", None]
+    assert [row.base_offset for row in rows] == [0, None, 10]
+    assert sum(row["size"] for row in rows) == log.stat().st_size
+    assert {(row.topic, row.partition, row.source_file) for row in rows} == {("t", 3, str(log))}
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_findings_are_those_of_verify(session: Session, broker: Path, deep: bool) -> None:
+    rows = load(session, broker, table="findings", deep=deep).collect()
+    said = kdump("verify", *(["--deep"] if deep else []), broker)
+    names = ("code", "severity", "path", "position", "size", "repeats")
+    expected = {tuple(line[name] for name in names) for line in said.of("finding")}
+    assert {tuple(row[name] for name in names) for row in rows} == expected
+    assert expected
+
+
+def test_several_paths_are_one_table(session: Session, damaged: Path, broker: Path) -> None:
+    alone = [load(session, path, schema="offset BIGINT").count() for path in (damaged, broker)]
+    assert load(session, damaged, broker, schema="offset BIGINT").count() == sum(alone)
+
+
+def test_failfast_fails_at_damage(session: Session, damaged: Path) -> None:
+    with pytest.raises(PySparkException, match="bad-checksum at position"):
+        load(session, damaged, mode="FAILFAST", schema="offset BIGINT").collect()
+
+
+@pytest.mark.parametrize(
+    ("options", "schema", "what"),
+    [
+        ({"table": "topics"}, "", "expected records or batches or findings, found topics"),
+        ({"mode": "dropmalformed"}, "", "expected permissive or failfast"),
+        ({"tabel": "batches"}, "", "option tabel: expected one of path"),
+        ({}, "offset INT", "column offset of the table records: expected bigint, found int"),
+        ({}, "offsets BIGINT", "column offsets of the table records: expected one of topic"),
+        ({"topic": "nothing*"}, "", "expected a pattern that some topic matches"),
+    ],
+)
+def test_what_is_wrong_is_said(
+    session: Session, broker: Path, options: dict[str, str], schema: str, what: str
+) -> None:
+    with pytest.raises(PySparkException, match=what):
+        load(session, broker, schema=schema, **options).collect()
+
+
+def test_a_missing_path_is_no_empty_table(session: Session, tmp_path: Path) -> None:
+    with pytest.raises(PySparkException, match="gone"):
+        load(session, tmp_path / "gone").collect()

@@ -1,0 +1,83 @@
+"""The command ``export`` on Spark: what comes out, what Spark SQL reads of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from directory_state import state
+
+pytest.importorskip("pyspark")
+
+from kdump.cli import exits
+from kdump.cli.main import main
+from kdump.fleet.session import Cluster, Session, opened
+
+pytestmark = pytest.mark.spark
+
+Capture = pytest.CaptureFixture[bytes]
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Session]:
+    with opened(Cluster(master="local[2]")) as started:
+        yield started
+
+
+@pytest.fixture(autouse=True)
+def shared(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One session for all tests, which no run starts or ends."""
+
+    @contextmanager
+    def started(*_: object) -> Iterator[Session]:
+        yield session
+
+    monkeypatch.setattr("kdump.cli.fleet_options.spark_session", started)
+
+
+def dumped(capture: Capture, path: Path) -> list[dict[str, Any]]:
+    main(["dump", "--format", "json", "--records", str(path)])
+    found, log = [], False
+    for line in map(json.loads, capture.readouterr().out.splitlines()):
+        if line["type"] == "file":
+            log = line["kind"] == "log"
+        elif line["type"] == "record" and log:
+            found.append(line)
+    return found
+
+
+@pytest.mark.parametrize("form", ["parquet", "jsonl"])
+def test_spark_sql_reads_what_was_exported(
+    form: str,
+    session: Session,
+    grown: Callable[[str], Path],
+    tmp_path: Path,
+    capfdbinary: Capture,
+) -> None:
+    path, to = grown("4.3.1/killed"), tmp_path / "out"
+    expected, before = dumped(capfdbinary, path), state(path)
+    code = main(["export", "--to", str(to), "--format", form, str(path)])
+    assert code in (exits.OK, exits.PROBLEMS)
+    assert state(path) == before
+    read = session.spark.read.parquet if form == "parquet" else session.spark.read.json
+    rows = read(str(to)).select("topic", "partition", "offset").collect()
+    found = sorted(tuple(row) for row in rows)
+    assert found == sorted((row["topic"], row["partition"], row["offset"]) for row in expected)
+    manifest = json.loads((to / "_manifest.json").read_text())
+    assert manifest["records"] == len(expected)
+    assert f"{len(expected):,} records" in capfdbinary.readouterr().out.decode()
+
+
+def test_a_taken_name_is_wrong_usage(grown: Callable[[str], Path], tmp_path: Path) -> None:
+    assert main(["export", "--to", str(tmp_path), str(grown("4.3.1/clean"))]) == exits.USAGE
+
+
+def test_a_missing_path_is_told(tmp_path: Path, capfdbinary: Capture) -> None:
+    to = tmp_path / "out"
+    assert main(["export", "--to", str(to), str(tmp_path / "none-0")]) == exits.INCOMPLETE
+    assert b"incomplete: " in capfdbinary.readouterr().out
+    assert (to / "_manifest.json").exists()

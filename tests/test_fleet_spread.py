@@ -1,0 +1,121 @@
+"""spread(): every task comes back, whatever becomes of who does it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import fleet_work
+import pytest
+
+from kdump.errors import UsageError
+from kdump.storage.workers import Died, WorkerBug
+
+pyspark = pytest.importorskip("pyspark")
+
+from pyspark import cloudpickle  # noqa: E402
+
+from kdump.fleet.session import Cluster, Session, opened  # noqa: E402
+from kdump.fleet.spread import Lost, spread  # noqa: E402
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Session]:
+    with fleet_work.by_value(), opened(Cluster(master="local[2]")) as started:
+        yield started
+
+
+NUMBERS = range(20)
+
+
+def test_every_task_comes_back_with_its_number(session: Session) -> None:
+    found = dict(spread(session, fleet_work.pid, NUMBERS, [0] * 20))
+    assert sorted(found) == list(NUMBERS)
+    assert os.getpid() not in found.values()
+    assert not list(spread(session, fleet_work.pid, [], []))
+
+
+def test_large_tasks_are_shared_out(session: Session) -> None:
+    parts: list[float] = []
+    sizes = [60 << 20] * 20
+    found = spread(session, fleet_work.slow, NUMBERS, sizes, on_progress=parts.append)
+    assert dict(found) == {number: number for number in NUMBERS}
+    assert parts == sorted(parts)
+    assert max(part for part in parts if part < 1) > 0
+    assert max(parts) <= 1
+
+
+def test_what_kills_a_worker_is_the_result_of_that_task_alone(session: Session) -> None:
+    found = dict(spread(session, fleet_work.deadly, NUMBERS, [0] * 20))
+    assert found.pop(7) == Died(signal.SIGKILL)
+    assert found == {number: number for number in NUMBERS if number != 7}
+
+
+def test_what_kills_every_worker_is_lost_alone(session: Session) -> None:
+    found = dict(spread(session, fleet_work.deadly_to_both, NUMBERS, [0] * 20))
+    lost = found.pop(7)
+    assert isinstance(lost, Lost)
+    assert "ended before its end" in lost.text
+    assert found == {number: number for number in NUMBERS if number != 7}
+
+
+def test_a_worker_killed_once_changes_nothing(session: Session, tmp_path: Path) -> None:
+    paths = [tmp_path / f"{number}" for number in NUMBERS[:2]]
+    found = dict(spread(session, fleet_work.deadly_once, paths, [0] * 2))
+    # The second is met by a forked child, whose death is a result.
+    assert found == {0: "0", 1: Died(signal.SIGKILL)}
+
+
+def test_careful_tasks_are_those_of_later_attempts(session: Session) -> None:
+    found = dict(
+        spread(session, fleet_work.deadly, [1, 7], [0] * 2, careful=lambda number: number + 1)
+    )
+    assert found == {0: 2, 1: 8}
+
+
+def test_errors_are_raised_by_the_driver(session: Session) -> None:
+    with pytest.raises(UsageError, match="expected another number"):
+        list(spread(session, fleet_work.refusing, NUMBERS, [0] * 20))
+    with pytest.raises(WorkerBug, match="ZeroDivisionError"):
+        list(spread(session, fleet_work.dividing, NUMBERS, [0] * 20))
+
+
+def test_a_job_that_fails_as_a_whole_is_told_for_each_task(session: Session) -> None:
+    cloudpickle.unregister_pickle_by_value(fleet_work)  # type: ignore[no-untyped-call]
+    try:
+        found = dict(spread(session, fleet_work.slow, NUMBERS, [0] * 20))
+    finally:
+        cloudpickle.register_pickle_by_value(fleet_work)  # type: ignore[no-untyped-call]
+    assert sorted(found) == list(NUMBERS)
+    for lost in found.values():
+        assert isinstance(lost, Lost)
+        assert "fleet_work" in lost.text
+
+
+def test_an_interrupt_ends_the_job_and_its_workers(session: Session, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+
+    def interrupt() -> None:
+        while not begun.exists() or not begun.read_text():
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        list(spread(session, fleet_work.long, [begun], [0]))
+    assert time.monotonic() - started < 300
+    worker = int(begun.read_text())
+    for _ in range(300):
+        if not Path(f"/proc/{worker}").exists():
+            break
+        time.sleep(0.1)
+    else:
+        pytest.fail("the worker still runs")
+    assert dict(spread(session, fleet_work.slow, [1], [0])) == {0: 1}

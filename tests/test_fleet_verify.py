@@ -1,0 +1,308 @@
+"""``verify`` on Spark comes to the same findings and exit codes as in this process."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import damaged
+import fleet_work
+import forge
+import pytest
+import recipes_directory
+import recipes_indexes
+import recipes_producers
+from damaged import Recipe
+from fixtures_loader import FIXTURES
+from pipeline import NOW_MS
+
+from kdump.cli import exits
+from kdump.cli.main import main
+
+pytest.importorskip("pyspark")
+
+
+from kdump.fleet.session import Cluster, Session, opened
+from kdump.fleet.spread import spread
+
+pytestmark = pytest.mark.spark
+
+JsonObject = dict[str, Any]
+#: ``verified(*arguments)``: the exit code and the lines of the JSON report, from either engine.
+Verified = Callable[..., tuple[int, list[JsonObject]]]
+
+#: Of the summary, what is about the run and not about what was found.
+EFFORT = {"seconds", "jobs"}
+DEPTHS = pytest.mark.parametrize("depth", [[], ["--deep"], ["--quick"]], ids=["", "deep", "quick"])
+
+
+@pytest.fixture(scope="module")
+def events(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where Spark writes what it does."""
+    return tmp_path_factory.mktemp("events")
+
+
+@pytest.fixture(scope="module")
+def session(events: Path) -> Iterator[Session]:
+    settings = {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.dir": events.as_uri(),
+    }
+    with (
+        fleet_work.by_value(),
+        opened(Cluster(master="local[2]"), settings=settings) as started,
+    ):
+        yield started
+
+
+@pytest.fixture
+def verified(
+    capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> Verified:
+    # Findings tell the present.
+    clock = SimpleNamespace(time_ns=lambda: NOW_MS * 1_000_000)
+    monkeypatch.setattr("kdump.audit.listing.time", clock)
+    monkeypatch.setattr("kdump.fleet.listing.time", clock)
+
+    def of(*arguments: object) -> tuple[int, list[JsonObject]]:
+        code = main(["verify", "--format", "json", *map(str, arguments)])
+        return code, [json.loads(line) for line in capfdbinary.readouterr().out.splitlines()]
+
+    return of
+
+
+@pytest.fixture
+def on_spark(session: Session, verified: Verified, monkeypatch: pytest.MonkeyPatch) -> Verified:
+    """The same through the session of all tests, which no run starts or ends."""
+
+    through(session, monkeypatch)
+    return lambda *arguments: verified("--master", "local[2]", *arguments)
+
+
+def through(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have commands use ``session`` whatever they ask for."""
+
+    @contextmanager
+    def started(*_: object) -> Iterator[Session]:
+        yield session
+
+    monkeypatch.setattr("kdump.cli.verify_engine.spark_session", started)
+
+
+def written(recipes: Sequence[Recipe], top: Path) -> list[Path]:
+    """Each recipe in a log directory of its own."""
+    directories = [top / f"{number:03d}" for number in range(len(recipes))]
+    for recipe, directory in zip(recipes, directories, strict=True):
+        recipe.write(directory)
+    return directories
+
+
+def told(lines: Sequence[JsonObject]) -> list[str]:
+    """The report without what differs from run to run, in an order of its own."""
+    kept = [{name: value for name, value in line.items() if name not in EFFORT} for line in lines]
+    return sorted(json.dumps(line, sort_keys=True) for line in kept)
+
+
+def assert_equal(here: tuple[int, list[JsonObject]], there: tuple[int, list[JsonObject]]) -> None:
+    assert told(there[1]) == told(here[1])
+    assert there[0] == here[0]
+    forecasts = [
+        [line["path"] for line in lines if line["type"] == "forecast"] for _, lines in (here, there)
+    ]
+    assert forecasts[0] == forecasts[1]
+
+
+@DEPTHS
+def test_all_fixtures(
+    depth: list[str], grown: Callable[[str], Path], verified: Verified, on_spark: Verified
+) -> None:
+    """Together they contradict each other, as many are of node 1: that must be told as well."""
+    paths = [grown(name) for name in FIXTURES]
+    here = verified(*depth, *paths)
+    assert here[0] == exits.PROBLEMS
+    assert_equal(here, on_spark(*depth, *paths))
+
+
+def test_a_fixture_alone(
+    grown: Callable[[str], Path], verified: Verified, on_spark: Verified
+) -> None:
+    here = verified(grown("4.3.1/killed"))
+    assert here[0] == exits.OK
+    assert_equal(here, on_spark(grown("4.3.1/killed")))
+
+
+@DEPTHS
+@pytest.mark.parametrize(
+    "recipes",
+    [
+        damaged.RECIPES,
+        recipes_indexes.RECIPES,
+        recipes_producers.RECIPES,
+        recipes_directory.RECIPES,
+    ],
+    ids=["damaged", "indexes", "producers", "directory"],
+)
+def test_all_damage(
+    recipes: Sequence[Recipe],
+    depth: list[str],
+    tmp_path: Path,
+    verified: Verified,
+    on_spark: Verified,
+) -> None:
+    paths = written(recipes, tmp_path)
+    here = verified(*depth, *paths)
+    # Of what is wrong with producers a quick look sees nothing.
+    assert here[0] in (exits.PROBLEMS, exits.INCOMPLETE) or depth == ["--quick"]
+    assert_equal(here, on_spark(*depth, *paths))
+
+
+def test_twenty_brokers_and_two_thousand_partitions(
+    tmp_path: Path, verified: Verified, on_spark: Verified
+) -> None:
+    paths = [fleet_broker(tmp_path / f"broker{number}", number) for number in range(20)]
+    here = verified(*paths)
+    assert here[0] == exits.PROBLEMS
+    assert here[1][-1]["partitions"] == 2000
+    assert here[1][-1]["codes"]["batch-crc-mismatch"] == 20
+    assert_equal(here, on_spark(*paths))
+
+
+def fleet_broker(top: Path, number: int) -> Path:
+    """A log directory of 100 partitions, one of them damaged, and one of four segments."""
+    segments = {base: [forge.batch(base, [forge.record()])] for base in range(4)}
+    for partition in range(100):
+        several = partition == number
+        forge.write_partition(top, "orders", partition, segments if several else {0: segments[0]})
+    log = top / f"orders-{99 - number}" / f"{0:020d}.log"
+    log.write_bytes(forge.flip(log.read_bytes(), -1))
+    (top / "meta.properties").write_bytes(recipes_directory.meta_properties(node=number))
+    (top / ".kafka_cleanshutdown").touch()
+    return top
+
+
+def test_the_event_log_shows_tasks_of_other_processes(
+    session: Session, events: Path, tmp_path: Path, on_spark: Verified
+) -> None:
+    assert on_spark(fleet_broker(tmp_path / "broker", 5))[0] == exits.PROBLEMS
+    tasks: Counter[int] = Counter()
+    for path in events.rglob("events_*"):
+        for line in path.read_text().splitlines():
+            event = json.loads(line)
+            if event["Event"] == "SparkListenerTaskEnd":
+                tasks[event["Stage ID"]] += 1
+    assert max(tasks.values()) > 1
+    pids = spread(session, fleet_work.pid, range(2), [1 << 30] * 2)
+    assert os.getpid() not in dict(pids).values()
+
+
+Deadly = Callable[[str, Callable[..., object]], None]
+
+
+@pytest.fixture
+def deadly(monkeypatch: pytest.MonkeyPatch) -> Deadly:
+    """``deadly(name, work)``: executors do ``work`` in the place of ``fleet.verify``'s function."""
+    return lambda name, work: monkeypatch.setattr(f"kdump.fleet.verify.{name}", work)
+
+
+def test_a_log_that_kills_who_reads_it_is_a_finding(
+    tmp_path: Path, verified: Verified, on_spark: Verified, deadly: Deadly
+) -> None:
+    top = fleet_broker(tmp_path / "broker", 5)
+    _, here = verified(top)
+    log = top / "orders-5" / f"{2:020d}.log"
+    deadly("_read", partial(fleet_work.deadly_read, log=log))
+    code, lines = on_spark(top)
+    assert code == exits.INCOMPLETE
+    (finding,) = [line for line in lines if line["type"] == "finding" and line not in here]
+    assert (finding["code"], finding["path"]) == ("unreadable", str(log))
+    assert "SIGKILL" in finding["detail"]["found"]
+    assert lines[-1]["partitions"] == 100
+    assert lines[-1]["segments"] == here[-1]["segments"] - 1
+
+
+def test_a_reader_killed_once_is_told_by_nothing(
+    tmp_path: Path, verified: Verified, on_spark: Verified, deadly: Deadly
+) -> None:
+    top = fleet_broker(tmp_path / "broker", 5)
+    here = verified(top)
+    deadly("_read", partial(fleet_work.read_killed_once, flag=tmp_path / "flag"))
+    assert_equal(here, on_spark(top))
+    assert (tmp_path / "flag").exists()
+
+
+def test_what_surveys_have_shown_is_told_without_a_judgement(
+    tmp_path: Path, verified: Verified, on_spark: Verified, deadly: Deadly
+) -> None:
+    top = fleet_broker(tmp_path / "broker", 5)
+    partition = top / "orders-94"
+    deadly("_judge", partial(fleet_work.deadly_judge, path=partition))
+    code, lines = on_spark(top)
+    assert code == exits.INCOMPLETE
+    found = {(line["code"], line["path"]) for line in lines if line["type"] == "finding"}
+    assert {
+        ("unreadable", str(partition)),
+        ("batch-crc-mismatch", str(partition / f"{0:020d}.log")),
+    } <= found
+    assert lines[-1]["partitions"] == 100
+
+
+def test_a_missing_result_is_a_finding(tmp_path: Path, on_spark: Verified, deadly: Deadly) -> None:
+    """The ledger proves what was read: a log that came back without a line is told."""
+    top = fleet_broker(tmp_path / "broker", 5)
+    log = top / "orders-5" / f"{2:020d}.log"
+    deadly("_read", partial(fleet_work.forgetful_read, log=log))
+    code, lines = on_spark(top)
+    assert code == exits.INCOMPLETE
+    (finding,) = [line for line in lines if line.get("code") == "unreadable"]
+    assert finding["path"] == str(log)
+    assert finding["detail"]["found"] == "0 lines of the ledger"
+
+
+@pytest.mark.parametrize("arguments", [["--quiet"], ["--topic", "orders*", "--exclude", "*x"]])
+def test_options_mean_the_same(
+    arguments: list[str], tmp_path: Path, verified: Verified, on_spark: Verified
+) -> None:
+    path = fleet_broker(tmp_path / "broker", 5)
+    assert_equal(verified(*arguments, path), on_spark(*arguments, path))
+
+
+def test_paths_of_every_kind(tmp_path: Path, verified: Verified, on_spark: Verified) -> None:
+    top = fleet_broker(tmp_path / "broker", 5)
+    paths = [
+        tmp_path / "missing",
+        top / "orders-5",
+        top / "orders-5" / ".." / "orders-5",
+        top / "orders-94" / f"{0:020d}.log",
+    ]
+    here = verified(*paths)
+    assert here[0] == exits.INCOMPLETE
+    assert_equal(here, on_spark(*paths))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--jobs", "2"], "--jobs: expected"),
+        (["--limit-rate", "1MB"], "--limit-rate: expected none"),
+        (["--remote", "sc://localhost"], "found both"),
+    ],
+)
+def test_what_cannot_be_asked_of_spark(
+    arguments: list[str], text: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["verify", "--master", "local[2]", *arguments, str(tmp_path)])
+    assert code == exits.USAGE
+    assert text in capfd.readouterr().err
+
+
+def test_a_cluster_takes_absolute_paths(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", "--master", "spark://localhost:1", "data"]) == exits.USAGE
+    assert "data: expected an absolute path" in capfd.readouterr().err
