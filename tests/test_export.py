@@ -22,6 +22,7 @@ from zstandard import ZstdDecompressor
 from kdump.audit.groups import assign, open_roots
 from kdump.cli.main import main
 from kdump.errors import UsageError
+from kdump.fleet.destination import made
 from kdump.fleet.export import Order, export
 from kdump.fleet.export_task import Form
 from kdump.fleet.manifest import Manifest
@@ -44,8 +45,9 @@ def here(
 
 def exported(paths: Sequence[Path], to: Path, **options: Any) -> Manifest:
     groups = [one.listed() for root in open_roots(paths) for one in assign(root)]
-    order = Order(to, **{"form": Form.JSONL, "selection": Selection(), **options})
-    return export(groups, order, here, {})
+    order = Order(**{"form": Form.JSONL, "selection": Selection(), **options})
+    with made(to) as destination:
+        return export(groups, order, destination, here, {})
 
 
 def lines_of(to: Path, manifest: Manifest) -> list[JsonObject]:
@@ -250,8 +252,8 @@ def test_a_taken_name_is_refused_and_a_failure_leaves_nothing(tmp_path: Path) ->
     def failing(*_: object, **__: object) -> Iterator[tuple[int, Any]]:
         raise KeyboardInterrupt
 
-    order = Order(tmp_path / "out", Form.PARQUET, Selection())
+    to, order = tmp_path / "out", Order(Form.PARQUET, Selection())
     groups = [one.listed() for root in open_roots(paths) for one in assign(root)]
-    with pytest.raises(KeyboardInterrupt):
-        export(groups, order, failing, {})
-    assert not order.to.exists()
+    with pytest.raises(KeyboardInterrupt), made(to) as destination:
+        export(groups, order, destination, failing, {})
+    assert not to.exists()

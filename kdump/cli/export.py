@@ -15,7 +15,7 @@ import click
 from kdump.cli.exits import INCOMPLETE, OK, PROBLEMS
 from kdump.cli.fleet_options import on_spark
 from kdump.cli.progress import Mode, showing_progress
-from kdump.cli.targets import selecting
+from kdump.cli.targets import LogPath, selecting
 
 if TYPE_CHECKING:
     from kdump.fleet.manifest import Manifest
@@ -33,8 +33,9 @@ _DEFAULT_MASTER = "local[*]"
     "--to",
     required=True,
     metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="Write into this directory, which must not exist yet. Executors must see it too.",
+    type=LogPath(),
+    help="Write into this directory, which must not exist yet, or below an address such as "
+    "s3://BUCKET/PREFIX, where nothing may be yet. Executors must see it too.",
 )
 @click.option(
     "--format",
@@ -111,8 +112,7 @@ def export(
     from kdump.cli.fleet_options import spark_session
     from kdump.cli.progress import Progress
     from kdump.cli.targets import named_paths
-    from kdump.errors import UsageError
-    from kdump.storage.remote import is_address
+    from kdump.fleet.destination import made
 
     selection = select(
         offsets=offsets,
@@ -123,14 +123,12 @@ def export(
         producer_id=producer_id,
         limit=limit,
     )
-    if is_address(str(to)):
-        raise UsageError(f"--to {to}: expected a directory, found an address")
-    if to.exists():
-        raise UsageError(f"--to {to}: expected a name that is free, found it taken")
     named, settings = named_paths(paths, config)
     if master is None and remote is None:
         master = _DEFAULT_MASTER
     with (
+        # Outermost: what tasks still write is taken away when they have ended.
+        made(to.absolute()) as destination,
         Progress("none" if quiet and progress == "auto" else progress) as shown,
         spark_session(master, remote, [*named, to]) as session,
     ):
@@ -143,7 +141,6 @@ def export(
 
         listed = find(session, named, settings, Topics(tuple(topics), tuple(excluded)))
         order = Order(
-            to.absolute(),
             Form.PARQUET if form == "parquet" else Form.JSONL,
             selection,
             read_committed,
@@ -153,6 +150,7 @@ def export(
         manifest = run(
             listed.targets.groups,
             order,
+            destination,
             partial(spread, session),
             listed.sizes,
             on_progress=shown.advance,

@@ -1,9 +1,10 @@
-"""Destination: the new directory of an export, from its making to the manifest, or to its end.
+"""made(): the new directory of an export, from its making to the manifest, or to its end.
 
 Tasks write into a folder that readers pass over. What counts gets its name here, and the manifest
-comes last: a directory without one is of an export that was killed.
+comes last: a directory without one is of an export that was killed. In an object store, where
+nothing can be renamed, the store copies what counts.
 
-Spec: none of Kafka's; names follow Hadoop's ``FileOutputFormat``, whose readers pass over those
+Spec: none of Kafka's; names follow Hadoop's ``FileOutputCommitter``, whose readers pass over those
 that begin with ``_`` or ``.``. It must never touch a directory that was there before.
 """
 
@@ -11,62 +12,182 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Protocol
 from urllib.parse import quote
+from uuid import uuid4
 
-from kdump.errors import UsageError
-from kdump.storage.source import source_error
+from kdump.errors import SourceError, UsageError
+from kdump.fleet import uploading
+from kdump.fleet.uploading import Upload
+from kdump.storage.remote import RemotePath
 
 MANIFEST: Final = "_manifest.json"
 _TEMPORARY: Final = "_temporary"
 #: As Spark names the directory of what has no topic.
 _NO_TOPIC: Final = "__HIVE_DEFAULT_PARTITION__"
+#: The object that says whose a prefix is, as a store has no directories to make.
+_BEGUN: Final = "begun"
+_BUFFER_BYTES: Final = 1 << 20
+#: How often, and how far apart, what others still write into is taken away.
+_TRIES: Final = 50
+_PAUSE_SECONDS: Final = 0.1
 
 
-class Destination:
-    """A directory at ``path`` that is made now; ``folder`` is where tasks write.
+class Sink(Protocol):
+    """A new file that is written from its start to its end."""
+
+    def write(self, data: Any, /) -> int:
+        """Append bytes; returns how many."""
+
+    def flush(self) -> None:
+        """Hand on what is held."""
+
+    def close(self) -> None:
+        """Have the file be there."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+
+
+class Destination(Protocol):
+    """The directory of an export; ``folder`` is where tasks write."""
+
+    folder: Path
+
+    def take(self, file: Path, topic: str | None, number: int, extension: str) -> str:
+        """Give a task's ``file`` its name, which is returned as it stands below the directory."""
+
+    def finish(self, manifest: bytes) -> None:
+        """Leave out what does not count, and put the manifest there."""
+
+    def discard(self) -> None:
+        """Take the directory away with all that is in it."""
+
+
+@contextmanager
+def made(path: Path) -> Iterator[Destination]:
+    """Make a directory, or begin a prefix, at ``path``; an exception takes it away again.
 
     Raises UsageError where something is there already, SourceError where none can be made.
     """
+    destination: Destination
+    destination = _Prefix(path) if isinstance(path, RemotePath) else _Directory(path)
+    try:
+        yield destination
+    except BaseException:
+        destination.discard()
+        raise
 
+
+def opened(file: Path) -> Sink:
+    """Make a file for a task. Raises OSError, as its methods do."""
+    if isinstance(file, RemotePath):
+        return Upload(file)
+    return file.open("xb", buffering=_BUFFER_BYTES)
+
+
+def discard(file: Path) -> None:
+    """Take a task's file away, if it is there."""
+    if isinstance(file, RemotePath):
+        uploading.abandon(file)
+    else:
+        file.unlink(missing_ok=True)
+
+
+def unwritten(path: Path, error: OSError) -> SourceError:
+    """Put an OSError into words that writing to ``path`` has met."""
+    return SourceError(path, f"{path}: cannot be written: {error.strerror or error}")
+
+
+class _Directory:
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self.folder = path / _TEMPORARY
+        self.folder: Path = path / _TEMPORARY
+        self._path = path
         try:
             path.mkdir()
             self.folder.mkdir()
         except FileExistsError as error:
-            raise UsageError(
-                f"--to {path}: expected a name that is free, found it taken"
-            ) from error
+            raise _taken(path) from error
         except OSError as error:
-            raise source_error(path, error) from error
+            raise unwritten(path, error) from error
 
     def take(self, file: Path, topic: str | None, number: int, extension: str) -> str:
-        """Give a task's ``file`` its name, which is returned as it stands below the directory."""
-        directory = _NO_TOPIC if topic is None else quote(topic, safe="")
-        name = f"topic={directory}/part-{number:05d}.{extension}"
-        target = self.path / name
+        name = _name(topic, number, extension)
+        target = self._path / name
         target.parent.mkdir(exist_ok=True)
         file.rename(target)
         return name
 
     def finish(self, manifest: bytes) -> None:
-        """Leave out what does not count, and put the manifest there."""
         shutil.rmtree(self.folder)
-        temporary = self.path / f".{MANIFEST}"
+        temporary = self._path / f".{MANIFEST}"
         with temporary.open("xb") as file:
             file.write(manifest)
             file.flush()
             os.fsync(file.fileno())
-        temporary.rename(self.path / MANIFEST)
+        temporary.rename(self._path / MANIFEST)
 
     def discard(self) -> None:
-        """Take the directory away with all that is in it."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        # A task that was told to end may still make files.
+        for _ in range(_TRIES):
+            shutil.rmtree(self._path, ignore_errors=True)
+            if not self._path.exists():
+                return
+            time.sleep(_PAUSE_SECONDS)
 
 
-def discard(file: Path) -> None:
-    """Take a task's file away, if it is there."""
-    file.unlink(missing_ok=True)
+class _Prefix:
+    def __init__(self, path: RemotePath) -> None:
+        self._path = path
+        self._run = uuid4().hex
+        self.folder: Path = path / _TEMPORARY / self._run
+        self._taken: list[tuple[RemotePath, RemotePath]] = []
+        try:
+            if path.exists():
+                raise _taken(path)
+            uploading.put(self.folder / _BEGUN, b"")
+        except OSError as error:
+            raise unwritten(path, error) from error
+        # Another run may have begun at the same time: of two, one at least sees the other here.
+        try:
+            alone = [one.name for one in path.entries()] == [_TEMPORARY] and [
+                one.name for one in (path / _TEMPORARY).entries()
+            ] == [self._run]
+        except OSError as error:
+            uploading.remove(self.folder)
+            raise unwritten(path, error) from error
+        if not alone:
+            uploading.remove(self.folder)
+            raise _taken(path)
+
+    def take(self, file: Path, topic: str | None, number: int, extension: str) -> str:
+        assert isinstance(file, RemotePath)
+        name = _name(topic, number, extension)
+        self._taken.append((file, self._path / name))
+        return name
+
+    def finish(self, manifest: bytes) -> None:
+        try:
+            uploading.copy(self._path, self._taken)
+            uploading.remove(self._path / _TEMPORARY)
+            uploading.put(self._path / MANIFEST, manifest)
+        except OSError as error:
+            raise unwritten(self._path, error) from error
+
+    def discard(self) -> None:
+        with suppress(OSError):  # a store that is gone keeps what it has
+            uploading.remove(self._path)
+
+
+def _taken(path: Path) -> UsageError:
+    return UsageError(f"--to {path}: expected a name that is free, found it taken")
+
+
+def _name(topic: str | None, number: int, extension: str) -> str:
+    directory = _NO_TOPIC if topic is None else quote(topic, safe="")
+    return f"topic={directory}/part-{number:05d}.{extension}"

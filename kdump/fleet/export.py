@@ -4,8 +4,7 @@ Where it matters what a partition's other logs hold, a first stage reads them al
 write files into a folder that readers pass over; those that count get their names here, where each
 task has just one result, however many attempts it took.
 
-Spec: none of Kafka's. It must never leave a directory without a manifest behind, except one that
-it was killed in.
+Spec: none of Kafka's. It must never write a manifest before all that it names is there.
 """
 
 from __future__ import annotations
@@ -63,7 +62,6 @@ class Spread(Protocol):
 class Order:
     """What is to be exported, and how."""
 
-    to: Path
     form: Form
     selection: Selection
     read_committed: bool = False
@@ -84,6 +82,7 @@ class _Part:
 def export(
     groups: Iterable[Group],
     order: Order,
+    destination: Destination,
     spread: Spread,
     sizes: Mapping[Path, int],
     *,
@@ -91,36 +90,31 @@ def export(
 ) -> Manifest:
     """Export the records of ``groups``, which are listed; ``sizes`` are the bytes of their logs.
 
-    ``on_progress`` gets counts of bytes of logs that were exported since its last call. Raises
-    UsageError, SourceError.
+    Where it raises, whoever made ``destination`` takes that away. ``on_progress`` gets counts of
+    bytes of logs that were exported since its last call. Raises UsageError, SourceError.
     """
     troubles: list[Trouble] = []
     parts = _parts(groups, order, sizes, troubles)
-    destination = Destination(order.to)
-    try:
-        if order.read_committed or order.dedupe_replicas:
-            _plan(parts, order, spread, troubles)
-        tasks = list(_tasks(parts, order, destination.folder))
-        files: list[FileEntry] = []
-        ledgers: list[Ledger] = []
-        done = dict(_done(tasks, order.selection.limit, spread, on_progress))
-        for number, found in sorted(done.items()):
-            task = tasks[number]
-            if not isinstance(found, Exported):
-                troubles.extend(_unexported(task, found))
-                continue
-            ledgers.extend(found.ledgers)
-            troubles.extend(found.troubles)
-            if found.file is not None:
-                file, topic = found.file, found.ledgers[0].topic
-                name = destination.take(file.path, topic, number, task.form.value)
-                files.append(FileEntry(name, file.bytes, file.sha256, found.ledgers))
-        entries = tuple(_entries(parts, files, ledgers))
-        manifest = Manifest(tuple(files), entries, tuple(troubles))
-        destination.finish(manifest.encode())
-    except BaseException:
-        destination.discard()
-        raise
+    if order.read_committed or order.dedupe_replicas:
+        _plan(parts, order, spread, troubles)
+    tasks = list(_tasks(parts, order, destination.folder))
+    files: list[FileEntry] = []
+    ledgers: list[Ledger] = []
+    done = dict(_done(tasks, order.selection.limit, spread, on_progress))
+    for number, found in sorted(done.items()):
+        task = tasks[number]
+        if not isinstance(found, Exported):
+            troubles.extend(_unexported(task, found))
+            continue
+        ledgers.extend(found.ledgers)
+        troubles.extend(found.troubles)
+        if found.file is not None:
+            file, topic = found.file, found.ledgers[0].topic
+            name = destination.take(file.path, topic, number, task.form.value)
+            files.append(FileEntry(name, file.bytes, file.sha256, found.ledgers))
+    entries = tuple(_entries(parts, files, ledgers))
+    manifest = Manifest(tuple(files), entries, tuple(troubles))
+    destination.finish(manifest.encode())
     return manifest
 
 

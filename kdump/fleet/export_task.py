@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Protocol
+from typing import Any, Final, Protocol
 from uuid import uuid4
 
 import numpy as np
@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 from kdump.errors import DecodeError, SourceError
 from kdump.fleet.committed import Committed
-from kdump.fleet.destination import discard
+from kdump.fleet.destination import Sink, discard, opened, unwritten
 from kdump.fleet.reading import Unread, record_runs
 from kdump.fleet.records import Origin, RecordColumns
 from kdump.fleet.replicas import Ranges
@@ -42,7 +42,6 @@ from kdump.storage.walk import Damage
 _COLUMNS: Final = [name for name in RECORDS.names if name != "topic"]
 #: A row group is written when it has so many bytes.
 _GROUP_BYTES: Final = 64 << 20
-_BUFFER_BYTES: Final = 1 << 20
 
 
 class Form(Enum):
@@ -125,6 +124,9 @@ def exported(task: ExportTask) -> Exported:
     try:
         found = [_log(share, task.selection, writing) for share in task.shares]
         file = writing.close()
+    except OSError as error:  # what cannot be read is told by other errors
+        writing.discard()
+        raise unwritten(path, error) from error
     except BaseException:
         writing.discard()
         raise
@@ -247,7 +249,7 @@ class _Hashed:
     """A new file whose bytes are hashed on their way; as much of a file as pyarrow writes to."""
 
     def __init__(self, path: Path) -> None:
-        self._file: BinaryIO = path.open("xb", buffering=_BUFFER_BYTES)
+        self._file: Sink = opened(path)
         self._hash = hashlib.sha256()
         self.bytes = 0
 

@@ -4,8 +4,8 @@ pyarrow starts threads as soon as it is imported, and its client for S3 does not
 With a child for it the processes that ask can fork workers, or be some; an answer that does not
 come is given up together with the child.
 
-Spec: ``pyarrow.fs``. It must never import pyarrow into the process that asks, write to a store, nor
-wait for it without end.
+Spec: ``pyarrow.fs``. It must never import pyarrow into the process that asks, wait for it without
+end, nor know how to write to a store: who exports brings that along.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import signal
 import socket
 import struct
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -76,10 +77,14 @@ _outages: dict[str, _Outage] = {}
 
 
 def ask(
-    path: RemotePath, operation: str, *arguments: object, into: memoryview | None = None
+    path: RemotePath,
+    operation: str | Callable[..., Any],
+    *arguments: object,
+    into: memoryview | None = None,
 ) -> Any:
     """Have the child do an ``operation`` of ``Stores`` on ``path``, and return its answer.
 
+    A function at the top of a module gets the ``Stores`` first.
     Of bytes the count is returned, and they are put ``into`` memory. Raises OSError: ENOENT for
     what is not there, ESTALE for what is another by now, ETIMEDOUT where no answer came.
     """
@@ -199,7 +204,10 @@ def _serve(channel: socket.socket) -> None:
         path, operation, *arguments = pickle.loads(_receive(channel, bytearray(length), None))
         answer: object
         try:
-            answer = getattr(stores, operation)(path, *arguments)
+            if isinstance(operation, str):
+                answer = getattr(stores, operation)(path, *arguments)
+            else:
+                answer = operation(stores, path, *arguments)
         except Exception as error:  # noqa: BLE001 - pyarrow has many kinds, and all are an answer
             answer = _os_error(error)
         if isinstance(answer, memoryview):

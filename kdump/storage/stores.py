@@ -44,7 +44,7 @@ class Stores:
 
     def status(self, path: RemotePath) -> Status:
         """Say what is at ``path`` now."""
-        system, name = self._system(path)
+        system, name = self.system(path)
         if path.key:
             try:
                 return self._opened(path)[1]
@@ -56,7 +56,7 @@ class Stores:
 
     def entries(self, path: RemotePath) -> list[Listed]:
         """List what is right below ``path``."""
-        system, name = self._system(path)
+        system, name = self.system(path)
         return [
             Listed(info.base_name, _listed(info))
             for info in system.get_file_info(FileSelector(name))
@@ -77,7 +77,7 @@ class Stores:
         return memoryview(data)
 
     def _opened(self, path: RemotePath) -> tuple[NativeFile, Status]:
-        system, name = self._system(path)
+        system, name = self.system(path)
         old = self._open.pop(path, None)
         if old is not None:
             old.close()
@@ -94,7 +94,7 @@ class Stores:
         version = said.get("ETag", b"").decode("utf-8", "replace")
         return file, Status(False, file.size(), mtime_ns, version)
 
-    def _system(self, path: RemotePath) -> tuple[FileSystem, str]:
+    def system(self, path: RemotePath) -> tuple[FileSystem, str]:
         """The store, and the name that the object at ``path`` has there."""
         store = path.store
         if store not in self._systems:
@@ -117,6 +117,8 @@ def _connect(store: RemotePath) -> tuple[FileSystem, str]:
             endpoint_override=host or None,
             scheme=options.get("scheme") or (scheme if separator else None),
             region=options.get("region"),
+            # What was written and not yet sent would be held without a bound.
+            background_writes=False,
             anonymous=options.get("anonymous", "").lower() in ("true", "1"),
             connect_timeout=_CONNECT_SECONDS,
             request_timeout=_SILENT_SECONDS,

@@ -1,0 +1,145 @@
+"""Exports from and into object stores: as those of files, and what they leave of others."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from object_stores import Bucket, free_port, served
+from test_export import exported
+
+from kdump.errors import SourceError, UsageError
+from kdump.fleet import destination, uploading
+from kdump.fleet.destination import made
+from kdump.fleet.export_task import Form
+from kdump.fleet.manifest import Manifest
+from kdump.storage import store_process
+from kdump.storage.remote import as_path
+
+_MISSING = [name for name in ("moto", "boto3") if importlib.util.find_spec(name) is None]
+if _MISSING and not os.environ.get("CI"):
+    pytest.skip(f"{', '.join(_MISSING)} missing", allow_module_level=True)
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[Bucket]:
+    with served() as server:
+        yield server.bucket("exports")
+
+
+@pytest.fixture(autouse=True)
+def _rested() -> None:
+    store_process._outages.clear()
+
+
+def objects(bucket: Bucket, prefix: str) -> dict[str, bytes]:
+    """What is below a prefix, by the rest of the key; without what stands for a directory."""
+    client = bucket.server.client
+    listed = client.list_objects_v2(Bucket=bucket.name, Prefix=f"{prefix}/").get("Contents", [])
+    return {
+        one["Key"].removeprefix(f"{prefix}/"): client.get_object(
+            Bucket=bucket.name, Key=one["Key"]
+        )["Body"].read()
+        for one in listed
+        if not one["Key"].endswith("/")
+    }
+
+
+def counted(manifest: Manifest) -> list[tuple[Any, ...]]:
+    """What of a manifest does not depend on where files are."""
+    return [
+        (one.topic, one.partition, one.records, one.first_offset, one.last_offset)
+        for one in manifest.partitions
+    ]
+
+
+@pytest.mark.parametrize("form", list(Form))
+def test_objects_are_the_files_of_a_local_export(
+    form: Form, grown: Callable[[str], Path], bucket: Bucket, tmp_path: Path
+) -> None:
+    """Each task runs twice, and the file of one attempt counts."""
+    path, to = grown("4.3.1/clean"), tmp_path / "out"
+    here = exported([path], to, form=form)
+    prefix = f"to/{form.name}"
+    there = exported([path], as_path(bucket.address(prefix)), form=form)
+    found = objects(bucket, prefix)
+    manifest = json.loads(found.pop("_manifest.json"))
+    assert found == {file.path: (to / file.path).read_bytes() for file in here.files}
+    assert there == here
+    assert manifest == json.loads((to / "_manifest.json").read_text())
+
+
+def test_what_was_copied_to_a_store_is_exported_as_its_files_are(
+    grown: Callable[[str], Path], bucket: Bucket, tmp_path: Path
+) -> None:
+    path = grown("4.3.1/killed")
+    address = as_path(bucket.upload(path, "from"))
+    here = exported([path], tmp_path / "here", form=Form.PARQUET)
+    there = exported([address], tmp_path / "there", form=Form.PARQUET)
+    assert counted(there) == counted(here)
+    for one, other in zip(here.files, there.files, strict=True):
+        tables = [
+            pq.read_table(io.BytesIO((tmp_path / at).read_bytes()))
+            for at in (f"here/{one.path}", f"there/{other.path}")
+        ]
+        ours, theirs = (table.drop_columns(["source_file"]) for table in tables)
+        assert ours.equals(theirs)
+
+
+def test_what_is_there_already_is_refused_and_kept(bucket: Bucket, tmp_path: Path) -> None:
+    bucket.put("taken/x", b"theirs")
+    with pytest.raises(UsageError, match="free"):
+        exported([tmp_path], as_path(bucket.address("taken")))
+    assert objects(bucket, "taken") == {"x": b"theirs"}
+
+
+def test_of_two_runs_at_a_time_not_both_go_on(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = as_path(bucket.address("race"))
+    put = uploading.put
+
+    def late(at: Any, data: bytes) -> None:
+        put(at.parent.parent / "another" / at.name, data)
+        put(at, data)
+
+    monkeypatch.setattr(uploading, "put", late)
+    with pytest.raises(UsageError, match="free"), made(path):
+        pass
+    assert objects(bucket, "race") == {"_temporary/another/begun": b""}
+
+
+def test_a_run_that_fails_leaves_no_object(
+    grown: Callable[[str], Path], bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kdump.fleet.uploading.copy", failing)
+    with pytest.raises(KeyboardInterrupt):
+        exported([grown("4.3.1/clean")], as_path(bucket.address("failed")))
+    assert objects(bucket, "failed") == {}
+
+
+def test_a_dead_endpoint_is_told(tmp_path: Path, bucket: Bucket) -> None:
+    with pytest.raises(SourceError, match="cannot be written"):
+        exported([tmp_path], as_path(bucket.address("dead", free_port())))
+
+
+def test_an_attempt_whose_child_died_is_told(bucket: Bucket) -> None:
+    with made(as_path(bucket.address("died"))) as directory:
+        sink = destination.opened(directory.folder / "x")
+        store_process._end_child()
+        sink.write(b"1")
+        with pytest.raises(OSError, match="died"):
+            sink.close()
+        destination.discard(directory.folder / "x")
+        directory.finish(b"{}")
+    assert objects(bucket, "died") == {"_manifest.json": b"{}"}
