@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from kdump.cli.filters import filtering
 from kdump.cli.targets import LogPath
 
 
@@ -43,40 +44,11 @@ class _Dump(click.Command):
 @click.option("--records", is_flag=True, help="Print the records of each batch too.")
 @click.option("--data", is_flag=True, help="Print keys and values in the text; implies --records.")
 @click.option("--base64", is_flag=True, help="Print all bytes in JSON as base64, text or not.")
-@click.option(
-    "--offsets",
-    metavar="A..B",
-    help="Only offsets A to B, both included; A.., ..B and A alone are ranges too. Segments of a "
-    "directory that lie outside are not opened; a segment is entered through its index where that "
-    "leads to a sound batch, else read from its start.",
-)
-@click.option(
-    "--since",
-    metavar="TIME",
-    help="Only from TIME on: ISO, such as 2026-11-21T10:00Z (UTC where no zone is given), or "
-    "digits, milliseconds since 1970. A batch is passed over by its largest timestamp.",
-)
-@click.option(
-    "--until",
-    metavar="TIME",
-    help="Only before TIME. Where no records are printed, a batch counts as beginning with the "
-    "timestamp of its first record.",
-)
-@click.option("--key", metavar="TEXT", help="Only records with just this key; implies --records.")
-@click.option(
-    "--key-base64", metavar="BASE64", help="As --key, for a key as JSON prints it in key_base64."
-)
-@click.option(
-    "--producer-id",
-    type=click.IntRange(min=0),
-    metavar="ID",
-    help="Only batches of this producer, its transaction markers included.",
-)
-@click.option(
-    "--limit",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="End after N records, or N batches where no records are printed, in the whole run.",
+@filtering(
+    until=" Where no records are printed, a batch counts as beginning with the timestamp of its "
+    "first record.",
+    key="; implies --records",
+    limit="End after N records, or N batches where no records are printed, in the whole run.",
 )
 @click.option(
     "--summary",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kdump.cli.exits import INCOMPLETE, OK, PROBLEMS
+from kdump.cli.filters import filtering
 from kdump.cli.fleet_options import on_spark
 from kdump.cli.progress import Mode, showing_progress
 from kdump.cli.targets import LogPath, selecting
@@ -57,25 +58,7 @@ _DEFAULT_MASTER = "local[*]"
     help="Take each offset once where PATHs hold several copies of a partition, from a sound one "
     "where another is damaged, and from the highest leader epoch where they differ.",
 )
-@click.option("--offsets", metavar="A..B", help="Only offsets A to B, both included, as dump.")
-@click.option("--since", metavar="TIME", help="Only from TIME on, as dump.")
-@click.option("--until", metavar="TIME", help="Only before TIME, as dump.")
-@click.option("--key", metavar="TEXT", help="Only records with just this key.")
-@click.option(
-    "--key-base64", metavar="BASE64", help="As --key, for a key as JSON prints it in key_base64."
-)
-@click.option(
-    "--producer-id",
-    type=click.IntRange(min=0),
-    metavar="ID",
-    help="Only batches of this producer, its transaction markers included.",
-)
-@click.option(
-    "--limit",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="End after N records in the whole run; then one task runs at a time.",
-)
+@filtering(limit="End after N records in the whole run; then one task runs at a time.")
 @click.option("--quiet", is_flag=True, help="Print nothing if the exit code is 0.")
 @showing_progress
 @on_spark
