@@ -8,15 +8,19 @@ Spec: ``SparkStatusTracker``, ``SparkSession.interruptTag``. It must never leave
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from uuid import uuid4
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from kdump.errors import KdumpError
+from kdump.fleet.jvm import SparkFailed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,6 +34,8 @@ _END_SECONDS: Final = 10.0
 _Stage = tuple[int, int, int]  # its number, its tasks, and how many of these are done
 #: Of what Spark says of a failed job.
 _TEXT_CHARACTERS: Final = 500
+#: What an error of gRPC is about, amid all that it shows of itself.
+_DETAILS: Final = re.compile(r'^\s*details = "(.*)"$', re.MULTILINE)
 _NOT_SAID: Final = ("Traceback ", "Driver stacktrace", "JVM stacktrace")
 
 
@@ -45,9 +51,27 @@ def collected(
 ) -> pa.Table:
     """Return the rows of ``frame``, the last stage of which has so many ``tasks``.
 
-    ``on_progress`` gets the part of them that is done, up to 1. Raises JobFailed; any exception
-    that a signal raises meanwhile ends the job.
+    ``on_progress`` gets the part of them that is done, up to 1. Raises JobFailed, and
+    SparkFailed where Spark is gone; any exception that a signal raises meanwhile ends the job.
     """
+    with _told_if_lost():
+        return _collected(session, frame, tasks, on_progress)
+
+
+@contextmanager
+def _told_if_lost() -> Iterator[None]:
+    try:
+        yield
+    except (Py4JError, ConnectionError) as error:
+        raise SparkFailed(f"Spark was lost amid a job: {_said(str(error))}") from error
+
+
+def _collected(
+    session: Session,
+    frame: DataFrame,
+    tasks: int,
+    on_progress: Callable[[float], None] | None,
+) -> pa.Table:
     watch: _Watch = (_ConnectWatch if session.remote else _ClassicWatch)(session.spark)
     rows: list[pa.Table] = []
     errors: list[Exception] = []
@@ -67,7 +91,8 @@ def collected(
             if on_progress is not None:
                 on_progress(watch.part(tasks))
     except BaseException:
-        watch.cancel()
+        with suppress(PySparkException, Py4JError, ConnectionError):
+            watch.cancel()
         thread.join(_END_SECONDS)
         raise
     finally:
@@ -161,6 +186,8 @@ def _part(stages: Sequence[_Stage], tasks: int) -> float:
 
 def _said(text: str) -> str:
     """What Spark says of an error, without stack traces of either language."""
+    if details := _DETAILS.search(text):
+        text = details[1]
     lines = [line for line in text.splitlines() if line and not line[0].isspace()]
     told = " ".join(line for line in lines if not line.startswith(_NOT_SAID))
     return told[:_TEXT_CHARACTERS] or "no reason"
