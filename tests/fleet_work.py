@@ -38,6 +38,12 @@ def whereabouts(_: int) -> tuple[int, str, str]:
     return int(daemon.rpartition(")")[2].split()[1]), str(Path.cwd()), sys.prefix
 
 
+def without_jvm(_: int) -> None:
+    """Kills the JVM of a local master, two processes above."""
+    os.kill(whereabouts(0)[0], signal.SIGKILL)
+    time.sleep(60)
+
+
 def attempt(_: int) -> int:
     context = TaskContext.get()
     assert context is not None
@@ -139,3 +145,37 @@ def deadly_judge(case: Any, path: Path, **options: Any) -> object:
     if case.group.path == path:
         os.kill(os.getpid(), signal.SIGKILL)
     return verify._judge(case, **options)
+
+
+def export_killed_once(task: Any, flag: Path) -> object:
+    """The first that comes here is killed when its file is written."""
+    from kdump.fleet import export_task
+
+    found = export_task.exported(task)
+    if not flag.exists():
+        flag.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return found
+
+
+def deadly_export(task: Any, topic: str) -> object:
+    """Who has written the records of this topic is killed, always."""
+    from kdump.fleet import export_task
+
+    found = export_task.exported(task)
+    if task.shares[0].log.origin.topic == topic:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return found
+
+
+def export_slow_once(task: Any, flag: Path) -> object:
+    """The first that comes here has written its file, and takes minutes to say so."""
+    from kdump.fleet import export_task
+
+    found = export_task.exported(task)
+    try:
+        flag.touch(exist_ok=False)
+    except FileExistsError:
+        return found
+    time.sleep(300)
+    return found
