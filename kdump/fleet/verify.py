@@ -62,7 +62,10 @@ class _Reading:
 
 @dataclass(frozen=True, slots=True)
 class _Evidence:
-    """What a partition's judge needs; ``now`` and ``facts`` come with the last segment."""
+    """What a partition's judge needs; ``now`` and ``facts`` come with the last segment.
+
+    ``now`` is without the log directory, which may be large, and which the judge is given once.
+    """
 
     surveys: tuple[Survey, ...]
     now: Group | None
@@ -212,6 +215,7 @@ def _read(reading: _Reading) -> _Read:
         # Before the log, which a broker may go on writing, and not long before.
         now, facts = _beside(reading.last, reading.context)
         tasks += _rolled(reading.last, now, reading)
+        now = replace(now, directory=None)
     surveys = tuple(surveyed(task, _untold) for task in tasks)
     host = socket.gethostname()
     lines = tuple(Line.of(survey, host) for survey in surveys)
@@ -245,6 +249,8 @@ def _judge(case: _Case, *, deep: bool, conclude: Conclude) -> Judged:
     surveys, now, facts = _opened(case.evidence)
     if now is None:  # whoever read the last segment has not come to an end
         now, facts = _beside(case.group, case.context)
+    elif now.error is None:
+        now = replace(now, directory=case.group.directory)
     # Of a running broker's logs those are left out that it has deleted since they were read.
     listed = {segment.log for segment in now.segments}
     kept = [survey for survey in surveys if survey.segment.log in listed]
