@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from bench import fleet
 from bench.conversion import CODECS
 from bench.report import Row, line
 from bench.segments import KIB, SHAPES, Shape, write
@@ -68,6 +69,19 @@ def test_reindex_is_measured_beside_a_brokers_recovery() -> None:
     run = bench("--plain", *SMALL, "reindex recovery")
     assert (run.returncode, run.stderr) == (0, "")
     assert "recovery of 4.3.1" in run.stdout.splitlines()[-3]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_spark_is_measured_beside_workers(tmp_path: Path) -> None:
+    assert fleet.missing() is None
+    out = tmp_path / "out"
+    out.mkdir()
+    run = bench("--plain", *SMALL, "--directory", str(tmp_path), "--tmpfs", str(out), "fleet *")
+    assert (run.returncode in (0, 1), run.stderr) == (True, "")
+    measured = [text[:22].strip() for text in run.stdout.split("\n\n")[1].splitlines()[1:]]
+    assert measured == ["fleet verify", "fleet cost", "fleet tiny", "fleet export"]
+    assert (list(tmp_path.iterdir()), list(out.iterdir())) == ([out], [])
 
 
 @pytest.mark.skipif(_kernel.COMPILED, reason="the kernel is compiled")

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -22,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from brokers.jars import missing
 
-from bench import commands, conversion, directory, reading, repairs
+from bench import commands, conversion, directory, fleet, reading, repairs
 from bench.report import Row, heading, line
 from bench.segments import MIB, SHAPES, Made, Shape, write
 from kdump.format import _kernel
@@ -32,20 +33,24 @@ from kdump.format.codecs import Codec
 def main(arguments: list[str]) -> int:
     """Measure what is asked for, print it, and return the exit code."""
     options = _parse(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that segments are removed
     if not _kernel.COMPILED and not options.plain:
         sys.exit(f"{_kernel.__file__} is not compiled: --plain measures it all the same")
-    no_java = missing()
+    no_java, no_spark = missing(), fleet.missing()
     print(f"kernel: {_kernel.__file__}")
     print(f"segments: {options.size} MiB, in the page cache; {os.cpu_count()} CPUs")
     print("walk, survey, deep: best processor time, each with a new map; others: on the wall")
+    print("fleet: the median, once Spark has started; others: the best time")
     print(
         f"dump: whole processes, the start of the JVM too; Kafka's is the tool of {commands.KAFKA}"
     )
     if no_java is not None:
         print(f"dump and a broker's recovery are left out: {no_java}")
+    if no_spark is not None:
+        print(f"what runs on Spark is left out: {no_spark}")
     print(f"\n{heading()}", flush=True)
     missed = 0
-    for row in _rows(options, java=no_java is None):
+    for row in _rows(options, java=no_java is None, spark=no_spark is None):
         missed += not row.met
         print(line(row), flush=True)
     print(f"\n{missed} missed" if missed else "\nall met")
@@ -65,7 +70,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         "--tmpfs",
         type=Path,
         default=Path("/dev/shm"),
-        help="a file system in memory, for what is written by conversions (default: /dev/shm)",
+        help="a file system in memory, for what conversions and exports write (default: /dev/shm)",
     )
     parser.add_argument("--plain", action="store_true", help="measure a kernel not compiled too")
     parser.add_argument(
@@ -74,7 +79,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _rows(options: argparse.Namespace, *, java: bool) -> Iterator[Row]:
+def _rows(options: argparse.Namespace, *, java: bool, spark: bool) -> Iterator[Row]:
     """Measures, each segment made for what is asked of it, and removed behind that."""
 
     def wanted(name: str) -> bool:
@@ -95,6 +100,7 @@ def _rows(options: argparse.Namespace, *, java: bool) -> Iterator[Row]:
     of_directories: dict[str, Callable[[Path], Row]] = {
         **_of_directory(size, options.repeat, java=java),
         **_of_conversion(options.tmpfs, size, options.repeat),
+        **(_of_fleet(options.tmpfs, size, options.repeat) if spark else {}),
         "help": lambda _: commands.measure_help(),
     }
     for name, of_directory in of_directories.items():
@@ -152,6 +158,18 @@ def _of_conversion(tmpfs: Path, size_bytes: int, repeat: int) -> dict[str, Calla
             codec=codec,
         )
     return measured
+
+
+def _of_fleet(tmpfs: Path, size_bytes: int, repeat: int) -> dict[str, Callable[[Path], Row]]:
+    """What is measured on Spark."""
+    return {
+        "fleet verify": partial(fleet.measure_verify, size_bytes=size_bytes, repeat=repeat),
+        "fleet cost": partial(fleet.measure_cost, size_bytes=size_bytes, repeat=repeat),
+        "fleet tiny": partial(fleet.measure_tiny, repeat=repeat),
+        "fleet export": partial(
+            fleet.measure_export, tmpfs=tmpfs, size_bytes=size_bytes, repeat=repeat
+        ),
+    }
 
 
 if __name__ == "__main__":

@@ -78,7 +78,7 @@ def measure_workers(directory: Path, size_bytes: int, repeat: int, *, deep: bool
 
     A loop that reads nothing, in the same pool, tells what the machine has to give just now.
     """
-    partition = _partition(directory, _SEGMENTS, size_bytes)
+    partition = write_partition(directory, _SEGMENTS, size_bytes)
     groups = [group for root in open_roots([partition]) for group in assign(root)]
 
     def run(jobs: int) -> None:
@@ -104,7 +104,7 @@ def measure_workers(directory: Path, size_bytes: int, repeat: int, *, deep: bool
 
 def measure_memory(directory: Path, size_bytes: int, *, deep: bool) -> Row:
     """The largest sum of PSS of a verify with two workers, each at a file of twice the size."""
-    partition = _partition(directory, 2, 2 * size_bytes)
+    partition = write_partition(directory, 2, 2 * size_bytes)
     options = ["--deep"] if deep else []
     most = most_pss_mb(kdump("verify", "--quiet", "--jobs", "2", *options, partition))
     return Row(
@@ -142,20 +142,20 @@ def measure_help() -> Row:
     )
 
 
-def _count(spins: int, report: workers.Report) -> None:
-    for _ in range(spins):
-        pass
-    report(0)
-
-
-def _partition(directory: Path, segments: int, size_bytes: int) -> Path:
+def write_partition(directory: Path, segments: int, size_bytes: int, number: int = 0) -> Path:
     """A partition of so many neighbouring segments of 100-byte records."""
-    partition = directory / "bench-0"
+    partition = directory / f"bench-{number}"
     partition.mkdir()
     base_offset = 0
     for _ in range(segments):
         base_offset += write(Shape(100, 16 * KIB), partition, size_bytes, base_offset).records
     return partition
+
+
+def _count(spins: int, report: workers.Report) -> None:
+    for _ in range(spins):
+        pass
+    report(0)
 
 
 def _pss_kib(pid: int) -> int:

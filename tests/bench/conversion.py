@@ -35,7 +35,7 @@ _PSS_MB = 200.0
 def measure_messages(directory: Path, tmpfs: Path, size_bytes: int, repeat: int) -> Row:
     """Messages that are not compressed, in bytes of the original by the second."""
     made = _messages(directory, size_bytes)
-    with _output(tmpfs) as output:
+    with output_in(tmpfs) as output:
         _, took = best(repeat, partial(_clear, output), process(_command(made, output)))
     return Row(
         "convert",
@@ -54,7 +54,7 @@ def measure_wrappers(
     made = _partition(directory, Shape(_VALUE_BYTES, 16 * KIB, codec, magic=1), size_bytes)
     found = limits.find_pieces(made.path, codec)
     alone = partial(limits.decompress_and_compress, made.path, codec, found)
-    with _output(tmpfs) as output:
+    with output_in(tmpfs) as output:
         _, ours, limit = best(
             repeat, partial(_clear, output), process(_command(made, output)), alone
         )
@@ -70,7 +70,7 @@ def measure_wrappers(
 def measure_memory(directory: Path, tmpfs: Path, size_bytes: int) -> Row:
     """The largest sum of PSS while a file of twice the size is converted."""
     made = _messages(directory, 2 * size_bytes)
-    with _output(tmpfs) as output:
+    with output_in(tmpfs) as output:
         most = most_pss_mb(_command(made, output))
     return Row(
         "convert memory",
@@ -80,6 +80,13 @@ def measure_memory(directory: Path, tmpfs: Path, size_bytes: int) -> Row:
         "MB",
         most=_PSS_MB,
     )
+
+
+@contextmanager
+def output_in(tmpfs: Path) -> Iterator[Path]:
+    """A directory for results, which goes with them."""
+    with tempfile.TemporaryDirectory(dir=tmpfs, prefix="bench-") as own:
+        yield Path(own)
 
 
 def _command(made: Made, output: Path) -> list[str]:
@@ -95,12 +102,6 @@ def _partition(directory: Path, shape: Shape, size_bytes: int) -> Made:
     partition = directory / "bench-0"
     partition.mkdir()
     return write(shape, partition, size_bytes)
-
-
-@contextmanager
-def _output(tmpfs: Path) -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(dir=tmpfs, prefix="bench-") as own:
-        yield Path(own)
 
 
 def _clear(output: Path) -> None:

@@ -50,10 +50,15 @@ class _Segment:
     files: dict[str, bytes]
 
 
-def make(directory: Path, partitions: int = PARTITIONS) -> list[Path]:
+def make(
+    directory: Path,
+    partitions: int = PARTITIONS,
+    segments_each: int = _SEGMENTS,
+    segment_bytes: int = _SEGMENT_BYTES,
+) -> list[Path]:
     """Write a log directory to ``directory``, stopped cleanly; returns the paths of its logs."""
     rng = random.Random(partitions)
-    segments = _segments(directory / "stock")
+    segments = _segments(directory / "stock", segments_each, segment_bytes)
     end = segments[-1].base_offset
     logs = []
     names = [(f"topic-{number // 8:04d}", number % 8) for number in range(partitions)]
@@ -109,12 +114,12 @@ def _size(logs: Sequence[Path]) -> str:
     return f"{len(logs):,} segments, {len(logs) * _SEGMENT_BYTES / 1e9:.1f} GB"
 
 
-def _segments(stock: Path) -> list[_Segment]:
+def _segments(stock: Path, count: int, segment_bytes: int) -> list[_Segment]:
     """The segments of each partition, ending with one that is not there: where the log ends."""
     stock.mkdir()
     made, base_offset = [], 0
-    for _ in range(_SEGMENTS):
-        one = write(Shape(100, 16 * KIB), stock, _SEGMENT_BYTES, base_offset)
+    for _ in range(count):
+        one = write(Shape(100, 16 * KIB), stock, segment_bytes, base_offset)
         made.append(_Segment(base_offset, _files(one, base_offset)))
         base_offset += one.records
     shutil.rmtree(stock)

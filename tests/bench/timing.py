@@ -7,6 +7,7 @@ against one of them alone.
 
 from __future__ import annotations
 
+import statistics
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -16,13 +17,12 @@ def best(
     repeat: int, *sides: Callable[[], object], clock: Callable[[], float] = time.perf_counter
 ) -> list[float]:
     """The least time that each of ``sides`` took, in seconds, run in turns ``repeat`` times."""
-    times = [float("inf")] * len(sides)
-    for _ in range(repeat):
-        for place, side in enumerate(sides):
-            started = clock()
-            side()
-            times[place] = min(times[place], clock() - started)
-    return times
+    return list(map(min, _in_turns(repeat, sides, clock)))
+
+
+def median(repeat: int, *sides: Callable[[], object]) -> list[float]:
+    """The median of the times that each of ``sides`` took, otherwise as ``best``."""
+    return list(map(statistics.median, _in_turns(repeat, sides, time.perf_counter)))
 
 
 def process(command: Sequence[str]) -> Callable[[], object]:
@@ -30,3 +30,16 @@ def process(command: Sequence[str]) -> Callable[[], object]:
     return lambda: subprocess.run(
         command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
     )
+
+
+def _in_turns(
+    repeat: int, sides: Sequence[Callable[[], object]], clock: Callable[[], float]
+) -> list[list[float]]:
+    """All times of each side."""
+    times: list[list[float]] = [[] for _ in sides]
+    for _ in range(repeat):
+        for place, side in enumerate(sides):
+            started = clock()
+            side()
+            times[place].append(clock() - started)
+    return times

@@ -1,0 +1,196 @@
+"""Measures verify and export on Spark, two tasks at a time, beside two workers of this process.
+
+Sessions are started before anything is timed, and each figure is the median of its times.
+
+Spec: none.
+Must never time one engine on other bytes than the other.
+"""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench import directory as log_directory
+from bench.commands import write_partition
+from bench.conversion import output_in
+from bench.report import Row
+from bench.segments import KIB
+from bench.timing import median
+from kdump.audit.groups import Selection
+from kdump.audit.judged import Judged
+from kdump.audit.listing import list_targets
+from kdump.audit.next_start import Concluding
+from kdump.audit.verify import verify
+from kdump.errors import UsageError
+from kdump.fleet.java import check_java
+from kdump.storage import selection
+
+if TYPE_CHECKING:
+    from kdump.fleet.session import Session
+
+_CORES = 2
+_VERIFY_TIMES = 0.8
+_TINY_PARTITIONS = 60
+_TINY_SEGMENTS = 100
+_TINY_BYTES = 4 * KIB
+_TINY_SECONDS = 1.5
+_EXPORTED_PARTITIONS = 2
+_EXPORT_MILLIONS = 2.0
+#: Of these numbers of partitions the cost per byte is compared.
+_PARTITIONS = (1, 2, 4, 8)
+_SEGMENTS = 2
+_COST_TIMES = 1.25
+
+
+def missing() -> str | None:
+    """Why nothing can be measured here, None if it can."""
+    for name in ("pyspark", "pyarrow"):
+        if find_spec(name) is None:
+            return f"{name} is not installed"
+    try:
+        check_java()
+    except UsageError as error:
+        return str(error)
+    return None
+
+
+def measure_verify(directory: Path, size_bytes: int, repeat: int) -> Row:
+    """All partitions, beside two workers of this process."""
+    partitions = _partitions(directory, max(_PARTITIONS), size_bytes)
+    with _session() as session:
+        ours, theirs = median(
+            repeat, partial(_on_spark, session, partitions), partial(_here, partitions)
+        )
+    size = f"{_size(partitions) / 1e9:.2f} GB"
+    return Row(
+        "fleet verify",
+        f"{ours:.2f} s",
+        f"two workers {theirs:.2f} s, {size}",
+        theirs / ours,
+        least=_VERIFY_TIMES,
+    )
+
+
+def measure_cost(directory: Path, size_bytes: int, repeat: int) -> Row:
+    """The dearest byte beside the cheapest one, of one to eight partitions."""
+    partitions = _partitions(directory, max(_PARTITIONS), size_bytes)
+    parts = [partitions[:count] for count in _PARTITIONS]
+    with _session() as session:
+        took = median(repeat, *(partial(_on_spark, session, part) for part in parts))
+    costs = [seconds / _size(part) * 1e9 for seconds, part in zip(took, parts, strict=True)]
+    sizes = [f"{_size(part) / 1e9:.2g}" for part in (parts[0], parts[-1])]
+    return Row(
+        "fleet cost",
+        " ".join(f"{cost:.3f}" for cost in costs),
+        f"s/GB from {sizes[0]} to {sizes[1]} GB",
+        max(costs) / min(costs),
+        most=_COST_TIMES,
+    )
+
+
+def measure_tiny(directory: Path, repeat: int) -> Row:
+    """Thousands of small segments: what all jobs take together, from the listing on."""
+    count = _TINY_PARTITIONS * _TINY_SEGMENTS
+    log_directory.make(directory, _TINY_PARTITIONS, _TINY_SEGMENTS, _TINY_BYTES)
+    with _session() as session:
+        ours, theirs = median(
+            repeat, partial(_on_spark, session, [directory]), partial(_here, [directory])
+        )
+    return Row(
+        "fleet tiny",
+        f"{ours:.2f} s",
+        f"two workers {theirs:.2f} s, {count:,} segments",
+        ours,
+        "s",
+        most=_TINY_SECONDS,
+    )
+
+
+def measure_export(directory: Path, tmpfs: Path, size_bytes: int, repeat: int) -> Row:
+    """Records of 100 bytes into Parquet, in a file system in memory."""
+    partitions = _partitions(directory, _EXPORTED_PARTITIONS, size_bytes)
+    records: list[int] = []
+    with _session() as session, output_in(tmpfs) as output:
+        (took,) = median(
+            repeat, lambda: records.append(_export(session, partitions, output / f"{len(records)}"))
+        )
+    return Row(
+        "fleet export",
+        f"{took:.2f} s",
+        f"{_size(partitions) / 1e9:.2f} GB, {records[0] / 1e6:.1f} M records",
+        statistics.median(records) / took / 1e6,
+        "M/s",
+        least=_EXPORT_MILLIONS,
+    )
+
+
+@contextmanager
+def _session() -> Iterator[Session]:
+    from kdump.fleet.session import Cluster, opened
+
+    with opened(Cluster(master=f"local[{_CORES}]")) as session:
+        yield session
+
+
+def _on_spark(session: Session, paths: Sequence[Path]) -> None:
+    from kdump.fleet import listing
+    from kdump.fleet import verify as fleet
+
+    listed = listing.find(session, paths, None, Selection())
+    targets = listed.targets
+    judged = fleet.verify(
+        session,
+        targets.groups,
+        deep=False,
+        context=targets.context,
+        sizes=listed.sizes,
+        conclude=Concluding(frozenset()),
+    )
+    _expect(judged, _size(paths))
+
+
+def _here(paths: Sequence[Path]) -> None:
+    targets = list_targets(paths, None, Selection())
+    conclude = Concluding(frozenset())
+    groups, context = targets.groups, targets.context
+    judged = verify(groups, deep=False, jobs=_CORES, context=context, conclude=conclude)
+    _expect(judged, _size(paths))
+
+
+def _expect(judged: Iterable[Judged], size_bytes: int) -> None:
+    covered_bytes = sum(one.covered.size for one in judged)
+    if covered_bytes != size_bytes:
+        raise RuntimeError(f"expected that {size_bytes} bytes were read, found {covered_bytes}")
+
+
+def _export(session: Session, paths: Sequence[Path], to: Path) -> int:
+    """How many records are in the files of a new directory, which is taken away again."""
+    from kdump.fleet import export as fleet
+    from kdump.fleet.export_task import Form
+    from kdump.fleet.listing import find
+    from kdump.fleet.spread import spread
+
+    listed = find(session, paths, None, Selection())
+    order = fleet.Order(to, Form.PARQUET, selection.Selection())
+    groups = listed.targets.groups
+    manifest = fleet.export(groups, order, partial(spread, session), listed.sizes)
+    shutil.rmtree(to)
+    return manifest.records
+
+
+def _partitions(directory: Path, count: int, size_bytes: int) -> list[Path]:
+    """So many partitions of segments of ``size_bytes``."""
+    numbers = range(count)
+    return [write_partition(directory, _SEGMENTS, size_bytes, number) for number in numbers]
+
+
+def _size(paths: Iterable[Path]) -> int:
+    """The bytes of all logs below ``paths``."""
+    return sum(log.stat().st_size for path in paths for log in path.glob("**/*.log"))
