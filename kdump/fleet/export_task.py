@@ -42,6 +42,10 @@ from kdump.storage.walk import Damage
 _COLUMNS: Final = [name for name in RECORDS.names if name != "topic"]
 #: A row group is written when it has so many bytes.
 _GROUP_BYTES: Final = 64 << 20
+#: Readers skip by these alone; to compare all keys and values would cost a sixth of the time.
+_COMPARED: Final = ["partition", "offset", "timestamp"]
+#: Numbers that grow: their differences leave less to compress.
+_GROWING: Final = ("offset", "timestamp", "sequence", "position")
 
 
 class Form(Enum):
@@ -291,7 +295,12 @@ class _Parquet:
         schema = self._columns.schema
         words = [one.name for one in schema if pa.types.is_dictionary(one.type)]
         self._writer = pq.ParquetWriter(
-            pa.PythonFile(sink, "w"), schema, compression="zstd", use_dictionary=words
+            pa.PythonFile(sink, "w"),
+            schema,
+            compression="zstd",
+            use_dictionary=words,
+            column_encoding=dict.fromkeys(_GROWING, "DELTA_BINARY_PACKED"),
+            write_statistics=_COMPARED,
         )
 
     def add(self, run: RecordRun, origin: Origin) -> None:
