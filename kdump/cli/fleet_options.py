@@ -27,13 +27,15 @@ def on_spark(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--remote",
             metavar="URL",
-            help="Do the work on the Spark Connect server at URL, such as sc://host:15002.",
+            help="Do the work on the Spark Connect server at URL, such as sc://host:15002, whose "
+            "executors must see each PATH under its name; or as --master local[N], over Connect.",
         ),
         click.option(
             "--master",
             metavar="URL",
             help="Do the work on Spark: local[N] for N tasks at a time here, or the URL of a "
-            "cluster's master, whose executors must see each PATH under its name.",
+            "cluster's master, such as spark://host:7077 or yarn, whose executors need kdump and "
+            "must see each PATH, an absolute one, under its name.",
         ),
     ):
         command = option(command)
