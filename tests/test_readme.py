@@ -18,6 +18,7 @@ from kdump.cli.main import cli
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 CONSOLE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
+EXAMPLE = re.compile(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SHELL = re.compile(r"^```sh\n(.*?)\n```", re.MULTILINE | re.DOTALL)
 
 ON_SPARK = re.compile("kdump export|--master|exported")
@@ -54,24 +55,34 @@ def settled(output: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def shown(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the commands run."""
+    return tmp_path_factory.mktemp("readme")
+
+
+@pytest.fixture(scope="module")
+def shown(place: Path) -> list[str]:
     """What the commands print now, each in turn."""
-    place = tmp_path_factory.mktemp("readme")
     shutil.copytree(ROOT / "fixtures", place / "fixtures")
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     ids: dict[str, str] = {}  # as README has them, to what they are in this run
     texts = []
     for command, output in steps():
         printed = subprocess.run(
             ["bash", "-c", translated(command, ids)],
             cwd=place,
-            env=os.environ | {"PATH": path, "COLUMNS": "80"},
+            env=environment(),
             stdout=subprocess.PIPE,
             text=True,
         ).stdout
         ids |= zip(PLAN_ID.findall(output), PLAN_ID.findall(printed), strict=False)
         texts.append(translated(printed, {here: there for there, here in ids.items()}))
     return texts
+
+
+def environment() -> dict[str, str]:
+    """That of a shell that has the environment of the tests activated."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return os.environ | {"PATH": path, "COLUMNS": "80"}
 
 
 def translated(text: str, ids: dict[str, str]) -> str:
@@ -93,6 +104,20 @@ def translated(text: str, ids: dict[str, str]) -> str:
 def test_the_commands_print_what_is_shown(shown: list[str], number: int) -> None:
     _, output = steps()[number]
     assert settled(shown[number]) == settled(output)
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("shown")  # its commands make the damage
+def test_the_example_in_python_prints_what_is_shown(place: Path) -> None:
+    ((program, output),) = EXAMPLE.findall(README)
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=place,
+        env=environment() | {"SPARK_LOCAL_IP": "127.0.0.1"},
+        capture_output=True,
+        text=True,
+    )
+    assert ran.stdout.split() == output.split(), ran.stderr
 
 
 def test_every_command_is_shown() -> None:
