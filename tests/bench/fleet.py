@@ -173,14 +173,16 @@ def _expect(judged: Iterable[Judged], size_bytes: int) -> None:
 def _export(session: Session, paths: Sequence[Path], to: Path) -> int:
     """How many records are in the files of a new directory, which is taken away again."""
     from kdump.fleet import export as fleet
+    from kdump.fleet.destination import made
     from kdump.fleet.export_task import Form
     from kdump.fleet.listing import find
     from kdump.fleet.spread import spread
 
     listed = find(session, paths, None, Selection())
-    order = fleet.Order(to, Form.PARQUET, selection.Selection())
+    order = fleet.Order(Form.PARQUET, selection.Selection())
     groups = listed.targets.groups
-    manifest = fleet.export(groups, order, partial(spread, session), listed.sizes)
+    with made(to) as destination:
+        manifest = fleet.export(groups, order, destination, partial(spread, session), listed.sizes)
     shutil.rmtree(to)
     return manifest.records
 
