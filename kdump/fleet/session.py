@@ -224,6 +224,10 @@ def _settings(master: str, folder: Path, log: Path, wanted: Mapping[str, str]) -
         "spark.master": master,
         "spark.app.name": "kdump",
         "spark.api.mode": "classic",
+        # What executors have found of a fleet is bound by the memory that there is, not by a size.
+        "spark.driver.maxResultSize": "0",
+        # Arrow's own has the memory of each batch paged in anew: a tenth of an export's time.
+        "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "jemalloc",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",

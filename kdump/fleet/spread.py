@@ -193,7 +193,9 @@ def _results(
         return
     rows = [pickle.dumps([(number, tasks[number]) for number in share]) for share in shares]
     plan = pa.table([range(len(shares)), rows], schema=_PLAN)
-    frame = session.spark.createDataFrame(plan).repartitionById(len(shares), "pack")
+    frame = session.spark.createDataFrame(plan)
+    if len(shares) > 1:  # what is one row needs no stage that shares it out
+        frame = frame.repartitionById(len(shares), "pack")
     missing = {number for share in shares for number in share}
     reason = "no task sent its result"
     try:

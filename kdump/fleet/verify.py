@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kdump.audit.context import Context
 from kdump.audit.facts import PartitionFacts
@@ -38,6 +38,10 @@ from kdump.storage.workers import Died
 
 if TYPE_CHECKING:
     from kdump.fleet.session import Session
+
+
+#: To judge a segment takes as long as to read so many bytes of one.
+_JUDGED_BYTES: Final = 256 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +147,7 @@ def verify(
         of = gathered.pop(number)
         findings = (*of.findings, *uncovered(group, of.lines, of.told))
         cases.append(_Case(group, tuple(of.evidence), findings, narrow[number]))
-    weights = [sum(map(len, case.evidence)) for case in cases]
+    weights = [sum(_JUDGED_BYTES + len(each) for each in case.evidence) for case in cases]
     work = partial(_judge, deep=deep, conclude=conclude)
     yield from _in_order(
         spread(session, work, cases, weights),
