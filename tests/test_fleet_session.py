@@ -278,6 +278,11 @@ def test_a_connect_server_that_runs_elsewhere(tmp_path: Path) -> None:
         assert session.spark.conf.get("spark.sql.session.timeZone") == "UTC"
 
 
+def test_an_error_amid_a_session_stays_what_it_is() -> None:
+    with pytest.raises(BrokenPipeError), opened(Cluster(master="local[1]")):
+        raise BrokenPipeError
+
+
 def test_a_start_that_fails_keeps_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     wrong = {"spark.driver.memory": "1"}

@@ -44,23 +44,12 @@ def running(settings: Mapping[str, str], log: Path) -> Iterator[None]:
     if _PORT in os.environ:
         yield
         return
-    process = None
+    told = log.with_name("gateway")
     try:
-        with log.open("ab") as output:
-            told = log.with_name("gateway")
-            process = subprocess.Popen(
-                _command(settings),
-                # It ends where this is closed, also when we are killed.
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=output,
-                env={
-                    **os.environ,
-                    "SPARK_CONNECT_MODE": "0",
-                    "_PYSPARK_DRIVER_CONN_INFO_PATH": os.fspath(told),
-                },
-                process_group=0,  # Ctrl-C is for us
-            )
+        process = _begun(settings, log, told)
+    except OSError as error:
+        raise SparkFailed(f"Spark could not be started: {error}") from error
+    try:
         while not told.exists():
             if process.poll() is not None:
                 raise SparkFailed(f"Spark could not be started: it ended with {process.returncode}")
@@ -68,12 +57,27 @@ def running(settings: Mapping[str, str], log: Path) -> Iterator[None]:
         port, secret = _parse(told.read_bytes())
         with variables({_PORT: str(port), _SECRET: secret}):
             yield
-    except OSError as error:
-        raise SparkFailed(f"Spark could not be started: {error}") from error
     finally:
         _forget()
-        if process is not None:
-            _end(process)
+        _end(process)
+
+
+def _begun(settings: Mapping[str, str], log: Path, told: Path) -> subprocess.Popen[bytes]:
+    """The JVM, which writes to ``told`` how to reach it."""
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            _command(settings),
+            # It ends where this is closed, also when we are killed.
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            env={
+                **os.environ,
+                "SPARK_CONNECT_MODE": "0",
+                "_PYSPARK_DRIVER_CONN_INFO_PATH": os.fspath(told),
+            },
+            process_group=0,  # Ctrl-C is for us
+        )
 
 
 def _command(settings: Mapping[str, str]) -> list[str]:
