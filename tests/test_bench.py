@@ -72,7 +72,7 @@ def test_reindex_is_measured_beside_a_brokers_recovery() -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_spark_is_measured_beside_workers(tmp_path: Path) -> None:
     assert fleet.missing() is None
     out = tmp_path / "out"

@@ -135,7 +135,7 @@ def _timed(line: dict[str, object]) -> dict[str, object]:
     ("version", "seeds"),
     [
         pytest.param("4.3.1", SEEDS, marks=pytest.mark.slow),
-        pytest.param("3.9.1", SEEDS, marks=pytest.mark.slow),
+        pytest.param("3.9.1", SEEDS, marks=pytest.mark.nightly),
         pytest.param("4.3.1", MORE_SEEDS, marks=pytest.mark.nightly),
         pytest.param("3.9.1", MORE_SEEDS, marks=pytest.mark.nightly),
     ],

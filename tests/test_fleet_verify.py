@@ -40,7 +40,8 @@ Verified = Callable[..., tuple[int, list[JsonObject]]]
 
 #: Of the summary, what is about the run and not about what was found.
 EFFORT = {"seconds", "jobs"}
-DEPTHS = pytest.mark.parametrize("depth", [[], ["--deep"], ["--quick"]], ids=["", "deep", "quick"])
+DEPTHS: list[list[str]] = [[], ["--deep"], ["--quick"]]
+DEPTH_NAMES = ["default", "deep", "quick"]
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +121,7 @@ def assert_equal(here: tuple[int, list[JsonObject]], there: tuple[int, list[Json
     assert forecasts[0] == forecasts[1]
 
 
-@DEPTHS
+@pytest.mark.parametrize("depth", DEPTHS, ids=DEPTH_NAMES)
 def test_all_fixtures(
     depth: list[str], grown: Callable[[str], Path], verified: Verified, on_spark: Verified
 ) -> None:
@@ -139,7 +140,11 @@ def test_a_fixture_alone(
     assert_equal(here, on_spark(grown("4.3.1/killed")))
 
 
-@DEPTHS
+@pytest.mark.parametrize(
+    "depth",
+    [DEPTHS[0], *(pytest.param(depth, marks=pytest.mark.nightly) for depth in DEPTHS[1:])],
+    ids=DEPTH_NAMES,
+)
 @pytest.mark.parametrize(
     "recipes",
     [

@@ -100,7 +100,7 @@ def remote(bucket: Bucket, key: str) -> RemotePath:
     return path
 
 
-@pytest.mark.parametrize("name", [FIXTURES[0], FIXTURES[-1]])
+@pytest.mark.parametrize("name", [FIXTURES[0], pytest.param(FIXTURES[-1], marks=pytest.mark.slow)])
 def test_fixtures_are_told_as_their_files_are(
     name: str, grown: Callable[[str], Path], bucket: Bucket, ran: Callable[..., Ran]
 ) -> None:
