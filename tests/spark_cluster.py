@@ -10,12 +10,12 @@ import os
 import socket
 import subprocess
 import sys
-import sysconfig
 import tarfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyspark
 import pytest
@@ -36,7 +36,6 @@ PACKAGES = (
 def pack(archive: Path) -> None:
     """Make an archive of an environment with the kdump under test; nothing is fetched."""
     site = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
-    installed = Path(sysconfig.get_path("purelib"))
     # Compressed: of others Java alone would take no modes over.
     with tarfile.open(archive, "w:gz", compresslevel=1) as tar:
         python = Path(sys.executable).resolve()
@@ -45,11 +44,16 @@ def pack(archive: Path) -> None:
         configuration.write_text(f"home = {python.parent}\n")
         tar.add(configuration, "pyvenv.cfg")
         tar.add(Path(kdump.__file__).parent, f"{site}/kdump")
-        # Some ask for their own version when they are imported.
-        versions = [path.name for path in installed.glob("*.dist-info")]
-        for name in (*PACKAGES, *versions):
-            if (installed / name).exists():
-                tar.add(installed / name, f"{site}/{name}")
+        for path in packages():
+            tar.add(path, f"{site}/{path.name}")
+
+
+def packages() -> Iterator[Path]:
+    """What a task imports beside kdump, as it is installed here."""
+    installed = Path(pyspark.__file__).parent.parent
+    # Some ask for their own version when they are imported.
+    versions = (path.name for path in installed.glob("*.dist-info"))
+    yield from filter(Path.exists, (installed / name for name in (*PACKAGES, *versions)))
 
 
 @contextmanager
@@ -68,6 +72,57 @@ def cluster(
     wanted = {"spark.archives": f"{archive}#environment", **(settings or {})}
     with opened(Cluster(master=MASTER), settings=wanted) as session:
         yield session
+
+
+@contextmanager
+def standalone(top: Path, python: Path) -> Iterator[str]:
+    """Run a master and a worker of two cores, with their files in ``top``; yields the URL.
+
+    Executors find ``python`` as python3, and nothing of the environment that the tests run in.
+    """
+    (top / "bin").mkdir()
+    (top / "bin" / "python3").symlink_to(python)
+    spark, port = Path(pyspark.__file__).parent, free_port()
+    url = f"spark://127.0.0.1:{port}"
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("PYTHON")
+    } | {
+        "PATH": f"{top / 'bin'}:{os.environ['PATH']}",
+        "SPARK_HOME": str(spark),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    parts = {
+        "master.Master": ("--port", str(port)),
+        "worker.Worker": ("--cores", "2", "--memory", "2g", "--work-dir", str(top / "work"), url),
+    }
+    started: list[subprocess.Popen[bytes]] = []
+    try:
+        for name, arguments in parts.items():
+            with (top / f"{name}.log").open("wb") as log:
+                command = [str(spark / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}"]
+                where = ["--host", "127.0.0.1", "--webui-port", "0"]
+                started.append(
+                    subprocess.Popen(
+                        [*command, *where, *arguments],
+                        cwd=top,
+                        env=environment,
+                        stdout=log,
+                        stderr=log,
+                    )
+                )
+            await_port(port, started[-1])
+        yield url
+    finally:
+        for process in reversed(started):
+            process.terminate()  # a worker ends its executors
+            process.wait()
+
+
+def await_port(port: int, process: subprocess.Popen[Any]) -> None:
+    """Wait until somebody listens; ``process`` must not end meanwhile."""
+    while not _listens(port):
+        assert process.poll() is None
+        time.sleep(0.1)
 
 
 @contextmanager
