@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,8 @@ import pytest
 from directory_state import state
 
 pytest.importorskip("pyspark")
+
+from spark_sessions import through
 
 from kdump.cli import exits
 from kdump.cli.main import main
@@ -31,12 +32,7 @@ def session() -> Iterator[Session]:
 @pytest.fixture(autouse=True)
 def shared(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     """One session for all tests, which no run starts or ends."""
-
-    @contextmanager
-    def started(*_: object) -> Iterator[Session]:
-        yield session
-
-    monkeypatch.setattr("kdump.cli.fleet_options.spark_session", started)
+    through(session, monkeypatch)
 
 
 def dumped(capture: Capture, path: Path) -> list[dict[str, Any]]:

@@ -9,7 +9,8 @@ from pathlib import Path
 import fleet_work
 import pytest
 from spark_cluster import cluster
-from test_fleet_verify import Verified, assert_equal, fleet_broker, through, verified
+from spark_sessions import through
+from test_fleet_verify import Verified, assert_equal, fleet_broker, verified
 
 from kdump.fleet.session import Cluster, opened
 

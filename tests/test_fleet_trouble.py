@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import fleet_work
 import pyarrow.parquet as pq
 import pytest
 from object_stores import Bucket, served
+from spark_sessions import through
 from test_object_store import told
 
 from kdump.cli import exits
@@ -35,17 +35,6 @@ def session(bucket: Bucket) -> Iterator[Session]:
     """Its executors have the keys of the store in their environment."""
     with fleet_work.by_value(), opened(Cluster(master="local[2]")) as started:
         yield started
-
-
-def through(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have commands use ``session`` whatever they ask for."""
-
-    @contextmanager
-    def started(*_: object) -> Iterator[Session]:
-        yield session
-
-    monkeypatch.setattr("kdump.cli.fleet_options.spark_session", started)
-    monkeypatch.setattr("kdump.cli.verify_engine.spark_session", started)
 
 
 def records(to: Path) -> list[tuple[Any, ...]]:

@@ -6,7 +6,6 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,6 +21,7 @@ import recipes_producers
 from damaged import Recipe
 from fixtures_loader import FIXTURES
 from pipeline import NOW_MS
+from spark_sessions import through
 
 from kdump.cli import exits
 from kdump.cli.main import main
@@ -86,16 +86,6 @@ def on_spark(session: Session, verified: Verified, monkeypatch: pytest.MonkeyPat
 
     through(session, monkeypatch)
     return lambda *arguments: verified("--master", "local[2]", *arguments)
-
-
-def through(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have commands use ``session`` whatever they ask for."""
-
-    @contextmanager
-    def started(*_: object) -> Iterator[Session]:
-        yield session
-
-    monkeypatch.setattr("kdump.cli.verify_engine.spark_session", started)
 
 
 def written(recipes: Sequence[Recipe], top: Path) -> list[Path]:

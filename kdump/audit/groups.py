@@ -80,7 +80,7 @@ class Group:
         found = list_partition(self.path)
         if isinstance(found, SourceError):
             return replace(self, pending=False, directory=None, error=found)
-        size = sum(map(_size, found.segments))
+        size = sum(map(log_bytes, found.segments))
         return replace(self, pending=False, segments=found.segments, size=size, partition=found)
 
     def unlisted(self) -> Group:
@@ -209,7 +209,7 @@ def _whole(target: Partition | SourceError, root: Root) -> Group:
     if isinstance(target, SourceError):
         # A path that was asked for by name must be there, broker or not.
         return Group(as_path(target.path), (), None, stopped=True, size=0, error=target)
-    size = sum(map(_size, target.segments))
+    size = sum(map(log_bytes, target.segments))
     return Group(
         target.path,
         target.segments,
@@ -226,10 +226,10 @@ def _lone(segment: Segment, root: Root) -> Group:
     with suppress(SourceError):  # the file itself can be read even where its directory cannot
         bases = [other.base_offset for other in read_partition(segment.log.parent).segments]
         following = min((base for base in bases if base > segment.base_offset), default=None)
-    return Group(segment.log, (segment,), following, root.stopped, _size(segment))
+    return Group(segment.log, (segment,), following, root.stopped, log_bytes(segment))
 
 
-def _size(segment: Segment) -> int:
+def log_bytes(segment: Segment) -> int:
     """The bytes of its log, 0 where that cannot be said: opening it will tell."""
     try:
         return segment.log.stat().st_size

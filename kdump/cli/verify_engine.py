@@ -28,6 +28,7 @@ from kdump.storage.pace import LIVE_RATE, Pace
 from kdump.storage.workers import default_jobs
 
 if TYPE_CHECKING:
+    from kdump.fleet.listing import Listed
     from kdump.fleet.session import Session
 
 
@@ -77,9 +78,13 @@ def engine(asked: Asked, shown: Progress) -> Iterator[Engine]:
         raise UsageError("--jobs: expected --master 'local[N]' for N tasks at a time, found both")
     if asked.limit_rate:
         raise UsageError("--limit-rate: expected none, as hosts keep no rate together")
-    paths, _ = named_paths(asked.paths, asked.config)
+    paths, settings = named_paths(asked.paths, asked.config)
     with spark_session(asked.master, asked.remote, paths) as session:
-        yield _Fleet(asked, shown, session)
+        from kdump.fleet.listing import find
+
+        selection = Selection(tuple(asked.topics), tuple(asked.excluded))
+        listed = find(session, paths, settings, selection)
+        yield _Fleet(asked.depth, listed, shown, session)
 
 
 class _Here:
@@ -138,16 +143,12 @@ class _Here:
 
 
 class _Fleet:
-    def __init__(self, asked: Asked, shown: Progress, session: Session) -> None:
-        from kdump.fleet.listing import find
-
-        self._depth = asked.depth
+    def __init__(self, depth: Depth, listed: Listed, shown: Progress, session: Session) -> None:
+        self._depth = depth
+        self._listed = listed
         self._shown = shown
         self._session = session
-        paths, settings = named_paths(asked.paths, asked.config)
-        selection = Selection(tuple(asked.topics), tuple(asked.excluded))
-        self._listed = find(session, paths, settings, selection)
-        self.targets = self._listed.targets
+        self.targets = listed.targets
         self.jobs = session.cores
         self.limit_rate = 0
         self.total_bytes = sum(group.size for group in self.targets.groups)

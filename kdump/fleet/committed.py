@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 
 from kdump.audit.events import Events
+from kdump.fleet.ranges import Ranges, within
 from kdump.format import _events, _kernel
 from kdump.format.batch import CONTROL, TRANSACTIONAL, BatchTable
 from kdump.storage.selection import HIGHEST
@@ -48,7 +49,7 @@ class Committed:
     producers and first offsets of transactions whose markers damage may have taken.
     """
 
-    left_out: Mapping[int, tuple[tuple[int, int], ...]]
+    left_out: Mapping[int, Ranges]
     end: int
     undecided: tuple[tuple[int, int], ...]
 
@@ -91,10 +92,7 @@ class Committed:
         drop = control | (modern & (rows[:, _BASE_OFFSET] >= self.end))
         producers = rows[:, _PRODUCER_ID]
         for producer in self.left_out.keys() & set(producers[transactional].tolist()):
-            firsts, lasts = np.array(self.left_out[producer], np.int64).T
-            bases = rows[:, _BASE_OFFSET]
-            place = np.searchsorted(firsts, bases, "right") - 1
-            inside = (place >= 0) & (bases <= lasts[np.maximum(place, 0)])
+            inside = within(rows[:, _BASE_OFFSET], self.left_out[producer])
             drop |= transactional & (producers == producer) & inside
         if not drop.any():
             return table

@@ -26,9 +26,9 @@ import pyarrow.parquet as pq
 from kdump.errors import DecodeError, SourceError
 from kdump.fleet.committed import Committed
 from kdump.fleet.destination import Sink, discard, opened, unwritten
+from kdump.fleet.ranges import Ranges, within
 from kdump.fleet.reading import Unread, record_runs
 from kdump.fleet.records import Origin, RecordColumns
-from kdump.fleet.replicas import Ranges
 from kdump.fleet.schema import RECORDS
 from kdump.fleet.tables import Log
 from kdump.format.batch import BatchTable, RecordRun, RecordTable
@@ -221,12 +221,7 @@ def _kept(run: RecordRun, share: Share, left: int | None) -> RecordRun:
     if share.committed is not None:
         keep &= rows[:, 0] < share.committed.end
     if share.ranges is not None:
-        if not share.ranges:
-            keep[:] = False
-        else:
-            firsts, lasts = np.array(share.ranges, np.int64).T
-            place = np.searchsorted(firsts, rows[:, 0], "right") - 1
-            keep &= (place >= 0) & (rows[:, 0] <= lasts[np.maximum(place, 0)])
+        keep &= within(rows[:, 0], share.ranges)
     if left is not None:
         keep &= np.cumsum(keep) <= left
     if keep.all():

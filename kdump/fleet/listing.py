@@ -20,7 +20,7 @@ from kdump.audit.cluster import Configs
 from kdump.audit.context import Context, read_context
 from kdump.audit.facts import DirectoryFacts
 from kdump.audit.findings import Finding
-from kdump.audit.groups import Group, Root, Selection, assign, distinct, open_roots
+from kdump.audit.groups import Group, Root, Selection, assign, distinct, log_bytes, open_roots
 from kdump.audit.settling import settled_directories
 from kdump.audit.targets import Targets, check_patterns, directories_of
 from kdump.errors import SourceError
@@ -96,15 +96,8 @@ def _distinct(paths: Sequence[Path]) -> tuple[Path, ...]:
 def _listed(path: Path, selection: Selection) -> _Part:
     (root,) = open_roots([path])
     groups = tuple(group.listed() for group in assign(root, selection))
-    sizes = {segment.log: _size(segment.log) for group in groups for segment in group.segments}
+    sizes = {segment.log: log_bytes(segment) for group in groups for segment in group.segments}
     return _Part(root, groups, sizes)
-
-
-def _size(log: Path) -> int:
-    try:
-        return log.stat().st_size
-    except OSError:  # opening it will tell
-        return 0
 
 
 def _context(around: _Around) -> tuple[Context, tuple[Finding, ...]]:

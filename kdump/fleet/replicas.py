@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-Ranges = tuple[tuple[int, int], ...]
+from kdump.fleet.ranges import Ranges
 
 
 class Stretch(NamedTuple):

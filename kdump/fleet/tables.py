@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from kdump.audit.context import Context
-from kdump.audit.groups import Group
+from kdump.audit.groups import Group, log_bytes
 from kdump.audit.verify import verify
 from kdump.errors import DecodeError, SourceError
 from kdump.fleet.batches import batch_rows, damage_row, unreadable_row
@@ -58,11 +58,8 @@ def logs_of(groups: Iterable[Group], *, strict: bool = False) -> Iterator[Log]:
         if listed.error is not None and strict:
             raise listed.error
         for segment in listed.segments:
-            try:
-                size = segment.log.stat().st_size
-            except OSError:  # opening it will tell
-                size = 0
-            yield Log(segment.log, segment.base_offset, listed.is_sealed(segment), size)
+            sealed = listed.is_sealed(segment)
+            yield Log(segment.log, segment.base_offset, sealed, log_bytes(segment))
 
 
 def record_batches(
