@@ -20,6 +20,7 @@ pyspark = pytest.importorskip("pyspark")
 from pyspark import cloudpickle  # noqa: E402
 
 from kdump.fleet.session import Cluster, Session, opened  # noqa: E402
+from kdump.fleet.signals import held  # noqa: E402
 from kdump.fleet.spread import Lost, spread  # noqa: E402
 
 pytestmark = pytest.mark.spark
@@ -96,6 +97,45 @@ def test_a_job_that_fails_as_a_whole_is_told_for_each_task(session: Session) -> 
     for lost in found.values():
         assert isinstance(lost, Lost)
         assert "fleet_work" in lost.text
+
+
+def test_an_interrupt_amid_a_finalizer_is_not_lost(session: Session, tmp_path: Path) -> None:
+    """As of py4j's objects, in the finalizers of which Python drops exceptions."""
+
+    class Finalized:
+        def __del__(self) -> None:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.01)
+
+    def drop(_: float) -> None:
+        Finalized()
+
+    begun = tmp_path / "begun"
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        list(spread(session, fleet_work.long, [begun], [0], on_progress=drop))
+    assert time.monotonic() - started < 60
+
+
+def test_signals_that_are_held_come_in_their_order() -> None:
+    came: list[int] = []
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        for number in before:
+            signal.signal(number, lambda number, frame: came.append(number))
+        with held() as let_through:
+            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(signal.SIGINT)
+            assert not came
+            let_through()
+            assert came == [signal.SIGTERM, signal.SIGINT]
+            signal.raise_signal(signal.SIGINT)
+        assert came == [signal.SIGTERM, signal.SIGINT, signal.SIGINT]
+        signal.raise_signal(signal.SIGTERM)
+        assert came[3:] == [signal.SIGTERM]
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def test_an_interrupt_ends_the_job_and_its_workers(session: Session, tmp_path: Path) -> None:

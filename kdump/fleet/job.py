@@ -21,6 +21,7 @@ from pyspark.errors import PySparkException
 
 from kdump.errors import KdumpError
 from kdump.fleet.jvm import SparkFailed
+from kdump.fleet.signals import held
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -84,19 +85,21 @@ def _collected(
             errors.append(error)
 
     thread = Thread(target=collect, name="kdump job", daemon=True)
-    try:
-        thread.start()
-        while thread.is_alive():
-            thread.join(_POLL_SECONDS)
-            if on_progress is not None:
-                on_progress(watch.part(tasks))
-    except BaseException:
-        with suppress(PySparkException, Py4JError, ConnectionError):
-            watch.cancel()
-        thread.join(_END_SECONDS)
-        raise
-    finally:
-        watch.close()
+    with held() as let_through:
+        try:
+            thread.start()
+            while thread.is_alive():
+                thread.join(_POLL_SECONDS)
+                let_through()
+                if on_progress is not None:
+                    on_progress(watch.part(tasks))
+        except BaseException:
+            with suppress(PySparkException, Py4JError, ConnectionError):
+                watch.cancel()
+            thread.join(_END_SECONDS)
+            raise
+        finally:
+            watch.close()
     if errors:
         if isinstance(errors[0], PySparkException):
             raise JobFailed(_said(str(errors[0]))) from errors[0]
