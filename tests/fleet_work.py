@@ -96,32 +96,41 @@ def dividing(number: int) -> float:
     return 1 / number
 
 
-def deadly_read(reading: Any, log: Path) -> object:
-    from kdump.fleet import verify
+def logs_of(task: Any) -> list[Path]:
+    """The logs that a task of verify reads."""
+    from kdump.fleet.verify_task import Reading
 
-    if reading.path == log:
+    if isinstance(task, Reading):
+        return [] if task.path is None else [task.path]
+    return [segment.log for segment in task.group.segments]
+
+
+def deadly_work(task: Any, log: Path, **options: Any) -> object:
+    from kdump.fleet import verify_task
+
+    if log in logs_of(task):
         os.kill(os.getpid(), signal.SIGKILL)
-    return verify._read(reading)
+    return verify_task.work(task, **options)
 
 
-def read_killed_once(reading: Any, flag: Path) -> object:
-    from kdump.fleet import verify
+def work_killed_once(task: Any, flag: Path, **options: Any) -> object:
+    from kdump.fleet import verify_task
 
-    found = verify._read(reading)
+    found = verify_task.work(task, **options)
     if not flag.exists():
         flag.touch()
         os.kill(os.getpid(), signal.SIGKILL)
     return found
 
 
-def read_without_executor(reading: Any, flag: Path) -> object:
+def work_without_executor(task: Any, flag: Path, **options: Any) -> object:
     """The first that comes here kills its executor, a JVM two processes above."""
-    from kdump.fleet import verify
+    from kdump.fleet import verify_task
 
     try:
         flag.touch(exist_ok=False)
     except FileExistsError:
-        return verify._read(reading)
+        return verify_task.work(task, **options)
     # The worker's parent is the daemon, and that one's the JVM.
     executor = int(Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[1])
     flag.write_text(str(executor))
@@ -130,21 +139,30 @@ def read_without_executor(reading: Any, flag: Path) -> object:
     raise AssertionError("still alive")
 
 
-def forgetful_read(reading: Any, log: Path) -> object:
+def forgetful_work(task: Any, log: Path, **options: Any) -> object:
     from dataclasses import replace
 
-    from kdump.fleet import verify
+    from kdump.fleet import verify_task
 
-    found = verify._read(reading)
-    return replace(found, lines=()) if reading.path == log else found
+    found = verify_task.work(task, **options)
+    return replace(found, lines=()) if log in logs_of(task) else found
+
+
+def deadly_whole(task: Any, path: Path, **options: Any) -> object:
+    """Who is to judge that partition at once is killed."""
+    from kdump.fleet import verify_task
+
+    if isinstance(task, verify_task.Whole) and task.group.path == path:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return verify_task.work(task, **options)
 
 
 def deadly_judge(case: Any, path: Path, **options: Any) -> object:
-    from kdump.fleet import verify
+    from kdump.fleet import verify_task
 
     if case.group.path == path:
         os.kill(os.getpid(), signal.SIGKILL)
-    return verify._judge(case, **options)
+    return verify_task.judge_read(case, **options)
 
 
 def export_killed_once(task: Any, flag: Path) -> object:

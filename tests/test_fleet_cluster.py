@@ -37,7 +37,7 @@ def test_on_a_cluster_whose_executor_is_killed(
         through(session, monkeypatch)
         assert_equal(here, verified("--master", "local[2]", top))
         with fleet_work.by_value():
-            killed = partial(fleet_work.read_without_executor, flag=flag)
-            monkeypatch.setattr("kdump.fleet.verify._read", killed)
+            killed = partial(fleet_work.work_without_executor, flag=flag)
+            monkeypatch.setattr("kdump.fleet.verify.work", killed)
             assert_equal(here, verified("--master", "local[2]", top))
     assert flag.read_text() != str(os.getpid())

@@ -213,7 +213,7 @@ def test_a_log_that_kills_who_reads_it_is_a_finding(
     top = fleet_broker(tmp_path / "broker", 5)
     _, here = verified(top)
     log = top / "orders-5" / f"{2:020d}.log"
-    deadly("_read", partial(fleet_work.deadly_read, log=log))
+    deadly("work", partial(fleet_work.deadly_work, log=log))
     code, lines = on_spark(top)
     assert code == exits.INCOMPLETE
     (finding,) = [line for line in lines if line["type"] == "finding" and line not in here]
@@ -228,7 +228,7 @@ def test_a_reader_killed_once_is_told_by_nothing(
 ) -> None:
     top = fleet_broker(tmp_path / "broker", 5)
     here = verified(top)
-    deadly("_read", partial(fleet_work.read_killed_once, flag=tmp_path / "flag"))
+    deadly("work", partial(fleet_work.work_killed_once, flag=tmp_path / "flag"))
     assert_equal(here, on_spark(top))
     assert (tmp_path / "flag").exists()
 
@@ -238,7 +238,8 @@ def test_what_surveys_have_shown_is_told_without_a_judgement(
 ) -> None:
     top = fleet_broker(tmp_path / "broker", 5)
     partition = top / "orders-94"
-    deadly("_judge", partial(fleet_work.deadly_judge, path=partition))
+    deadly("work", partial(fleet_work.deadly_whole, path=partition))
+    deadly("judge_read", partial(fleet_work.deadly_judge, path=partition))
     code, lines = on_spark(top)
     assert code == exits.INCOMPLETE
     found = {(line["code"], line["path"]) for line in lines if line["type"] == "finding"}
@@ -253,12 +254,22 @@ def test_a_missing_result_is_a_finding(tmp_path: Path, on_spark: Verified, deadl
     """The ledger proves what was read: a log that came back without a line is told."""
     top = fleet_broker(tmp_path / "broker", 5)
     log = top / "orders-5" / f"{2:020d}.log"
-    deadly("_read", partial(fleet_work.forgetful_read, log=log))
+    deadly("work", partial(fleet_work.forgetful_work, log=log))
     code, lines = on_spark(top)
     assert code == exits.INCOMPLETE
     (finding,) = [line for line in lines if line.get("code") == "unreadable"]
     assert finding["path"] == str(log)
     assert finding["detail"]["found"] == "0 lines of the ledger"
+
+
+def test_large_partitions_are_read_in_pieces(
+    tmp_path: Path, verified: Verified, on_spark: Verified, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a pack without room, every segment is a task, and every judgement another one."""
+    top = fleet_broker(tmp_path / "broker", 5)
+    here = verified(top)
+    monkeypatch.setattr("kdump.fleet.verify.most_bytes", lambda *_: 0)
+    assert_equal(here, on_spark(top))
 
 
 @pytest.mark.parametrize("arguments", [["--quiet"], ["--topic", "orders*", "--exclude", "*x"]])

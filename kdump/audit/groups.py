@@ -9,11 +9,12 @@ to: what cannot be read keeps its place, with the error.
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import TypeVar
 
 from kdump.audit.facts import DirectoryFacts, read_directory
 from kdump.errors import SourceError, UsageError
@@ -31,6 +32,8 @@ from kdump.storage.logdir import (
     read_partition,
 )
 from kdump.storage.remote import as_path
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +121,7 @@ def open_roots(paths: Iterable[Path]) -> Iterator[Root]:
     A directory that was named before, however it was spelled, is left out.
     Raises UsageError for a file that holds no batches and stands beside none.
     """
-    for path in distinct(paths):
+    for path in distinct(paths, lambda path: path):
         try:
             target, state = open_path(path), liveness(path)
             if isinstance(target, Entry):
@@ -131,16 +134,16 @@ def open_roots(paths: Iterable[Path]) -> Iterator[Root]:
             yield Root(path, error, None)
 
 
-def distinct(paths: Iterable[Path]) -> Iterator[Path]:
-    """Leave out directories that were named before, however they were spelled."""
+def distinct(items: Iterable[T], path_of: Callable[[T], Path]) -> Iterator[T]:
+    """Leave out items with directories that came before, however they were spelled."""
     seen: set[tuple[int, int]] = set()
-    for path in paths:
-        same = identity(path)
+    for item in items:
+        same = identity(path_of(item))
         if same in seen:
             continue
         if same is not None:
             seen.add(same)
-        yield path
+        yield item
 
 
 def identity(path: Path) -> tuple[int, int] | None:

@@ -1,7 +1,7 @@
 """find(): the first stages, which list what there is to judge; executors alone see the disks.
 
 One task a path opens it and lists its partitions; then one more, to which all log directories are
-brought, sorts these by their nodes.
+brought, sorts these by their nodes. For a path alone the first one does both.
 
 Spec: none of Kafka's. A path that no executor could open keeps its place, with the error. It must
 never look at a disk of the driver.
@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -57,18 +58,18 @@ def find(
 
     Raises UsageError, and JobFailed where nothing is known about the directories together.
     """
-    if len(paths) > 1:
-        paths = _one(session, _distinct, tuple(paths))
-    opened = dict(spread(session, partial(_listed, selection=selection), paths, [0] * len(paths)))
-    parts = [_part(path, opened[number]) for number, path in enumerate(paths)]
-    roots = tuple(part.root for part in parts)
-    check_patterns(roots, selection)
-    directories = directories_of(roots)
-    around = _Around(directories, settings, time.time_ns() // 1_000_000)
-    context, findings = _one(session, _context, around)
-    targets = Targets(roots, tuple(part.groups for part in parts), context)
-    sizes = {path: size for part in parts for path, size in part.sizes.items()}
-    return Listed(targets, sizes, findings)
+    now_ms = time.time_ns() // 1_000_000
+    if len(paths) == 1:
+        alone = partial(_alone, selection=selection, settings=settings, now_ms=now_ms)
+        ((_, both),) = spread(session, alone, paths, [0])
+        if not isinstance(both, Died | Lost):
+            part, around = both
+            return _together([part], around, selection)
+    found = dict(spread(session, partial(_listed, selection=selection), paths, [0] * len(paths)))
+    parts = [_part(path, found[number]) for number, path in enumerate(paths)]
+    named = _Named(tuple(paths), directories_of(part.root for part in parts))
+    around = _one(session, partial(_around, settings=settings, now_ms=now_ms), named)
+    return _together(parts, around, selection)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +82,23 @@ class _Part:
 
 
 @dataclass(frozen=True, slots=True)
-class _Around:
-    """What a context is made of."""
+class _Named:
+    """Paths, and the log directories that these are or stand in."""
 
+    paths: tuple[Path, ...]
     directories: tuple[DirectoryFacts, ...]
-    settings: Configs | None
-    now_ms: int
 
 
-def _distinct(paths: Sequence[Path]) -> tuple[Path, ...]:
-    return tuple(distinct(paths))
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What stands around paths, of which those count that have ``numbers``.
+
+    Others lead to directories that were named before. ``findings`` are as in ``Listed``.
+    """
+
+    numbers: tuple[int, ...]
+    context: Context
+    findings: tuple[Finding, ...]
 
 
 def _listed(path: Path, selection: Selection) -> _Part:
@@ -100,9 +108,18 @@ def _listed(path: Path, selection: Selection) -> _Part:
     return _Part(root, groups, sizes)
 
 
-def _context(around: _Around) -> tuple[Context, tuple[Finding, ...]]:
-    context = read_context(around.directories, around.settings, around.now_ms)
-    return context, settled_directories(context)
+def _around(named: _Named, settings: Configs | None, now_ms: int) -> _Around:
+    numbers = tuple(number for number, _ in distinct(enumerate(named.paths), itemgetter(1)))
+    context = read_context(named.directories, settings, now_ms)
+    return _Around(numbers, context, settled_directories(context))
+
+
+def _alone(
+    path: Path, selection: Selection, settings: Configs | None, now_ms: int
+) -> tuple[_Part, _Around]:
+    part = _listed(path, selection)
+    named = _Named((path,), directories_of([part.root]))
+    return part, _around(named, settings, now_ms)
 
 
 def _part(path: Path, found: _Part | Died | Lost) -> _Part:
@@ -112,6 +129,15 @@ def _part(path: Path, found: _Part | Died | Lost) -> _Part:
     error = SourceError(path, f"{path}: expected a listing of an executor, found {_text(found)}")
     root = Root(path, error, None)
     return _Part(root, assign(root), {})
+
+
+def _together(parts: Sequence[_Part], around: _Around, selection: Selection) -> Listed:
+    parts = [parts[number] for number in around.numbers]
+    roots = tuple(part.root for part in parts)
+    check_patterns(roots, selection)
+    targets = Targets(roots, tuple(part.groups for part in parts), around.context)
+    sizes = {path: size for part in parts for path, size in part.sizes.items()}
+    return Listed(targets, sizes, around.findings)
 
 
 def _one(session: Session, work: Callable[[T], R], task: T) -> R:

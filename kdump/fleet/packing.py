@@ -16,7 +16,13 @@ _MOST_BYTES: Final = 512 << 20
 #: Packs for each core: the last ones to end then leave others idle for a short time only.
 _SHARES: Final = 3
 #: To open and judge a file takes as long as to read so many bytes of one that is open.
-_FILE_BYTES: Final = 512 << 10
+FILE_BYTES: Final = 512 << 10
+
+
+def most_bytes(sizes: Sequence[int], cores: int) -> int:
+    """Return the bytes that a pack holds where so much is to be read, ``FILE_BYTES`` a file."""
+    total = sum(sizes) + FILE_BYTES * len(sizes)
+    return min(max(ceil(total / (_SHARES * cores)), _LEAST_BYTES), _MOST_BYTES)
 
 
 def packs(sizes: Sequence[int], cores: int) -> Iterator[range]:
@@ -24,11 +30,10 @@ def packs(sizes: Sequence[int], cores: int) -> Iterator[range]:
 
     A task larger than a pack should be is alone in its own.
     """
-    total = sum(sizes) + _FILE_BYTES * len(sizes)
-    most = min(max(ceil(total / (_SHARES * cores)), _LEAST_BYTES), _MOST_BYTES)
+    most = most_bytes(sizes, cores)
     start = held = 0
     for number, size in enumerate(sizes):
-        cost = size + _FILE_BYTES
+        cost = size + FILE_BYTES
         if number > start and held + cost > most:
             yield range(start, number)
             start, held = number, 0

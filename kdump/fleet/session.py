@@ -56,6 +56,8 @@ _OTHER_SESSIONS: Final = ("MASTER", "SPARK_REMOTE", "SPARK_API_MODE", "SPARK_CON
 #: pyspark sets them for the workers of a session, and leaves them behind.
 _SET_BY_PYSPARK: Final = ("SPARK_AUTH_SOCKET_TIMEOUT", "SPARK_BUFFER_SIZE")
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
+#: Python does the work: a JVM beside it that compiles with care takes its processors.
+_LOCAL_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _LOG4J: Final = """\
 status = error
 rootLogger.level = warn
@@ -228,6 +230,8 @@ def _settings(master: str, folder: Path, log: Path, wanted: Mapping[str, str]) -
         "spark.driver.maxResultSize": "0",
         # Arrow's own has the memory of each batch paged in anew: a tenth of an export's time.
         "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "jemalloc",
+        # Our jobs have nothing that could be planned anew.
+        "spark.sql.adaptive.enabled": "false",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
@@ -241,6 +245,7 @@ def _settings(master: str, folder: Path, log: Path, wanted: Mapping[str, str]) -
             "spark.local.dir": os.fspath(folder),
             "spark.python.unix.domain.socket.dir": os.fspath(folder),
         }
+        java = f"{_LOCAL_JAVA} {java}"
     options = f"{java} {wanted.get(_JAVA_OPTIONS, '')}".strip()
     return {**found, **wanted, _JAVA_OPTIONS: options}
 

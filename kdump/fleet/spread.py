@@ -14,9 +14,12 @@ from __future__ import annotations
 import gc
 import pickle
 import traceback
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cache
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 
 import pyarrow as pa
@@ -35,8 +38,9 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _PLAN: Final = pa.schema([("pack", pa.int32()), ("tasks", pa.binary())])
-_RESULTS: Final = pa.schema([("number", pa.int64()), ("kind", pa.int8()), ("value", pa.binary())])
-_RESULTS_DDL: Final = "number bigint, kind tinyint, value binary"
+#: A row holds some results, pickled together.
+_RESULTS: Final = pa.schema([("results", pa.binary())])
+_RESULTS_DDL: Final = "results binary"
 #: A batch of results is sent on when it holds so many bytes.
 _BATCH_BYTES: Final = 4 << 20
 _FAILURES: Final = "spark.task.maxFailures"
@@ -120,13 +124,12 @@ class _Work(Generic[T, R]):
     last_attempt: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        if not gc.get_freeze_count():
-            gc.freeze()  # what was imported stays, and children of ours share it
         context = TaskContext.get()
         attempt = 0 if context is None else context.attemptNumber()
         for batch in batches:
             for pack in batch.column("tasks"):
                 yield from _sent(self._each(pickle.loads(pack.as_py()), attempt))
+        _freeze()
 
     def _each(
         self, tasks: Sequence[tuple[int, T]], attempt: int
@@ -153,6 +156,12 @@ class _Work(Generic[T, R]):
                     yield number, kind, value
 
 
+@cache
+def _freeze() -> None:
+    """Leave alone what the first tasks have imported: Spark collects garbage behind each task."""
+    gc.freeze()
+
+
 def _attempt(work: Callable[[T], R], task: T) -> tuple[_Kind, bytes]:
     try:
         try:
@@ -177,8 +186,14 @@ def _sent(results: Iterable[tuple[int, _Kind, bytes]]) -> Iterator[pa.RecordBatc
 
 
 def _batch(results: Sequence[tuple[int, _Kind, bytes]]) -> pa.RecordBatch:
-    columns = zip(*results, strict=True)
-    return pa.record_batch([list(column) for column in columns], schema=_RESULTS)
+    return pa.record_batch([_binary([pickle.dumps(results)])], schema=_RESULTS)
+
+
+def _binary(values: Sequence[bytes]) -> pa.Array:
+    """The same as an array; ``pa.array`` would import pandas, which takes a worker 0.4 s."""
+    ends = array("i", accumulate(map(len, values), initial=0))
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(values))]
+    return pa.Array.from_buffers(pa.binary(), len(values), buffers)
 
 
 def _results(
@@ -192,7 +207,9 @@ def _results(
     if not shares:
         return
     rows = [pickle.dumps([(number, tasks[number]) for number in share]) for share in shares]
-    plan = pa.table([range(len(shares)), rows], schema=_PLAN)
+    numbers = pa.py_buffer(array("i", range(len(rows))))
+    which = pa.Array.from_buffers(pa.int32(), len(rows), [None, numbers])
+    plan = pa.table([which, _binary(rows)], schema=_PLAN)
     frame = session.spark.createDataFrame(plan)
     if len(shares) > 1:  # what is one row needs no stage that shares it out
         frame = frame.repartitionById(len(shares), "pack")
@@ -203,10 +220,10 @@ def _results(
     except JobFailed as failed:
         reason = str(failed)
     else:
-        for batch in table.to_batches():
-            for number, kind, value in zip(*batch.to_pydict().values(), strict=True):
+        for row in table.column("results"):
+            for number, kind, value in pickle.loads(row.as_py()):
                 missing.remove(number)
-                yield number, _Kind(kind), value
+                yield number, kind, value
     lost = pickle.dumps(Lost(reason))
     yield from ((number, _Kind.LOST, lost) for number in sorted(missing))
 

@@ -1,8 +1,7 @@
 """verify() and quick_pass() on Spark: what their namesakes in ``audit`` do, done by executors.
 
-One stage surveys segments. The task that reads the last segment of a partition first lists the
-directory once more and reads the small files, as they are just before that log is read. In the
-stage behind it one task a partition judges what all the surveys have found, and forecasts.
+A partition that fits into a pack of tasks is one task. Of a larger one, and of one whose task came
+to no result, the segments are read apart, and a stage behind that judges what they have shown.
 
 Spec: none of Kafka's. What no executor has brought is a finding. It must never look at a disk of
 the driver.
@@ -10,30 +9,37 @@ the driver.
 
 from __future__ import annotations
 
-import pickle
-import socket
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kdump.audit.context import Context
-from kdump.audit.facts import PartitionFacts
 from kdump.audit.findings import Finding
-from kdump.audit.gathering import gather
 from kdump.audit.groups import Group
 from kdump.audit.judge import judge, killed
 from kdump.audit.judged import Conclude, Judged, as_it_is
-from kdump.audit.quick_pass import Small, glance
-from kdump.audit.settling import settled
-from kdump.audit.survey import Survey
-from kdump.audit.survey_tasks import SurveyTask, survey_tasks, surveyed, surveyed_again
 from kdump.fleet.ledger import Line, uncovered, unproved
+from kdump.fleet.packing import FILE_BYTES, most_bytes
 from kdump.fleet.spread import Lost, counting, spread
-from kdump.storage.logdir import Segment
-from kdump.storage.pace import use_idle_io
+from kdump.fleet.verify_task import (
+    Case,
+    Done,
+    Glance,
+    Read,
+    Reading,
+    Whole,
+    carefully,
+    judge_read,
+    judge_unjudged,
+    look,
+    readings,
+    unmapped,
+    work,
+)
 from kdump.storage.workers import Died
 
 if TYPE_CHECKING:
@@ -42,75 +48,6 @@ if TYPE_CHECKING:
 
 #: To judge a segment takes as long as to read so many bytes of one.
 _JUDGED_BYTES: Final = 256 << 10
-
-
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """What is to be surveyed of a group: one segment, none where there is none.
-
-    ``last`` is the group where the segment is the last one, None else.
-    """
-
-    group: int
-    survey: SurveyTask | None
-    stopped: bool
-    last: Group | None
-    context: Context
-    deep: bool
-
-    @property
-    def path(self) -> Path | None:
-        """The log that is to be read."""
-        return None if self.survey is None else self.survey.segment.log
-
-
-@dataclass(frozen=True, slots=True)
-class _Evidence:
-    """What a partition's judge needs; ``now`` and ``facts`` come with the last segment.
-
-    ``now`` is without the log directory, which may be large, and which the judge is given once.
-    """
-
-    surveys: tuple[Survey, ...]
-    now: Group | None
-    facts: PartitionFacts | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """What an executor brings: pickled evidence, which the driver only hands on, and its lines."""
-
-    evidence: bytes
-    lines: tuple[Line, ...]
-
-
-@dataclass(slots=True)
-class _Gathered:
-    """All that was brought of one group; ``told`` are its logs that ``findings`` are about."""
-
-    evidence: list[bytes] = field(default_factory=list)
-    lines: list[Line] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
-    told: list[Path] = field(default_factory=list)
-
-    def add(self, reading: _Reading, group: Group, found: _Read | Died | Lost) -> None:
-        """Take in what came of one reading."""
-        if isinstance(found, _Read):
-            self.evidence.append(found.evidence)
-            self.lines += found.lines
-            return
-        self.findings.append(_missing(group, reading.path or group.path, found))
-        self.told += [] if reading.path is None else [reading.path]
-
-
-@dataclass(frozen=True, slots=True)
-class _Case:
-    """A group that is to be judged."""
-
-    group: Group
-    evidence: tuple[bytes, ...]
-    findings: tuple[Finding, ...]
-    context: Context
 
 
 def verify(
@@ -129,31 +66,101 @@ def verify(
     travels there. ``on_progress`` gets counts of bytes of logs that were read since its last call.
     """
     narrow = _narrowed(groups, context)
-    readings = [
-        reading
-        for number, group in enumerate(groups)
-        for reading in _readings(number, group, narrow[number], deep=deep)
-    ]
-    costs = [0 if one.path is None else sizes.get(one.path, 0) for one in readings]
+    tasks = [*_tasks(groups, narrow, sizes, session.cores, deep=deep)]
+    costs = [_cost(task, sizes) for task in tasks]
+    told = None
+    if on_progress is not None:
+        told = counting(sum(sum(_sizes(group, sizes)) for group in groups), on_progress)
+    ready: dict[int, Judged] = {}
     gathered: dict[int, _Gathered] = defaultdict(_Gathered)
-    told = None if on_progress is None else counting(sum(costs), on_progress)
-    for number, found in spread(
-        session, _read, readings, costs, careful=_unmapped, on_progress=told
-    ):
-        reading = readings[number]
-        gathered[reading.group].add(reading, groups[reading.group], found)
-    cases = []
-    for number, group in enumerate(groups):
-        of = gathered.pop(number)
-        findings = (*of.findings, *uncovered(group, of.lines, of.told))
-        cases.append(_Case(group, tuple(of.evidence), findings, narrow[number]))
-    weights = [sum(_JUDGED_BYTES + len(each) for each in case.evidence) for case in cases]
-    work = partial(_judge, deep=deep, conclude=conclude)
+    again: list[Reading] = []
+    do = partial(work, conclude=conclude)
+    for place, found in spread(session, do, tasks, costs, careful=unmapped, on_progress=told):
+        task = tasks[place]
+        if isinstance(task, Reading):
+            gathered[task.number].add(task, groups[task.number], found)
+        elif isinstance(found, Done) and not [*uncovered(task.group, found.lines, ())]:
+            ready[task.number] = found.judged
+        else:
+            again += readings(task.number, task.group, task.context, deep=deep)
+    costs = [_cost(reading, sizes) for reading in again]
+    for place, found in spread(session, do, again, costs, careful=Reading.unmapped):
+        number = again[place].number
+        gathered[number].add(again[place], groups[number], found)
+    cases = {
+        number: gathered.pop(number).case(groups[number], narrow[number])
+        for number in sorted(gathered)
+    }
     yield from _in_order(
-        spread(session, work, cases, weights),
+        chain(ready.items(), _judged(session, cases, deep=deep, conclude=conclude)),
         groups,
-        lambda number, finding: _unjudged(cases[number], finding, conclude),
+        lambda number, finding: judge_unjudged(cases[number], finding, conclude),
     )
+
+
+def _tasks(
+    groups: Sequence[Group],
+    contexts: Sequence[Context],
+    sizes: Mapping[Path, int],
+    cores: int,
+    *,
+    deep: bool,
+) -> Iterator[Whole | Reading]:
+    """What is to be done of each group: all at once, if it fits into a pack."""
+    most = most_bytes([size for group in groups for size in _sizes(group, sizes)], cores)
+    for number, (group, context) in enumerate(zip(groups, contexts, strict=True)):
+        whole = Whole(number, group, context, deep)
+        if _cost(whole, sizes) + FILE_BYTES <= most:
+            yield whole
+        else:
+            yield from readings(number, group, context, deep=deep)
+
+
+def _cost(task: Whole | Reading, sizes: Mapping[Path, int]) -> int:
+    """What a task reads, in bytes; each file but one takes as long as some of them."""
+    if isinstance(task, Reading):
+        return 0 if task.path is None else sizes.get(task.path, 0)
+    found = [FILE_BYTES + size for size in _sizes(task.group, sizes)]
+    return max(sum(found) - FILE_BYTES, 0)
+
+
+def _sizes(group: Group, sizes: Mapping[Path, int]) -> list[int]:
+    return [sizes.get(segment.log, 0) for segment in group.segments]
+
+
+def _judged(
+    session: Session, cases: Mapping[int, Case], *, deep: bool, conclude: Conclude
+) -> Iterator[tuple[int, Judged | Died | Lost]]:
+    numbers = list(cases)
+    weights = [sum(_JUDGED_BYTES + len(each) for each in cases[one].evidence) for one in numbers]
+    judging = partial(judge_read, deep=deep, conclude=conclude)
+    for place, found in spread(session, judging, list(cases.values()), weights):
+        yield numbers[place], found
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """All that was brought of one group; ``told`` are its logs that ``findings`` are about."""
+
+    evidence: list[bytes] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    told: list[Path] = field(default_factory=list)
+
+    def add(self, reading: Reading, group: Group, found: object) -> None:
+        """Take in what came of one reading."""
+        if isinstance(found, Read):
+            self.evidence.append(found.evidence)
+            self.lines += found.lines
+            return
+        assert isinstance(found, Died | Lost)
+        self.findings.append(_missing(group, reading.path or group.path, found))
+        self.told += [] if reading.path is None else [reading.path]
+
+    def case(self, group: Group, context: Context) -> Case:
+        """What there is to judge by it; logs that nobody has read are told."""
+        findings = (*self.findings, *uncovered(group, self.lines, self.told))
+        return Case(group, tuple(self.evidence), findings, context)
 
 
 def quick_pass(
@@ -169,14 +176,14 @@ def quick_pass(
     ``conclude`` is as for ``verify``. ``on_progress`` gets counts of groups since its last call.
     """
     narrow = _narrowed(groups, context)
-    tasks = [_Glance(group, narrow[number]) for number, group in enumerate(groups)]
+    tasks = [Glance(group, narrow[number]) for number, group in enumerate(groups)]
     told = None if on_progress is None else counting(len(groups), on_progress)
-    work = partial(_glance, conclude=conclude)
+    work = partial(look, conclude=conclude)
 
     def instead(number: int, finding: Finding) -> Judged:
         return conclude(judge(groups[number], [finding], context=context, quick=True))
 
-    found = spread(session, work, tasks, [0] * len(tasks), careful=_carefully, on_progress=told)
+    found = spread(session, work, tasks, [0] * len(tasks), careful=carefully, on_progress=told)
     yield from _in_order(found, groups, instead)
 
 
@@ -195,118 +202,8 @@ def _directory(group: Group) -> Path | None:
     return None if group.directory is None else group.directory.directory.path
 
 
-def _readings(number: int, group: Group, context: Context, *, deep: bool) -> Iterator[_Reading]:
-    tasks: list[SurveyTask | None] = [*survey_tasks(number, group, context, deep=deep)]
-    *before, last = tasks or [None]
-    for task in before:
-        yield _Reading(number, task, group.stopped, None, context, deep)
-    yield _Reading(number, last, group.stopped, group, context, deep)
-
-
-def _unmapped(reading: _Reading) -> _Reading:
-    # A file may have been cut while it was mapped: somebody writes there after all.
-    if reading.survey is None:
-        return reading
-    return replace(reading, survey=replace(reading.survey, mapped=False))
-
-
-def _read(reading: _Reading) -> _Read:
-    if not reading.stopped:
-        use_idle_io()
-    now, facts = None, None
-    tasks = [] if reading.survey is None else [reading.survey]
-    if reading.last is not None:
-        # Before the log, which a broker may go on writing, and not long before.
-        now, facts = _beside(reading.last, reading.context)
-        tasks += _rolled(reading.last, now, reading)
-        now = replace(now, directory=None)
-    surveys = tuple(surveyed(task, _untold) for task in tasks)
-    host = socket.gethostname()
-    lines = tuple(Line.of(survey, host) for survey in surveys)
-    return _Read(pickle.dumps(_Evidence(surveys, now, facts)), lines)
-
-
-def _beside(group: Group, context: Context) -> tuple[Group, PartitionFacts | None]:
-    """What there is of a group by now, and the small files that go with it."""
-    now = group if group.stopped else group.unlisted().listed()
-    return now, gather(now, context)
-
-
-def _rolled(then: Group, now: Group, reading: _Reading) -> list[SurveyTask]:
-    """The segments that a broker has begun since the group was listed."""
-    known = {segment.log for segment in then.segments}
-    tasks = survey_tasks(reading.group, now, reading.context, deep=reading.deep)
-    return [task for task in tasks if task.segment.log not in known]
-
-
-def _untold(_: int) -> None:
-    """Spark tells how many tasks are done, not how many bytes."""
-
-
-def _judge(case: _Case, *, deep: bool, conclude: Conclude) -> Judged:
-    def again(now: Group, suspects: Sequence[Segment]) -> list[Survey | Finding]:
-        tasks = survey_tasks(0, now, case.context, deep=deep)
-        return surveyed_again(now, suspects, tasks, surveyed)
-
-    if not case.group.stopped:
-        use_idle_io()
-    surveys, now, facts = _opened(case.evidence)
-    if now is None:  # whoever read the last segment has not come to an end
-        now, facts = _beside(case.group, case.context)
-    elif now.error is None:
-        now = replace(now, directory=case.group.directory)
-    # Of a running broker's logs those are left out that it has deleted since they were read.
-    listed = {segment.log for segment in now.segments}
-    kept = [survey for survey in surveys if survey.segment.log in listed]
-    judged = judge(now, [*kept, *case.findings], facts, case.context)
-    return _packed(conclude(settled(judged, case.context, again)))
-
-
-def _opened(
-    evidence: Sequence[bytes],
-) -> tuple[list[Survey], Group | None, PartitionFacts | None]:
-    surveys: list[Survey] = []
-    now, facts = None, None
-    for each in evidence:
-        found: _Evidence = pickle.loads(each)
-        surveys += found.surveys
-        if found.now is not None:
-            now, facts = found.now, found.facts
-    return surveys, now, facts
-
-
-def _unjudged(case: _Case, finding: Finding, conclude: Conclude) -> Judged:
-    """What the surveys alone have shown, where no executor has brought a judgement."""
-    surveys, _, _ = _opened(case.evidence)
-    return conclude(judge(case.group, [*surveys, *case.findings, finding], context=case.context))
-
-
-@dataclass(frozen=True, slots=True)
-class _Glance:
-    """A group to look at; ``careful`` is as for ``glance``."""
-
-    group: Group
-    context: Context
-    careful: bool = False
-
-
-def _carefully(task: _Glance) -> _Glance:
-    return replace(task, careful=True)
-
-
-def _glance(task: _Glance, *, conclude: Conclude) -> Judged:
-    return _packed(
-        glance(task.group, task.context, careful=task.careful, small=Small.ENDS, conclude=conclude)
-    )
-
-
-def _packed(judged: Judged) -> Judged:
-    """The same without the log directory, which the driver has."""
-    return replace(judged, group=replace(judged.group, directory=None))
-
-
 def _in_order(
-    results: Iterator[tuple[int, Judged | Died | Lost]],
+    results: Iterable[tuple[int, Judged | Died | Lost]],
     groups: Sequence[Group],
     instead: Callable[[int, Finding], Judged],
 ) -> Iterator[Judged]:
