@@ -94,6 +94,7 @@ def test_reading_changes_nothing(
     assert state(directory) == before
 
 
+@pytest.mark.usefixtures("unsearched")
 def test_a_single_file_is_read_without_touching_its_neighbours(
     untouched: tuple[Path, State],
     capfdbinary: pytest.CaptureFixture[bytes],

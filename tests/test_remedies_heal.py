@@ -36,8 +36,8 @@ def left_by(one: dict[str, Any]) -> bool:
     return (one["remedy"] or ("kdump", ""))[1] not in COMMANDS
 
 
-def write(one: Recipe, tmp_path: Path) -> Path:
-    top = tmp_path / "data"
+def write(one: Recipe, place: Path) -> Path:
+    top = place / "data"
     top.mkdir()
     meta = top / "meta.properties"
     meta.write_text("version=1\nnode.id=1\ncluster.id=AAAAAAAAAAAAAAAAAAAAAA\n")
@@ -49,8 +49,8 @@ def write(one: Recipe, tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     "one", [one for one in RECIPES if one.name not in RUNNING], ids=lambda one: one.name
 )
-def test_what_a_finding_names_heals_it(one: Recipe, tmp_path: Path) -> None:
-    top = write(one, tmp_path)
+def test_what_a_finding_names_heals_it(one: Recipe, place: Path) -> None:
+    top = write(one, place)
     before = above_info(top)
     done = []
     for command in COMMANDS:

@@ -39,6 +39,8 @@ from kdump.storage.walk import Damage, walk
 
 Of = Callable[[str], Oracle]
 
+pytestmark = pytest.mark.usefixtures("unsearched")
+
 
 class Salvage:
     """Runs ``kdump salvage`` in this process, to ``output``."""
@@ -87,8 +89,8 @@ class Salvage:
 
 
 @pytest.fixture
-def salvage(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Salvage:
-    return Salvage(capsys, tmp_path / "out")
+def salvage(capsys: pytest.CaptureFixture[str], place: Path) -> Salvage:
+    return Salvage(capsys, place / "out")
 
 
 def some(base: int, batches: int, records: int = 3, **fields: Any) -> list[bytes]:

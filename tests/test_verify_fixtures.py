@@ -17,6 +17,7 @@ from kdump.cli.main import main
 JsonObject = dict[str, Any]
 Grown = Callable[[str], Path]
 
+pytestmark = pytest.mark.usefixtures("unsearched")
 
 #: What belongs to normal running: gaps that compaction left, snapshots of former ends, transactions
 #: whose producers were killed, timestamps that producers made up, topics for an older broker.

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Self
 
 from brokers.jars import ZOOKEEPER_RELEASES
-from brokers.programs import java_command
+from brokers.programs import QUICK, java_command
 from brokers.server import Server, ServerError, free_ports
 from brokers.settings import with_kraft, with_zookeeper
 from brokers.zookeeper import Described, ZooKeeper
@@ -128,4 +128,4 @@ class Broker:
             )
 
     def _java(self, *flags: str) -> list[str]:
-        return java_command(self.version, "INFO", "-XX:+UseSerialGC", *flags)
+        return java_command(self.version, "INFO", *QUICK, *flags)

@@ -17,8 +17,8 @@ from brokers.jars import classpath, java
 HERE = Path(__file__).parent
 TIMEOUT_S = 300
 
-# Short-lived programs spend their time on starting: the quick compiler and the plain collector win.
-_QUICK = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m")
+# What lives for seconds takes most of them to start: the quick compiler and plain collector win.
+QUICK = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 _SOURCES = HERE / "java"
 # Where the clients of a release differ from the newest, sources of the same name stand in.
@@ -53,7 +53,8 @@ def command(version: str, program: str, *arguments: str) -> list[str]:
     """How to run ``java/<program>.java``, which is compiled if need be."""
     folders = [*(_SOURCES / folder for folder in _STAND_INS.get(version, ())), _SOURCES]
     classes = compiled(program.lower(), version, program, folders)
-    return [*java_command(version, "ERROR", *_QUICK, classes=classes), program, *arguments]
+    started = java_command(version, "ERROR", *QUICK, "-Xmx256m", classes=classes)
+    return [*started, program, *arguments]
 
 
 def run(version: str, program: str, *arguments: str, stdin: str = "") -> str:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypedDict
 
-from brokers.programs import java_command, run
+from brokers.programs import QUICK, java_command, run
 from brokers.server import Server
 
 _SETTINGS = """\
@@ -42,7 +42,7 @@ class ZooKeeper:
         config = directory / "zookeeper.properties"
         config.write_text(_SETTINGS.format(directory=directory, port=port))
         program = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-        command = java_command(version, "INFO", "-XX:+UseSerialGC", "-Xmx256m")
+        command = java_command(version, "INFO", *QUICK, "-Xmx256m")
         log = directory / "zookeeper.log"
         name = f"ZooKeeper of {version}"
         self.server = Server(name, [*command, program, str(config)], "binding to port", log)
