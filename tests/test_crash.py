@@ -10,6 +10,7 @@ import os
 import random
 import shutil
 import signal
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -35,10 +36,12 @@ from crashing.subjects import (
 )
 from crashing.trees import Tree, differences, put, take
 
+pytestmark = pytest.mark.once
+
 SEED = 6
 FOLDERS = f"/{PARTITION}/.kdump"
-#: How many states of a subject are tried by default; ``slow`` tries all.
-FEW = 4
+#: How many states of a subject are tried by default, and by ``slow``; ``nightly`` tries all.
+FEW, SOME, ALL = 4, 16, sys.maxsize
 #: strace counts these exactly: nothing but a repair makes them.
 COUNTED = ("fsync", "rename", "unlink", "ftruncate", "mkdir", "link", "fchmod", "pwrite64")
 
@@ -95,12 +98,26 @@ def test_a_killed_undo(subject: Subject, trials: Trials) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("subject", SUBJECTS, ids=str)
+def test_a_repair_killed_before_some_calls(subject: Subject, trials: Trials) -> None:
+    trial = trials(subject)
+    assert killed_repairs(trial, sampled(trial.applied, SEED, SOME)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("subject", SUBJECTS, ids=str)
+def test_an_undo_killed_before_some_calls(subject: Subject, trials: Trials) -> None:
+    trial = trials(subject)
+    assert killed_undos(trial, sampled(trial.undone, SEED, SOME)) == []
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("subject", SUBJECTS, ids=str)
 def test_a_repair_killed_before_each_call(subject: Subject, trials: Trials) -> None:
     trial = trials(subject)
     assert killed_repairs(trial, trial.applied.states) == []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("subject", SUBJECTS, ids=str)
 def test_an_undo_killed_before_each_call(subject: Subject, trials: Trials) -> None:
     trial = trials(subject)
@@ -217,12 +234,19 @@ def test_a_real_kill_leaves_what_was_recorded(
 
 
 @pytest.mark.broker
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    "count",
+    [
+        pytest.param(SOME, id="some", marks=pytest.mark.slow),
+        pytest.param(ALL, id="all", marks=pytest.mark.nightly),
+    ],
+)
 @pytest.mark.parametrize("version", ["3.9.1", "4.3.1"])
 @pytest.mark.parametrize("subject", [LOSSY, UNCLEAN, REINDEX, CONVERT, SPLIT], ids=str)
 def test_a_broker_starts_on_what_a_kill_leaves(
     subject: Subject,
     version: str,
+    count: int,
     trials: Trials,
     oracle: Callable[[str], Oracle],
     tmp_path: Path,
@@ -232,7 +256,8 @@ def test_a_broker_starts_on_what_a_kill_leaves(
         trial, trial.complete, oracle(version), tmp_path
     )
     assert len(expected) > 100
-    for number, tree in [*trial.applied.states, *trial.undone.states]:
+    applied, undone = (sampled(each, SEED, count) for each in (trial.applied, trial.undone))
+    for number, tree in [*applied, *undone]:
         lost = expected - served(trial, tree, oracle(version), tmp_path)
         assert not lost, f"before call {number}: {sorted(lost)}"
 

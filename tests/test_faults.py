@@ -26,6 +26,8 @@ from crashing.trees import put, take
 
 from kdump.cli.exits import INCOMPLETE, OK, REFUSED
 
+pytestmark = pytest.mark.once
+
 SEED = 8
 ERRORS = (errno.EIO, errno.ENOSPC, errno.EROFS, errno.EMFILE)
 FEW = 5
@@ -103,11 +105,13 @@ def test_a_call_fails(subject: Subject, undoing: bool, trials: Trials) -> None:
     assert wrong_after_faults(trials(subject), undoing, 31) == []
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    "step", [pytest.param(7, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.nightly)]
+)
 @pytest.mark.parametrize("undoing", [False, True], ids=["repair", "undo"])
 @pytest.mark.parametrize("subject", [LOSSY, REINDEX, CONVERT], ids=str)
-def test_each_call_fails(subject: Subject, undoing: bool, trials: Trials) -> None:
-    assert wrong_after_faults(trials(subject), undoing, 2) == []
+def test_many_calls_fail(subject: Subject, undoing: bool, step: int, trials: Trials) -> None:
+    assert wrong_after_faults(trials(subject), undoing, step) == []
 
 
 @pytest.mark.nightly
