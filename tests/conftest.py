@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import os
 import signal
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -32,6 +33,22 @@ collect_ignore_glob = (
 os.environ["PYTHONSAFEPATH"] = "1"
 # What a shell runs in the background ignores it, and so would all that tests start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+#: Markers of tests that take seconds, where others take milliseconds.
+LONG = ("broker", "spark", "slow", "nightly")
+
+
+@pytest.hookimpl(trylast=True)  # behind what is deselected
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with the most long tests first, those with few tests last.
+
+    Where files run side by side (``--no-loadscope-reorder`` keeps this order) no process is left
+    alone with a long one at the end.
+    """
+    count = Counter(item.path for item in items)
+    long = Counter(item.path for item in items if any(map(item.get_closest_marker, LONG)))
+    items.sort(key=lambda item: (-long[item.path], -count[item.path], item.path))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

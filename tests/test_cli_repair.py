@@ -29,6 +29,8 @@ from kdump.cli import exits
 from kdump.cli.main import main
 from kdump.storage import liveness
 
+pytestmark = pytest.mark.once
+
 LOG = name(100, ".log")
 CUT = "truncate-to-valid"
 

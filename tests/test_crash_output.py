@@ -19,6 +19,8 @@ from crashing.trees import Tree, differences, put, take
 
 from kdump.cli.exits import OK, REFUSED
 
+pytestmark = pytest.mark.once
+
 SEED = 9
 FEW, MANY = 8, 200
 OUTPUT = "made"

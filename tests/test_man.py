@@ -15,6 +15,8 @@ from kdump.audit.codes import CODES
 from kdump.cli.dump_differences import DIFFERENCES
 from kdump.cli.main import cli
 
+pytestmark = pytest.mark.once
+
 MAN = Path(__file__).parent.parent / "man"
 PAGES = {path.stem: path.read_text() for path in sorted(MAN.glob("*.1"))}
 

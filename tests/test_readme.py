@@ -15,6 +15,8 @@ import pytest
 from kdump.audit.codes import CODES
 from kdump.cli.main import cli
 
+pytestmark = pytest.mark.once
+
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 CONSOLE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)

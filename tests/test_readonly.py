@@ -14,6 +14,8 @@ from forge import batch, flip, record, write_partition
 
 from kdump.cli.main import cli, main
 
+pytestmark = pytest.mark.once
+
 READING = {
     "verify": ["verify"],
     "verify-deep": ["verify", "--deep", "--info", "--progress", "line"],

@@ -22,6 +22,8 @@ from damaged import name
 
 from kdump.cli.exits import OK, REFUSED
 
+pytestmark = pytest.mark.once
+
 LOG, INDEX = name(0, ".log"), name(0, ".index")
 NOBODY = 65534
 #: Takes the lock as Java does, if there is a second argument, and has a file open.

@@ -10,6 +10,8 @@ from commands import kdump, repair
 from damaged import Recipe
 from test_judge import RECIPES, RUNNING
 
+pytestmark = pytest.mark.once
+
 #: In the order in which they are run: reindexing a log that is to be cut would be in vain.
 COMMANDS = ("truncate-to-valid", "reindex")
 HARMLESS = "info"

@@ -869,6 +869,7 @@ def test_the_text_says_all_in_80_columns(
 # --- real directories
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", FIXTURES)
 def test_a_fixture_is_salvaged_whole(
     name: str, grown: Callable[[str], Path], salvage: Salvage

@@ -20,6 +20,8 @@ from crashing.trees import put, take
 
 from kdump.cli.exits import INCOMPLETE, INTERRUPTED, OK, REFUSED, TERMINATED
 
+pytestmark = pytest.mark.once
+
 TWO = ("--jobs", "2")
 
 
