@@ -187,7 +187,10 @@ def deadly_export(task: Any, topic: str) -> object:
 
 
 def export_slow_once(task: Any, flag: Path) -> object:
-    """The first that comes here has written its file, and takes minutes to say so."""
+    """The first that comes here has written its file, and takes minutes to say so.
+
+    ``flag`` is there while it does.
+    """
     from kdump.fleet import export_task
 
     found = export_task.exported(task)
@@ -196,4 +199,5 @@ def export_slow_once(task: Any, flag: Path) -> object:
     except FileExistsError:
         return found
     time.sleep(300)
+    flag.unlink()
     return found

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -75,37 +75,38 @@ def cluster(
 
 
 @contextmanager
-def standalone(top: Path, python: Path) -> Iterator[str]:
-    """Run a master and a worker of two cores, with their files in ``top``; yields the URL.
+def standalone(top: Path, python: Path, hosts: Sequence[str] = ("127.0.0.1",)) -> Iterator[str]:
+    """Run a master, and a worker of two cores on each host; yields the URL. Files go into ``top``.
 
-    Executors find ``python`` as python3, and nothing of the environment that the tests run in.
+    ``hosts`` are addresses of this machine, the first of them the master's. Executors find
+    ``python`` as python3, and nothing of the environment that the tests run in.
     """
     (top / "bin").mkdir()
     (top / "bin" / "python3").symlink_to(python)
     spark, port = Path(pyspark.__file__).parent, free_port()
-    url = f"spark://127.0.0.1:{port}"
+    url = f"spark://{hosts[0]}:{port}"
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith("PYTHON")
     } | {
         "PATH": f"{top / 'bin'}:{os.environ['PATH']}",
         "SPARK_HOME": str(spark),
-        "SPARK_LOCAL_IP": "127.0.0.1",
     }
-    parts = {
-        "master.Master": ("--port", str(port)),
-        "worker.Worker": ("--cores", "2", "--memory", "2g", "--work-dir", str(top / "work"), url),
-    }
+    of_worker = ("--cores", "2", "--memory", "2g", "--work-dir", str(top / "work"), url)
+    parts = [
+        ("master.Master", hosts[0], ("--port", str(port))),
+        *(("worker.Worker", host, of_worker) for host in hosts),
+    ]
     started: list[subprocess.Popen[bytes]] = []
     try:
-        for name, arguments in parts.items():
-            with (top / f"{name}.log").open("wb") as log:
+        for name, host, arguments in parts:
+            with (top / f"{name}-{host}.log").open("wb") as log:
                 command = [str(spark / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}"]
-                where = ["--host", "127.0.0.1", "--webui-port", "0"]
+                where = ["--host", host, "--webui-port", "0"]
                 started.append(
                     subprocess.Popen(
                         [*command, *where, *arguments],
                         cwd=top,
-                        env=environment,
+                        env=environment | {"SPARK_LOCAL_IP": host},
                         stdout=log,
                         stderr=log,
                     )

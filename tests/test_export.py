@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,17 @@ def as_row(line: JsonObject) -> JsonObject:
     return {**row, "headers": headers}
 
 
+def rows_of(to: Path) -> list[JsonObject]:
+    """The records of an export as Parquet, in order."""
+    hive = ds.partitioning(pa.schema([("topic", pa.string())]), flavor="hive")
+    return by_place(ds.dataset(to, partitioning=hive).to_table().to_pylist())
+
+
+def by_place(rows: Iterable[JsonObject]) -> list[JsonObject]:
+    names = ("topic", "source_file", "position", "offset")
+    return sorted(rows, key=lambda row: [row[name] for name in names])
+
+
 @every_fixture
 def test_lines_are_those_of_the_dump(
     name: str, grown: Callable[[str], Path], tmp_path: Path, capfdbinary: Capture
@@ -116,11 +128,7 @@ def test_parquet_reads_back_as_the_dump(
     path, to = grown(name), tmp_path / "out"
     exported([path], to, form=Form.PARQUET)
     _, expected = dumped(capfdbinary, path)
-    hive = ds.partitioning(pa.schema([("topic", pa.string())]), flavor="hive")
-    rows = ds.dataset(to, partitioning=hive).to_table().to_pylist()
-    key = lambda row: (row["topic"], row["source_file"], row["position"], row["offset"])  # noqa: E731
-    expected_rows = sorted(map(as_row, expected), key=key)
-    assert sorted(rows, key=key) == expected_rows
+    assert rows_of(to) == by_place(map(as_row, expected))
     assert pq.read_table(to).num_rows == len(expected)
 
 
@@ -257,3 +265,23 @@ def test_a_taken_name_is_refused_and_a_failure_leaves_nothing(tmp_path: Path) ->
     with pytest.raises(KeyboardInterrupt), made(to) as destination:
         export(groups, order, destination, failing, {})
     assert not to.exists()
+
+
+def test_an_attempt_that_still_writes_when_all_is_done_does_no_harm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two attempts at a task Spark ends one when the other is done, but not at once."""
+    late: list[Path] = []
+    rmdir = os.rmdir
+
+    def beside(path: Any, *, dir_fd: int | None = None) -> None:
+        if not late:
+            late.append(directory.folder / "late")
+            late[0].touch()
+        rmdir(path, dir_fd=dir_fd)
+
+    with made(tmp_path / "out") as directory:
+        monkeypatch.setattr(os, "rmdir", beside)
+        directory.finish(b"{}")
+    assert late
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["_manifest.json"]

@@ -124,7 +124,7 @@ class _Directory:
         return name
 
     def finish(self, manifest: bytes) -> None:
-        shutil.rmtree(self.folder)
+        _clear(self.folder)
         temporary = self._path / f".{MANIFEST}"
         with temporary.open("xb") as file:
             file.write(manifest)
@@ -133,12 +133,16 @@ class _Directory:
         temporary.rename(self._path / MANIFEST)
 
     def discard(self) -> None:
-        # A task that was told to end may still make files.
-        for _ in range(_TRIES):
-            shutil.rmtree(self._path, ignore_errors=True)
-            if not self._path.exists():
-                return
-            time.sleep(_PAUSE_SECONDS)
+        _clear(self._path)
+
+
+def _clear(path: Path) -> None:
+    """Take a directory away. An attempt at a task that was told to end may still make files."""
+    for _ in range(_TRIES):
+        shutil.rmtree(path, ignore_errors=True)
+        if not path.exists():
+            return
+        time.sleep(_PAUSE_SECONDS)
 
 
 class _Prefix:
