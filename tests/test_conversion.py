@@ -23,7 +23,7 @@ from kdump.format.records import RecordReader
 from kdump.repair import conversion
 from kdump.repair.conversion import Conversion, Part, Rules
 from kdump.repair.measuring import measure
-from kdump.repair.read_back import read_back
+from kdump.repair.read_back import ReadingBack
 from kdump.storage.source import Source, WindowedFile, open_source
 
 APPENDED = 8
@@ -534,7 +534,7 @@ def test_measured_is_what_is_read_back(
         for number, part in enumerate(measured.parts):
             path = tmp_path / "new.log"
             path.write_bytes(logs[number])
-            found = read_back(path, part.part.base_offset, SETTINGS, 1 << 20)
+            found = ReadingBack(path, part.part.base_offset, SETTINGS, 1 << 20).finish()
             assert found.rebuilt == part.rebuilt
             assert (found.size, found.sha256) == (part.part.size, part.sha256)
             assert (found.batches, found.records, found.digest) == (
@@ -563,7 +563,7 @@ def test_only_sound_batches_of_magic_2_are_read_back(
     path = tmp_path / "new.log"
     path.write_bytes(content)
     with pytest.raises(Refused, match=f"to be read back, found .*{found}"):
-        read_back(path, 0, SETTINGS, 0)
+        ReadingBack(path, 0, SETTINGS, 0).finish()
 
 
 def test_what_is_read_back_is_limited_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -571,4 +571,4 @@ def test_what_is_read_back_is_limited_too(tmp_path: Path, monkeypatch: pytest.Mo
     path = tmp_path / "new.log"
     path.write_bytes(batch(0, as_records(0, 40), codec="gzip"))
     with pytest.raises(SourceError, match="more than the limit of 100 bytes"):
-        read_back(path, 0, SETTINGS, 0)
+        ReadingBack(path, 0, SETTINGS, 0).finish()

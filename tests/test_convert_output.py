@@ -26,7 +26,7 @@ from kdump.repair import conversion, disk, new_segments
 from kdump.repair.conversion import Conversion, Rules
 from kdump.repair.convert_output import convert_to
 from kdump.repair.converted_copy import ConvertedCopy, encode
-from kdump.repair.read_back import ReadBack, read_back
+from kdump.repair.read_back import ReadBack, ReadingBack
 
 NAME = "orders-7"
 FIVE = [message(offset, b"value %d" % offset) for offset in range(5)]
@@ -555,13 +555,15 @@ def test_workers_do_not_hold_the_lock(
 def test_what_is_read_back_must_be_what_was_written(
     tmp_path: Path, convert: Convert, monkeypatch: pytest.MonkeyPatch, changed: str
 ) -> None:
-    def other(*arguments: Any) -> ReadBack:
-        found = read_back(*arguments)
+    finish = ReadingBack.finish
+
+    def other(reading: ReadingBack) -> ReadBack:
+        found = finish(reading)
         was = getattr(found, changed)
         fields: dict[str, Any] = {changed: was + 1 if isinstance(was, int) else was[::-1]}
         return replace(found, **fields)
 
-    monkeypatch.setattr(new_segments, "read_back", other)
+    monkeypatch.setattr(ReadingBack, "finish", other)
     said = convert.refused(write(tmp_path, {0: OLD}))
     assert "expected to read back what was written, 10 records with digest" in said
 

@@ -32,13 +32,13 @@ from kdump.errors import Refused, SourceError, Unfinished, UsageError
 from kdump.format.codecs import Codec
 from kdump.format.index import TransactionIndex
 from kdump.repair import conversion as conversions
-from kdump.repair import convert, disk, measuring, staging
+from kdump.repair import convert, disk, measuring
 from kdump.repair.apply import apply, resume
 from kdump.repair.conversion import Rules
 from kdump.repair.convert import plan_convert
 from kdump.repair.folder import Folder
 from kdump.repair.plan import Converted, Plan, Put, Rebuilt, Remove, decode, encode
-from kdump.repair.read_back import ReadBack, read_back
+from kdump.repair.read_back import ReadBack, ReadingBack
 from kdump.storage.kept import KeptState, kept
 
 pytestmark = pytest.mark.usefixtures("unsearched")
@@ -463,7 +463,7 @@ def test_the_receipt_tells_of_records_before_and_after(crowded: Path) -> None:
         assert one["bytes_after"] == (crowded / log).stat().st_size
         assert one["digest_before"] == one["digest_after"]
         assert one["records"] > 0
-        after = read_back(crowded / log, int(log[:20]), TopicSettings(), 0)
+        after = ReadingBack(crowded / log, int(log[:20]), TopicSettings(), 0).finish()
         assert (after.digest, after.records) == (one["digest_after"], one["records"])
         assert receipt["files"][log]["after"] == after.sha256
     read = sum(one["bytes_before"] + one["bytes_after"] for one in receipt["converted"].values())
@@ -610,13 +610,15 @@ def test_other_records_than_planned_are_not_put_in_place(
     before = left(old.parent)
     plan = conversion(old)
 
-    def other(*arguments: Any, **more: Any) -> ReadBack:
-        found = read_back(*arguments, **more)
+    finish = ReadingBack.finish
+
+    def other(reading: ReadingBack) -> ReadBack:
+        found = finish(reading)
         if field == "records":
             return replace(found, records=19)
         return replace(found, digest="ab" * 16)
 
-    monkeypatch.setattr(staging, "read_back", other)
+    monkeypatch.setattr(ReadingBack, "finish", other)
     with pytest.raises(Refused, match=r"expected the 20 records of .* to be read back"):
         apply(plan)
     monkeypatch.undo()

@@ -1,4 +1,7 @@
-"""Logs that are converted in several processes: what fails there, or is killed, changes nothing."""
+"""Logs that are converted in several processes: what fails there, or is killed, changes nothing.
+
+Either each has a log of its own, or one writes it and the other one reads it back meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,19 @@ from crashing.subjects import CONVERT
 from crashing.trees import put, take
 
 from kdump.cli.exits import INCOMPLETE, INTERRUPTED, OK, REFUSED, TERMINATED
+from kdump.repair import read_back, staging
 
 pytestmark = pytest.mark.once
 
-TWO = ("--jobs", "2")
+
+@pytest.fixture(params=["own", "shared"])
+def jobs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
+    """The option that lets a worker write logs, one that the command itself reads back or not."""
+    if request.param == "own":
+        return "--jobs", "2"
+    monkeypatch.setattr(staging, "shared", lambda *_: True)
+    monkeypatch.setattr(read_back, "STRETCH_BYTES", 1)
+    return "--jobs", "1"
 
 
 @pytest.fixture(scope="module")
@@ -58,14 +70,14 @@ def sends(number: int, told: Path) -> Callable[[int], None]:
     return send
 
 
-def converted(trial: Trial, around: Around | None = None) -> Run:
-    """Run the conversion with two workers, from the start."""
+def converted(trial: Trial, jobs: tuple[str, str], around: Around | None = None) -> Run:
+    """Run the conversion with workers, from the start."""
     put(trial.root, trial.original)
-    return run([*trial.argv, *TWO], around)
+    return run([*trial.argv, *jobs], around)
 
 
-def test_two_workers_come_to_the_same_as_none(trial: Trial) -> None:
-    ran = converted(trial)
+def test_workers_come_to_the_same_as_none(trial: Trial, jobs: tuple[str, str]) -> None:
+    ran = converted(trial, jobs)
     assert ran.code == OK, ran
     assert trial.wrong_when_complete(take(trial.root)) == []
     assert trial.wrong_after_undo(take(trial.root)) == []
@@ -73,18 +85,20 @@ def test_two_workers_come_to_the_same_as_none(trial: Trial) -> None:
 
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC, errno.EMFILE])
 @pytest.mark.parametrize("method", ["open", "write", "sync"])
-def test_a_call_of_a_worker_fails(trial: Trial, method: str, error: int) -> None:
+def test_a_call_of_a_worker_fails(
+    trial: Trial, jobs: tuple[str, str], method: str, error: int
+) -> None:
     def fail(_: int) -> None:
         raise OSError(error, os.strerror(error))
 
-    ran = converted(trial, in_worker(fail, method))
+    ran = converted(trial, jobs, in_worker(fail, method))
     assert ran.code == REFUSED, ran
     assert os.strerror(error) in ran.err
     assert trial.wrong_when_unchanged(take(trial.root), trial.original) == []
 
 
-def test_a_worker_is_killed(trial: Trial) -> None:
-    ran = converted(trial, in_worker(lambda _: os.kill(os.getpid(), signal.SIGKILL)))
+def test_a_worker_is_killed(trial: Trial, jobs: tuple[str, str]) -> None:
+    ran = converted(trial, jobs, in_worker(lambda _: os.kill(os.getpid(), signal.SIGKILL)))
     assert ran.code == INCOMPLETE, ran
     assert "SIGKILL" in ran.err
     assert trial.wrong_when_unchanged(take(trial.root), trial.original) == []
@@ -94,26 +108,28 @@ def test_a_worker_is_killed(trial: Trial) -> None:
     ("number", "code"), [(signal.SIGINT, INTERRUPTED), (signal.SIGTERM, TERMINATED)]
 )
 def test_it_is_stopped_while_workers_write(
-    trial: Trial, number: int, code: int, tmp_path: Path
+    trial: Trial, jobs: tuple[str, str], number: int, code: int, tmp_path: Path
 ) -> None:
-    ran = converted(trial, in_worker(sends(number, tmp_path / "told")))
+    ran = converted(trial, jobs, in_worker(sends(number, tmp_path / "told")))
     assert ran.code == code, ran
     assert trial.wrong_when_unchanged(take(trial.root), trial.original) == []
 
 
-def test_it_is_killed_while_workers_write(trial: Trial, tmp_path: Path) -> None:
+def test_it_is_killed_while_workers_write(
+    trial: Trial, jobs: tuple[str, str], tmp_path: Path
+) -> None:
     """Nobody then has the lock, and whoever comes next begins anew."""
-    ran = converted(trial, in_worker(sends(signal.SIGKILL, tmp_path / "told")))
+    ran = converted(trial, jobs, in_worker(sends(signal.SIGKILL, tmp_path / "told")))
     assert ran.code == -signal.SIGKILL, ran
     left = take(trial.root)
     assert trial.wrong_at_start(left) == []
     put(trial.root, left)
-    ran = run([*trial.argv, *TWO], searching=True)
+    ran = run([*trial.argv, *jobs], searching=True)
     assert ran.code == OK, ran
     assert trial.wrong_when_complete(take(trial.root)) == []
 
 
-def test_workers_do_not_have_the_lock(trial: Trial, tmp_path: Path) -> None:
+def test_workers_do_not_have_the_lock(trial: Trial, jobs: tuple[str, str], tmp_path: Path) -> None:
     told = tmp_path / "told"
 
     def look(_: int) -> None:
@@ -121,7 +137,7 @@ def test_workers_do_not_have_the_lock(trial: Trial, tmp_path: Path) -> None:
         with told.open("a") as file:
             file.writelines(f"{link}\n" for link in links)
 
-    ran = converted(trial, in_worker(look))
+    ran = converted(trial, jobs, in_worker(look))
     assert ran.code == OK, ran
     lines = told.read_text().splitlines()
     assert any(line.endswith(".log") for line in lines)

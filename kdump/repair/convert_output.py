@@ -114,7 +114,8 @@ def convert_to(
     with building(target, partition.path) as made:
         for path in copied:
             copy_file(made, path)
-        news = _written(SegmentWriter(made, facts, rules), olds, jobs, report, target, made.lock)
+        writer = SegmentWriter(made, facts, rules, jobs=jobs, tasks=len(olds))
+        news = _written(writer, olds, jobs, report, target, made.lock)
         for new in news:
             made.files.update(new.files)
         first = olds[0].segment.base_offset

@@ -41,11 +41,15 @@ def each_log(
     )
     with closing(outcomes):
         for outcome in outcomes:
-            if isinstance(outcome.value, KdumpError):
-                raise outcome.value
-            if isinstance(outcome.value, workers.Died):
-                log = log_of(outcome.task)
-                label = outcome.value.label
-                raise SourceError(log, f"{log}: {label} killed the process that read it")
-            found[outcome.index] = outcome.value
+            found[outcome.index] = value_of(outcome, log_of(outcome.task))
     return [found[number] for number in range(len(tasks))]
+
+
+def value_of(outcome: workers.Outcome[T, R], log: Path) -> R:
+    """What a worker has found of ``log``; raises its KdumpError, SourceError if it was killed."""
+    value = outcome.value
+    if isinstance(value, KdumpError):
+        raise value
+    if isinstance(value, workers.Died):
+        raise SourceError(log, f"{log}: {value.label} killed the process that read it")
+    return value

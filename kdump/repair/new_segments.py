@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 
@@ -22,12 +23,14 @@ from kdump.repair.convert_notes import split_note
 from kdump.repair.converted_copy import ConvertedLog, NewLog
 from kdump.repair.disk import Attributes
 from kdump.repair.output import copy_file, files_of, index_room, pieces, put_indexes, survey_of
-from kdump.repair.read_back import read_back
+from kdump.repair.read_back import ReadBack
 from kdump.repair.unsound import damaged, unsound
+from kdump.repair.write_and_read import Written, shared, telling, write_and_read
 from kdump.storage.logdir import Segment
 from kdump.storage.names import FileKind, format_file_name
-from kdump.storage.source import open_source
+from kdump.storage.source import Identity, open_source
 from kdump.storage.walk import Damage, walk
+from kdump.storage.workers import Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,17 @@ class New:
     notes: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What became of the log with ``identity``; ``contents`` are sizes and XXH3 of its parts."""
+
+    identity: Identity
+    legacy: int
+    copied: int
+    parts: tuple[Part, ...]
+    contents: tuple[tuple[int, str], ...]
+
+
 def looked_at(old: Old) -> Old:
     """The same with what its log holds. Raises SourceError."""
     path, base_offset = old.segment.log, old.segment.base_offset
@@ -70,10 +84,16 @@ def looked_at(old: Old) -> Old:
 
 
 class SegmentWriter:
-    """Writes segments of a partition to ``made``, by ``rules``."""
+    """Writes segments of a partition to ``made``, by ``rules``; each is one of so many ``tasks``.
 
-    def __init__(self, made: Building, facts: PartitionFacts, rules: Rules) -> None:
+    With one task and several ``jobs`` a log is read back while it is written.
+    """
+
+    def __init__(
+        self, made: Building, facts: PartitionFacts, rules: Rules, *, jobs: int, tasks: int
+    ) -> None:
         self._made, self._facts, self._rules = made, facts, rules
+        self._jobs, self._tasks = jobs, tasks
         self._settings = facts.settings
 
     def write(self, old: Old, report: Callable[[int], None]) -> New:
@@ -96,10 +116,33 @@ class SegmentWriter:
         self, old: Old, like: Attributes, report: Callable[[int], None]
     ) -> tuple[ConvertedLog, list[int], list[str]]:
         log = old.segment.log
+        made, read = write_and_read(
+            partial(self._write, old, like),
+            log,
+            self._settings,
+            index_room(self._settings),
+            share=shared(self._jobs, self._tasks, old.size),
+            report=report,
+            close_descriptors=(self._made.lock,),
+        )
+        notes: list[str] = []
+        parts = []
+        for part, content, back in zip(made.parts, made.contents, read, strict=True):
+            new, said = self._prove(old, part, content, back, like)
+            parts.append(new)
+            notes += said
+        new_bases = [part.base_offset for part in made.parts]
+        if len(parts) > 1:
+            notes.append(split_note(log.name, new_bases))
+        converted = ConvertedLog(log.name, made.identity, made.legacy, made.copied, tuple(parts))
+        return converted, new_bases, notes
+
+    def _write(self, old: Old, like: Attributes, report: Report, written: Written) -> _Made:
+        """Write the new logs of an old one."""
+        log = old.segment.log
         with open_source(log, mapped=False, sealed=old.sealed) as source:
-            identity = source.identity
             conversion = Conversion(source, log, old.segment.base_offset, self._rules, report)
-            written = []
+            contents = []
             for number, group in groupby(conversion.pieces(), key=itemgetter(0)):
                 base_offset = conversion.parts[number].base_offset
                 if number and old.next_base is not None and base_offset >= old.next_base:
@@ -108,31 +151,26 @@ class SegmentWriter:
                         f"expected offsets below {old.next_base}, where the next log begins, found "
                         f"{base_offset}",
                     )
-                name, data = files_of(base_offset)[0], map(itemgetter(1), group)
+                name = files_of(base_offset)[0]
+                told = partial(written, self._made.path / name, base_offset)
+                data = telling(map(itemgetter(1), group), told)
                 digest = xxh3_128()  # SHA-256, which takes ten times as long, when it is read back
-                size = self._made.write(name, data, digest.update, like, identity.mtime_ns)
-                written.append((size, digest.hexdigest()))
-        notes: list[str] = []
-        parts = []
-        for part, content in zip(conversion.parts, written, strict=True):
-            new, said = self._prove(old, part, content, like)
-            parts.append(new)
-            notes += said
-        new_bases = [part.base_offset for part in conversion.parts]
-        if len(parts) > 1:
-            notes.append(split_note(log.name, new_bases))
-        legacy, copied = conversion.legacy, conversion.copied
-        converted = ConvertedLog(log.name, identity, legacy, copied, tuple(parts))
-        return converted, new_bases, notes
+                size = self._made.write(name, data, digest.update, like, source.identity.mtime_ns)
+                contents.append((size, digest.hexdigest()))
+            return _Made(
+                source.identity,
+                conversion.legacy,
+                conversion.copied,
+                conversion.parts,
+                tuple(contents),
+            )
 
     def _prove(
-        self, old: Old, part: Part, content: tuple[int, str], like: Attributes
+        self, old: Old, part: Part, content: tuple[int, str], back: ReadBack, like: Attributes
     ) -> tuple[NewLog, list[str]]:
-        """Read a new log back, and write its indexes; ``content`` is what was written."""
+        """Compare a new log, as it was read back, with what was written; write its indexes."""
         made, base_offset = self._made, part.base_offset
         name = files_of(base_offset)[0]
-        room = index_room(self._settings)
-        back = read_back(made.path / name, base_offset, self._settings, room)
         written = part.size, part.batches, part.records, part.digest, *content
         read = back.size, back.batches, back.records, back.digest, back.size, back.xxh3
         if written != read:

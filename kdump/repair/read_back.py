@@ -1,7 +1,7 @@
-"""read_back(): a log that was written, read again from its file: what is there, not what should be.
+"""ReadingBack: a log that was written, read again from its file: what is there, not what should be.
 
 Spec: ``DefaultRecordBatch.ensureValid``, ``LogSegment.recover``; KOD 3.2, 4.2. It must never take
-anything from who wrote the log, nor accept a batch of an old format.
+anything from who wrote the log but how far it is written, nor accept a batch of an old format.
 """
 
 from __future__ import annotations
@@ -21,10 +21,13 @@ from kdump.format.batch import BatchTable
 from kdump.format.record_digest import RecordDigest
 from kdump.format.records import RecordReader
 from kdump.repair.batch_digests import add_batches
+from kdump.repair.prefix import PrefixSource
 from kdump.storage.source import Source, open_source
 from kdump.storage.walk import Damage, walk
 
 _MAGIC: Final = 2
+#: How much more must be written before a log that grows is read on.
+STRETCH_BYTES: Final = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,42 +46,68 @@ class ReadBack:
     rebuilt: RebuiltIndexes
 
 
-def read_back(path: Path, base_offset: int, settings: TopicSettings, room: int) -> ReadBack:
-    """Read the log at ``path`` from its file, past the page cache where that can be.
+class ReadingBack:
+    """Reads the log at ``path`` from its file, past the page cache where that can be.
 
     Its indexes are built by ``settings``; their content is kept if it is of at most ``room`` bytes.
-    Raises Refused where anything but sound batches of magic 2 stands there; SourceError.
     """
-    records, kept, compared = RecordDigest(), sha256(), xxh3_128()
-    reader, rebuild = RecordReader(), Rebuild(base_offset, settings, room=room)
-    batches = 0
-    with open_source(path, mapped=False, sealed=True) as source:
-        try:
-            for piece in walk(source, base_offset):
-                if isinstance(piece, Damage):
-                    raise _unsound(path, f"{piece.reason.value} at position {piece.position}")
-                if set(piece.column("magic")) != {_MAGIC}:
-                    raise _unsound(path, f"others behind position {piece.position}")
-                for view in _windows(source, piece):
-                    kept.update(view)
-                    compared.update(view)
-                rebuild.add(piece)
-                add_batches(records, piece, source, reader)
-                batches += len(piece)
-        except DecodeError as error:
-            raise _unsound(path, str(error)) from error
-        except LimitError as error:
-            raise SourceError(path, f"{path}: {error}") from error
-        size = source.size
-    return ReadBack(
-        size,
-        kept.hexdigest(),
-        compared.hexdigest(),
-        batches,
-        records.count,
-        records.hexdigest(),
-        rebuild.finish(),
-    )
+
+    def __init__(self, path: Path, base_offset: int, settings: TopicSettings, room: int) -> None:
+        self._path, self._base_offset = path, base_offset
+        self._position = self._batches = 0
+        self._records, self._kept, self._compared = RecordDigest(), sha256(), xxh3_128()
+        self._reader = RecordReader()
+        self._rebuild = Rebuild(base_offset, settings, room=room)
+
+    def follow(self, size: int) -> None:
+        """Go on, where that pays: whole batches stand in the first ``size`` bytes, others follow.
+
+        Raises as ``finish`` does.
+        """
+        if size - self._position >= STRETCH_BYTES:
+            self._read(size)
+
+    def finish(self) -> ReadBack:
+        """Read up to the end of the file, which grows no more.
+
+        Raises Refused where anything but sound batches of magic 2 stands there; SourceError.
+        """
+        self._read(None)
+        return ReadBack(
+            self._position,
+            self._kept.hexdigest(),
+            self._compared.hexdigest(),
+            self._batches,
+            self._records.count,
+            self._records.hexdigest(),
+            self._rebuild.finish(),
+        )
+
+    def _read(self, size: int | None) -> None:
+        """Read what stands before ``size``, or all that is there; opened anew, it has grown."""
+        path = self._path
+        with open_source(path, mapped=False, sealed=True) as opened:
+            source = PrefixSource(opened, opened.size if size is None else size)
+            try:
+                for piece in walk(source, self._base_offset, self._position):
+                    if isinstance(piece, Damage):
+                        raise _unsound(path, f"{piece.reason.value} at position {piece.position}")
+                    if set(piece.column("magic")) != {_MAGIC}:
+                        raise _unsound(path, f"others behind position {piece.position}")
+                    self._add(source, piece)
+            except DecodeError as error:
+                raise _unsound(path, str(error)) from error
+            except LimitError as error:
+                raise SourceError(path, f"{path}: {error}") from error
+
+    def _add(self, source: Source, table: BatchTable) -> None:
+        for view in _windows(source, table):
+            self._kept.update(view)
+            self._compared.update(view)
+        self._rebuild.add(table)
+        add_batches(self._records, table, source, self._reader)
+        self._batches += len(table)
+        self._position = table.end
 
 
 def _windows(source: Source, table: BatchTable) -> Iterator[memoryview]:

@@ -7,8 +7,9 @@ the plan says of it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 
@@ -20,8 +21,9 @@ from kdump.repair.conversion import Conversion, Rules
 from kdump.repair.each_log import each_log
 from kdump.repair.folder import Folder
 from kdump.repair.plan import Converted, Plan, Put
-from kdump.repair.read_back import read_back
+from kdump.repair.read_back import ReadBack
 from kdump.repair.steps import like_of
+from kdump.repair.write_and_read import Written, shared, telling, write_and_read
 from kdump.storage.names import parse_file_name
 from kdump.storage.source import open_source
 from kdump.storage.workers import Report
@@ -43,17 +45,18 @@ def stage_converted(
     Workers, as ``each_log`` has them, do not keep ``lock`` open. ``report`` gets counts of bytes
     that were read. Raises Refused, SourceError.
     """
-    not_theirs = () if lock is None else (lock,)
+    not_theirs, tasks = () if lock is None else (lock,), list(_tasks(plan))
 
     def work(task: _Task, told: Report) -> dict[str, str]:
+        share = shared(jobs, len(tasks), plan.files[task.log].size)
         try:
-            return _stage(plan, task, folder, begun_ns, told)
+            return _stage(plan, task, folder, begun_ns, told, share=share, not_theirs=not_theirs)
         except OSError as error:  # which a worker cannot hand over
             raise Refused(f"{plan.partition}: nothing was changed: {error}") from error
 
     staged = each_log(
         work,
-        list(_tasks(plan)),
+        tasks,
         lambda task: plan.partition / task.log,
         jobs=jobs,
         report=report,
@@ -71,46 +74,75 @@ def _tasks(plan: Plan) -> Iterator[_Task]:
 
 
 def _stage(
-    plan: Plan, task: _Task, folder: Folder, begun_ns: int, report: Report
+    plan: Plan,
+    task: _Task,
+    folder: Folder,
+    begun_ns: int,
+    report: Report,
+    *,
+    share: bool,
+    not_theirs: Iterable[int],
 ) -> dict[str, str]:
     """Write the new logs of one old log, and read them back."""
+    _, found = write_and_read(
+        partial(_write, plan, task, folder, begun_ns),
+        plan.partition / task.log,
+        TopicSettings(),
+        room=0,
+        share=share,
+        report=report,
+        close_descriptors=not_theirs,
+    )
+    digests = {}
+    for (put, recipe), back in zip(task.puts, found, strict=True):
+        report(back.size)
+        _check(put, recipe, folder, back)
+        digests[put.name] = back.digest
+    return digests
+
+
+def _write(
+    plan: Plan, task: _Task, folder: Folder, begun_ns: int, report: Report, written: Written
+) -> None:
+    """Write the new logs of one old log, which must be as they were planned."""
     log, recipe = plan.partition / task.log, task.puts[0][1]
-    base_offset = parse_file_name(task.log).base_offset
-    if base_offset is None:
-        raise ValueError(f"expected the log of a segment, found {task.log}")
     codec = None if recipe.codec is None else Codec[recipe.codec.upper()]
     rules = Rules(codec, recipe.batch_bytes)
     with open_source(log, mapped=False, sealed=True) as source:
-        conversion = Conversion(source, log, base_offset, rules, report)
+        conversion = Conversion(source, log, _base_offset(task.log), rules, report)
         for number, pieces in groupby(conversion.pieces(), key=itemgetter(0)):
             if number == len(task.puts):
                 raise _differs(plan, task.log)
             put = task.puts[number][0]
-            content, like = (data for _, data in pieces), like_of(plan, put, folder)
-            disk.write_file(folder.new(put.name), content, like, put.time_ns(begun_ns))
+            path = folder.new(put.name)
+            told = partial(written, path, _base_offset(put.name))
+            content, like = telling(map(itemgetter(1), pieces), told), like_of(plan, put, folder)
+            disk.write_file(path, content, like, put.time_ns(begun_ns))
     read = [(part.size, part.records, part.digest) for part in conversion.parts]
     if read != [(put.size, one.records, one.digest) for put, one in task.puts]:
         raise _differs(plan, task.log)
-    return {put.name: _proved(put, one, folder, report) for put, one in task.puts}
 
 
-def _proved(put: Put, recipe: Converted, folder: Folder, report: Report) -> str:
-    """The digest of the records of a new log, read back from its file."""
+def _base_offset(log: str) -> int:
+    base_offset = parse_file_name(log).base_offset
+    if base_offset is None:
+        raise ValueError(f"expected the log of a segment, found {log}")
+    return base_offset
+
+
+def _check(put: Put, recipe: Converted, folder: Folder, back: ReadBack) -> None:
+    """Raise Refused unless a new log was read back as it was planned."""
     path = folder.new(put.name)
-    base_offset = parse_file_name(put.name).base_offset
-    found = read_back(path, base_offset or 0, TopicSettings(), room=0)
-    report(found.size)
-    if (found.size, found.sha256) != (put.size, put.sha256):
+    if (back.size, back.sha256) != (put.size, put.sha256):
         raise Refused(
             f"{path}: expected the {put.size} bytes that were planned to be read back, found "
-            f"others ({found.size}): nothing was changed; check memory, controller and disk"
+            f"others ({back.size}): nothing was changed; check memory, controller and disk"
         )
-    if (found.records, found.digest) != (recipe.records, recipe.digest):
+    if (back.records, back.digest) != (recipe.records, recipe.digest):
         raise Refused(
             f"{path}: expected the {recipe.records} records of {recipe.log} to be read back, found "
-            f"others ({found.records}): nothing was changed; check memory, controller and disk"
+            f"others ({back.records}): nothing was changed; check memory, controller and disk"
         )
-    return found.digest
 
 
 def _differs(plan: Plan, log: str) -> Refused:

@@ -29,6 +29,7 @@ from kdump.errors import KdumpError
 
 T = TypeVar("T")
 R = TypeVar("R")
+P = TypeVar("P")
 
 Report = Callable[[int], None]
 """Called with a count of bytes that were done; now and then, each call is a message."""
@@ -82,12 +83,12 @@ class _Worker(Generic[T]):
 
 
 def run(
-    work: Callable[[T, Report], R],
+    work: Callable[[T, Callable[[P], None]], R],
     tasks: Iterable[T],
     jobs: int,
     *,
     retry: Callable[[T, Died], T | None] | None = None,
-    on_progress: Report | None = None,
+    on_progress: Callable[[P], None] | None = None,
     close_descriptors: Iterable[int] = (),
 ) -> Generator[Outcome[T, R], None, None]:
     """Do ``work`` on every task in at most ``jobs`` forked workers; outcomes come as they complete.
@@ -95,7 +96,7 @@ def run(
     Tasks and results travel pickled; ``work`` does not, nor does what it refers to. A KdumpError
     that ``work`` raises is the outcome's value; any other exception is raised here as WorkerBug.
     When a worker dies by a signal ``retry`` may give a task to do in the place of its own; None
-    makes ``Died`` the outcome. ``on_progress`` gets what workers report. Workers close
+    makes ``Died`` the outcome. ``on_progress`` gets what workers report, pickled too. Workers close
     ``close_descriptors``, such as that of a lock, which would else be held by them too.
 
     Leaving the iterator early, by an exception or by ``close``, kills and reaps every worker; to
@@ -256,7 +257,9 @@ def _quota(group: Path) -> float:
 
 
 def _fork(
-    work: Callable[[T, Report], R], close: Iterable[int], mask: set[signal.Signals | int]
+    work: Callable[[T, Callable[[P], None]], R],
+    close: Iterable[int],
+    mask: set[signal.Signals | int],
 ) -> _Worker[T]:
     """Fork a worker; signals are held back, and ``mask`` is what it shall block instead."""
     parent = os.getpid()
@@ -278,7 +281,7 @@ def _fork(
 
 
 def _be_worker(
-    work: Callable[[T, Report], R],
+    work: Callable[[T, Callable[[P], None]], R],
     tasks: int,
     results: int,
     close: Iterable[int],
@@ -297,11 +300,11 @@ def _be_worker(
         os._exit(status)
 
 
-def _serve(work: Callable[[T, Report], R], tasks: int, results: int) -> None:
+def _serve(work: Callable[[T, Callable[[P], None]], R], tasks: int, results: int) -> None:
     """Do one task after the other until the parent closes the pipe or is gone."""
 
-    def report(count_bytes: int) -> None:
-        _send(results, _PROGRESS, count_bytes)
+    def report(progress: P) -> None:
+        _send(results, _PROGRESS, progress)
 
     while (header := _read(tasks, _HEADER.size)) is not None:
         _, length = _HEADER.unpack(header)
@@ -313,7 +316,9 @@ def _serve(work: Callable[[T, Report], R], tasks: int, results: int) -> None:
         _write(results, value)
 
 
-def _attempt(work: Callable[[T, Report], R], payload: bytes, report: Report) -> tuple[bytes, bytes]:
+def _attempt(
+    work: Callable[[T, Callable[[P], None]], R], payload: bytes, report: Callable[[P], None]
+) -> tuple[bytes, bytes]:
     try:
         try:
             return _RESULT, pickle.dumps(work(pickle.loads(payload), report))

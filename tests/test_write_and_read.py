@@ -1,0 +1,187 @@
+"""A log that is read back while another process writes it: what is found, and what goes wrong."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+from forge import batch, flip, record
+
+from kdump.audit.facts import TopicSettings
+from kdump.errors import Refused, SourceError
+from kdump.repair import read_back, write_and_read
+from kdump.repair.read_back import ReadBack, ReadingBack
+from kdump.repair.write_and_read import Written, shared, telling
+from kdump.storage.workers import Report
+
+MIB = 1 << 20
+BATCHES = [batch(10 * number, [record(b"value %d" % number)]) for number in range(20)]
+PARTS = {0: BATCHES[:12], 120: BATCHES[12:]}
+
+
+@pytest.fixture(autouse=True)
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
+    """How far was read each time, None for the end; every byte pays."""
+    monkeypatch.setattr(read_back, "STRETCH_BYTES", 1)
+    read, found = ReadingBack._read, []
+
+    def noted(reading: ReadingBack, size: int | None) -> None:
+        found.append(size)
+        read(reading, size)
+
+    monkeypatch.setattr(ReadingBack, "_read", noted)
+    return found
+
+
+def run(
+    write: Callable[[Report, Written], str],
+    *,
+    share: bool = True,
+    report: Report = lambda _: None,
+    not_theirs: tuple[int, ...] = (),
+) -> tuple[str, list[ReadBack]]:
+    """What comes of ``write``; no process is left behind, whatever it is."""
+    try:
+        return write_and_read.write_and_read(
+            write,
+            Path("old.log"),
+            TopicSettings(),
+            1 << 20,
+            share=share,
+            report=report,
+            close_descriptors=not_theirs,
+        )
+    finally:
+        with pytest.raises(ChildProcessError):
+            os.waitpid(-1, os.WNOHANG)
+
+
+def writer(
+    directory: Path, change: Callable[[bytes], bytes] = bytes, then: Callable[[], object] = int
+) -> Callable[[Report, Written], str]:
+    """Writes ``PARTS``, the fifth batch with a ``change``, behind which it does ``then``."""
+
+    def write(report: Report, written: Written) -> str:
+        for base_offset, batches in PARTS.items():
+            path = directory / f"{base_offset}.log"
+            with path.open("wb", buffering=0) as file:
+                told = telling(batches, partial(written, path, base_offset))
+                for number, data in enumerate(told):
+                    file.write(change(data) if number == 4 else data)
+                    report(number)
+                    if number == 5:
+                        then()
+        return f"written by {os.getpid()}"
+
+    return write
+
+
+def test_both_ways_find_the_same(tmp_path: Path, steps: list[int | None]) -> None:
+    told: dict[bool, list[int]] = {False: [], True: []}
+    found = {}
+    for share in told:
+        result, found[share] = run(writer(tmp_path), share=share, report=told[share].append)
+        assert (result == f"written by {os.getpid()}") is not share
+    assert found[True] == found[False]
+    assert told[True] == told[False]
+    assert [back.size for back in found[True]] == [sum(map(len, one)) for one in PARTS.values()]
+    assert [back.records for back in found[True]] == [12, 8]
+    alone, together = steps[:2], steps[2:]
+    assert alone == [None, None]
+    ends = [sum(map(len, BATCHES[:number])) for number in range(1, 13)]
+    assert together[:12] == ends
+    assert together[-2:] == [None, None]
+
+
+def test_a_part_without_batches_is_read_too(tmp_path: Path) -> None:
+    def write(_: Report, written: Written) -> str:
+        path = tmp_path / "empty.log"
+        path.write_bytes(b"".join(telling([b""], lambda size: written(path, 7, size))))
+        return ""
+
+    _, (back,) = run(write)
+    assert (back.size, back.batches, back.records) == (0, 0, 0)
+
+
+def test_what_stands_in_the_file_is_read(tmp_path: Path) -> None:
+    """Not what was told of it: bytes behind that are found, and bytes that are missing."""
+
+    def longer(_: Report, written: Written) -> str:
+        path = tmp_path / "new.log"
+        path.write_bytes(b"".join(BATCHES[:3]))
+        written(path, 0, len(BATCHES[0]))
+        return ""
+
+    def shorter(_: Report, written: Written) -> str:
+        path = tmp_path / "new.log"
+        path.write_bytes(BATCHES[0])
+        written(path, 0, 3 * len(BATCHES[0]))
+        return ""
+
+    assert [run(write)[1][0].records for write in (longer, shorter)] == [3, 1]
+
+
+def test_damage_ends_the_writing(tmp_path: Path) -> None:
+    write = writer(tmp_path, lambda data: flip(data, -1), signal.pause)
+    with pytest.raises(Refused, match="to be read back, found bad-checksum at position"):
+        run(write)
+
+
+def test_a_writer_that_is_killed_is_told(tmp_path: Path) -> None:
+    def die() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with pytest.raises(SourceError, match=r"old\.log: SIGKILL killed the process"):
+        run(writer(tmp_path, then=die))
+
+
+@pytest.mark.parametrize("error", [Refused("no"), SourceError("old.log", "gone"), OSError(5, "x")])
+def test_what_the_writer_raises_is_raised(tmp_path: Path, error: Exception) -> None:
+    def fail() -> None:
+        raise error
+
+    with pytest.raises(type(error)) as raised:
+        run(writer(tmp_path, then=fail))
+    assert str(raised.value) == str(error)
+    if isinstance(error, OSError):
+        assert raised.value.args == error.args
+
+
+@pytest.mark.parametrize("when", ["follow", "finish"])
+def test_an_interrupt_while_it_is_read_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    def interrupted(*_: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(ReadingBack, when, interrupted)
+    then = signal.pause if when == "follow" else int
+    with pytest.raises(KeyboardInterrupt):
+        run(writer(tmp_path, then=then))
+
+
+def test_the_writer_does_not_keep_the_lock(tmp_path: Path) -> None:
+    lock = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+
+    def look() -> None:
+        held = (path.resolve() for path in Path("/proc/self/fd").iterdir())
+        if tmp_path in held:
+            raise Refused("held")
+
+    try:
+        run(writer(tmp_path, then=look), not_theirs=(lock,))
+        with pytest.raises(Refused, match="held"):
+            run(writer(tmp_path, then=look))
+    finally:
+        os.close(lock)
+
+
+def test_no_core_is_taken_that_is_not_given() -> None:
+    assert shared(2, 1, 8 * MIB)
+    assert not shared(1, 1, 1 << 30)
+    assert not shared(2, 2, 1 << 30)
+    assert not shared(2, 1, 8 * MIB - 1)
