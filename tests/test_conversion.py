@@ -184,6 +184,22 @@ def test_a_wrapper_becomes_one_batch_of_the_same_codec(convert: Convert, codec: 
     assert bytes(decompress(Codec[codec.upper()], found[61:])) == block
 
 
+@pytest.mark.parametrize("piece_bytes", [1, 300, 1 << 20])
+def test_wrappers_beside_each_other(
+    convert: Convert, monkeypatch: pytest.MonkeyPatch, piece_bytes: int
+) -> None:
+    """Among them one that is read in turns, and messages before and behind; few bytes a piece."""
+    monkeypatch.setattr(conversion, "_PIECE_BYTES", piece_bytes)
+    parts = [messages(0, 2)]
+    for first in range(2, 20, 3):
+        mixed = first == 8
+        inner = messages(first, 2) + messages(first + 2, 1, magic=0 if mixed else 1)
+        parts.append([wrapper(first + 2, inner, codec="gzip")])
+    parts += [messages(20, 2), [wrapper(23, messages(22, 2), codec="lz4")]]
+    alone = [batch for part in parts for batch in one(convert, part)]
+    assert one(convert, [old for part in parts for old in part]) == alone
+
+
 def test_offsets_inside_a_wrapper(convert: Convert) -> None:
     """Relative in magic 1, absolute in magic 0 and where the wrapper's own was left at 0."""
     gaps = [*messages(3, 1), *messages(7, 2)]

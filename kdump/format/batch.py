@@ -109,11 +109,7 @@ class RecordBatch:
     @property
     def timestamp_type(self) -> TimestampType:
         """Whose clock the timestamps are from."""
-        if self.magic == 0:
-            return TimestampType.NO_TIMESTAMP_TYPE
-        if self.attributes & LOG_APPEND_TIME:
-            return TimestampType.LOG_APPEND_TIME
-        return TimestampType.CREATE_TIME
+        return timestamp_type_of(self.magic, self.attributes)
 
     @property
     def is_transactional(self) -> bool:
@@ -135,6 +131,15 @@ class RecordBatch:
     def last_sequence(self) -> int:
         """The last record's sequence, -1 without one (``DefaultRecordBatch.lastSequence``)."""
         return sequence_at(self.base_sequence, self.last_offset - self.base_offset)
+
+
+def timestamp_type_of(magic: int, attributes: int) -> TimestampType:
+    """Whose clock the timestamps of a batch, or legacy message, with such a header are from."""
+    if magic == 0:
+        return TimestampType.NO_TIMESTAMP_TYPE
+    if attributes & LOG_APPEND_TIME:
+        return TimestampType.LOG_APPEND_TIME
+    return TimestampType.CREATE_TIME
 
 
 def read_header(view: memoryview, position: int) -> RecordBatch | None:

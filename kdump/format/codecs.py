@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable
 from enum import IntEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import lz4.block
 import lz4.frame
@@ -60,12 +60,9 @@ def decompress(
     Raises DecodeError if Kafka could not read the block, LimitError if it holds more than ``limit``
     bytes: then the rest has not been judged.
     """
-    if codec is Codec.NONE:
+    if not codec:
         return data
-    view = memoryview(data)
-    if codec is Codec.LZ4:
-        return _lz4_decode(view, limit, checked=magic > 0)
-    return _DECODERS[codec](view, limit)
+    return _DECODERS[codec - 1](memoryview(data), limit, magic)
 
 
 def compress(codec: Codec, data: bytes | memoryview, magic: int = 2) -> bytes:
@@ -89,7 +86,7 @@ _GZIP_TAIL = 18  # so few bytes cannot hold a member; Java does not look at them
 _GZIP_PIECE = 64 * 1024  # the library copies what lies behind a member, so little is handed in
 
 
-def _gzip_decode(data: memoryview, limit: int) -> bytes:
+def _gzip_decode(data: memoryview, limit: int, _: int) -> bytes:
     """Read all members. Like Java, take bytes that start no member behind the last for its end."""
     parts: list[bytes] = []
     position = total = 0
@@ -130,7 +127,7 @@ _U32 = struct.Struct(">I")
 _I32 = struct.Struct(">i")
 
 
-def _snappy_decode(data: memoryview, limit: int) -> bytes:
+def _snappy_decode(data: memoryview, limit: int, _: int) -> bytes:
     """Read xerial's stream, or without its magic one raw block, as clients other than Java write.
 
     Xerial's reader stops in silence at a tail shorter than a length, and at a repeated header whose
@@ -207,11 +204,13 @@ def _snappy_encode(data: bytes | memoryview) -> bytes:
 _LZ4_STORED = 0x8000_0000
 _LZ4_HAS_CONTENT_SIZE = 0x08
 _LZ4_DESCRIPTOR = 4  # behind the magic: two bytes of flags, perhaps a content size, a checksum
+_LZ4_64_KIB = lz4.frame.BLOCKSIZE_MAX64KB
+_lz4_compress = lz4.frame.compress
 _LE32 = struct.Struct("<I")
 
 
-def _lz4_decode(data: memoryview, limit: int, *, checked: bool) -> bytes | bytearray | memoryview:
-    """Read one frame block by block; ``checked`` says whether its header has a right checksum.
+def _lz4_decode(data: memoryview, limit: int, magic: int) -> bytes | bytearray | memoryview:
+    """Read one frame block by block; in magic 0 its header's checksum is of another kind.
 
     Kafka does not look at the content size, at the content checksum, nor at anything behind the end
     mark, and refuses blocks that depend on earlier ones. Block checksums, which no client is known
@@ -219,7 +218,7 @@ def _lz4_decode(data: memoryview, limit: int, *, checked: bool) -> bytes | bytea
     """
     frame_header_size = 15 if len(data) > 4 and data[4] & _LZ4_HAS_CONTENT_SIZE else 7
     block_max, checksum_size, content_checksum = _lz4_frame(
-        bytes(data[:frame_header_size]), frame_header_size, checked
+        bytes(data[:frame_header_size]), frame_header_size, magic > 0
     )
     parts: list[bytes | bytearray | memoryview] = []
     total = 0
@@ -296,9 +295,7 @@ def _lz4_of_magic_0(frame: bytes) -> bytes:
 
 
 def _lz4_encode(data: bytes | memoryview) -> bytes:
-    frame: bytes = lz4.frame.compress(
-        data, block_size=lz4.frame.BLOCKSIZE_MAX64KB, block_linked=False, store_size=False
-    )
+    frame: bytes = _lz4_compress(data, block_size=_LZ4_64_KIB, block_linked=False, store_size=False)
     return frame
 
 
@@ -313,7 +310,7 @@ _zstd_decompressor = zstandard.ZstdDecompressor()
 _zstd_compressor = zstandard.ZstdCompressor(write_content_size=False)
 
 
-def _zstd_decode(data: memoryview, limit: int) -> bytes:
+def _zstd_decode(data: memoryview, limit: int, _: int) -> bytes:
     """Read all frames; refuse a frame that is cut off and bytes that start none.
 
     So does zstd-jni, but for a frame cut off behind a whole one, which it may take for the end if
@@ -378,15 +375,18 @@ def _zstd_encode(data: bytes | memoryview) -> bytes:
     return frame
 
 
-_DECODERS: dict[Codec, Callable[[memoryview, int], bytes]] = {
-    Codec.GZIP: _gzip_decode,
-    Codec.SNAPPY: _snappy_decode,
-    Codec.ZSTD: _zstd_decode,
-}
-_ENCODERS: dict[Codec, Callable[[bytes | memoryview], bytes]] = {
-    Codec.NONE: bytes,
-    Codec.GZIP: _gzip_encode,
-    Codec.SNAPPY: _snappy_encode,
-    Codec.LZ4: _lz4_encode,
-    Codec.ZSTD: _zstd_encode,
-}
+_DECODERS: Final[tuple[Callable[[memoryview, int, int], bytes | bytearray | memoryview], ...]] = (
+    _gzip_decode,
+    _snappy_decode,
+    _lz4_decode,
+    _zstd_decode,
+)
+"""By the numbers of codecs, from 1 on: of a block, the most bytes, and the magic."""
+_ENCODERS: Final[tuple[Callable[[bytes | memoryview], bytes], ...]] = (
+    bytes,
+    _gzip_encode,
+    _snappy_encode,
+    _lz4_encode,
+    _zstd_encode,
+)
+"""By the numbers of codecs."""

@@ -26,6 +26,7 @@ from kdump.format.codecs import CODECS, DEFAULT_LIMIT, Codec, decompress
 
 _RECORDS_PER_TABLE = 65_536
 _BATCHES_PER_RUN = 8_192
+_CODECS = len(CODECS)
 _SIZE = _kernel.BATCH_FIELDS.index("size")
 _MAGIC = _kernel.BATCH_FIELDS.index("magic")
 _ATTRIBUTES = _kernel.BATCH_FIELDS.index("attributes")
@@ -90,7 +91,7 @@ class RecordReader:
         codec, magic = columns[at + _ATTRIBUTES] & CODEC_MASK, columns[at + _MAGIC]
         start = columns[at] - columns[0]
         stop = start + columns[at + _SIZE]
-        if not Codec.NONE < codec < len(CODECS) or stop > len(view):
+        if not 0 < codec < _CODECS or stop > len(view):
             return None
         data = view[start:stop]
         content = data[HEADER_BYTES:] if magic > 1 else legacy.wrapped(magic, codec, data)

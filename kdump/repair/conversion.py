@@ -30,8 +30,9 @@ from kdump.format.batch import (
     RecordTable,
     TimestampType,
     read_header,
+    timestamp_type_of,
 )
-from kdump.format.codecs import Codec
+from kdump.format.codecs import CODECS, Codec
 from kdump.format.encoding import BatchWriter
 from kdump.format.record_digest import RecordDigest
 from kdump.format.records import RecordReader
@@ -43,6 +44,7 @@ from kdump.storage.walk import Damage, batch_bytes, walk
 #: The largest log that a broker loads.
 MAX_LOG_BYTES: Final = 2**31 - 1
 
+_LAST_OFFSET: Final = _kernel.BATCH_FIELDS.index("last_offset")
 _MAGIC: Final = _kernel.BATCH_FIELDS.index("magic")
 _ATTRIBUTES: Final = _kernel.BATCH_FIELDS.index("attributes")
 
@@ -143,8 +145,7 @@ class Conversion:
         at = row * BatchTable.WIDTH
         legacy = table.rows[at + _MAGIC] < 2
         if legacy and table.rows[at + _ATTRIBUTES] & CODEC_MASK:
-            self._rewrap(table, row)
-            return row + 1
+            return self._rewrap(table, row)
         stop = kind_end(table.rows, row)
         if legacy:
             self._join(table.part(row, stop))
@@ -172,27 +173,36 @@ class Conversion:
             row += 1
         self.legacy += len(table)
 
-    def _rewrap(self, table: BatchTable, row: int) -> None:
-        """A wrapper, which becomes a batch by itself."""
+    def _rewrap(self, table: BatchTable, row: int) -> int:
+        """Neighbouring wrappers from ``row`` on, each a batch by itself; the row behind them."""
         self._finish()
-        batch = table[row]
-        whole = self._reader.block(table, row, self._source.window(table.position))
-        if whole is None:
-            last_offset = self._rewrap_in_turns(batch)
-        else:
-            self._encode_whole(*whole, self._codec_of(batch), batch.timestamp_type)
-            last_offset = whole[1][-RecordTable.WIDTH]
-        # Old releases of librdkafka left it at 0. Any other one says where the log went on.
-        if batch.last_offset not in (0, last_offset):
-            raise DecodeError(
-                f"expected the offset of the last message inside, {last_offset}, in the wrapper at "
-                f"position {batch.position}, found {batch.last_offset}"
-            )
-        self.legacy += 1
+        columns, view = table.rows, self._source.window(table.position)
+        for at in range(row * BatchTable.WIDTH, len(columns), BatchTable.WIDTH):
+            magic, attributes = columns[at + _MAGIC], columns[at + _ATTRIBUTES]
+            if magic > 1 or not attributes & CODEC_MASK or self._logs.waiting >= _PIECE_BYTES:
+                break
+            whole = self._reader.block(table, row, view)
+            if whole is None:
+                last_offset = self._rewrap_in_turns(table[row])
+            else:
+                codec = self._codec_of(attributes & CODEC_MASK)
+                self._encode_whole(*whole, codec, timestamp_type_of(magic, attributes))
+                last_offset = whole[1][-RecordTable.WIDTH]
+            # Old releases of librdkafka left it at 0. Any other one says where the log went on.
+            if columns[at + _LAST_OFFSET] not in (0, last_offset):
+                raise DecodeError(
+                    f"expected the offset of the last message inside, {last_offset}, in the "
+                    f"wrapper at position {columns[at]}, found {columns[at + _LAST_OFFSET]}"
+                )
+            row += 1
+            self.legacy += 1
+            if whole is None:
+                break  # that may have moved the window
+        return row
 
     def _rewrap_in_turns(self, batch: RecordBatch) -> int | None:
         """A wrapper that is large or odd; returns the offset of the last message in it."""
-        codec, last_offset = self._codec_of(batch), None
+        codec, last_offset = self._codec_of(batch.codec), None
         for table in self._reader.tables(batch, batch_bytes(self._source, batch)):
             # Of another magic than its wrapper (KAFKA-4298) messages may need a batch of their own.
             self._encode(table.block, table.rows, codec, table.timestamp_type, None)
@@ -200,9 +210,9 @@ class Conversion:
         self._finish()
         return last_offset
 
-    def _codec_of(self, batch: RecordBatch) -> Codec:
-        """What the batch that comes of ``batch`` is compressed by."""
-        return batch.codec if self._rules.codec is None else self._rules.codec
+    def _codec_of(self, codec: int) -> Codec:
+        """What the batch that comes of a wrapper with ``codec`` is compressed by."""
+        return CODECS[codec] if self._rules.codec is None else self._rules.codec
 
     def _encode_whole(
         self, block: memoryview, rows: memoryview, codec: Codec, timestamp_type: TimestampType
