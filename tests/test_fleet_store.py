@@ -1,0 +1,194 @@
+"""Logs in stores that misbehave, on Spark: findings about them, and the rest is done."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from object_stores import Bucket, free_port, served
+from spark_sessions import through
+from store_proxy import Proxy, before
+
+from kdump.cli import exits
+from kdump.cli.main import main
+from kdump.fleet import listing
+from kdump.fleet.session import Cluster, Session, opened
+
+pytestmark = pytest.mark.spark
+
+PARTITIONS = ("codec-lz4-0", "codec-zstd-0")
+LOG = f"codec-zstd-0/{0:020d}.log"
+Done = tuple[int, list[dict[str, Any]]]
+#: ``verified(address)``: the exit code, and the findings that are errors or about what is missing.
+Verified = Callable[[str], Done]
+#: ``exported(address)``: the exit code, the manifest's troubles, and the logs that have records.
+Exported = Callable[[str], tuple[int, list[dict[str, Any]], set[str]]]
+Changed = Callable[[Callable[[str, bytes], None]], None]
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[Bucket]:
+    with served() as server:
+        yield server.bucket("copies")
+
+
+@pytest.fixture(scope="module")
+def proxy(bucket: Bucket) -> Iterator[Proxy]:
+    with before(bucket.server.port) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def session(bucket: Bucket) -> Iterator[Session]:
+    """Its executors have the keys of the store in their environment."""
+    with opened(Cluster(master="local[2]")) as started:
+        yield started
+
+
+@pytest.fixture(autouse=True)
+def shared(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    through(session, monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def logs(grown: Callable[[str], Path], bucket: Bucket) -> Path:
+    """Partitions of which there are copies below ``logs``."""
+    path = grown("4.3.1/clean")
+    for partition in PARTITIONS:
+        bucket.upload(path / partition, f"logs/{partition}")
+    bucket.put("logs/meta.properties", (path / "meta.properties").read_bytes())
+    return path
+
+
+@pytest.fixture
+def verified(capfdbinary: pytest.CaptureFixture[bytes]) -> Verified:
+    def of(address: str) -> Done:
+        capfdbinary.readouterr()
+        code = main(["verify", "--format", "json", "--master", "local[2]", address])
+        out, err = capfdbinary.readouterr()
+        assert b"Traceback" not in err
+        lines = map(json.loads, out.splitlines())
+        return code, [
+            line
+            for line in lines
+            if line["type"] == "finding" and line["severity"] in ("error", "incomplete")
+        ]
+
+    return of
+
+
+@pytest.fixture
+def exported(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> Exported:
+    def of(address: str) -> tuple[int, list[dict[str, Any]], set[str]]:
+        to = tmp_path / "out"
+        code = main(["export", "--master", "local[2]", "--to", str(to), address])
+        assert b"Traceback" not in capfdbinary.readouterr().err
+        manifest = json.loads((to / "_manifest.json").read_text())
+        paths = [to / file["path"] for file in manifest["files"]]
+        assert sorted(paths) == sorted(to.rglob("part-*"))
+        sources = [
+            source
+            for path in paths
+            for source in pq.read_table(path).column("source_file").to_pylist()
+        ]
+        assert len(sources) == manifest["records"]
+        return code, manifest["troubles"], set(sources)
+
+    return of
+
+
+def others(logs: Path, bucket: Bucket, port: int | None = None) -> set[str]:
+    """The addresses of all logs but ``LOG``."""
+    names = {str(log.relative_to(logs)) for one in PARTITIONS for log in logs.glob(f"{one}/*.log")}
+    return {bucket.address(f"logs/{name}", port) for name in names - {LOG}}
+
+
+def test_a_dead_endpoint(bucket: Bucket, verified: Verified, exported: Exported) -> None:
+    address = bucket.address("logs", free_port())
+    code, findings = verified(address)
+    assert code == exits.INCOMPLETE
+    assert [(one["code"], one["path"]) for one in findings] == [("unreadable", address)]
+    assert "Could not connect" in findings[0]["detail"]["found"]
+    code, troubles, read = exported(address)
+    assert (code, read) == (exits.INCOMPLETE, set())
+    assert [(one["path"], one["damaged"]) for one in troubles] == [(address, False)]
+    assert "Could not connect" in troubles[0]["reason"]
+
+
+@pytest.mark.parametrize("how", ["gone", "short"])
+def test_an_object_whose_bytes_do_not_come(
+    how: str,
+    logs: Path,
+    bucket: Bucket,
+    proxy: Proxy,
+    verified: Verified,
+    exported: Exported,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(proxy, how, (LOG,))
+    address = bucket.address("logs", proxy.port)
+    about = bucket.address(f"logs/{LOG}", proxy.port)
+    code, findings = verified(address)
+    assert code == exits.INCOMPLETE
+    found = [(one["code"], one["severity"], one["path"]) for one in findings]
+    name = "vanished" if how == "gone" else "unreadable"
+    assert found == [(name, "incomplete", about)]
+    code, troubles, read = exported(address)
+    assert code == exits.INCOMPLETE
+    assert [(one["path"], one["damaged"]) for one in troubles] == [(about, False)]
+    assert read == others(logs, bucket, proxy.port)
+
+
+@pytest.fixture
+def changed(bucket: Bucket, logs: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Changed]:
+    """``changed(change)``: once the objects are listed, ``change`` is done to ``LOG``."""
+    key, data, find = f"logs/{LOG}", (logs / LOG).read_bytes(), listing.find
+
+    def of(change: Callable[[str, bytes], None]) -> None:
+        def finding(*arguments: Any) -> listing.Listed:
+            bucket.put(key, data)
+            found = find(*arguments)
+            change(key, data)
+            return found
+
+        monkeypatch.setattr(listing, "find", finding)
+
+    yield of
+    bucket.put(key, data)
+
+
+def test_an_object_that_is_deleted_behind_the_listing(
+    logs: Path, bucket: Bucket, verified: Verified, exported: Exported, changed: Changed
+) -> None:
+    client, about = bucket.server.client, bucket.address(f"logs/{LOG}")
+    changed(lambda key, _: client.delete_object(Bucket=bucket.name, Key=key))
+    code, findings = verified(bucket.address("logs"))
+    assert code == exits.INCOMPLETE
+    assert [(one["code"], one["path"]) for one in findings] == [("vanished", about)]
+    code, troubles, read = exported(bucket.address("logs"))
+    assert code == exits.INCOMPLETE
+    assert [(one["path"], one["damaged"]) for one in troubles] == [(about, False)]
+    assert read == others(logs, bucket)
+
+
+def test_an_object_that_is_cut_behind_the_listing(
+    logs: Path, bucket: Bucket, verified: Verified, exported: Exported, changed: Changed
+) -> None:
+    """What is there when it is read counts, as of files."""
+    cut_bytes, about = 700, bucket.address(f"logs/{LOG}")
+    changed(lambda key, data: bucket.put(key, data[:cut_bytes]))
+    code, findings = verified(bucket.address("logs"))
+    assert code == exits.PROBLEMS
+    (torn,) = [one for one in findings if one["path"] == about]
+    assert torn["code"] == "torn-tail-sealed"
+    assert torn["position"] + torn["size"] == cut_bytes
+    code, troubles, read = exported(bucket.address("logs"))
+    assert code == exits.PROBLEMS
+    assert [(one["path"], one["position"], one["reason"]) for one in troubles] == [
+        (about, torn["position"], "torn-tail")
+    ]
+    assert read == {about} | others(logs, bucket)
