@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from children import children
 from forge import batch, flip, record
 
 from kdump.audit.facts import TopicSettings
@@ -45,6 +46,7 @@ def run(
     not_theirs: tuple[int, ...] = (),
 ) -> tuple[str, list[ReadBack]]:
     """What comes of ``write``; no process is left behind, whatever it is."""
+    before = children()
     try:
         return write_and_read.write_and_read(
             write,
@@ -56,8 +58,7 @@ def run(
             close_descriptors=not_theirs,
         )
     finally:
-        with pytest.raises(ChildProcessError):
-            os.waitpid(-1, os.WNOHANG)
+        assert children() == before
 
 
 def writer(
