@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from object_stores import free_port
-from test_readme import README, environment
+from test_readme import EXAMPLE, README, environment
 
 pyspark = pytest.importorskip("pyspark")
 
@@ -39,6 +39,8 @@ class Shell:
             "spark://master:7077": master,
             "sc://localhost:15002": f"sc://localhost:{self.port}",
             "/srv/kafka/data": str(top / "data"),
+            'master("local[2]")': f'remote("sc://localhost:{self.port}")',
+            '("damaged': f'("{top / "data"}',
             # Nothing is fetched: they are copied from what is installed here.
             "pip install --target packed . 'pandas<3' pyarrow": "test -d packed",
         }
@@ -102,11 +104,26 @@ def test_the_cluster_reports_the_same(
     assert shell.report(commands) == here
 
 
-def test_the_same_over_connect(shell: Shell, here: tuple[int, list[str]]) -> None:
-    server = shell.start(SERVE)
+@pytest.fixture(scope="module")
+def server(shell: Shell) -> Iterator[None]:
+    """The server of Connect."""
+    process = shell.start(SERVE)
     try:
-        await_port(shell.port, server)
-        assert shell.report(CONNECT) == here
+        await_port(shell.port, process)
+        yield
     finally:
-        os.killpg(server.pid, signal.SIGKILL)
-        server.communicate()
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+@pytest.mark.usefixtures("server")
+def test_the_same_over_connect(shell: Shell, here: tuple[int, list[str]]) -> None:
+    assert shell.report(CONNECT) == here
+
+
+@pytest.mark.usefixtures("server")
+def test_the_tables_over_connect(shell: Shell) -> None:
+    """The example in Python, on the cluster."""
+    ((program, output),) = EXAMPLE.findall(README)
+    code, words = shell.report(f"python - <<'END'\n{program}END\n")
+    assert (code, words) == (0, output.split())
