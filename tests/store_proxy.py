@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 
 @dataclass
@@ -22,6 +23,13 @@ class Proxy:
     silent: tuple[str, ...] = ()
     short: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: a client that gives up, or is killed, resets its connection."""
 
 
 @contextmanager
@@ -73,8 +81,7 @@ def before(store_port: int) -> Iterator[Proxy]:
                 self.wfile.write(data[: len(data) // 2] if short else data)
             self.close_connection = short
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    server = _Server(("127.0.0.1", 0), Handler)
     proxy = Proxy(server.server_port)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()

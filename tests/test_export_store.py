@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from object_stores import Bucket, free_port, served
+from store_proxy import before
 from test_export import exported
 
 from kdump.errors import SourceError, UsageError
@@ -136,10 +137,33 @@ def test_a_dead_endpoint_is_told(tmp_path: Path, bucket: Bucket) -> None:
 def test_an_attempt_whose_child_died_is_told(bucket: Bucket) -> None:
     with made(as_path(bucket.address("died"))) as directory:
         sink = destination.opened(directory.folder / "x")
-        store_process._end_child()
+        store_process._end_child(store_process.WRITES)
         sink.write(b"1")
         with pytest.raises(OSError, match="died"):
             sink.close()
         destination.discard(directory.folder / "x")
         directory.finish(b"{}")
     assert objects(bucket, "died") == {"_manifest.json": b"{}"}
+
+
+def test_a_log_that_a_store_keeps_back_ends_no_upload(
+    grown: Callable[[str], Path], bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The records of the logs before it are on their way into the same file."""
+    path = grown("4.3.1/clean") / "codec-zstd-0"
+    *others, last = sorted(path.glob("*.log"))
+    bucket.upload(path, f"kept/{path.name}")
+    with before(bucket.server.port) as proxy:
+        address = bucket.address(f"kept/{path.name}", proxy.port)
+        proxy.silent = (last.name,)
+        # Else the client gives up first.
+        monkeypatch.setattr(store_process, "_ANSWER_SECONDS", 8.0)
+        manifest = exported([as_path(address)], as_path(bucket.address("beside")), form=Form.JSONL)
+    (trouble,) = manifest.troubles
+    assert last.name in trouble.path
+    assert "no answer within 8 seconds" in trouble.reason
+    (file,) = manifest.files
+    assert [log.path.partition("?")[0].rpartition("/")[2] for log in file.logs if log.records] == [
+        log.name for log in others
+    ]
+    assert set(objects(bucket, "beside")) == {file.path, "_manifest.json"}

@@ -74,7 +74,7 @@ def _rested() -> Iterator[None]:
     """Each test has a child of its own, which leaves when nobody can ask it any more."""
     store_process._outages.clear()
     yield
-    child, store_process._child = store_process._child, None
+    child = store_process._children.pop(store_process.READS, None)
     if child is not None:
         child.channel.close()
         assert os.waitpid(child.pid, 0)[1] == 0
@@ -250,9 +250,7 @@ def test_a_child_that_dies_is_replaced(bucket: Bucket) -> None:
     path = remote(bucket, "still-there.log")
     bucket.put(path.key, b"one")
     assert path.is_file()
-    child = store_process._child
-    assert child is not None
-    os.kill(child.pid, 9)
+    os.kill(store_process._children[store_process.READS].pid, 9)
     with pytest.raises(OSError, match="died"):
         path.stat()
     assert path.is_file()
@@ -273,7 +271,7 @@ def peak(pid):
 segment = Segment(0, as_path(sys.argv[1]), None, None, None, None, "")
 found = survey(segment, lambda _: None, mapped=False, sealed=True, deep=False)
 assert not found.faults and not found.gaps, found
-print(found.read_bytes, peak("self"), peak(store_process._child.pid))
+print(found.read_bytes, peak("self"), peak(store_process._children[store_process.READS].pid))
 """
 
 
@@ -365,7 +363,8 @@ def test_no_process_is_left_behind(bucket: Bucket) -> None:
     bucket.put("left/x", b"1")
     code = (
         "from kdump.storage import store_process; from kdump.storage.remote import as_path; "
-        f"as_path({bucket.address('left/x')!r}).stat(); print(store_process._child.pid)"
+        f"as_path({bucket.address('left/x')!r}).stat(); "
+        "print(store_process._children[store_process.READS].pid)"
     )
     done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True)
     pid, until = int(done.stdout), time.monotonic() + 10

@@ -1,8 +1,8 @@
-"""The child process that talks to object stores through pyarrow, and how it is asked.
+"""The child processes that talk to object stores through pyarrow, and how they are asked.
 
 pyarrow starts threads as soon as it is imported, and its client for S3 does not survive a fork.
 With a child for it the processes that ask can fork workers, or be some; an answer that does not
-come is given up together with the child.
+come is given up together with the child. Another one writes: what it has not finished would go too.
 
 Spec: ``pyarrow.fs``. It must never import pyarrow into the process that asks, wait for it without
 end, nor know how to write to a store: who exports brings that along.
@@ -72,7 +72,11 @@ class _Outage:
     text: str = ""
 
 
-_child: _Child | None = None
+#: What a child is for, as its death is told.
+READS: Final = "reads from"
+WRITES: Final = "writes to"
+
+_children: dict[str, _Child] = {}
 _outages: dict[str, _Outage] = {}
 
 
@@ -82,19 +86,20 @@ def ask(
     *arguments: object,
     into: memoryview | None = None,
 ) -> Any:
-    """Have the child do an ``operation`` of ``Stores`` on ``path``, and return its answer.
+    """Have a child do an ``operation`` of ``Stores`` on ``path``, and return its answer.
 
-    A function at the top of a module gets the ``Stores`` first.
+    A function at the top of a module, which may write, gets the ``Stores`` first.
     Of bytes the count is returned, and they are put ``into`` memory. Raises OSError: ENOENT for
     what is not there, ESTALE for what is another by now, ETIMEDOUT where no answer came.
     """
     outage = _outages.setdefault(str(path.store), _Outage())
     if outage.count >= _UNREACHED and time.monotonic() < outage.since + _REST_SECONDS:
         raise OSError(errno.EHOSTUNREACH, f"{outage.text} (not asked again for a while)", str(path))
+    does = READS if isinstance(operation, str) else WRITES
     try:
-        answer = _answer((path, operation, *arguments), into)
+        answer = _answer(does, (path, operation, *arguments), into)
     except BaseException:  # Ctrl-C too: what was asked for would be taken for the next answer
-        _end_child()
+        _end_child(does)
         raise
     if not isinstance(answer, OSError):
         outage.count = 0
@@ -107,11 +112,10 @@ def ask(
     raise answer
 
 
-def _answer(request: tuple[Any, ...], into: memoryview | None) -> Any:
-    global _child
-    if _child is None:
-        _child = _start()
-    channel = _child.channel
+def _answer(does: str, request: tuple[Any, ...], into: memoryview | None) -> Any:
+    if does not in _children:
+        _children[does] = _start()
+    channel = _children[does].channel
     until = time.monotonic() + _ANSWER_SECONDS
     data = pickle.dumps(request)
     try:
@@ -122,12 +126,12 @@ def _answer(request: tuple[Any, ...], into: memoryview | None) -> Any:
             return len(_receive(channel, into[:length], until))
         return pickle.loads(_receive(channel, bytearray(length), until))
     except TimeoutError:
-        _end_child()
+        _end_child(does)
         text = f"no answer within {_ANSWER_SECONDS:.0f} seconds"
         return OSError(errno.ETIMEDOUT, text)
     except (EOFError, ConnectionError):
-        _end_child()
-        return OSError(errno.EIO, "the process that reads from the store died")
+        _end_child(does)
+        return OSError(errno.EIO, f"the process that {does} the store died")
 
 
 def _receive(
@@ -156,10 +160,9 @@ def _start() -> _Child:
     return _Child(pid, ours)
 
 
-def _end_child() -> None:
-    global _child
-    if _child is not None:
-        child, _child = _child, None
+def _end_child(does: str) -> None:
+    child = _children.pop(does, None)
+    if child is not None:
         child.channel.close()
         with suppress(ProcessLookupError):
             os.kill(child.pid, signal.SIGKILL)
@@ -167,15 +170,13 @@ def _end_child() -> None:
             os.waitpid(child.pid, 0)
 
 
-def _forget_child() -> None:
-    """It answers the parent; who was just forked starts one of his own."""
-    global _child
-    if _child is not None:
-        _child.channel.close()
-        _child = None
+def _forget_children() -> None:
+    """They answer the parent; who was just forked starts some of his own."""
+    while _children:
+        _children.popitem()[1].channel.close()
 
 
-os.register_at_fork(after_in_child=_forget_child)
+os.register_at_fork(after_in_child=_forget_children)
 
 
 def _be_child(theirs: socket.socket, parent: int, mask: set[signal.Signals | int]) -> NoReturn:
