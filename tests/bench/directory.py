@@ -77,9 +77,14 @@ def make(
     lines = encode_offsets([OffsetEntry(topic, partition, end) for topic, partition in names])
     (directory / RECOVERY_POINT_CHECKPOINT).write_bytes(lines)
     (directory / HIGH_WATERMARK_CHECKPOINT).write_bytes(lines)
-    (directory / META_PROPERTIES).write_text("version=1\nnode.id=1\ncluster.id=bench\n")
+    mark(directory)
     (directory / CLEAN_MARKER).write_text('{"version":0,"brokerEpoch":7}')
     return logs
+
+
+def mark(directory: Path) -> None:
+    """Make it a log directory: that is told by a broker's file at its top."""
+    (directory / META_PROPERTIES).write_text("version=1\nnode.id=1\ncluster.id=bench\n")
 
 
 def measure_quick(directory: Path) -> Row:

@@ -8,6 +8,7 @@ Must never time one engine on other bytes than the other.
 
 from __future__ import annotations
 
+import os
 import shutil
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
@@ -62,13 +63,11 @@ def missing() -> str | None:
 
 
 def measure_verify(directory: Path, size_bytes: int, repeat: int) -> Row:
-    """All partitions, beside two workers of this process."""
-    partitions = _partitions(directory, max(_PARTITIONS), size_bytes)
+    """The largest log directory, beside two workers of this process."""
+    *_, largest = _log_directories(directory, size_bytes)
     with _session() as session:
-        ours, theirs = median(
-            repeat, partial(_on_spark, session, partitions), partial(_here, partitions)
-        )
-    size = f"{_size(partitions) / 1e9:.2f} GB"
+        ours, theirs = median(repeat, partial(_on_spark, session, largest), partial(_here, largest))
+    size = f"{_size([largest]) / 1e9:.2f} GB"
     return Row(
         "fleet verify",
         f"{ours:.2f} s",
@@ -80,16 +79,15 @@ def measure_verify(directory: Path, size_bytes: int, repeat: int) -> Row:
 
 def measure_cost(directory: Path, size_bytes: int, repeat: int) -> Row:
     """The dearest byte beside the cheapest one, of one to eight partitions."""
-    partitions = _partitions(directory, max(_PARTITIONS), size_bytes)
-    parts = [partitions[:count] for count in _PARTITIONS]
+    paths = _log_directories(directory, size_bytes)
     with _session() as session:
-        took = median(repeat, *(partial(_on_spark, session, part) for part in parts))
-    costs = [seconds / _size(part) * 1e9 for seconds, part in zip(took, parts, strict=True)]
-    sizes = [f"{_size(part) / 1e9:.2g}" for part in (parts[0], parts[-1])]
+        took = median(repeat, *(partial(_on_spark, session, path) for path in paths))
+    sizes = [_size([path]) / 1e9 for path in paths]
+    costs = [seconds / size for seconds, size in zip(took, sizes, strict=True)]
     return Row(
         "fleet cost",
         " ".join(f"{cost:.3f}" for cost in costs),
-        f"s/GB from {sizes[0]} to {sizes[1]} GB",
+        f"s/GB from {sizes[0]:.2g} to {sizes[-1]:.2g} GB",
         max(costs) / min(costs),
         most=_COST_TIMES,
     )
@@ -101,7 +99,7 @@ def measure_tiny(directory: Path, repeat: int) -> Row:
     log_directory.make(directory, _TINY_PARTITIONS, _TINY_SEGMENTS, _TINY_BYTES)
     with _session() as session:
         ours, theirs = median(
-            repeat, partial(_on_spark, session, [directory]), partial(_here, [directory])
+            repeat, partial(_on_spark, session, directory), partial(_here, directory)
         )
     return Row(
         "fleet tiny",
@@ -139,11 +137,11 @@ def _session() -> Iterator[Session]:
         yield session
 
 
-def _on_spark(session: Session, paths: Sequence[Path]) -> None:
+def _on_spark(session: Session, path: Path) -> None:
     from kdump.fleet import listing
     from kdump.fleet import verify as fleet
 
-    listed = listing.find(session, paths, None, Selection())
+    listed = listing.find(session, [path], None, Selection())
     targets = listed.targets
     judged = fleet.verify(
         session,
@@ -153,15 +151,15 @@ def _on_spark(session: Session, paths: Sequence[Path]) -> None:
         sizes=listed.sizes,
         conclude=Concluding(frozenset()),
     )
-    _expect(judged, _size(paths))
+    _expect(judged, _size([path]))
 
 
-def _here(paths: Sequence[Path]) -> None:
-    targets = list_targets(paths, None, Selection())
+def _here(path: Path) -> None:
+    targets = list_targets([path], None, Selection())
     conclude = Concluding(frozenset())
     groups, context = targets.groups, targets.context
     judged = verify(groups, deep=False, jobs=_CORES, context=context, conclude=conclude)
-    _expect(judged, _size(paths))
+    _expect(judged, _size([path]))
 
 
 def _expect(judged: Iterable[Judged], size_bytes: int) -> None:
@@ -185,6 +183,21 @@ def _export(session: Session, paths: Sequence[Path], to: Path) -> int:
         manifest = fleet.export(groups, order, destination, partial(spread, session), listed.sizes)
     shutil.rmtree(to)
     return manifest.records
+
+
+def _log_directories(directory: Path, size_bytes: int) -> list[Path]:
+    """Log directories with so many of the same partitions each."""
+    stock = directory / "stock"
+    stock.mkdir()
+    partitions = _partitions(stock, max(_PARTITIONS), size_bytes)
+    made = []
+    for count in _PARTITIONS:
+        made.append(directory / f"data-{count}")
+        made[-1].mkdir()
+        log_directory.mark(made[-1])
+        for partition in partitions[:count]:
+            shutil.copytree(partition, made[-1] / partition.name, copy_function=os.link)
+    return made
 
 
 def _partitions(directory: Path, count: int, size_bytes: int) -> list[Path]:
