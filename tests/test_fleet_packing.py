@@ -13,7 +13,7 @@ MB = 1 << 20
 
 @given(st.lists(st.integers(0, 3 << 30), max_size=200), st.integers(1, 64))
 def test_packs_tile_the_tasks_in_order(sizes: list[int], cores: int) -> None:
-    found = list(packs(sizes, cores))
+    found = packs(sizes, cores)
     assert [number for pack in found for number in pack] == list(range(len(sizes)))
     assert all(found)
     for pack in found:
@@ -27,10 +27,17 @@ def test_packs_tile_the_tasks_in_order(sizes: list[int], cores: int) -> None:
         ([0], 2, 1),
         ([20] * 6000, 2, 6),  # tiny ones: few packs, not too few for the cores
         ([1 << 30] * 8, 2, 8),  # none is split, nor put beside another
-        ([10 * MB] * 30, 2, 5),
+        ([10 * MB] * 30, 2, 6),  # as many for each core
         ([10 * MB] * 30, 64, 5),  # below the least size more cores do not help
         ([10 * MB] * 3000, 1, 63),  # above the largest size fewer do not either
     ],
 )
 def test_how_many_packs_there_are(sizes: list[int], cores: int, count: int) -> None:
-    assert len(list(packs(sizes, cores))) == count
+    assert len(packs(sizes, cores)) == count
+
+
+@pytest.mark.parametrize(("size", "count"), [(52 * MB, 60), (52 * MB, 61), (3 * MB, 1000)])
+def test_no_pack_is_larger_than_it_must_be(size: int, count: int) -> None:
+    found = [len(pack) for pack in packs([size] * count, 2)]
+    assert max(found) == -(-count // len(found))
+    assert len(found) % 2 == 0

@@ -265,10 +265,10 @@ def test_a_missing_result_is_a_finding(tmp_path: Path, on_spark: Verified, deadl
 def test_large_partitions_are_read_in_pieces(
     tmp_path: Path, verified: Verified, on_spark: Verified, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a pack without room, every segment is a task, and every judgement another one."""
+    """Where nothing may be read together, each segment is a task, and each judgement another."""
     top = fleet_broker(tmp_path / "broker", 5)
     here = verified(top)
-    monkeypatch.setattr("kdump.fleet.verify.most_bytes", lambda *_: 0)
+    monkeypatch.setattr("kdump.fleet.verify.most_together", lambda *_: 0)
     assert_equal(here, on_spark(top))
 
 

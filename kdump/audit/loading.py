@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from kdump.audit.facts import PartitionFacts, Read
 from kdump.audit.leftovers import misnamed, settle, swapping
@@ -33,11 +33,8 @@ from kdump.errors import SourceError
 from kdump.format.checkpoint import CheckpointNumberError
 from kdump.format.index import OffsetIndex, TimeIndex, TransactionIndex
 from kdump.format.properties import FatalMetadataError
-from kdump.storage.logdir import Segment
+from kdump.storage.logdir import MAX_LOG_BYTES, Segment
 from kdump.storage.names import FileKind, format_file_name
-
-#: What ``FileRecords`` opens at the most.
-_MAX_LOG_BYTES: Final = 2**31 - 1
 
 
 class _SplitError(Exception):
@@ -186,7 +183,7 @@ class Loader:
         self._logs.clear()
         for base in sorted(self._found):
             log = self._found[base]
-            if log.facts.size > _MAX_LOG_BYTES:
+            if log.facts.size > MAX_LOG_BYTES:
                 raise self._refusal("more bytes than a segment may have", log.path)
             if not log.index_sound or self._transaction_index_is_bad(base):
                 self._recover(log)

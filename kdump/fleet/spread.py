@@ -88,7 +88,7 @@ def spread(
     the part that is done, up to 1.
     """
     done = _Work(work, careful, last_attempt=_failures(session) - 1)
-    whole = list(packs(sizes, session.cores))
+    whole = packs(sizes, session.cores)
     given_up: list[int] = []
     for number, kind, value in _results(session, done, tasks, whole, on_progress):
         if kind is _Kind.GIVEN_UP:

@@ -1,6 +1,6 @@
 """verify() and quick_pass() on Spark: what their namesakes in ``audit`` do, done by executors.
 
-A partition that fits into a pack of tasks is one task. Of a larger one, and of one whose task came
+A partition that is not too large is one task. Of a larger one, and of one whose task came
 to no result, the segments are read apart, and a stage behind that judges what they have shown.
 
 Spec: none of Kafka's. What no executor has brought is a finding. It must never look at a disk of
@@ -23,7 +23,7 @@ from kdump.audit.groups import Group
 from kdump.audit.judge import judge, killed
 from kdump.audit.judged import Conclude, Judged, as_it_is
 from kdump.fleet.ledger import Line, uncovered, unproved
-from kdump.fleet.packing import FILE_BYTES, most_bytes
+from kdump.fleet.packing import FILE_BYTES, most_together
 from kdump.fleet.spread import Lost, counting, spread
 from kdump.fleet.verify_task import (
     Case,
@@ -106,8 +106,8 @@ def _tasks(
     *,
     deep: bool,
 ) -> Iterator[Whole | Reading]:
-    """What is to be done of each group: all at once, if it fits into a pack."""
-    most = most_bytes([size for group in groups for size in _sizes(group, sizes)], cores)
+    """What is to be done of each group: all at once, if it is not too much for one task."""
+    most = most_together([size for group in groups for size in _sizes(group, sizes)], cores)
     for number, (group, context) in enumerate(zip(groups, contexts, strict=True)):
         whole = Whole(number, group, context, deep)
         if _cost(whole, sizes) + FILE_BYTES <= most:

@@ -38,11 +38,9 @@ from kdump.format.record_digest import RecordDigest
 from kdump.format.records import RecordReader
 from kdump.repair.batch_digests import add_batch, add_batches
 from kdump.repair.unsound import damaged, unsound
+from kdump.storage.logdir import MAX_LOG_BYTES
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, batch_bytes, walk
-
-#: The largest log that a broker loads.
-MAX_LOG_BYTES: Final = 2**31 - 1
 
 _LAST_OFFSET: Final = _kernel.BATCH_FIELDS.index("last_offset")
 _MAGIC: Final = _kernel.BATCH_FIELDS.index("magic")

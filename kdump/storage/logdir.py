@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import Final
 
 from kdump.errors import SourceError
 from kdump.storage.names import (
@@ -33,6 +34,9 @@ from kdump.storage.names import (
 )
 from kdump.storage.remote import ScanEntry, scan
 from kdump.storage.source import source_error
+
+#: The largest log that a broker loads: what ``FileRecords`` opens at the most.
+MAX_LOG_BYTES: Final = 2**31 - 1
 
 _INDEX_KINDS = frozenset({FileKind.INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX})
 # What brokers write at the top of a log directory, and nowhere else.

@@ -233,7 +233,7 @@ def pending(ran: Run, trial: Trial) -> list[str]:
 
 def _limiting(subject: Subject) -> Callable[[], None]:
     def prepare() -> None:
-        conversion.MAX_LOG_BYTES = subject.most_bytes  # type: ignore[misc]
+        conversion.MAX_LOG_BYTES = subject.most_bytes  # type: ignore[attr-defined]
 
     return prepare
 

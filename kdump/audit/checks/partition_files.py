@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Final
 
 from kdump.audit import codes
 from kdump.audit.facts import PartitionFacts, Read
 from kdump.audit.findings import Finding, Offsets, judged
 from kdump.errors import DecodeError
 from kdump.format.checkpoint import CheckpointNumberError, EpochEntry
-from kdump.storage.logdir import EntryType, Partition
+from kdump.storage.logdir import MAX_LOG_BYTES, EntryType, Partition
 from kdump.storage.names import (
     CLEANER_CHECKPOINT,
     CLUSTER_METADATA_TOPIC,
@@ -27,8 +26,6 @@ from kdump.storage.names import (
     RECOVERY_POINT_CHECKPOINT,
     FileKind,
 )
-
-_MAX_LOG_BYTES: Final = 2**31 - 1
 
 
 def is_current(facts: PartitionFacts) -> bool:
@@ -69,11 +66,11 @@ def check_file_names(partition: Partition) -> Iterator[Finding]:
 def check_log_sizes(sizes: Iterable[tuple[Path, int]]) -> Iterator[Finding]:
     """Judge the bytes of each ``.log`` against what a broker opens."""
     for path, size in sizes:
-        if size > _MAX_LOG_BYTES:
+        if size > MAX_LOG_BYTES:
             yield judged(
                 codes.LOG_TOO_LARGE,
                 path,
-                f"at most {_MAX_LOG_BYTES} bytes",
+                f"at most {MAX_LOG_BYTES} bytes",
                 f"{size} bytes",
                 size=size,
             )
