@@ -102,7 +102,7 @@ def logs_of(task: Any) -> list[Path]:
 
     if isinstance(task, Reading):
         return [] if task.path is None else [task.path]
-    return [segment.log for segment in task.group.segments]
+    return [task.inventory.folder / name for name in task.inventory.logs]
 
 
 def deadly_work(task: Any, log: Path, **options: Any) -> object:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from damaged import FIRST, LAST, RECIPES
 
 from kdump.audit.groups import assign, open_roots
 from kdump.audit.survey import survey
+from kdump.fleet.inventory import Inventory
 from kdump.fleet.ledger import Line, uncovered
 
 
@@ -15,6 +19,7 @@ def test_each_log_has_just_one_line(tmp_path: Path) -> None:
     path = RECIPES[0].write(tmp_path)
     (root,) = open_roots([path])
     (group,) = assign(root)
+    taken = Inventory.of(group)
     surveys = [
         survey(one, lambda _: None, mapped=False, sealed=False, deep=False)
         for one in group.segments
@@ -25,11 +30,24 @@ def test_each_log_has_just_one_line(tmp_path: Path) -> None:
     assert (last.host, last.batches) == ("host", surveys[1].batches)
     assert (last.first_offset, last.last_offset) == (LAST, surveys[1].last_offset)
 
-    assert not list(uncovered(group, lines, []))
-    assert not list(uncovered(group, [first], [last.path]))
-    (missing,) = uncovered(group, [last], [])
+    assert not list(uncovered(group, taken, lines, []))
+    assert not list(uncovered(group, taken, [first], [last.path]))
+    (missing,) = uncovered(group, taken, [last], [])
     assert (missing.code.name, missing.path) == ("unreadable", first.path)
-    (twice,) = uncovered(group, [first, last, last], [])
+    (twice,) = uncovered(group, taken, [first, last, last], [])
     assert twice.path == last.path
     assert twice.detail is not None
     assert twice.detail.found == "2 lines of the ledger"
+
+
+@pytest.mark.parametrize("name", ["", "gone", f"{FIRST:020d}.log"])
+def test_an_inventory_gives_back_what_was_listed(tmp_path: Path, name: str) -> None:
+    path = RECIPES[0].write(tmp_path)
+    (root,) = open_roots([path / name])
+    (group,) = assign(root)
+    taken = pickle.loads(pickle.dumps(Inventory.of(group)))
+    opened = taken.open(group.unlisted())
+    assert str(opened.error) == str(group.error)
+    assert replace(opened, error=group.error) == group
+    logs = {segment.log: segment.log.stat().st_size for segment in group.segments}
+    assert {taken.folder / name: size for name, size in taken.logs.items()} == logs

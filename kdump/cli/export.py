@@ -129,13 +129,13 @@ def export(
             read_committed,
             dedupe_replicas,
         )
-        shown.expect(sum(listed.sizes.values()))
+        shown.expect(listed.total_bytes)
         manifest = run(
-            listed.targets.groups,
+            listed.open(),
             order,
             destination,
             partial(spread, session),
-            listed.sizes,
+            listed.sizes(),
             on_progress=shown.advance,
         )
     return _told(manifest, quiet=quiet)

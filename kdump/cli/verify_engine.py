@@ -151,7 +151,7 @@ class _Fleet:
         self.targets = listed.targets
         self.jobs = session.cores
         self.limit_rate = 0
-        self.total_bytes = sum(group.size for group in self.targets.groups)
+        self.total_bytes = listed.total_bytes
 
     def directories(self) -> tuple[Finding, ...]:
         return self._listed.findings
@@ -161,12 +161,14 @@ class _Fleet:
     ) -> Generator[Judged, None, None]:
         from kdump.fleet.verify import quick_pass, verify
 
-        groups, context = self.targets.groups, self.targets.context
+        groups, inventories = self.targets.groups, self._listed.inventories
+        context = self.targets.context
         if self._depth == "quick":
             self._shown.expect(len(groups), "partitions")
             looked = quick_pass(
                 self._session,
                 groups,
+                inventories,
                 context,
                 conclude=conclude,
                 on_progress=self._shown.advance,
@@ -179,9 +181,9 @@ class _Fleet:
         yield from verify(
             self._session,
             groups,
+            inventories,
             deep=self._depth == "deep",
             context=context,
-            sizes=self._listed.sizes,
             conclude=conclude,
             on_progress=self._shown.advance,
         )

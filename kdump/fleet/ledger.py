@@ -15,6 +15,7 @@ from kdump.audit.findings import Detail, Finding
 from kdump.audit.groups import Group
 from kdump.audit.judge import again
 from kdump.audit.survey import Survey
+from kdump.fleet.inventory import Inventory
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +42,18 @@ class Line:
         )
 
 
-def uncovered(group: Group, lines: Iterable[Line], told: Iterable[Path]) -> Iterator[Finding]:
-    """Yield a finding for each log of ``group`` that was not read just once.
+def uncovered(
+    group: Group, inventory: Inventory, lines: Iterable[Line], told: Iterable[Path]
+) -> Iterator[Finding]:
+    """Yield a finding for each log of a group's ``inventory`` that was not read just once.
 
     ``told`` are logs of which another finding says why there is no line.
     """
-    counts = Counter(line.path for line in lines)
-    counts.update(told)
-    for segment in group.segments:
-        if (count := counts[segment.log]) != 1:
-            yield unproved(group, segment.log, f"{count} lines of the ledger")
+    counts = Counter(line.path.name for line in lines)
+    counts.update(path.name for path in told)
+    for name in inventory.logs:
+        if (count := counts[name]) != 1:
+            yield unproved(group, inventory.folder / name, f"{count} lines of the ledger")
 
 
 def unproved(group: Group, path: Path, found: str) -> Finding:

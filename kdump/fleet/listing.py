@@ -10,8 +10,8 @@ never look at a disk of the driver.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
@@ -21,10 +21,11 @@ from kdump.audit.cluster import Configs
 from kdump.audit.context import Context, read_context
 from kdump.audit.facts import DirectoryFacts
 from kdump.audit.findings import Finding
-from kdump.audit.groups import Group, Root, Selection, assign, distinct, log_bytes, open_roots
+from kdump.audit.groups import Group, Root, Selection, assign, distinct, open_roots
 from kdump.audit.settling import settled_directories
 from kdump.audit.targets import Targets, check_patterns, directories_of
 from kdump.errors import SourceError
+from kdump.fleet.inventory import Inventory
 from kdump.fleet.job import JobFailed
 from kdump.fleet.spread import Lost, spread
 from kdump.storage.workers import Died
@@ -38,14 +39,34 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """``targets`` with every partition listed, and the bytes of each log by its path.
+    """``targets`` with the size of every partition, and an inventory of each group, in order.
 
     ``findings`` are those at the top of log directories.
     """
 
     targets: Targets
-    sizes: Mapping[Path, int]
+    inventories: tuple[Inventory, ...]
     findings: tuple[Finding, ...]
+
+    @property
+    def total_bytes(self) -> int:
+        """The bytes of all logs."""
+        return sum(group.size for group in self.targets.groups)
+
+    def open(self) -> list[Group]:
+        """All groups as they were listed."""
+        return [
+            inventory.open(group)
+            for group, inventory in zip(self.targets.groups, self.inventories, strict=True)
+        ]
+
+    def sizes(self) -> dict[Path, int]:
+        """The bytes of each log."""
+        return {
+            inventory.folder / name: size
+            for inventory in self.inventories
+            for name, size in inventory.logs.items()
+        }
 
 
 def find(
@@ -74,11 +95,11 @@ def find(
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A path, what there is to judge in it, and the bytes of each log."""
+    """A path, what there is to judge in it, and an inventory of each."""
 
     root: Root
     groups: tuple[Group, ...]
-    sizes: Mapping[Path, int]
+    inventories: tuple[Inventory, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +124,12 @@ class _Around:
 
 def _listed(path: Path, selection: Selection) -> _Part:
     (root,) = open_roots([path])
-    groups = tuple(group.listed() for group in assign(root, selection))
-    sizes = {segment.log: log_bytes(segment) for group in groups for segment in group.segments}
-    return _Part(root, groups, sizes)
+    return _taken_stock(root, [group.listed() for group in assign(root, selection)])
+
+
+def _taken_stock(root: Root, listed: Iterable[Group]) -> _Part:
+    both = [(replace(one.unlisted(), size=one.size), Inventory.of(one)) for one in listed]
+    return _Part(root, tuple(group for group, _ in both), tuple(taken for _, taken in both))
 
 
 def _around(named: _Named, settings: Configs | None, now_ms: int) -> _Around:
@@ -128,7 +152,7 @@ def _part(path: Path, found: _Part | Died | Lost) -> _Part:
         return found
     error = SourceError(path, f"{path}: expected a listing of an executor, found {_text(found)}")
     root = Root(path, error, None)
-    return _Part(root, assign(root), {})
+    return _taken_stock(root, assign(root))
 
 
 def _together(parts: Sequence[_Part], around: _Around, selection: Selection) -> Listed:
@@ -136,8 +160,8 @@ def _together(parts: Sequence[_Part], around: _Around, selection: Selection) -> 
     roots = tuple(part.root for part in parts)
     check_patterns(roots, selection)
     targets = Targets(roots, tuple(part.groups for part in parts), around.context)
-    sizes = {path: size for part in parts for path, size in part.sizes.items()}
-    return Listed(targets, sizes, around.findings)
+    inventories = tuple(taken for part in parts for taken in part.inventories)
+    return Listed(targets, inventories, around.findings)
 
 
 def _one(session: Session, work: Callable[[T], R], task: T) -> R:

@@ -10,6 +10,7 @@ behind.
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import re
 import shutil
@@ -110,6 +111,17 @@ def opened(cluster: Cluster, *, settings: Mapping[str, str] | None = None) -> It
     here; SparkFailed.
     """
     _check(cluster)
+    with _session(cluster, settings or {}) as session:
+        # What pyspark has made lives as long: to look through it takes a tenth of a second.
+        gc.freeze()
+        try:
+            yield session
+        finally:
+            gc.unfreeze()
+
+
+@contextmanager
+def _session(cluster: Cluster, wanted: Mapping[str, str]) -> Iterator[Session]:
     with ExitStack() as stack:
         folder = stack.enter_context(_folder())
         log = folder / _LOG
@@ -119,7 +131,7 @@ def opened(cluster: Cluster, *, settings: Mapping[str, str] | None = None) -> It
             yield Session(spark, _parts(spark), remote=True, log=None)
             return
         master = with_failures(cluster.here or cluster.master or "")
-        ours = _settings(master, folder, log, settings or {})
+        ours = _settings(master, folder, log, wanted)
         if cluster.remote is None:
             spark = stack.enter_context(_started(ours, log))
             yield Session(spark, _cores(spark, master), remote=False, log=log)

@@ -22,6 +22,7 @@ from kdump.audit.findings import Finding
 from kdump.audit.groups import Group
 from kdump.audit.judge import judge, killed
 from kdump.audit.judged import Conclude, Judged, as_it_is
+from kdump.fleet.inventory import Inventory
 from kdump.fleet.ledger import Line, uncovered, unproved
 from kdump.fleet.packing import FILE_BYTES, most_together
 from kdump.fleet.spread import Lost, counting, spread
@@ -53,24 +54,25 @@ _JUDGED_BYTES: Final = 256 << 10
 def verify(
     session: Session,
     groups: Sequence[Group],
+    inventories: Sequence[Inventory],
     *,
     deep: bool,
     context: Context,
-    sizes: Mapping[Path, int],
     conclude: Conclude = as_it_is,
     on_progress: Callable[[int], None] | None = None,
 ) -> Iterator[Judged]:
-    """Survey and judge ``groups``, which are listed; every group comes out, in order.
+    """Survey and judge ``groups``, of which ``inventories`` were taken; all come out, in order.
 
-    ``sizes`` are the bytes of logs by their paths. ``conclude`` is called by the executor, and
-    travels there. ``on_progress`` gets counts of bytes of logs that were read since its last call.
+    ``conclude`` is called by the executor, and travels there. ``on_progress`` gets counts of bytes
+    of logs that were read since its last call.
     """
     narrow = _narrowed(groups, context)
-    tasks = [*_tasks(groups, narrow, sizes, session.cores, deep=deep)]
-    costs = [_cost(task, sizes) for task in tasks]
+    tasks = [*_tasks(groups, inventories, narrow, session.cores, deep=deep)]
+    costs = [_cost(task, inventories) for task in tasks]
     told = None
     if on_progress is not None:
-        told = counting(sum(sum(_sizes(group, sizes)) for group in groups), on_progress)
+        total_bytes = sum(sum(inventory.logs.values()) for inventory in inventories)
+        told = counting(total_bytes, on_progress)
     ready: dict[int, Judged] = {}
     gathered: dict[int, _Gathered] = defaultdict(_Gathered)
     again: list[Reading] = []
@@ -79,16 +81,19 @@ def verify(
         task = tasks[place]
         if isinstance(task, Reading):
             gathered[task.number].add(task, groups[task.number], found)
-        elif isinstance(found, Done) and not [*uncovered(task.group, found.lines, ())]:
+        elif isinstance(found, Done) and not [
+            *uncovered(task.group, task.inventory, found.lines, ())
+        ]:
             ready[task.number] = found.judged
         else:
-            again += readings(task.number, task.group, task.context, deep=deep)
-    costs = [_cost(reading, sizes) for reading in again]
+            group = task.inventory.open(task.group)
+            again += readings(task.number, group, task.context, deep=deep)
+    costs = [_cost(reading, inventories) for reading in again]
     for place, found in spread(session, do, again, costs, careful=Reading.unmapped):
         number = again[place].number
         gathered[number].add(again[place], groups[number], found)
     cases = {
-        number: gathered.pop(number).case(groups[number], narrow[number])
+        number: gathered.pop(number).case(groups[number], inventories[number], narrow[number])
         for number in sorted(gathered)
     }
     yield from _in_order(
@@ -100,32 +105,29 @@ def verify(
 
 def _tasks(
     groups: Sequence[Group],
+    inventories: Sequence[Inventory],
     contexts: Sequence[Context],
-    sizes: Mapping[Path, int],
     cores: int,
     *,
     deep: bool,
 ) -> Iterator[Whole | Reading]:
     """What is to be done of each group: all at once, if it is not too much for one task."""
-    most = most_together([size for group in groups for size in _sizes(group, sizes)], cores)
-    for number, (group, context) in enumerate(zip(groups, contexts, strict=True)):
-        whole = Whole(number, group, context, deep)
-        if _cost(whole, sizes) + FILE_BYTES <= most:
+    sizes = [size for inventory in inventories for size in inventory.logs.values()]
+    most = most_together(sizes, cores)
+    for number, (group, inventory) in enumerate(zip(groups, inventories, strict=True)):
+        whole = Whole(number, group, inventory, contexts[number], deep)
+        if _cost(whole, inventories) + FILE_BYTES <= most:
             yield whole
         else:
-            yield from readings(number, group, context, deep=deep)
+            yield from readings(number, inventory.open(group), contexts[number], deep=deep)
 
 
-def _cost(task: Whole | Reading, sizes: Mapping[Path, int]) -> int:
+def _cost(task: Whole | Reading, inventories: Sequence[Inventory]) -> int:
     """What a task reads, in bytes; each file but one takes as long as some of them."""
+    logs = inventories[task.number].logs
     if isinstance(task, Reading):
-        return 0 if task.path is None else sizes.get(task.path, 0)
-    found = [FILE_BYTES + size for size in _sizes(task.group, sizes)]
-    return max(sum(found) - FILE_BYTES, 0)
-
-
-def _sizes(group: Group, sizes: Mapping[Path, int]) -> list[int]:
-    return [sizes.get(segment.log, 0) for segment in group.segments]
+        return 0 if task.path is None else logs.get(task.path.name, 0)
+    return max(sum(FILE_BYTES + size for size in logs.values()) - FILE_BYTES, 0)
 
 
 def _judged(
@@ -157,15 +159,16 @@ class _Gathered:
         self.findings.append(_missing(group, reading.path or group.path, found))
         self.told += [] if reading.path is None else [reading.path]
 
-    def case(self, group: Group, context: Context) -> Case:
+    def case(self, group: Group, inventory: Inventory, context: Context) -> Case:
         """What there is to judge by it; logs that nobody has read are told."""
-        findings = (*self.findings, *uncovered(group, self.lines, self.told))
-        return Case(group, tuple(self.evidence), findings, context)
+        findings = (*self.findings, *uncovered(group, inventory, self.lines, self.told))
+        return Case(inventory.open(group), tuple(self.evidence), findings, context)
 
 
 def quick_pass(
     session: Session,
     groups: Sequence[Group],
+    inventories: Sequence[Inventory],
     context: Context,
     *,
     conclude: Conclude = as_it_is,
@@ -176,12 +179,13 @@ def quick_pass(
     ``conclude`` is as for ``verify``. ``on_progress`` gets counts of groups since its last call.
     """
     narrow = _narrowed(groups, context)
-    tasks = [Glance(group, narrow[number]) for number, group in enumerate(groups)]
+    tasks = list(map(Glance, groups, inventories, narrow))
     told = None if on_progress is None else counting(len(groups), on_progress)
     work = partial(look, conclude=conclude)
 
     def instead(number: int, finding: Finding) -> Judged:
-        return conclude(judge(groups[number], [finding], context=context, quick=True))
+        group = inventories[number].open(groups[number])
+        return conclude(judge(group, [finding], context=context, quick=True))
 
     found = spread(session, work, tasks, [0] * len(tasks), careful=carefully, on_progress=told)
     yield from _in_order(found, groups, instead)

@@ -27,6 +27,7 @@ from kdump.audit.quick_pass import Small, glance
 from kdump.audit.settling import settled
 from kdump.audit.survey import Survey
 from kdump.audit.survey_tasks import SurveyTask, survey_tasks, surveyed, surveyed_again
+from kdump.fleet.inventory import Inventory
 from kdump.fleet.ledger import Line
 from kdump.storage.logdir import Segment
 from kdump.storage.pace import use_idle_io
@@ -38,6 +39,7 @@ class Whole:
 
     number: int
     group: Group
+    inventory: Inventory
     context: Context
     deep: bool
     mapped: bool = True
@@ -148,7 +150,7 @@ def read(reading: Reading) -> Read:
 
 def read_and_judge(whole: Whole, *, conclude: Conclude) -> Done:
     """Survey all segments of a group, and judge it."""
-    group, context, deep = whole.group, whole.context, whole.deep
+    group, context, deep = whole.inventory.open(whole.group), whole.context, whole.deep
     evidence = _Evidence()
     for reading in readings(0, group, context, deep=deep, mapped=whole.mapped):
         evidence += _surveyed(reading)
@@ -230,6 +232,7 @@ class Glance:
     """A group to look at; ``careful`` is as for ``glance``."""
 
     group: Group
+    inventory: Inventory
     context: Context
     careful: bool = False
 
@@ -241,8 +244,9 @@ def carefully(task: Glance) -> Glance:
 
 def look(task: Glance, *, conclude: Conclude) -> Judged:
     """Look at the ends of a group."""
+    group = task.inventory.open(task.group)
     return _packed(
-        glance(task.group, task.context, careful=task.careful, small=Small.ENDS, conclude=conclude)
+        glance(group, task.context, careful=task.careful, small=Small.ENDS, conclude=conclude)
     )
 
 

@@ -146,9 +146,9 @@ def _on_spark(session: Session, path: Path) -> None:
     judged = fleet.verify(
         session,
         targets.groups,
+        listed.inventories,
         deep=False,
         context=targets.context,
-        sizes=listed.sizes,
         conclude=Concluding(frozenset()),
     )
     _expect(judged, _size([path]))
@@ -178,9 +178,9 @@ def _export(session: Session, paths: Sequence[Path], to: Path) -> int:
 
     listed = find(session, paths, None, Selection())
     order = fleet.Order(Form.PARQUET, selection.Selection())
-    groups = listed.targets.groups
+    sizes = listed.sizes()
     with made(to) as destination:
-        manifest = fleet.export(groups, order, destination, partial(spread, session), listed.sizes)
+        manifest = fleet.export(listed.open(), order, destination, partial(spread, session), sizes)
     shutil.rmtree(to)
     return manifest.records
 
