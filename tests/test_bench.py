@@ -80,7 +80,13 @@ def test_spark_is_measured_beside_workers(tmp_path: Path) -> None:
     run = bench("--plain", *SMALL, "--directory", str(tmp_path), "--tmpfs", str(out), "fleet *")
     assert (run.returncode in (0, 1), run.stderr) == (True, "")
     measured = [text[:22].strip() for text in run.stdout.split("\n\n")[1].splitlines()[1:]]
-    assert measured == ["fleet verify", "fleet cost", "fleet tiny", "fleet export"]
+    assert measured == [
+        "fleet verify",
+        "fleet cost",
+        "fleet tiny",
+        "fleet export",
+        "fleet export cost",
+    ]
     assert (list(tmp_path.iterdir()), list(out.iterdir())) == ([out], [])
 
 

@@ -175,6 +175,7 @@ def named(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     "command", [("dump",), ("dump", "--summary"), ("verify", "--info", "--jobs", "1")]
 )
@@ -188,6 +189,7 @@ def test_in_text_names_show_them_escaped(
         assert f"\na{escaped(char)}b-0" in shown or f" a{escaped(char)}b-0" in shown, char
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("command", ["dump", "verify"])
 def test_in_json_paths_that_are_no_text_are_base64(
     command: str, named: Path, capfdbinary: Capture
@@ -203,6 +205,7 @@ def test_in_json_paths_that_are_no_text_are_base64(
     }
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("command", ["dump", "verify"])
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_paths_that_are_not_there_are_told_escaped(
@@ -241,6 +244,7 @@ FILES = {
 }
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", FILES)
 def test_text_files_show_them_escaped(name: str, tmp_path: Path, capfdbinary: Capture) -> None:
     paths = []

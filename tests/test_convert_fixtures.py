@@ -36,6 +36,8 @@ from legacy_partitions import Kept, Partition, Piece
 from test_dump import as_consumer, log_start
 from test_fixtures import fixtures
 
+pytestmark = pytest.mark.once
+
 every_legacy = pytest.mark.parametrize(
     "name",
     [

@@ -25,6 +25,8 @@ from test_fixtures import fixtures
 
 from kdump.storage.kept import FOLDERS
 
+pytestmark = pytest.mark.once
+
 VERSION = "4.3.1"
 SEEDS = range(20)
 #: The others hold the same.

@@ -153,6 +153,7 @@ def build(hook: str, directory: Path, environment: dict[str, str] | os._Environ[
     return done.stdout.splitlines()[-1]
 
 
+@pytest.mark.once
 def test_the_sdist_holds_the_package_its_tests_and_every_fixture(sdist: Path) -> None:
     assert modules(sdist / "kdump") == modules(ROOT / "kdump")
     assert modules(sdist / "tests") == modules(ROOT / "tests")
@@ -168,6 +169,7 @@ def test_the_sdist_holds_the_package_its_tests_and_every_fixture(sdist: Path) ->
         assert packed == kept
 
 
+@pytest.mark.once
 def test_a_wheel_is_built_where_no_compiler_is(sdist: Path) -> None:
     name = build("build_wheel", sdist, os.environ | {"CC": "/bin/false"})
     with zipfile.ZipFile(sdist / "out" / name) as wheel:

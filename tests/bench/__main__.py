@@ -162,12 +162,14 @@ def _of_conversion(tmpfs: Path, size_bytes: int, repeat: int) -> dict[str, Calla
 
 def _of_fleet(tmpfs: Path, size_bytes: int, repeat: int) -> dict[str, Callable[[Path], Row]]:
     """What is measured on Spark."""
+    export, export_cost = fleet.measure_export, fleet.measure_export_cost
     return {
         "fleet verify": partial(fleet.measure_verify, size_bytes=size_bytes, repeat=repeat),
         "fleet cost": partial(fleet.measure_cost, size_bytes=size_bytes, repeat=repeat),
         "fleet tiny": partial(fleet.measure_tiny, repeat=repeat),
-        "fleet export": partial(
-            fleet.measure_export, tmpfs=tmpfs, size_bytes=size_bytes, repeat=repeat
+        "fleet export": partial(export, tmpfs=tmpfs, size_bytes=size_bytes, repeat=repeat),
+        "fleet export cost": partial(
+            export_cost, tmpfs=tmpfs, size_bytes=size_bytes, repeat=repeat
         ),
     }
 

@@ -78,14 +78,28 @@ def measure_verify(directory: Path, size_bytes: int, repeat: int) -> Row:
 
 
 def measure_cost(directory: Path, size_bytes: int, repeat: int) -> Row:
-    """The dearest byte beside the cheapest one, of one to eight partitions."""
+    """What a byte costs to be verified, of one to eight partitions."""
     paths = _log_directories(directory, size_bytes)
     with _session() as session:
         took = median(repeat, *(partial(_on_spark, session, path) for path in paths))
+    return _cost("fleet cost", paths, took)
+
+
+def measure_export_cost(directory: Path, tmpfs: Path, size_bytes: int, repeat: int) -> Row:
+    """What a byte costs to be exported, of one to eight partitions."""
+    paths = _log_directories(directory, size_bytes)
+    with _session() as session, output_in(tmpfs) as output:
+        to = output / "records"
+        took = median(repeat, *(partial(_export, session, [path], to) for path in paths))
+    return _cost("fleet export cost", paths, took)
+
+
+def _cost(name: str, paths: Sequence[Path], took: Sequence[float]) -> Row:
+    """The dearest byte beside the cheapest one."""
     sizes = [_size([path]) / 1e9 for path in paths]
     costs = [seconds / size for seconds, size in zip(took, sizes, strict=True)]
     return Row(
-        "fleet cost",
+        name,
         " ".join(f"{cost:.3f}" for cost in costs),
         f"s/GB from {sizes[0]:.2g} to {sizes[-1]:.2g} GB",
         max(costs) / min(costs),
