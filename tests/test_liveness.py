@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from descriptors import none_left_open
 
 from kdump.errors import SourceError, VanishedError
 from kdump.storage import liveness as module
@@ -36,9 +37,8 @@ def log_directory(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def no_leaked_descriptors() -> Iterator[None]:
-    before = sorted(os.listdir("/dev/fd"))
-    yield
-    assert sorted(os.listdir("/dev/fd")) == before
+    with none_left_open():
+        yield
 
 
 @contextmanager

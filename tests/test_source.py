@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from caching import assert_left_as_it_was, bring_in, cached, drop_cache
+from descriptors import none_left_open
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -41,9 +42,8 @@ def opener(request: pytest.FixtureRequest) -> Opener:
 
 @pytest.fixture(autouse=True)
 def no_leaked_descriptors() -> Any:
-    before = sorted(os.listdir("/dev/fd"))
-    yield
-    assert sorted(os.listdir("/dev/fd")) == before
+    with none_left_open():
+        yield
 
 
 def write(path: Path, size: int, seed: int = 7) -> bytes:

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from children import children
+from descriptors import descriptors, none_left_open
 
 from kdump.errors import KdumpError, VanishedError
 from kdump.storage import workers
@@ -27,15 +28,12 @@ from kdump.storage.workers import Died, Outcome, Report, WorkerBug, default_jobs
 pytestmark = pytest.mark.timeout(300)
 
 
-def descriptors() -> list[str]:
-    return sorted(os.listdir("/dev/fd"))
-
-
 @pytest.fixture(autouse=True)
 def nothing_is_left_behind() -> Iterator[None]:
-    before = descriptors(), children()
-    yield
-    assert (descriptors(), children()) == before
+    before = children()
+    with none_left_open():
+        yield
+    assert not children() - before
 
 
 def double(task: int, report: Report) -> int:
@@ -407,16 +405,16 @@ def test_workers_have_no_signal_blocked_and_leave_no_core() -> None:
 
 def test_workers_hold_no_pipe_of_another_and_no_lock_of_the_parent(tmp_path: Path) -> None:
     lock = os.open(tmp_path / ".lock", os.O_RDWR | os.O_CREAT)
-    before = len(descriptors())
+    before = descriptors()
 
     def count(task: int, report: Report) -> int:
         time.sleep(0.01)
         with pytest.raises(OSError):
             os.fstat(lock)
-        return len(descriptors())
+        return len(descriptors() - before)
 
     counts = {outcome.value for outcome in run(count, range(12), 4, close_descriptors=iter([lock]))}
-    assert counts == {before - 1 + 2}
+    assert counts == {2}
     os.close(lock)
 
 
