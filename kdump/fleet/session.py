@@ -224,6 +224,8 @@ def _environment(folder: Path, here: str | None) -> dict[str, str | None]:
     wanted |= {"SPARK_LOCAL_IP": _LOOPBACK, "SPARK_CONF_DIR": os.fspath(folder)}
     if _LOCAL.fullmatch(here):
         wanted |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+        # Workers are of our kdump, though another one lies in the working directory.
+        wanted["PYTHONSAFEPATH"] = "1"
     return wanted
 
 
