@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import json
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,10 +21,6 @@ from kdump.fleet.export_task import Form
 from kdump.fleet.manifest import Manifest
 from kdump.storage import store_process
 from kdump.storage.remote import as_path
-
-_MISSING = [name for name in ("moto", "boto3") if importlib.util.find_spec(name) is None]
-if _MISSING and not os.environ.get("CI"):
-    pytest.skip(f"{', '.join(_MISSING)} missing", allow_module_level=True)
 
 
 @pytest.fixture(scope="module")

@@ -27,10 +27,6 @@ from kdump.storage import store_process
 from kdump.storage.remote import RemotePath, as_path
 from kdump.storage.source import open_source, read_end
 
-_MISSING = [name for name in ("pyarrow", "moto", "boto3") if importlib.util.find_spec(name) is None]
-if _MISSING and not os.environ.get("CI"):
-    pytest.skip(f"{', '.join(_MISSING)} missing", allow_module_level=True)
-
 _MIB = 1 << 20
 #: Of an address in tests that ask nobody.
 _OPTIONS = "endpoint_override=localhost%3A9000&scheme=http"
