@@ -47,6 +47,8 @@ def _page(title: str, context: click.Context, titles: list[str], more: Iterator[
     lines = [
         '.\\" Written by man/generate.py from the help of the commands.',
         f'.TH {_text(title.upper())} 1 "" "kdump {VERSION}" "kdump manual"',
+        ".nh",  # no word broken in two: commands are copied from here
+        ".ad l",
         ".SH NAME",
         f"{_text(title)} \\- {_text(_name_line(first))}",
         ".SH SYNOPSIS",

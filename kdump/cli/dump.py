@@ -74,16 +74,17 @@ def dump(
 ) -> int:
     """Print what stands in PATH: a file that brokers write, a partition or a log directory.
 
-    Of directories the segments and metadata snapshots are printed. Other files are printed when
-    they are named: .index, .timeindex, .txnindex and .snapshot, the offset checkpoints and the
-    leader epochs, partition.metadata, meta.properties, quorum-state, .kafka_cleanshutdown.
+    It may be an address too, such as s3://BUCKET/PREFIX. Of directories the segments and metadata
+    snapshots are printed. Other files are printed when they are named: .index, .timeindex,
+    .txnindex and .snapshot, the offset checkpoints and the leader epochs, partition.metadata,
+    meta.properties, quorum-state, .kafka_cleanshutdown.
 
     Damage is shown in its place, and the dump goes on behind it. In text, keys and values are
     printed only with --data, and characters that could upset a terminal are escaped.
 
-    Options that ask for less can be combined. A batch is printed where its header lets it hold what
-    they ask for; with records, only where it does hold some of it. Damage in what is read is always
-    shown.
+    Options that ask for less can be combined. Without records, each batch is printed that may hold
+    what they ask for, by its header; with records, each that does hold some of it. Damage in what
+    is read is always shown.
     """
     from kdump.cli.dump_lines import JsonDump, TextDump
     from kdump.cli.dump_print import Printer

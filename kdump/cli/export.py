@@ -28,7 +28,7 @@ _DEFAULT_MASTER = "local[*]"
     short_help="Write records to Parquet or JSON Lines, on as many cores or hosts as there are.",
     epilog="Exit codes: 0 exported; 2 wrong usage; 4 damage was met, and the records around it are "
     "exported; 5 something could not be read, which comes before 4; 130, 143 ended by a signal, "
-    "and nothing is left of the directory.",
+    "and nothing is left of the directory; 141 the reader of the output went away.",
 )
 @click.option(
     "--to",
@@ -89,7 +89,8 @@ def export(
     There is a directory topic=NAME for each topic, and _manifest.json, which names the files that
     count, with digests and with counts and offsets for each partition. Sound records around damage
     are exported, and the damage is told. Metadata snapshots are not: they repeat what stands in
-    the log. Without --master, all cores of this machine work.
+    the log. Without --master or --remote, all cores of this
+    machine work.
     """
     from kdump.cli.dump_select import select
     from kdump.cli.fleet_options import spark_session

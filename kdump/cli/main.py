@@ -127,7 +127,7 @@ def _print_version(context: click.Context, _: click.Parameter, asked: bool) -> N
     expose_value=False,
     is_eager=True,
     callback=_print_version,
-    help="Print the version, and whether the kernel runs compiled.",
+    help="Print the version, and whether kdump's inner loops run compiled.",
 )
 @click.pass_context
 def cli(context: click.Context) -> None:

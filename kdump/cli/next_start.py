@@ -19,10 +19,10 @@ from kdump.cli.targets import selecting
 @click.command(
     "next-start",
     short_help="Say what a broker's next start will do, and what it costs.",
-    epilog="Exit codes: 0 the broker starts and loses no sound record; 2 wrong usage; 4 it does "
-    "not start, a log directory goes offline, or sound records are lost or not served any more; 5 "
-    "something could not be read, which comes before 4; 130, 143 ended by a signal; 141 the reader "
-    "of the output went away.",
+    epilog="Exit codes: 0 the broker starts and, as far as was read, loses no sound record; 2 "
+    "wrong usage; 4 it does not start, a log directory goes offline, or sound records are lost or "
+    "not served any more; 5 something could not be read, which comes before 4; 130, 143 ended by a "
+    "signal; 141 the reader of the output went away.",
 )
 @click.option(
     "--format",
@@ -69,8 +69,9 @@ def next_start(
 ) -> int:
     """Say what a broker of 3.9 to 4.3 will do with log directories when it starts next.
 
-    PATH is a log directory or a partition directory. A partition that stands in no log directory
-    is taken for one that was stopped uncleanly, with nothing known to be flushed.
+    PATH is a log directory or a partition directory, or an address such as s3://BUCKET/PREFIX where
+    one was copied to. A partition that stands in no log directory is taken for one that was stopped
+    uncleanly, with nothing known to be flushed.
     """
     from kdump.audit.groups import Group
     from kdump.audit.judged import Judged

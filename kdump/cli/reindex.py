@@ -65,8 +65,9 @@ def reindex(
     PATH is a partition directory or a log directory. Offset and time indexes are built where they
     are missing, malformed or padded, or lead a lookup astray; transaction indexes and producer
     snapshots too, as far as the log tells what they held. All others stay. Logs and the clean
-    shutdown marker are never touched: rm *.index, as runbooks have it, makes the next start read
-    every log. What is replaced goes into a backup, and kdump undo brings it back.
+    shutdown marker are never touched, so that the next start need not read a log; it reads every
+    one whose index was removed by rm *.index. What is replaced goes into a backup, and kdump undo
+    brings it back.
     """
     from kdump.audit.settings import Wanted
     from kdump.cli.targets import find_targets

@@ -46,7 +46,7 @@ def _rate(_: click.Context, parameter: click.Parameter, text: str | None) -> int
     "depth",
     flag_value="quick",
     help="Look at names, sizes, small files and the ends of logs and indexes alone: seconds for "
-    "thousands of partitions.",
+    "thousands of partitions, but no damage inside a log is seen.",
 )
 @click.option("--deep", "depth", flag_value="deep", help="Also decompress and read every record.")
 @click.option(
@@ -64,7 +64,7 @@ def _rate(_: click.Context, parameter: click.Parameter, text: str | None) -> int
     type=click.IntRange(min=1),
     metavar="N",
     help="Read with N processes at a time. Default: one beside a running broker, else as many as "
-    "this process may use CPUs.",
+    "this process may use CPUs. Not on Spark.",
 )
 @click.option(
     "--limit-rate",
@@ -80,7 +80,11 @@ def _rate(_: click.Context, parameter: click.Parameter, text: str | None) -> int
     show_default=True,
     help="The least severity that makes the exit code 4.",
 )
-@click.option("--info", is_flag=True, help="List notes too: oddities of normal running.")
+@click.option(
+    "--info",
+    is_flag=True,
+    help="List notes in text too: oddities of normal running. JSON has them always.",
+)
 @click.option("--quiet", is_flag=True, help="Print nothing if the exit code is 0.")
 @on_spark
 @selecting
@@ -102,11 +106,11 @@ def verify(
 ) -> int:
     """Check every file of a log directory, and say what a broker's next start will do.
 
-    PATH is a log directory, a partition directory or a segment. First comes a quick look at
-    everything; then every batch header and checksum is read, and compared with indexes, producer
-    snapshots, leader epochs and checkpoints. Nothing is changed, and a broker may be running: it
-    keeps its page cache, comes first at the disks, and what it may still be writing is not taken
-    for damage.
+    PATH is a log directory, a partition directory or a segment, or an address such as
+    s3://BUCKET/PREFIX where one was copied to. First comes a quick look at everything; then every
+    batch header and checksum is read, and compared with indexes, producer snapshots, leader epochs
+    and checkpoints. Nothing is changed, and a broker may be running: it keeps its page cache, comes
+    first at the disks, and what it may still be writing is not taken for damage.
     """
     from kdump.audit.codes import Severity
     from kdump.audit.judged import Judged
