@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import base64
+import errno
+import gc
+import io
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fixtures_loader import FIXTURES, consumed
-from forge import batch, flip, marker, record, segment
+from forge import batch, flip, record, segment
 
 pytest.importorskip("pyspark")
 
@@ -20,9 +25,12 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from zstandard import ZstdDecompressor
 
+from kdump.audit.groups import Selection as Topics
 from kdump.audit.groups import assign, open_roots
+from kdump.cli.export import _told as told
 from kdump.cli.main import main
-from kdump.errors import UsageError
+from kdump.errors import SourceError, UsageError
+from kdump.fleet import api, export_task
 from kdump.fleet.destination import made
 from kdump.fleet.export import Order, export
 from kdump.fleet.export_task import Form
@@ -207,48 +215,108 @@ def test_the_highest_leader_epoch_wins_and_is_told(tmp_path: Path) -> None:
     assert found == {**dict.fromkeys((0, 1, 2, 6, 7, 8), "1"), **dict.fromkeys((3, 4, 5), "4")}
     (conflict,) = manifest.partitions[0].conflicts
     assert (conflict.first, conflict.last, conflict.epochs) == (3, 5, (1, 4))
+    (overtaken,) = manifest.partitions[0].overtaken
+    assert (overtaken.first, overtaken.last, overtaken.epoch) == (6, 8, 1)
 
 
-def in_transaction(offset: int, producer: int) -> bytes:
-    return one_batch(
-        offset, producer_id=producer, producer_epoch=0, base_sequence=offset, transactional=True
+def test_what_several_paths_lead_to_is_taken_once(tmp_path: Path) -> None:
+    (path,) = copies(tmp_path, segment([one_batch(0)]))
+    (path.parent / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=x\n")
+    (log,) = path.iterdir()
+    for number, paths in enumerate(([path, log], [log, path], [path.parent, path], [log, log])):
+        manifest = exported(paths, tmp_path / f"out{number}", dedupe_replicas=number % 2 == 0)
+        (entry,) = manifest.partitions
+        assert entry.records == manifest.records == 3
+
+
+def test_what_no_broker_serves_is_taken_where_it_is_named_alone(tmp_path: Path) -> None:
+    top = tmp_path / "data"
+    for number, suffix in enumerate(("", "-future", "-delete", "-stray")):
+        path = top / (f"orders-0.{number:032x}{suffix}" if suffix else "orders-0")
+        path.mkdir(parents=True)
+        (path / f"{0:020d}.log").write_bytes(segment([one_batch(0)]))
+    roots = list(open_roots([top]))
+    groups = [one.listed() for one in assign(roots[0], Topics(served=True))]
+    assert [group.path.name for group in groups] == ["orders-0"]
+    assert api.records(top).read_all().num_rows == 3
+    assert api.records(*top.iterdir()).read_all().num_rows == 12
+
+
+@pytest.mark.parametrize("form", Form)
+def test_a_full_disk_is_told_and_leaves_nothing(
+    form: Form, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (path,) = copies(tmp_path, segment([one_batch(0)]))
+
+    class Full(io.FileIO):
+        def write(self, _: object) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        def close(self) -> None:
+            if not self.closed:
+                super().close()
+                raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(export_task, "opened", lambda file: Full(file, "x"))
+    with pytest.raises(SourceError, match="cannot be written: No space left"):
+        exported([path], tmp_path / "out", form=form)
+    assert not (tmp_path / "out").exists()
+    gc.collect()
+    assert capfd.readouterr().err == ""
+
+
+def test_quiet_says_nothing_of_decisions_where_all_is_well(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, new = segment([one_batch(0, epoch=1)]), segment([one_batch(0, epoch=4)])
+    manifest = exported(copies(tmp_path, old, new), tmp_path / "out", dedupe_replicas=True)
+    assert (told(manifest, quiet=True), capsys.readouterr().out) == (0, "")
+    assert told(manifest, quiet=False) == 0
+    assert "orders-0: copies differ at offsets 0 to 2" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arguments", [["export", "--to", "out"], ["verify", "--master", "local"]])
+def test_without_the_extra_it_is_named(arguments: list[str], tmp_path: Path) -> None:
+    program = """
+import sys
+for name in ("pyspark", "py4j", "pyarrow", "pandas", "numpy", "grpc", "google"):
+    sys.modules[name] = None
+from kdump.cli.main import main
+raise SystemExit(main(sys.argv[1:]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments, tmp_path],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
     )
+    assert done.returncode == 2, done.stderr
+    assert "pip install 'kafka-kdump[spark]'" in done.stderr
 
 
-def test_what_is_behind_an_open_transaction_is_not_stable(tmp_path: Path) -> None:
-    log = segment([one_batch(0), in_transaction(3, 7), one_batch(6)])
-    manifest = exported(copies(tmp_path, log), tmp_path / "out", read_committed=True)
-    assert sorted(line["offset"] for line in lines_of(tmp_path / "out", manifest)) == [0, 1, 2]
-    assert manifest.partitions[0].end == 3
+def test_a_log_directory_is_no_place_for_an_export(tmp_path: Path) -> None:
+    (path,) = copies(tmp_path, segment([one_batch(0)]))
+    (path.parent / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=x\n")
+    for to in (path.parent / "out", path / "out"):
+        with pytest.raises(UsageError, match="outside of log directories"):
+            exported([path], to)
+        assert not to.exists()
 
 
-def test_a_marker_that_damage_took_is_told_and_found_in_another_copy(tmp_path: Path) -> None:
-    end = marker(6, commit=True, producer_id=7)
-    parts = [one_batch(0), in_transaction(3, 7), end, one_batch(7)]
-    bad = segment([*parts[:2], flip(end, 65), parts[3]])
-    alone = exported(copies(tmp_path / "a", bad), tmp_path / "one", read_committed=True)
-    offsets = sorted(line["offset"] for line in lines_of(tmp_path / "one", alone))
-    assert offsets == [0, 1, 2, 7, 8, 9]
-    assert alone.partitions[0].undecided == ((7, 3),)
-    both = exported(
-        copies(tmp_path / "b", bad, segment(parts)),
-        tmp_path / "two",
-        read_committed=True,
-        dedupe_replicas=True,
-    )
-    offsets = sorted(line["offset"] for line in lines_of(tmp_path / "two", both))
-    assert offsets == [*range(6), 7, 8, 9]
+def test_what_fails_to_begin_leaves_its_name_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mkdir = Path.mkdir
 
+    def full(path: Path, *more: Any, **options: Any) -> None:
+        if path.name == "_temporary":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        mkdir(path, *more, **options)
 
-def test_a_lost_marker_does_not_lend_its_transaction_the_end_of_the_next(tmp_path: Path) -> None:
-    aborted, committed = (
-        marker(6, commit=False, producer_id=7),
-        marker(10, producer_id=7, commit=True),
-    )
-    parts = [in_transaction(3, 7), flip(aborted, 65), in_transaction(7, 7), committed]
-    found = exported(copies(tmp_path / "a", segment(parts)), tmp_path / "one", read_committed=True)
-    assert sorted(line["offset"] for line in lines_of(tmp_path / "one", found)) == [7, 8, 9]
-    assert found.partitions[0].undecided == ((7, 3),)
+    monkeypatch.setattr(Path, "mkdir", full)
+    with pytest.raises(SourceError, match="cannot be written"), made(tmp_path / "out"):
+        pass
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_taken_name_is_refused_and_a_failure_leaves_nothing(tmp_path: Path) -> None:

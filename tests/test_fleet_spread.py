@@ -42,6 +42,14 @@ def test_every_task_comes_back_with_its_number(session: Session) -> None:
     assert not list(spread(session, fleet_work.pid, [], []))
 
 
+def test_where_nothing_is_tried_again_the_first_attempt_does_the_work(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kdump.fleet.spread._failures", lambda _: 1)
+    found = dict(spread(session, fleet_work.slow, NUMBERS, [0] * 20))
+    assert found == {number: number for number in NUMBERS}
+
+
 def test_large_tasks_are_shared_out(session: Session) -> None:
     parts: list[float] = []
     sizes = [60 << 20] * 20

@@ -337,6 +337,16 @@ def test_what_is_no_address(text: str, expected: str) -> None:
     assert "x" not in str(caught.value).split() and "secret@" not in str(caught.value)
 
 
+@pytest.mark.parametrize("text", ["s3a://bucket/logs", "file:///logs", "S3://bucket"])
+def test_an_address_of_another_kind_is_no_path(
+    text: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["verify", text]) == 2
+    assert (
+        f"{text}: expected a path, or an address that begins with s3://" in capfd.readouterr().err
+    )
+
+
 def test_without_the_extra_it_is_named(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

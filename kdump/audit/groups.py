@@ -101,15 +101,19 @@ class Group:
 class Selection:
     """Which partitions of a log directory are meant, by shell patterns for their topics.
 
-    Without ``topics`` all are; what matches one of ``excluded`` is not.
+    Without ``topics`` all are; what matches one of ``excluded`` is not. With ``served`` those are
+    meant that a broker serves, not what it is about to delete, has set aside, or moves here.
     """
 
     topics: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
+    served: bool = False
 
     def takes(self, path: Path) -> bool:
         """Whether the partition directory at ``path`` is meant."""
-        topic = _topic(path)
+        topic, name = _topic(path), directory_name(path)
+        if self.served and name is not None and name.suffix:
+            return False
         if any(fnmatchcase(topic, pattern) for pattern in self.excluded):
             return False
         return not self.topics or any(fnmatchcase(topic, pattern) for pattern in self.topics)
@@ -144,6 +148,14 @@ def distinct(items: Iterable[T], path_of: Callable[[T], Path]) -> Iterator[T]:
         if same is not None:
             seen.add(same)
         yield item
+
+
+def disjoint(groups: Iterable[Group]) -> list[Group]:
+    """Leave out groups that came before, or that lie in others, by the spelling of their paths."""
+    known: dict[Path, Group] = {}
+    for group in groups:
+        known.setdefault(group.path.absolute(), group)
+    return [group for path, group in known.items() if path.parent not in known]
 
 
 def identity(path: Path) -> tuple[int, int] | None:

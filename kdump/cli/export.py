@@ -5,7 +5,7 @@ Spec: none of Kafka's. It must never print a key or a value.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ from kdump.cli.progress import Mode, showing_progress
 from kdump.cli.targets import LogPath, selecting
 
 if TYPE_CHECKING:
-    from kdump.fleet.manifest import Manifest
+    from kdump.fleet.manifest import Manifest, PartitionEntry
 
 _DEFAULT_MASTER = "local[*]"
 
@@ -89,7 +89,8 @@ def export(
     There is a directory topic=NAME for each topic, and _manifest.json, which names the files that
     count, with digests and with counts and offsets for each partition. Sound records around damage
     are exported, and the damage is told. Metadata snapshots are not: they repeat what stands in
-    the log. Without --master or --remote, all cores of this
+    the log. Nor are, of a log directory, partitions that are called -delete, -stray or -future,
+    unless they are named themselves. Without --master or --remote, all cores of this
     machine work.
     """
     from kdump.cli.dump_select import select
@@ -123,7 +124,7 @@ def export(
         from kdump.fleet.listing import find
         from kdump.fleet.spread import spread
 
-        listed = find(session, named, settings, Topics(tuple(topics), tuple(excluded)))
+        listed = find(session, named, settings, Topics(tuple(topics), tuple(excluded), served=True))
         order = Order(
             Form.PARQUET if form == "parquet" else Form.JSONL,
             selection,
@@ -147,33 +148,43 @@ def _told(manifest: Manifest, *, quiet: bool) -> int:
     from kdump.cli.units import count_text, size_text
     from kdump.format.text import printable
 
+    incomplete = any(not trouble.damaged for trouble in manifest.troubles)
+    code = INCOMPLETE if incomplete else PROBLEMS if manifest.troubles else OK
+    if code == OK and quiet:
+        return code
     for trouble in manifest.troubles:
         where = "" if trouble.position is None else f" at position {trouble.position}"
         size = "" if trouble.size is None else f", {size_text(trouble.size)}"
         kind = "damage" if trouble.damaged else "incomplete"
         click.echo(printable(f"{kind}: {trouble.path}{where}{size}: {trouble.reason}"))
     for entry in manifest.partitions:
-        name = f"{entry.topic}-{entry.partition}"
-        for conflict in entry.conflicts:
-            epochs = ", ".join(map(str, conflict.epochs))
-            click.echo(
-                printable(
-                    f"{name}: copies differ at offsets {conflict.first} to {conflict.last}: leader "
-                    f"epochs {epochs}, of which the last was taken"
-                )
-            )
-        for producer, first in entry.undecided:
-            click.echo(
-                printable(
-                    f"{name}: the transaction of producer {producer} from offset {first} on is "
-                    "left out: damage may have taken its marker"
-                )
-            )
-    incomplete = any(not trouble.damaged for trouble in manifest.troubles)
-    code = INCOMPLETE if incomplete else PROBLEMS if manifest.troubles else OK
-    if code != OK or not quiet:
-        records = count_text(manifest.records, "record")
-        files = count_text(len(manifest.files), "file")
-        partitions = count_text(len(manifest.partitions), "partition")
-        click.echo(f"Exported {records} of {partitions} into {files}.")
+        name = (
+            "a directory of no topic" if entry.topic is None else f"{entry.topic}-{entry.partition}"
+        )
+        for line in _decisions(entry):
+            click.echo(printable(f"{name}: {line}"))
+    records = count_text(manifest.records, "record")
+    files = count_text(len(manifest.files), "file")
+    partitions = count_text(len(manifest.partitions), "partition")
+    click.echo(f"Exported {records} of {partitions} into {files}.")
     return code
+
+
+def _decisions(entry: PartitionEntry) -> Iterator[str]:
+    """What was decided about a partition, where somebody else might decide otherwise."""
+    for conflict in entry.conflicts:
+        epochs = ", ".join(map(str, conflict.epochs))
+        yield (
+            f"copies differ at offsets {conflict.first} to {conflict.last}: leader epochs {epochs},"
+            " of which the last was taken"
+        )
+    for overtaken in entry.overtaken:
+        yield (
+            f"offsets {overtaken.first} to {overtaken.last} are of leader epoch {overtaken.epoch}, "
+            "behind ones of a higher: just a copy that had not yet cut its log holds them"
+        )
+    for producer, first in entry.undecided:
+        yield (
+            f"the transaction of producer {producer} from offset {first} on is left out: damage may"
+            " have taken its marker"
+        )

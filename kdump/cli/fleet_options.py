@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kdump.fleet.session import Session
 
 #: What the extra brings, by the names of modules.
-_EXTRA: Final = {"pyspark", "pyarrow", "pandas", "grpc", "google"}
+_EXTRA: Final = {"pyspark", "py4j", "pyarrow", "pandas", "numpy", "grpc", "google"}
 
 
 def on_spark(command: Callable[..., Any]) -> Callable[..., Any]:

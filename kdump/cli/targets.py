@@ -25,8 +25,14 @@ class LogPath(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return a path that knows where it leads. Raises UsageError."""
         if isinstance(value, str) and "://" in value:
-            from kdump.storage.remote import as_path
+            from kdump.errors import UsageError
+            from kdump.storage.remote import SCHEMES, as_path, is_address
 
+            if not is_address(value):
+                known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
+                raise UsageError(
+                    f"{value}: expected a path, or an address that begins with {known}"
+                )
             return as_path(value)
         return super().convert(value, param, ctx)
 

@@ -46,8 +46,9 @@ def records(
 ) -> pa.RecordBatchReader:
     """Read the records of segments, partition directories or log directories, as they are asked.
 
-    Damage and what cannot be read is left out; with ``strict`` it raises DecodeError, LimitError
-    or SourceError. A path that cannot be opened always raises SourceError.
+    Of a log directory those that a broker serves; what is named several times is read once. Damage
+    and what cannot be read is left out; with ``strict`` it raises DecodeError, LimitError or
+    SourceError. A path that cannot be opened always raises SourceError.
     """
     logs = tables.logs_of(_opened(paths).groups, strict=strict)
     schema = pa.schema([RECORDS.field(name) for name in columns])
@@ -92,12 +93,12 @@ def verify(
     )
 
 
-def _listed(paths: Paths) -> Targets:
-    return list_targets((as_path(str(path)) for path in paths), None, Selection())
+def _listed(paths: Paths, *, served: bool = False) -> Targets:
+    return list_targets((as_path(str(path)) for path in paths), None, Selection(served=served))
 
 
 def _opened(paths: Paths) -> Targets:
-    targets = _listed(paths)
+    targets = _listed(paths, served=True)
     for root in targets.roots:
         if isinstance(root.target, SourceError):
             raise root.target

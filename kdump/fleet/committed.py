@@ -1,6 +1,7 @@
 """Committed: which batches of a partition a consumer gets that reads committed records alone.
 
-What a transaction came to, its marker in the log says; no transaction index is believed.
+What a transaction came to, its marker in the log says; no transaction index is believed. Of several
+copies that of the highest leader epoch is read, and others where it has nothing.
 
 Spec: ``CompletedFetch`` with ``isolation.level=read_committed`` (KIP-98). A transaction without a
 marker is open, and nothing from the first of these on is stable, unless damage behind its begin
@@ -10,35 +11,44 @@ It must never give a record of a transaction whose marker it has not seen.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from kdump.audit.events import Events
-from kdump.fleet.ranges import Ranges, within
+from kdump.fleet.ranges import Ranges, overlap, within, without
 from kdump.format import _events, _kernel
 from kdump.format.batch import CONTROL, TRANSACTIONAL, BatchTable
-from kdump.storage.selection import HIGHEST
+from kdump.storage.selection import HIGHEST, LOWEST
 
-_EVENT: Final = len(_events.EVENT_FIELDS)
 _MAGIC: Final = _kernel.BATCH_FIELDS.index("magic")
 _ATTRIBUTES: Final = _kernel.BATCH_FIELDS.index("attributes")
 _PRODUCER_ID: Final = _kernel.BATCH_FIELDS.index("producer_id")
 _BASE_OFFSET: Final = _kernel.BATCH_FIELDS.index("base_offset")
-_ENDS: Final = (_events.COMMIT, _events.ABORT)
+
+
+class Mark(NamedTuple):
+    """Where a transaction begins, or goes on behind damage, or ends; ``kind`` is an event's."""
+
+    offset: int
+    kind: int
+    producer: int
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What one copy of a partition shows of transactions.
+    """What one copy of a partition shows of transactions, from offset ``first`` to ``last``.
 
-    ``damaged_after`` has the last offset before each damage.
+    ``marks`` ascend; behind each of the ``holes``, which are offsets that could not be read, a
+    transaction that goes on has another begin. ``epoch`` is the last leader epoch, -1 for none.
     """
 
-    events: tuple[Events, ...]
-    damaged_after: tuple[int, ...]
+    marks: Sequence[Mark]
+    holes: Ranges
+    first: int
+    last: int
+    epoch: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +66,18 @@ class Committed:
     @classmethod
     def of(cls, copies: Sequence[Seen]) -> Committed:
         """From all that is seen of a partition, in one copy or in several."""
+        marks, holes = _together(copies)
         running: dict[int, int] = {}
         left_out: dict[int, list[tuple[int, int]]] = {}
         end, undecided = HIGHEST, []
-        for offset, kind, producer in sorted(set(_marks(copies))):
+        for offset, kind, producer in marks:
             if kind == _events.BEGIN:
                 running.setdefault(producer, offset)
             else:
                 first = running.pop(producer, None)
                 if first is None:
                     continue
-                hidden = _hidden(copies, first, offset)
+                hidden = _hidden(holes, first, offset)
                 if hidden is not None:
                     undecided.append((producer, first))
                 if kind == _events.ABORT:
@@ -75,7 +86,7 @@ class Committed:
                     # What is behind the damage is of the transaction that ends here.
                     left_out.setdefault(producer, []).append((first, hidden))
         for producer, first in running.items():
-            if _hidden(copies, first, HIGHEST) is not None:
+            if _hidden(holes, first, HIGHEST) is not None:
                 left_out.setdefault(producer, []).append((first, HIGHEST))
                 undecided.append((producer, first))
             else:
@@ -100,26 +111,53 @@ class Committed:
         return BatchTable(kept, hunted=table.hunted)
 
 
-def _hidden(copies: Sequence[Seen], first: int, end: int) -> int | None:
-    """The last offset before damage from ``first`` on that may have taken a marker below ``end``.
+def _together(copies: Sequence[Seen]) -> tuple[list[Mark], Ranges]:
+    """The marks of the log that the copies are of, and the offsets that none of them shows."""
+    end = max(copy.last for copy in copies)
+    marks: list[Mark] = []
+    missing: Ranges = ((LOWEST, HIGHEST),)
+    for copy in sorted(copies, key=lambda copy: (copy.epoch, copy.last), reverse=True):
+        # Behind the end of the one that goes furthest there is nothing to be missed.
+        last = HIGHEST if copy.last == end else copy.last
+        shown = without(((copy.first, last),), copy.holes)
+        marks.extend(_within(copy, overlap(missing, shown)))
+        missing = without(missing, shown)
+    return sorted(marks), missing
 
-    None where some copy is whole there, and has all markers.
+
+def _within(copy: Seen, ranges: Ranges) -> Iterator[Mark]:
+    """The marks in ``ranges``, and at the start of each a begin of what runs there already."""
+    running: set[int] = set()
+    holes = [first for first, _ in copy.holes]
+    at = hole = 0
+    for first, last in ranges:
+        while at < len(copy.marks) and copy.marks[at].offset < first:
+            while hole < len(holes) and holes[hole] <= copy.marks[at].offset:
+                running.clear()
+                hole += 1
+            _run(running, copy.marks[at])
+            at += 1
+        while hole < len(holes) and holes[hole] <= first:
+            running.clear()
+            hole += 1
+        yield from (Mark(first, _events.BEGIN, producer) for producer in running)
+        while at < len(copy.marks) and copy.marks[at].offset <= last:
+            yield copy.marks[at]
+            _run(running, copy.marks[at])
+            at += 1
+
+
+def _run(running: set[int], mark: Mark) -> None:
+    if mark.kind == _events.BEGIN:
+        running.add(mark.producer)
+    else:
+        running.discard(mark.producer)
+
+
+def _hidden(holes: Ranges, first: int, end: int) -> int | None:
+    """The last offset before the last hole from ``first`` on that may have had a marker.
+
+    None where all is known up to ``end``.
     """
-    lasts = []
-    for copy in copies:
-        inside = [at for at in copy.damaged_after if first <= at < end]
-        if not inside:
-            return None
-        lasts.append(max(inside))
-    return max(lasts)
-
-
-def _marks(copies: Iterable[Seen]) -> Iterable[tuple[int, int, int]]:
-    """Offset, kind and producer of what begins and ends transactions."""
-    for copy in copies:
-        for events in copy.events:
-            rows = events.rows
-            for at in range(0, len(rows), _EVENT):
-                kind, producer, _, offset = rows[at : at + 4]
-                if kind == _events.BEGIN or kind in _ENDS:
-                    yield offset, kind, producer
+    inside = [start - 1 for start, last in holes if start < end and last > first]
+    return inside[-1] if inside else None

@@ -87,11 +87,13 @@ class _Asked:
         cores = options.get("cores", str(default_jobs()))
         if not (cores.isdecimal() and int(cores)):
             raise UsageError(f"option cores: expected a number from 1 on, found {cores}")
+        table = _one_of("table", options.get("table", "records"), TABLES)
+        topics, excluded = _patterns(options, "topic"), _patterns(options, "exclude")
         return cls(
             tuple(paths),
-            _one_of("table", options.get("table", "records"), TABLES),
+            table,
             _one_of("mode", options.get("mode", _MODES[0]), _MODES) == "failfast",
-            Selection(_patterns(options, "topic"), _patterns(options, "exclude")),
+            Selection(topics, excluded, served=table != "findings"),
             _BOOLEANS[_one_of("deep", options.get("deep", "false"), _BOOLEANS)],
             int(cores),
         )

@@ -23,6 +23,7 @@ from uuid import uuid4
 from kdump.errors import SourceError, UsageError
 from kdump.fleet import uploading
 from kdump.fleet.uploading import Upload
+from kdump.storage.logdir import around, is_log_directory
 from kdump.storage.remote import RemotePath
 
 MANIFEST: Final = "_manifest.json"
@@ -57,7 +58,12 @@ class Sink(Protocol):
 class Destination(Protocol):
     """The directory of an export; ``folder`` is where tasks write."""
 
-    folder: Path
+    @property
+    def folder(self) -> Path:
+        """Below it."""
+
+    def begin(self) -> None:
+        """Make it. Raises UsageError where something is there already, SourceError."""
 
     def take(self, file: Path, topic: str | None, number: int, extension: str) -> str:
         """Give a task's ``file`` its name, which is returned as it stands below the directory."""
@@ -66,7 +72,7 @@ class Destination(Protocol):
         """Leave out what does not count, and put the manifest there."""
 
     def discard(self) -> None:
-        """Take the directory away with all that is in it."""
+        """Take away what was made, with all that is in it."""
 
 
 @contextmanager
@@ -78,6 +84,7 @@ def made(path: Path) -> Iterator[Destination]:
     destination: Destination
     destination = _Prefix(path) if isinstance(path, RemotePath) else _Directory(path)
     try:
+        destination.begin()
         yield destination
     except BaseException:
         destination.discard()
@@ -108,8 +115,19 @@ class _Directory:
     def __init__(self, path: Path) -> None:
         self.folder: Path = path / _TEMPORARY
         self._path = path
+        self._ours = False
+
+    def begin(self) -> None:
+        path = self._path
+        for above in around(path):
+            if is_log_directory(above):
+                raise UsageError(
+                    f"--to {path}: expected a place outside of log directories, found that {above} "
+                    "is one: a broker would stop at what is made there"
+                )
         try:
             path.mkdir()
+            self._ours = True
             self.folder.mkdir()
         except FileExistsError as error:
             raise _taken(path) from error
@@ -133,7 +151,8 @@ class _Directory:
         temporary.rename(self._path / MANIFEST)
 
     def discard(self) -> None:
-        _clear(self._path)
+        if self._ours:
+            _clear(self._path)
 
 
 def _clear(path: Path) -> None:
@@ -149,25 +168,26 @@ class _Prefix:
     def __init__(self, path: RemotePath) -> None:
         self._path = path
         self._run = uuid4().hex
-        self.folder: Path = path / _TEMPORARY / self._run
+        self.folder = path / _TEMPORARY / self._run
         self._taken: list[tuple[RemotePath, RemotePath]] = []
+        self._ours: RemotePath | None = None  # what is to be taken away
+
+    def begin(self) -> None:
+        path = self._path
         try:
             if path.exists():
                 raise _taken(path)
+            self._ours = self.folder
             uploading.put(self.folder / _BEGUN, b"")
-        except OSError as error:
-            raise unwritten(path, error) from error
-        # Another run may have begun at the same time: of two, one at least sees the other here.
-        try:
+            # Another run may have begun at the same time: of two, one at least sees the other here.
             alone = [one.name for one in path.entries()] == [_TEMPORARY] and [
                 one.name for one in (path / _TEMPORARY).entries()
             ] == [self._run]
         except OSError as error:
-            uploading.remove(self.folder)
             raise unwritten(path, error) from error
         if not alone:
-            uploading.remove(self.folder)
             raise _taken(path)
+        self._ours = path
 
     def take(self, file: Path, topic: str | None, number: int, extension: str) -> str:
         assert isinstance(file, RemotePath)
@@ -184,8 +204,9 @@ class _Prefix:
             raise unwritten(self._path, error) from error
 
     def discard(self) -> None:
-        with suppress(OSError):  # a store that is gone keeps what it has
-            uploading.remove(self._path)
+        if self._ours is not None:
+            with suppress(OSError):  # a store that is gone keeps what it has
+                uploading.remove(self._ours)
 
 
 def _taken(path: Path) -> UsageError:

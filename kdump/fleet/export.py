@@ -15,10 +15,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from kdump.audit.groups import Group
-from kdump.fleet.committed import Committed, Seen
+from kdump.audit.groups import Group, disjoint
+from kdump.fleet.committed import Committed
 from kdump.fleet.destination import Destination
-from kdump.fleet.export_plan import Planned, PlanTask, planned
+from kdump.fleet.export_plan import Planned, PlanTask, planned, seen
 from kdump.fleet.export_task import (
     Exported,
     ExportTask,
@@ -34,11 +34,11 @@ from kdump.fleet.manifest import (
     PartitionEntry,
     partition_entry,
 )
-from kdump.fleet.replicas import Conflict, merge
+from kdump.fleet.replicas import Merged, Taken, merge
 from kdump.fleet.schema import utf8
 from kdump.fleet.spread import counting
 from kdump.fleet.tables import Log
-from kdump.storage.selection import HIGHEST, Selection
+from kdump.storage.selection import HIGHEST, LOWEST, Selection
 
 #: The logs of a file have at most so many bytes together, unless it is one.
 _FILE_BYTES: Final = 256 << 20
@@ -70,13 +70,17 @@ class Order:
 
 @dataclass(slots=True)
 class _Part:
-    """The copies of one partition, or one of them, and what was decided about it."""
+    """The copies of one partition, or one of them, and what was decided about it.
+
+    Of its logs those in ``asked`` are to be exported, others only to be read for the decision.
+    """
 
     topic: str | None
     partition: int | None
     copies: list[list[Share]]
+    asked: set[Path]
     committed: Committed | None = None
-    conflicts: tuple[Conflict, ...] = ()
+    merged: Merged | None = None
 
 
 def export(
@@ -90,11 +94,12 @@ def export(
 ) -> Manifest:
     """Export the records of ``groups``, which are listed; ``sizes`` are the bytes of their logs.
 
-    Where it raises, whoever made ``destination`` takes that away. ``on_progress`` gets counts of
-    bytes of logs that were exported since its last call. Raises UsageError, SourceError.
+    A log that several of them hold counts once. Where it raises, whoever made ``destination`` takes
+    that away. ``on_progress`` gets counts of bytes of logs that were exported since its last call.
+    Raises UsageError, SourceError.
     """
     troubles: list[Trouble] = []
-    parts = _parts(groups, order, sizes, troubles)
+    parts = _parts(disjoint(groups), order, sizes, troubles)
     if order.read_committed or order.dedupe_replicas:
         _plan(parts, order, spread, troubles)
     tasks = list(_tasks(parts, order, destination.folder))
@@ -149,8 +154,9 @@ def _parts(
         key = (origin.topic, origin.partition)
         if order.dedupe_replicas and None not in key and key in known:
             known[key].copies.append(shares)
+            known[key].asked |= wanted
         else:
-            part = _Part(*key, [shares])
+            part = _Part(*key, [shares], wanted)
             known.setdefault(key, part)
             parts.append(part)
     return parts
@@ -164,34 +170,32 @@ def _plan(parts: Sequence[_Part], order: Order, spread: Spread, troubles: list[T
     found = dict(spread(planned, tasks, sizes))
     number = 0
     for part in parts:
-        seen: list[list[Planned]] = []
+        plans: list[list[Planned]] = []
         for copy in part.copies:
-            seen.append([])
+            plans.append([])
             for share in copy:
-                result = found.get(number)
+                result = found.pop(number, None)
                 if not isinstance(result, Planned):
                     troubles.append(_unplanned(share.log, result))
                     result = Planned.nothing(share.log.base_offset)
-                seen[-1].append(result)
+                plans[-1].append(result)
                 number += 1
         if order.read_committed:
+            bases = [[share.log.base_offset for share in copy] for copy in part.copies]
             part.committed = Committed.of(
-                [
-                    Seen(
-                        tuple(one.events for one in copy),
-                        tuple(at for one in copy for at in one.damaged_after),
-                    )
-                    for copy in seen
-                ]
+                [seen(list(zip(*both, strict=True))) for both in zip(bases, plans, strict=True)]
             )
-        ranges = None
+        # What a broker has appended since then was never decided about.
+        ranges: Taken = tuple(tuple(((LOWEST, one.last),) for one in copy) for copy in plans)
         if order.dedupe_replicas:
-            merged = merge([[one.stretches for one in copy] for copy in seen])
-            part.conflicts, ranges = merged.conflicts, merged.ranges
-        for copy_number, copy in enumerate(part.copies):
-            for place, share in enumerate(copy):
-                taken = None if ranges is None else ranges[copy_number][place]
-                copy[place] = replace(share, committed=part.committed, ranges=taken)
+            part.merged = merge([[one.stretches for one in copy] for copy in plans])
+            ranges = part.merged.ranges
+        for copy, taken in zip(part.copies, ranges, strict=True):
+            copy[:] = [
+                replace(share, committed=part.committed, ranges=some)
+                for share, some in zip(copy, taken, strict=True)
+                if share.log.path in part.asked
+            ]
 
 
 def _tasks(parts: Sequence[_Part], order: Order, to: Path) -> Iterator[ExportTask]:
@@ -256,4 +260,7 @@ def _entries(
         if committed is not None:
             end = None if committed.end == HIGHEST else committed.end
             entry = replace(entry, end=end, undecided=committed.undecided)
-        yield replace(entry, conflicts=part.conflicts)
+        if part.merged is not None:
+            merged = part.merged
+            entry = replace(entry, conflicts=merged.conflicts, overtaken=merged.overtaken)
+        yield entry

@@ -5,21 +5,25 @@ Spec: none of Kafka's. It must never count an offset as there whose record canno
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from kdump.audit.events import Events, Gathering
+from kdump.audit.events import Gathering
 from kdump.errors import SourceError
+from kdump.fleet.committed import Mark, Seen
+from kdump.fleet.ranges import Ranges, joined
 from kdump.fleet.reading import Unread, record_runs
 from kdump.fleet.replicas import Stretch
 from kdump.fleet.tables import Log
-from kdump.format import _kernel
+from kdump.format import _events, _kernel
 from kdump.format.batch import BatchTable, RecordRun, RecordTable
 from kdump.format.records import RecordReader
+from kdump.storage.selection import HIGHEST
 from kdump.storage.source import Source, open_source
 from kdump.storage.walk import Damage, walk
 
@@ -27,6 +31,8 @@ _BASE: Final = _kernel.BATCH_FIELDS.index("base_offset")
 _LAST: Final = _kernel.BATCH_FIELDS.index("last_offset")
 _EPOCH: Final = _kernel.BATCH_FIELDS.index("leader_epoch")
 _COUNT: Final = _kernel.BATCH_FIELDS.index("count")
+_EVENT: Final = len(_events.EVENT_FIELDS)
+_MARKS: Final = (_events.BEGIN, _events.COMMIT, _events.ABORT)
 _Longs = npt.NDArray[np.int64]
 
 
@@ -40,38 +46,77 @@ class PlanTask:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What a log shows. What cannot be read shows nothing, and counts as damage."""
+    """What a log shows, up to offset ``last`` and its leader ``epoch``.
 
-    events: Events
-    damaged_after: tuple[int, ...]
+    ``marks`` are numbers, three for each ``Mark``. ``holes`` are the offsets that damage may have
+    taken, up to ``HIGHEST`` where nothing is behind it.
+    """
+
+    marks: array[int]
+    holes: Ranges
     stretches: tuple[Stretch, ...]
+    last: int
+    epoch: int
 
     @classmethod
     def nothing(cls, base_offset: int) -> Planned:
         """What is known of a log that nobody could read."""
-        return cls(Events(), (base_offset - 1,), ())
+        return cls(array("q"), ((base_offset, HIGHEST),), (), base_offset - 1, -1)
 
 
 def planned(task: PlanTask) -> Planned:
     """Read the log once; whoever exports tells of damage and errors."""
     log, gathering, reader = task.log, Gathering(), RecordReader()
-    damaged_after: list[int] = []
+    marks = array("q")
+    holes: list[tuple[int, int]] = []
     stretches: list[Stretch] = []
-    last = log.base_offset - 1
+    last, epoch, damaged = log.base_offset - 1, -1, False
     try:
         with open_source(log.path, mapped=False, sealed=log.sealed) as source:
             for piece in walk(source, log.base_offset):
                 if isinstance(piece, Damage):
-                    damaged_after.append(last)
+                    damaged = True
                     continue
-                last = piece.column("last_offset")[-1]
+                if damaged:
+                    # What goes on behind it begins anew: its end may be among what is gone.
+                    _take_marks(marks, gathering)
+                    gathering, damaged = Gathering(), False
+                    holes.append((last + 1, piece[0].base_offset - 1))
                 gathering.add(piece, source)
+                end = piece[len(piece) - 1]
+                last, epoch = end.last_offset, end.leader_epoch
                 if task.stretches:
                     for found in _stretches(piece, source, reader):
                         _append(stretches, found)
     except SourceError:
-        damaged_after.append(last)
-    return Planned(gathering.events(), tuple(damaged_after), tuple(stretches))
+        damaged = True
+    _take_marks(marks, gathering)
+    if damaged:
+        holes.append((last + 1, HIGHEST))
+    return Planned(marks, joined(holes), tuple(stretches), last, epoch)
+
+
+def _take_marks(marks: array[int], gathering: Gathering) -> None:
+    rows = gathering.events().rows
+    for at in range(0, len(rows), _EVENT):
+        kind, producer, _, offset = rows[at : at + 4]
+        if kind in _MARKS:
+            marks.extend((offset, kind, producer))
+
+
+def seen(logs: Sequence[tuple[int, Planned]]) -> Seen:
+    """Put together what the logs of one copy show, each with its base offset."""
+    marks: list[Mark] = []
+    holes: list[tuple[int, int]] = []
+    ends = [base_offset - 1 for base_offset, _ in logs[1:]]
+    for (_, one), end in zip(logs, [*ends, HIGHEST], strict=True):
+        numbers = iter(one.marks)
+        marks.extend(map(Mark, numbers, numbers, numbers))
+        holes.extend((first, min(last, end)) for first, last in one.holes)
+    first, _ = logs[0]
+    last = max(one.last for _, one in logs)
+    epoch = max(one.epoch for _, one in logs)
+    return Seen(sorted(marks), joined(holes), first, last, epoch)
 
 
 def _stretches(table: BatchTable, source: Source, reader: RecordReader) -> Iterator[Stretch]:

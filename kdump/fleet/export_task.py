@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import pairwise
@@ -251,14 +252,18 @@ class _Hashed:
         self._file: Sink = opened(path)
         self._hash = hashlib.sha256()
         self.bytes = 0
+        self._abandoned = False
 
     def write(self, data: Any) -> int:
+        if self._abandoned:
+            return memoryview(data).nbytes
         self._hash.update(data)
         self.bytes += memoryview(data).nbytes
         return self._file.write(data)
 
     def flush(self) -> None:
-        self._file.flush()
+        if not self._abandoned:
+            self._file.flush()
 
     def tell(self) -> int:
         return self.bytes
@@ -269,6 +274,12 @@ class _Hashed:
 
     def close(self) -> None:
         self._file.close()
+
+    def abandon(self) -> None:
+        """Close the file, as far as that can be; what is still to be written goes nowhere."""
+        self._abandoned = True
+        with suppress(OSError):
+            self._file.close()
 
     @property
     def digest(self) -> str:
@@ -372,5 +383,5 @@ class _Writing:
     def discard(self) -> None:
         """Leave nothing behind."""
         if self._sink is not None:
-            self._sink.close()
+            self._sink.abandon()
             discard(self._path)

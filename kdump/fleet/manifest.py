@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 from kdump.fleet.export_task import Ledger, Trouble
-from kdump.fleet.replicas import Conflict
+from kdump.fleet.replicas import Conflict, Overtaken
 from kdump.format.text import json_text
 
 _SCHEMA: Final = 1
@@ -49,6 +49,7 @@ class PartitionEntry:
     end: int | None = None
     undecided: tuple[tuple[int, int], ...] = ()
     conflicts: tuple[Conflict, ...] = ()
+    overtaken: tuple[Overtaken, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,9 @@ from typing import NamedTuple
 
 from kdump.fleet.ranges import Ranges
 
+Taken = tuple[tuple[Ranges, ...], ...]
+"""The offsets that are taken from each file of each copy, ascending."""
+
 
 class Stretch(NamedTuple):
     """Offsets, both ends included, all of which are there, under one leader epoch, -1 for none."""
@@ -35,11 +38,24 @@ class Conflict:
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
-    """``ranges`` are the offsets that are taken from each file of each copy, ascending."""
+class Overtaken:
+    """Offsets that were taken behind ones of a higher leader epoch than theirs.
 
-    ranges: tuple[tuple[Ranges, ...], ...]
+    They are of a copy that had not yet cut its log where the new leader's began.
+    """
+
+    first: int
+    last: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What was chosen."""
+
+    ranges: Taken
     conflicts: tuple[Conflict, ...]
+    overtaken: tuple[Overtaken, ...]
 
 
 def merge(copies: Sequence[Sequence[Sequence[Stretch]]]) -> Merged:
@@ -56,6 +72,8 @@ def merge(copies: Sequence[Sequence[Sequence[Stretch]]]) -> Merged:
                 ends.setdefault(stretch.last + 1, []).append(held)
     taken: list[list[list[tuple[int, int]]]] = [[[] for _ in copy] for copy in copies]
     conflicts: list[Conflict] = []
+    overtaken: list[Overtaken] = []
+    highest = -1
     active: list[tuple[int, int, int, int]] = []
     before: list[tuple[int, int]] | None = None
     for start, stop in pairwise(sorted(begins.keys() | ends.keys())):
@@ -64,7 +82,7 @@ def merge(copies: Sequence[Sequence[Sequence[Stretch]]]) -> Merged:
         active.extend(begins.get(start, ()))
         if not active:
             continue
-        _, _, number, place = max(active)
+        epoch, _, number, place = max(active)
         chosen = taken[-number][-place]
         if chosen is before:
             chosen[-1] = (chosen[-1][0], stop - 1)
@@ -74,8 +92,11 @@ def merge(copies: Sequence[Sequence[Sequence[Stretch]]]) -> Merged:
         epochs = tuple(sorted({held[0] for held in active if held[0] >= 0}))
         if len(epochs) > 1:
             _add(conflicts, Conflict(start, stop - 1, epochs))
+        if 0 <= epoch < highest:
+            _overtake(overtaken, Overtaken(start, stop - 1, epoch))
+        highest = max(highest, epoch)
     ranges = tuple(tuple(tuple(file) for file in copy) for copy in taken)
-    return Merged(ranges, tuple(conflicts))
+    return Merged(ranges, tuple(conflicts), tuple(overtaken))
 
 
 def _add(conflicts: list[Conflict], more: Conflict) -> None:
@@ -84,3 +105,11 @@ def _add(conflicts: list[Conflict], more: Conflict) -> None:
         conflicts[-1] = Conflict(last.first, more.last, more.epochs)
     else:
         conflicts.append(more)
+
+
+def _overtake(overtaken: list[Overtaken], more: Overtaken) -> None:
+    last = overtaken[-1] if overtaken else None
+    if last is not None and last.last + 1 == more.first and last.epoch == more.epoch:
+        overtaken[-1] = Overtaken(last.first, more.last, more.epoch)
+    else:
+        overtaken.append(more)

@@ -87,7 +87,7 @@ def spread(
     A KdumpError that ``work`` raises is raised here, any other as WorkerBug. ``on_progress`` gets
     the part that is done, up to 1.
     """
-    done = _Work(work, careful, last_attempt=_failures(session) - 1)
+    done = _Work(work, careful, last_attempt=max(_failures(session) - 1, 1))
     whole = packs(sizes, session.cores)
     given_up: list[int] = []
     for number, kind, value in _results(session, done, tasks, whole, on_progress):

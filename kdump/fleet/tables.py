@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from kdump.audit.context import Context
-from kdump.audit.groups import Group, log_bytes
+from kdump.audit.groups import Group, disjoint, log_bytes
 from kdump.audit.verify import verify
 from kdump.errors import DecodeError, SourceError
 from kdump.fleet.batches import batch_rows, damage_row, unreadable_row
@@ -49,11 +49,11 @@ class Log:
 
 
 def logs_of(groups: Iterable[Group], *, strict: bool = False) -> Iterator[Log]:
-    """List the logs of partitions, those that a broker would load, in order.
+    """List the logs of partitions, those that a broker would load, in order, each just once.
 
     A partition that cannot be listed has none. Raises SourceError instead if ``strict``.
     """
-    for group in groups:
+    for group in disjoint(groups):
         listed = group.listed()
         if listed.error is not None and strict:
             raise listed.error

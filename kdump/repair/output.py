@@ -29,7 +29,7 @@ from kdump.repair.building import Building
 from kdump.repair.disk import Attributes
 from kdump.repair.folder import Begun, Folder
 from kdump.repair.plan import Plan
-from kdump.storage.logdir import Partition, Segment, is_log_directory, read_partition
+from kdump.storage.logdir import Partition, Segment, around, is_log_directory, read_partition
 from kdump.storage.names import (
     DirectoryName,
     FileKind,
@@ -118,7 +118,7 @@ def target_of(partition: Partition, output: Path) -> Path:
             f"{partition.path}: expected a directory called <topic>-<partition>, found another "
             "name: copy or link it under its name"
         )
-    for directory in _around(output):
+    for directory in around(output):
         if is_log_directory(directory):
             raise Refused(
                 f"{output}: expected a place outside of log directories, found that "
@@ -303,14 +303,6 @@ def leave_receipt(made: Building, plan: Plan, output: Output, fields: Mapping[st
 def _final_name(path: Path) -> DirectoryName:
     topic, _, number = path.name.removeprefix(".kdump.").removesuffix(".tmp").rpartition("-")
     return DirectoryName(topic, int(number))
-
-
-def _around(path: Path) -> Iterator[Path]:
-    """The directory ``path`` and all above it, by its spelling and by where that leads."""
-    spelled = Path(os.path.normpath(Path.cwd() / path))
-    yield from (spelled, *spelled.parents)
-    real = Path(os.path.realpath(path))
-    yield from (real, *real.parents)
 
 
 def _same(one: Path, other: Path) -> bool:

@@ -241,6 +241,14 @@ def enclosing_log_directory(path: Path) -> Path | None:
     return None
 
 
+def around(path: Path) -> Iterator[Path]:
+    """Give the directory ``path`` and all above it, by its spelling and by where that leads."""
+    spelled = Path(os.path.normpath(Path.cwd() / path))
+    yield from (spelled, *spelled.parents)
+    real = Path(os.path.realpath(path))
+    yield from (real, *real.parents)
+
+
 def _list(path: Path) -> list[Entry]:
     """List a directory by name."""
     try:
