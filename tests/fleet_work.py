@@ -203,9 +203,9 @@ def export_slow_once(task: Any, flag: Path) -> object:
     return found
 
 
-def impatient(task: Any, work: Any, seconds: float) -> object:
+def impatient(task: Any, *, work: Any, seconds: float, **more: Any) -> object:
     """Waits no longer for any answer of a store."""
     from kdump.storage import store_process
 
     store_process._ANSWER_SECONDS = seconds  # type: ignore[misc]
-    return work(task)
+    return work(task, **more)

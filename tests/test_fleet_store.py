@@ -134,7 +134,7 @@ def test_an_object_whose_bytes_do_not_come(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(proxy, how, (LOG,))
-    for module, name in ((verify, "_read"), (export, "exported")) if how == "silent" else ():
+    for module, name in ((verify, "work"), (export, "exported")) if how == "silent" else ():
         # More than a busy machine takes for an answer, and less than the client waits.
         work = partial(fleet_work.impatient, work=getattr(module, name), seconds=25.0)
         monkeypatch.setattr(module, name, work)
