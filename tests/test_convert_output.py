@@ -426,6 +426,47 @@ def test_a_target_that_is_there_is_refused(tmp_path: Path, convert: Convert) -> 
     assert "nothing is overwritten" in convert.refused(write(tmp_path, {0: OLD}))
 
 
+@pytest.mark.parametrize("link", [True, False])
+def test_what_has_the_name_of_a_leftover_and_is_none_is_kept(
+    tmp_path: Path, convert: Convert, link: bool
+) -> None:
+    """Somebody else may have put it there, to have another directory emptied."""
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "file").write_bytes(b"theirs")
+    convert.output.mkdir()
+    leftover = convert.output / f".kdump.{NAME}.tmp"
+    if link:
+        leftover.symlink_to(theirs)
+    else:
+        leftover.write_bytes(b"theirs")
+    assert "take it away first" in convert.refused(write(tmp_path, {0: OLD}))
+    assert (theirs / "file").read_bytes() == b"theirs"
+    assert leftover.exists()
+
+
+def test_an_interrupted_repair_comes_first(tmp_path: Path, convert: Convert) -> None:
+    origin = write(tmp_path, {0: OLD})
+    (origin / ".kdump" / "0123abcd").mkdir(parents=True)
+    (origin / ".kdump" / "0123abcd" / "begun.json").write_text("{}")
+    said = convert.refused(origin)
+    assert "expected no interrupted repair, found 0123abcd" in said
+    assert "kdump undo" in said
+
+
+@pytest.mark.parametrize("tail", [bytes(500), message(14, b"half")[:-3]], ids=["zeros", "torn"])
+def test_what_a_broker_has_not_written_whole_is_left_out(
+    tmp_path: Path, convert: Convert, tail: bytes
+) -> None:
+    origin = write(tmp_path, {0: OLD + tail})
+    assert "kdump truncate-to-valid" in convert.refused(origin)
+    copy = convert(replace(group_of(origin), stopped=False))
+    assert (copy.records, copy.log_end) == (10, 10)
+    sealed = write(tmp_path / "sealed", {0: OLD + tail, 20: message(20)})
+    convert.output = tmp_path / "other"
+    assert "expected nothing but" in convert.refused(replace(group_of(sealed), stopped=False))
+
+
 def test_a_log_directory_is_no_place_for_it(tmp_path: Path, convert: Convert) -> None:
     origin = write(tmp_path, {0: OLD})
     (tmp_path / "in" / "meta.properties").write_text("version=1\n")
@@ -519,10 +560,10 @@ def in_workers(act: Callable[[], None]) -> Callable[..., Conversion]:
     """A conversion before which workers ``act``, and this process does not."""
     here = os.getpid()
 
-    def begin(*arguments: Any) -> Conversion:
+    def begin(*arguments: Any, **options: Any) -> Conversion:
         if os.getpid() != here:
             act()
-        return Conversion(*arguments)
+        return Conversion(*arguments, **options)
 
     return begin
 
@@ -588,7 +629,7 @@ def test_a_log_that_vanishes_is_told(
 ) -> None:
     group = group_of(write(tmp_path, {0: OLD, 10: message(10)}))
 
-    def vanished(*arguments: Any) -> Conversion:
+    def vanished(*arguments: Any, **options: Any) -> Conversion:
         raise SourceError(arguments[1], "gone")
 
     monkeypatch.setattr(new_segments, "Conversion", vanished)

@@ -388,6 +388,31 @@ def test_what_is_refused(old: Path, title: str) -> None:
     assert left(old.parent) == before
 
 
+@pytest.mark.parametrize("last", [9, 2**31 + 5])
+def test_a_wrapper_that_reaches_into_the_next_segment(place: Path, last: int) -> None:
+    """With offset 0, as old clients left it, it does not say how far it reaches."""
+    inner = [message(0, magic=0), message(last, magic=0)]
+    path = partition(
+        place, {0: [wrapper(0, inner, codec="gzip", magic=0)], last: [batch(last, [record()])]}
+    )
+    with pytest.raises(Refused, match=f"end before {name(last, LOG)} begins, found offset {last}"):
+        plan_of(judged(path))
+
+
+def test_a_log_that_is_a_link(old: Path, place: Path) -> None:
+    real = (old / name(0, LOG)).rename(place / "real.log")
+    (old / name(0, LOG)).symlink_to(real)
+    with pytest.raises(Refused, match="found a symbolic link"):
+        plan_of(judged(old))
+
+
+def test_where_records_cannot_be_read_is_told(place: Path) -> None:
+    first, inner = message(0), [message(0), flip(message(1), -1)]
+    path = partition(place, {0: [first, wrapper(2, inner, codec="gzip")]})
+    with pytest.raises(Refused, match=f"from position {len(first)} on: .* verify --deep"):
+        plan_of(judged(path))
+
+
 def test_damage_where_nothing_is_old_is_no_matter(place: Path) -> None:
     path = partition(place, {0: [batch(0, [record()])]})
     damage(name(0, LOG), lambda data: data + b"torn")(path)

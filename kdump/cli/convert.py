@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import click
 
 from kdump.cli.repairing import Choice, first_of, given, partitions, repair, repairing
+from kdump.cli.targets import SomePath
 
 if TYPE_CHECKING:
     from kdump.audit.groups import Group
@@ -42,7 +43,7 @@ _MOST_BATCH_BYTES: Final = 16 << 20
 @click.option(
     "--output",
     metavar="DIR",
-    type=click.Path(path_type=Path),
+    type=SomePath(),
     help="Write a new directory DIR/TOPIC-PARTITION, with all files of the partition, and change "
     "nothing else: a broker may be running. DIR is made if need be; it must not lie in a log "
     "directory.",

@@ -12,7 +12,7 @@ import click
 
 from kdump.cli.exits import INCOMPLETE, REFUSED
 from kdump.cli.progress import showing_progress
-from kdump.cli.targets import LogPath
+from kdump.cli.targets import LogPath, SomePath
 
 if TYPE_CHECKING:
     from kdump.audit.groups import Group
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     "--output",
     metavar="DIR",
     required=True,
-    type=click.Path(path_type=Path),
+    type=SomePath(),
     help="Write to DIR/TOPIC-PARTITION, which must not be there yet. DIR is made if need be; it "
     "must not lie in a log directory.",
 )

@@ -16,11 +16,22 @@ if TYPE_CHECKING:
     from kdump.audit.targets import Targets
 
 
-class LogPath(click.Path):
-    """A path in the file system, or an address in an object store such as ``s3://bucket/prefix``."""
+class SomePath(click.Path):
+    """A path in the file system, which is not empty, as a variable without a value leaves it."""
 
     def __init__(self) -> None:
-        super().__init__(path_type=Path)
+        # Whether it can be read is found out where it is read.
+        super().__init__(path_type=Path, readable=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path. Raises Click's error for wrong usage."""
+        if value == "":
+            self.fail("expected a path, found an empty one", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class LogPath(SomePath):
+    """A path in the file system, or an address in an object store such as ``s3://bucket/prefix``."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return a path that knows where it leads. Raises UsageError."""

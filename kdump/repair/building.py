@@ -16,10 +16,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from typing import Final
 
 from kdump.errors import Refused
 from kdump.repair import disk
 from kdump.repair.disk import Attributes
+
+#: What a link leads to is not what was made here.
+_OPENED: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Building:
@@ -95,6 +99,11 @@ def building(target: Path, origin: Path) -> Iterator[Building]:
     if os.path.lexists(target):
         raise Refused(f"{target}: expected nothing there, found something: nothing is overwritten")
     path = target.with_name(f".kdump.{target.name}.tmp")
+    if path.is_symlink() or (path.exists() and not path.is_dir()):
+        raise Refused(
+            f"{path}: expected nothing, or what a try that was killed has left, found something "
+            "else: take it away first"
+        )
     made = not target.parent.exists()
     own = Attributes(os.geteuid(), os.getegid(), 0o700)
     try:
@@ -102,7 +111,7 @@ def building(target: Path, origin: Path) -> Iterator[Building]:
             disk.make_directory(target.parent, own)
         _remove_leftover(path)
         disk.make_directory(path, own)
-        lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        lock = os.open(path, _OPENED)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             one = Building(path, origin, lock)
@@ -129,7 +138,7 @@ def _remove_leftover(path: Path) -> None:
 
 
 def _in_use(path: Path) -> bool:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptor = os.open(path, _OPENED)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

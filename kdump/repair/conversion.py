@@ -37,10 +37,10 @@ from kdump.format.encoding import BatchWriter
 from kdump.format.record_digest import RecordDigest
 from kdump.format.records import RecordReader
 from kdump.repair.batch_digests import add_batch, add_batches
-from kdump.repair.unsound import damaged, unsound
+from kdump.repair.unsound import damaged, unreadable, unsound
 from kdump.storage.logdir import MAX_LOG_BYTES
 from kdump.storage.source import Source
-from kdump.storage.walk import Damage, batch_bytes, walk
+from kdump.storage.walk import Damage, Reason, batch_bytes, walk
 
 _LAST_OFFSET: Final = _kernel.BATCH_FIELDS.index("last_offset")
 _MAGIC: Final = _kernel.BATCH_FIELDS.index("magic")
@@ -50,6 +50,7 @@ _PIECE_BYTES: Final = 1 << 20
 _REPORT_BYTES: Final = 8 << 20
 #: baseOffset and lastOffsetDelta
 _OFFSETS: Final = struct.Struct(">q15xi")
+_TAILS: Final = (Reason.TORN_TAIL, Reason.PREALLOCATED)
 _REFUSED: Final = {
     FaultKind.BACKWARDS: "does not begin behind the last offset before it, or the segment's base",
     FaultKind.INVERTED: "ends below its base offset",
@@ -85,7 +86,8 @@ class Conversion:
     """The batches of one log, those of magic 0 and 1 rewritten, as they are read.
 
     ``legacy`` counts the messages and wrappers that were rewritten, ``copied`` the batches that
-    were not. ``report`` is called with counts of bytes of the old log that were read.
+    were not. ``report`` is called with counts of bytes of the old log that were read. To one that
+    is ``growing`` a broker may just be writing: at what is not whole there it ends.
     """
 
     def __init__(
@@ -95,10 +97,14 @@ class Conversion:
         base_offset: int,
         rules: Rules,
         report: Callable[[int], None],
+        *,
+        growing: bool = False,
     ) -> None:
         self.legacy = self.copied = 0
         self._source, self._path, self._base_offset = source, path, base_offset
         self._rules, self._report, self._reported = rules, report, 0
+        self._growing = growing
+        self._at = 0  # the position of the batch that is read, or of the first of some
         self._reader = RecordReader()
         self._writer = BatchWriter()
         self._logs = _NewLogs(base_offset)
@@ -121,6 +127,8 @@ class Conversion:
         try:
             for piece in walk(self._source, self._base_offset):
                 if isinstance(piece, Damage):
+                    if self._growing and self._is_tail(piece):
+                        break
                     raise damaged(self._path, piece)
                 for fault in faults.add(piece):
                     self._refuse(fault)
@@ -132,15 +140,17 @@ class Conversion:
                 self._tell(piece.end, _REPORT_BYTES)
             self._finish()
         except DecodeError as error:
-            raise unsound(self._path, str(error)) from error
+            raise unreadable(self._path, f"from position {self._at} on: {error}") from error
         except LimitError as error:
-            raise SourceError(self._path, f"{self._path}: {error}") from error
+            where = f"{self._path}: from position {self._at} on"
+            raise SourceError(self._path, f"{where}: {error}") from error
         self._tell(self._source.size, 1)
         yield from self._logs.taken()
 
     def _convert(self, table: BatchTable, row: int) -> int:
         """Go on with the batch in ``row`` and neighbours of its kind; the row behind them."""
         at = row * BatchTable.WIDTH
+        self._at = table.rows[at]
         legacy = table.rows[at + _MAGIC] < 2
         if legacy and table.rows[at + _ATTRIBUTES] & CODEC_MASK:
             return self._rewrap(table, row)
@@ -179,6 +189,7 @@ class Conversion:
             magic, attributes = columns[at + _MAGIC], columns[at + _ATTRIBUTES]
             if magic > 1 or not attributes & CODEC_MASK or self._logs.waiting >= _PIECE_BYTES:
                 break
+            self._at = columns[at]
             whole = self._reader.block(table, row, view)
             if whole is None:
                 last_offset = self._rewrap_in_turns(table[row])
@@ -293,6 +304,10 @@ class Conversion:
                 "expected batches of magic 0 to 2 with rising offsets, found that the one at "
                 f"position {fault.batch.position} {_REFUSED[fault.kind]}",
             )
+
+    def _is_tail(self, damage: Damage) -> bool:
+        """Whether it is what a broker has not written yet, or not whole."""
+        return damage.reason in _TAILS and damage.position + damage.size == self._source.size
 
     def _tell(self, position: int, at_least: int) -> None:
         if position - self._reported >= at_least:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Final
 
 from kdump.audit.facts import PartitionFacts, TopicSettings
@@ -21,8 +22,8 @@ from kdump.repair.each_log import each_log
 from kdump.repair.extent import log_end_of, log_start_of
 from kdump.repair.measuring import Measured, measure
 from kdump.repair.plan import Plan
-from kdump.repair.present import present, refuse_swaps
-from kdump.repair.unsound import refuse_unsound
+from kdump.repair.present import present, refuse_links, refuse_swaps
+from kdump.repair.unsound import refuse_unsound, unreadable
 from kdump.storage.logdir import Segment
 
 COMMAND: Final = "convert-v0-v2"
@@ -69,7 +70,9 @@ def plan_convert(
         return replace(plan, notes=(DELETED_NOTE,))
     refuse_unsound(judged.surveys, facts.partition.path)
     refuse_swaps(facts.partition)
+    refuse_links(survey.segment.log for survey in old)
     measured = _measured(old, rules, settings, jobs, report)
+    _refuse_overlap(measured, [survey.segment for survey in judged.surveys])
     steps = ConvertSteps(facts, rules, settings, files)
     if old[-1] is judged.surveys[-1]:
         plan = replace(plan, log_end=(end, measured[-1].parts[-1].end_offset))
@@ -124,6 +127,18 @@ def _measured(
 
     tasks = [survey.segment for survey in old]
     return each_log(work, tasks, lambda segment: segment.log, jobs=jobs, report=report)
+
+
+def _refuse_overlap(measured: Sequence[Measured], segments: Sequence[Segment]) -> None:
+    """Raise Refused where records inside of a wrapper reach into the segment behind their own."""
+    following = {one.log: behind for one, behind in pairwise(segments)}
+    for one in measured:
+        behind, end = following.get(one.path), one.parts[-1].end_offset
+        if behind is not None and end > behind.base_offset:
+            raise unreadable(
+                one.path,
+                f"expected it to end before {behind.log.name} begins, found offset {end - 1}",
+            )
 
 
 def _notes(measured: Sequence[Measured], rules: Rules, settings: TopicSettings) -> Iterator[str]:

@@ -28,6 +28,7 @@ from kdump.repair.convert import COMMAND
 from kdump.repair.convert_notes import DELETED_NOTE, readers_note
 from kdump.repair.converted_copy import ConvertedCopy, encode
 from kdump.repair.each_log import each_log
+from kdump.repair.interlock import unfinished, ways_on
 from kdump.repair.new_segments import New, Old, SegmentWriter, looked_at
 from kdump.repair.output import (
     check_space,
@@ -84,6 +85,12 @@ def convert_to(
     if facts is None or name is None:
         raise Refused(f"{group.path}: expected a partition directory called <topic>-<partition>")
     partition, target = facts.partition, target_of(facts.partition, output)
+    one = unfinished(partition.path)
+    if one is not None:
+        raise Refused(
+            f"{partition.path}: expected no interrupted repair, found {one.id}: "
+            f"{ways_on(one, partition.path)}"
+        )
     status = partition.path.stat()
     nothing = ConvertedCopy(
         id="",
@@ -169,7 +176,12 @@ def _segments(group: Group) -> list[Old]:
     """The segments in order, none of them looked at yet."""
     following = [segment.base_offset for segment in group.segments[1:]]
     return [
-        Old(segment, group.is_sealed(segment), next_base)
+        Old(
+            segment,
+            group.is_sealed(segment),
+            next_base,
+            growing=not (group.stopped or group.is_sealed(segment)),
+        )
         for segment, next_base in zip_longest(group.segments, following)
     ]
 
@@ -193,7 +205,10 @@ def _companions(partition: Partition) -> tuple[list[Path], list[str]]:
 
 
 def _check_space(output: Path, olds: Iterable[Old], copied: Iterable[Path], rules: Rules) -> None:
-    """Raise Refused where there is surely too little of it; compressed, a log may become small."""
+    """Raise Refused unless there is as much of it as the old files take.
+
+    What is going to be compressed does not count: it may become small.
+    """
     smaller = rules.codec not in (None, Codec.NONE)
     needed = sum(path.stat().st_size for path in copied) + _SPARE_BYTES
     needed += sum(old.size for old in olds if not (smaller and old.legacy))

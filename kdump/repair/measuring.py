@@ -34,11 +34,10 @@ class MeasuredPart:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What the log at ``path`` becomes; ``legacy`` counts its messages and wrappers."""
+    """What the log at ``path`` becomes."""
 
     path: Path
     parts: tuple[MeasuredPart, ...]
-    legacy: int
 
 
 def measure(
@@ -61,7 +60,7 @@ def measure(
                 logs.append(_NewLog(conversion.parts[number].base_offset, settings, room))
             logs[number].add(data)
     parts = (log.part(part) for log, part in zip(logs, conversion.parts, strict=True))
-    return Measured(path, tuple(parts), conversion.legacy)
+    return Measured(path, tuple(parts))
 
 
 class _NewLog:

@@ -7,7 +7,7 @@ and 6. It must never change what it reads, nor take a log for written that was n
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
@@ -38,12 +38,14 @@ class Old:
     """A segment as it is to be read.
 
     ``sealed`` is as for ``open_source``; ``next_base`` is the base offset of the segment behind it,
-    None for the last. ``legacy``: its log of ``size`` bytes holds batches of magic 0 or 1.
+    None for the last. To one that is ``growing`` a broker may just be writing. ``legacy``: its log
+    of ``size`` bytes holds batches of magic 0 or 1.
     """
 
     segment: Segment
     sealed: bool
     next_base: int | None
+    growing: bool
     legacy: bool = False
     size: int = 0
 
@@ -80,7 +82,7 @@ def looked_at(old: Old) -> Old:
             for table in walk(source, base_offset)
             if not isinstance(table, Damage)
         )
-        return Old(old.segment, old.sealed, old.next_base, legacy, source.size)
+        return replace(old, legacy=legacy, size=source.size)
 
 
 class SegmentWriter:
@@ -141,7 +143,14 @@ class SegmentWriter:
         """Write the new logs of an old one."""
         log = old.segment.log
         with open_source(log, mapped=False, sealed=old.sealed) as source:
-            conversion = Conversion(source, log, old.segment.base_offset, self._rules, report)
+            conversion = Conversion(
+                source,
+                log,
+                old.segment.base_offset,
+                self._rules,
+                report,
+                growing=old.growing,
+            )
             contents = []
             for number, group in groupby(conversion.pieces(), key=itemgetter(0)):
                 base_offset = conversion.parts[number].base_offset

@@ -28,6 +28,7 @@ from kdump.errors import Refused, SourceError
 from kdump.repair.building import Building
 from kdump.repair.disk import Attributes
 from kdump.repair.folder import Begun, Folder
+from kdump.repair.interlock import unfinished, ways_on
 from kdump.repair.plan import Plan
 from kdump.storage.logdir import Partition, Segment, around, is_log_directory, read_partition
 from kdump.storage.names import (
@@ -132,7 +133,10 @@ def target_of(partition: Partition, output: Path) -> Path:
         raise Refused(f"{output}: expected a directory, found something else")
     target = output / format_directory_name(name.topic, name.partition)
     if os.path.lexists(target):
-        raise Refused(f"{target}: expected nothing there, found something: nothing is overwritten")
+        raise Refused(
+            f"{partition.path}: expected nothing at {target}, found something: nothing is "
+            "overwritten"
+        )
     return target
 
 
@@ -247,6 +251,12 @@ def source_notes(facts: PartitionFacts, first: int) -> Iterator[str]:
     """Yield what of the origin does not come along; ``first`` is the first base offset written."""
     if not facts.stopped:
         yield "a broker may be writing there: what it wrote meanwhile may be missing"
+    one = unfinished(facts.partition.path)
+    if one is not None:
+        yield (
+            f"a repair of it was interrupted, {one.id}, which keeps what it took away: "
+            f"{ways_on(one, facts.partition.path)}"
+        )
     if facts.log_start is not None and facts.log_start > first:
         yield (
             f"the log start offset was {facts.log_start}, which stands in a checkpoint of the log "

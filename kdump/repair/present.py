@@ -62,6 +62,13 @@ def refuse_swaps(partition: Partition) -> None:
         )
 
 
+def refuse_links(logs: Iterable[Path]) -> None:
+    """Raise Refused if one of them is a symbolic link, in whose place nothing can be put."""
+    for log in logs:
+        if log.is_symlink():
+            raise Refused(f"{log}: expected a file, found a symbolic link")
+
+
 def _status(path: Path) -> os.stat_result | None:
     """What ``stat`` says of a regular file; None for all else, and for what is gone again."""
     try:

@@ -22,6 +22,18 @@ def unsound(path: Path, what: str) -> Refused:
     )
 
 
+def unreadable(path: Path, what: str) -> Refused:
+    """The refusal of the log at ``path``, whose batches match their checksums, for their records.
+
+    Brokers take such batches for sound, and so does most that repairs.
+    """
+    return Refused(
+        f"{path}: {what}: only logs whose records can all be read are converted; kdump verify "
+        "--deep lists what cannot. kdump salvage leaves out what nobody can read; what a broker "
+        "calls sound it keeps, as kdump truncate-to-valid does"
+    )
+
+
 def damaged(path: Path, damage: Damage) -> Refused:
     """The refusal of the log at ``path`` for what stands in it instead of a batch."""
     return unsound(
