@@ -44,6 +44,22 @@ class VanishedError(SourceError):
     """A file is gone, or has become shorter than it was when it was opened."""
 
 
+class ForeignDirectoryError(SourceError):
+    """A directory that holds none of a broker's files."""
+
+
+class MissingDirectoryError(SourceError):
+    """A log directory that a broker's configuration names, and in whose place ``found`` is."""
+
+    def __init__(self, path: str | PathLike[str], found: str) -> None:
+        expected = "the log directory that the configuration names"
+        super().__init__(path, f"{fspath(path)}: expected {expected}, found {found}")
+        self.found = found
+
+    def __reduce__(self) -> tuple[type[MissingDirectoryError], tuple[str, str]]:
+        return type(self), (self.path, self.found)
+
+
 class Refused(KdumpError):
     """A repair was refused, and nothing was changed."""
 

@@ -48,6 +48,12 @@ class Context:
         """The same for a log directory."""
         return self.nodes.get(directory.directory.path, Node())
 
+    @property
+    def kraft(self) -> bool:
+        """Whether the configuration is of a node without ZooKeeper, as all are from 4.0 on."""
+        config = self.config or {}
+        return "process.roles" in config or "zookeeper.connect" not in config
+
     def settings(self, group: Group) -> TopicSettings:
         """What is legal for a partition."""
         return self.wanted.over(self._found_settings(group))

@@ -9,7 +9,7 @@ to: what cannot be read keeps its place, with the error.
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -17,7 +17,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from kdump.audit.facts import DirectoryFacts, read_directory
-from kdump.errors import SourceError, UsageError
+from kdump.errors import (
+    ForeignDirectoryError,
+    MissingDirectoryError,
+    SourceError,
+    UsageError,
+    VanishedError,
+)
 from kdump.storage.liveness import Liveness, State, liveness
 from kdump.storage.logdir import (
     Entry,
@@ -119,13 +125,18 @@ class Selection:
         return not self.topics or any(fnmatchcase(topic, pattern) for pattern in self.topics)
 
 
-def open_roots(paths: Iterable[Path]) -> Iterator[Root]:
+def open_roots(paths: Iterable[Path], configured: Collection[Path] = ()) -> Iterator[Root]:
     """Say of each path what it is and whether a broker uses it.
+
+    ``configured`` are the log directories that a broker's configuration names: one that is not
+    there, or is empty, is a root with a MissingDirectoryError.
 
     A directory that was named before, however it was spelled, is left out.
     Raises UsageError for a file that holds no batches and stands beside none.
     """
+    wanted = {path.absolute() for path in configured}
     for path in distinct(paths, lambda path: path):
+        needed = path.absolute() in wanted
         try:
             target, state = open_path(path), liveness(path)
             if isinstance(target, Entry):
@@ -133,9 +144,21 @@ def open_roots(paths: Iterable[Path]) -> Iterator[Root]:
                     f"{path}: expected a segment, a partition directory or a log directory, found "
                     f"a file of another kind ({target.name.kind.value})"
                 )
+            if needed and isinstance(target, Partition) and _is_empty(target):
+                yield Root(path, MissingDirectoryError(path, "an empty directory"), None)
+                continue
             yield Root(path, target, state, _directory(target, path, state))
+        except VanishedError as error:
+            yield Root(path, MissingDirectoryError(path, "nothing") if needed else error, None)
+        except ForeignDirectoryError as error:
+            found = "a directory that holds none of a broker's files"
+            yield Root(path, MissingDirectoryError(path, found) if needed else error, None)
         except SourceError as error:
             yield Root(path, error, None)
+
+
+def _is_empty(partition: Partition) -> bool:
+    return not (partition.segments or partition.transient or partition.entries)
 
 
 def distinct(items: Iterable[T], path_of: Callable[[T], Path]) -> Iterator[T]:

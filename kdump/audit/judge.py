@@ -37,7 +37,7 @@ from kdump.audit.remedies import remedied
 from kdump.audit.replay import Replay
 from kdump.audit.settings import longest_transaction_ms
 from kdump.audit.survey import Survey
-from kdump.errors import VanishedError
+from kdump.errors import MissingDirectoryError, VanishedError
 from kdump.storage.logdir import is_metadata_log
 from kdump.storage.workers import Died
 
@@ -65,7 +65,9 @@ def judge(
     longest_ms = longest_transaction_ms(around.config)
     case = Case(group, tuple(surveys), facts, around.node(group), around.now_ms, quick, longest_ms)
     findings = [result for result in results if isinstance(result, Finding)]
-    if group.error is not None:
+    if isinstance(group.error, MissingDirectoryError):
+        findings.append(directory.missing_directory(group.error, kraft=around.kraft))
+    elif group.error is not None:
         vanished = isinstance(group.error, VanishedError)
         findings.append(unread(group, group.path, str(group.error), vanished=vanished))
     for check in CHECKS:

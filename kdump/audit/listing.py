@@ -13,6 +13,7 @@ from pathlib import Path
 from kdump.audit.cluster import Configs
 from kdump.audit.context import read_context
 from kdump.audit.groups import Selection, assign, open_roots
+from kdump.audit.settings import log_directories
 from kdump.audit.targets import Targets, check_patterns, directories_of
 
 
@@ -21,7 +22,7 @@ def list_targets(paths: Iterable[Path], settings: Configs | None, selection: Sel
 
     Raises UsageError, also for a pattern that no topic matches.
     """
-    roots = tuple(open_roots(paths))
+    roots = tuple(open_roots(paths, log_directories(settings) if settings else ()))
     check_patterns(roots, selection)
     context = read_context(directories_of(roots), settings, time.time_ns() // 1_000_000)
     return Targets(roots, tuple(assign(root, selection) for root in roots), context)

@@ -14,6 +14,7 @@ from kdump.audit.forecast import DirectoryForecast, Forecast, causes_of, forecas
 from kdump.audit.groups import Root
 from kdump.audit.judged import Judged
 from kdump.audit.outcomes import Cause
+from kdump.errors import MissingDirectoryError
 from kdump.storage.logdir import LogDirectory
 
 
@@ -34,7 +35,12 @@ class Starts:
         self._causes += causes_of(findings)
 
     def add(self, judged: Judged, forecast: Forecast | None) -> None:
-        """Take in one partition and what ``next_start`` says of it."""
+        """Take in one partition and what ``next_start`` says of it.
+
+        A log directory that is missing comes as a partition without a forecast.
+        """
+        if isinstance(judged.group.error, MissingDirectoryError):
+            self._causes += causes_of(judged.findings)
         if forecast is not None:
             self._forecasts[judged.group.path] = forecast
 

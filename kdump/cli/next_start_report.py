@@ -33,6 +33,7 @@ class _Report:
     """What both reports count: forecasts, and what could not be read or is not forecast.
 
     ``pending`` are repairs that were interrupted: what is forecast is the start on what is there.
+    ``missing`` are log directories that the configuration names.
     """
 
     def __init__(self, emit: Callable[[str], None], roots: Sequence[Root]) -> None:
@@ -41,6 +42,7 @@ class _Report:
         self.known: list[tuple[Judged, Forecast]] = []
         self.incomplete: list[Finding] = []
         self.pending: list[Finding] = []
+        self.missing: list[Finding] = []
         self.left_out: list[Path] = []
         self._directories = {root.path for root in roots if isinstance(root.target, LogDirectory)}
         places = (root.directory.directory.path if root.directory else root.path for root in roots)
@@ -59,7 +61,9 @@ class _Report:
         self.pending += (one for one in judged.findings if one.code is codes.REPAIR_PENDING)
         if forecast is not None:
             self.known.append((judged, forecast))
-        elif not unread:
+        elif judged.group.error is not None:
+            self.missing += () if unread else judged.findings
+        else:
             self.left_out.append(judged.group.path)
 
     @property
@@ -79,7 +83,7 @@ class _Report:
             or (one.set_aside is not None and one.set_aside.severity is Severity.ERROR)
             for _, one in self.known
         )
-        return PROBLEMS if stops or self.around or harmed else OK
+        return PROBLEMS if stops or self.around or self.missing or harmed else OK
 
     def _keep_incomplete(self, findings: Iterable[Finding]) -> bool:
         """Keep what says that something could not be read; says whether anything does."""
@@ -93,7 +97,7 @@ class TextStarts(_Report):
 
     def finish(self) -> int:
         """Emit everything; returns the exit code."""
-        for finding in (*self.incomplete, *self.pending):
+        for finding in (*self.incomplete, *self.missing, *self.pending):
             self._emit_all(finding_lines(finding))
             if finding.code is codes.REPAIR_PENDING and finding.remedy is not None:
                 self.emit(f"       do: {command_text(finding.remedy)}")
@@ -140,7 +144,7 @@ class JsonStarts(_Report):
 
     def finish(self) -> int:
         """Emit what could not be read or is half done, and the last line; returns the exit code."""
-        for finding in (*self.incomplete, *self.pending):
+        for finding in (*self.incomplete, *self.missing, *self.pending):
             self.emit(finding_line(finding))
         starts = [
             {**jsonl.path_field(path), **directory_fields(start)}

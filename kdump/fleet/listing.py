@@ -22,6 +22,7 @@ from kdump.audit.context import Context, read_context
 from kdump.audit.facts import DirectoryFacts
 from kdump.audit.findings import Finding
 from kdump.audit.groups import Group, Root, Selection, assign, distinct, open_roots
+from kdump.audit.settings import log_directories
 from kdump.audit.settling import settled_directories
 from kdump.audit.targets import Targets, check_patterns, directories_of
 from kdump.errors import SourceError
@@ -86,7 +87,8 @@ def find(
         if not isinstance(both, Died | Lost):
             part, around = both
             return _together([part], around, selection)
-    found = dict(spread(session, partial(_listed, selection=selection), paths, [0] * len(paths)))
+    listed = partial(_listed, selection=selection, settings=settings)
+    found = dict(spread(session, listed, paths, [0] * len(paths)))
     parts = [_part(path, found[number]) for number, path in enumerate(paths)]
     named = _Named(tuple(paths), directories_of(part.root for part in parts))
     around = _one(session, partial(_around, settings=settings, now_ms=now_ms), named)
@@ -122,8 +124,8 @@ class _Around:
     findings: tuple[Finding, ...]
 
 
-def _listed(path: Path, selection: Selection) -> _Part:
-    (root,) = open_roots([path])
+def _listed(path: Path, selection: Selection, settings: Configs | None) -> _Part:
+    (root,) = open_roots([path], log_directories(settings) if settings else ())
     return _taken_stock(root, [group.listed() for group in assign(root, selection)])
 
 
@@ -141,7 +143,7 @@ def _around(named: _Named, settings: Configs | None, now_ms: int) -> _Around:
 def _alone(
     path: Path, selection: Selection, settings: Configs | None, now_ms: int
 ) -> tuple[_Part, _Around]:
-    part = _listed(path, selection)
+    part = _listed(path, selection, settings)
     named = _Named((path,), directories_of([part.root]))
     return part, _around(named, settings, now_ms)
 

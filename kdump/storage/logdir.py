@@ -14,7 +14,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Final
 
-from kdump.errors import SourceError
+from kdump.errors import ForeignDirectoryError, SourceError
 from kdump.storage.names import (
     CLEANER_CHECKPOINT,
     CLUSTER_METADATA_TOPIC,
@@ -184,7 +184,7 @@ def open_path(path: Path) -> Target:
         if not inner and directory_name(path) is not None:
             return _partition(path, children)
         if not inner:
-            raise SourceError(
+            raise ForeignDirectoryError(
                 path,
                 f"{path}: expected a segment, a partition directory or a log directory, found a "
                 f"directory with {len(children)} entries and none of a broker's files in it",

@@ -17,7 +17,7 @@ from kdump.audit.cluster import Node
 from kdump.audit.codes import FindingCode
 from kdump.audit.facts import DirectoryFacts, Offsets, Read
 from kdump.audit.findings import Detail, Finding, judged
-from kdump.errors import DecodeError, SourceError, VanishedError
+from kdump.errors import DecodeError, MissingDirectoryError, SourceError, VanishedError
 from kdump.format.checkpoint import CheckpointNumberError
 from kdump.format.properties import MetaProperties
 from kdump.storage.liveness import State
@@ -29,6 +29,7 @@ from kdump.storage.names import (
     META_PROPERTIES,
     FileKind,
 )
+from kdump.storage.remote import as_path
 
 #: What belongs at the top of a log directory; a file of another kind is none of Kafka's there.
 _TOP_KINDS: Final = frozenset(
@@ -142,6 +143,13 @@ def check_suffix(partition: Partition, size: int) -> Iterator[Finding]:
         yield Finding(_SUFFIX_CODES[partition.name.suffix], partition.path, size=size)
 
 
+def missing_directory(error: MissingDirectoryError, *, kraft: bool) -> Finding:
+    """Return the finding for a log directory that the configuration names."""
+    code = codes.LOG_DIRECTORY_MISSING if kraft else codes.LOG_DIRECTORY_BLANK
+    expected = "the log directory that the configuration names"
+    return judged(code, as_path(error.path), expected, error.found)
+
+
 # --- the directories of one node
 
 
@@ -156,7 +164,8 @@ def siblings(
     in a cluster without a name.
     """
     if one_node:
-        yield directories
+        if directories:
+            yield directories
         return
     groups: dict[object, list[DirectoryFacts]] = defaultdict(list)
     seen: set[tuple[object, str]] = set()

@@ -125,6 +125,27 @@ META_PROPERTIES_MISSING: Final = FindingCode(
     ("No `meta.properties` found in {}",),
     stops=Outcome.REFUSES,
 )
+LOG_DIRECTORY_MISSING: Final = FindingCode(
+    "log-directory-missing",
+    Severity.ERROR,
+    "A log directory that the configuration names is not there, or holds none of a broker's files.",
+    "Does not start.",
+    "Its file system may not be mounted: mount it, and verify again. If the directory is new, "
+    "kafka-storage.sh format --ignore-formatted prepares it.",
+    ("No `meta.properties` found in {}", "No readable meta.properties files found."),
+    stops=Outcome.REFUSES,
+)
+LOG_DIRECTORY_BLANK: Final = FindingCode(
+    "log-directory-blank",
+    Severity.ERROR,
+    "A log directory that the configuration of a broker with ZooKeeper names is not there, or "
+    "holds none of a broker's files.",
+    "Takes it for a new directory, and makes the replicas that it should hold again, empty. A "
+    "follower fetches everything again; a leader gives offsets a second time, from 0 on.",
+    "Its file system may not be mounted: mount it before the broker starts. If the directory is "
+    "new, there is nothing to do.",
+    ("Log directory {} not found, creating it.",),
+)
 META_PROPERTIES_MISMATCH: Final = FindingCode(
     "meta-properties-mismatch",
     Severity.ERROR,
