@@ -7,6 +7,7 @@ It must never call a topic uncompacted that may have been cleaned.
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Final
 
 from kdump.audit.cluster import ALL_BROKERS, ClusterImage, Configs
 from kdump.audit.facts import TopicSettings
-from kdump.errors import SourceError
+from kdump.errors import SourceError, UsageError
 from kdump.format.properties import parse_properties
 from kdump.storage.source import open_source
 
@@ -100,10 +101,23 @@ def read_config(path: Path) -> Configs:
 
 
 def log_directories(config: Configs) -> tuple[Path, ...]:
-    """The log directories that ``config`` names, the one of the metadata log among them."""
+    """The log directories that ``config`` names, the one of the metadata log among them.
+
+    Raises UsageError for what is no path.
+    """
     listed = config.get("log.dirs") or config.get("log.dir") or "/tmp/kafka-logs"
     names = [*listed.split(","), config.get("metadata.log.dir", "")]
-    return tuple(dict.fromkeys(Path(name.strip()) for name in names if name.strip()))
+    return tuple(dict.fromkeys(_path(name.strip()) for name in names if name.strip()))
+
+
+def _path(name: str) -> Path:
+    try:
+        encoded = os.fsencode(name)
+    except UnicodeEncodeError:
+        encoded = b"\0"
+    if b"\0" in encoded:
+        raise UsageError(f"expected paths of log directories in the configuration, found {name!r}")
+    return Path(name)
 
 
 def longest_transaction_ms(config: Configs | None) -> int | None:

@@ -42,10 +42,6 @@ def select(
         since_ms = 0  # what has no timestamp (-1) does not lie before any time
     if key is not None and key_base64 is not None:
         raise click.UsageError("--key and --key-base64 are two forms of one option: use one.")
-    if producer_id is not None and producer_id > HIGHEST:
-        raise click.BadParameter(
-            f"expected a number of 64 bits, found {producer_id}.", param_hint="--producer-id"
-        )
     return Selection(
         first_offset=first,
         last_offset=last,

@@ -10,6 +10,8 @@ from typing import Any
 
 import click
 
+from kdump.cli.units import LARGEST_LONG
+
 
 def filtering(
     *, until: str = "", key: str = "", limit: str
@@ -41,11 +43,13 @@ def filtering(
         ),
         click.option(
             "--producer-id",
-            type=click.IntRange(min=0),
+            type=click.IntRange(min=0, max=LARGEST_LONG),
             metavar="ID",
             help="Only batches of this producer, its transaction markers included.",
         ),
-        click.option("--limit", type=click.IntRange(min=1), metavar="N", help=limit),
+        click.option(
+            "--limit", type=click.IntRange(min=1, max=LARGEST_LONG), metavar="N", help=limit
+        ),
     )
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:

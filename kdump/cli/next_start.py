@@ -14,6 +14,7 @@ from typing import Literal
 import click
 
 from kdump.cli.targets import selecting
+from kdump.cli.units import LARGEST_LONG
 
 
 @click.command(
@@ -45,13 +46,13 @@ from kdump.cli.targets import selecting
 )
 @click.option(
     "--recovery-point",
-    type=click.IntRange(min=0),
+    type=click.IntRange(min=0, max=LARGEST_LONG),
     metavar="OFFSET",
     help="Take this recovery point for all partitions, whatever the checkpoint says.",
 )
 @click.option(
     "--log-start",
-    type=click.IntRange(min=0),
+    type=click.IntRange(min=0, max=LARGEST_LONG),
     metavar="OFFSET",
     help="Take this log start offset for all partitions, whatever the checkpoint says.",
 )

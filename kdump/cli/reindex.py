@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from kdump.cli.repairing import EXIT_CODES, Choice, given, repair, repairing
+from kdump.cli.units import LARGEST_INT
 
 if TYPE_CHECKING:
     from kdump.audit.judged import Judged
@@ -32,13 +33,13 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--index-interval-bytes",
-    type=click.IntRange(min=0),
+    type=click.IntRange(min=0, max=LARGEST_INT),
     metavar="N",
     help="Build by this index.interval.bytes. Default: the topic's where it is known, else 4096.",
 )
 @click.option(
     "--segment-index-bytes",
-    type=click.IntRange(min=12),
+    type=click.IntRange(min=12, max=LARGEST_INT),
     metavar="N",
     help="Build by this segment.index.bytes. Default: the topic's where it is known, else "
     "10485760.",

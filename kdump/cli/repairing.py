@@ -18,6 +18,7 @@ import click
 from kdump.cli.exits import INCOMPLETE, INTERRUPTED, OK, PROBLEMS, REFUSED, TERMINATED, USAGE
 from kdump.cli.progress import showing_progress
 from kdump.cli.targets import selecting
+from kdump.cli.units import MOST_JOBS
 
 if TYPE_CHECKING:
     from kdump.audit.groups import Group
@@ -70,7 +71,7 @@ def repairing(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option(
             "--jobs",
-            type=click.IntRange(min=1),
+            type=click.IntRange(min=1, max=MOST_JOBS),
             metavar="N",
             help="Read with N processes at a time. Default: as many as this process may use CPUs.",
         ),

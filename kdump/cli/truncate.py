@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from kdump.cli.repairing import EXIT_CODES, Choice, given, repair, repairing
+from kdump.cli.units import LARGEST_LONG
 
 if TYPE_CHECKING:
     from kdump.audit.judged import Judged
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--at",
-    type=click.IntRange(min=0),
+    type=click.IntRange(min=0, max=LARGEST_LONG),
     metavar="OFFSET",
     help="Cut at this offset instead: every batch with an offset from there on goes.",
 )

@@ -9,6 +9,11 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+#: The most that a setting of 32 bits can say, and the largest offset or id.
+LARGEST_INT: Final = 2**31 - 1
+LARGEST_LONG: Final = 2**63 - 1
+#: More processes than that only wait for each other.
+MOST_JOBS: Final = 1024
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 _SIZE: Final = re.compile(r"(\d{1,15}(?:\.\d{1,9})?) *(?:([kmgt])(i?)b|b)?", re.I | re.A)

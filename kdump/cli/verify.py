@@ -18,6 +18,7 @@ from kdump.cli.exits import INTERRUPTED, OK, TERMINATED
 from kdump.cli.fleet_options import on_spark
 from kdump.cli.progress import showing_progress
 from kdump.cli.targets import selecting
+from kdump.cli.units import MOST_JOBS
 
 if TYPE_CHECKING:
     from kdump.cli.progress import Mode
@@ -61,7 +62,7 @@ def _rate(_: click.Context, parameter: click.Parameter, text: str | None) -> int
 @showing_progress
 @click.option(
     "--jobs",
-    type=click.IntRange(min=1),
+    type=click.IntRange(min=1, max=MOST_JOBS),
     metavar="N",
     help="Read with N processes at a time. Default: one beside a running broker, else as many as "
     "this process may use CPUs. Not on Spark.",

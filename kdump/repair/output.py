@@ -113,6 +113,16 @@ def encode_identity(identity: Identity) -> dict[str, int]:
 
 def target_of(partition: Partition, output: Path) -> Path:
     """Where the new directory of a partition is written; raises Refused where that cannot be."""
+    try:
+        return _target_of(partition, output)
+    except OSError as error:
+        raise Refused(
+            f"{output}: expected a place where a directory can be made, found an error: "
+            f"{error.strerror}"
+        ) from error
+
+
+def _target_of(partition: Partition, output: Path) -> Path:
     name = partition.name
     if name is None:
         raise Refused(
