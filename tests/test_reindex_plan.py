@@ -266,6 +266,14 @@ def test_an_active_index_with_room_is_left_alone(tmp_path: Path) -> None:
     assert not plan(path).steps
 
 
+def test_all_trims_both_active_indexes_or_neither(tmp_path: Path) -> None:
+    path = recipe("index-stale-last").write(tmp_path)
+    times = path / name(LAST, TIMES)
+    times.write_bytes(times.read_bytes() + bytes(12 * 20))
+    assert not plan(path).steps
+    assert names(plan(path, every=True)) == [name(LAST, TIMES), name(LAST, INDEX)]
+
+
 def test_a_padded_index_of_a_sealed_segment_is_trimmed(tmp_path: Path) -> None:
     planned = plan(recipe("index-zeros").write(tmp_path))
     assert names(planned) == [name(FIRST, INDEX)]

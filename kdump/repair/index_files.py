@@ -47,11 +47,11 @@ def index_steps(
         if survey.rebuilt is None:
             continue
         log = survey.segment.log
-        chosen = [
-            put
-            for put in _puts(survey, survey.rebuilt, files, settings.index_interval_bytes)
-            if _differs(log.with_name(put.name), put, survey, wrong, every=every)
-        ]
+        puts = tuple(_puts(survey, survey.rebuilt, files, settings.index_interval_bytes))
+        chosen = [put for put in puts if _differs(put, survey, wrong, every=every)]
+        if chosen and every:
+            # A trimmed index beside one that still has its room is what no broker leaves.
+            chosen = [put for put in puts if put in chosen or _has_room(put, survey)]
         if chosen and survey.rebuilt.full:
             notes.append(
                 f"{log.name} needs more index entries than {settings.segment_index_bytes} bytes "
@@ -75,15 +75,21 @@ def _puts(
         yield Put(name, file.size, file.sha256, name in files, recipe, file.content)
 
 
-def _differs(path: Path, put: Put, survey: Survey, wrong: set[str], *, every: bool) -> bool:
-    """Whether the file at ``path`` is to be another one."""
+def _has_room(put: Put, survey: Survey) -> bool:
+    """Whether the file that ``put`` would replace has empty slots behind its entries."""
+    facts = survey.index if put.name.endswith(_INDEX) else survey.time_index
+    return facts is not None and facts.room
+
+
+def _differs(put: Put, survey: Survey, wrong: set[str], *, every: bool) -> bool:
+    """Whether the file that ``put`` would replace is to be another one."""
+    path = survey.segment.log.with_name(put.name)
     unread = any(missed.path == path and not missed.vanished for missed in survey.unread)
     if not (every or unread or path.name in wrong):
         return False
     if not put.replaces:
         return True
-    facts = survey.index if path.suffix == _INDEX else survey.time_index
-    with_room = facts is not None and facts.room and path.name not in wrong
+    with_room = _has_room(put, survey) and path.name not in wrong
     try:
         same = _same(path, put, with_room=with_room)
     except VanishedError:
