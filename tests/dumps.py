@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,19 @@ def dumped(*arguments: str | Path) -> Iterator[dict[str, Any]]:
             file = line
         elif line["type"] in kinds and file["kind"] == "log":
             yield {**_decoded(line), "source_file": file["path"]}
+
+
+def served(root: Path, lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those at or above the log start offset of their partition."""
+    checkpoint = root / "log-start-offset-checkpoint"
+    text = checkpoint.read_text() if checkpoint.exists() else ""
+    entries = [line.split() for line in text.splitlines()[2:]]
+    starts = {f"{topic}-{partition}": int(offset) for topic, partition, offset in entries}
+    return [
+        line
+        for line in lines
+        if line["offset"] >= starts.get(Path(line["source_file"]).parent.name, 0)
+    ]
 
 
 def _decoded(fields: dict[str, Any]) -> dict[str, Any]:

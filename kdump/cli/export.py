@@ -90,8 +90,9 @@ def export(
     count, with digests and with counts and offsets for each partition. Sound records around damage
     are exported, and the damage is told. Metadata snapshots are not: they repeat what stands in
     the log. Nor are, of a log directory, partitions that are called -delete, -stray or -future,
-    unless they are named themselves. Without --master or --remote, all cores of this
-    machine work.
+    unless they are named themselves, nor records below the log start offset, which a broker
+    serves no more: a segment that is named itself is exported whole. Without --master or
+    --remote, all cores of this machine work.
     """
     from kdump.cli.dump_select import select
     from kdump.cli.fleet_options import spark_session
@@ -172,6 +173,11 @@ def _told(manifest: Manifest, *, quiet: bool) -> int:
 
 def _decisions(entry: PartitionEntry) -> Iterator[str]:
     """What was decided about a partition, where somebody else might decide otherwise."""
+    if entry.log_start is not None:
+        yield (
+            f"records below the log start offset {entry.log_start} are left out: a broker does not "
+            "serve them"
+        )
     for conflict in entry.conflicts:
         epochs = ", ".join(map(str, conflict.epochs))
         yield (

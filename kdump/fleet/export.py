@@ -34,10 +34,12 @@ from kdump.fleet.manifest import (
     PartitionEntry,
     partition_entry,
 )
+from kdump.fleet.ranges import overlap
 from kdump.fleet.replicas import Merged, Taken, merge
 from kdump.fleet.schema import utf8
 from kdump.fleet.spread import counting
 from kdump.fleet.tables import Log
+from kdump.storage.logdir import directory_name
 from kdump.storage.selection import HIGHEST, LOWEST, Selection
 
 #: The logs of a file have at most so many bytes together, unless it is one.
@@ -73,12 +75,14 @@ class _Part:
     """The copies of one partition, or one of them, and what was decided about it.
 
     Of its logs those in ``asked`` are to be exported, others only to be read for the decision.
+    Below ``log_start`` a broker serves nothing; it is None where no checkpoint names it.
     """
 
     topic: str | None
     partition: int | None
     copies: list[list[Share]]
     asked: set[Path]
+    log_start: int | None = None
     committed: Committed | None = None
     merged: Merged | None = None
 
@@ -133,7 +137,11 @@ def _parts(
         if group.error is not None:
             path = utf8(str(group.path))
             troubles.append(Trouble(path, None, None, str(group.error), damaged=False))
-        wanted = {segment.log for segment in order.selection.segments(group.segments)}
+        start = _log_start(group)
+        served = replace(
+            order.selection, first_offset=max(order.selection.first_offset, start or LOWEST)
+        )
+        wanted = {segment.log for segment in served.segments(group.segments)}
         shares = [
             Share(
                 Log(
@@ -153,13 +161,34 @@ def _parts(
         origin = shares[0].log.origin
         key = (origin.topic, origin.partition)
         if order.dedupe_replicas and None not in key and key in known:
-            known[key].copies.append(shares)
-            known[key].asked |= wanted
+            part = known[key]
+            part.copies.append(shares)
+            part.asked |= wanted
+            # A follower learns late of records that were deleted.
+            starts = [each for each in (part.log_start, start) if each is not None]
+            part.log_start = max(starts, default=None)
         else:
-            part = _Part(*key, [shares], wanted)
+            part = _Part(*key, [shares], wanted, start)
             known.setdefault(key, part)
             parts.append(part)
+    for part in parts:
+        if part.log_start is not None:
+            for copy in part.copies:
+                copy[:] = [replace(each, ranges=((part.log_start, HIGHEST),)) for each in copy]
     return parts
+
+
+def _log_start(group: Group) -> int | None:
+    """The log start offset that the checkpoint of its log directory names, above its first log.
+
+    Spec: ``UnifiedLog.maybeIncrementLogStartOffset``.
+    """
+    read = None if group.directory is None else group.directory.log_starts
+    name = directory_name(group.path)
+    if read is None or read.value is None or name is None or not group.segments:
+        return None
+    start = read.value.get((name.topic, name.partition))
+    return start if start is not None and start > group.segments[0].base_offset else None
 
 
 def _plan(parts: Sequence[_Part], order: Order, spread: Spread, troubles: list[Trouble]) -> None:
@@ -192,7 +221,11 @@ def _plan(parts: Sequence[_Part], order: Order, spread: Spread, troubles: list[T
             ranges = part.merged.ranges
         for copy, taken in zip(part.copies, ranges, strict=True):
             copy[:] = [
-                replace(share, committed=part.committed, ranges=some)
+                replace(
+                    share,
+                    committed=part.committed,
+                    ranges=some if share.ranges is None else overlap(some, share.ranges),
+                )
                 for share, some in zip(copy, taken, strict=True)
                 if share.log.path in part.asked
             ]
@@ -256,6 +289,7 @@ def _entries(
         mine = {log.path for log in logs if log.records}
         inside = [file for file in files if any(log.path in mine for log in file.logs)]
         entry = partition_entry(part.topic, part.partition, inside, logs)
+        entry = replace(entry, log_start=part.log_start)
         committed = part.committed
         if committed is not None:
             end = None if committed.end == HIGHEST else committed.end

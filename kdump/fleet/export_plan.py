@@ -25,7 +25,7 @@ from kdump.format.batch import BatchTable, RecordRun, RecordTable
 from kdump.format.records import RecordReader
 from kdump.storage.selection import HIGHEST
 from kdump.storage.source import Source, open_source
-from kdump.storage.walk import Damage, walk
+from kdump.storage.walk import Damage, Reason, walk
 
 _BASE: Final = _kernel.BATCH_FIELDS.index("base_offset")
 _LAST: Final = _kernel.BATCH_FIELDS.index("last_offset")
@@ -75,7 +75,7 @@ def planned(task: PlanTask) -> Planned:
         with open_source(log.path, mapped=False, sealed=log.sealed) as source:
             for piece in walk(source, log.base_offset):
                 if isinstance(piece, Damage):
-                    damaged = True
+                    damaged |= piece.reason is not Reason.PREALLOCATED
                     continue
                 if damaged:
                     # What goes on behind it begins anew: its end may be among what is gone.

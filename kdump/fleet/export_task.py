@@ -37,7 +37,7 @@ from kdump.format.lines import JsonLines
 from kdump.format.records import RecordReader
 from kdump.storage.selection import Selection
 from kdump.storage.source import Source, open_source
-from kdump.storage.walk import Damage
+from kdump.storage.walk import Damage, Reason
 
 #: Without the topic, which is in the name of the directory that the file is in.
 _COLUMNS: Final = [name for name in RECORDS.names if name != "topic"]
@@ -195,6 +195,8 @@ def _runs(
     where, reader = share.log.origin.source_file, RecordReader()
     for _, piece in selection.pieces(source, share.log.base_offset, share.index, records=True):
         if isinstance(piece, Damage):
+            if piece.reason is Reason.PREALLOCATED:  # room for batches to come
+                continue
             reason = piece.reason.value
             troubles.append(Trouble(where, piece.position, piece.size, reason, damaged=True))
             continue

@@ -37,7 +37,8 @@ class PartitionEntry:
     """What was exported of a partition; ``sha256`` is over the digests of its files, in order.
 
     ``end`` is the last stable offset, None if there is no bound. ``undecided`` are producers and
-    first offsets of transactions whose markers damage may have taken.
+    first offsets of transactions whose markers damage may have taken. ``log_start`` is the log
+    start offset below which records are left out, None where none are.
     """
 
     topic: str | None
@@ -50,6 +51,7 @@ class PartitionEntry:
     undecided: tuple[tuple[int, int], ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     overtaken: tuple[Overtaken, ...] = ()
+    log_start: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
