@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kdump.audit.groups import Group
     from kdump.audit.targets import Targets
     from kdump.cli.progress import Mode
+    from kdump.repair.backup import Backup
     from kdump.repair.salvaged import Salvaged
 
 
@@ -69,9 +70,11 @@ def salvage(
 
     PATH is a partition directory, also one that a broker has set aside to delete it (-delete), or
     because it belongs to nobody (-stray); segments that a broker had deleted (.deleted) are taken
-    too. Batches and offsets stay as they are; indexes, producer snapshots, transaction indexes and
-    leader epochs are made to fit. What is missing is told, and stands in a receipt beside the
-    result. What is read is not changed, and a broker may be running.
+    too. Or it is the backup of a repair, PARTITION/.kdump/ID: then the records are taken that the
+    repair cut off, also when a broker has written others in their place since. Batches and offsets
+    stay as they are; indexes, producer snapshots, transaction indexes and leader epochs are made
+    to fit. What is missing is told, and stands in a receipt beside the result. What is read is not
+    changed, and a broker may be running.
     """
     from kdump.cli.outputs import write_all
     from kdump.cli.progress import Progress
@@ -79,14 +82,17 @@ def salvage(
     from kdump.cli.salvage_report import report
     from kdump.cli.targets import find_targets
     from kdump.errors import Refused
+    from kdump.repair.backup import partition_of
     from kdump.repair.output import check_targets
     from kdump.repair.salvage import salvage as rescue
 
-    targets = find_targets(paths, config, (), (), stores=False)
+    named = [partition_of(path) or path for path in paths]
+    targets = find_targets(named, config, (), (), stores=False)
     groups = _groups(targets)
     told = report(form, paths)
     unread = False
     try:
+        backups = _backups(paths)
         check_targets(groups, output)
     except Refused as error:
         told.failed(error)
@@ -96,7 +102,14 @@ def salvage(
 
         def write(group: Group) -> Salvaged:
             nonlocal unread
-            salvaged = rescue(group, targets.context, output, hunted=hunted, report=shown.advance)
+            salvaged = rescue(
+                group,
+                targets.context,
+                output,
+                hunted=hunted,
+                backup=backups.get(group.path),
+                report=shown.advance,
+            )
             unread |= bool(salvaged.picked.errors)
             return salvaged
 
@@ -104,6 +117,28 @@ def salvage(
     exit_code = first_of(codes | {INCOMPLETE} if unread else codes)
     told.finish(exit_code)
     return exit_code
+
+
+def _backups(paths: tuple[Path, ...]) -> dict[Path, Backup]:
+    """The backups that were named, by the partitions that they are of.
+
+    Raises UsageError, Refused, SourceError.
+    """
+    from kdump.errors import UsageError
+    from kdump.repair.backup import partition_of, read_backup
+
+    backups: dict[Path, Backup] = {}
+    owners = [partition_of(path) for path in paths]
+    for path, owner in zip(paths, owners, strict=True):
+        if owner is None:
+            continue
+        if owners.count(owner) > 1 or owner in paths:
+            raise UsageError(
+                f"{path}: expected one origin for each partition, found {owner} more than once: "
+                "salvage its backups one by one, each to an --output of its own"
+            )
+        backups[owner] = read_backup(path)
+    return backups
 
 
 def _groups(targets: Targets) -> list[Group]:

@@ -6,8 +6,9 @@ It must never hold more than one window of a log, nor take a batch whose checksu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
 from kdump.audit.log_end import first_offset_of
@@ -53,18 +54,21 @@ def pick(
     *,
     hunted: bool,
     whole: bool,
+    starts: Mapping[Path, int] | None = None,
     report: Callable[[int], None] = lambda _: None,
 ) -> Picked:
     """Read the logs of ``segments``, ascending by base offset, and say what is taken.
 
     ``hunted``: also batches that were found by hunting. ``whole``: no cleaner was there, so that
-    missing offsets end a stretch. ``report`` is called with counts of bytes that were read.
+    missing offsets end a stretch. ``starts`` has the position from which on a log is read, if that
+    is not 0. ``report`` is called with counts of bytes that were read.
     """
     pieces: list[Piece] = []
     identities: list[Identity | None] = []
     errors: list[str] = []
     for number, segment in enumerate(segments):
-        scan = _Scan(number, segment.base_offset, hunted=hunted, whole=whole)
+        start = (starts or {}).get(segment.log, 0)
+        scan = _Scan(number, segment.base_offset, start, hunted=hunted, whole=whole)
         identity = None
         try:
             with open_source(segment.log, mapped=False) as source:
@@ -104,18 +108,20 @@ def without(picked: Picked, log: int, positions: Sequence[int]) -> Picked:
 class _Scan:
     """The pieces of one log, each batch judged by itself and by the one before it."""
 
-    def __init__(self, log: int, base_offset: int, *, hunted: bool, whole: bool) -> None:
+    def __init__(
+        self, log: int, base_offset: int, start: int, *, hunted: bool, whole: bool
+    ) -> None:
         self.pieces: list[Piece] = []
         self._log = log
         self._lowest, self._highest = base_offset, base_offset + MAX_OFFSET_DELTA
         self._hunted, self._whole = hunted, whole
         self._open = Sum(log)
         self._why: Why | None = None
-        self._position = 0
+        self._position = start
 
     def read(self, source: Source, report: Callable[[int], None]) -> None:
         """Walk the log; raises SourceError."""
-        for piece in walk(source, self._lowest):
+        for piece in walk(source, self._lowest, self._position):
             before = self._position
             if isinstance(piece, Damage):
                 self._close()

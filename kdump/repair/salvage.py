@@ -23,6 +23,7 @@ from kdump.audit.outcomes import Violation
 from kdump.audit.replay import Replay, replay
 from kdump.audit.survey import Survey
 from kdump.errors import Refused
+from kdump.repair.backup import Backup
 from kdump.repair.building import Building, building
 from kdump.repair.companions import companions, copied
 from kdump.repair.holes import holes
@@ -61,14 +62,18 @@ def salvage(
     output: Path,
     *,
     hunted: bool,
+    backup: Backup | None = None,
     report: Callable[[int], None] = lambda _: None,
 ) -> Salvaged:
     """Write every sound batch of a partition to a new directory in ``output``.
 
-    ``hunted``: also those found by hunting behind damage. ``report`` is called with counts of bytes
+    ``hunted``: also those found by hunting behind damage. ``backup``: those of the logs in it, not
+    those of the partition. ``report`` is called with counts of bytes
     that were read. Raises Refused, SourceError, OSError; each leaves nothing behind.
     """
     started, begun_ns = time.monotonic(), time.time_ns()
+    if backup is not None:
+        group = replace(group, partition=backup.partition, segments=backup.partition.segments)
     facts = gather(group, context)
     if facts is None or facts.partition.name is None:
         raise Refused(f"{group.path}: expected a partition directory called <topic>-<partition>")
@@ -76,18 +81,20 @@ def salvage(
     status = partition.path.stat()
     whole = facts.settings.compacted is False
     segments, notes = _segments(partition)
-    picked = pick(segments, hunted=hunted, whole=whole, report=report)
+    starts = None if backup is None else backup.starts
+    picked = pick(segments, hunted=hunted, whole=whole, starts=starts, report=report)
     _check_space(picked, facts, output)
     with building(target, partition.path) as made:
         work = _Work(made, facts)
         picked, surveys, replayed = work.write(picked)
         notes += [*name_notes(partition), *work.notes, *_notes(facts, picked, replayed)]
-        arguments = (os.fspath(partition.path), *(("--hunted",) if hunted else ()))
+        source = partition.path if backup is None else backup.path
+        arguments = (os.fspath(source), *(("--hunted",) if hunted else ()))
         start, end = surveys[0].segment.base_offset, replayed.end_offset
         plan = plan_of(made, "salvage", arguments, target, start, end, notes)
         salvaged = Salvaged(
             plan.id,
-            partition.path,
+            source,
             target,
             (status.st_dev, status.st_ino),
             dict(made.files),

@@ -133,8 +133,8 @@ class States:
         return (
             f"{self._plan.partition}: expected files as repair {self._plan.id} found or left them, "
             f"found {told} changed since: a broker has run here. It can be neither finished nor "
-            f"undone; what it saved is in {self._folder.path}: move that out of the partition to "
-            f"go on without it"
+            f"undone; what it saved is in {self._folder.path}, and kdump salvage reads the logs "
+            f"there: move it out of the partition to go on without it"
         )
 
 
