@@ -44,6 +44,10 @@ class VanishedError(SourceError):
     """A file is gone, or has become shorter than it was when it was opened."""
 
 
+class DeniedError(SourceError):
+    """A file of somebody else, which this process may not read: its owner can."""
+
+
 class ForeignDirectoryError(SourceError):
     """A directory that holds none of a broker's files."""
 

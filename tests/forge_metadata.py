@@ -63,6 +63,10 @@ def change(topic_id: str, number: int, nodes: Sequence[int]) -> bytes:
     return framed(5, 0, body + b"\1\2" + uvarint(len(tagged)) + tagged)
 
 
+def feature(name: str, level: int) -> bytes:
+    return framed(12, 0, text(name) + struct.pack(">h", level) + b"\0")
+
+
 def remove(topic_id: str) -> bytes:
     return framed(9, 0, uuid(topic_id) + b"\0")
 

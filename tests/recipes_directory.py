@@ -533,6 +533,9 @@ RECIPES = (
     _files("unclean-padded", "", {name(LAST, ".index"): bytes(10_485_760)}),
     # --- the metadata log
     _metadata("metadata", ""),
+    _metadata(
+        "bootstrap", "bootstrap-malformed", lambda _: {"bootstrap.checkpoint": b"no batch" * 9}
+    ),
     _metadata("meta-empty", "meta-properties-unreadable", lambda _: {"meta.properties": b""}),
     _metadata("meta-migrating", "", lambda _: {"meta.properties": b"broker.id=1\ncluster.id=x\n"}),
     _metadata("snapshot-whole", "", _checkpoint(3)),

@@ -9,8 +9,18 @@ from pathlib import Path
 import pytest
 from damaged import Recipe, batches
 from fixtures_loader import FIXTURES, copy_fixture
-from forge import TOPIC_ID, checkpoint
-from forge_metadata import METADATA, NO_OP, log, segment_name
+from forge import TOPIC_ID, checkpoint, flip
+from forge_metadata import (
+    METADATA,
+    NO_OP,
+    feature,
+    log,
+    partition,
+    segment_name,
+    snapshot,
+    snapshot_name,
+    topic,
+)
 from pipeline import NOW_MS, judge
 from recipes_directory import (
     CLEAN,
@@ -23,7 +33,7 @@ from recipes_directory import (
 
 from kdump.audit.checks.directory import check_read
 from kdump.audit.checks.partition_files import check_log_sizes
-from kdump.audit.codes import CODES, Severity
+from kdump.audit.codes import CODES, Outcome, Severity
 from kdump.audit.facts import read_small
 from kdump.audit.findings import Detail, Finding, Offsets
 from kdump.format.checkpoint import decode_offsets
@@ -88,6 +98,84 @@ def two(tmp_path: Path, title: str, second: str, **changes: object) -> tuple[Pat
     properties = meta_properties(**({"directory": OTHER_ID} | changes))  # type: ignore[arg-type]
     (other / "meta.properties").write_bytes(properties)
     return first, other
+
+
+# --- what a node holds against its configuration, and reads first
+
+
+@pytest.mark.parametrize("name", ["node.id", "broker.id"])
+def test_another_node_id_in_the_configuration_is_refused(tmp_path: Path, name: str) -> None:
+    kraft("other-node").write(tmp_path)
+    (finding,) = judge(tmp_path, config={name: "2"})
+    assert finding.code.name == "node-id-mismatch"
+    assert finding.code.stops is Outcome.REFUSES
+    assert finding.path == tmp_path / "meta.properties"
+    assert finding.detail == Detail(f"node id 2, the {name} of the configuration", "1")
+    assert judge(tmp_path, config={name: "1"}) == judge(tmp_path, config={}) == []
+
+
+_FEATURES = [feature("metadata.version", 21), feature("group.version", 1)]
+
+
+@pytest.mark.parametrize(
+    ("content", "refused"),
+    [
+        (snapshot(_FEATURES), False),
+        (log(_FEATURES), False),
+        (log(_FEATURES) + b"torn", False),
+        (b"", True),
+        (b"garbage" * 20, True),
+        (bytes(300), True),
+        (log(_FEATURES[1:]), True),
+        (log(_FEATURES)[:-70], False),
+        (log(_FEATURES[:1])[:-1], True),
+        (log([b"\7" + _FEATURES[0][1:], _FEATURES[0]]), True),
+        # A node does not compare the checksum there.
+        (flip(log(_FEATURES), 20), False),
+    ],
+)
+def test_a_bootstrap_checkpoint_is_read_as_a_node_reads_it(
+    tmp_path: Path, content: bytes, refused: bool
+) -> None:
+    kraft("first-read", top={"bootstrap.checkpoint": content}).write(tmp_path)
+    found = judge(tmp_path)
+    assert codes(found) == ["bootstrap-malformed"] * refused
+    assert all(one.code.stops is Outcome.REFUSES for one in found)
+
+
+def test_only_the_bootstrap_checkpoint_beside_the_metadata_log_counts(tmp_path: Path) -> None:
+    first, other = two(tmp_path, "beside", "elsewhere")
+    (other / "bootstrap.checkpoint").write_bytes(b"garbage" * 20)
+    assert "bootstrap-malformed" not in codes(judge(first, other, config={}))
+    (first / "bootstrap.checkpoint").write_bytes(b"garbage" * 20)
+    assert "bootstrap-malformed" in codes(judge(first, other, config={}))
+
+
+def test_a_damaged_metadata_log_makes_strays(tmp_path: Path) -> None:
+    known = [topic("cut", TOPIC_ID), partition(TOPIC_ID), *[NO_OP] * 3]
+    whole = log(known)
+    for place, expected in ((0, True), (1, True), (2, False), (4, False)):
+        damaged = bytearray(whole)
+        damaged[len(log(known[: place + 1])) - 1] ^= 1
+        path = tmp_path / str(place)
+        kraft("cut", top={segment_name(): bytes(damaged)}).write(path)
+        found = [one for one in judge(path) if one.path.parent.name == "cut-0"]
+        assert codes(found) == ["partition-stray-cut"] * expected
+        # Another controller led, and has the records.
+        (path / METADATA / "quorum-state").write_text(
+            '{"leaderId":2,"leaderEpoch":2,"votedId":-1,'
+            '"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}'
+        )
+        assert [one for one in judge(path) if one.path.parent.name == "cut-0"] == []
+
+
+def test_a_snapshot_stays_when_the_metadata_log_is_cut(tmp_path: Path) -> None:
+    known = [topic("cut", TOPIC_ID), partition(TOPIC_ID)]
+    damaged = bytearray(log([*known, NO_OP, NO_OP]))
+    damaged[100] ^= 1
+    top = {segment_name(): bytes(damaged), snapshot_name(3): snapshot(known)}
+    kraft("cut", top=top).write(tmp_path)
+    assert [one for one in judge(tmp_path) if one.path.parent.name == "cut-0"] == []
 
 
 def test_two_directories_of_one_node_may_share_a_topic(tmp_path: Path) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from crashing.running import run
 from fixtures_loader import copy_fixture
 from forge_metadata import METADATA
 
@@ -117,3 +120,23 @@ def test_replicas_that_are_set_aside_are_told(cli: Cli, data: Path) -> None:
     aside = {line["topic"]: line["set_aside"] for line in lines if line["type"] == "forecast"}
     assert aside["codec-none"] == "topic-id-missing"
     assert aside["codec-zstd"] is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@pytest.mark.parametrize("command", ["verify", "next-start"])
+def test_what_another_user_may_not_read_says_nothing_of_the_broker(command: str) -> None:
+    with TemporaryDirectory() as scratch:
+        Path(scratch).chmod(0o755)
+        _denied(command, copy_fixture("4.3.1/clean", Path(scratch) / "data"))
+
+
+def _denied(command: str, data: Path) -> None:
+    for path in (data / "codec-none-0").iterdir():
+        path.chmod(0o600)
+    (data / "codec-zstd-0").chmod(0o700)
+    (data / "replication-offset-checkpoint").chmod(0o600)
+    ran = run([command, str(data)], prepare=lambda: os.setresuid(65534, 65534, 65534))
+    text = " ".join(ran.out.split())
+    assert ran.code == exits.INCOMPLETE, ran
+    assert "no fatal error seen" in text and "OFFLINE" not in text
+    assert "Permission denied: run kdump as its owner, root" in text

@@ -109,6 +109,7 @@ def test_every_code_that_stops_has_a_recipe_or_a_test() -> None:
         "log-too-large",
         "meta-properties-mismatch",
         "meta-properties-missing",
+        "node-id-mismatch",
         "unreadable",
     }
     assert shown | elsewhere == {code.name for code in CODES.values() if code.stops}

@@ -112,6 +112,7 @@ EVERYTHING = parse_tables(
                 "value": None,
             },
         ),
+        (FEATURE_LEVEL, "FeatureLevelRecord", {"name": "metadata.version", "featureLevel": 29}),
         (REMOVE_TOPIC, "RemoveTopicRecord", {"topicId": TOPIC_ID}),
     ],
 )
@@ -124,9 +125,9 @@ def test_metadata_records_as_kafka_writes_them(
 
 
 def test_a_type_without_a_table_keeps_its_bytes() -> None:
-    record = decode_metadata(bytes.fromhex(FEATURE_LEVEL))
-    assert (record.type_id, record.version, record.name, record.fields) == (12, 0, None, None)
-    assert record.body == bytes.fromhex(FEATURE_LEVEL)[3:]
+    record = decode_metadata(b"\x01\x0f\x00body")
+    assert (record.type_id, record.version, record.name, record.fields) == (15, 0, None, None)
+    assert record.body == b"body"
 
 
 def test_a_version_without_a_table_keeps_its_bytes() -> None:

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, Final
 
+from kdump.audit.facts import read_small
 from kdump.audit.metadata_log import Stop, metadata_records, read_snapshots
 from kdump.errors import SourceError
+from kdump.format.properties import decode_quorum_state
 from kdump.format.schema import MetadataRecord
 from kdump.storage.logdir import LogDirectory, Partition, directory_name, read_partition
-from kdump.storage.names import CLUSTER_METADATA_TOPIC
+from kdump.storage.names import CLUSTER_METADATA_TOPIC, FileKind
 
 Configs = Mapping[str, str]
 """Values by the name of the setting."""
@@ -63,7 +65,9 @@ class ClusterImage:
     Topic ids are uuids' texts. ``topics`` has ids by name, ``names`` names by id, ``deleted`` the
     ids that were removed behind the snapshot, ``replicas`` those of each topic id by partition.
     ``broker_configs`` are by node id as text, or ``ALL_BROKERS``. ``problem`` says what could not
-    be read: then what is not here may exist all the same.
+    be read: then what is not here may exist all the same. ``left`` are the partitions, by topic
+    id, whose records stay when the next start cuts the log at its damage; None where it cuts
+    nothing. ``leader`` is the controller that led last.
     """
 
     end_offset: int
@@ -74,6 +78,8 @@ class ClusterImage:
     topic_configs: Mapping[str, Configs]
     broker_configs: Mapping[str, Configs]
     problem: str | None
+    left: frozenset[tuple[str, int]] | None = None
+    leader: int | None = None
 
     @property
     def complete(self) -> bool:
@@ -105,6 +111,16 @@ class Node:
         if replicas is None:
             return self.image.complete
         return self.node_id is not None and self.node_id not in replicas.nodes
+
+    def loses(self, topic_id: str, partition: int) -> bool:
+        """Whether a start cuts the records of a partition from the metadata log.
+
+        Not where another controller led: what it holds comes back before replicas are compared.
+        """
+        if self.image is None or self.image.left is None:
+            return False
+        led = self.image.leader in (None, -1, self.node_id)
+        return led and (topic_id, partition) not in self.image.left
 
     def other_replicas(
         self, topic: str, partition: int, directory_id: str | None
@@ -150,7 +166,15 @@ def read_cluster(partition: Partition) -> ClusterImage:
             image.miss(f"offsets {image.end_offset}..{segment.base_offset - 1} are not there")
         records = metadata_records(segment.log, segment.base_offset, covered, _TYPES)
         image.end_offset = max(image.end_offset, image.read(records))
-    return image.frozen()
+    return replace(image.frozen(), leader=_leader(partition))
+
+
+def _leader(partition: Partition) -> int | None:
+    for entry in partition.entries:
+        if entry.name.kind is FileKind.QUORUM_STATE and entry.name.suffix == "":
+            read = read_small(entry.path, decode_quorum_state)
+            return None if read.value is None else read.value.leader_id
+    return None
 
 
 @dataclass(slots=True)
@@ -166,6 +190,7 @@ class _Image:
     broker_configs: dict[str, dict[str, str]] = field(default_factory=dict)
     pending: list[MetadataRecord] | None = None
     problem: str | None = None
+    left: frozenset[tuple[str, int]] | None = None
 
     def frozen(self) -> ClusterImage:
         return ClusterImage(
@@ -177,6 +202,7 @@ class _Image:
             self.topic_configs,
             self.broker_configs,
             self.problem,
+            self.left,
         )
 
     def miss(self, what: str) -> None:
@@ -191,6 +217,10 @@ class _Image:
                 self._replay(record)
                 continue
             end = record.offset
+            if record.cut and self.left is None:
+                self.left = frozenset(
+                    (topic_id, number) for topic_id, of in self.replicas.items() for number in of
+                )
             if record.reason:
                 self.miss(record.reason)
         return end

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 
-from kdump.audit.metadata_log import MetadataSnapshot
+from kdump.audit.metadata_log import MetadataSnapshot, decode_bootstrap
 from kdump.errors import DecodeError, SourceError
 from kdump.format.checkpoint import EpochEntry, decode_epochs, decode_offsets
 from kdump.format.index import TransactionIndex
@@ -24,11 +24,13 @@ from kdump.format.properties import (
     decode_partition_metadata,
     decode_quorum_state,
 )
+from kdump.format.schema import Value
 from kdump.format.snapshot import ProducerEntries, decode_snapshot
 from kdump.storage.kept import FOLDERS, Kept, kept
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import Entry, EntryType, LogDirectory, Partition
 from kdump.storage.names import (
+    BOOTSTRAP_SNAPSHOT,
     CLEAN_MARKER,
     CLEANER_CHECKPOINT,
     CLUSTER_METADATA_TOPIC,
@@ -84,6 +86,7 @@ class DirectoryFacts:
     """A log directory's own files. All files are None that do not exist.
 
     ``clean_marker`` says that the clean shutdown marker is there; its content means nothing.
+    ``bootstrap`` is the metadata.version in bootstrap.checkpoint.
     """
 
     directory: LogDirectory
@@ -94,6 +97,7 @@ class DirectoryFacts:
     high_watermarks: Read[Offsets] | None
     log_starts: Read[Offsets] | None
     cleaner_offsets: Read[Offsets] | None
+    bootstrap: Read[Value] | None
 
     @property
     def stopped(self) -> bool:
@@ -168,6 +172,7 @@ def read_directory(directory: LogDirectory, liveness: Liveness) -> DirectoryFact
         read(HIGH_WATERMARK_CHECKPOINT, _offsets),
         read(LOG_START_CHECKPOINT, _offsets),
         read(CLEANER_CHECKPOINT, _offsets),
+        read(BOOTSTRAP_SNAPSHOT, decode_bootstrap),
     )
 
 

@@ -36,8 +36,8 @@ from kdump.audit.judged import Covered, Judged
 from kdump.audit.remedies import remedied
 from kdump.audit.replay import Replay
 from kdump.audit.settings import longest_transaction_ms
-from kdump.audit.survey import Survey
-from kdump.errors import MissingDirectoryError, VanishedError
+from kdump.audit.survey import Survey, Unread
+from kdump.errors import MissingDirectoryError
 from kdump.storage.logdir import is_metadata_log
 from kdump.storage.workers import Died
 
@@ -68,8 +68,7 @@ def judge(
     if isinstance(group.error, MissingDirectoryError):
         findings.append(directory.missing_directory(group.error, kraft=around.kraft))
     elif group.error is not None:
-        vanished = isinstance(group.error, VanishedError)
-        findings.append(unread(group, group.path, str(group.error), vanished=vanished))
+        findings.append(unread(group, Unread.of(group.path, group.error)))
     for check in CHECKS:
         findings += check(case)
     told = tuple(remedied(case, findings))
@@ -106,7 +105,7 @@ def judge_directories(context: Context) -> Iterator[Finding]:
 def _unread(case: Case) -> Iterator[Finding]:
     for survey in case.surveys:
         for missed in survey.unread:
-            yield unread(case.group, missed.path, missed.text, vanished=missed.vanished)
+            yield unread(case.group, missed)
 
 
 def _segment(case: Case) -> Iterator[Finding]:
@@ -291,8 +290,10 @@ def _of_replay_and_facts(
     return check(case.replay, case.facts)
 
 
-def _node(together: Sequence[DirectoryFacts], _: Context) -> Iterator[Finding]:
-    return directory.check_node(together)
+def _node(together: Sequence[DirectoryFacts], context: Context) -> Iterator[Finding]:
+    yield from directory.check_node(together)
+    yield from directory.check_node_id(together, context.config)
+    yield from directory.check_bootstrap(together)
 
 
 def _missing_replicas(together: Sequence[DirectoryFacts], context: Context) -> Iterator[Finding]:
@@ -368,15 +369,15 @@ NODE_CHECKS: Final[tuple[Callable[[Sequence[DirectoryFacts], Context], Iterator[
 )
 
 
-def unread(group: Group, path: Path, text: str, *, vanished: bool) -> Finding:
+def unread(group: Group, missed: Unread) -> Finding:
     """Return the finding for what could not be read, which is no damage by itself."""
-    code = codes.UNREADABLE
-    if vanished:
+    code = codes.DENIED if missed.denied else codes.UNREADABLE
+    if missed.vanished:
         code = codes.VANISHED if group.stopped else codes.VANISHED_LIVE
     return Finding(
         code,
-        path,
-        detail=Detail("something that can be read", f"an error: {text}"),
+        missed.path,
+        detail=Detail("something that can be read", f"an error: {missed.text}"),
         remedy=None if code is codes.VANISHED_LIVE else again(group.path),
     )
 

@@ -29,7 +29,7 @@ from kdump.audit.outcomes import (
 from kdump.audit.recovery import Ending, Records, Recovered, Span
 from kdump.audit.reloading import Snapshots
 from kdump.audit.tails import records_behind
-from kdump.errors import SourceError
+from kdump.errors import DeniedError, SourceError
 from kdump.format.checkpoint import CheckpointNumberError
 from kdump.format.index import OffsetIndex, TimeIndex, TransactionIndex
 from kdump.format.properties import FatalMetadataError
@@ -136,6 +136,9 @@ class Loader:
         """Stop where a small file cannot be read."""
         if read is None or read.error is None:
             return
+        if isinstance(read.error, DeniedError):  # which says nothing of the broker's rights
+            self.exact = False
+            return
         number = isinstance(read.error, CheckpointNumberError | FatalMetadataError)
         outcome = Outcome.REFUSES if number else Outcome.OFFLINE
         raise Stopped(Cause(outcome, str(read.error), read.path))
@@ -197,7 +200,9 @@ class Loader:
         log = self._found[base]
         if read is None or log.recovered or log.path.suffix != ".log":
             return False
-        if isinstance(read.error, SourceError):
+        if isinstance(read.error, DeniedError):
+            self.exact = False
+        elif isinstance(read.error, SourceError):
             raise Stopped(Cause(Outcome.OFFLINE, str(read.error), read.path))
         for entry in () if read.value is None else read.value.entries:
             if entry.version >> 8 > 0:  # the first of its two bytes is all that is looked at

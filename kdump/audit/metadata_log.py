@@ -9,18 +9,23 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from kdump.errors import DecodeError, LimitError, SourceError
-from kdump.format.batch import RecordBatch, RecordRun, RecordTable
+from kdump.format.batch import RecordBatch, RecordRun, RecordTable, read_header
 from kdump.format.control import ControlType, control_type_id
 from kdump.format.records import RecordReader
-from kdump.format.schema import MetadataRecord, decode_metadata
+from kdump.format.schema import MetadataRecord, Value, decode_metadata
 from kdump.storage.logdir import EntryType, Partition
 from kdump.storage.names import FileKind
 from kdump.storage.source import Source, open_source
 from kdump.storage.walk import Damage, Reason, batch_bytes, walk
 
-_FRAME_VERSION = 1
+_FRAME_VERSION: Final = 1
+_FEATURE_LEVEL: Final = 12
+#: The bytes of a batch up to its magic, and the least that it may have behind its size.
+_UP_TO_MAGIC: Final = 17
+_LEAST_SIZE: Final = 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +44,14 @@ class MetadataSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Reading ended before the end of the file, in front of ``offset``; why, in words."""
+    """Reading ended before the end of the file, in front of ``offset``; why, in words.
+
+    ``cut`` says that recovery cuts the log there.
+    """
 
     offset: int
     reason: str
+    cut: bool = False
 
 
 def read_snapshots(partition: Partition) -> tuple[MetadataSnapshot, ...]:
@@ -75,7 +84,8 @@ def metadata_records(
                 if isinstance(piece, Damage):
                     torn = piece.reason in (Reason.TORN_TAIL, Reason.PREALLOCATED)
                     at_end = torn and piece.position + piece.size == source.size
-                    yield Stop(offset, "" if at_end else f"{piece.reason.value} in {path.name}")
+                    reason = "" if at_end else f"{piece.reason.value} in {path.name}"
+                    yield Stop(offset, reason, cut=True)
                     return
                 row = 0
                 while row < len(piece):
@@ -90,6 +100,47 @@ def metadata_records(
         yield Stop(offset, str(error))
         return
     yield Stop(offset, "")
+
+
+def decode_bootstrap(data: bytes) -> Value:
+    """The level of metadata.version in ``bootstrap.checkpoint``, read as a starting node reads it.
+
+    It does not compare checksums. Raises DecodeError where the node does not start.
+    """
+    view, position = memoryview(data), 0
+    level: Value = None
+    reader = RecordReader()
+    while position < len(view) - _UP_TO_MAGIC:
+        batch = read_header(view[position:], position)
+        size = int.from_bytes(view[position + 8 : position + 12], "big", signed=True)
+        if size < _LEAST_SIZE:
+            raise DecodeError(f"expected a batch at position {position}, found a size of {size}")
+        if batch is None or position + batch.size > len(view):
+            break
+        if not batch.is_control:
+            for record in _all_records(reader, batch, view[position : position + batch.size]):
+                fields = record.fields
+                if (
+                    record.type_id == _FEATURE_LEVEL
+                    and fields is not None
+                    and fields["name"] == "metadata.version"
+                ):
+                    level = fields["featureLevel"]
+        position += batch.size
+    if level is None:
+        raise DecodeError("expected a record of metadata.version, found none")
+    return level
+
+
+def _all_records(
+    reader: RecordReader, batch: RecordBatch, data: memoryview
+) -> Iterator[MetadataRecord]:
+    try:
+        for table in reader.tables(batch, data):
+            for record in table:
+                yield decode_metadata(record.value or b"")
+    except LimitError as error:
+        raise DecodeError(str(error)) from error
 
 
 def _of_batch(

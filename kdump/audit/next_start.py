@@ -26,7 +26,7 @@ from kdump.storage import workers
 from kdump.storage.logdir import Segment, is_metadata_log
 
 #: By these a replica that holds records is renamed to ``-stray`` once it is loaded.
-_SET_ASIDE: Final = (codes.TOPIC_ID_MISSING, codes.PARTITION_STRAY)
+_SET_ASIDE: Final = (codes.TOPIC_ID_MISSING, codes.PARTITION_STRAY_CUT, codes.PARTITION_STRAY)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,8 @@ from kdump.audit.groups import Group
 from kdump.audit.judge import judge, judge_directories, unread
 from kdump.audit.judged import Judged
 from kdump.audit.second_look import Look
-from kdump.audit.survey import Survey
-from kdump.errors import SourceError, VanishedError
+from kdump.audit.survey import Survey, Unread
+from kdump.errors import SourceError
 from kdump.storage.logdir import LogDirectory, Segment, open_path, read_partition
 from kdump.storage.source import Identity
 
@@ -51,7 +51,7 @@ def settled(judged: Judged, context: Context | None, again: Again) -> Judged:
         if judged.facts is not None and context is not None:
             facts = gather(_listed_again(now), context)
     except SourceError as error:
-        gone = unread(group, group.path, str(error), vanished=isinstance(error, VanishedError))
+        gone = unread(group, Unread.of(group.path, error))
         return replace(judged, findings=(gone, *second_look.settle(first, Look((), ()))))
     kept = {segment.base_offset for segment in now.segments if segment not in suspects}
     results += (survey for survey in judged.surveys if survey.segment.base_offset in kept)

@@ -22,7 +22,7 @@ from kdump.audit.faults import OUT_OF_ORDER, Fault, FaultKind, HeaderFaults, kno
 from kdump.audit.rebuild import Rebuild, RebuiltIndexes
 from kdump.audit.recovery import Recovered, Recovery
 from kdump.audit.survey_index import IndexFacts, IndexPass
-from kdump.errors import DecodeError, LimitError, SourceError, VanishedError
+from kdump.errors import DecodeError, DeniedError, LimitError, SourceError, VanishedError
 from kdump.format import _kernel
 from kdump.format.batch import HEADER_BYTES, BatchTable, RecordBatch
 from kdump.format.legacy import is_wrapper
@@ -60,11 +60,13 @@ class Unread:
     path: Path
     vanished: bool
     text: str
+    denied: bool = False
 
     @classmethod
     def of(cls, path: Path, error: SourceError) -> Unread:
         """What ``error`` says of the file at ``path``."""
-        return cls(path, isinstance(error, VanishedError), str(error))
+        vanished, denied = isinstance(error, VanishedError), isinstance(error, DeniedError)
+        return cls(path, vanished, str(error), denied)
 
 
 @dataclass(frozen=True, slots=True)

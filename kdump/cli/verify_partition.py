@@ -25,9 +25,11 @@ from kdump.cli.forecast_text import bound_text, effect_text
 from kdump.cli.paragraphs import LABEL, labelled
 from kdump.cli.units import count_text, period_text
 from kdump.format.text import printable
+from kdump.storage.logdir import is_metadata_log
 from kdump.storage.walk import Reason
 
 _REPLICA: Final = "another replica is in sync: start that one first"
+_CONTROLLER: Final = "another controller is in sync: start that one first"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,8 @@ def partition_lines(judged: Judged, forecast: Forecast | None) -> Iterator[tuple
         yield "lost now", f"{bound_text(records, 'record')}: {places}{times}"
         behind = lost[0].behind
         seek = "nothing sound follows" if behind is None else f"can seek to {behind}"
-        yield "consumers", f"stop at {ranges[0].first}; {seek}"
+        if not _is_metadata_log(judged):  # which nodes replay, and clients do not read
+            yield "consumers", f"stop at {ranges[0].first}; {seek}"
     if forecast is not None:
         yield _when(judged), effect_text(forecast)
 
@@ -75,6 +78,10 @@ def remedy_lines(judged: Judged, forecast: Forecast | None) -> Iterator[str]:
         yield from _choices(judged, forecast)
     if reindexing(path) in remedies:
         yield _doing(reindexing(path))
+
+
+def _is_metadata_log(judged: Judged) -> bool:
+    return judged.facts is not None and is_metadata_log(judged.facts.partition)
 
 
 def pending_remedy(findings: Iterable[Finding]) -> Remedy | None:
@@ -141,7 +148,7 @@ def _choices(judged: Judged, forecast: Forecast) -> Iterator[str]:
     if not forecast.causes and not harm:
         return
     loses = bound_text(harm, "record") if harm.unbounded else count_text(harm.count, "record")
-    yield labelled("choose", _REPLICA)
+    yield labelled("choose", _CONTROLLER if _is_metadata_log(judged) else _REPLICA)
     yield labelled("", "this is the only copy: copy the directory before a broker starts on it")
     if forecast.lost.sound.count and judged.group.stopped:
         yield labelled(

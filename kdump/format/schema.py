@@ -337,6 +337,10 @@ _METADATA = parse_tables(
 @ RemoveTopicRecord | 9 | 0 | 0+
   topicId uuid 0+
 
+@ FeatureLevelRecord | 12 | 0 | 0+
+  name string 0+
+  featureLevel int16 0+
+
 @ BeginTransactionRecord | 23 | 0 | 0+
   name string 0+ null=0+ tag=0/0+ def=null
 

@@ -16,6 +16,7 @@ import errno
 import fcntl
 import mmap
 import os
+import pwd
 import stat
 import sys
 from contextlib import suppress
@@ -24,7 +25,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
-from kdump.errors import SourceError, VanishedError
+from kdump.errors import DeniedError, SourceError, VanishedError
 from kdump.storage.pace import Pace
 from kdump.storage.page_cache import absent_runs
 from kdump.storage.remote import RemotePath
@@ -133,9 +134,34 @@ def open_source(
 
 
 def source_error(path: Path, error: OSError) -> SourceError:
-    """Put an OSError about ``path`` into words; VanishedError if it says that nothing is there."""
-    kind = VanishedError if error.errno in (errno.ENOENT, errno.ESTALE) else SourceError
-    return kind(path, f"{path}: cannot be read: {error.strerror}")
+    """Put an OSError about ``path`` into words.
+
+    It is a VanishedError if nothing is there, a DeniedError if only another user may read it.
+    """
+    text = f"{path}: cannot be read: {error.strerror}"
+    if error.errno in (errno.ENOENT, errno.ESTALE):
+        return VanishedError(path, text)
+    if error.errno in (errno.EACCES, errno.EPERM):
+        owner = _owner(path)
+        if owner is not None and owner != os.geteuid():
+            return DeniedError(path, f"{text}: run kdump as its owner, {user_name(owner)}")
+    return SourceError(path, text)
+
+
+def user_name(uid: int) -> str:
+    """What a user is called, as ``sudo -u`` takes it."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"#{uid}"
+
+
+def _owner(path: Path) -> int | None:
+    """The owner of a file; of the nearest directory above it that can be seen, if it cannot be."""
+    for place in () if isinstance(path, RemotePath) else (path, *path.parents):
+        with suppress(OSError):
+            return place.stat().st_uid
+    return None
 
 
 def open_regular(path: Path) -> tuple[int, os.stat_result]:

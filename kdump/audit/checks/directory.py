@@ -7,7 +7,7 @@ Spec: ``LogManager.loadLogs``, ``MetaPropertiesEnsemble.verify``, ``CheckpointFi
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +17,13 @@ from kdump.audit.cluster import Node
 from kdump.audit.codes import FindingCode
 from kdump.audit.facts import DirectoryFacts, Offsets, Read
 from kdump.audit.findings import Detail, Finding, judged
-from kdump.errors import DecodeError, MissingDirectoryError, SourceError, VanishedError
+from kdump.errors import (
+    DecodeError,
+    DeniedError,
+    MissingDirectoryError,
+    SourceError,
+    VanishedError,
+)
 from kdump.format.checkpoint import CheckpointNumberError
 from kdump.format.properties import MetaProperties
 from kdump.storage.liveness import State
@@ -120,14 +126,15 @@ def check_meta_properties(facts: DirectoryFacts) -> Iterator[Finding]:
 
 def check_top_files(facts: DirectoryFacts) -> Iterator[Finding]:
     """Say which files at the top could not be read at all."""
-    yield from check_read((*_checkpoints(facts), facts.meta), stopped=facts.stopped)
+    reads = (*_checkpoints(facts), facts.meta, facts.bootstrap)
+    yield from check_read(reads, stopped=facts.stopped)
 
 
 def check_read(reads: Iterable[Read[Any] | None], *, stopped: bool) -> Iterator[Finding]:
     """Say which small files could not be read at all."""
     for read in reads:
         if read is not None and isinstance(read.error, SourceError):
-            code = codes.UNREADABLE
+            code = codes.DENIED if isinstance(read.error, DeniedError) else codes.UNREADABLE
             if isinstance(read.error, VanishedError):
                 code = codes.VANISHED if stopped else codes.VANISHED_LIVE
             detail = Detail("something that can be read", f"an error: {read.error}")
@@ -208,6 +215,41 @@ def check_node(directories: Sequence[DirectoryFacts]) -> Iterator[Finding]:
                 yield _mismatch(path, expected, meta.directory_id)
 
 
+def check_node_id(
+    directories: Sequence[DirectoryFacts], config: Mapping[str, str] | None
+) -> Iterator[Finding]:
+    """Judge the node id in meta.properties against that of the node's configuration."""
+    for name in ("node.id", "broker.id"):
+        text = (config or {}).get(name, "").strip()
+        if text.isascii() and text.isdigit():
+            break
+    else:
+        return
+    for facts in directories:
+        meta = _meta(facts)
+        if meta is not None and meta.node_id is not None and meta.node_id != int(text):
+            yield judged(
+                codes.NODE_ID_MISMATCH,
+                facts.directory.path / META_PROPERTIES,
+                f"node id {text}, the {name} of the configuration",
+                str(meta.node_id),
+            )
+
+
+def check_bootstrap(directories: Sequence[DirectoryFacts]) -> Iterator[Finding]:
+    """Judge the form of bootstrap.checkpoint; a KRaft node reads that beside its metadata log."""
+    if not any(map(_of_kraft, directories)):
+        return
+    for facts in list(filter(_has_metadata_log, directories)) or directories[:1]:
+        if facts.bootstrap is not None and isinstance(facts.bootstrap.error, DecodeError):
+            yield judged(
+                codes.BOOTSTRAP_MALFORMED,
+                facts.bootstrap.path,
+                "metadata records, one of them of metadata.version",
+                _of(facts.bootstrap),
+            )
+
+
 def copies(directories: Sequence[DirectoryFacts]) -> Iterator[tuple[Path, ...]]:
     """Yield the places of each partition that has several in one node; ``-future`` ones apart."""
     places: dict[tuple[str, int, str], list[Path]] = defaultdict(list)
@@ -272,6 +314,10 @@ def _of_kraft(facts: DirectoryFacts) -> bool:
     meta = _meta(facts)
     if meta is not None and meta.version == _KRAFT_VERSION:
         return True
+    return _has_metadata_log(facts)
+
+
+def _has_metadata_log(facts: DirectoryFacts) -> bool:
     names = map(directory_name, facts.directory.partition_paths)
     return any(name is not None and name.topic == CLUSTER_METADATA_TOPIC for name in names)
 

@@ -53,7 +53,15 @@ def _against_image(
     if image is None or name is None:
         return
     replicas = image.replicas.get(topic_id, {}).get(name.partition)
-    if replicas is None:
+    held = replicas is None or node.node_id is None or node.node_id in replicas.nodes
+    if held and not image.complete and node.loses(topic_id, name.partition):
+        yield judged(
+            codes.PARTITION_STRAY_CUT,
+            path,
+            f"the topic id {topic_id} in the metadata log, up to where a start cuts it",
+            "no record of it there",
+        )
+    elif replicas is None:
         if image.complete:
             gone = " of a deleted topic" if topic_id in image.deleted else ""
             yield judged(

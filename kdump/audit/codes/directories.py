@@ -159,6 +159,33 @@ META_PROPERTIES_MISMATCH: Final = FindingCode(
     ),
     stops=Outcome.REFUSES,
 )
+NODE_ID_MISMATCH: Final = FindingCode(
+    "node-id-mismatch",
+    Severity.ERROR,
+    "The node.id in meta.properties is not that of server.properties.",
+    "Does not start.",
+    "Find out which of the two is wrong. A log directory of another node belongs to that node: its "
+    "partitions are none of this node's.",
+    (
+        "Stored node id {} doesn't match previous node id {} in {}",
+        "Configured broker.id {} doesn't match stored broker.id {} in meta.properties",
+    ),
+    stops=Outcome.REFUSES,
+)
+BOOTSTRAP_MALFORMED: Final = FindingCode(
+    "bootstrap-malformed",
+    Severity.ERROR,
+    "A bootstrap.checkpoint does not follow its format, or has no metadata.version.",
+    "Does not start.",
+    "Copy the file of another controller. Where __cluster_metadata-0 holds records nothing is "
+    "taken from this file: then move it away, and the broker starts.",
+    (
+        "No FeatureLevelRecord for metadata.version was found in the bootstrap metadata from {}",
+        "unable to deserialize record at offset {}",
+        "Unable to read control record at offset {}",
+    ),
+    stops=Outcome.REFUSES,
+)
 CLEAN_MARKER_LIVE: Final = FindingCode(
     "clean-marker-live",
     Severity.INFO,

@@ -72,6 +72,21 @@ PARTITION_STRAY: Final = FindingCode(
     ),
     check=24,
 )
+PARTITION_STRAY_CUT: Final = FindingCode(
+    "partition-stray-cut",
+    Severity.ERROR,
+    "The node's metadata log is damaged, and its records about this partition stand at the damage "
+    "or behind it.",
+    "Cuts its metadata log at the damage, unless another controller leads and sends those records. "
+    "Then it knows no such topic, renames the directory to -stray and serves it no more.",
+    "Start another controller first if there is one. If this is the only one, copy the whole log "
+    "directory before a broker starts on it, and then bring the metadata log back from a copy.",
+    (
+        "Found stray log dir {}: the topicId {} does not exist in the metadata image",
+        "Log in {} marked stray and renamed to {}",
+    ),
+    check=24,
+)
 TOPIC_ID_MISMATCH: Final = FindingCode(
     "topic-id-mismatch",
     Severity.ERROR,

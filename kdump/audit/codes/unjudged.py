@@ -12,11 +12,19 @@ from kdump.audit.codes.code import FindingCode, Outcome, Severity
 UNREADABLE: Final = FindingCode(
     "unreadable",
     Severity.INCOMPLETE,
-    "A file or directory could not be read: permissions, a failing disk, or no regular file.",
+    "A file or directory could not be read: its owner has no right to, a disk fails, or it is no "
+    "regular file.",
     "A file that it cannot read takes the log directory offline.",
-    "Look at the system's log for disk errors, and verify again as the broker's user or as root.",
+    "Check the system's log for disk errors and the permissions, and verify again.",
     ("Could not read file {}",),
     stops=Outcome.OFFLINE,
+)
+DENIED: Final = FindingCode(
+    "denied",
+    Severity.INCOMPLETE,
+    "A file or directory belongs to another user, and the user that runs kdump may not read it.",
+    "Runs as its own user, which may be able to read it: nothing is known here.",
+    "Run kdump as the owner of the log directory, or as root.",
 )
 VANISHED: Final = FindingCode(
     "vanished",
