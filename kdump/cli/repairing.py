@@ -131,10 +131,11 @@ def repair(
     from kdump.cli.progress import Progress
     from kdump.cli.repair_report import report
 
+    groups = partitions(targets)
     told = report(choice.form, choice.command, targets)
     codes = {OK}
     with Progress(choice.progress) as shown:
-        run = _Run(targets, choice, planner, told, shown, rebuild=rebuild, passes=passes)
+        run = _Run(targets, groups, choice, planner, told, shown, rebuild=rebuild, passes=passes)
         with closing(run.codes()) as found:
             for code in found:
                 codes.add(code)
@@ -153,6 +154,7 @@ class _Run:
     def __init__(
         self,
         targets: Targets,
+        groups: Sequence[Group],
         choice: Choice,
         planner: Planner,
         told: Report,
@@ -162,7 +164,8 @@ class _Run:
         passes: int,
     ) -> None:
         self.resume: str | None = None
-        self._targets, self._choice, self._planner = targets, choice, planner
+        self._targets, self._groups = targets, groups
+        self._choice, self._planner = choice, planner
         self._told, self._shown = told, shown
         self._rebuild, self._passes = rebuild, passes
 
@@ -171,7 +174,7 @@ class _Run:
         from kdump.errors import KdumpError
 
         fresh: list[Group] = []
-        for group in partitions(self._targets):
+        for group in self._groups:
             try:
                 code = self._unfinished(group)
             except KdumpError as error:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from kdump.cli.exits import OK
+from kdump.cli.exits import OK, USAGE
 from kdump.cli.repairing import code_of, first_of, is_signal, partitions
 from kdump.cli.targets import LogPath
 
@@ -75,15 +75,16 @@ def undo(
     from kdump.cli.repair_report import KeptReport
     from kdump.cli.repair_text import command_text
     from kdump.cli.targets import find_targets
-    from kdump.errors import KdumpError, Unfinished
+    from kdump.errors import KdumpError, Unfinished, UsageError
     from kdump.storage.kept import KeptState
 
     if discard and (plan_id is None or apply):
         raise click.UsageError("--discard goes with --plan ID, and without --apply.")
     targets = find_targets(paths, None, (), (), stores=False)
+    groups = partitions(targets)
     report = KeptReport(form, targets)
     codes, resume = {OK}, None
-    for group in partitions(targets):
+    for group in groups:
         try:
             if group.error is not None:
                 raise group.error
@@ -105,7 +106,10 @@ def undo(
         if any(map(is_signal, codes)):
             break
     if plan_id is not None and not report.count and codes == {OK}:
-        raise click.UsageError(f"--plan {plan_id}: expected the id of a repair there, found none.")
+        report.failed(
+            UsageError(f"--plan {plan_id}: expected the id of a repair there, found none")
+        )
+        codes = {USAGE}
     code = first_of(codes)
     report.finish(code)
     if resume is not None:
