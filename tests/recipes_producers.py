@@ -359,7 +359,7 @@ RECIPES = (
     # --- damage that is told by itself
     _log(
         "marker-lost",
-        "batch-crc-mismatch",
+        "batch-crc-mismatch transaction-end-lost",
         [
             data(10, 7, 0),
             flip(end(20, 7, commit=True), -1),

@@ -18,7 +18,12 @@ from kdump.audit.checks.batches import check_segment, check_sequence
 from kdump.audit.checks.epochs import check_epoch_checkpoint, check_epoch_falls
 from kdump.audit.checks.partition_files import check_epoch_end
 from kdump.audit.checks.producers import check_sequences, check_snapshots
-from kdump.audit.checks.transactions import check_hanging, check_horizons, check_transactions
+from kdump.audit.checks.transactions import (
+    check_hanging,
+    check_horizons,
+    check_lost_ends,
+    check_transactions,
+)
 from kdump.audit.checks.txn_indexes import (
     check_aborts,
     check_stable_offsets,
@@ -59,6 +64,7 @@ def _hanging(of: Judging) -> Iterator[Finding]:
 
 CHECKS: Mapping[str, Callable[[Judging], Iterator[Finding]]] = {
     "transactions": lambda of: check_transactions(of.replay),
+    "lost ends": lambda of: check_lost_ends(of.replay, of.facts),
     "hanging": _hanging,
     "horizons": lambda of: check_horizons(of.replay, compacted=of.facts.settings.compacted),
     "epoch falls": lambda of: check_epoch_falls(of.replay),

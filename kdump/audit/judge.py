@@ -341,6 +341,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     _future_timestamps,
     _clean_stop,
     partial(_of_replay, transactions.check_transactions),
+    partial(_of_replay_and_facts, transactions.check_lost_ends),
     _hanging,
     _horizons,
     partial(_of_replay_and_facts, producers.check_snapshots),

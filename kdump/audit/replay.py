@@ -18,6 +18,7 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from kdump.audit.events import Events
+from kdump.audit.fates import HIGHEST, Mark
 from kdump.audit.faults import FaultKind
 from kdump.audit.survey import Survey
 from kdump.format import _events
@@ -26,6 +27,8 @@ from kdump.format.index import AbortedTxn
 from kdump.format.snapshot import ProducerEntry
 from kdump.storage.walk import Reason
 
+_EVENT: Final = len(_events.EVENT_FIELDS)
+_MARKS: Final = (_events.BEGIN, _events.COMMIT, _events.ABORT)
 _STATE: Final = len(_events.STATE_FIELDS)
 _SEGMENT: Final = _events.STATE_FIELDS.index("segment")
 _OPEN: Final = _events.STATE_FIELDS.index("transaction_first_offset")
@@ -168,6 +171,22 @@ def replay(
         _epochs(surveys),
         _doubt(surveys, holes=compacted is False),
     )
+
+
+def marks_of(surveys: Iterable[Survey], start: Iterable[ProducerEntry] = ()) -> tuple[Mark, ...]:
+    """Where transactions begin and end, ascending; ``start`` as in ``replay``."""
+    begun = (
+        Mark(entry.current_txn_first_offset, _events.BEGIN, entry.producer_id)
+        for entry in start
+        if entry.current_txn_first_offset >= 0
+    )
+    shown = (
+        Mark(rows[at + 3], rows[at], rows[at + 1])
+        for rows in (survey.events.rows for survey in surveys)
+        for at in range(0, len(rows), _EVENT)
+        if rows[at] in _MARKS
+    )
+    return tuple(sorted((*begun, *shown)))
 
 
 class _Fold:
@@ -315,8 +334,22 @@ def _epochs(surveys: Sequence[Survey]) -> tuple[EpochEntry, ...]:
     return tuple(entries)
 
 
-def _doubt(surveys: Sequence[Survey], *, holes: bool) -> Doubt | None:
-    doubts: list[Doubt] = []
+def missing_of(surveys: Sequence[Survey], *, compacted: bool | None) -> tuple[tuple[int, int], ...]:
+    """The first and last offsets that damage hides, or that are not there, ascending.
+
+    The last is ``HIGHEST`` where nothing stands behind. Both arguments are as in ``replay``.
+    """
+    found: list[tuple[int, int]] = []
+    for doubt in sorted(_missing(surveys, holes=compacted is False), key=lambda one: one.first):
+        last = HIGHEST if doubt.last is None else doubt.last
+        if found and doubt.first <= found[-1][1] + 1:
+            found[-1] = found[-1][0], max(found[-1][1], last)
+        elif doubt.first <= last:
+            found.append((doubt.first, last))
+    return tuple(found)
+
+
+def _missing(surveys: Sequence[Survey], *, holes: bool) -> Iterator[Doubt]:
     for number, survey in enumerate(surveys):
         base, is_last = survey.segment.base_offset, number + 1 == len(surveys)
         end = None if is_last else surveys[number + 1].segment.base_offset - 1
@@ -324,21 +357,30 @@ def _doubt(surveys: Sequence[Survey], *, holes: bool) -> Doubt | None:
             behind = end if gap.offset_behind is None else gap.offset_behind - 1
             tail = is_last and gap.offset_behind is None
             if not (tail and gap.damage.reason in _HARMLESS_TAILS):
-                doubts.append(Doubt(gap.offset_before + 1, behind))
+                yield Doubt(gap.offset_before + 1, behind)
+        for fault in survey.faults:
+            if fault.kind is FaultKind.HOLE:
+                yield Doubt(fault.reference + 1, fault.batch.base_offset - 1)
+        behind = base if survey.last_offset is None else survey.last_offset + 1
+        if holes and end is not None and behind <= end:
+            yield Doubt(behind, end)
+
+
+def _doubt(surveys: Sequence[Survey], *, holes: bool) -> Doubt | None:
+    doubts = list(_missing(surveys, holes=holes))
+    for number, survey in enumerate(surveys):
+        base, is_last = survey.segment.base_offset, number + 1 == len(surveys)
+        end = None if is_last else surveys[number + 1].segment.base_offset - 1
         if survey.damages > len(survey.gaps):
             doubts.append(Doubt(base, end))
-        missing = [fault for fault in survey.faults if fault.kind is FaultKind.HOLE]
-        doubts += (Doubt(one.reference + 1, one.batch.base_offset - 1) for one in missing)
-        if survey.counts[FaultKind.HOLE] > len(missing):
+        listed = sum(fault.kind is FaultKind.HOLE for fault in survey.faults)
+        if survey.counts[FaultKind.HOLE] > listed:
             doubts.append(Doubt(base, end))
         # Where offsets run backwards there is no telling which of them are wrong.
         if not survey.ordered:
             doubts.append(Doubt(base, end))
         if not survey.complete:
             doubts.append(Doubt(base, end))
-        behind = base if survey.last_offset is None else survey.last_offset + 1
-        if holes and end is not None and behind <= end:
-            doubts.append(Doubt(behind, end))
     if not doubts:
         return None
     ends = [doubt.last for doubt in doubts]

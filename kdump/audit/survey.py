@@ -24,7 +24,7 @@ from kdump.audit.recovery import Recovered, Recovery
 from kdump.audit.survey_index import IndexFacts, IndexPass
 from kdump.errors import DecodeError, DeniedError, LimitError, SourceError, VanishedError
 from kdump.format import _kernel
-from kdump.format.batch import HEADER_BYTES, BatchTable, RecordBatch
+from kdump.format.batch import HEADER_BYTES, MARKER_BYTES, BatchTable, RecordBatch, shows_marker
 from kdump.format.legacy import is_wrapper
 from kdump.format.records import RecordReader, RecordSummary
 from kdump.storage.logdir import Segment
@@ -44,6 +44,7 @@ class Gap:
     """A damage, the last offset before it, and the first offset behind it (None at the end).
 
     The times are the largest of the batches there, in ms; None without one, or if it has none.
+    ``marker``: the header of what is damaged is that of a transaction's marker.
     """
 
     damage: Damage
@@ -51,6 +52,7 @@ class Gap:
     offset_behind: int | None
     time_before_ms: int | None = None
     time_behind_ms: int | None = None
+    marker: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +223,11 @@ class LogPass:
             if isinstance(piece, Damage):
                 self._close_gap()
                 self.headers.damage()
-                self.open_gap = Gap(piece, self.headers.previous, None, self.last_time_ms)
+                marker = shows_marker(source.window(piece.position, MARKER_BYTES))
+                self.open_gap = Gap(
+                    piece, self.headers.previous, None, self.last_time_ms, marker=marker
+                )
+                self.gathering.go_on_behind_damage()
                 if self.indexes is not None:
                     self.indexes.damage(piece.position + piece.size)
                 self._advance(piece.position + piece.size)

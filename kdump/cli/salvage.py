@@ -73,8 +73,12 @@ def salvage(
     too. Or it is the backup of a repair, PARTITION/.kdump/ID: then the records are taken that the
     repair cut off, also when a broker has written others in their place since. Batches and offsets
     stay as they are; indexes, producer snapshots, transaction indexes and leader epochs are made
-    to fit. What is missing is told, and stands in a receipt beside the result. What is read is not
-    changed, and a broker may be running.
+    to fit.
+
+    Where the marker of a transaction is lost, transaction indexes and producer snapshots show what
+    became of it, and a new marker is written in its place. A transaction that nothing decides is
+    committed, so that its records can be read, and reported (transaction-end-lost). What is missing
+    stands in a receipt beside the result. The source is not changed, and a broker may be running.
     """
     from kdump.cli.outputs import write_all
     from kdump.cli.progress import Progress

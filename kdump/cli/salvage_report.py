@@ -12,12 +12,15 @@ from typing import Literal
 
 import click
 
+from kdump.audit.codes import TRANSACTION_END_LOST
+from kdump.audit.fates import Fate
 from kdump.cli import jsonl
 from kdump.cli.outputs import Report, complain, done_lines, proof_lines, receipt_line
 from kdump.cli.paragraphs import labelled
 from kdump.cli.units import count_text, size_text
 from kdump.format.text import printable
 from kdump.repair.holes import Hole
+from kdump.repair.lost_markers import TransactionEnd, consequence
 from kdump.repair.salvaged import Salvaged, Sums, encode
 from kdump.repair.stretches import Left, Why
 from kdump.storage.walk import Reason
@@ -103,9 +106,42 @@ def lines(salvaged: Salvaged) -> Iterator[str]:
         for one in pieces[:_TOLD]:
             yield labelled("", _piece_text(salvaged, one))
         yield from _more(len(pieces))
+    yield from _transaction_lines(salvaged)
     for error in picked.errors:
         yield labelled("UNREAD", printable(error))
     yield from proof_lines(salvaged, len(salvaged.logs), "SHA-256 of every file written")
+
+
+def _transaction_lines(salvaged: Salvaged) -> Iterator[str]:
+    ends = salvaged.ends
+    if not ends:
+        return
+    yield labelled(
+        "markers",
+        f"{count_text(len(ends), 'transaction')} ended where offsets are missing, or may have; "
+        f"last stable offset {salvaged.last_stable_offset}",
+    )
+    for each in ends[:_TOLD]:
+        yield labelled("", _end_text(each))
+    yield from _more(len(ends))
+
+
+def _end_text(each: TransactionEnd) -> str:
+    end = each.end
+    what = {
+        Fate.COMMITTED: "was committed",
+        Fate.ABORTED: f"was aborted at {end.ended}",
+        Fate.UNDECIDED: f"{TRANSACTION_END_LOST.name}: nothing shows whether it was committed",
+    }[end.fate]
+    marker = "; no new marker"
+    if each.marker is not None:
+        kind = "abort" if end.fate is Fate.ABORTED else "commit"
+        marker = f"; new {kind} marker at {each.marker}"
+    missing = f"{end.first}..{'' if end.last is None else end.last}"
+    return (
+        f"producer {end.producer} from offset {end.begin}, marker missing in {missing}: {what}"
+        f"{marker}; {consequence(each)}"
+    )
 
 
 def _sums_text(sums: Sums) -> str:
@@ -129,9 +165,10 @@ def _hole_text(salvaged: Salvaged, hole: Hole) -> str:
     if hole.left is None:
         return f"{text}: nothing stands there"
     log = salvaged.picked.segments[hole.left.log].log.name
+    marker = " (was a transaction marker)" if hole.left.marker else ""
     more = f" and {hole.pieces - 1:,} more" if hole.pieces > 1 else ""
     return (
-        f"{text}: {_WHYS[hole.left.why]}{more}, {size_text(hole.size)} from position "
+        f"{text}: {_WHYS[hole.left.why]}{marker}{more}, {size_text(hole.size)} from position "
         f"{hole.left.start} of {printable(log)}"
     )
 
@@ -149,7 +186,8 @@ def _piece_text(salvaged: Salvaged, left: Left) -> str:
     offsets = ""
     if left.batches:
         offsets = f", offsets {left.first_offset}..{left.last_offset}"
-    return f"{log} at position {left.start} +{left.size}: {left.why.value}{offsets}"
+    marker = ", was a transaction marker" if left.marker else ""
+    return f"{log} at position {left.start} +{left.size}: {left.why.value}{offsets}{marker}"
 
 
 def _more(count: int) -> Iterator[str]:

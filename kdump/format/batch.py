@@ -37,6 +37,8 @@ MAX_HEADERS: Final = 65_536
 CODEC_MASK: Final = 0x07
 LOG_APPEND_TIME: Final = 0x08
 TRANSACTIONAL: Final = 0x10
+#: A batch with a marker that a broker writes.
+MARKER_BYTES: Final = 78
 CONTROL: Final = 0x20
 DELETE_HORIZON: Final = 0x40
 
@@ -149,6 +151,18 @@ def read_header(view: memoryview, position: int) -> RecordBatch | None:
     """
     row = memoryview(array("q", bytes(8 * BatchTable.WIDTH)))
     return RecordBatch(*row) if _kernel.read_header(view, position, row) else None
+
+
+def shows_marker(view: memoryview) -> bool:
+    """Whether the header at ``view[0]``, sound or not, is that of a transaction's marker."""
+    header = read_header(view, 0)
+    return (
+        header is not None
+        and header.size == MARKER_BYTES
+        and header.is_control
+        and header.is_transactional
+        and header.producer_id >= 0
+    )
 
 
 def sequence_at(base_sequence: int, offset_delta: int) -> int:

@@ -13,8 +13,15 @@ from typing import Final
 
 from kdump.audit.log_end import first_offset_of
 from kdump.errors import SourceError
-from kdump.format.batch import MAX_OFFSET_DELTA, BatchTable, RecordBatch
+from kdump.format.batch import (
+    MARKER_BYTES,
+    MAX_OFFSET_DELTA,
+    BatchTable,
+    RecordBatch,
+    shows_marker,
+)
 from kdump.format.legacy import is_wrapper
+from kdump.repair.new_marker import NewMarker
 from kdump.repair.stretches import Left, Piece, Stretch, Sum, Why, as_left, split
 from kdump.repair.weighing import weigh
 from kdump.storage.logdir import Segment
@@ -30,13 +37,15 @@ class Picked:
     """What was picked of ``segments``: ``pieces`` in the order of logs and positions.
 
     ``identities`` are the files as they were read, None for one that could not be opened.
-    ``errors`` has the sentence of each that could not be read, or not to its end.
+    ``errors`` has the sentence of each that could not be read, or not to its end. ``markers`` are
+    written in the place of some that are missing, ascending.
     """
 
     segments: tuple[Segment, ...]
     pieces: tuple[Piece, ...]
     identities: tuple[Identity | None, ...]
     errors: tuple[str, ...] = ()
+    markers: tuple[NewMarker, ...] = ()
 
     @property
     def stretches(self) -> tuple[Stretch, ...]:
@@ -126,7 +135,10 @@ class _Scan:
             if isinstance(piece, Damage):
                 self._close()
                 end = piece.position + piece.size
-                self.pieces.append(Left(self._log, piece.position, end, piece.reason))
+                marker = shows_marker(source.window(piece.position, MARKER_BYTES))
+                self.pieces.append(
+                    Left(self._log, piece.position, end, piece.reason, marker=marker)
+                )
                 self._position = end
             else:
                 self._table(source, piece)

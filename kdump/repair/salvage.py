@@ -1,8 +1,8 @@
 """salvage(): a new partition directory with every sound batch of a damaged one.
 
 Spec: ``LogSegment``, ``LogLoader``; KOD 2, 5. The batches are copied byte for byte with their
-offsets, the files beside them made anew. It must never change the partition that it reads, nor
-write inside a log directory.
+offsets, and the files beside them made anew. Where the marker of a transaction is missing, another
+is written. It must never change the partition that it reads, nor write inside a log directory.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Final
 
 from kdump.audit.context import Context
 from kdump.audit.facts import PartitionFacts, read_partition_facts
+from kdump.audit.fates import Evidence, LostEnd, evidence_of
 from kdump.audit.gathering import gather
 from kdump.audit.groups import Group
 from kdump.audit.looking import violations
@@ -23,10 +24,18 @@ from kdump.audit.outcomes import Violation
 from kdump.audit.replay import Replay, replay
 from kdump.audit.survey import Survey
 from kdump.errors import Refused
+from kdump.format.snapshot import ProducerEntry
 from kdump.repair.backup import Backup
 from kdump.repair.building import Building, building
 from kdump.repair.companions import companions, copied
 from kdump.repair.holes import holes
+from kdump.repair.lost_markers import (
+    findings_of,
+    lost_ends,
+    new_markers,
+    results,
+)
+from kdump.repair.new_marker import NewMarker
 from kdump.repair.output import (
     check_space,
     copy_file,
@@ -87,6 +96,7 @@ def salvage(
     with building(target, partition.path) as made:
         work = _Work(made, facts)
         picked, surveys, replayed = work.write(picked)
+        ends = results(work.ends, picked.markers, replayed)
         notes += [*name_notes(partition), *work.notes, *_notes(facts, picked, replayed)]
         source = partition.path if backup is None else backup.path
         arguments = (os.fspath(source), *(("--hunted",) if hunted else ()))
@@ -99,7 +109,7 @@ def salvage(
             (status.st_dev, status.st_ino),
             dict(made.files),
             tuple(notes),
-            verified(made).findings,
+            (*verified(made).findings, *findings_of(ends, replayed)),
             begun_ns,
             round(time.monotonic() - started, 3),
             picked,
@@ -107,6 +117,7 @@ def salvage(
             end,
             tuple(holes(picked, whole=whole)),
             replayed.open,
+            ends,
         )
         leave_receipt(made, plan, salvaged, encode(salvaged))
     return salvaged
@@ -117,6 +128,7 @@ class _Work:
 
     def __init__(self, made: Building, facts: PartitionFacts) -> None:
         self.notes: list[str] = []
+        self.ends: tuple[LostEnd, ...] = ()
         self._made, self._facts = made, facts
         self._settings = facts.settings
         self._written: dict[str, NewLog] = {}
@@ -126,15 +138,23 @@ class _Work:
         """Write all files; returns what was picked in the end, and what the new logs come to."""
         for path in copied(self._facts):
             copy_file(self._made, path)
+        evidence = evidence_of(self._facts, picked.segments)
         while True:
             logs = new_logs(picked)
             self._write_logs(picked, logs)
             surveys = tuple(self._surveys[log_name(log)] for log in logs)
             replayed = self._replay(surveys)
             refused = self._refused(surveys, replayed)
-            if not refused:
+            if refused:
+                # What goes with them may be a marker too.
+                picked = replace(_without(picked, logs, refused), markers=())
+                continue
+            ends, markers = self._lost(picked, surveys, evidence)
+            if not markers:
+                self.ends = (*(marker.end for marker in picked.markers), *ends)
                 break
-            picked = _without(picked, logs, refused)
+            written = sorted((*picked.markers, *markers), key=lambda marker: marker.offset)
+            picked = replace(picked, markers=tuple(written))
         for name, content in companions(replayed, self._facts):
             self._made.put(name, [content])
         start = start_of(self._facts, surveys)
@@ -143,12 +163,21 @@ class _Work:
         return picked, surveys, replayed
 
     def _replay(self, surveys: Sequence[Survey]) -> Replay:
+        return replay(surveys, self._start(surveys), compacted=self._settings.compacted)
+
+    def _start(self, surveys: Sequence[Survey]) -> tuple[ProducerEntry, ...]:
         start = start_of(self._facts, surveys)
-        return replay(
-            surveys,
-            () if isinstance(start, str) else start,
-            compacted=self._settings.compacted,
-        )
+        return () if isinstance(start, str) else start
+
+    def _lost(
+        self, picked: Picked, surveys: Sequence[Survey], evidence: Evidence
+    ) -> tuple[tuple[LostEnd, ...], tuple[NewMarker, ...]]:
+        """The transactions without their marker, and those that can be written for them."""
+        missing = tuple(holes(picked, whole=self._settings.compacted is False))
+        start = self._start(surveys)
+        ends = lost_ends(surveys, start, missing, picked.left, evidence)
+        taken = [marker.offset for marker in picked.markers]
+        return ends, new_markers(ends, surveys, start, taken)
 
     def _write_logs(self, picked: Picked, logs: Sequence[NewLog]) -> None:
         """Write what is not there yet as it has to be."""

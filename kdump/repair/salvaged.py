@@ -10,8 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kdump.audit.codes import TRANSACTION_END_LOST
+from kdump.audit.fates import Fate
 from kdump.audit.replay import OpenTransaction
 from kdump.repair.holes import Hole
+from kdump.repair.lost_markers import TransactionEnd
 from kdump.repair.output import Output, encode_identity, encode_output
 from kdump.repair.picking import Picked
 from kdump.repair.salvaged_logs import NewLog, log_name
@@ -48,7 +51,7 @@ class Salvaged(Output):
     """What the salvage of a partition has written, and what not.
 
     ``logs`` are the new ones, ``log_end`` is the offset behind their last batch. ``open`` are
-    transactions whose end is not there.
+    transactions whose end is not there, ``ends`` those whose marker was lost.
     """
 
     picked: Picked
@@ -56,6 +59,12 @@ class Salvaged(Output):
     log_end: int
     holes: tuple[Hole, ...]
     open: tuple[OpenTransaction, ...]
+    ends: tuple[TransactionEnd, ...]
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Where consumers of committed records stop."""
+        return self.open[0].first_offset if self.open else self.log_end
 
     @property
     def taken(self) -> Sums:
@@ -94,8 +103,25 @@ def encode(salvaged: Salvaged) -> dict[str, Any]:
             }
             for one in salvaged.open[:LISTED]
         ],
+        "last_stable_offset": salvaged.last_stable_offset,
+        "transaction_end_count": len(salvaged.ends),
+        "transaction_ends": [_end(each) for each in salvaged.ends[:LISTED]],
     }
     return encode_output(salvaged, "salvage", fields)
+
+
+def _end(each: TransactionEnd) -> dict[str, Any]:
+    end = each.end
+    return {
+        "producer_id": end.producer,
+        "first_offset": end.begin,
+        "missing_first_offset": end.first,
+        "missing_last_offset": end.last,
+        "fate": end.fate.value,
+        "code": TRANSACTION_END_LOST.name if end.fate is Fate.UNDECIDED else None,
+        "marker_offset": each.marker,
+        "read_committed": each.served,
+    }
 
 
 def _segments(salvaged: Salvaged) -> list[dict[str, Any]]:
@@ -142,4 +168,5 @@ def _left(picked: Picked, left: Left) -> dict[str, Any]:
         "last_offset": left.last_offset,
         "batches": left.batches,
         "records": left.records,
+        "transaction_marker": left.marker,
     }

@@ -6,11 +6,13 @@ whose base is not above it. It must never let two logs share an offset.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kdump.errors import SourceError
+from kdump.repair.new_marker import NewMarker
 from kdump.repair.picking import Picked
 from kdump.repair.stretches import Stretch
 from kdump.storage.names import FileKind, format_file_name
@@ -19,20 +21,35 @@ from kdump.storage.source import WINDOW_BYTES, Identity, open_source
 
 @dataclass(frozen=True, slots=True)
 class NewLog:
-    """The log of a new segment: the bytes of ``stretches`` of old log ``number``, in order."""
+    """The log of a new segment: the bytes of ``stretches`` of old log ``number``, in order.
+
+    Each of the ``markers`` stands where its offset belongs.
+    """
 
     number: int
     base_offset: int
     stretches: tuple[Stretch, ...]
+    markers: tuple[NewMarker, ...] = ()
 
     @property
     def size(self) -> int:
         """Its bytes."""
-        return sum(stretch.stop - stretch.start for stretch in self.stretches)
+        taken = sum(stretch.stop - stretch.start for stretch in self.stretches)
+        return taken + sum(len(marker.data) for marker in self.markers)
+
+    def parts(self) -> Iterator[Stretch | NewMarker]:
+        """Yield what it is made of, by offset."""
+        markers = list(self.markers)
+        for stretch in self.stretches:
+            while markers and markers[0].offset < stretch.first_offset:
+                yield markers.pop(0)
+            yield stretch
+        yield from markers
 
     def pieces(self, picked: Picked) -> Iterator[bytes]:
         """Read its bytes. Raises SourceError, also where the old log was replaced meanwhile."""
         if not self.stretches:
+            yield from (marker.data for marker in self.markers)
             return
         path, identity = picked.segments[self.number].log, picked.identities[self.number]
         with open_source(path, mapped=False) as source:
@@ -40,10 +57,13 @@ class NewLog:
                 raise SourceError(
                     path, f"{path}: expected the file as it was read, found that it was replaced"
                 )
-            for stretch in self.stretches:
-                position = stretch.start
-                while position < stretch.stop:
-                    view = source.window(position)[: min(WINDOW_BYTES, stretch.stop - position)]
+            for part in self.parts():
+                if isinstance(part, NewMarker):
+                    yield part.data
+                    continue
+                position = part.start
+                while position < part.stop:
+                    view = source.window(position)[: min(WINDOW_BYTES, part.stop - position)]
                     yield bytes(view)
                     position += len(view)
 
@@ -77,7 +97,11 @@ def new_logs(picked: Picked) -> tuple[NewLog, ...]:
         logs.append(NewLog(number, base, stretches))
     if not logs and picked.segments:
         logs.append(NewLog(0, picked.segments[0].base_offset, ()))
-    return tuple(logs)
+    bases = [log.base_offset for log in logs]
+    of_log: dict[int, list[NewMarker]] = defaultdict(list)
+    for marker in picked.markers:
+        of_log[max(bisect_right(bases, marker.offset) - 1, 0)].append(marker)
+    return tuple(replace(log, markers=tuple(of_log[at])) for at, log in enumerate(logs))
 
 
 def log_name(log: NewLog) -> str:
@@ -87,9 +111,9 @@ def log_name(log: NewLog) -> str:
 
 def old_position(log: NewLog, position: int) -> int:
     """Where a byte of a new log stood in the old one."""
-    for stretch in log.stretches:
-        size = stretch.stop - stretch.start
-        if position < size:
-            return stretch.start + position
+    for part in log.parts():
+        size = len(part.data) if isinstance(part, NewMarker) else part.stop - part.start
+        if position < size and not isinstance(part, NewMarker):
+            return part.start + position
         position -= size
     raise ValueError(f"expected a position in the log, found one {position} bytes behind it")

@@ -56,7 +56,8 @@ class Stretch:
 class Left:
     """Bytes ``start`` to ``stop`` of log number ``log`` that are not taken, and why.
 
-    The offsets are None for damage, which has no batches.
+    The offsets are None for damage, which has no batches. ``marker``: the header there is that of a
+    transaction's marker.
     """
 
     log: int
@@ -67,6 +68,7 @@ class Left:
     last_offset: int | None = None
     batches: int = 0
     records: int = 0
+    marker: bool = False
 
     @property
     def size(self) -> int:

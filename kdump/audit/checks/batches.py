@@ -122,16 +122,19 @@ def _damage(
         damage.position,
         damage.size,
         offsets,
-        _damage_detail(damage, survey.size),
+        _damage_detail(gap, survey.size),
         explaining(code),
         repeats,
     )
 
 
-def _damage_detail(damage: Damage, file_size: int) -> Detail:
+def _damage_detail(gap: Gap, file_size: int) -> Detail:
+    damage = gap.damage
     match damage.reason:
         case Reason.BAD_CHECKSUM:
-            return Detail(f"crc {damage.stored_crc:08x} as stored", f"{damage.computed_crc:08x}")
+            what = ", in what was a transaction marker" if gap.marker else ""
+            computed = f"{damage.computed_crc:08x}{what}"
+            return Detail(f"crc {damage.stored_crc:08x} as stored", computed)
         case Reason.IMPOSSIBLE_SIZE:
             left = file_size - damage.position
             return Detail(

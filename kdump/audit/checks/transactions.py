@@ -11,8 +11,17 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from kdump.audit import codes
+from kdump.audit.facts import PartitionFacts
+from kdump.audit.fates import Fate, LostEnd, decide, evidence_of
 from kdump.audit.findings import Detail, Finding, Offsets, explaining
-from kdump.audit.replay import OpenTransaction, Replay, Violation, ViolationKind
+from kdump.audit.replay import (
+    OpenTransaction,
+    Replay,
+    Violation,
+    ViolationKind,
+    marks_of,
+    missing_of,
+)
 from kdump.audit.survey import Survey
 
 #: How long a transaction may take by default, and what a broker grants any of them beyond that.
@@ -77,6 +86,38 @@ def check_hanging(
             detail=_open_detail(transaction),
             remedy=_abort(topic, partition, start) if late else None,
         )
+
+
+def check_lost_ends(replay: Replay, facts: PartitionFacts) -> Iterator[Finding]:
+    """Report transactions of which nothing shows whether they were committed (34)."""
+    surveys = [segment.survey for segment in replay.segments]
+    missing = missing_of(surveys, compacted=facts.settings.compacted)
+    if not missing:
+        return
+    evidence = evidence_of(facts, (survey.segment for survey in surveys))
+    for end in decide(marks_of(surveys, replay.start), missing, evidence):
+        if end.fate is Fate.UNDECIDED:
+            stable = replay.open[0].first_offset if replay.open else replay.end_offset
+            what = (
+                "waits for its end" if end.marker is None else "takes the next marker for its end"
+            )
+            text = f"a broker that replays the log {what}; the last stable offset is then {stable}"
+            yield end_lost(_holding(replay, end.begin), end, text)
+
+
+def end_lost(survey: Survey, end: LostEnd, consequence: str) -> Finding:
+    """Return the finding for a transaction whose fate nothing decides; ``survey`` holds it."""
+    seen = end.first - 1
+    return Finding(
+        codes.TRANSACTION_END_LOST,
+        survey.segment.log,
+        offsets=Offsets(end.begin, seen),
+        detail=Detail(
+            f"the end of the transaction of producer {end.producer} from offset {end.begin}",
+            f"missing offsets from {end.first} on: {consequence}",
+        ),
+        remedy=explaining(codes.TRANSACTION_END_LOST),
+    )
 
 
 def check_horizons(replay: Replay, *, compacted: bool | None) -> Iterator[Finding]:

@@ -107,6 +107,17 @@ TRANSACTION_OPEN: Final = FindingCode(
     "Nothing to do.",
     check=34,
 )
+TRANSACTION_END_LOST: Final = FindingCode(
+    "transaction-end-lost",
+    Severity.WARNING,
+    "Offsets are missing behind the begin of a transaction, its marker may be one of them, and "
+    "neither a transaction index nor a producer snapshot shows whether it was committed.",
+    "Takes the producer's next marker for the end of both transactions, or waits for an end.",
+    "Another replica may have the marker: kdump dump of these offsets there shows it. Without it, "
+    "salvage makes the records readable, export --read-committed leaves them out, convert takes "
+    "over the transaction index, and reindex and truncate-to-valid leave open what nothing ends.",
+    check=34,
+)
 DELETE_HORIZON_ODD: Final = FindingCode(
     "delete-horizon-odd",
     Severity.INFO,

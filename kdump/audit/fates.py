@@ -1,0 +1,261 @@
+"""decide(): what became of transactions that ran where offsets are missing, and by which evidence.
+
+A marker may be among what is missing. The next marker of the producer then belongs to a later
+transaction, perhaps, so that a replay which goes on to it may hide committed records, or show
+aborted ones. Salvage, verify, the repairs and exports all ask here.
+
+Spec: ``TransactionIndex``, ``ProducerStateManager`` (KIP-98); KOD 7. A transaction index is
+evidence where it is sound and names every abort that the log shows in its segment; one that is not
+there proves nothing. A snapshot is evidence of the producers that it lists. It must never take what
+a replay comes to behind missing offsets for evidence.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from kdump.audit.facts import PartitionFacts
+from kdump.format import _events
+from kdump.format.index import AbortedTxn, TransactionIndex
+from kdump.format.snapshot import ProducerEntries
+from kdump.storage.logdir import Segment
+
+#: Behind every offset that there can be.
+HIGHEST: Final = (1 << 63) - 1
+
+
+class Mark(NamedTuple):
+    """Where a transaction begins, or goes on behind damage, or ends; ``kind`` is an event's."""
+
+    offset: int
+    kind: int
+    producer: int
+
+
+class Fate(Enum):
+    """What became of a transaction where offsets are missing."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    RUNNING = "running"  # its marker, if it has one, is not there
+    UNDECIDED = "undecided"
+
+
+class Decision(NamedTuple):
+    """``ended`` is the offset of the marker: exact for an abort, else at the highest."""
+
+    fate: Fate
+    ended: int
+
+
+@dataclass(frozen=True, slots=True)
+class LostEnd:
+    """A transaction whose marker may be, or is, among the missing offsets ``first`` to ``last``.
+
+    ``begin`` is its first offset. ``last`` is None where nothing stands behind. ``marker`` is the
+    event of the producer's next marker in the log, None without one. ``ended`` is as in
+    ``Decision``.
+    """
+
+    producer: int
+    begin: int
+    first: int
+    last: int | None
+    fate: Fate
+    ended: int
+    marker: int | None
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What files beside the logs say of transactions.
+
+    ``indexes`` are the transaction indexes by the base offset of their segment, None where it is
+    not there or cannot be read; every segment has its place. ``snapshots`` are by their offset. A
+    further witness, such as the coordinator's log, would have its place here.
+    """
+
+    indexes: Mapping[int, TransactionIndex | None]
+    snapshots: Mapping[int, ProducerEntries] = field(default_factory=dict)
+
+    def decide(
+        self, producer: int, begin: int, first: int, last: int, next_marker: Mark | None
+    ) -> Decision:
+        """Say what became of a transaction that ran where ``first`` to ``last`` are missing.
+
+        ``next_marker`` is the producer's next one in the log.
+        """
+        for entry in self._aborts(producer, first):
+            if entry.first_offset > begin:
+                return self._ended(first, min(last, entry.first_offset - 1))
+            inside = entry.last_offset <= last
+            return Decision(Fate.ABORTED if inside else Fate.RUNNING, entry.last_offset)
+        complete = self._covered(first, last)
+        if complete and next_marker is not None and next_marker.kind == _events.COMMIT:
+            return Decision(Fate.RUNNING, last)  # committed, here or there
+        before = HIGHEST if next_marker is None else next_marker.offset
+        for offset, opened in self._states(producer, first, before):
+            if opened < 0 or opened > begin:
+                bound = offset if opened < 0 else opened
+                return self._ended(first, min(last, bound - 1))
+            if offset > last:
+                return Decision(Fate.RUNNING, last)
+        return Decision(Fate.UNDECIDED, last)
+
+    def _ended(self, first: int, last: int) -> Decision:
+        """A transaction that ended there, and is in no index as an aborted one."""
+        committed = self._covered(first, last)
+        return Decision(Fate.COMMITTED if committed else Fate.UNDECIDED, last)
+
+    def _covered(self, first: int, last: int) -> bool:
+        """Whether an index would name every abort from ``first`` to ``last``."""
+        bases = sorted(self.indexes)
+        if not bases or first < bases[0]:
+            return False
+        return all(
+            self.indexes[base] is not None
+            for base, end in pairwise([*bases, HIGHEST])
+            if base <= last and end > first
+        )
+
+    def _aborts(self, producer: int, first: int) -> Iterator[AbortedTxn]:
+        """The entries of a producer that end at ``first`` or behind, ascending."""
+        for base in sorted(self.indexes):
+            index = self.indexes[base]
+            for entry in () if index is None else index.entries:
+                if entry.producer_id == producer and entry.last_offset >= first:
+                    yield entry
+
+    def _states(self, producer: int, first: int, before: int) -> Iterator[tuple[int, int]]:
+        """The offsets of snapshots behind ``first``, and where the producer's transaction began.
+
+        -1 stands for none.
+        """
+        for offset in sorted(self.snapshots):
+            if first < offset <= before:
+                for entry in self.snapshots[offset]:
+                    if entry.producer_id == producer:
+                        yield offset, entry.current_txn_first_offset
+
+
+def evidence_of(facts: PartitionFacts, segments: Iterable[Segment]) -> Evidence:
+    """What stands beside the logs of ``segments`` and says what became of transactions."""
+    read = {segment.base_offset: facts.txn_indexes.get(segment.base_offset) for segment in segments}
+    return Evidence(
+        {base: None if index is None else index.value for base, index in read.items()},
+        {offset: each.value for offset, each in facts.snapshots.items() if each.value},
+    )
+
+
+def decide(
+    marks: Sequence[Mark], missing: Sequence[tuple[int, int]], evidence: Evidence
+) -> tuple[LostEnd, ...]:
+    """Return what became of each transaction that runs where offsets are missing, in order.
+
+    ``marks`` are those of the log, ascending; behind missing offsets a transaction may begin again.
+    ``missing`` are the first and last offsets that are not there, ascending; the last is
+    ``HIGHEST`` where nothing stands behind. A transaction that is still running behind some of them
+    is decided where the next are missing.
+    """
+    if not missing:
+        return ()
+    witness = _consistent(evidence, marks, missing)
+    ends = _ends(marks)
+    found: list[LostEnd] = []
+    running: dict[int, int] = {}
+    at = 0
+    for first, last in missing:
+        while at < len(marks) and marks[at].offset < first:
+            _run(running, marks[at])
+            at += 1
+        for producer, begin in list(running.items()):
+            marker = _next(ends.get(producer, ()), first)
+            if marker is not None and marker.offset <= last:
+                continue  # a marker that stands for the one that was lost
+            fate, ended = witness.decide(producer, begin, first, last, marker)
+            if fate is not Fate.RUNNING:
+                del running[producer]
+                behind = None if last == HIGHEST else last
+                kind = None if marker is None else marker.kind
+                found.append(LostEnd(producer, begin, first, behind, fate, ended, kind))
+    return tuple(found)
+
+
+def _run(running: dict[int, int], mark: Mark) -> None:
+    if mark.kind == _events.BEGIN:
+        running.setdefault(mark.producer, mark.offset)
+    else:
+        running.pop(mark.producer, None)
+
+
+def _ends(marks: Iterable[Mark]) -> dict[int, list[Mark]]:
+    """The markers of each producer."""
+    found: dict[int, list[Mark]] = {}
+    for mark in marks:
+        if mark.kind != _events.BEGIN:
+            found.setdefault(mark.producer, []).append(mark)
+    return found
+
+
+def _next(ends: Sequence[Mark], first: int) -> Mark | None:
+    place = bisect_left(ends, first, key=lambda mark: mark.offset)
+    return ends[place] if place < len(ends) else None
+
+
+def _consistent(
+    evidence: Evidence, marks: Iterable[Mark], missing: Sequence[tuple[int, int]]
+) -> Evidence:
+    """The same without the indexes that are malformed, or that the log contradicts."""
+    bases = sorted(evidence.indexes)
+    aborts: dict[int, dict[int, int]] = {base: {} for base in bases}
+    expected: dict[int, set[int]] = {base: set() for base in bases}
+    commits: set[int] = set()
+    running: dict[int, int] = {}
+    for mark in marks:
+        begin = running.get(mark.producer)
+        _run(running, mark)
+        if mark.kind == _events.COMMIT:
+            commits.add(mark.offset)
+        elif mark.kind == _events.ABORT:
+            base = bases[max(bisect_right(bases, mark.offset) - 1, 0)] if bases else 0
+            aborts.setdefault(base, {})[mark.offset] = mark.producer
+            if begin is not None and not any(
+                first <= mark.offset and last >= begin for first, last in missing
+            ):
+                expected.setdefault(base, set()).add(mark.offset)
+
+    def holds(base: int, index: TransactionIndex) -> bool:
+        named = {entry.last_offset for entry in index.entries}
+        return (
+            _sound(base, index)
+            and not named & commits
+            and expected[base] <= named
+            and all(
+                aborts[base].get(entry.last_offset, entry.producer_id) == entry.producer_id
+                for entry in index.entries
+            )
+        )
+
+    kept = {
+        base: index if index is not None and holds(base, index) else None
+        for base, index in evidence.indexes.items()
+    }
+    return Evidence(kept, evidence.snapshots)
+
+
+def _sound(base: int, index: TransactionIndex) -> bool:
+    """Whether a broker could have written it for a segment of that base offset."""
+    ends = [entry.last_offset for entry in index.entries]
+    return (
+        not index.remainder
+        and all(one < other for one, other in pairwise([base - 1, *ends]))
+        and all(
+            entry.version == 0 and 0 <= entry.first_offset <= entry.last_offset
+            for entry in index.entries
+        )
+    )
