@@ -317,7 +317,7 @@ RECIPES = (
     ),
     kraft(
         "metadata-damaged",
-        "batch-crc-mismatch",
+        "batch-crc-mismatch partition-stray-cut",
         files={"partition.metadata": _ID_OF_OTHER},
         top={segment_name(): forge.flip(_META_LOG, -1)},
     ),
