@@ -24,9 +24,6 @@ _EPOCH: Final = len(_events.EPOCH_FIELDS)
 _EPOCH_LAST: Final = _events.EPOCH_FIELDS.index("last_offset")
 _BREAK: Final = len(_events.BREAK_FIELDS)
 _SEEN: Final = len(_events.SEEN_FIELDS)
-#: Of a transaction of which nothing is known yet, as ``_events.gather`` has it.
-_UNKNOWN: Final = 0
-_TRANSACTION: Final = _events.SEEN_FIELDS.index("transaction")
 _POSITION: Final = _kernel.BATCH_FIELDS.index("position")
 _SIZE: Final = _kernel.BATCH_FIELDS.index("size")
 _LAST_OFFSET: Final = _kernel.BATCH_FIELDS.index("last_offset")
@@ -157,8 +154,7 @@ class Gathering:
 
     def go_on_behind_damage(self) -> None:
         """Take a producer's next batch for the begin of a transaction, which it may be."""
-        for at in range(0, self.state[_events.G_PRODUCERS] * _SEEN, _SEEN):
-            self.producers[at + _TRANSACTION] = _UNKNOWN
+        self.state[_events.G_GAPS] += 1
 
     def events(self) -> Events:
         """Return what was gathered; nothing can be added any more."""

@@ -88,14 +88,16 @@ G_HORIZONS = 7  # batches with a delete horizon
 G_LOWEST_HORIZON = 8
 G_HIGHEST_HORIZON = 9
 G_HORIZON_AT = 10  # position of the first of them
-GATHER_FIELDS = 11
+G_GAPS = 11  # damages before the batches to come
+GATHER_FIELDS = 12
 
 DONE = 0
 MORE_ROOM = 1  # one of the arrays is full
 MORE_BYTES = 2  # a control batch is not whole in what was given of the file
 
-#: What gather() keeps of a producer: its id, its run in this segment (-1 none), its transaction.
-SEEN_FIELDS = ("producer_id", "run", "transaction")
+#: What gather() keeps of a producer: its id, its run in this segment (-1 none), its transaction,
+#: which is unknown again once there are more damages than these ``gaps``.
+SEEN_FIELDS = ("producer_id", "run", "transaction", "gaps")
 
 # The state of fold(), carried on over the segments of a partition.
 F_WHY = 0
@@ -131,7 +133,7 @@ _RUN = cython.declare(cython.int, 10)
 _EPOCH = cython.declare(cython.int, 4)
 _BREAK = cython.declare(cython.int, 6)
 _STATE = cython.declare(cython.int, 12)
-_SEEN = cython.declare(cython.int, 3)
+_SEEN = cython.declare(cython.int, 4)
 _ABORTED = cython.declare(cython.int, 4)
 _VIOLATION = cython.declare(cython.int, 7)
 _LISTED = cython.declare(cython.int, 8)
@@ -347,6 +349,7 @@ def gather(
     run: cython.Py_ssize_t
     at: cython.Py_ssize_t
     known: cython.longlong = state[G_PRODUCERS]
+    gaps: cython.longlong = state[G_GAPS]
     run_count: cython.longlong = state[G_RUNS]
     event_count: cython.longlong = state[G_EVENTS]
     epoch_at: cython.Py_ssize_t = (state[G_EPOCHS] - 1) * _EPOCH
@@ -400,7 +403,11 @@ def gather(
                     producers[seen] = producer_id
                     producers[seen + 1] = -1
                     producers[seen + 2] = _UNKNOWN
+                    producers[seen + 3] = gaps
                 seen = (slots[slot] - 1) * _SEEN
+            if producers[seen + 3] != gaps:
+                producers[seen + 2] = _UNKNOWN
+                producers[seen + 3] = gaps
             run = producers[seen + 1] * _RUN
             if attributes & _CONTROL:
                 if (
