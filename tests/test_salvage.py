@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import random
 import shutil
 import struct
 from collections.abc import Callable, Mapping, Sequence
@@ -21,9 +22,12 @@ from fixtures_loader import FIXTURES
 import kdump.cli.main
 from kdump.audit.context import Context
 from kdump.audit.events import EpochRun
+from kdump.audit.fates import HIGHEST
 from kdump.audit.groups import assign, open_roots
 from kdump.errors import SourceError
+from kdump.format.batch import read_header
 from kdump.format.checkpoint import EpochEntry, decode_epochs
+from kdump.format.index import TransactionIndex
 from kdump.format.snapshot import decode_snapshot
 from kdump.repair import disk, picking, weighing
 from kdump.repair.building import building
@@ -1132,3 +1136,73 @@ def contents(directory: Path) -> dict[str, object]:
             found[path.name] = set(decode_snapshot(data)) if snapshot else data
     passing = (".txnindex", "leader-epoch-checkpoint")
     return {name: data for name, data in found.items() if data or not name.endswith(passing)}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_lost_markers_change_no_transaction_that_evidence_decides(
+    seed: int, tmp_path: Path, salvage: Salvage
+) -> None:
+    """A random log with its true index and snapshot, of which some batches are damaged."""
+    rng = random.Random(seed)
+    log: list[bytes] = []
+    running: dict[int, int] = {}
+    fates: dict[int, bool | None] = {}  # of data batches by offset: committed, aborted, open
+    mine: dict[int, list[int]] = {7: [], 8: [], 9: []}
+    aborts: list[tuple[int, int, int, int]] = []
+    offset = 0
+    for _ in range(rng.randint(8, 30)):
+        producer = rng.randint(7, 9)
+        if producer in running and rng.random() < 0.5:
+            commit = rng.random() < 0.5
+            first = running.pop(producer)
+            if not commit:
+                stable = min(running.values(), default=offset + 1)
+                aborts.append((producer, first, offset, stable))
+            fates |= dict.fromkeys(mine[producer], commit)
+            mine[producer] = []
+            log.append(ended(offset, producer, commit=commit))
+            offset += 1
+        else:
+            running.setdefault(producer, offset)
+            mine[producer].append(offset)
+            fates[offset] = None
+            log.append(written(offset, producer))
+            offset += 5
+    at_end = [
+        (producer, 0, -1, -1, 0, forge.TIMESTAMP, 0, running.get(producer, -1)) for producer in mine
+    ]
+    damaged = {at for at in range(1, len(log)) if rng.random() < 0.25}
+    origin = forge.write_partition(
+        tmp_path / "in",
+        "orders",
+        7,
+        {0: [broken(batch) if at in damaged else batch for at, batch in enumerate(log)]},
+        files={
+            f"{0:020d}.txnindex": forge.txn_index(aborts),
+            f"{offset:020d}.snapshot": forge.snapshot(at_end),
+        },
+    )
+    (receipt,) = salvage(origin, "--hunted")
+    undecided = {
+        (end["producer_id"], end["first_offset"])
+        for end in receipt["transaction_ends"]
+        if end["fate"] == "undecided"
+    }
+    assert not undecided
+    target = salvage.output / "orders-7"
+    index = target / f"{0:020d}.txnindex"
+    hidden = TransactionIndex.decode(index.read_bytes() if index.exists() else b"").entries
+    opened = {one["producer_id"]: one["first_offset"] for one in receipt["open_transactions"]}
+    for data in sound(target):
+        batch = read_header(memoryview(data), 0)
+        assert batch is not None
+        if batch.is_control:
+            continue
+        fate = fates[batch.base_offset]
+        gone = any(
+            entry.producer_id == batch.producer_id
+            and entry.first_offset <= batch.base_offset <= entry.last_offset
+            for entry in hidden
+        )
+        is_open = opened.get(batch.producer_id, HIGHEST) <= batch.base_offset
+        assert (gone, is_open) == (fate is False, fate is None), batch

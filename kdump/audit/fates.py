@@ -46,6 +46,14 @@ class Fate(Enum):
     UNDECIDED = "undecided"
 
 
+class Missing(NamedTuple):
+    """Offsets that are missing, and the first of those that are missing next."""
+
+    first: int
+    last: int
+    following: int
+
+
 class Decision(NamedTuple):
     """``ended`` is the offset of the marker: exact for an abort, else at the highest."""
 
@@ -83,34 +91,44 @@ class Evidence:
     indexes: Mapping[int, TransactionIndex | None]
     snapshots: Mapping[int, ProducerEntries] = field(default_factory=dict)
 
-    def decide(
-        self, producer: int, begin: int, first: int, last: int, next_marker: Mark | None
-    ) -> Decision:
-        """Say what became of a transaction that ran where ``first`` to ``last`` are missing.
+    def decide(self, producer: int, begin: int, gap: Missing, next_marker: Mark | None) -> Decision:
+        """Say what became of a transaction that ran where the offsets of ``gap`` are missing.
 
         ``next_marker`` is the producer's next one in the log.
         """
-        for entry in self._aborts(producer, first):
-            if entry.first_offset > begin:
-                return self._ended(first, min(last, entry.first_offset - 1))
-            inside = entry.last_offset <= last
-            return Decision(Fate.ABORTED if inside else Fate.RUNNING, entry.last_offset)
-        complete = self._covered(first, last)
-        if complete and next_marker is not None and next_marker.kind == _events.COMMIT:
-            return Decision(Fate.RUNNING, last)  # committed, here or there
+        abort = next(self._aborts(producer, gap.first), None)
+        if abort is not None and abort.first_offset <= begin:
+            inside = abort.last_offset <= gap.last
+            return Decision(Fate.ABORTED if inside else Fate.RUNNING, abort.last_offset)
         before = HIGHEST if next_marker is None else next_marker.offset
-        for offset, opened in self._states(producer, first, before):
+        if abort is not None and abort.first_offset < before:
+            return self._ended(gap, abort.first_offset)
+        commits = next_marker is not None and next_marker.kind == _events.COMMIT
+        if commits and self._covered(gap.first, gap.last):
+            return Decision(Fate.RUNNING, gap.last)  # committed, here or there
+        fate = Fate.UNDECIDED
+        for offset, opened in self._states(producer, gap.first, before):
             if opened < 0 or opened > begin:
-                bound = offset if opened < 0 else opened
-                return self._ended(first, min(last, bound - 1))
-            if offset > last:
-                return Decision(Fate.RUNNING, last)
-        return Decision(Fate.UNDECIDED, last)
+                return self._ended(gap, offset if opened < 0 else opened)
+            if offset > gap.last:
+                return Decision(Fate.RUNNING, gap.last)
+            if gap.last == HIGHEST:
+                fate = Fate.RUNNING
+        return Decision(fate, gap.last)
 
-    def _ended(self, first: int, last: int) -> Decision:
-        """A transaction that ended there, and is in no index as an aborted one."""
-        committed = self._covered(first, last)
-        return Decision(Fate.COMMITTED if committed else Fate.UNDECIDED, last)
+    def _ended(self, gap: Missing, before: int) -> Decision:
+        """A transaction that ended below ``before``, and is in no index as an aborted one."""
+        last = min(gap.last, before - 1)
+        if not self._covered(gap.first, last):
+            return Decision(Fate.UNDECIDED, last)
+        # Its marker may be in the last gap too.
+        return Decision(Fate.RUNNING if gap.following < before else Fate.COMMITTED, last)
+
+    def abort_offsets(self) -> Iterator[int]:
+        """Where the markers stand, or stood, of transactions that were aborted."""
+        for index in self.indexes.values():
+            for entry in () if index is None else index.entries:
+                yield entry.last_offset
 
     def _covered(self, first: int, last: int) -> bool:
         """Whether an index would name every abort from ``first`` to ``last``."""
@@ -169,7 +187,9 @@ def decide(
     found: list[LostEnd] = []
     running: dict[int, int] = {}
     at = 0
-    for first, last in missing:
+    following = [*(first for first, _ in missing[1:]), HIGHEST]
+    for gap in map(Missing, *zip(*missing, strict=True), following):
+        first, last, _ = gap
         while at < len(marks) and marks[at].offset < first:
             _run(running, marks[at])
             at += 1
@@ -177,7 +197,7 @@ def decide(
             marker = _next(ends.get(producer, ()), first)
             if marker is not None and marker.offset <= last:
                 continue  # a marker that stands for the one that was lost
-            fate, ended = witness.decide(producer, begin, first, last, marker)
+            fate, ended = witness.decide(producer, begin, gap, marker)
             if fate is not Fate.RUNNING:
                 del running[producer]
                 behind = None if last == HIGHEST else last

@@ -131,16 +131,17 @@ def _end_text(each: TransactionEnd) -> str:
     what = {
         Fate.COMMITTED: "was committed",
         Fate.ABORTED: f"was aborted at {end.ended}",
-        Fate.UNDECIDED: f"{TRANSACTION_END_LOST.name}: nothing shows whether it was committed",
+        Fate.UNDECIDED: "nothing shows whether it was committed",
     }[end.fate]
+    lost = f"{TRANSACTION_END_LOST.name}: " if each.lost else ""
     marker = "; no new marker"
     if each.marker is not None:
         kind = "abort" if end.fate is Fate.ABORTED else "commit"
         marker = f"; new {kind} marker at {each.marker}"
     missing = f"{end.first}..{'' if end.last is None else end.last}"
     return (
-        f"producer {end.producer} from offset {end.begin}, marker missing in {missing}: {what}"
-        f"{marker}; {consequence(each)}"
+        f"producer {end.producer} from offset {end.begin}, marker missing in {missing}: "
+        f"{lost}{what}{marker}; {consequence(each)}"
     )
 
 

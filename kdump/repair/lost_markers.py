@@ -25,6 +25,7 @@ from kdump.format.control import encode_end_txn_marker
 from kdump.format.snapshot import ProducerEntry
 from kdump.repair.holes import Hole
 from kdump.repair.new_marker import NewMarker
+from kdump.repair.picking import Picked
 from kdump.repair.stretches import Left, Why
 from kdump.storage.walk import Reason
 
@@ -43,32 +44,50 @@ class TransactionEnd:
     marker: int | None
     served: bool | None
 
+    @property
+    def lost(self) -> bool:
+        """Whether nothing decides what became of it, or its marker has no place."""
+        return self.end.fate is Fate.UNDECIDED or self.marker is None
 
-def lost_ends(
+
+def replacements(
+    picked: Picked,
+    missing: Sequence[Hole],
     surveys: Sequence[Survey],
     start: Iterable[ProducerEntry],
-    holes: Sequence[Hole],
-    left: Iterable[Left],
     evidence: Evidence,
-) -> tuple[LostEnd, ...]:
-    """The transactions of new logs whose marker is missing, and what became of them.
+) -> tuple[tuple[LostEnd, ...], tuple[NewMarker, ...]]:
+    """The transactions of new logs whose marker is missing, and the markers that they call for.
 
-    ``left`` is what was not taken.
+    ``surveys`` are of the logs with what was ``picked``; ``missing`` are its holes. A marker for
+    which no offset is missing is left out.
     """
     # These are sound, and no markers.
-    known = [one for one in left if one.why in (Why.REFUSED, Why.WRAPPER)]
-    missing = [part for hole in holes for part in _unknown(hole, known)]
+    known = [one for one in picked.left if one.why in (Why.REFUSED, Why.WRAPPER)]
+    ranges = [part for hole in missing for part in _unknown(hole, known)]
     torn = {
         hole.first
-        for hole in holes
+        for hole in missing
         if hole.last is None and hole.left is not None and hole.left.why is Reason.TORN_TAIL
     }
-    return tuple(
+    ends = tuple(
         end
-        for end in decide(marks_of(surveys, start), missing, evidence)
+        for end in decide(marks_of(surveys, start), ranges, evidence)
         # What a broker was writing when it stopped: the transaction may go on.
         if not (end.fate is Fate.UNDECIDED and end.last is None and end.first in torn)
     )
+    used = {*(marker.offset for marker in picked.markers), *evidence.abort_offsets()}
+    writing = _Writing(surveys, start)
+    found = []
+    # Where an abort stood is known, of the others only up to where.
+    for end in sorted(ends, key=lambda end: end.fate is not Fate.ABORTED):
+        offset = next((at for at in _offsets(end, ranges) if at not in used), None)
+        if end.fate is Fate.ABORTED:
+            offset = end.ended
+        if offset is not None:
+            used.add(offset)
+            found.append(NewMarker(offset, writing.marker(end, offset), end))
+    return ends, tuple(sorted(found, key=lambda marker: marker.offset))
 
 
 def _unknown(hole: Hole, known: Iterable[Left]) -> Iterator[tuple[int, int]]:
@@ -85,38 +104,15 @@ def _unknown(hole: Hole, known: Iterable[Left]) -> Iterator[tuple[int, int]]:
         yield first, last
 
 
-def new_markers(
-    ends: Sequence[LostEnd],
-    surveys: Sequence[Survey],
-    start: Iterable[ProducerEntry],
-    taken: Iterable[int],
-) -> tuple[NewMarker, ...]:
-    """The markers that ``ends`` call for, each at an offset that is missing and not ``taken``.
-
-    One for which there is no offset is left out.
-    """
-    used = set(taken)
-    writing = _Writing(surveys, start)
-    found = []
-    # Where an abort stood is known, of the others only up to where.
-    for end in sorted(ends, key=lambda end: end.fate is not Fate.ABORTED):
-        offset = _offset(end, used)
-        if offset is not None:
-            used.add(offset)
-            found.append(NewMarker(offset, writing.marker(end, offset), end))
-    return tuple(sorted(found, key=lambda marker: marker.offset))
-
-
-def _offset(end: LostEnd, used: set[int]) -> int | None:
-    if end.fate is Fate.ABORTED:
-        return end.ended
+def _offsets(end: LostEnd, missing: Sequence[tuple[int, int]]) -> Iterator[int]:
+    """Where the marker of a transaction may have been that was not aborted, the best first."""
     if end.fate is Fate.UNDECIDED and (end.last is None or end.marker == _events.COMMIT):
-        return None
+        return
     if end.last is None:
-        offsets: Iterable[int] = range(end.first, end.ended + 1)
-    else:
-        offsets = range(end.ended, end.first - 1, -1)
-    return next((offset for offset in offsets if offset not in used), None)
+        yield from range(end.first, end.ended + 1)
+    for first, last in reversed(missing):
+        if end.begin < first <= end.first:
+            yield from range(min(last, end.ended), first - 1, -1)
 
 
 class _Writing:
@@ -178,12 +174,12 @@ def results(
 
 
 def findings_of(ends: Iterable[TransactionEnd], replayed: Replay) -> Iterator[Finding]:
-    """Yield one for each transaction that nothing decides."""
+    """Yield one for each transaction whose end is lost."""
     stable = replayed.open[0].first_offset if replayed.open else replayed.end_offset
     for each in ends:
-        end = each.end
-        if end.fate is not Fate.UNDECIDED:
+        if not each.lost:
             continue
+        end = each.end
         surveys = [one.survey for one in replayed.segments]
         below = [one for one in surveys if one.segment.base_offset <= end.begin]
         text = f"{consequence(each)}; the last stable offset is {stable}"

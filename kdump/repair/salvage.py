@@ -31,8 +31,7 @@ from kdump.repair.companions import companions, copied
 from kdump.repair.holes import holes
 from kdump.repair.lost_markers import (
     findings_of,
-    lost_ends,
-    new_markers,
+    replacements,
     results,
 )
 from kdump.repair.new_marker import NewMarker
@@ -174,10 +173,7 @@ class _Work:
     ) -> tuple[tuple[LostEnd, ...], tuple[NewMarker, ...]]:
         """The transactions without their marker, and those that can be written for them."""
         missing = tuple(holes(picked, whole=self._settings.compacted is False))
-        start = self._start(surveys)
-        ends = lost_ends(surveys, start, missing, picked.left, evidence)
-        taken = [marker.offset for marker in picked.markers]
-        return ends, new_markers(ends, surveys, start, taken)
+        return replacements(picked, missing, surveys, self._start(surveys), evidence)
 
     def _write_logs(self, picked: Picked, logs: Sequence[NewLog]) -> None:
         """Write what is not there yet as it has to be."""

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kdump.audit.codes import TRANSACTION_END_LOST
-from kdump.audit.fates import Fate
 from kdump.audit.replay import OpenTransaction
 from kdump.repair.holes import Hole
 from kdump.repair.lost_markers import TransactionEnd
@@ -118,7 +117,7 @@ def _end(each: TransactionEnd) -> dict[str, Any]:
         "missing_first_offset": end.first,
         "missing_last_offset": end.last,
         "fate": end.fate.value,
-        "code": TRANSACTION_END_LOST.name if end.fate is Fate.UNDECIDED else None,
+        "code": TRANSACTION_END_LOST.name if each.lost else None,
         "marker_offset": each.marker,
         "read_committed": each.served,
     }
