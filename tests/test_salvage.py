@@ -6,18 +6,25 @@ import hashlib
 import json
 import os
 import random
+import shlex
 import shutil
 import struct
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import forge
+import forge_metadata
 import pytest
 from brokers.oracle import Loaded, Oracle
 from cases import Case, case
 from failing import NO_ROOM, Failing
 from fixtures_loader import FIXTURES
+from forge import TOPIC_ID
+from forge_metadata import segment_name
+from pipeline import judge
+from recipes_directory import meta_properties
 
 import kdump.cli.main
 from kdump.audit.context import Context
@@ -833,13 +840,160 @@ def test_what_cannot_be_known_of_the_origin_is_told(tmp_path: Path, salvage: Sal
         (tmp_path / "data" / f"{name}-checkpoint").write_bytes(data)
     receipt = salvage.one(origin)
     notes = " ".join(receipt["notes"])
-    assert "partition.metadata is unusable" in notes
+    assert "partition.metadata cannot be used" in notes
     assert "the log start offset was 13" in notes
     assert "partition.metadata" not in receipt["files"]
     (tmp_path / "data" / "log-start-offset-checkpoint").write_bytes(forge.checkpoint([]))
     salvage.output = tmp_path / "again"
     notes = " ".join(salvage.one(origin)["notes"])
     assert "producers before the first batch are not known" in notes
+
+
+# --- the topic id, and the way back
+
+
+OTHER_ID = "b3RoZXItdG9waWMtMTIzNA"
+
+
+def node(data: Path, *values: bytes, metadata: bytes | None = None) -> Path:
+    """A partition of a KRaft node whose metadata log has ``values``."""
+    files = {"partition.metadata": metadata}
+    origin = forge.write_partition(data, "orders", 0, {0: some(0, 3)}, files=files)
+    (data / "meta.properties").write_bytes(meta_properties())
+    log = data / segment_name()
+    log.parent.mkdir()
+    log.write_bytes(forge_metadata.log([*values, forge_metadata.NO_OP]))
+    return origin
+
+
+KNOWN = (forge_metadata.topic("orders", TOPIC_ID), forge_metadata.partition(TOPIC_ID))
+
+
+@pytest.mark.parametrize("metadata", [None, b"nonsense"])
+def test_the_topic_id_is_taken_from_the_metadata_log(
+    tmp_path: Path, salvage: Salvage, metadata: bytes | None
+) -> None:
+    receipt = salvage.one(node(tmp_path / "data", *KNOWN, metadata=metadata))
+    written = Path(receipt["target"]) / "partition.metadata"
+    assert written.read_bytes() == forge.partition_metadata(TOPIC_ID)
+    assert f"topic id {TOPIC_ID} is from the metadata log" in " ".join(receipt["notes"])
+
+
+def test_the_metadata_log_of_another_log_directory_is_within_reach(
+    tmp_path: Path, salvage: Salvage
+) -> None:
+    node(tmp_path / "a", *KNOWN)
+    files = {"partition.metadata": None}
+    origin = forge.write_partition(tmp_path / "b", "orders", 1, {0: some(0, 3)}, files=files)
+    (tmp_path / "b" / "meta.properties").write_bytes(meta_properties(directory=OTHER_ID))
+    config = tmp_path / "server.properties"
+    config.write_text(f"node.id=1\nlog.dirs={tmp_path / 'a'},{tmp_path / 'b'}\n")
+    assert salvage(origin, code=6) == []
+    receipt = salvage.one(origin, "--config", str(config))
+    written = Path(receipt["target"]) / "partition.metadata"
+    assert written.read_bytes() == forge.partition_metadata(TOPIC_ID)
+
+
+def test_a_topic_id_that_nothing_has_is_asked_for(tmp_path: Path, salvage: Salvage) -> None:
+    origin = node(tmp_path / "data")
+    assert salvage(origin, code=6) == []
+    assert "kafka-topics.sh --describe prints it; then add --topic-id ID" in salvage.said
+    receipt = salvage.one(origin, "--topic-id", OTHER_ID)
+    written = Path(receipt["target"]) / "partition.metadata"
+    assert written.read_bytes() == forge.partition_metadata(OTHER_ID)
+
+
+@pytest.mark.parametrize("wrong", ["", "orders", "A" * 22, OTHER_ID + "A"])
+def test_what_is_no_topic_id_is_wrong_usage(tmp_path: Path, salvage: Salvage, wrong: str) -> None:
+    origin = node(tmp_path / "data")
+    assert salvage(origin, "--topic-id", wrong, code=2) == []
+
+
+def test_one_topic_id_is_for_one_topic(tmp_path: Path, salvage: Salvage) -> None:
+    origins = [
+        forge.write_partition(tmp_path, topic, 0, {0: some(0, 1)}) for topic in ("orders", "sales")
+    ]
+    assert salvage(*origins, "--topic-id", OTHER_ID, code=2) == []
+
+
+def test_a_topic_that_was_created_again_is_reported(tmp_path: Path, salvage: Salvage) -> None:
+    own = forge.partition_metadata(OTHER_ID)
+    receipt = salvage.one(node(tmp_path / "data", *KNOWN, metadata=own))
+    notes = " ".join(receipt["notes"])
+    assert f"its id is {TOPIC_ID} now, the result has {OTHER_ID}" in notes
+    assert "a broker renames it to -stray, keeps it and does not serve it" in notes
+    assert (Path(receipt["target"]) / "partition.metadata").read_bytes() == own
+    salvage.output = tmp_path / "again"
+    receipt = salvage.one(tmp_path / "data" / "orders-0", "--topic-id", TOPIC_ID)
+    assert "-stray" not in " ".join(receipt["notes"])
+
+
+def test_an_end_below_the_high_watermark_is_reported(tmp_path: Path, salvage: Salvage) -> None:
+    origin = node(tmp_path / "data", *KNOWN, metadata=forge.partition_metadata(TOPIC_ID))
+    mark = tmp_path / "data" / "replication-offset-checkpoint"
+    mark.write_bytes(forge.checkpoint([("orders", 0, 9)]))
+    assert "high watermark" not in " ".join(salvage.one(origin)["notes"])
+    mark.write_bytes(forge.checkpoint([("orders", 0, 10)]))
+    salvage.output = tmp_path / "again"
+    notes = " ".join(salvage.one(origin)["notes"])
+    assert "the result ends at 9, BELOW the high watermark 10" in notes
+
+
+def test_the_way_back_is_printed_last_and_works(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    # A copy that a broker set aside, beside the empty replica that it made instead.
+    origin = node(Path("data"), *KNOWN, metadata=forge.partition_metadata(TOPIC_ID))
+    stray = origin.with_name(f"orders-0.{'0' * 32}-stray")
+    origin.rename(stray)
+    forge.write_partition(Path("data"), "orders", 0, {0: []})
+    Path("out/orders-0.old").mkdir(parents=True)  # something of somebody's
+    assert kdump.cli.main.main(["salvage", str(stray), "--output", "out"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    told = "back if no other replica is in sync, with the broker stopped:"
+    assert " ".join(lines[-6].split()) == told
+    data, out = tmp_path / "data", tmp_path / "out"
+    commands = [shlex.split(line) for line in lines[-5:]]
+    assert commands == [
+        ["mv", f"{tmp_path / stray}", f"{out}/orders-0.old.2"],
+        ["mv", f"{data}/orders-0", f"{out}/orders-0.old.3"],
+        ["mv", f"{out}/orders-0", f"{data}/orders-0"],
+        ["chown", "-R", f"--reference={out}/orders-0.old.2", f"{data}/orders-0"],
+        ["kdump", "verify", f"{data}"],
+    ]
+    monkeypatch.chdir("/")
+    for command in commands[:-1]:
+        subprocess.run(command, check=True)
+    assert kdump.cli.main.main(commands[-1][1:]) == 0
+    assert (data / "orders-0" / "partition.metadata").exists()
+
+
+def test_the_holes_that_a_receipt_lists_are_notes(tmp_path: Path, salvage: Salvage) -> None:
+    data = tmp_path / "data"
+    origin = node(data, *KNOWN, metadata=forge.partition_metadata(TOPIC_ID))
+    first, second = some(0, 9), some(27, 9)
+    first[2], first[8] = broken(first[2]), broken(first[8])
+    (origin / "00000000000000000000.log").write_bytes(b"".join(first))
+    (origin / "00000000000000000027.log").write_bytes(b"".join(second))
+    (receipt,) = salvage(origin)
+    shutil.rmtree(origin)
+    shutil.copytree(receipt["target"], origin)
+
+    def holes() -> dict[tuple[int, int | None], str]:
+        return {
+            (one.offsets.first, one.offsets.last): one.code.name
+            for one in judge(data)
+            if one.offsets is not None
+        }
+
+    assert holes() == {(6, 8): "hole-salvaged", (24, 26): "hole-salvaged"}
+    # One that came later, and none without the receipt.
+    del second[4]
+    (origin / "00000000000000000027.log").write_bytes(b"".join(second))
+    assert holes()[39, 41] == "batches-hole"
+    shutil.rmtree(origin / ".kdump")
+    assert {name for at, name in holes().items() if at[0] < 30} == {"batches-hole", "segments-hole"}
 
 
 def test_an_index_without_room_is_told(tmp_path: Path, salvage: Salvage) -> None:

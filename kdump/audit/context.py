@@ -6,7 +6,7 @@ Spec: ``LogManager``, ``LogConfig``; KOD 1. What nobody says stays unknown.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -17,7 +17,7 @@ from kdump.audit.facts import DirectoryFacts, TopicSettings, read_small
 from kdump.audit.groups import Group, identity
 from kdump.audit.settings import Sources, Wanted, topic_settings
 from kdump.format.properties import decode_partition_metadata
-from kdump.storage.logdir import directory_name
+from kdump.storage.logdir import LogDirectory, directory_name
 from kdump.storage.names import CLUSTER_METADATA_TOPIC, PARTITION_METADATA
 
 _KRAFT_VERSION = 1
@@ -72,11 +72,15 @@ class Context:
 
 
 def read_context(
-    directories: Sequence[DirectoryFacts], config: Configs | None, now_ms: int
+    directories: Sequence[DirectoryFacts],
+    config: Configs | None,
+    now_ms: int,
+    beyond: Iterable[LogDirectory] = (),
 ) -> Context:
     """Sort log directories by their nodes, and read what their metadata logs say.
 
-    With a ``config`` they are all taken for directories of its node. Of several spellings of one
+    With a ``config`` they are all taken for directories of its node, and so are those ``beyond``:
+    of these only the metadata log is read, where no other is at hand. Of several spellings of one
     directory the first counts.
     """
     nodes: dict[Path, Node] = {}
@@ -92,7 +96,7 @@ def read_context(
         node = Node(
             kraft=known is not None and known.version == _KRAFT_VERSION,
             node_id=None if known is None else known.node_id,
-            image=find_cluster(facts.directory for facts in group),
+            image=find_cluster(chain((facts.directory for facts in group), beyond)),
         )
         nodes.update((facts.directory.path, node) for facts in group)
         strays.update(_strays(group, node))

@@ -71,6 +71,8 @@ def judge(
         findings.append(unread(group, Unread.of(group.path, group.error)))
     for check in CHECKS:
         findings += check(case)
+    if facts is not None:
+        findings = list(kept.of_receipts(facts, findings))
     told = tuple(remedied(case, findings))
     covered = _covered(group, surveys)
     return Judged(group, case.surveys, told, facts, covered, quick, case.replay)

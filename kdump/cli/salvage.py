@@ -5,6 +5,7 @@ Spec: none of Kafka's; see ``kdump.repair.salvage``. It must never change the pa
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -20,6 +21,21 @@ if TYPE_CHECKING:
     from kdump.cli.progress import Mode
     from kdump.repair.backup import Backup
     from kdump.repair.salvaged import Salvaged
+
+
+def _topic_id(_: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
+    """The id, if it is one. Raises Click's error for wrong usage."""
+    if text is not None:
+        from kdump.errors import DecodeError
+        from kdump.format.properties import encode_partition_metadata
+
+        try:
+            encode_partition_metadata(text)
+        except DecodeError as error:
+            raise click.BadParameter(
+                f"expected a topic id as kafka-topics.sh prints it, found {text!r}", param=parameter
+            ) from error
+    return text
 
 
 @click.command(
@@ -44,10 +60,18 @@ if TYPE_CHECKING:
     "values of records that hold batches themselves.",
 )
 @click.option(
+    "--topic-id",
+    metavar="ID",
+    callback=_topic_id,
+    help="Write this topic id to partition.metadata. Default: that of the partition's own file, "
+    "else the one that the metadata log has for the topic.",
+)
+@click.option(
     "--config",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Take the settings of topics from this server.properties.",
+    help="Take the settings of topics from this server.properties, and topic ids from the metadata "
+    "log in its log directories.",
 )
 @click.option(
     "--format",
@@ -62,6 +86,7 @@ def salvage(
     paths: tuple[Path, ...],
     output: Path,
     hunted: bool,
+    topic_id: str | None,
     config: Path | None,
     form: Literal["text", "json"],
     progress: Mode,
@@ -77,8 +102,11 @@ def salvage(
 
     Where the marker of a transaction is lost, transaction indexes and producer snapshots show what
     became of it, and a new marker is written in its place. A transaction that nothing decides is
-    committed, so that its records can be read, and reported (transaction-end-lost). What is missing
-    stands in a receipt beside the result. The source is not changed, and a broker may be running.
+    committed, so that its records can be read, and reported (transaction-end-lost).
+
+    The receipt ends with the commands that put the result in the place of the partition. What is
+    missing stands in a receipt beside the result. The source is not changed, and a broker may be
+    running.
     """
     from kdump.cli.outputs import write_all
     from kdump.cli.progress import Progress
@@ -93,6 +121,7 @@ def salvage(
     named = [partition_of(path) or path for path in paths]
     targets = find_targets(named, config, (), (), stores=False)
     groups = _groups(targets)
+    _check_topics(groups, topic_id)
     told = report(form, paths)
     unread = False
     try:
@@ -112,6 +141,7 @@ def salvage(
                 output,
                 hunted=hunted,
                 backup=backups.get(group.path),
+                topic_id=topic_id,
                 report=shown.advance,
             )
             unread |= bool(salvaged.picked.errors)
@@ -143,6 +173,18 @@ def _backups(paths: tuple[Path, ...]) -> dict[Path, Backup]:
             )
         backups[owner] = read_backup(path)
     return backups
+
+
+def _check_topics(groups: Sequence[Group], topic_id: str | None) -> None:
+    """Raise UsageError for one id for several topics."""
+    from kdump.errors import UsageError
+
+    names = {
+        group.partition.name.topic for group in groups if group.partition and group.partition.name
+    }
+    if topic_id is not None and len(names) > 1:
+        found = ", ".join(sorted(names))
+        raise UsageError(f"--topic-id {topic_id}: expected partitions of one topic, found {found}")
 
 
 def _groups(targets: Targets) -> list[Group]:

@@ -17,6 +17,7 @@ from kdump.audit.fates import Fate
 from kdump.cli import jsonl
 from kdump.cli.outputs import Report, complain, done_lines, proof_lines, receipt_line
 from kdump.cli.paragraphs import labelled
+from kdump.cli.repair_text import commanded
 from kdump.cli.units import count_text, size_text
 from kdump.format.text import printable
 from kdump.repair.holes import Hole
@@ -66,7 +67,8 @@ class _Json:
 
     def receipt(self, output: Salvaged) -> None:
         self._done += 1
-        click.echo(receipt_line(output, encode(output)))
+        back = [list(command) for command in output.way_back]
+        click.echo(receipt_line(output, {**encode(output), "way_back": back}))
 
     def failed(self, error: Exception) -> None:
         complain(error)
@@ -110,6 +112,15 @@ def lines(salvaged: Salvaged) -> Iterator[str]:
     for error in picked.errors:
         yield labelled("UNREAD", printable(error))
     yield from proof_lines(salvaged, len(salvaged.logs), "SHA-256 of every file written")
+    yield from _way_back_lines(salvaged)
+
+
+def _way_back_lines(salvaged: Salvaged) -> Iterator[str]:
+    commands = salvaged.way_back
+    if commands:
+        yield labelled("back", "if no other replica is in sync, with the broker stopped:")
+        for command in commands:
+            yield from commanded("", command)
 
 
 def _transaction_lines(salvaged: Salvaged) -> Iterator[str]:

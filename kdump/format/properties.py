@@ -166,6 +166,13 @@ def decode_partition_metadata(data: bytes) -> PartitionMetadata:
     return PartitionMetadata(version, topic_id)
 
 
+def encode_partition_metadata(topic_id: str) -> bytes:
+    """Write ``partition.metadata`` as a broker does. Raises DecodeError for what is no topic id."""
+    content = f"version: 0\ntopic_id: {topic_id}".encode()
+    decode_partition_metadata(content)
+    return content
+
+
 def _after_colon(lines: list[str], index: int) -> str:
     if index >= len(lines):
         raise FatalMetadataError(

@@ -53,8 +53,9 @@ from kdump.repair.producers import start_of
 from kdump.repair.salvaged import Salvaged, encode
 from kdump.repair.salvaged_logs import NewLog, log_name, new_logs, old_position
 from kdump.repair.stretches import Left, Why
+from kdump.repair.topic_ids import topic_id_for
 from kdump.storage.logdir import Partition, Segment, read_partition
-from kdump.storage.names import FileKind
+from kdump.storage.names import PARTITION_METADATA, FileKind
 from kdump.storage.walk import Reason
 
 #: What is left free beside what is written: for the receipt, snapshots and directories.
@@ -71,21 +72,25 @@ def salvage(
     *,
     hunted: bool,
     backup: Backup | None = None,
+    topic_id: str | None = None,
     report: Callable[[int], None] = lambda _: None,
 ) -> Salvaged:
     """Write every sound batch of a partition to a new directory in ``output``.
 
     ``hunted``: also those found by hunting behind damage. ``backup``: those of the logs in it, not
-    those of the partition. ``report`` is called with counts of bytes
-    that were read. Raises Refused, SourceError, OSError; each leaves nothing behind.
+    those of the partition. ``topic_id`` goes before the one that files have. ``report`` is called
+    with counts of bytes that were read. Raises Refused, SourceError, OSError; each leaves nothing
+    behind.
     """
     started, begun_ns = time.monotonic(), time.time_ns()
+    directory = group.directory
     if backup is not None:
         group = replace(group, partition=backup.partition, segments=backup.partition.segments)
     facts = gather(group, context)
     if facts is None or facts.partition.name is None:
         raise Refused(f"{group.path}: expected a partition directory called <topic>-<partition>")
     partition, target = facts.partition, target_of(facts.partition, output)
+    identified = topic_id_for(facts, context.node(group), topic_id)
     status = partition.path.stat()
     whole = facts.settings.compacted is False
     segments, notes = _segments(partition)
@@ -95,10 +100,17 @@ def salvage(
     with building(target, partition.path) as made:
         work = _Work(made, facts)
         picked, surveys, replayed = work.write(picked)
+        if identified.content is not None:
+            made.put(PARTITION_METADATA, [identified.content])
         ends = results(work.ends, picked.markers, replayed)
-        notes += [*name_notes(partition), *work.notes, *_notes(facts, picked, replayed)]
+        notes += [*name_notes(partition), *identified.notes, *work.notes]
+        notes += _notes(facts, picked, replayed)
         source = partition.path if backup is None else backup.path
-        arguments = (os.fspath(source), *(("--hunted",) if hunted else ()))
+        arguments = (
+            os.fspath(source),
+            *(("--hunted",) if hunted else ()),
+            *(() if topic_id is None else ("--topic-id", topic_id)),
+        )
         start, end = surveys[0].segment.base_offset, replayed.end_offset
         plan = plan_of(made, "salvage", arguments, target, start, end, notes)
         salvaged = Salvaged(
@@ -117,6 +129,8 @@ def salvage(
             tuple(holes(picked, whole=whole)),
             replayed.open,
             ends,
+            # What a backup holds does not replace the partition.
+            directory.directory.path if directory is not None and backup is None else None,
         )
         leave_receipt(made, plan, salvaged, encode(salvaged))
     return salvaged
@@ -262,9 +276,13 @@ def _notes(facts: PartitionFacts, picked: Picked, replayed: Replay) -> Iterator[
                 f"{origin.log.name} is now {log_name(log)}: the segment before it reaches beyond "
                 "its base offset"
             )
-    if facts.metadata is None or facts.metadata.error is not None:
-        why = "is missing" if facts.metadata is None else f"is unusable ({facts.metadata.error})"
-        yield f"partition.metadata {why}: a broker takes any topic id there"
+    mark = facts.high_watermark
+    if mark is not None and replayed.end_offset < mark:
+        yield (
+            f"the result ends at {replayed.end_offset}, BELOW the high watermark {mark}: consumers "
+            "may have read what is missing at its end, and new records get those offsets again. If "
+            "another replica is in sync, start that one instead"
+        )
 
 
 def _ends_its_log(left: Left, picked: Picked) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from kdump.audit.codes import TRANSACTION_END_LOST
@@ -18,6 +19,7 @@ from kdump.repair.output import Output, encode_identity, encode_output
 from kdump.repair.picking import Picked
 from kdump.repair.salvaged_logs import NewLog, log_name
 from kdump.repair.stretches import Left, Stretch, Why
+from kdump.repair.way_back import Command, way_back
 from kdump.storage.walk import Reason
 
 #: How many holes, and pieces that were not taken, are listed; all are counted.
@@ -50,7 +52,8 @@ class Salvaged(Output):
     """What the salvage of a partition has written, and what not.
 
     ``logs`` are the new ones, ``log_end`` is the offset behind their last batch. ``open`` are
-    transactions whose end is not there, ``ends`` those whose marker was lost.
+    transactions whose end is not there, ``ends`` those whose marker was lost. ``log_directory`` is
+    the one that the partition stands in, None where the result does not replace the partition.
     """
 
     picked: Picked
@@ -59,11 +62,19 @@ class Salvaged(Output):
     holes: tuple[Hole, ...]
     open: tuple[OpenTransaction, ...]
     ends: tuple[TransactionEnd, ...]
+    log_directory: Path | None
 
     @property
     def last_stable_offset(self) -> int:
         """Where consumers of committed records stop."""
         return self.open[0].first_offset if self.open else self.log_end
+
+    @property
+    def way_back(self) -> tuple[Command, ...]:
+        """The commands that put the result in the place of the partition, none where it has none."""
+        if self.log_directory is None:
+            return ()
+        return way_back(self.partition, self.target, self.log_directory)
 
     @property
     def taken(self) -> Sums:

@@ -25,6 +25,8 @@ BEGUN: Final = "begun.json"
 UNDOING: Final = "undoing"
 RECEIPT: Final = "receipt.json"
 
+_SALVAGE: Final = "salvage"
+
 #: The largest of these files that is read: a plan names each file of its partition, once or twice.
 _MOST_BYTES: Final = 64 << 20
 
@@ -43,7 +45,8 @@ class Kept:
     """The folder of one repair, at ``path``, whose name is the plan's ``id``.
 
     ``command`` is None where its plan cannot be read. ``begun_ns`` is when the first change was
-    made, None for unknown, and before it. ``size_bytes`` is that of all files in it.
+    made, None for unknown, and before it. ``size_bytes`` is that of all files in it. ``holes`` are
+    the first and last offsets of each hole that a salvage has left.
     """
 
     id: str
@@ -52,6 +55,7 @@ class Kept:
     state: KeptState
     begun_ns: int | None
     size_bytes: int
+    holes: tuple[tuple[int, int], ...] = ()
 
 
 def kept(partition: Path) -> tuple[Kept, ...]:
@@ -86,6 +90,7 @@ def _folder(path: Path) -> Kept:
         _state(path),
         begun if isinstance(begun, int) and not isinstance(begun, bool) else None,
         sum(_sizes(path)),
+        tuple(_holes(path)) if command == _SALVAGE else (),
     )
 
 
@@ -105,6 +110,16 @@ def _field(path: Path, name: str) -> Any:
     except (SourceError, ValueError, RecursionError):
         return None
     return fields.get(name) if isinstance(fields, dict) else None
+
+
+def _holes(path: Path) -> Iterator[tuple[int, int]]:
+    """The holes that a receipt lists, but for one without an end."""
+    listed = _field(path / RECEIPT, "holes")
+    for hole in listed if isinstance(listed, list) else ():
+        if isinstance(hole, dict):
+            first, last = hole.get("first_offset"), hole.get("last_offset")
+            if type(first) is int and type(last) is int:
+                yield first, last
 
 
 def _sizes(path: Path) -> Iterator[int]:

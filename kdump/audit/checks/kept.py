@@ -5,13 +5,18 @@ Spec: none of Kafka's; KOD has no invariant of it. It must never change a repair
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Final
 
 from kdump.audit import codes
 from kdump.audit.facts import PartitionFacts
-from kdump.audit.findings import Detail, Finding
+from kdump.audit.findings import Detail, Finding, explaining
 from kdump.audit.remedies import resuming, undoing
 from kdump.storage.kept import Kept, KeptState
+
+#: What says that offsets are missing.
+_HOLES: Final = frozenset({codes.BATCHES_HOLE, codes.SEGMENTS_HOLE})
 
 
 def check_kept(facts: PartitionFacts) -> Iterator[Finding]:
@@ -30,6 +35,26 @@ def check_kept(facts: PartitionFacts) -> Iterator[Finding]:
                 )
             case KeptState.PENDING | KeptState.UNDOING:
                 yield _pending(facts, one)
+
+
+def of_receipts(facts: PartitionFacts, findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield ``findings``, but missing offsets that a receipt lists as notes."""
+    repairs = None if facts.repairs is None else facts.repairs.value
+    holes = [hole for one in repairs or () if one.state is KeptState.DONE for hole in one.holes]
+    for finding in findings:
+        at = finding.offsets
+        listed = (
+            finding.code in _HOLES
+            and not finding.repeats
+            and at is not None
+            and at.last is not None
+            and any(first <= at.first and at.last <= last for first, last in holes)
+        )
+        if listed:
+            remedy = explaining(codes.HOLE_SALVAGED)
+            yield replace(finding, code=codes.HOLE_SALVAGED, remedy=remedy)
+        else:
+            yield finding
 
 
 def _backup(one: Kept, found: str) -> Finding:

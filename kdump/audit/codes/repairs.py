@@ -16,6 +16,14 @@ BACKUP_KEPT: Final = FindingCode(
     "Ignores it. Deleting the topic deletes it too.",
     "Nothing to do. kdump undo takes the repair back, or frees the space with --discard.",
 )
+HOLE_SALVAGED: Final = FindingCode(
+    "hole-salvaged",
+    Severity.INFO,
+    "Offsets are missing that a salvage by kdump could not bring along: its receipt in the "
+    "partition lists them.",
+    "Does not notice. Consumers go on behind them.",
+    "Nothing to do. kdump undo with --discard removes the receipt: then they count as missing.",
+)
 REPAIR_PENDING: Final = FindingCode(
     "repair-pending",
     Severity.ERROR,

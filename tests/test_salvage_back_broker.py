@@ -1,0 +1,73 @@
+"""What ``salvage`` prints last, followed word by word: the broker serves the result."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from brokers.broker import QUICK_RESTART, Broker
+from commands import kdump
+from crashing.running import run
+from fixtures_loader import consumed, copy_fixture
+from resealing import places
+from served import COMMITTED, READ, loaded, read_all, records
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
+
+SETTINGS = {"log.cleaner.enable": "false", **QUICK_RESTART}
+NAME = "codec-zstd-0"
+
+
+def damage(directory: Path) -> range:
+    """Spoil the second batch of the first log; returns the offsets that are lost."""
+    log = min(directory.glob("*.log"))
+    content = bytearray(log.read_bytes())
+    start, end = places(bytes(content))[1]
+    content[end - 1] ^= 4
+    log.write_bytes(content)
+    first = int.from_bytes(content[start : start + 8], "big")
+    return range(first, first + int.from_bytes(content[start + 23 : start + 27], "big") + 1)
+
+
+@pytest.mark.parametrize("version", ["4.3.1", "3.9.1"])
+def test_the_printed_way_back_is_followed(version: str, tmp_path: Path) -> None:
+    fixture = f"{version}/clean"
+    data = copy_fixture(fixture, tmp_path / "data")
+    lost = damage(data / NAME)
+    metadata = (data / NAME / "partition.metadata").read_bytes()
+    (data / NAME / "partition.metadata").unlink()
+
+    salvaged = run(["salvage", str(data / NAME), "--output", str(tmp_path / "out")])
+    assert salvaged.code == 0, salvaged
+    _, printed = salvaged.out.split("with the broker stopped:\n")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    followed = subprocess.run(
+        ["sh", "-e", "-c", printed],
+        env=os.environ | {"PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert followed.returncode == 0, followed.stdout + followed.stderr
+    assert (data / NAME / "partition.metadata").read_bytes() == metadata
+
+    with Broker(version, data, SETTINGS) as broker:
+        said = broker.log_lines()
+        assert any("Skipping recovery of" in line for line in said)
+        found = {
+            isolation: read_all(broker, (NAME,), tmp_path / isolation, isolation)[NAME]
+            for isolation in (READ, COMMITTED)
+        }
+    before = records(consumed(fixture)[NAME, READ])  # nothing there is in a transaction
+    assert lost.start in before
+    left = {at: one for at, one in before.items() if at not in lost}
+    assert found == {READ: left, COMMITTED: left}
+    assert loaded(said)[NAME].segments == len([*(data / NAME).glob("*.log")])
+    assert not [*data.glob("*-stray")]
+    holes = [line for line in kdump("verify", data).of("finding") if "hole" in line["code"]]
+    assert [(one["code"], one["offsets"]["first"]) for one in holes] == [
+        ("hole-salvaged", lost.start)
+    ]
