@@ -256,7 +256,7 @@ def search() -> None:
 
 def test_a_new_directory_beside_a_broker(tmp_path: Path) -> None:
     partition = write(tmp_path / "data")
-    with (partition / name(100, ".log")).open("rb"):
+    with (partition / name(100, ".log")).open("r+b"):
         argv = [COMMAND, str(partition), "--output", str(tmp_path / "new")]
         ran = run(argv, prepare=search, searching=True)
     assert ran.code == exits.OK, ran

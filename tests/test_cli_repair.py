@@ -275,7 +275,7 @@ def test_any_other_word_declines(lossy: Path, word: bytes, expected: int) -> Non
 
 def test_a_live_broker(lossy: Path) -> None:
     before = left(lossy.parent)
-    descriptor = os.open(lossy / LOG, os.O_RDONLY)
+    descriptor = os.open(lossy / LOG, os.O_RDWR)
     try:
         for argv in (
             [CUT, str(lossy), "--apply"],
@@ -301,6 +301,9 @@ def test_where_nobody_can_tell(place: Path) -> None:
     ran = run([CUT, str(partition)], prepare=unknown)
     assert ran.code == exits.REFUSED, ran
     assert "say --assume-stopped" in ran.err
+    ran = run([CUT, str(partition), "--assume-stopped"], prepare=unknown)
+    assert f" {partition} --apply" in ran.out
+    assert "--assume-stopped" in ran.out  # what it prints can be carried out
     plan_id = planned(partition)
     argv = [CUT, str(partition), "--apply", "--confirm", plan_id]
     assert run(argv, prepare=unknown).code == exits.REFUSED

@@ -39,8 +39,7 @@ EPOCHS = "leader-epoch-checkpoint"
 
 
 def test_a_live_directory_is_refused(lossy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    process = liveness.Process(7, "java")
-    found = [(process, lossy / LOG)]
+    found = [liveness.Use(liveness.Process(7, "java"), str(lossy / LOG), writes=True)]
     monkeypatch.setattr(liveness, "_open_files", lambda *_: iter(found))
     before = left(lossy.parent)
     plan = by_hand(lossy, Put.of("new", b"", replaces=False))

@@ -3,6 +3,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import fcntl
+import mmap
 import os
 import shutil
 import struct
@@ -11,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from descriptors import none_left_open
@@ -42,7 +44,7 @@ def no_leaked_descriptors() -> Iterator[None]:
 
 
 @contextmanager
-def child(code: str, *arguments: Path) -> Iterator[int]:
+def child(code: str, *arguments: Path | int) -> Iterator[int]:
     """Another process that runs ``code`` and then waits until it is told to end."""
     process = subprocess.Popen(
         [sys.executable, "-c", f"{code}\nprint(flush=True)\ninput()", *map(str, arguments)],
@@ -67,7 +69,19 @@ import fcntl, struct, sys
 file = open(sys.argv[1], "r+")
 fcntl.fcntl(file, fcntl.F_OFD_SETLK, struct.pack("@hhqqi0q", fcntl.F_WRLCK, 0, 0, 0, 0))
 """
-OPEN = "import sys; file = open(sys.argv[1])"
+OPEN = 'import sys; file = open(sys.argv[1], "r+")'
+READ = "import sys; file = open(sys.argv[1])"
+#: As a broker has its indexes: mapped, the descriptor closed. Python's own would stay open.
+MAP = """
+import ctypes, os, sys
+path, flags, protection = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+file = os.open(path, os.O_RDWR)
+size = ctypes.c_size_t(os.fstat(file).st_size)
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+assert libc.mmap(None, size, protection, flags, file, ctypes.c_long(0)) != ctypes.c_void_p(-1).value
+os.close(file)
+"""
 
 
 def test_a_free_lock_and_no_open_file_mean_stopped(log_directory: Path) -> None:
@@ -75,7 +89,9 @@ def test_a_free_lock_and_no_open_file_mean_stopped(log_directory: Path) -> None:
         answer = liveness(path)
         assert (answer.state, answer.pid) == (State.STOPPED, None)
         lock = ".lock" if path == log_directory else f"{log_directory}/.lock"
-        assert answer.reason == f"{lock} is not locked and no process has files of it open"
+        assert (
+            answer.reason == f"{lock} is not locked and no process has files of it open for writing"
+        )
 
 
 def test_a_broker_of_today_leaves_no_lock_file(log_directory: Path) -> None:
@@ -143,7 +159,7 @@ def test_a_process_with_a_file_open_means_live(log_directory: Path) -> None:
         for path in (log_directory, log_directory / "orders-0", file):
             answer = liveness(path)
             assert (answer.state, answer.pid) == (State.LIVE, pid)
-            assert answer.reason.endswith(f"has {file} open")
+            assert answer.reason.endswith(f"has {file} open for writing")
 
 
 def test_a_live_broker_is_seen_after_its_lock_file_was_unlinked(log_directory: Path) -> None:
@@ -164,6 +180,74 @@ def test_an_open_file_of_a_removed_partition_counts(log_directory: Path) -> None
     assert "(deleted) open" in answer.reason
 
 
+@pytest.mark.parametrize("inside", [".lock", f"orders-0/{BASE}"])
+def test_a_process_that_reads_is_named_and_is_no_broker(log_directory: Path, inside: str) -> None:
+    alone = liveness(log_directory)
+    with child(READ, log_directory / inside) as pid:
+        answer = liveness(log_directory)
+        with child(OPEN, log_directory / "orders-0" / BASE) as writer:
+            assert liveness(log_directory).pid == writer
+    (reader,) = answer.readers
+    assert reader.pid == pid
+    assert (answer.state, answer.reason, answer.pid) == (State.STOPPED, alone.reason, None)
+    assert alone.readers == ()
+
+
+def test_an_index_mapped_as_a_broker_does_means_live(log_directory: Path) -> None:
+    index = log_directory / "orders-0" / "00000000000000000000.index"
+    index.write_bytes(b"entries")
+    with child(MAP, index, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE) as pid:
+        for path in (log_directory, index):
+            answer = liveness(path)
+            assert (answer.state, answer.pid) == (State.LIVE, pid)
+            assert answer.reason.endswith(f"has {index} mapped for writing")
+        index.unlink()
+        assert liveness(log_directory).pid == pid
+
+
+@pytest.mark.parametrize(
+    ("flags", "protection"),
+    [
+        (mmap.MAP_PRIVATE, mmap.PROT_READ),  # as kdump maps, which has the file open too
+        (mmap.MAP_SHARED, mmap.PROT_READ),
+        (mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE),
+    ],
+)
+def test_a_map_that_changes_no_file_is_of_a_reader(
+    log_directory: Path, flags: int, protection: int
+) -> None:
+    with child(MAP, log_directory / "orders-0" / BASE, flags, protection) as pid:
+        answer = liveness(log_directory)
+    named = [pid] if flags == mmap.MAP_SHARED else []
+    assert (answer.state, [reader.pid for reader in answer.readers]) == (State.STOPPED, named)
+
+
+def test_where_flags_cannot_be_read_it_is_unknown(
+    log_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain_read = Path.read_text
+
+    def refuse(self: Path, *arguments: Any, **options: Any) -> str:
+        if self.parent.name == "fdinfo":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return plain_read(self, *arguments, **options)
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    with child(READ, log_directory / "orders-0" / BASE) as pid:
+        answer = liveness(log_directory)
+    assert (answer.state, answer.pid) == (State.UNKNOWN, None)
+    assert f"process {pid} (" in answer.reason
+    assert "whether for writing cannot be read" in answer.reason
+
+
+def test_who_uses_which_file(log_directory: Path) -> None:
+    log, other = log_directory / "orders-0" / BASE, log_directory / "meta.properties"
+    with child(READ, log) as pid, child(OPEN, other):
+        (use,) = module.uses([log])
+    assert (use.process.pid, use.file, use.writes) == (pid, str(log), False)
+    assert str(use).endswith(f"has {log} open")
+
+
 def test_a_shell_that_stands_in_a_directory_does_not_count(log_directory: Path) -> None:
     code = "import os, sys; os.chdir(sys.argv[1]); here = os.open('.', os.O_RDONLY)"
     with child(code, log_directory / "orders-0"):
@@ -182,7 +266,10 @@ def test_outside_any_log_directory_only_open_files_count(tmp_path: Path) -> None
     (tmp_path / "copied" / ".lock").touch()
     with child(POSIX_LOCK, tmp_path / "copied" / ".lock"):
         answer = liveness(partition)
-        assert (answer.state, answer.reason) == (State.STOPPED, "no process has files of it open")
+        assert (answer.state, answer.reason) == (
+            State.STOPPED,
+            "no process has files of it open for writing",
+        )
     with child(OPEN, partition / BASE) as pid:
         assert liveness(partition).pid == pid
         assert liveness(partition / BASE).pid == pid
@@ -330,6 +417,28 @@ def test_processes_that_may_not_be_inspected_are_named(
     assert "those of other users are hidden" in answer.reason  # this one shows no process 1
 
 
+def test_a_bare_partition_is_stopped_for_readers_and_unproven_for_repairs(
+    log_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where its log directory, whose lock would show a broker, is not in sight."""
+    bare = tmp_path / "copied" / "orders-0"
+    bare.mkdir(parents=True)
+    (bare / BASE).touch()
+    monkeypatch.setattr(module, "_FIRST_PROCESS_NAMESPACE", os.readlink("/proc/self/ns/pid"))
+    assert liveness(bare).unproven is None
+    monkeypatch.setattr(module, "_FIRST_PROCESS_NAMESPACE", "pid:[1]")
+    answer = liveness(bare)
+    assert answer.state is State.STOPPED
+    assert answer.unproven == "processes outside of this container are not seen"
+    assert liveness(log_directory / "orders-0").unproven is None  # its lock is seen
+    fake_proc(tmp_path / "proc", monkeypatch)  # shows no process 1
+    answer = liveness(bare)
+    assert (answer.state, answer.unproven) == (State.STOPPED, "those of other users are hidden")
+    (tmp_path / "proc" / "1").mkdir()
+    answer = liveness(bare)
+    assert (answer.unproven, answer.uninspected) == (None, (Process(70, "java (x) y"),))
+
+
 def test_a_descriptor_closed_meanwhile_is_passed_over(
     log_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -349,7 +458,7 @@ def test_a_broker_in_another_mount_namespace_is_seen(log_directory: Path, tmp_pa
     (tmp_path / "inside").mkdir()
     script = (
         f"mount --bind {log_directory} {tmp_path}/inside && "
-        f'exec {sys.executable} -c \'file = open("{tmp_path}/inside/orders-0/{BASE}")\n'
+        f'exec {sys.executable} -c \'file = open("{tmp_path}/inside/orders-0/{BASE}", "r+")\n'
         "print(flush=True)\ninput()'"
     )
     process = subprocess.Popen(

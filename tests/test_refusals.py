@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,16 +21,17 @@ from crashing.trees import put, take
 from damaged import name
 
 from kdump.cli.exits import OK, REFUSED
+from kdump.storage import liveness
 
 pytestmark = pytest.mark.once
 
 LOG, INDEX = name(0, ".log"), name(0, ".index")
 NOBODY = 65534
-#: Takes the lock as Java does, if there is a second argument, and has a file open.
+#: Has a file open, and takes its lock as Java does if there is a third argument.
 HOLDER = """
 import fcntl, sys
-file = open(sys.argv[1], "r+")
-if sys.argv[2:]:
+file = open(sys.argv[1], sys.argv[2])
+if sys.argv[3:]:
     fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 print(flush=True)
 input()
@@ -44,9 +45,9 @@ def trial() -> Iterator[Trial]:
 
 
 @contextmanager
-def holding(path: Path, *, locked: bool = False) -> Iterator[int]:
+def holding(path: Path, mode: str = "r+", *, locked: bool = False) -> Iterator[int]:
     """Another process has ``path`` open, and locked; its id."""
-    arguments = [sys.executable, "-c", HOLDER, str(path), *(["lock"] if locked else [])]
+    arguments = [sys.executable, "-c", HOLDER, str(path), mode, *(["lock"] if locked else [])]
     process = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stdout.readline() == b"\n"
@@ -56,10 +57,10 @@ def holding(path: Path, *, locked: bool = False) -> Iterator[int]:
         process.communicate(b"\n")
 
 
-def refused(trial: Trial, argv: Sequence[str]) -> Run:
+def refused(trial: Trial, argv: Sequence[str], prepare: Callable[[], None] = lambda: None) -> Run:
     """Run it; it must refuse, and change nothing."""
     before = take(trial.root)
-    ran = run(argv, searching=True)
+    ran = run(argv, prepare=prepare, searching=True)
     assert ran.code == REFUSED, ran
     assert trial.wrong_when_unchanged(take(trial.root), before) == []
     return ran
@@ -111,7 +112,33 @@ def test_beside_a_process_whose_files_were_unlinked(trial: Trial) -> None:
         refused(trial, trial.argv)
 
 
-def test_a_reader_elsewhere_is_in_nobodys_way(trial: Trial) -> None:
+@pytest.mark.parametrize("complete", [False, True], ids=["repair", "undo"])
+@pytest.mark.parametrize("held", [name(100, ".log"), name(100, ".index")])
+def test_beside_a_reader_of_what_changes(trial: Trial, held: str, complete: bool) -> None:
+    """It could read half of the change."""
+    argv = both(trial, complete)
+    file = trial.root / "data" / PARTITION / held
+    with holding(file, "r") as pid:
+        for each in (argv, [*argv, "--assume-stopped"]):
+            ran = refused(trial, each)
+            assert f"process {pid} (python" in ran.err
+            assert f"has {file} open, and could read half of the change" in ran.err
+    assert run(argv, searching=True).code == OK
+
+
+@pytest.mark.parametrize("complete", [False, True], ids=["repair", "undo"])
+@pytest.mark.parametrize(
+    "held", [f"data/{PARTITION}/{LOG}", "data/orders-1/" + LOG, "data/meta.properties"]
+)
+def test_a_reader_of_what_stays_is_in_the_way_of_no_repair(
+    trial: Trial, held: str, complete: bool
+) -> None:
+    argv = both(trial, complete)
+    with holding(trial.root / held, "r"):
+        assert run(argv, searching=True).code == OK
+
+
+def test_a_writer_elsewhere_is_in_the_way_of_no_repair(trial: Trial) -> None:
     with holding(trial.root / "server.properties"):
         assert run(trial.argv, searching=True).code == OK
 
@@ -124,6 +151,32 @@ def test_a_partition_that_stands_alone_needs_no_lock() -> None:
             refused(trial, trial.argv)
         assert run(trial.argv, searching=True).code == OK
         assert not (root / "data/.lock").exists()
+
+
+@pytest.mark.parametrize("complete", [False, True], ids=["repair", "undo"])
+def test_a_bare_partition_in_a_container_needs_a_word(complete: bool) -> None:
+    """As where only the partition is mounted: a broker outside is not seen, nor is its lock."""
+    alone = Subject("alone", LOSSY.command, LOSSY.files, alone=True)
+    with in_memory() as root:
+        trial = Trial.of(alone, root)
+        argv = both(trial, complete)
+        ran = refused(trial, argv, prepare=contained)
+        assert "processes outside of this container are not seen" in ran.err
+        assert "mount the whole log directory" in ran.err
+        verify = ["verify", str(root / "data" / PARTITION)]
+        assert (
+            run(verify, prepare=contained).out.splitlines()[:3] == run(verify).out.splitlines()[:3]
+        )
+        ran = run([*argv, "--assume-stopped"], prepare=contained, searching=True)
+        assert ran.code == OK, ran
+
+
+def test_a_log_directory_in_a_container_is_seen_whole(trial: Trial) -> None:
+    assert run(trial.argv, prepare=contained, searching=True).code == OK
+
+
+def contained() -> None:
+    liveness._FIRST_PROCESS_NAMESPACE = "pid:[1]"
 
 
 # --- owners

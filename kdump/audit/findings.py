@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from kdump.audit.codes import FindingCode, Severity
+
+#: What a finding says that is milder because a broker runs, or may run for all that is known.
+AS_LIVE: Final = "as beside a running broker"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +25,10 @@ class Detail:
 
     def __str__(self) -> str:
         return f"expected {self.expected}, found {self.found}"
+
+    def as_live(self) -> Detail:
+        """The same of a finding that is milder because a broker may be running."""
+        return Detail(self.expected, f"{self.found}, {AS_LIVE}")
 
 
 @dataclass(frozen=True, slots=True)

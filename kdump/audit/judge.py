@@ -375,12 +375,14 @@ NODE_CHECKS: Final[tuple[Callable[[Sequence[DirectoryFacts], Context], Iterator[
 def unread(group: Group, missed: Unread) -> Finding:
     """Return the finding for what could not be read, which is no damage by itself."""
     code = codes.DENIED if missed.denied else codes.UNREADABLE
+    detail = Detail("something that can be read", f"an error: {missed.text}")
     if missed.vanished:
         code = codes.VANISHED if group.stopped else codes.VANISHED_LIVE
+        detail = detail if group.stopped else detail.as_live()
     return Finding(
         code,
         missed.path,
-        detail=Detail("something that can be read", f"an error: {missed.text}"),
+        detail=detail,
         remedy=None if code is codes.VANISHED_LIVE else again(group.path),
     )
 

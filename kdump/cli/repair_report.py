@@ -61,15 +61,20 @@ class Report(Protocol):
         """Tell how it ended."""
 
 
-def report(form: Literal["text", "json"], command: str, targets: Targets) -> Report:
+def report(
+    form: Literal["text", "json"], command: str, targets: Targets, *, assume_stopped: bool
+) -> Report:
     """The report in one of the two forms; what it is of is told at once."""
-    return _Json(command, targets) if form == "json" else _Text()
+    if form == "json":
+        return _Json(command, targets)
+    return _Text(assume_stopped=assume_stopped)
 
 
 class _Text:
     """For people. Partitions with nothing to be said of are counted, and told at the end."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, assume_stopped: bool) -> None:
+        self._assume_stopped = assume_stopped
         self._counts: Counter[str] = Counter()
         self._nothing: list[Plan] = []
 
@@ -80,7 +85,8 @@ class _Text:
         kind = ("losing" if plan.lossy else "lossless") if plan.steps else "noted"
         self._counts[kind] += 1
         idle = nothing_lines(plan.partition, plan.notes)
-        for line in plan_lines(plan, applying=applying) if plan.steps else idle:
+        known = plan_lines(plan, applying=applying, assume_stopped=self._assume_stopped)
+        for line in known if plan.steps else idle:
             click.echo(line)
 
     def pending(self, one: Kept, plan: Plan) -> None:

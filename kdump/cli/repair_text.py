@@ -31,10 +31,13 @@ _STATES = {
 }
 
 
-def plan_lines(plan: Plan, *, applying: bool = False) -> Iterator[str]:
+def plan_lines(
+    plan: Plan, *, applying: bool = False, assume_stopped: bool = False
+) -> Iterator[str]:
     """Yield a plan that has steps: what it loses, what comes of it, what it does and needs.
 
-    ``applying`` says that it is carried out at once, so that nobody has to be told how.
+    ``applying`` says that it is carried out at once, so that nobody has to be told how;
+    ``assume_stopped``, that it cannot be without that option.
     """
     yield from wrapped(f"PLAN {plan.id}  {_what(plan)}: nothing is changed yet", 0)
     yield from loss_lines(plan.loss, lost=_cuts(plan))
@@ -47,10 +50,10 @@ def plan_lines(plan: Plan, *, applying: bool = False) -> Iterator[str]:
     yield labelled("save", _saved(plan))
     yield labelled("space", _space(plan))
     if not applying:
-        yield from commanded("apply", apply_command(plan))
+        yield from commanded("apply", apply_command(plan, assume_stopped=assume_stopped))
 
 
-def apply_command(plan: Plan) -> tuple[str, ...]:
+def apply_command(plan: Plan, *, assume_stopped: bool = False) -> tuple[str, ...]:
     """The command that carries out a plan."""
     confirm = ("--confirm", plan.id) if plan.lossy else ()
     return (
@@ -60,6 +63,7 @@ def apply_command(plan: Plan) -> tuple[str, ...]:
         os.fspath(plan.partition),
         "--apply",
         *confirm,
+        *(["--assume-stopped"] if assume_stopped else []),
     )
 
 

@@ -94,7 +94,8 @@ def repairing(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--assume-stopped",
             is_flag=True,
-            help="Go on where nobody can tell whether a broker runs, as on a network file system.",
+            help="Go on where it cannot be shown that no broker runs, as on a network file system, "
+            "or in a container that has the partition without its log directory.",
         ),
         click.option(
             "--confirm",
@@ -132,7 +133,7 @@ def repair(
     from kdump.cli.repair_report import report
 
     groups = partitions(targets)
-    told = report(choice.form, choice.command, targets)
+    told = report(choice.form, choice.command, targets, assume_stopped=choice.assume_stopped)
     codes = {OK}
     with Progress(choice.progress) as shown:
         run = _Run(targets, groups, choice, planner, told, shown, rebuild=rebuild, passes=passes)
@@ -205,7 +206,7 @@ class _Run:
 
         if group.error is not None:
             raise group.error
-        if not group.stopped:
+        if not group.stopped or group.directory is None:
             check_stopped(group.path, assume_stopped=self._choice.assume_stopped)
         one = unfinished(group.path)
         if one is None:
@@ -232,10 +233,7 @@ class _Run:
         return OK
 
     def _judged(self, groups: Sequence[Group]) -> Iterator[Judged]:
-        """Everything about each partition; one by one where each is repaired at once.
-
-        Workers that read one partition would look like a broker beside the repair of another.
-        """
+        """Everything about each partition; one by one where each is repaired at once."""
         from kdump.audit.verify import verify
 
         stopped = [replace(group, stopped=True) for group in groups]

@@ -46,7 +46,8 @@ if TYPE_CHECKING:
 @click.option(
     "--assume-stopped",
     is_flag=True,
-    help="Go on where nobody can tell whether a broker runs, as on a network file system.",
+    help="Go on where it cannot be shown that no broker runs, as on a network file system, or in "
+    "a container that has the partition without its log directory.",
 )
 @click.option(
     "--format",

@@ -16,7 +16,7 @@ import click
 
 from kdump.audit.codes import CODES, Severity
 from kdump.audit.facts import DirectoryFacts
-from kdump.audit.findings import Finding
+from kdump.audit.findings import AS_LIVE, Finding
 from kdump.audit.forecast import Forecast
 from kdump.audit.groups import Root
 from kdump.audit.judge import again
@@ -37,6 +37,7 @@ from kdump.cli.verify_partition import (
 from kdump.cli.verify_summary import Depth, Summary, worst
 from kdump.errors import SourceError
 from kdump.format.text import printable
+from kdump.storage.liveness import Process, State
 from kdump.storage.logdir import LogDirectory
 
 _LABELS: Final = {
@@ -47,6 +48,8 @@ _LABELS: Final = {
 }
 #: Where the logs are larger than this a report may be long in coming.
 _SOON_BYTES: Final = 1 << 30
+#: How many of those that read a directory are named.
+_NAMED: Final = 3
 _DEPTHS: Final[Mapping[Depth, str]] = {
     "quick": "names, small files, and the ends of logs and indexes alone (--quick)",
     "default": "every header and checksum (records not read: --deep)",
@@ -244,7 +247,21 @@ def _heading(root: Root, judged: Sequence[Judged], count: int) -> Iterator[str]:
     if root.liveness is not None:
         reason = printable(root.liveness.reason)
         what += f"; broker {root.liveness.state.value}: {reason}"
+        if root.liveness.state is State.UNKNOWN:
+            what += f"; read {AS_LIVE}"
+        if root.liveness.readers:
+            what += f"; read by {_names(root.liveness.readers)} too"
     yield from wrapped(f"{path}: {what}", 0)
+
+
+def _names(processes: Sequence[Process]) -> str:
+    named = ", ".join(printable(str(process)) for process in processes[:_NAMED])
+    others = len(processes) - _NAMED
+    return (
+        named
+        if others <= 0
+        else f"{named} and {count_text(others, 'other process', 'other processes')}"
+    )
 
 
 def _node(directory: DirectoryFacts | None) -> str:

@@ -27,6 +27,7 @@ from kdump.repair.folder import Begun, Folder
 from kdump.repair.interlock import (
     check_changeable,
     check_others,
+    check_readers,
     held,
     unfinished,
     ways_on,
@@ -74,6 +75,7 @@ def apply(
     started = time.monotonic()
     folder = Folder(plan.partition, plan.id)
     with held(plan.partition, plan.log_directory, assume_stopped=assume_stopped) as lock:
+        check_readers(plan)
         one = unfinished(plan.partition)
         if one is not None:
             raise Refused(

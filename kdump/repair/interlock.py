@@ -26,7 +26,7 @@ from kdump.repair.disk import Attributes
 from kdump.repair.folder import Folder
 from kdump.repair.plan import Line, Plan, PutMarker, TakeMarker
 from kdump.storage.kept import Kept, KeptState, kept
-from kdump.storage.liveness import State, liveness
+from kdump.storage.liveness import State, liveness, uses
 from kdump.storage.logdir import LogDirectory, open_path
 from kdump.storage.names import LOCK
 
@@ -77,6 +77,24 @@ def check_stopped(partition: Path, *, assume_stopped: bool, lock_held: bool = Fa
         raise Refused(
             f"{partition}: expected a stopped broker, found no telling: {answer.reason}; if it is "
             "surely stopped, say --assume-stopped"
+        )
+    if answer.unproven is not None and not assume_stopped:
+        raise Refused(
+            f"{partition}: expected the log directory around it, whose lock shows whether a broker "
+            f"runs, found none, and {answer.unproven}: mount the whole log directory, not the "
+            "partition alone, or run kdump on the host, as root; if the broker is surely stopped, "
+            "say --assume-stopped"
+        )
+
+
+def check_readers(plan: Plan) -> None:
+    """Raise Refused where a process reads a file that a plan changes: it could see half of that."""
+    paths = (plan.partition / name for name in sorted(plan.touched))
+    use = next(uses(path for path in paths if path.is_file()), None)
+    if use is not None:
+        raise Refused(
+            f"{plan.partition}: expected no reader of a file that is to be changed; {use}, and "
+            "could read half of the change: end it, or wait until it has ended"
         )
 
 

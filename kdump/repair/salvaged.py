@@ -71,7 +71,7 @@ class Salvaged(Output):
 
     @property
     def way_back(self) -> tuple[Command, ...]:
-        """The commands that put the result in the place of the partition, none where it has none."""
+        """The commands that put the result in the place of the partition, if it has one."""
         if self.log_directory is None:
             return ()
         return way_back(self.partition, self.target, self.log_directory)

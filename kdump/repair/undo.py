@@ -11,7 +11,7 @@ from pathlib import Path
 from kdump.errors import Refused
 from kdump.repair.apply import interrupted
 from kdump.repair.folder import Folder
-from kdump.repair.interlock import check_changeable, check_others, held
+from kdump.repair.interlock import check_changeable, check_others, check_readers, held
 from kdump.repair.plan import Plan, located
 from kdump.repair.states import Progress, States
 from kdump.repair.steps import clear, settle
@@ -38,6 +38,7 @@ def undo(one: Kept, partition: Path, log_directory: Path | None, *, assume_stopp
             "which has made this directory: to take it back, remove the directory"
         )
     with held(partition, log_directory, assume_stopped=assume_stopped):
+        check_readers(plan)
         newest = undoable(partition)
         if newest is None or newest.id != one.id:
             newer = "none" if newest is None else newest.id

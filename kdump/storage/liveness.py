@@ -1,9 +1,10 @@
 """Is a broker using this path: live, stopped or unknown, and why.
 
 Spec: LogManager.lockLogDirs, org.apache.kafka.server.util.FileLock. A broker holds a POSIX record
-lock on ``.lock`` at the top of each of its log directories, and has the files of its partitions
-open. This module asks for both and must never take a lock, nor create ``.lock``. What it finds may
-have changed a moment later: who changes files takes the lock himself.
+lock on ``.lock`` at the top of each of its log directories, has the logs of its partitions open for
+writing, and maps their indexes so. This module asks for all three and must never take a lock, nor
+create ``.lock``. What it finds may have changed a moment later: who changes files takes the lock
+himself. A process that only reads is no broker: it is named and changes nothing.
 
 Closing any descriptor of a file drops the POSIX locks that this very process holds on it; kdump
 holds none, its repairs use an open-file-description lock. Ask before taking one: a lock of the
@@ -15,10 +16,11 @@ from __future__ import annotations
 import ctypes
 import fcntl
 import os
+import re
 import struct
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
@@ -32,6 +34,13 @@ _PROC = Path("/proc")
 _PF_KTHREAD = 0x00200000
 _PID_OF_DESCRIPTION_LOCKS = -1
 _PID_OF_ANOTHER_NAMESPACE = 0
+#: PROC_PID_INIT_INO: what ``/proc/self/ns/pid`` leads to outside of all containers.
+_FIRST_PROCESS_NAMESPACE = "pid:[4026531836]"
+#: A shared map of a file in ``/proc/PID/maps``: its range, whether it may be written. Code and
+#: libraries are mapped privately: what is written there comes into no file.
+_SHARED_MAP = re.compile(
+    r"^([0-9a-f]+-[0-9a-f]+) [r-]([w-])[x-]s \S+ \S+ \d+ +(/.*)$", re.MULTILINE
+)
 
 # f_type of statfs: where a process on another machine may have files open, unseen from here.
 _NETWORK_FILE_SYSTEMS = {
@@ -74,17 +83,39 @@ class Process:
 
 
 @dataclass(frozen=True, slots=True)
+class Use:
+    """A process that has a file open or mapped, and that file's path as the process sees it.
+
+    ``writes`` says that it is able to change the file, None where that cannot be read. ``file_id``
+    is the device and inode of the file, None where they cannot be read.
+    """
+
+    process: Process
+    file: str
+    writes: bool | None
+    mapped: bool = False
+    file_id: tuple[int, int] | None = None
+
+    def __str__(self) -> str:
+        how = "mapped" if self.mapped else "open"
+        return f"{self.process} has {self.file} {how}"
+
+
+@dataclass(frozen=True, slots=True)
 class Liveness:
     """The answer. ``pid`` is that of the process that was found using the path, if it has one here.
 
     ``uninspected`` are the processes whose open files we may not see; by themselves they leave a
-    path stopped.
+    path stopped. ``readers`` have files of it open for reading alone. ``unproven`` says, of a
+    stopped path, why a broker may run all the same: enough for who reads, not for who repairs.
     """
 
     state: State
     reason: str
     pid: int | None = None
     uninspected: tuple[Process, ...] = ()
+    readers: tuple[Process, ...] = ()
+    unproven: str | None = None
 
 
 def liveness(path: Path, *, lock_held: bool = False) -> Liveness:
@@ -108,23 +139,57 @@ def liveness(path: Path, *, lock_held: bool = False) -> Liveness:
             if lock.state is State.UNKNOWN:
                 doubts.append(lock.reason)
     uninspected: list[Process] = []
+    readers: dict[Process, None] = {}
     if (_PROC / "self/fd").is_dir():
-        for process, file in _open_files(targets, uninspected):
-            return Liveness(State.LIVE, f"{process} has {file} open", process.pid)
+        for use in _open_files(targets, uninspected):
+            if use.writes:
+                return Liveness(State.LIVE, f"{use} for writing", use.process.pid)
+            if use.writes is None:
+                doubts.append(f"{use}, and whether for writing cannot be read")
+            readers[use.process] = None
     else:
         doubts.append("there is no /proc here to search for processes with files of it open")
     network = _network_file_system(path)
     if network is not None:
         doubts.append(f"{path} is on {network}, where processes of other machines are not seen")
+    found = tuple(uninspected), tuple(readers)
     if doubts:
-        return Liveness(State.UNKNOWN, "; ".join(doubts), uninspected=tuple(uninspected))
-    reason = "no process has files of it open"
+        return Liveness(State.UNKNOWN, "; ".join(doubts), None, *found)
+    reason = "no process has files of it open for writing"
     if log_directory is not None:
         lock_name = LOCK if log_directory == path else str(log_directory / LOCK)
         reason = f"{lock_name} is not locked and {reason}"
+    hidden = _hidden_processes()
+    if hidden is not None:
+        reason += f", as far as processes are shown here: {hidden}"
+    unproven = _unproven(hidden) if log_directory is None else None
+    return Liveness(State.STOPPED, reason, None, *found, unproven)
+
+
+def uses(files: Iterable[Path]) -> Iterator[Use]:
+    """Find the processes that have one of ``files`` open or mapped. Raises SourceError."""
+    wanted = {_key(file) for file in files}
+    if not (_PROC / "self/fd").is_dir():
+        return iter(())
+    return (use for use in _open_files(wanted, []) if use.file_id in wanted)
+
+
+def _hidden_processes() -> str | None:
+    """Which processes are not shown in /proc, None if all are."""
     if not (_PROC / "1").is_dir():
-        reason += ", as far as processes are shown here: those of other users are hidden"
-    return Liveness(State.STOPPED, reason, uninspected=tuple(uninspected))
+        return "those of other users are hidden"
+    return None
+
+
+def _unproven(hidden: str | None) -> str | None:
+    """Why a broker may use what stands in no log directory, whose lock would show it."""
+    try:
+        namespace = os.readlink(_PROC / "self/ns/pid")  # noqa: PTH115 - no path
+    except OSError:
+        namespace = _FIRST_PROCESS_NAMESPACE  # no container where there are no namespaces
+    if namespace != _FIRST_PROCESS_NAMESPACE:
+        return "processes outside of this container are not seen"
+    return hidden
 
 
 def _lock_state(lock: Path) -> Liveness:
@@ -167,10 +232,8 @@ def _conflicting_pid(descriptor: int) -> int | None:
     return None if kind == fcntl.F_UNLCK else int(pid)
 
 
-def _open_files(
-    targets: set[tuple[int, int]], uninspected: list[Process]
-) -> Iterator[tuple[Process, str]]:
-    """Yield who has something in ``targets`` open, and its path as that process sees it.
+def _open_files(targets: set[tuple[int, int]], uninspected: list[Process]) -> Iterator[Use]:
+    """Yield who has something in ``targets`` open or mapped.
 
     A target is a directory, which counts with all below it, or a file. Processes that we may not
     look into are added to ``uninspected``.
@@ -179,52 +242,108 @@ def _open_files(
     for entry in _PROC.iterdir():
         if not entry.name.isdecimal() or int(entry.name) == own:
             continue
+        descriptors: list[Path] = []
+        maps: dict[str, tuple[str, bool]] = {}
         try:
             descriptors = list((entry / "fd").iterdir())
+            maps = _shared_maps(entry)
         except PermissionError:
             if not _is_kernel_thread(entry):
                 uninspected.append(_process(int(entry.name)))
-            continue
         except OSError:  # it ended meanwhile
             continue
-        below: dict[Path, bool] = {}
+        inside = _Inside(entry / "root", targets)
         for descriptor in descriptors:
-            file = _inside(entry / "root", descriptor, targets, below)
-            if file is not None:
-                yield _process(int(entry.name)), file
+            link = _link(descriptor)
+            if link is not None and inside(link, descriptor):
+                yield Use(
+                    _process(int(entry.name)),
+                    link,
+                    _opened_for_writing(entry / "fdinfo" / descriptor.name),
+                    file_id=_file_id(descriptor),
+                )
+        for link, (place, writes) in maps.items():
+            file = entry / "map_files" / place
+            if inside(link, file):
+                yield Use(
+                    _process(int(entry.name)), link, writes, mapped=True, file_id=_file_id(file)
+                )
 
 
-def _inside(
-    root: Path, descriptor: Path, targets: set[tuple[int, int]], below: dict[Path, bool]
-) -> str | None:
-    """The path behind an open descriptor, if it leads into one of ``targets``.
+def _shared_maps(entry: Path) -> dict[str, tuple[str, bool]]:
+    """The files that a process maps with others: where it does, and whether it may write there."""
+    maps: dict[str, tuple[str, bool]] = {}
+    text = (entry / "maps").read_text(errors="surrogateescape")
+    for place, write, link in _SHARED_MAP.findall(text):
+        writes = write == "w"
+        if writes or link not in maps:
+            maps[link] = place, writes
+    return maps
 
-    Directories are compared by device and inode, because the same one has other paths in other
-    containers; ``below`` remembers them. They are what an unlinked file can still be told by.
-    """
+
+def _link(descriptor: Path) -> str | None:
     try:
         link = os.readlink(descriptor)  # noqa: PTH115 - a Path would lose the kernel's spelling
     except OSError:  # closed meanwhile
         return None
-    if not link.startswith("/"):  # a socket, a pipe
+    return link if link.startswith("/") else None  # else a socket, a pipe
+
+
+def _opened_for_writing(info: Path) -> bool | None:
+    """What the flags of an open file say, None where they cannot be read."""
+    try:
+        fields = dict(line.split(":", 1) for line in info.read_text().splitlines() if ":" in line)
+        return int(fields["flags"], 8) & os.O_ACCMODE != os.O_RDONLY
+    except (FileNotFoundError, ProcessLookupError):  # closed meanwhile, or ended
+        return False
+    except (OSError, KeyError, ValueError):
         return None
-    directory = Path(link).parent
-    if directory not in below:
-        below[directory] = any(
+
+
+@dataclass(frozen=True, slots=True)
+class _Inside:
+    """Whether what a process has open leads into one of ``targets``.
+
+    Directories are compared by device and inode, because the same one has other paths in other
+    containers; ``below`` remembers them. They are what an unlinked file can still be told by.
+    """
+
+    root: Path
+    targets: set[tuple[int, int]]
+    below: dict[Path, bool] = field(default_factory=dict)
+
+    def __call__(self, link: str, file: Path) -> bool:
+        if not self._is_below(Path(link).parent) and not _is_one_of(file, self.targets):
+            return False
+        return not file.is_dir()  # a shell may stand in it
+
+    def _is_below(self, directory: Path) -> bool:
+        asked: list[Path] = []
+        answer = False
+        for ancestor in (directory, *directory.parents):
+            if ancestor in self.below:
+                answer = self.below[ancestor]
+                break
+            asked.append(ancestor)
             # Seen from the root of the process's container, or, for a chroot, from ours.
-            _is_one_of(Path(f"{root}{ancestor}"), targets) or _is_one_of(ancestor, targets)
-            for ancestor in (directory, *directory.parents)
-        )
-    if not below[directory] and not _is_one_of(descriptor, targets):
+            if _is_one_of(Path(f"{self.root}{ancestor}"), self.targets) or _is_one_of(
+                ancestor, self.targets
+            ):
+                answer = True
+                break
+        self.below.update(dict.fromkeys(asked, answer))
+        return answer
+
+
+def _file_id(file: Path) -> tuple[int, int] | None:
+    try:
+        return _key(file)
+    except SourceError:  # closed meanwhile, or not to be followed by us
         return None
-    return None if descriptor.is_dir() else link  # a shell may stand in it
 
 
 def _is_one_of(path: Path, targets: set[tuple[int, int]]) -> bool:
-    try:
-        return _key(path) in targets
-    except SourceError:  # removed, or not to be searched by us
-        return False
+    return _file_id(path) in targets  # None: removed, or not to be searched by us
 
 
 def _key(path: Path) -> tuple[int, int]:

@@ -116,13 +116,14 @@ def _damage(
         # Where nothing is missing between the neighbours the range would be empty.
         if last is None or last > gap.offset_before:
             offsets = Offsets(gap.offset_before + 1, last)
+    detail = _damage_detail(gap, survey.size)
     return Finding(
         code,
         survey.segment.log,
         damage.position,
         damage.size,
         offsets,
-        _damage_detail(gap, survey.size),
+        detail.as_live() if code is codes.TORN_TAIL_LIVE else detail,
         explaining(code),
         repeats,
     )

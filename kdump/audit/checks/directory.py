@@ -135,9 +135,10 @@ def check_read(reads: Iterable[Read[Any] | None], *, stopped: bool) -> Iterator[
     for read in reads:
         if read is not None and isinstance(read.error, SourceError):
             code = codes.DENIED if isinstance(read.error, DeniedError) else codes.UNREADABLE
+            detail = Detail("something that can be read", f"an error: {read.error}")
             if isinstance(read.error, VanishedError):
                 code = codes.VANISHED if stopped else codes.VANISHED_LIVE
-            detail = Detail("something that can be read", f"an error: {read.error}")
+                detail = detail if stopped else detail.as_live()
             yield Finding(code, read.path, detail=detail)
 
 
