@@ -586,7 +586,7 @@ def _wrong(drawn: Drawn, ended: Run) -> Iterator[str]:
     raw = {char for text in texts for char in text if category(char) in _RAW} - {"\n"}
     if raw:
         yield f"raw characters: {raw}"
-    if ended.code == 2 and ended.out and not _in_json(drawn.argv):
+    if ended.out and ended.err.startswith("Usage:") and not _in_json(drawn.argv):
         yield f"output with wrong usage: {ended.out[:200]!r}"
     if ended.code != 0 and not ended.out and not ended.err:
         yield "no word"

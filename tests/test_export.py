@@ -32,7 +32,7 @@ from kdump.cli.export import _told as told
 from kdump.cli.main import main
 from kdump.errors import SourceError, UsageError
 from kdump.fleet import api, export_task
-from kdump.fleet.destination import made
+from kdump.fleet.destination import check_outside, made
 from kdump.fleet.export import Order, export
 from kdump.fleet.export_task import Form
 from kdump.fleet.manifest import Manifest
@@ -337,6 +337,16 @@ def test_a_log_directory_is_no_place_for_an_export(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="outside of log directories"):
             exported([path], to)
         assert not to.exists()
+
+
+def test_what_is_read_is_no_place_for_an_export(tmp_path: Path) -> None:
+    (path,) = copies(tmp_path, segment([one_batch(0)]))
+    link = tmp_path / "link"
+    link.symlink_to(path)
+    check_outside(tmp_path / "out", [path, path / "gone"])
+    for to in (path / "out", link / "deep" / "out"):
+        with pytest.raises(UsageError, match="outside of what is read, found one inside"):
+            check_outside(to, [path])
 
 
 def test_what_fails_to_begin_leaves_its_name_free(

@@ -5,7 +5,6 @@ Spec: the invariants of KOD 9. It must never read a file: a case holds all there
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -38,6 +37,7 @@ from kdump.audit.replay import Replay
 from kdump.audit.settings import longest_transaction_ms
 from kdump.audit.survey import Survey, Unread
 from kdump.errors import MissingDirectoryError
+from kdump.format.shell import operand
 from kdump.storage.logdir import is_metadata_log
 from kdump.storage.workers import Died
 
@@ -395,4 +395,4 @@ def killed(path: Path, died: Died, group: Group) -> Finding:
 
 def again(path: Path) -> tuple[str, ...]:
     """Return the remedy where nothing else is known: to look again."""
-    return "kdump", "verify", os.fspath(path)
+    return "kdump", "verify", operand(path)

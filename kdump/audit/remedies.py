@@ -6,7 +6,6 @@ accepts what is odd: then the finding is to be explained.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from kdump.audit.case import Case
 from kdump.audit.codes import FindingCode, Severity
 from kdump.audit.findings import Finding
 from kdump.audit.survey import Survey
+from kdump.format.shell import operand
 from kdump.storage.logdir import is_metadata_log
 
 Remedy = tuple[str, ...]
@@ -83,27 +83,27 @@ _DISORDER: Final[frozenset[FindingCode]] = frozenset(
 
 def reindexing(partition: Path) -> Remedy:
     """Make indexes and producer snapshots anew."""
-    return "kdump", "reindex", os.fspath(partition)
+    return "kdump", "reindex", operand(partition)
 
 
 def salvaging(partition: Path) -> Remedy:
     """Copy every sound batch, before and behind the damage."""
-    return "kdump", "salvage", os.fspath(partition), "--output", "DIR"
+    return "kdump", "salvage", operand(partition), "--output", "DIR"
 
 
 def truncating(partition: Path) -> Remedy:
     """Cut the log where recovery would."""
-    return "kdump", "truncate-to-valid", os.fspath(partition)
+    return "kdump", "truncate-to-valid", operand(partition)
 
 
 def resuming(partition: Path, command: str) -> Remedy:
     """Finish a repair that was interrupted."""
-    return "kdump", command, os.fspath(partition), "--apply"
+    return "kdump", command, operand(partition), "--apply"
 
 
 def undoing(partition: Path, plan_id: str) -> Remedy:
     """Take a repair back, or finish that."""
-    return "kdump", "undo", os.fspath(partition), "--plan", plan_id, "--apply"
+    return "kdump", "undo", operand(partition), "--plan", plan_id, "--apply"
 
 
 def remedied(case: Case, findings: Iterable[Finding]) -> Iterator[Finding]:

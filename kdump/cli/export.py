@@ -98,7 +98,7 @@ def export(
     from kdump.cli.fleet_options import spark_session
     from kdump.cli.progress import Progress
     from kdump.cli.targets import named_paths
-    from kdump.fleet.destination import made
+    from kdump.fleet.destination import check_outside, made
 
     selection = select(
         offsets=offsets,
@@ -112,6 +112,7 @@ def export(
     named, settings = named_paths(paths, config)
     if master is None and remote is None:
         master = _DEFAULT_MASTER
+    check_outside(to.absolute(), named)
     with (
         # Outermost: what tasks still write is taken away when they have ended.
         made(to.absolute()) as destination,

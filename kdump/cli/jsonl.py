@@ -32,12 +32,12 @@ def header(command: str, paths: Sequence[Path]) -> dict[str, object]:
     }
 
 
-def path_field(path: Path) -> dict[str, str | None]:
+def path_field(path: Path | str) -> dict[str, str | None]:
     """Return ``path`` under its name, or base64 under ``path_base64`` where it is not UTF-8."""
     return json_bytes("path", fsencode(path))
 
 
-def path_value(path: Path) -> str | dict[str, str | None]:
+def path_value(path: Path | str) -> str | dict[str, str | None]:
     """Return ``path`` as a string, or as ``{"path_base64": …}`` where it is not UTF-8."""
     field = path_field(path)
     return field.get("path") or field

@@ -23,8 +23,8 @@ from kdump.cli.forecast_text import directory_sentences, effect_text, harm_text,
 from kdump.cli.paragraphs import labelled, wrapped
 from kdump.cli.units import count_text
 from kdump.cli.verify_json import finding_line
-from kdump.cli.verify_partition import command_text
 from kdump.cli.verify_text import finding_lines
+from kdump.format.shell import shell_text
 from kdump.format.text import printable
 from kdump.storage.logdir import LogDirectory
 
@@ -100,7 +100,7 @@ class TextStarts(_Report):
         for finding in (*self.incomplete, *self.missing, *self.pending):
             self._emit_all(finding_lines(finding))
             if finding.code is codes.REPAIR_PENDING and finding.remedy is not None:
-                self.emit(f"       do: {command_text(finding.remedy)}")
+                self.emit(f"       do: {shell_text(finding.remedy)}")
         for cause in self.around:
             self._emit_all(wrapped(stopping_text(cause), 0))
         told = [pair for pair in self.known if not self._directories or harm_text(pair[1])]

@@ -7,7 +7,6 @@ character of a name.
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -15,9 +14,10 @@ import click
 
 from kdump.cli import jsonl
 from kdump.cli.exits import INCOMPLETE, OK, PROBLEMS, REFUSED
-from kdump.cli.paragraphs import labelled, wrapped
+from kdump.cli.paragraphs import LABEL, labelled, wrapped
 from kdump.cli.units import count_text
 from kdump.errors import KdumpError, Refused
+from kdump.format.shell import operand, shell_text
 from kdump.format.text import printable
 from kdump.repair.output import Output
 from kdump.storage.kept import FOLDERS
@@ -91,17 +91,16 @@ def proof_lines(output: Output, segments: int, proof: str) -> Iterator[str]:
         f"{count_text(output.problems, 'problem')}" + (f" ({', '.join(codes)})" if codes else ""),
     )
     yield labelled("proof", f"{FOLDERS}/{output.id}/receipt.json in it: {proof}")
-    yield labelled("next", printable(shlex.join(("kdump", "verify", os.fspath(output.target)))))
+    yield f"{'next':{LABEL}}{shell_text(('kdump', 'verify', operand(output.target)))}"
 
 
 def receipt_line(output: Output, encoded: dict[str, Any]) -> str:
     """A receipt for scripts; ``encoded`` is all of it but the paths."""
-    target = jsonl.path_value(output.target)
     fields = {
         **encoded,
         "partition": jsonl.path_value(output.partition),
-        "target": target,
-        "next": ["kdump", "verify", target],
+        "target": jsonl.path_value(output.target),
+        "next": ["kdump", "verify", jsonl.path_value(operand(output.target))],
     }
     return jsonl.line("receipt", fields)
 

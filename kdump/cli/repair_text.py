@@ -8,17 +8,17 @@ Spec: none of Kafka's. It must never print, nor let a record's key or value thro
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from kdump.audit.recovery import Span
-from kdump.audit.remedies import salvaging, undoing
+from kdump.audit.remedies import resuming, salvaging, undoing
 from kdump.cli.convert_text import Conversion
 from kdump.cli.paragraphs import LABEL, WIDTH, labelled, wrapped
 from kdump.cli.repair_steps import offset_text, step_texts
 from kdump.cli.units import count_text, period_text, size_text, time_text
+from kdump.format.shell import operand, shell_text
 from kdump.format.text import printable
 from kdump.repair.plan import Loss, Plan, Put, Remove
 from kdump.storage.kept import FOLDERS, Kept, KeptState
@@ -60,7 +60,7 @@ def apply_command(plan: Plan, *, assume_stopped: bool = False) -> tuple[str, ...
         "kdump",
         plan.command,
         *plan.arguments,
-        os.fspath(plan.partition),
+        operand(plan.partition),
         "--apply",
         *confirm,
         *(["--assume-stopped"] if assume_stopped else []),
@@ -141,8 +141,8 @@ def pending_lines(one: Kept, partition: Path) -> Iterator[str]:
         f"PENDING {printable(one.id)}  {printable(command)} {name}: interrupted between its steps"
     )
     yield from wrapped(text, 0)
-    yield from commanded("finish", ("kdump", command, os.fspath(partition), "--apply"))
-    yield from commanded("take back", ("kdump", "undo", os.fspath(partition), "--apply"))
+    yield from commanded("finish", resuming(partition, command))
+    yield from commanded("take back", ("kdump", "undo", operand(partition), "--apply"))
 
 
 def kept_lines(one: Kept, partition: Path) -> Iterator[str]:
@@ -163,7 +163,7 @@ def kept_text(one: Kept, partition: Path) -> str:
 
 def commanded(label: str, argv: tuple[str, ...]) -> Iterator[str]:
     """Yield a command behind its label; below it, where it would not fit beside it."""
-    text = command_text(argv)
+    text = shell_text(argv)
     if LABEL + len(text) <= WIDTH:
         yield f"{label:{LABEL}}{text}"
         return
@@ -175,11 +175,6 @@ def commanded(label: str, argv: tuple[str, ...]) -> Iterator[str]:
 def partition_name(partition: Path) -> str:
     """What a partition is called in the text: its directory, also where that is spelled ``.``."""
     return printable(partition.name or partition.absolute().name)
-
-
-def command_text(argv: tuple[str, ...]) -> str:
-    """A command as a shell takes it."""
-    return printable(shlex.join(argv))
 
 
 def _what(plan: Plan) -> str:

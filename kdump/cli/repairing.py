@@ -197,8 +197,9 @@ class _Run:
 
     def _unfinished(self, group: Group) -> int | None:
         """What to do of a repair that was interrupted there; None if there was none."""
-        from kdump.cli.repair_text import command_text
+        from kdump.audit.remedies import resuming
         from kdump.errors import Refused
+        from kdump.format.shell import shell_text
         from kdump.repair.apply import resume
         from kdump.repair.folder import Folder
         from kdump.repair.interlock import check_stopped, unfinished, ways_on
@@ -220,8 +221,7 @@ class _Run:
         if not self._choice.apply:
             with self._shown.paused():
                 self._told.pending(one, folder.plan())
-            again = ("kdump", self._choice.command, str(group.path), "--apply")
-            self.resume = command_text(again)
+            self.resume = shell_text(resuming(group.path, self._choice.command))
             return INCOMPLETE
         receipt = resume(
             folder,
@@ -287,13 +287,13 @@ class _Run:
             return next(looked, None)
 
     def _failed(self, error: Exception) -> int:
-        from kdump.cli.repair_text import command_text
         from kdump.errors import Unfinished
+        from kdump.format.shell import shell_text
 
         with self._shown.paused():
             self._told.failed(error)
         if isinstance(error, Unfinished):
-            self.resume = command_text(error.resume)
+            self.resume = shell_text(error.resume)
         return code_of(error)
 
 

@@ -74,9 +74,9 @@ def undo(
     partition directory.
     """
     from kdump.cli.repair_report import KeptReport
-    from kdump.cli.repair_text import command_text
     from kdump.cli.targets import find_targets
     from kdump.errors import KdumpError, Unfinished, UsageError
+    from kdump.format.shell import shell_text
     from kdump.storage.kept import KeptState
 
     if discard and (plan_id is None or apply):
@@ -103,7 +103,7 @@ def undo(
             report.failed(error)
             codes.add(code_of(error))
             if isinstance(error, Unfinished):
-                resume = command_text(error.resume)
+                resume = shell_text(error.resume)
         if any(map(is_signal, codes)):
             break
     if plan_id is not None and not report.count and codes == {OK}:

@@ -6,7 +6,6 @@ It must never name a command that does not exist.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -24,7 +23,7 @@ from kdump.audit.tails import records_behind
 from kdump.cli.forecast_text import bound_text, effect_text
 from kdump.cli.paragraphs import LABEL, labelled
 from kdump.cli.units import count_text, period_text
-from kdump.format.text import printable
+from kdump.format.shell import shell_text
 from kdump.storage.logdir import is_metadata_log
 from kdump.storage.walk import Reason
 
@@ -89,22 +88,17 @@ def pending_remedy(findings: Iterable[Finding]) -> Remedy | None:
     return next((one.remedy for one in findings if one.code is codes.REPAIR_PENDING), None)
 
 
-def command_text(remedy: Remedy) -> str:
-    """A command as it is pasted into a shell."""
-    return printable(shlex.join(remedy))
-
-
 def _when(judged: Judged) -> str:
     return "next start" if judged.group.stopped else "if it died"
 
 
 def _doing(remedy: Remedy) -> str:
-    return f"{'do':{LABEL}}{command_text(remedy)}"
+    return f"{'do':{LABEL}}{shell_text(remedy)}"
 
 
 def _command(remedy: Remedy) -> str:
     """One of several to choose from, below what it loses."""
-    return f"{'':{LABEL}}  {command_text(remedy)}"
+    return f"{'':{LABEL}}  {shell_text(remedy)}"
 
 
 def _choices_behind(judged: Judged) -> Iterator[str]:

@@ -28,7 +28,6 @@ from kdump.cli.forecast_text import directory_sentences, harm_text, stopping_tex
 from kdump.cli.paragraphs import LABEL, WIDTH, labelled, wrapped
 from kdump.cli.units import count_text, duration_text, part_text, rate_text, size_text
 from kdump.cli.verify_partition import (
-    command_text,
     neighbours_text,
     partition_lines,
     pending_remedy,
@@ -36,6 +35,7 @@ from kdump.cli.verify_partition import (
 )
 from kdump.cli.verify_summary import Depth, Summary, worst
 from kdump.errors import SourceError
+from kdump.format.shell import shell_text
 from kdump.format.text import printable
 from kdump.storage.liveness import Process, State
 from kdump.storage.logdir import LogDirectory
@@ -299,7 +299,7 @@ def _partitions(
             yield from wrapped(f"next start: {harm}", 7)
         remedy = _next_command(one)
         if remedy is not None:
-            yield f"       do: {command_text(remedy)}"
+            yield f"       do: {shell_text(remedy)}"
 
 
 def _next_command(judged: Judged) -> Remedy | None:
@@ -361,7 +361,7 @@ def _detailed(
 def _doing(finding: Finding, indent: int) -> Iterator[str]:
     """The command that helps, on one line to be pasted; those of kdump stand elsewhere."""
     if finding.remedy is not None and finding.remedy[0] != "kdump":
-        yield f"{'':{indent}}do: {command_text(finding.remedy)}"
+        yield f"{'':{indent}}do: {shell_text(finding.remedy)}"
 
 
 def _sentence(finding: Finding, *, named: bool = True) -> str:

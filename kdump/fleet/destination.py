@@ -13,13 +13,14 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Protocol
 from urllib.parse import quote
 from uuid import uuid4
 
+from kdump.audit.groups import identity
 from kdump.errors import SourceError, UsageError
 from kdump.fleet import uploading
 from kdump.fleet.uploading import Upload
@@ -73,6 +74,18 @@ class Destination(Protocol):
 
     def discard(self) -> None:
         """Take away what was made, with all that is in it."""
+
+
+def check_outside(path: Path, read: Iterable[Path]) -> None:
+    """Raise UsageError for a new directory within one of those that are ``read``."""
+    inside = [] if isinstance(path, RemotePath) else [identity(above) for above in around(path)]
+    for directory in read:
+        same = identity(directory)
+        if same is not None and same in inside:
+            raise UsageError(
+                f"--to {path}: expected a place outside of what is read, found one inside "
+                f"{directory}"
+            )
 
 
 @contextmanager

@@ -6,13 +6,13 @@ It must never let a record's key or value through.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable
 
 import pyarrow as pa
 
 from kdump.audit.findings import Finding
 from kdump.fleet.schema import FINDINGS, utf8
+from kdump.format.shell import shell_text
 from kdump.storage.names import DirectoryName
 
 
@@ -34,7 +34,7 @@ def _row(finding: Finding, partition: DirectoryName | None) -> dict[str, object]
         "last_offset": offsets and offsets.last,
         "expected": detail and utf8(detail.expected),
         "found": detail and utf8(detail.found),
-        "remedy": finding.remedy and utf8(shlex.join(finding.remedy)),
+        "remedy": finding.remedy and utf8(shell_text(finding.remedy)),
         "repeats": finding.repeats,
         "topic": partition and utf8(partition.topic),
         "partition": partition and partition.partition,

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kdump.errors import KdumpError, Refused, Unfinished
+from kdump.format.shell import operand
 from kdump.repair import disk
 from kdump.repair.disk import Attributes
 from kdump.repair.folder import Begun, Folder
@@ -120,7 +121,7 @@ def resume(
 @contextmanager
 def interrupted(plan: Plan, folder: Folder, *, undoing: bool = False) -> Iterator[None]:
     """Say of whatever ends the work in between how to go on."""
-    path = os.fspath(plan.partition)
+    path = operand(plan.partition)
     again = ("kdump", plan.command, *plan.arguments, path, "--apply")
     back = ("kdump", "undo", path, "--plan", plan.id, "--apply")
     try:

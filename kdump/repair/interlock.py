@@ -12,7 +12,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import shlex
 import struct
 import sys
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from kdump.errors import Refused
+from kdump.format.shell import operand, shell_text
 from kdump.repair import disk
 from kdump.repair.disk import Attributes
 from kdump.repair.folder import Folder
@@ -122,7 +122,7 @@ def unfinished(partition: Path) -> Kept | None:
 
 def ways_on(one: Kept, partition: Path) -> str:
     """What can be done about a repair that was interrupted: the commands in words."""
-    path = shlex.quote(os.fspath(partition))
+    path = shell_text([operand(partition)])
     back = f"kdump undo {path} --apply"
     if one.state is KeptState.UNDOING or one.command is None:
         return f"take it back with {back}"
