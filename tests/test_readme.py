@@ -77,6 +77,7 @@ def shown(place: Path) -> list[str]:
             text=True,
         ).stdout
         ids |= zip(PLAN_ID.findall(output), PLAN_ID.findall(printed), strict=False)
+        printed = printed.replace(str(place), "/srv")
         texts.append(translated(printed, {here: there for there, here in ids.items()}))
     return texts
 
