@@ -57,6 +57,20 @@ def _line(title: str, expected: str, file: str, offset: int) -> Recipe:
     return _top(title, expected, {file: checkpoint([(title, 0, offset)])})
 
 
+def sent(base: int, count: int, sequence: int) -> list[bytes]:
+    """Batches of ten records of a producer, from an offset and a sequence number on."""
+    return [
+        batch(
+            base + 10 * number,
+            [record() for _ in range(10)],
+            producer_id=7,
+            producer_epoch=0,
+            base_sequence=sequence + 10 * number,
+        )
+        for number in range(count)
+    ]
+
+
 def kraft(
     title: str,
     expected: str = "",
@@ -485,7 +499,42 @@ RECIPES = (
         "records-compacted", "", first=[*batches(FIRST)[:9], batch(90, [record(offset_delta=9)])]
     ),
     _compacted("hole-compacted", "segments-gap", first=batches(FIRST)[:8]),
-    Recipe("hole-unknown", ["segments-gap"], batches(FIRST)[:8], batches(LAST)),
+    Recipe("hole-unknown", ["offsets-missing"], batches(FIRST)[:8], batches(LAST)),
+    Recipe("hole-unknown-jump", ["records-missing"], sent(0, 8, 0), sent(100, 3, 100)),
+    Recipe("hole-unknown-goes-on", ["batch-offset-changed"], sent(0, 8, 0), sent(100, 3, 80)),
+    Recipe("hole-unknown-begins", ["offsets-missing"], sent(0, 8, 0), sent(100, 3, 0)),
+    Recipe(
+        "hole-unknown-inside",
+        ["records-missing"],
+        [*sent(0, 5, 0), *sent(60, 4, 60)],
+        sent(100, 3, 100),
+    ),
+    Recipe(
+        "hole-unknown-inside-cleaned",
+        [],
+        [*sent(0, 5, 0), *sent(60, 2, 60), *sent(90, 1, 90)],
+        sent(100, 3, 100),
+    ),
+    Recipe(
+        "hole-unknown-cleaned",
+        ["segments-gap"],
+        [*batches(FIRST)[:7], batch(70, [record(offset_delta=9)])],
+        batches(LAST),
+    ),
+    Recipe(
+        "last-offset-moved",
+        ["batch-offset-changed"],
+        sent(0, 10, 0),
+        [*sent(100, 2, 100), *sent(120 + (1 << 20), 1, 120)],
+    ),
+    kraft("hole-jump", "segments-hole", first=sent(0, 8, 0), last=sent(100, 3, 100)),
+    kraft("hole-goes-on", "batch-offset-changed", first=sent(0, 8, 0), last=sent(100, 3, 80)),
+    kraft(
+        "last-offset-moved-known",
+        "batch-offset-changed",
+        first=sent(0, 10, 0),
+        last=[*sent(100, 2, 100), *sent(120 + (1 << 20), 1, 120)],
+    ),
     kraft(
         "hole-once-compacted",
         "segments-gap",

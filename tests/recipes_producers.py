@@ -334,8 +334,20 @@ RECIPES = (
     _epochs("epochs-unknown", "", (3, 105), compacted=None),
     _log(
         "epochs-converted",
-        "",
+        "leader-epoch-absent",
         [plain(0, leader=1), plain(5, leader=-1), plain(10, leader=1)],
+        [plain(100, leader=1)],
+    ),
+    _log(
+        "epochs-none-at-first",
+        "",
+        [plain(0, leader=-1), plain(5, leader=-1), plain(10, leader=1)],
+        [plain(100, leader=1)],
+    ),
+    _log(
+        "epoch-sign-flipped",
+        "leader-epoch-negative",
+        [plain(0, leader=1), plain(5, leader=1 - (1 << 31)), plain(10, leader=1)],
         [plain(100, leader=1)],
     ),
     _log(

@@ -19,7 +19,7 @@ import kdump.cli.main
 from kdump.audit.codes import CODES
 from kdump.cli import exits
 
-GAP = "segments-gap"
+GAP = "offsets-missing"
 NOTES = {name for name, code in CODES.items() if code.severity.value == "info"}
 
 

@@ -29,7 +29,7 @@ BESIDE_HISTORY: Mapping[str, tuple[str, ...]] = {"snapshot-between": ("snapshot-
 #: Told by a broker's clock alone, which a stopped one does not have.
 RUNNING = ("hanging",)
 #: Old messages leave a gap before the second segment, of which an unknown topic makes a note.
-GAP = "segments-gap"
+GAP = "offsets-missing"
 
 
 def written(recipe: Recipe, directory: Path) -> Read:

@@ -45,7 +45,7 @@ def test_the_sums_of_a_sound_segment(tmp_path: Path, mapped: bool) -> None:
     assert (found.first_offset, found.last_offset) == (0, 79)
     assert found.last_position == found.size - len(sound[-1])
     assert found.max_timestamp == TIMESTAMP + 61_000
-    assert found.counts == Counter()
+    assert found.counts == Counter({FaultKind.HOLE: 1})  # 51..59
     assert found.complete
 
 
@@ -99,10 +99,10 @@ def test_faults_are_counted_beyond_what_is_listed(tmp_path: Path) -> None:
 
 def test_a_fault_shows_its_batch(tmp_path: Path) -> None:
     sound = batches(0, 2)
-    found = of(write(tmp_path, *sound, batch(25, [record()], last_offset_delta=-4)))
+    found = of(write(tmp_path, *sound, batch(20, [record()], last_offset_delta=-4)))
     (fault,) = found.faults
     assert fault.kind is FaultKind.INVERTED
-    assert (fault.batch.base_offset, fault.batch.last_offset) == (25, 21)
+    assert (fault.batch.base_offset, fault.batch.last_offset) == (20, 16)
     assert fault.batch.position == sum(map(len, sound))
 
 

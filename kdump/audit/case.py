@@ -52,6 +52,11 @@ class Case:
         return name is not None and name.suffix == "delete"
 
     @property
+    def compacted(self) -> bool | None:
+        """Whether the cleaner may have been there; None where that is unknown."""
+        return None if self.facts is None else self.facts.settings.compacted
+
+    @property
     def first_base(self) -> int | None:
         """The base offset of the first segment, None without one."""
         segments = self.group.segments

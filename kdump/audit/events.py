@@ -50,6 +50,24 @@ class SequenceBreak(NamedTuple):
     found: int
 
 
+class ProducerRun(NamedTuple):
+    """The data batches of a producer epoch in a segment: the first and the last of them.
+
+    A sequence is -1 for none; ``timestamp`` is that of the last batch, in ms.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    first_offset: int
+    first_position: int
+    first_sequence: int
+    last_offset: int
+    last_position: int
+    last_sequence: int
+    offset_delta: int
+    timestamp: int
+
+
 class Marker(NamedTuple):
     """A control batch that ends a transaction; ``timestamp`` is from the broker's clock, in ms."""
 
@@ -95,6 +113,11 @@ class Events:
         """Yield the runs of leader epochs in the order of the file."""
         rows = self.epoch_rows
         return (EpochRun(*rows[at : at + _EPOCH]) for at in range(0, len(rows), _EPOCH))
+
+    def producer_runs(self) -> Iterator[ProducerRun]:
+        """Yield the runs of producer epochs by their first batch."""
+        rows = self.runs
+        return (ProducerRun(*rows[at : at + _RUN]) for at in range(0, len(rows), _RUN))
 
     def markers(self) -> Iterator[Marker]:
         """Yield the markers in the order of the file."""

@@ -65,15 +65,16 @@ class Fault:
 class HeaderFaults:
     """The sums over the headers of a segment, and the faults that they show, as tables come by.
 
-    ``cleaned`` says that the cleaner may have been there: holes and batches with fewer records than
-    offsets are no faults then.
+    ``cleaned`` says whether the cleaner may have been there: holes and batches with fewer records
+    than offsets are no faults then. None for unknown: they are faults up to the first table that
+    shows compaction.
     """
 
-    def __init__(self, base_offset: int, *, cleaned: bool) -> None:
+    def __init__(self, base_offset: int, *, cleaned: bool | None) -> None:
         self.state = array("q", bytes(8 * _kernel.TALLY_FIELDS))
         self.state[_kernel.T_PREVIOUS] = base_offset - 1
         self.state[_kernel.T_MAX_TIMESTAMP] = -1
-        self._whole = not cleaned
+        self._whole, self._unknown = not cleaned, cleaned is None
         self._counted = _ALWAYS if cleaned else _NEVER_CLEANED
 
     @property
@@ -101,6 +102,9 @@ class HeaderFaults:
                 yield Fault(FaultKind.HOLE, batch, previous)
             yield from _alone(batch, whole=self._whole)
             previous, joined = batch.last_offset, 1
+        if self._unknown and shows_compaction(state[_kernel.T_HOLES], state[_kernel.T_MISCOUNTED]):
+            # Else each table of a compacted log would be looked at batch by batch.
+            self._whole, self._counted = False, _ALWAYS
 
     def _add_usual(self, table: BatchTable) -> bool:
         """Add a table that goes on with the offsets so far, and has no faults; False for others."""
@@ -120,6 +124,14 @@ class HeaderFaults:
 
     def _count(self) -> int:
         return sum(self.state[place] for place in self._counted)
+
+
+def shows_compaction(holes: int, miscounted: int) -> bool:
+    """Whether batches are as the cleaner leaves them: with records missing inside or between them.
+
+    One gap alone between two batches may be an offset that was changed.
+    """
+    return holes > 1 or miscounted > 0
 
 
 def known_codec(batch: RecordBatch) -> bool:

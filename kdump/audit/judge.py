@@ -20,6 +20,7 @@ from kdump.audit.checks import (
     kept,
     leftovers,
     metadata,
+    missing_offsets,
     partition_files,
     producers,
     segments,
@@ -113,7 +114,9 @@ def _unread(case: Case) -> Iterator[Finding]:
 def _segment(case: Case) -> Iterator[Finding]:
     clean = case.facts is not None and segments.stopped_cleanly(case.facts)
     for survey, next_base in case.neighbours():
-        yield from batches.check_segment(survey, next_base, live=case.live, clean=clean)
+        yield from batches.check_segment(
+            survey, next_base, live=case.live, clean=clean, compacted=case.compacted
+        )
 
 
 def _sequence(case: Case) -> Iterator[Finding]:
@@ -231,9 +234,11 @@ def _metadata_snapshots(case: Case) -> Iterator[Finding]:
         )
 
 
-def _holes(case: Case) -> Iterator[Finding]:
+def _missing_offsets(case: Case) -> Iterator[Finding]:
     if case.facts is not None:
-        yield from segments.check_holes(case.facts.partition, case.facts.settings, case.ends)
+        yield from missing_offsets.check_missing_offsets(
+            case.surveys, case.facts, case.ends, case.replay, quick=case.quick
+        )
 
 
 def _future_timestamps(case: Case) -> Iterator[Finding]:
@@ -338,7 +343,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     _swaps,
     partial(_of_facts, metadata.check_quorum_state),
     _metadata_snapshots,
-    _holes,
+    _missing_offsets,
     partial(_of_end, segments.check_wiped),
     _future_timestamps,
     _clean_stop,
@@ -352,6 +357,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     partial(_of_replay_and_facts, txn_indexes.check_aborts),
     partial(_of_replay_and_facts, txn_indexes.check_stable_offsets),
     partial(_of_replay, epochs.check_epoch_falls),
+    partial(_of_replay, epochs.check_epoch_range),
     partial(_of_replay_and_facts, epochs.check_epoch_checkpoint),
 )
 #: The checks of one log directory.

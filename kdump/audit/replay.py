@@ -358,7 +358,7 @@ def _missing(surveys: Sequence[Survey], *, holes: bool) -> Iterator[Doubt]:
             tail = is_last and gap.offset_behind is None
             if not (tail and gap.damage.reason in _HARMLESS_TAILS):
                 yield Doubt(gap.offset_before + 1, behind)
-        for fault in survey.faults:
+        for fault in survey.faults if holes else ():
             if fault.kind is FaultKind.HOLE:
                 yield Doubt(fault.reference + 1, fault.batch.base_offset - 1)
         behind = base if survey.last_offset is None else survey.last_offset + 1
@@ -374,7 +374,7 @@ def _doubt(surveys: Sequence[Survey], *, holes: bool) -> Doubt | None:
         if survey.damages > len(survey.gaps):
             doubts.append(Doubt(base, end))
         listed = sum(fault.kind is FaultKind.HOLE for fault in survey.faults)
-        if survey.counts[FaultKind.HOLE] > listed:
+        if holes and survey.counts[FaultKind.HOLE] > listed:
             doubts.append(Doubt(base, end))
         # Where offsets run backwards there is no telling which of them are wrong.
         if not survey.ordered:

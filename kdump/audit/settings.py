@@ -75,10 +75,11 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What somebody says of indexes, whatever files say; None for nothing."""
+    """Settings of a topic that go before what files say; None for none."""
 
     index_interval_bytes: int | None = None
     segment_index_bytes: int | None = None
+    compacted: bool | None = None
 
     def over(self, found: TopicSettings) -> TopicSettings:
         """The settings that were found, with these instead."""
@@ -87,6 +88,7 @@ class Wanted:
             found,
             index_interval_bytes=found.index_interval_bytes if interval is None else interval,
             segment_index_bytes=found.segment_index_bytes if room is None else room,
+            compacted=found.compacted if self.compacted is None else self.compacted,
         )
 
 

@@ -155,10 +155,10 @@ def survey(
     indexes = IndexPass(segment, mapped=mapped, sealed=sealed, pace=pace)
     unread = [Unread.of(path, error) for path, error in indexes.errors]
     recovery = Recovery(segment.base_offset, settings)
-    cleaned = settings.compacted is not False
     rebuild = None
     if rebuild_room is not None:
         rebuild = Rebuild(segment.base_offset, settings, room=rebuild_room)
+    cleaned = settings.compacted
     log = LogPass(segment, report, deep, indexes, recovery, rebuild, cleaned=cleaned)
     try:
         with open_source(segment.log, mapped=mapped, sealed=sealed, pace=pace) as source:
@@ -180,7 +180,7 @@ class LogPass:
         recovery: Recovery | None = None,
         rebuild: Rebuild | None = None,
         *,
-        cleaned: bool = True,
+        cleaned: bool | None = True,
     ) -> None:
         self.segment = segment
         self.report = report

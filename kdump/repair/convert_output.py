@@ -132,7 +132,7 @@ def convert_to(
             *source_notes(facts, first),
             *_notes(rules, left),
         ]
-        judged = verified(made, jobs)
+        judged = verified(made, facts.settings, jobs)
         refuse_unsound(judged.surveys, partition.path)
         end = None if judged.replay is None else judged.replay.end_offset
         arguments = (os.fspath(partition.path), *_options(rules))

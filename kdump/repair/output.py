@@ -22,6 +22,7 @@ from kdump.audit.findings import Finding
 from kdump.audit.groups import Group
 from kdump.audit.judged import Judged
 from kdump.audit.rebuild import RebuiltIndexes
+from kdump.audit.settings import Wanted
 from kdump.audit.survey import Survey, survey
 from kdump.audit.verify import verify
 from kdump.errors import Refused, SourceError
@@ -277,11 +278,15 @@ def source_notes(facts: PartitionFacts, first: int) -> Iterator[str]:
 # --- proof
 
 
-def verified(made: Building, jobs: int = 1) -> Judged:
-    """What verify says of the new directory, which stands in no log directory."""
+def verified(made: Building, settings: TopicSettings, jobs: int = 1) -> Judged:
+    """What verify says of the new directory, which stands in no log directory.
+
+    ``settings`` are those of the source: where it was compacted, so is the result.
+    """
     partition = replace(read_partition(made.path), name=_final_name(made.path))
     group = Group(made.path, partition.segments, None, True, 0, partition=partition)
-    context = Context(time.time_ns() // 1_000_000)
+    wanted = Wanted(compacted=settings.compacted)
+    context = Context(time.time_ns() // 1_000_000, wanted=wanted)
     with closing(verify([group], deep=False, jobs=jobs, context=context)) as judged:
         return next(judged)
 

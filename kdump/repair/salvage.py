@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from kdump.audit.checks.kept import as_listed
 from kdump.audit.context import Context
 from kdump.audit.facts import PartitionFacts, read_partition_facts
 from kdump.audit.fates import Evidence, LostEnd, evidence_of
@@ -113,6 +114,9 @@ def salvage(
         )
         start, end = surveys[0].segment.base_offset, replayed.end_offset
         plan = plan_of(made, "salvage", arguments, target, start, end, notes)
+        missing = tuple(holes(picked, whole=whole))
+        listed = [(hole.first, hole.last) for hole in missing if hole.last is not None]
+        found = verified(made, facts.settings)
         salvaged = Salvaged(
             plan.id,
             source,
@@ -120,13 +124,13 @@ def salvage(
             (status.st_dev, status.st_ino),
             dict(made.files),
             tuple(notes),
-            (*verified(made).findings, *findings_of(ends, replayed)),
+            (*as_listed(listed, found.findings), *findings_of(ends, replayed)),
             begun_ns,
             round(time.monotonic() - started, 3),
             picked,
             new_logs(picked),
             end,
-            tuple(holes(picked, whole=whole)),
+            missing,
             replayed.open,
             ends,
             # What a backup holds does not replace the partition.

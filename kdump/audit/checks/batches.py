@@ -1,6 +1,6 @@
 """Checks of the batches and records of segments: damage, offsets, and what ``deep`` has read.
 
-Spec: KOD 9, checks 1 to 8, and 31 within a segment.
+Spec: KOD 9, checks 1 to 8.
 It must never take for damage what a broker may still be writing.
 """
 
@@ -25,7 +25,6 @@ _FAULT_CODES: Final = {
     FaultKind.MAGIC: codes.BATCH_MAGIC_UNKNOWN,
     FaultKind.CODEC: codes.BATCH_CODEC_UNKNOWN,
     FaultKind.BITS: codes.BATCH_ATTRIBUTES_UNKNOWN,
-    FaultKind.HOLE: codes.BATCHES_HOLE,
     FaultKind.MISCOUNTED: codes.BATCH_COUNT_MISMATCH,
     FaultKind.UNREADABLE: codes.RECORDS_UNREADABLE,
     FaultKind.DISORDER: codes.RECORDS_OFFSETS,
@@ -35,13 +34,19 @@ _FAULT_CODES: Final = {
 
 
 def check_segment(
-    survey: Survey, next_base: int | None, *, live: bool, clean: bool = False
+    survey: Survey,
+    next_base: int | None,
+    *,
+    live: bool,
+    clean: bool = False,
+    compacted: bool | None = None,
 ) -> Iterator[Finding]:
-    """Judge the log of one segment.
+    """Judge the log of one segment, but for offsets that are missing.
 
     ``next_base`` is the base offset of the partition's next segment, None for the last one.
     ``live`` says that a broker may be appending to the last one, ``clean`` that the next start
-    believes that it was closed in order.
+    believes that it was closed in order. ``compacted`` is None where that is unknown: then a batch
+    may have fewer records than offsets.
     """
     listed: Counter[Reason | FaultKind] = Counter()
 
@@ -55,7 +60,10 @@ def check_segment(
         if live and not sealed and _being_written(survey, gap.damage):
             code = codes.TORN_TAIL_LIVE
         yield _damage(survey, gap, code, next_base, repeats(gap.damage.reason))
+    unjudged = {FaultKind.HOLE} if compacted is False else {FaultKind.HOLE, FaultKind.MISCOUNTED}
     for fault in survey.faults:
+        if fault.kind in unjudged:
+            continue
         yield _fault(survey, fault, repeats(fault.kind))
     yield from _overflow(survey)
 
@@ -173,9 +181,6 @@ def _fault(survey: Survey, fault: Fault, repeats: int) -> Finding:
             unused = "7 to 15" if batch.magic > 1 else "4 to 7"
             bits = f"attributes 0x{batch.attributes & 0xFFFF:04x}"
             detail = Detail(f"attributes without any of the bits {unused}", bits)
-        case FaultKind.HOLE:
-            offsets = Offsets(fault.reference + 1, batch.base_offset - 1)
-            detail = Detail(f"a base offset of {offsets.first}", str(batch.base_offset))
         case FaultKind.MISCOUNTED:
             span = batch.last_offset - batch.base_offset + 1
             detail = Detail(f"a count of {span}, one record for each offset", str(batch.count))

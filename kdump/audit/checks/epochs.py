@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
+from typing import Final
 
 from kdump.audit import codes
 from kdump.audit.events import EpochRun
@@ -18,6 +19,9 @@ from kdump.audit.findings import Detail, Finding, Offsets, explaining
 from kdump.audit.replay import Replay
 from kdump.audit.survey import Survey
 from kdump.format.checkpoint import EpochEntry
+
+_NO_EPOCH: Final = -1
+_MAGIC: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,38 @@ def check_epoch_falls(replay: Replay) -> Iterator[Finding]:
             remedy=explaining(codes.LEADER_EPOCH_FALLS),
             repeats=len(pairs) - 1,
         )
+
+
+def check_epoch_range(replay: Replay) -> Iterator[Finding]:
+    """Judge leader epochs below 0: -1 stands for none, and less for nothing (23)."""
+    runs = [
+        _Run(number, segment.survey, run)
+        for number, segment in enumerate(replay.segments)
+        for run in segment.survey.events.epochs()
+    ]
+    known = [number for number, each in enumerate(runs) if each.run.epoch >= 0]
+    first, last = (known[0], known[-1]) if known else (0, -1)
+    negative = [each for each in runs if each.run.epoch < _NO_EPOCH]
+    absent = [
+        each
+        for each in runs[first : last + 1]
+        # Messages before magic 2 have none, nor have batches that are made of them.
+        if each.run.epoch == _NO_EPOCH and (each.survey.magics or (0, 0))[0] >= _MAGIC
+    ]
+    for code, expected, found in (
+        (codes.LEADER_EPOCH_NEGATIVE, "a leader epoch of -1 or more", negative),
+        (codes.LEADER_EPOCH_ABSENT, "a leader epoch, as the batches around it have", absent),
+    ):
+        for each in found[:1]:
+            yield Finding(
+                code,
+                each.survey.segment.log,
+                position=each.run.first_position,
+                offsets=Offsets(each.run.first_offset, each.run.last_offset),
+                detail=Detail(expected, str(each.run.epoch)),
+                remedy=explaining(code),
+                repeats=len(found) - 1,
+            )
 
 
 def check_epoch_checkpoint(replay: Replay, facts: PartitionFacts) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ Spec: none of Kafka's; KOD has no invariant of it. It must never change a repair
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -16,7 +16,15 @@ from kdump.audit.remedies import resuming, undoing
 from kdump.storage.kept import Kept, KeptState
 
 #: What says that offsets are missing.
-_HOLES: Final = frozenset({codes.BATCHES_HOLE, codes.SEGMENTS_HOLE})
+_HOLES: Final = frozenset(
+    {
+        codes.BATCHES_HOLE,
+        codes.BATCH_OFFSET_CHANGED,
+        codes.OFFSETS_MISSING,
+        codes.RECORDS_MISSING,
+        codes.SEGMENTS_HOLE,
+    }
+)
 
 
 def check_kept(facts: PartitionFacts) -> Iterator[Finding]:
@@ -41,6 +49,14 @@ def of_receipts(facts: PartitionFacts, findings: Iterable[Finding]) -> Iterator[
     """Yield ``findings``, but missing offsets that a receipt lists as notes."""
     repairs = None if facts.repairs is None else facts.repairs.value
     holes = [hole for one in repairs or () if one.state is KeptState.DONE for hole in one.holes]
+    return as_listed(holes, findings)
+
+
+def as_listed(holes: Collection[tuple[int, int]], findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield ``findings``, but missing offsets inside one of ``holes`` as notes.
+
+    ``holes`` are the first and last offsets that a receipt lists.
+    """
     for finding in findings:
         at = finding.offsets
         listed = (

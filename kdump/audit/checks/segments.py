@@ -1,14 +1,12 @@
-"""Checks of a partition's segments as a row: holes between them, times that keep them, their end.
+"""Checks of a partition's segments as a row: times that keep them, their end.
 
 Spec: ``UnifiedLog.deleteRetentionMsBreachedSegments``, ``LogSegment.readNextOffset``,
-``AbstractIndex``, KIP-937; KOD 9, checks 31 and 37. It must never call a gap a loss where the
-cleaner may have been.
+``AbstractIndex``, KIP-937; KOD 9, checks 31 and 37.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -18,31 +16,10 @@ from kdump.audit.facts import PartitionFacts, TopicSettings
 from kdump.audit.findings import Finding, Offsets, judged
 from kdump.audit.survey import Survey
 from kdump.audit.survey_index import IndexFacts
-from kdump.storage.logdir import Partition
 from kdump.storage.names import CLUSTER_METADATA_TOPIC
 
 #: What brokers since 4.0 accept as ``message.timestamp.after.max.ms`` by default: clocks differ.
 _TOLERANCE_MS: Final = 3_600_000
-
-
-def check_holes(
-    partition: Partition, settings: TopicSettings, ends: Mapping[int, int]
-) -> Iterator[Finding]:
-    """Judge offsets that are missing between two segments.
-
-    ``ends`` has the offset behind the last record by base offset, where it is known.
-    """
-    gaps = [
-        (segment.log, Offsets(end, following.base_offset - 1))
-        for segment, following in pairwise(partition.segments)
-        if (end := ends.get(segment.base_offset)) is not None and end < following.base_offset
-    ]
-    if settings.compacted is not False:
-        yield from (_hole(codes.SEGMENTS_GAP, path, hole, len(gaps) - 1) for path, hole in gaps[:1])
-        return
-    for path, hole in gaps:
-        orphaned = any(_within(entry.name.base_offset, hole) for entry in partition.orphans)
-        yield _hole(codes.SEGMENT_MISSING if orphaned else codes.SEGMENTS_HOLE, path, hole, 0)
 
 
 def check_wiped(facts: PartitionFacts, log_end: int | None) -> Iterator[Finding]:
@@ -118,19 +95,3 @@ def _padded(code: FindingCode, index: IndexFacts | None, batches: int) -> Iterat
             f"at most {batches} entries, one for each batch",
             f"room for {index.size // index.entry_bytes}",
         )
-
-
-def _hole(code: FindingCode, path: Path, hole: Offsets, repeats: int) -> Finding:
-    following = (hole.last or hole.first) + 1
-    return judged(
-        code,
-        path,
-        f"records up to {following - 1}, before the next segment",
-        f"an end at {hole.first}",
-        offsets=hole,
-        repeats=repeats,
-    )
-
-
-def _within(offset: int | None, hole: Offsets) -> bool:
-    return offset is not None and hole.last is not None and hole.first <= offset <= hole.last

@@ -187,11 +187,11 @@ SEGMENTS_OVERLAP: Final = FindingCode(
 
 BATCHES_HOLE: Final = FindingCode(
     "batches-hole",
-    Severity.WARNING,
+    Severity.ERROR,
     "Offsets between two batches of a segment are missing, in a topic that was never compacted: "
     "batches were removed, or another broker's log had this hole when it was copied.",
     "Does not notice. Consumers go on at the next batch.",
-    "Compare with another replica before trusting this one.",
+    REPLICA_FIRST,
     check=31,
 )
 BATCH_COUNT_MISMATCH: Final = FindingCode(

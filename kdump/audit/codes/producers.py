@@ -224,6 +224,24 @@ LEADER_EPOCH_FALLS: Final = FindingCode(
     "Compare with another replica before this one leads.",
     check=23,
 )
+LEADER_EPOCH_NEGATIVE: Final = FindingCode(
+    "leader-epoch-negative",
+    Severity.ERROR,
+    "A batch has a leader epoch below -1, which no broker writes. No checksum covers the epoch.",
+    "Serves the batch. A follower that fetches it refuses the epoch, and replication stops there.",
+    REPLICA_FIRST,
+    ("Received invalid partition leader epoch entry {}",),
+    check=23,
+)
+LEADER_EPOCH_ABSENT: Final = FindingCode(
+    "leader-epoch-absent",
+    Severity.INFO,
+    "A batch has no leader epoch, although batches before and behind it have one. No checksum "
+    "covers the epoch. Batches that were converted from messages of magic 0 or 1 have none.",
+    "Serves the batch. A follower of 3.9 or later that fetches it refuses the epoch -1.",
+    "Nothing to do if the batch was converted. Else compare with another replica.",
+    check=23,
+)
 EPOCHS_MISMATCH: Final = FindingCode(
     "epochs-mismatch",
     Severity.ERROR,

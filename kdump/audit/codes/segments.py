@@ -29,20 +29,48 @@ SEGMENTS_GONE: Final = FindingCode(
 )
 SEGMENTS_HOLE: Final = FindingCode(
     "segments-hole",
-    Severity.WARNING,
+    Severity.ERROR,
     "Offsets between two segments are missing, in a topic that was never compacted: a segment was "
-    "removed, or recovery cut one and left those behind it. Seldom it is nothing: an append that "
-    "failed while the segment was rolled.",
+    "removed, or recovery cut one and left those behind it.",
     "Does not notice. Consumers go on at the next segment.",
-    "Compare with another replica before trusting this one.",
+    "Bring the files back if they were moved or are in a backup. " + REPLICA_FIRST,
+    check=31,
+)
+RECORDS_MISSING: Final = FindingCode(
+    "records-missing",
+    Severity.ERROR,
+    "Offsets are missing, and records were there: a producer's sequence numbers jump behind them, "
+    "and no batch of the log shows compaction. The settings of the topic are unknown.",
+    "Does not notice. Consumers go on behind the missing offsets.",
+    "Bring the files back if they were moved or are in a backup. " + REPLICA_FIRST,
+    check=31,
+)
+OFFSETS_MISSING: Final = FindingCode(
+    "offsets-missing",
+    Severity.WARNING,
+    "Offsets are missing, and no batch of the log shows compaction. The settings of the topic are "
+    "unknown, and no sequence numbers show whether records were there.",
+    "Does not notice. Consumers go on behind the missing offsets.",
+    "Verify the partition in its log directory, where the metadata log has the settings of the "
+    "topic. Compare with another replica before you trust this one.",
+    check=31,
+)
+BATCH_OFFSET_CHANGED: Final = FindingCode(
+    "batch-offset-changed",
+    Severity.ERROR,
+    "Offsets are missing, and the sequence numbers of the producer of the batch behind them go on "
+    "without a break: its offset was changed, which no checksum covers.",
+    "Serves the records under the changed offsets, and goes on behind them.",
+    "Compare with another replica. If its offsets differ, start that one first.",
     check=31,
 )
 SEGMENTS_GAP: Final = FindingCode(
     "segments-gap",
     Severity.INFO,
-    "Offsets between two segments are missing, as compaction leaves it.",
+    "Offsets between two segments are missing, as compaction leaves it. With --quick also where "
+    "the settings of the topic are unknown, and its batches were not read.",
     "Goes on at the next segment.",
-    "Nothing to do.",
+    "Nothing to do. After --quick, verify without it if the topic was never compacted.",
     check=31,
 )
 TIMESTAMPS_HOLD_RETENTION: Final = FindingCode(

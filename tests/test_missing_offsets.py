@@ -1,0 +1,116 @@
+"""Missing offsets: what the log itself shows of compaction, of loss, and of changed offsets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import kdump
+from damaged import FIRST, LAST, batches, name
+from forge import batch, record
+from recipes_directory import RECIPES, sent
+
+from kdump.cli import exits
+
+BY_NAME = {recipe.name: recipe for recipe in RECIPES}
+
+
+def finding(recipe: str, directory: Path) -> dict[str, Any]:
+    """The one finding above info that ``verify`` has of a recipe."""
+    BY_NAME[recipe].write(directory)
+    ran = kdump("verify", directory, searching=False)
+    (found,) = (each for each in ran.of("finding") if each["severity"] in ("error", "warning"))
+    assert ran.code == (exits.PROBLEMS if found["severity"] == "error" else exits.OK)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("recipe", "code", "offsets", "found"),
+    [
+        (
+            "hole-unknown-jump",
+            "records-missing",
+            (80, 99),
+            "an end at 80: the sequence of producer 7 jumps from 79 to 100 at offset 100",
+        ),
+        (
+            "hole-unknown-goes-on",
+            "batch-offset-changed",
+            (80, 99),
+            "an end at 80: the sequence of producer 7 goes on behind them",
+        ),
+        ("hole-unknown", "offsets-missing", (80, 99), "an end at 80"),
+        (
+            "hole-jump",
+            "segments-hole",
+            (80, 99),
+            "an end at 80: the sequence of producer 7 jumps from 79 to 100 at offset 100",
+        ),
+        (
+            "hole-unknown-inside",
+            "records-missing",
+            (50, 59),
+            "60: the sequence of producer 7 jumps from 49 to 60 at offset 60",
+        ),
+        ("hole-inside", "batches-hole", (30, 39), "40"),
+        (
+            "last-offset-moved",
+            "batch-offset-changed",
+            (120, 119 + (1 << 20)),
+            f"{120 + (1 << 20)}: the sequence of producer 7 goes on behind them",
+        ),
+    ],
+)
+def test_a_gap_is_named_by_what_speaks_for_it(
+    recipe: str, code: str, offsets: tuple[int, int], found: str, tmp_path: Path
+) -> None:
+    one = finding(recipe, tmp_path)
+    assert one["code"] == code
+    assert (one["offsets"]["first"], one["offsets"]["last"]) == offsets
+    assert one["detail"]["found"] == found
+
+
+def test_a_copied_partition_is_judged_by_its_log(tmp_path: Path) -> None:
+    """Without a log directory nothing is known of the topic, and the middle segment is gone."""
+    partition = BY_NAME["hole-unknown-jump"].write(tmp_path)
+    assert not (tmp_path / "meta.properties").exists()
+    ran = kdump("verify", partition, searching=False)
+    assert ran.code == exits.PROBLEMS
+    assert "records-missing" in {each["code"] for each in ran.of("finding")}
+
+
+def test_the_quick_pass_does_not_guess(tmp_path: Path) -> None:
+    BY_NAME["hole-unknown-jump"].write(tmp_path)
+    ran = kdump("verify", "--quick", tmp_path, searching=False)
+    assert ran.code == exits.OK
+    assert "segments-gap" in {each["code"] for each in ran.of("finding")}
+
+
+def test_many_gaps_of_a_topic_that_was_never_compacted_are_counted(tmp_path: Path) -> None:
+    recipe = BY_NAME["hole-inside"]
+    partition = recipe.write(tmp_path)
+    rare = [each for number in range(12) for each in batches(20 * number, 1)]
+    (partition / name(LAST, ".log")).unlink()
+    (partition / name(FIRST, ".log")).write_bytes(b"".join(rare))
+    ran = kdump("verify", tmp_path, searching=False)
+    found = [each for each in ran.of("finding") if each["code"] == "batches-hole"]
+    assert (len(found), found[-1]["repeats"]) == (8, 3)
+
+
+def test_two_producers_of_which_one_was_idle(tmp_path: Path) -> None:
+    """The one that goes on without a break is no sign of a changed offset beside one that jumps."""
+    other = batch(110, [record()], producer_id=8, producer_epoch=0, base_sequence=1)
+    first = [
+        *sent(0, 7, 0),
+        batch(70, [record()], producer_id=8, producer_epoch=0, base_sequence=0),
+    ]
+    last = [*sent(100, 1, 100), other]
+    recipe = BY_NAME["hole-unknown"]
+    partition = recipe.write(tmp_path)
+    for base, pieces in ((FIRST, first), (LAST, last)):
+        (partition / name(base, ".log")).write_bytes(b"".join(pieces))
+    ran = kdump("verify", partition, searching=False)
+    codes = {each["code"] for each in ran.of("finding")}
+    assert "records-missing" in codes
+    assert "batch-offset-changed" not in codes
