@@ -16,6 +16,7 @@ from crashing.seam import Around, Call, Watched
 from crashing.subjects import CHECKPOINTS
 from crashing.trees import Node, take
 
+from kdump.audit.context import Context
 from kdump.audit.judged import Judged
 from kdump.audit.verify import verify
 from kdump.cli.targets import find_targets
@@ -41,26 +42,32 @@ def truncation(partition: Path, at: int | None = None) -> Plan:
 
 def reindexing(partition: Path, *, every: bool = False) -> Plan:
     """What ``reindex`` plans for a partition."""
-    judged, settings = _judged(partition, rebuild=True)
+    judged, context = _judged(partition, rebuild=True)
     arguments = ("--all",) if every else ()
-    return plan_reindex(judged, every=every, settings=settings, arguments=arguments)
+    return plan_reindex(
+        judged,
+        every=every,
+        settings=context.settings(judged.group),
+        node=context.node(judged.group),
+        arguments=arguments,
+    )
 
 
 def conversion(partition: Path, rules: Rules | None = None, *, jobs: int = 1) -> Plan:
     """What ``convert-v0-v2`` plans for a partition."""
-    judged, settings = _judged(partition, rebuild=False)
-    chosen = rules or Rules()
+    judged, context = _judged(partition, rebuild=False)
+    chosen, settings = rules or Rules(), context.settings(judged.group)
     return plan_convert(
         judged, chosen, settings=settings, arguments=(), jobs=jobs, report=lambda _: None
     )
 
 
-def _judged(partition: Path, *, rebuild: bool) -> tuple[Judged, Any]:
+def _judged(partition: Path, *, rebuild: bool) -> tuple[Judged, Context]:
     config = partition.parent.parent / "server.properties"
     targets = find_targets([partition], config, (), ())
     groups = [replace(group, stopped=True) for group in targets.groups]
     (judged,) = verify(groups, deep=False, jobs=1, context=targets.context, rebuild=rebuild)
-    return judged, targets.context.settings(judged.group)
+    return judged, targets.context
 
 
 def left(top: Path) -> dict[str, Node]:

@@ -295,6 +295,7 @@ RECIPES = (
     _files("id-words", "partition-metadata-malformed", {"partition.metadata": b"version 0\n"}),
     kraft("id-known"),
     kraft("id-none", "topic-id-missing", files={"partition.metadata": None}),
+    kraft("id-spoilt", "partition-metadata-fatal", files={"partition.metadata": b"version: 0\n"}),
     kraft(
         "id-none-empty",
         "topic-id-missing-empty",

@@ -580,4 +580,5 @@ RECIPES = (
         top=_recovery("epochs-unflushed", 100),
     ),
     _epochs("epochs-forgotten", "epochs-missing", (3, 105)),
+    replace(_epochs("epochs-gone", "epochs-missing"), files={"leader-epoch-checkpoint": None}),
 )

@@ -12,6 +12,7 @@ from damaged import FIRST, LAST, Recipe, batches, name
 from fixtures_loader import FIXTURES, copy_fixture
 from forge import batch, flip, record
 from pipeline import NOW_MS
+from planning import reindexing
 from recipes_indexes import RECIPES as INDEX_RECIPES
 from recipes_producers import (
     ABORTS,
@@ -35,6 +36,7 @@ from recipes_producers import (
 )
 from test_judge import RECIPES, RUNNING
 
+from kdump.audit.cluster import Node
 from kdump.audit.context import Context, read_context
 from kdump.audit.facts import TopicSettings, read_directory
 from kdump.audit.gathering import gather
@@ -109,7 +111,9 @@ def plan(
 
 def plan_of(found: Judged, *, every: bool = False) -> Plan:
     assert found.facts is not None
-    return plan_reindex(found, every=every, settings=found.facts.settings, arguments=())
+    return plan_reindex(
+        found, every=every, settings=found.facts.settings, node=Node(), arguments=()
+    )
 
 
 def carry_out(planned: Plan) -> None:
@@ -576,7 +580,7 @@ def test_a_lone_segment_is_no_partition(tmp_path: Path) -> None:
     path = recipe("no-index").write(tmp_path)
     (found,) = judged(path / name(FIRST, ".log"))
     with pytest.raises(UsageError, match="expected a partition directory"):
-        plan_reindex(found, every=False, settings=TopicSettings(), arguments=())
+        plan_reindex(found, every=False, settings=TopicSettings(), node=Node(), arguments=())
 
 
 def test_a_directory_that_is_gone(tmp_path: Path) -> None:
@@ -597,3 +601,39 @@ def test_a_log_that_changed_since_it_was_read(tmp_path: Path) -> None:
         log.write(batch(200, [record()]))
     with pytest.raises(SourceError, match="changed meanwhile"):
         plan_of(found)
+
+
+# --- leader epochs and topic ids
+
+
+def written(title: str, path: Path) -> Path:
+    """The partition of a recipe, which is written to a log directory."""
+    (recipe,) = [one for one in RECIPES if one.name == title]
+    (path / "data").mkdir()
+    (path / "server.properties").touch()
+    return recipe.write(path / "data")
+
+
+@pytest.mark.parametrize(
+    "title", ["epochs-late", "epochs-skipped", "epochs-behind", "epochs-forgotten", "epochs-gone"]
+)
+def test_leader_epochs_are_those_of_the_batches(title: str, tmp_path: Path) -> None:
+    (found,) = judged(written(title, tmp_path).parent, compacted=False)
+    made = plan_of(found)
+    (put,) = made.puts
+    assert put.name == "leader-epoch-checkpoint"
+    assert put.content == forge.checkpoint([(0, 0), (2, 40), (3, 105)])
+    assert put.replaces == (title != "epochs-gone")
+    assert any("an epoch without a batch is not known any more" in note for note in made.notes)
+
+
+@pytest.mark.parametrize("title", ["id-none", "id-spoilt"])
+def test_the_topic_id_is_that_of_the_metadata_log(title: str, tmp_path: Path) -> None:
+    (put,) = reindexing(written(title, tmp_path)).puts
+    assert (put.name, put.content) == ("partition.metadata", forge.partition_metadata())
+
+
+def test_a_topic_id_that_nothing_has_stays_unknown(tmp_path: Path) -> None:
+    made = reindexing(written("id-empty", tmp_path))
+    assert made.steps == ()
+    assert any("no metadata log within reach has the topic" in note for note in made.notes)

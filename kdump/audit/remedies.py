@@ -13,7 +13,9 @@ from typing import Final
 
 from kdump.audit import codes
 from kdump.audit.case import Case
+from kdump.audit.cluster import Node
 from kdump.audit.codes import FindingCode, Severity
+from kdump.audit.facts import PartitionFacts
 from kdump.audit.findings import Finding
 from kdump.audit.survey import Survey
 from kdump.format.shell import operand
@@ -53,6 +55,23 @@ REINDEXED: Final[frozenset[FindingCode]] = frozenset(
         codes.TXNINDEX_STALE,
         codes.SNAPSHOT_UNREADABLE,
         codes.SNAPSHOT_DISAGREES,
+    }
+)
+#: What is wrong with leader-epoch-checkpoint that batches can tell.
+EPOCHS: Final[frozenset[FindingCode]] = frozenset(
+    {
+        codes.EPOCHS_MALFORMED,
+        codes.EPOCHS_NUMBER,
+        codes.EPOCHS_MISSING,
+        codes.EPOCHS_MISMATCH,
+    }
+)
+#: What is wrong with partition.metadata that the metadata log can tell.
+TOPIC_IDS: Final[frozenset[FindingCode]] = frozenset(
+    {
+        codes.PARTITION_METADATA_MALFORMED,
+        codes.PARTITION_METADATA_FATAL,
+        codes.TOPIC_ID_MISSING,
     }
 )
 #: Where a log is cut that is cut to what is valid.
@@ -116,7 +135,9 @@ def remedied(case: Case, findings: Iterable[Finding]) -> Iterator[Finding]:
     for finding in findings:
         if case.facts is None or finding.code.severity is Severity.INFO:
             yield finding
-        elif finding.code in REINDEXED:
+        elif finding.code in REINDEXED | EPOCHS or (
+            finding.code in TOPIC_IDS and topic_id_of(case.facts, case.node) is not None
+        ):
             yield replace(finding, remedy=reindexing(case.group.path))
         elif is_metadata_log(case.facts.partition):
             yield finding  # what is valid there its quorum decides
@@ -130,6 +151,20 @@ def remedied(case: Case, findings: Iterable[Finding]) -> Iterator[Finding]:
                 yield replace(finding, remedy=truncating(case.group.path))
         else:
             yield finding
+
+
+def topic_id_of(facts: PartitionFacts, node: Node) -> str | None:
+    """The id that partition.metadata should have, None where the metadata log has none for it.
+
+    A directory that a broker has set aside may be of an older topic of that name.
+    """
+    name = facts.partition.name
+    if name is None or name.suffix not in ("", "future") or node.image is None:
+        return None
+    topic_id = node.image.topics.get(name.topic)
+    if topic_id is None or node.sets_aside(topic_id, name.partition):
+        return None
+    return topic_id
 
 
 def _refused(survey: Survey) -> bool:

@@ -94,6 +94,7 @@ def reindex(
             judged,
             every=every,
             settings=targets.context.settings(judged.group),
+            node=targets.context.node(judged.group),
             arguments=arguments,
         )
 

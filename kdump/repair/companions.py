@@ -34,10 +34,15 @@ def companions(replayed: Replay, facts: PartitionFacts) -> Iterator[tuple[str, b
         if offset > bases[0] or state:
             entries = sorted(state.values())
             yield format_file_name(FileKind.SNAPSHOT, offset), encode_snapshot(entries)
-    known = () if facts.epochs is None else facts.epochs.value or ()
-    entries_of_log = epochs(known, _runs(replayed), replayed.epochs, replayed.end_offset)
+    entries_of_log = epochs_of(replayed, facts)
     if facts.epochs is not None or entries_of_log:
         yield LEADER_EPOCH_CHECKPOINT, encode_epochs(entries_of_log)
+
+
+def epochs_of(replayed: Replay, facts: PartitionFacts) -> tuple[EpochEntry, ...]:
+    """The leader epochs of the logs, and those of the origin's file that hold for them."""
+    known = () if facts.epochs is None else facts.epochs.value or ()
+    return epochs(known, _runs(replayed), replayed.epochs, replayed.end_offset)
 
 
 def copied(facts: PartitionFacts) -> Iterator[Path]:

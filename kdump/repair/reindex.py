@@ -1,4 +1,4 @@
-"""plan_reindex(): indexes and producer snapshots anew, from the logs beside them.
+"""plan_reindex(): the files beside the logs of a partition, from these and the metadata log.
 
 Spec: ``LogSegment.recover``, ``ProducerStateManager``; KOD 4.2, 5 and 7. It must never plan a step
 that changes a log, the clean shutdown marker or a checkpoint, nor one for a file that merely
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from kdump.audit.cluster import Node
 from kdump.audit.facts import TopicSettings
 from kdump.audit.judged import Judged
 from kdump.errors import UsageError
@@ -18,12 +19,18 @@ from kdump.repair.index_files import index_steps
 from kdump.repair.plan import Plan, Step
 from kdump.repair.present import present, refuse_swaps
 from kdump.repair.producer_files import producer_steps
+from kdump.repair.small_files import small_file_steps
 
 
 def plan_reindex(
-    judged: Judged, *, every: bool, settings: TopicSettings, arguments: tuple[str, ...]
+    judged: Judged,
+    *,
+    every: bool,
+    settings: TopicSettings,
+    node: Node,
+    arguments: tuple[str, ...],
 ) -> Plan:
-    """Say what makes the files sound again that are made from the logs of a partition.
+    """Say what makes the files sound again that are made from the logs of a partition of ``node``.
 
     ``judged`` is with its evidence, and with the indexes of its surveys built anew by ``settings``.
     ``every``: also the files that keep all they promise, if they would be others anew.
@@ -48,6 +55,7 @@ def plan_reindex(
         # builds all that belongs to the segment.
         for found, said in (
             producer_steps(judged, facts, files, every=every),
+            small_file_steps(judged, facts, files, node),
             index_steps(judged, facts, files, settings, every=every),
         ):
             steps += found

@@ -14,11 +14,12 @@ from typing import Final
 
 from kdump.audit import codes
 from kdump.audit.events import EpochRun
-from kdump.audit.facts import PartitionFacts
+from kdump.audit.facts import PartitionFacts, Read
 from kdump.audit.findings import Detail, Finding, Offsets, explaining
 from kdump.audit.replay import Replay
 from kdump.audit.survey import Survey
 from kdump.format.checkpoint import EpochEntry
+from kdump.storage.names import LEADER_EPOCH_CHECKPOINT
 
 _NO_EPOCH: Final = -1
 _MAGIC: Final = 2
@@ -87,9 +88,9 @@ def check_epoch_range(replay: Replay) -> Iterator[Finding]:
 
 
 def check_epoch_checkpoint(replay: Replay, facts: PartitionFacts) -> Iterator[Finding]:
-    """Judge leader-epoch-checkpoint against the log (22, 23)."""
-    read = facts.epochs
-    if read is None or read.value is None or not _rises(read.value):
+    """Judge leader-epoch-checkpoint against the log (22, 23). A missing file has no entries."""
+    read = facts.epochs or Read(facts.partition.path / LEADER_EPOCH_CHECKPOINT, ())
+    if read.value is None or not _rises(read.value):
         return
     entries = read.value
     missing: list[_Run] = []

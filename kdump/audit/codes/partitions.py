@@ -14,7 +14,8 @@ PARTITION_METADATA_MALFORMED: Final = FindingCode(
     Severity.ERROR,
     "A partition.metadata does not follow its format, or holds the zero uuid.",
     "Takes the whole log directory offline, and stops if it has no other.",
-    "Write the topic id that kafka-topics.sh --describe says: version: 0, then topic_id: ID.",
+    "While the broker is stopped, kdump reindex writes it with the id that the metadata log has; "
+    "else write the one that kafka-topics.sh --describe says: version: 0, then topic_id: ID.",
     (
         "Error while reading partition metadata file {}",
         "Malformed line in partition metadata file [{}]: {}",
@@ -29,7 +30,8 @@ PARTITION_METADATA_FATAL: Final = FindingCode(
     Severity.ERROR,
     "A partition.metadata is empty or lacks its second line, or its topic id is no uuid.",
     "Does not start.",
-    "Write the topic id that kafka-topics.sh --describe says: version: 0, then topic_id: ID.",
+    "While the broker is stopped, kdump reindex writes it with the id that the metadata log has; "
+    "else write the one that kafka-topics.sh --describe says: version: 0, then topic_id: ID.",
     (
         "Input string `{}` decoded as {} bytes, which is not equal to the expected 16 bytes",
         "PartitionMetadataReadBuffer.read",
@@ -43,8 +45,9 @@ TOPIC_ID_MISSING: Final = FindingCode(
     "A partition of a KRaft node holds records but has no partition.metadata.",
     "Renames the directory to -stray and starts the replica with nothing: what no other replica "
     "has is not served any more.",
-    "Write the file before a broker starts: version: 0, then topic_id: and the id that "
-    "kafka-topics.sh --describe says, without a newline at the end.",
+    "Before a broker starts, kdump reindex writes the file, with the id that the metadata log has. "
+    "Without that at hand write it: version: 0, then topic_id: and the id that kafka-topics.sh "
+    "--describe says, without a newline at the end.",
     ("The topicId does not exist in {}, treat it as a stray log",),
     check=24,
 )
@@ -148,8 +151,8 @@ EPOCHS_MALFORMED: Final = FindingCode(
     Severity.ERROR,
     "A leader-epoch-checkpoint does not follow its format: version, count, then two fields a line.",
     "Takes the whole log directory offline, and stops if it has no other.",
-    "The lines can be told from the batches: kdump dump shows their partitionLeaderEpoch. Deleting "
-    "the file is safe only where another replica is in sync.",
+    "While the broker is stopped, kdump reindex writes the file from the leader epochs of the "
+    "batches.",
     (
         "Malformed line in checkpoint file [{}]: {}",
         "Expected [{}] entries in checkpoint file [{}], but found only [{}]",
@@ -163,7 +166,8 @@ EPOCHS_NUMBER: Final = FindingCode(
     Severity.ERROR,
     "An epoch or offset in leader-epoch-checkpoint is no number, or is negative.",
     "Does not start.",
-    "The lines can be told from the batches: kdump dump shows their partitionLeaderEpoch.",
+    "While the broker is stopped, kdump reindex writes the file from the leader epochs of the "
+    "batches.",
     (
         'java.lang.NumberFormatException: For input string: "{}"',
         "Received invalid partition leader epoch entry {}",

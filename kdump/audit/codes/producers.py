@@ -221,7 +221,7 @@ LEADER_EPOCH_FALLS: Final = FindingCode(
     "A batch has a lower leader epoch than the batches before it. No checksum covers the epoch; "
     "or this log is from another cluster.",
     "Ignores the lower epoch. After a change of leader followers may truncate to the wrong offset.",
-    "Compare with another replica before this one leads.",
+    "While the broker is stopped, kdump reindex adds those of the batches.",
     check=23,
 )
 LEADER_EPOCH_NEGATIVE: Final = FindingCode(
@@ -248,7 +248,8 @@ EPOCHS_MISMATCH: Final = FindingCode(
     "Batches have another leader epoch than leader-epoch-checkpoint gives for their offsets.",
     "Believes the checkpoint: after a change of leader replicas may truncate to the wrong offset "
     "and diverge.",
-    REPLICA_FIRST,
+    "While the broker is stopped, kdump reindex writes the file from the leader epochs of the "
+    "batches. " + REPLICA_FIRST,
     check=23,
 )
 EPOCHS_MISSING: Final = FindingCode(
