@@ -55,6 +55,7 @@ REINDEXED: Final[frozenset[FindingCode]] = frozenset(
         codes.TXNINDEX_STALE,
         codes.SNAPSHOT_UNREADABLE,
         codes.SNAPSHOT_DISAGREES,
+        codes.LOG_START_BEYOND_END,
     }
 )
 #: What is wrong with leader-epoch-checkpoint that batches can tell.

@@ -1,6 +1,6 @@
-"""``kdump reindex``: builds indexes, transaction indexes and producer snapshots from the log.
+"""``kdump reindex``: builds the files beside the logs anew, as far as these and the metadata tell.
 
-Spec: ``LogSegment.recover``; KOD 4.2. It must never touch a log or the clean shutdown marker.
+Spec: ``LogSegment.recover``; KOD 1, 2, 4.2. It must never touch a log or the clean shutdown marker.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    short_help="Build the indexes anew that are missing or wrong, and no others.",
+    short_help="Build the files beside the logs anew that are missing or wrong, and no others.",
     epilog=EXIT_CODES,
 )
 @click.option(
@@ -65,13 +65,17 @@ def reindex(
 
     PATH is a partition directory or a log directory. Offset and time indexes are built where they
     are missing, malformed or padded, or lead a lookup astray; transaction indexes and producer
-    snapshots too, as far as the log tells what they held. All others stay. Logs and the clean
+    snapshots too, as far as the log tells what they held. A garbled leader-epoch-checkpoint gets
+    the epochs of the batches, a missing or garbled partition.metadata the id that the metadata log
+    has; where PATH is a log directory, a checkpoint file of it that cannot be read is written from
+    the lines that can be. All others stay. Logs and the clean
     shutdown marker are never touched, so that the next start need not read a log; it reads every
     one whose index was removed by rm *.index. What is replaced goes into a backup, and kdump undo
     brings it back.
     """
     from kdump.audit.settings import Wanted
     from kdump.cli.targets import find_targets
+    from kdump.repair.checkpoints import hosts
     from kdump.repair.reindex import plan_reindex
 
     targets = find_targets(paths, config, topics, excluded, stores=False)
@@ -89,12 +93,16 @@ def reindex(
         "reindex", arguments, apply, confirm, assume_stopped, full_proof, form, progress, jobs
     )
 
+    paths_of = [group.path for group in targets.groups]
+    directories = hosts(targets.roots, paths_of)
+
     def planner(judged: Judged, _: Callable[[int], None]) -> Plan:
         return plan_reindex(
             judged,
             every=every,
             settings=targets.context.settings(judged.group),
             node=targets.context.node(judged.group),
+            checkpoints=directories.get(judged.group.path),
             arguments=arguments,
         )
 

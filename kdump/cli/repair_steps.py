@@ -20,6 +20,7 @@ from kdump.repair.plan import (
     Put,
     PutMarker,
     Remove,
+    Rewrite,
     Step,
     TakeMarker,
 )
@@ -86,6 +87,8 @@ def _text(plan: Plan, steps: Sequence[Step]) -> str:
                 "no line" if each is None else str(each) for each in (first.before, first.after)
             )
             return f"{first.checkpoint}, only this partition: {before} -> {after}"
+        case Rewrite():
+            return f"replace {first.checkpoint} of the log directory"
         case TakeMarker():
             return "take the clean shutdown marker away"
         case PutMarker():

@@ -210,7 +210,7 @@ def _cuts(plan: Plan) -> bool:
 
 
 def _saved(plan: Plan) -> str:
-    whole = len(_whole(plan))
+    whole = len(_whole(plan)) + len(plan.rewrites)
     parts = [f"tail {size_text(plan.tail_bytes)}"] if plan.cuts else []
     if whole:
         size = _backup_bytes(plan) - plan.tail_bytes
@@ -230,7 +230,8 @@ def _whole(plan: Plan) -> list[str]:
 
 
 def _backup_bytes(plan: Plan) -> int:
-    return plan.tail_bytes + sum(plan.files[name].size for name in _whole(plan))
+    checkpoints = sum(step.before_size for step in plan.rewrites)
+    return plan.tail_bytes + checkpoints + sum(plan.files[name].size for name in _whole(plan))
 
 
 def _space(plan: Plan) -> str:

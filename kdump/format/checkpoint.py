@@ -66,6 +66,21 @@ def decode_offsets(data: bytes) -> tuple[OffsetEntry, ...]:
     return _decode(data, 3, lambda f: OffsetEntry(f[0], _int(f[1]), _long(f[2])))
 
 
+def decode_readable(data: bytes) -> tuple[OffsetEntry, ...]:
+    """Return the lines of an offset checkpoint that can be read, whatever the rest of it holds.
+
+    A last line without its end may have lost digits, and is none of them.
+    """
+    found = []
+    for line in data.split(b"\n")[:-1]:
+        try:
+            topic, partition, offset = _split(line.decode("utf-8").removesuffix("\r"))
+            found.append(OffsetEntry(topic, _int(partition), _long(offset)))
+        except ValueError:
+            pass
+    return tuple(found)
+
+
 def decode_epochs(data: bytes) -> tuple[EpochEntry, ...]:
     """Return the lines of ``leader-epoch-checkpoint``; an empty file has none.
 

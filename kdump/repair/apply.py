@@ -47,7 +47,7 @@ from kdump.repair.plan import (
 from kdump.repair.present import present, stamp_of
 from kdump.repair.staging import stage_converted
 from kdump.repair.states import Progress, States, checkpoint_path, line_of, marker_path
-from kdump.repair.steps import do, settle, stage
+from kdump.repair.steps import do, save_checkpoint, settle, stage
 from kdump.storage.kept import KeptState, kept
 from kdump.storage.logdir import read_partition
 
@@ -147,6 +147,11 @@ def _check_unchanged(plan: Plan) -> None:
         if isinstance(step, Line)
         and line_of(checkpoint_path(plan, step), plan.partition) != step.before
     ]
+    changed += [
+        step.checkpoint
+        for step in plan.rewrites
+        if stamp_of(checkpoint_path(plan, step)) != step.before
+    ]
     if changed or identity != plan.identity:
         what = ", ".join(changed[:5]) or "another directory"
         raise Refused(
@@ -170,6 +175,8 @@ def _prepare(
         for put in plan.puts:
             if not isinstance(put.recipe, Rebuilt | Converted):
                 stage(plan, put, folder, begun_ns)
+        for step in plan.rewrites:
+            save_checkpoint(plan, step, folder, begun_ns)
         begun = Begun(begun_ns, tails, marker, convert(plan, folder, begun_ns))
         folder.begin(begun)
     except BaseException as error:  # whatever ends it, Ctrl-C too: nothing was changed yet
@@ -266,6 +273,9 @@ def _proofs(
             yield name, proof | ({"after": _digest(path)} if full_proof else {})
         else:
             yield name, {"before": before, "after": None if put is None else put.sha256}
+    for step in plan.rewrites:
+        before = _digest(folder.old(step.checkpoint))
+        yield step.checkpoint, {"before": before, "after": step.sha256}
     if full_proof:
         for name in sorted(set(plan.files).difference(plan.touched)):
             yield name, {"after": _digest(plan.partition / name)}

@@ -24,7 +24,7 @@ from kdump.format.shell import operand, shell_text
 from kdump.repair import disk
 from kdump.repair.disk import Attributes
 from kdump.repair.folder import Folder
-from kdump.repair.plan import Line, Plan, PutMarker, TakeMarker
+from kdump.repair.plan import Line, Plan, PutMarker, Rewrite, TakeMarker
 from kdump.storage.kept import Kept, KeptState, kept
 from kdump.storage.liveness import State, liveness, uses
 from kdump.storage.logdir import LogDirectory, open_path
@@ -146,7 +146,7 @@ def check_others(partition: Path, log_directory: Path | None) -> None:
 
 
 def _shared(plan: Plan) -> bool:
-    return any(isinstance(step, TakeMarker | PutMarker | Line) for step in plan.steps)
+    return any(isinstance(step, TakeMarker | PutMarker | Line | Rewrite) for step in plan.steps)
 
 
 def _same(one: Path, other: Path) -> bool:
@@ -163,7 +163,7 @@ def _changed(plan: Plan) -> Iterator[Path]:
     if plan.log_directory is not None and _shared(plan):
         yield plan.log_directory
         for step in plan.steps:
-            if isinstance(step, Line):
+            if isinstance(step, Line | Rewrite):
                 yield plan.log_directory / step.checkpoint
 
 

@@ -127,6 +127,32 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
+class Rewrite:
+    """Put a whole checkpoint file of ``size`` bytes with this SHA-256 in place of another one.
+
+    That one has ``before_size`` and ``before_mtime_ns``, and goes into the backup.
+    """
+
+    checkpoint: str
+    size: int
+    sha256: str
+    before_size: int
+    before_mtime_ns: int
+    content: bytes | None = field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def of(cls, checkpoint: str, content: bytes, before: Stamp) -> Rewrite:
+        """The step that puts ``content`` there."""
+        digest = sha256(content).hexdigest()
+        return cls(checkpoint, len(content), digest, before.size, before.mtime_ns, content)
+
+    @property
+    def before(self) -> Stamp:
+        """The stamp of the file that it replaces."""
+        return Stamp(self.before_size, self.before_mtime_ns)
+
+
+@dataclass(frozen=True, slots=True)
 class TakeMarker:
     """Take the clean shutdown marker away, so that a start in between recovers."""
 
@@ -136,13 +162,14 @@ class PutMarker:
     """Put an empty clean shutdown marker back."""
 
 
-Step = Remove | Put | Cut | Line | TakeMarker | PutMarker
+Step = Remove | Put | Cut | Line | Rewrite | TakeMarker | PutMarker
 
 _STEPS: Final[Mapping[str, type[Step]]] = {
     "remove": Remove,
     "put": Put,
     "cut": Cut,
     "line": Line,
+    "rewrite": Rewrite,
     "take-marker": TakeMarker,
     "put-marker": PutMarker,
 }
@@ -223,6 +250,11 @@ class Plan:
     def cuts(self) -> tuple[Cut, ...]:
         """The logs that are cut."""
         return tuple(step for step in self.steps if isinstance(step, Cut))
+
+    @property
+    def rewrites(self) -> tuple[Rewrite, ...]:
+        """The checkpoint files that are replaced."""
+        return tuple(step for step in self.steps if isinstance(step, Rewrite))
 
     @property
     def touched(self) -> frozenset[str]:

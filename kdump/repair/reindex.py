@@ -1,8 +1,8 @@
 """plan_reindex(): the files beside the logs of a partition, from these and the metadata log.
 
 Spec: ``LogSegment.recover``, ``ProducerStateManager``; KOD 4.2, 5 and 7. It must never plan a step
-that changes a log, the clean shutdown marker or a checkpoint, nor one for a file that merely
-differs from what it would be anew, unless that is asked for.
+that changes a log or the clean shutdown marker, nor one for a file that merely differs from what it
+would be anew, unless that is asked for.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from kdump.audit.cluster import Node
-from kdump.audit.facts import TopicSettings
+from kdump.audit.facts import DirectoryFacts, TopicSettings
 from kdump.audit.judged import Judged
 from kdump.errors import UsageError
+from kdump.repair.checkpoints import checkpoint_steps, log_start_steps
 from kdump.repair.extent import log_end_of, log_start_of
 from kdump.repair.index_files import index_steps
 from kdump.repair.plan import Plan, Step
@@ -28,12 +29,14 @@ def plan_reindex(
     every: bool,
     settings: TopicSettings,
     node: Node,
+    checkpoints: DirectoryFacts | None = None,
     arguments: tuple[str, ...],
 ) -> Plan:
     """Say what makes the files sound again that are made from the logs of a partition of ``node``.
 
     ``judged`` is with its evidence, and with the indexes of its surveys built anew by ``settings``.
     ``every``: also the files that keep all they promise, if they would be others anew.
+    ``checkpoints`` is the log directory, if its checkpoint files are part of this plan.
     Raises SourceError where files have changed since, Refused where a start first puts others in
     place, UsageError for a lone segment.
     """
@@ -56,10 +59,15 @@ def plan_reindex(
         for found, said in (
             producer_steps(judged, facts, files, every=every),
             small_file_steps(judged, facts, files, node),
+            log_start_steps(judged, facts),
             index_steps(judged, facts, files, settings, every=every),
         ):
             steps += found
             notes += said
+    if checkpoints is not None:
+        found, said = checkpoint_steps(checkpoints, node)
+        steps += found
+        notes += said
     if steps:
         refuse_swaps(facts.partition)
     end = log_end_of(judged)

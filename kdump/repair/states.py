@@ -15,7 +15,18 @@ from kdump.audit.facts import read_small
 from kdump.errors import Refused
 from kdump.format.checkpoint import OffsetEntry, decode_offsets
 from kdump.repair.folder import Begun, Folder
-from kdump.repair.plan import Cut, Line, Plan, Put, PutMarker, Remove, Stamp, Step, TakeMarker
+from kdump.repair.plan import (
+    Cut,
+    Line,
+    Plan,
+    Put,
+    PutMarker,
+    Remove,
+    Rewrite,
+    Stamp,
+    Step,
+    TakeMarker,
+)
 from kdump.repair.present import present, stamp_of
 from kdump.storage.logdir import directory_name, read_partition
 from kdump.storage.names import CLEAN_MARKER
@@ -70,6 +81,8 @@ class States:
                 return self._cut(step)
             case Line():
                 return self._line(step)
+            case Rewrite():
+                return self._rewrite(step)
             case TakeMarker() | PutMarker():
                 return self._marker(step)
 
@@ -107,6 +120,14 @@ class States:
         if value == step.after:
             return Progress.DONE
         if value == step.before:
+            return Progress.TODO
+        raise _ChangedError(step.checkpoint, self._refusal([step.checkpoint]))
+
+    def _rewrite(self, step: Rewrite) -> Progress:
+        now = stamp_of(checkpoint_path(self._plan, step))
+        if now == Stamp(step.size, self._begun.begun_ns):
+            return Progress.DONE
+        if now == step.before:
             return Progress.TODO
         raise _ChangedError(step.checkpoint, self._refusal([step.checkpoint]))
 
@@ -151,7 +172,7 @@ def marker_path(plan: Plan) -> Path:
     return _above(plan) / CLEAN_MARKER
 
 
-def checkpoint_path(plan: Plan, step: Line) -> Path:
+def checkpoint_path(plan: Plan, step: Line | Rewrite) -> Path:
     """Where the checkpoint file of a step stands."""
     return _above(plan) / step.checkpoint
 

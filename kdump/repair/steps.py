@@ -22,6 +22,7 @@ from kdump.repair.plan import (
     PutMarker,
     Rebuilt,
     Remove,
+    Rewrite,
     Step,
     TakeMarker,
 )
@@ -48,6 +49,16 @@ def stage(plan: Plan, put: Put, folder: Folder, begun_ns: int) -> None:
     disk.write_file(folder.new(put.name), [content], like, mtime_ns)
 
 
+def save_checkpoint(plan: Plan, step: Rewrite, folder: Folder, begun_ns: int) -> None:
+    """Save a checkpoint file that is to be replaced, and make the new one in the folder."""
+    path = checkpoint_path(plan, step)
+    like = Attributes.of(path)
+    disk.copy_file(path, folder.old(step.checkpoint), step.before_size, like, step.before_mtime_ns)
+    if step.content is None:
+        raise ValueError(f"{step.checkpoint}: expected its new content, found none")
+    disk.write_file(folder.new(step.checkpoint), [step.content], like, begun_ns)
+
+
 def do(plan: Plan, step: Step, folder: Folder, begun: Begun) -> None:
     """Do a step that is not done. Raises OSError."""
     match step:
@@ -60,6 +71,8 @@ def do(plan: Plan, step: Step, folder: Folder, begun: Begun) -> None:
             disk.cut(plan.partition / step.name, step.size, before.mtime_ns)
         case Line():
             _change_line(plan, step, step.after, folder)
+        case Rewrite():
+            _write_again(plan, step, folder.new(step.checkpoint), begun.begun_ns)
         case TakeMarker():
             disk.unlink(marker_path(plan))
         case PutMarker():
@@ -87,6 +100,8 @@ def undo(plan: Plan, step: Step, folder: Folder, begun: Begun) -> None:
             )
         case Line():
             _change_line(plan, step, step.before, folder)
+        case Rewrite():
+            _write_again(plan, step, folder.old(step.checkpoint), step.before_mtime_ns)
         case PutMarker():
             disk.unlink(marker_path(plan))
         case TakeMarker():
@@ -111,7 +126,7 @@ def settle(plan: Plan, folder: Folder) -> None:
 def clear(plan: Plan) -> None:
     """Remove what steps that were interrupted have left at the top of the log directory."""
     for step in plan.steps:
-        if isinstance(step, Line):
+        if isinstance(step, Line | Rewrite):
             beside = _beside(checkpoint_path(plan, step), plan.id)
             if beside.exists():
                 disk.unlink(beside)
@@ -149,6 +164,12 @@ def _change_line(plan: Plan, step: Line, offset: int | None, folder: Folder) -> 
         beside = _beside(path, plan.id)
     disk.write_file(beside, [content], like)
     disk.rename(beside, path)
+
+
+def _write_again(plan: Plan, step: Rewrite, content: Path, mtime_ns: int) -> None:
+    """Put what stands in the file ``content`` of the plan's folder in a checkpoint's place."""
+    path = checkpoint_path(plan, step)
+    _write_beside(path, content.read_bytes(), Attributes.of(content), plan.id, mtime_ns)
 
 
 def _write_beside(

@@ -215,6 +215,12 @@ def directory_name(path: Path) -> DirectoryName | None:
     return parse_directory_name(spelled.name)
 
 
+def has_lines(path: Path) -> bool:
+    """Say whether a broker writes checkpoint lines for the partition directory at ``path``."""
+    name = directory_name(path)
+    return name is not None and name.suffix == "" and name.topic != CLUSTER_METADATA_TOPIC
+
+
 def is_metadata_log(partition: Partition) -> bool:
     """Say whether it is the log of a KRaft cluster's metadata, by its name."""
     return partition.name is not None and partition.name.topic == CLUSTER_METADATA_TOPIC

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +18,7 @@ from kdump.audit.cluster import Node
 from kdump.audit.codes import FindingCode
 from kdump.audit.facts import DirectoryFacts, Offsets, Read
 from kdump.audit.findings import Detail, Finding, judged
+from kdump.audit.remedies import reindexing
 from kdump.errors import (
     DecodeError,
     DeniedError,
@@ -27,7 +29,7 @@ from kdump.errors import (
 from kdump.format.checkpoint import CheckpointNumberError
 from kdump.format.properties import MetaProperties
 from kdump.storage.liveness import State
-from kdump.storage.logdir import EntryType, Partition, directory_name
+from kdump.storage.logdir import EntryType, Partition, directory_name, has_lines
 from kdump.storage.names import (
     CLEAN_MARKER,
     CLUSTER_METADATA_TOPIC,
@@ -87,11 +89,15 @@ def check_clean_marker(facts: DirectoryFacts) -> Iterator[Finding]:
 
 def check_checkpoints(facts: DirectoryFacts) -> Iterator[Finding]:
     """Judge the form of the four offset checkpoints."""
+    # The plan that writes them anew is one of a partition.
+    hosted = any(map(has_lines, facts.directory.partition_paths))
     for read in _checkpoints(facts):
         if isinstance(read.error, DecodeError):
-            yield judged(
+            found = judged(
                 _checkpoint_code(read), read.path, "lines of topic, partition, offset", _of(read)
             )
+            remedy = reindexing(facts.directory.path) if hosted else found.remedy
+            yield replace(found, remedy=remedy)
 
 
 def check_checkpoint_lines(facts: DirectoryFacts) -> Iterator[Finding]:

@@ -41,8 +41,9 @@ CHECKPOINT_MALFORMED: Final = FindingCode(
     Severity.ERROR,
     "An offset checkpoint does not follow its format: version, count, then three fields a line.",
     "Takes the whole log directory offline, and stops if it has no other.",
-    "Deleting the file while the broker is stopped is safe but not free: see what it is for. "
-    "Without recovery points everything is recovered, without log starts deleted records are back.",
+    "While the broker is stopped, kdump reindex of the log directory writes it from the lines that "
+    "can be read. Partitions without a line are recovered whole after an unclean stop, or have "
+    "deleted records back.",
     (
         "Error while reading checkpoint file {}",
         "Malformed line in checkpoint file [{}]: {}",
@@ -58,7 +59,8 @@ CHECKPOINT_NUMBER: Final = FindingCode(
     "A number in recovery-point-, log-start- or cleaner-offset-checkpoint does not parse.",
     "Takes recovery points and log starts for empty: every segment is recovered after an unclean "
     "stop, deleted records are back. With the cleaner's file its thread dies: no compaction.",
-    "The file is written anew while the broker runs; the cleaner's must be corrected or deleted.",
+    "While the broker is stopped, kdump reindex of the log directory writes the file from the "
+    "lines that can be read.",
     (
         "Error occurred while reading recovery-point-offset-checkpoint file of directory {}",
         "Error occurred while reading log-start-offset-checkpoint file of directory {}",
@@ -71,8 +73,8 @@ HIGH_WATERMARK_NUMBER: Final = FindingCode(
     Severity.ERROR,
     "A number in replication-offset-checkpoint does not parse.",
     "Starts, but serves no partition of the log directory.",
-    "Delete the file while the broker is stopped: it takes each log's start instead, and followers "
-    "and leaders agree again.",
+    "While the broker is stopped, kdump reindex of the log directory writes the file from the "
+    "lines that can be read; for a partition without a line the broker takes its log start.",
     ("Unable to start fetching {} with topic ID {} due to NumberFormatException",),
     check=26,
 )

@@ -201,8 +201,9 @@ LOG_START_BEYOND_END: Final = FindingCode(
     "directory is from a backup.",
     "DELETES ALL SEGMENTS of the partition and begins a new one at the checkpoint's offset, clean "
     "stop or not.",
-    "Do not start a broker on it before log-start-offset-checkpoint is corrected, or the missing "
-    "segments are back.",
+    "Do not start a broker on it. If another replica is in sync, or the missing segments are in a "
+    "backup, begin with those; else kdump reindex removes the line, and the log starts at its "
+    "first segment.",
     (
         "Deleting all segments because logEndOffset ({}) is smaller than logStartOffset {}",
         "This could happen if segment files were deleted from the file system",

@@ -1,0 +1,59 @@
+"""Small files that ``reindex`` has written: a broker starts on them as after any clean stop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from brokers.broker import QUICK_RESTART, Broker
+from commands import kdump, repair
+from fixtures_loader import consumed, copy_fixture
+from served import READ, complaints, loaded, read_all, records
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
+
+SETTINGS = {"log.cleaner.enable": "false", **QUICK_RESTART}
+TORN = b"0\n99\nnonsense\n"
+NAMES = ("codec-none-0", "codec-gzip-0", "codec-zstd-0", "transactions-0", "deleted-records-0")
+
+
+@pytest.mark.parametrize("version", ["4.3.1"])
+def test_a_broker_starts_on_small_files_that_were_written_anew(
+    version: str, tmp_path: Path
+) -> None:
+    fixture = f"{version}/clean"
+    data = copy_fixture(fixture, tmp_path / "data")
+    epochs = (data / "codec-none-0" / "leader-epoch-checkpoint").read_bytes()
+    metadata = (data / "codec-gzip-0" / "partition.metadata").read_bytes()
+    starts = (data / "log-start-offset-checkpoint").read_bytes()
+    (data / "codec-none-0" / "leader-epoch-checkpoint").write_bytes(b"0\n1\n0\n")
+    (data / "codec-gzip-0" / "partition.metadata").unlink()
+    (data / "codec-zstd-0" / "partition.metadata").write_bytes(b"version: 0\n")
+    for name in ("recovery-point", "replication"):
+        (data / f"{name}-offset-checkpoint").write_bytes(TORN)
+    (data / "log-start-offset-checkpoint").write_bytes(starts + b"nonsense\n")
+
+    assert kdump("next-start", data).code == 4
+    remedies = {
+        tuple(one["remedy"])
+        for one in kdump("verify", data).of("finding")
+        if one["severity"] in ("error", "warning")
+    }
+    partitions = ("codec-gzip-0", "codec-none-0", "codec-zstd-0")
+    assert remedies == {("kdump", "reindex", str(data / name)) for name in partitions} | {
+        ("kdump", "reindex", str(data))
+    }
+    assert repair("reindex", data).code == 0
+    assert kdump("next-start", data).code == 0
+    assert (data / "codec-none-0" / "leader-epoch-checkpoint").read_bytes() == epochs
+    assert (data / "codec-gzip-0" / "partition.metadata").read_bytes() == metadata
+
+    with Broker(version, data, SETTINGS) as broker:
+        said = broker.log_lines()
+        found = read_all(broker, NAMES, tmp_path / "read")
+    assert complaints(said, clean=True) == []
+    assert any("Skipping recovery of" in line for line in said)
+    for name in NAMES:
+        assert found[name] == records(consumed(fixture)[name, READ])
+    assert loaded(said)["deleted-records-0"].start > 0
+    assert not [*data.glob("*-stray")]
