@@ -130,6 +130,18 @@ def test_what_another_user_may_not_read_says_nothing_of_the_broker(command: str)
         _denied(command, copy_fixture("4.3.1/clean", Path(scratch) / "data"))
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_a_repair_that_may_not_read_has_not_nothing_to_do() -> None:
+    with TemporaryDirectory() as scratch:
+        Path(scratch).chmod(0o755)
+        data = copy_fixture("4.3.1/clean", Path(scratch) / "data")
+        min((data / "codec-none-0").glob("*.log")).chmod(0o600)
+        command = ["reindex", str(data / "codec-none-0")]
+        ran = run(command, prepare=lambda: os.setresuid(65534, 65534, 65534))
+    assert ran.code == exits.INCOMPLETE, ran
+    assert "could not be read whole" in " ".join(ran.out.split())
+
+
 def _denied(command: str, data: Path) -> None:
     for path in (data / "codec-none-0").iterdir():
         path.chmod(0o600)

@@ -49,7 +49,7 @@ from kdump.audit.survey import Survey, Unread, survey
 from kdump.errors import Refused, SourceError, UsageError, VanishedError
 from kdump.format.index import TransactionIndex
 from kdump.format.snapshot import ProducerEntry, decode_snapshot
-from kdump.repair.plan import Plan, Put, Rebuilt, Remove, Stamp, decode, encode
+from kdump.repair.plan import Line, Plan, Put, Rebuilt, Remove, Stamp, decode, encode
 from kdump.repair.recipes import make
 from kdump.repair.reindex import plan_reindex
 from kdump.storage.liveness import Liveness, State
@@ -122,6 +122,10 @@ def carry_out(planned: Plan) -> None:
         path = planned.partition / getattr(step, "name", "")
         if isinstance(step, Remove):
             path.unlink()
+            continue
+        if isinstance(step, Line):
+            assert step.after is None
+            (planned.partition.parent / step.checkpoint).write_bytes(forge.checkpoint([]))
             continue
         assert isinstance(step, Put)
         assert path.exists() == step.replaces

@@ -189,7 +189,7 @@ class _Run:
             # Logs that need no other pass, or are refused, count as if they had got it.
             counted = self._shown.done + (self._passes - 1) * judged.group.size
             try:
-                code = self._one(judged)
+                code = first_of({self._one(judged), _read_code(judged)})
             except KdumpError as error:
                 code = self._failed(error)
             self._shown.advance(max(counted - self._shown.done, 0))
@@ -335,6 +335,14 @@ def is_signal(code: int) -> bool:
 def first_of(codes: Iterable[int]) -> int:
     """Which of several exit codes counts."""
     return min(codes, key=_PRECEDENCE.index)
+
+
+def _read_code(judged: Judged) -> int:
+    """INCOMPLETE if some of a partition could not be read."""
+    from kdump.audit import codes
+
+    unread = {codes.UNREADABLE, codes.DENIED, codes.VANISHED}
+    return INCOMPLETE if any(one.code in unread for one in judged.findings) else OK
 
 
 def _above(group: Group) -> Path | None:
