@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from pathlib import Path
 
 import forge
 import pytest
 from commands import kdump
+from crashing.running import run
 from crashing.seam import Around, Call, killed_before
 from crashing.subjects import CHECKPOINTS, END, MARK, MARKER, PARTITION, POINT, Subject
 from crashing.trees import Node
@@ -91,10 +93,15 @@ def test_a_line_that_would_delete_the_log_goes(data: Path) -> None:
     assert restored(data, before)
 
 
-def test_a_partition_alone_leaves_the_checkpoints_of_others(data: Path) -> None:
+def test_the_command_that_a_plan_prints_carries_it_out(data: Path) -> None:
     (data / POINT).write_bytes(TORN)
-    assert kdump("reindex", data / PARTITION, searching=False).code == 0
-    assert (data / POINT).read_bytes() == TORN
+    shown = run(["reindex", str(data)], searching=False)
+    assert shown.code == 4
+    (command,) = [line for line in shown.out.splitlines() if "--apply" in line]
+    _, *words = shlex.split(command.removeprefix("apply"))
+    done = run(words, searching=False)
+    assert done.code == 0, done
+    assert rows(data / POINT) == {("orders", 1): 7, ("orders", 0): 299}
 
 
 def test_what_a_broker_changed_is_not_taken_back(data: Path) -> None:

@@ -14,7 +14,14 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 SETTINGS = {"log.cleaner.enable": "false", **QUICK_RESTART}
 TORN = b"0\n99\nnonsense\n"
-NAMES = ("codec-none-0", "codec-gzip-0", "codec-zstd-0", "transactions-0", "deleted-records-0")
+NAMES = (
+    "codec-none-0",
+    "codec-gzip-0",
+    "codec-zstd-0",
+    "codec-lz4-0",
+    "transactions-0",
+    "deleted-records-0",
+)
 
 
 @pytest.mark.parametrize("version", ["4.3.1"])
@@ -31,7 +38,10 @@ def test_a_broker_starts_on_small_files_that_were_written_anew(
     (data / "codec-zstd-0" / "partition.metadata").write_bytes(b"version: 0\n")
     for name in ("recovery-point", "replication"):
         (data / f"{name}-offset-checkpoint").write_bytes(TORN)
-    (data / "log-start-offset-checkpoint").write_bytes(starts + b"nonsense\n")
+    (data / "log-start-offset-checkpoint").write_bytes(
+        # With the second line, if it stayed, the broker would delete a whole log.
+        starts + b"codec-lz4 0 999999\nnonsense\n"
+    )
 
     assert kdump("next-start", data).code == 4
     remedies = {

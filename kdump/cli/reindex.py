@@ -67,8 +67,8 @@ def reindex(
     are missing, malformed or padded, or lead a lookup astray; transaction indexes and producer
     snapshots too, as far as the log tells what they held. A garbled leader-epoch-checkpoint gets
     the epochs of the batches, a missing or garbled partition.metadata the id that the metadata log
-    has; where PATH is a log directory, a checkpoint file of it that cannot be read is written from
-    the lines that can be. All others stay. Logs and the clean
+    has; a checkpoint file of the log directory that cannot be read is written from the lines that
+    can be. All others stay. Logs and the clean
     shutdown marker are never touched, so that the next start need not read a log; it reads every
     one whose index was removed by rm *.index. What is replaced goes into a backup, and kdump undo
     brings it back.
@@ -93,8 +93,7 @@ def reindex(
         "reindex", arguments, apply, confirm, assume_stopped, full_proof, form, progress, jobs
     )
 
-    paths_of = [group.path for group in targets.groups]
-    directories = hosts(targets.roots, paths_of)
+    directories = hosts(targets.groups)
 
     def planner(judged: Judged, _: Callable[[int], None]) -> Plan:
         return plan_reindex(

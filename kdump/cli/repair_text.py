@@ -210,11 +210,13 @@ def _cuts(plan: Plan) -> bool:
 
 
 def _saved(plan: Plan) -> str:
-    whole = len(_whole(plan)) + len(plan.rewrites)
+    whole = len(_whole(plan))
     parts = [f"tail {size_text(plan.tail_bytes)}"] if plan.cuts else []
     if whole:
-        size = _backup_bytes(plan) - plan.tail_bytes
+        size = sum(plan.files[name].size for name in _whole(plan))
         parts.append(f"{count_text(whole, 'whole file')}, {size_text(size)}, not copied")
+    if plan.rewrites:
+        parts.append(count_text(len(plan.rewrites), "checkpoint file"))
     if not parts:
         return "nothing: no file is changed or taken away"
     return f"{partition_name(plan.partition)}/{FOLDERS}/{plan.id}/: {'; '.join(parts)}"

@@ -6,14 +6,14 @@ It must never write a log start behind the end of a log: a start deletes such a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
 from kdump.audit.checks.partition_files import check_log_start
 from kdump.audit.cluster import Node
 from kdump.audit.facts import DirectoryFacts, PartitionFacts, read_small
-from kdump.audit.groups import Root
+from kdump.audit.groups import Group
 from kdump.audit.judged import Judged
 from kdump.audit.quick import quick_survey
 from kdump.errors import DecodeError
@@ -21,7 +21,7 @@ from kdump.format.checkpoint import OffsetEntry, decode_readable, encode_offsets
 from kdump.repair.extent import log_end_of
 from kdump.repair.plan import Line, Rewrite, Step
 from kdump.repair.present import stamp_of
-from kdump.storage.logdir import LogDirectory, directory_name, has_lines, read_partition
+from kdump.storage.logdir import directory_name, has_lines, read_partition
 from kdump.storage.names import (
     CLEANER_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
@@ -38,19 +38,16 @@ _WITHOUT: Final = {
 }
 
 
-def hosts(roots: Iterable[Root], paths: Sequence[Path]) -> Mapping[Path, DirectoryFacts]:
-    """The partition whose plan has the checkpoints of its log directory, for each of ``roots``.
+def hosts(groups: Iterable[Group]) -> Mapping[Path, DirectoryFacts]:
+    """The partitions whose plans have the checkpoints of their log directory, with that directory.
 
-    It is the first of ``paths`` in a log directory that was named as a whole.
+    It is the first of ``groups`` in each, whichever was named.
     """
-    found: dict[Path, DirectoryFacts] = {}
-    for root in roots:
-        if isinstance(root.target, LogDirectory) and root.directory is not None:
-            within = (path for path in paths if path.parent == root.path and has_lines(path))
-            first = next(within, None)
-            if first is not None:
-                found[first] = root.directory
-    return found
+    found: dict[Path, tuple[Path, DirectoryFacts]] = {}
+    for group in groups:
+        if group.directory is not None and has_lines(group.path):
+            found.setdefault(group.directory.directory.path, (group.path, group.directory))
+    return dict(found.values())
 
 
 def checkpoint_steps(directory: DirectoryFacts, node: Node) -> tuple[list[Step], list[str]]:

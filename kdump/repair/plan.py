@@ -269,7 +269,8 @@ class Plan:
     @property
     def new_bytes(self) -> int:
         """The bytes of new files; what they replace stays in the backup, and takes space too."""
-        return sum(put.size for put in self.puts)
+        rewritten = sum(step.size + step.before_size for step in self.rewrites)
+        return sum(put.size for put in self.puts) + rewritten
 
 
 def encode(plan: Plan) -> dict[str, Any]:
