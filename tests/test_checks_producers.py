@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
+import forge
 import pytest
 from damaged import LAST
 from fixtures_loader import FIXTURES, copy_fixture, topic_configs
 from forge import TIMESTAMP
 from pipeline import judge
-from recipes_producers import RECIPES, History
+from recipes_producers import RECIPES, History, data, filled
 
 from kdump.audit.checks.batches import check_segment, check_sequence
 from kdump.audit.checks.epochs import check_epoch_checkpoint, check_epoch_falls
 from kdump.audit.checks.partition_files import check_epoch_end
 from kdump.audit.checks.producers import check_sequences, check_snapshots
 from kdump.audit.checks.transactions import (
+    Clock,
     check_hanging,
     check_horizons,
     check_lost_ends,
@@ -52,14 +54,13 @@ class Judging:
 
     replay: Replay
     facts: PartitionFacts
-    now_ms: int
-    modified_ms: Mapping[int, int]
+    clock: Clock
 
 
 def _hanging(of: Judging) -> Iterator[Finding]:
     name = of.facts.partition.name
     assert name is not None
-    return check_hanging(of.replay, name.topic, name.partition, of.now_ms, of.modified_ms, None)
+    return check_hanging(of.replay, name.topic, name.partition, of.clock, None)
 
 
 CHECKS: Mapping[str, Callable[[Judging], Iterator[Finding]]] = {
@@ -108,8 +109,7 @@ def judging(
     return Judging(
         replay(found, compacted=compacted),
         facts,
-        now_ms,
-        {each.segment.base_offset: now_ms for each in found},
+        Clock(now_ms, now_ms, {each.segment.base_offset: now_ms for each in found}),
     )
 
 
@@ -181,11 +181,33 @@ def test_old_timestamps_of_a_producer_do_not_make_its_transaction_hang(tmp_path:
     assert [each.code.name for each in _hanging(given)] == ["transaction-open"]
 
 
+def test_a_stopped_broker_lets_a_transaction_hang_that_hung_before(tmp_path: Path) -> None:
+    """No later marker has the time: the files that it wrote as it stopped have it."""
+    (recipe,) = [recipe for recipe in RECIPES if recipe.name == "open"]
+    given = judging(recipe.write(tmp_path), compacted=False)
+    for minutes, expected in ((21, "transaction-hanging"), (19, "transaction-open")):
+        clock = Clock(0, NOW_MS, {LAST: NOW_MS - minutes * 60_000})
+        found = check_hanging(given.replay, "open", 0, clock, 15 * 60_000)
+        assert [each.code.name for each in found] == [expected]
+
+
+def test_newer_records_of_others_show_that_a_transaction_hangs(tmp_path: Path) -> None:
+    """Its segment is written to, by producers whose clocks are right: so its own is too."""
+    (recipe,) = [recipe for recipe in RECIPES if recipe.name == "hanging"]
+    records = [data(10, 7, 0), forge.batch(20, [forge.record()], base_timestamp=NOW_MS - 1000)]
+    path = replace(recipe, name="mixed", first=filled(records)).write(tmp_path)
+    given = judging(path, compacted=False)
+    (found,) = check_hanging(given.replay, "mixed", 0, given.clock, 15 * 60_000)
+    assert found.code.name == "transaction-hanging"
+    assert found.detail is not None
+    assert found.detail.found == "none since its last batch, of 2023-11-14T22:13:20.010Z"
+
+
 def test_a_segment_that_nobody_wrote_to_for_long_lets_a_transaction_hang(tmp_path: Path) -> None:
     (recipe,) = [recipe for recipe in RECIPES if recipe.name == "open"]
     given = judging(recipe.write(tmp_path), compacted=False)
     written_ms = {LAST: NOW_MS - 21 * 60_000}
-    found = check_hanging(given.replay, "open", 0, NOW_MS, written_ms, None)
+    found = check_hanging(given.replay, "open", 0, Clock(NOW_MS, NOW_MS, written_ms), None)
     assert [each.code.name for each in found] == ["transaction-late"]
 
 
@@ -200,7 +222,7 @@ def test_what_the_brokers_allow_decides_when_a_transaction_hangs(
     given = judging(recipe.write(tmp_path), compacted=False)
     written_ms = {LAST: NOW_MS - 21 * 60_000 + 1}
     longest_ms = longest_minutes * 60_000
-    found = check_hanging(given.replay, "open", 0, NOW_MS, written_ms, longest_ms)
+    found = check_hanging(given.replay, "open", 0, Clock(NOW_MS, NOW_MS, written_ms), longest_ms)
     assert [each.code.name for each in found] == [expected]
 
 
@@ -256,7 +278,9 @@ def test_the_transactions_that_were_left_hanging_are_found(
     for path in sorted(grown(fixture).glob("trans[af]*-?")):
         given = judging(path, compacted=False)
         written_ms = {each.survey.segment.base_offset: 0 for each in given.replay.segments}
-        for finding in check_hanging(given.replay, "topic", 0, NOW_MS, written_ms, 900_000):
+        for finding in check_hanging(
+            given.replay, "topic", 0, Clock(NOW_MS, NOW_MS, written_ms), 900_000
+        ):
             assert finding.code.name == "transaction-hanging"
             assert finding.offsets is not None
             found[path.name] = finding.offsets.first

@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -289,6 +290,8 @@ def test_the_fields_of_every_line(cli: Cli, tmp_path: Path) -> None:
         "path": str(directory),
         "topic": "crc-sealed",
         "partition": 0,
+        "last_stable_offset": 200,
+        "open_transaction": None,
         "outcome": "starts",
         "reasons": [],
         "log_start_offset": 0,
@@ -422,6 +425,30 @@ def test_a_pattern_may_go_with_a_directory_without_partitions(
     cli.text("--topic", "payments", empty, code=exits.OK)
     cli.text("--topic", "payments", log_directory / "sound-0", code=exits.OK)
     cli.text("--topic", "so*", empty, log_directory, code=exits.OK)
+
+
+def test_a_transaction_that_hung_before_the_broker_stopped_is_an_error(
+    log_directory: Path, cli: Cli, tmp_path: Path
+) -> None:
+    """What holds committed readers is always shown; the times of files give its age."""
+    opened = forge.batch(
+        3, [forge.record()], producer_id=7, producer_epoch=0, base_sequence=0, transactional=True
+    )
+    before, behind = (forge.batch(at, [forge.record()] * 3) for at in (0, 4))
+    path = forge.write_partition(log_directory, "late", 0, {0: [before, opened, behind]})
+    config = tmp_path / "server.properties"
+    config.write_text("transaction.max.timeout.ms=60000\n")
+    (log_directory / "replication-offset-checkpoint").write_bytes(forge.checkpoint([]))
+    for minutes, code in ((7, exits.PROBLEMS), (5, exits.OK)):
+        written = time.time() - 60 * minutes
+        os.utime(path / f"{0:020d}.log", (written, written))
+        printed = " ".join(cli.text(path, "--config", config, code=code))
+        assert ("transaction-hanging" in printed) is (code == exits.PROBLEMS)
+        assert (
+            "last stable offset 3: the open transaction of producer 7, epoch 0, holds it since "
+            "2023-11-14T22:13:20.000Z"
+        ) in " ".join(printed.split())
+        assert "at most 4 records wait behind it" in " ".join(printed.split())
 
 
 def test_a_late_transaction_comes_with_the_command_that_aborts_it(

@@ -20,8 +20,8 @@ from kdump.cli.dump_lines import DumpFile
 from kdump.cli.dump_summary import TextView
 from kdump.cli.dump_totals import Sums
 from kdump.cli.main import main
-from kdump.cli.units import time_text
 from kdump.format.records import RecordReader
+from kdump.format.text import time_text
 from kdump.storage.names import parse_file_name
 
 JsonObject = dict[str, Any]

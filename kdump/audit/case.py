@@ -11,6 +11,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from kdump.audit.checks.partition_files import is_current
+from kdump.audit.checks.transactions import Clock
 from kdump.audit.cluster import Node
 from kdump.audit.facts import PartitionFacts
 from kdump.audit.groups import Group
@@ -98,20 +99,23 @@ class Case:
         odd = any(entry.name.kind is FileKind.LOG for entry in facts.partition.entries)
         return None if odd or facts.partition.transient else facts.log_start or 0
 
-    def clock(self) -> tuple[int, Mapping[int, int]]:
-        """Until when the broker wrote, and when it last did to each segment, by base offset; in ms.
-
-        A copy of a stopped broker's files is younger than what stands in them: there, only the
-        markers have a time of the broker's own.
-        """
+    def clock(self) -> Clock:
+        """By what the age of transactions is measured."""
+        modified_ms = {
+            survey.segment.base_offset: survey.identity.mtime_ns // 1_000_000
+            for survey in self.surveys
+            if survey.identity is not None
+        }
         if self.live:
-            return self.now_ms, {
-                survey.segment.base_offset: survey.identity.mtime_ns // 1_000_000
-                for survey in self.surveys
-                if survey.identity is not None
-            }
+            return Clock(self.now_ms, self.now_ms, modified_ms)
         markers = (marker for survey in self.surveys for marker in survey.events.markers())
-        return max((marker.timestamp for marker in markers), default=0), {}
+        directory = self.group.directory
+        written_ms = 0 if directory is None else directory.written_ms
+        return Clock(
+            max((marker.timestamp for marker in markers), default=0),
+            max(written_ms, *modified_ms.values(), 0),
+            modified_ms,
+        )
 
     @cached_property
     def replay(self) -> Replay | None:

@@ -47,6 +47,14 @@ T = TypeVar("T")
 #: The largest small file that is read: a snapshot of 1.4 million producers.
 _SMALL_BYTES: Final = 64 << 20
 
+#: What a broker writes again and again at the top of a log directory, and as it stops.
+_WRITTEN: Final = (
+    RECOVERY_POINT_CHECKPOINT,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    CLEAN_MARKER,
+)
+
 Offsets = Mapping[tuple[str, int], int]
 """What an offset checkpoint says of each (topic, partition)."""
 
@@ -87,6 +95,8 @@ class DirectoryFacts:
 
     ``clean_marker`` says that the clean shutdown marker is there; its content means nothing.
     ``bootstrap`` is the metadata.version in bootstrap.checkpoint.
+    ``written_ms`` is when a broker last wrote a checkpoint or the marker, which it does all the
+    time while it runs; 0 without any.
     """
 
     directory: LogDirectory
@@ -98,6 +108,7 @@ class DirectoryFacts:
     log_starts: Read[Offsets] | None
     cleaner_offsets: Read[Offsets] | None
     bootstrap: Read[Value] | None
+    written_ms: int = 0
 
     @property
     def stopped(self) -> bool:
@@ -173,6 +184,7 @@ def read_directory(directory: LogDirectory, liveness: Liveness) -> DirectoryFact
         read(LOG_START_CHECKPOINT, _offsets),
         read(CLEANER_CHECKPOINT, _offsets),
         read(BOOTSTRAP_SNAPSHOT, decode_bootstrap),
+        max((_modified_ms(files[name].path) for name in _WRITTEN if name in files), default=0),
     )
 
 
@@ -233,6 +245,13 @@ def read_partition_facts(
         cleaner_offset=line(lambda facts: facts.cleaner_offsets),
         repairs=_repairs(partition),
     )
+
+
+def _modified_ms(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns // 1_000_000
+    except OSError:
+        return 0
 
 
 def _repairs(partition: Partition) -> Read[tuple[Kept, ...]] | None:

@@ -36,6 +36,7 @@ from kdump.audit.judged import Covered, Judged
 from kdump.audit.remedies import remedied
 from kdump.audit.replay import Replay
 from kdump.audit.settings import longest_transaction_ms
+from kdump.audit.stable_offset import StableOffset
 from kdump.audit.survey import Survey, Unread
 from kdump.errors import MissingDirectoryError
 from kdump.format.shell import operand
@@ -76,7 +77,10 @@ def judge(
         findings = list(kept.of_receipts(facts, findings))
     told = tuple(remedied(case, findings))
     covered = _covered(group, surveys)
-    return Judged(group, case.surveys, told, facts, covered, quick, case.replay)
+    stable = None
+    if case.replay is not None and facts is not None and not is_metadata_log(facts.partition):
+        stable = StableOffset.of(case.replay, facts.start_offset)
+    return Judged(group, case.surveys, told, facts, covered, quick, case.replay, stable=stable)
 
 
 def _covered(group: Group, surveys: Sequence[Survey]) -> Covered:
@@ -255,13 +259,11 @@ def _clean_stop(case: Case) -> Iterator[Finding]:
 def _hanging(case: Case) -> Iterator[Finding]:
     name = None if case.facts is None else case.facts.partition.name
     if case.replay is not None and name is not None:
-        now_ms, modified_ms = case.clock()
         yield from transactions.check_hanging(
             case.replay,
             name.topic,
             name.partition,
-            now_ms,
-            modified_ms,
+            case.clock(),
             case.longest_transaction_ms,
         )
 

@@ -14,6 +14,7 @@ from kdump.audit.findings import Finding
 from kdump.audit.forecast import Forecast
 from kdump.audit.groups import Group
 from kdump.audit.replay import Replay
+from kdump.audit.stable_offset import StableOffset
 from kdump.audit.survey import Survey
 
 
@@ -53,8 +54,8 @@ class Judged:
 
     ``facts`` is None where only a segment is judged, or the directory could not be listed.
     ``covered`` is what was looked at in this group; ``quick``: of its logs the ends alone.
-    ``replay`` is None where not all of the log was read. ``forecast`` is its next start, if
-    somebody has asked for that.
+    ``replay`` and ``stable`` are None where not all of the log was read. ``forecast`` is its next
+    start, if somebody has asked for that.
     """
 
     group: Group
@@ -65,6 +66,7 @@ class Judged:
     quick: bool = False
     replay: Replay | None = None
     forecast: Forecast | None = None
+    stable: StableOffset | None = None
 
     def without_evidence(self, *, segments: bool) -> Judged:
         """The same without what grows with producers and transactions, once all is judged.

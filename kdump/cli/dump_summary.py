@@ -20,9 +20,9 @@ from rich.text import Text
 from kdump.cli import jsonl
 from kdump.cli.dump_lines import Covered, DumpFile
 from kdump.cli.dump_totals import Sums, Totals
-from kdump.cli.units import count_text, size_text, time_text
+from kdump.cli.units import count_text, size_text
 from kdump.format.records import RecordReader
-from kdump.format.text import printable
+from kdump.format.text import printable, time_text
 from kdump.storage.names import FileKind
 from kdump.storage.selection import Selection
 from kdump.storage.source import Source

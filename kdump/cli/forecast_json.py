@@ -11,19 +11,38 @@ from pathlib import Path
 from kdump.audit.forecast import DirectoryForecast, Forecast
 from kdump.audit.outcomes import Cause
 from kdump.audit.recovery import Records
+from kdump.audit.stable_offset import StableOffset
 from kdump.cli import jsonl
+from kdump.format.text import time_text
 from kdump.storage.logdir import directory_name
 
 
-def forecast_line(path: Path, one: Forecast) -> str:
-    """Return the line of the partition at ``path``."""
+def forecast_line(path: Path, one: Forecast, stable: StableOffset | None = None) -> str:
+    """Return the line of the partition at ``path``; ``stable`` where its log was read."""
     name = directory_name(path)
-    fields = {
+    fields: dict[str, object] = {
         **jsonl.path_field(path),
         "topic": None if name is None else name.topic,
         "partition": None if name is None else name.partition,
     }
+    fields |= {} if stable is None else stable_fields(stable)
     return jsonl.line("forecast", {**fields, **forecast_fields(one)})
+
+
+def stable_fields(stable: StableOffset) -> dict[str, object]:
+    """Return where consumers of committed records stop now, and what holds them, if anything."""
+    holder = stable.holder
+    held = None
+    if holder is not None:
+        held = {
+            "producer_id": holder.producer_id,
+            "producer_epoch": holder.producer_epoch,
+            "first_offset": holder.first_offset,
+            "since": None if stable.since_ms is None else time_text(stable.since_ms),
+            "last_batch": time_text(holder.timestamp),
+            "waiting_records_at_most": stable.waiting,
+        }
+    return {"last_stable_offset": stable.offset, "open_transaction": held}
 
 
 def forecast_fields(one: Forecast) -> dict[str, object]:

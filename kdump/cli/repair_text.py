@@ -17,9 +17,9 @@ from kdump.audit.remedies import resuming, salvaging, undoing
 from kdump.cli.convert_text import Conversion
 from kdump.cli.paragraphs import LABEL, WIDTH, labelled, wrapped
 from kdump.cli.repair_steps import offset_text, step_texts
-from kdump.cli.units import count_text, period_text, size_text, time_text
+from kdump.cli.units import count_text, period_text, size_text
 from kdump.format.shell import operand, shell_text
-from kdump.format.text import printable
+from kdump.format.text import printable, time_text
 from kdump.repair.plan import Loss, Plan, Put, Remove
 from kdump.storage.kept import FOLDERS, Kept, KeptState
 

@@ -6,15 +6,15 @@ Spec: none of Kafka's. Offsets and positions never come here: people paste them,
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
 from typing import Final
+
+from kdump.format.text import time_text
 
 #: The most that a setting of 32 bits can say, and the largest offset or id.
 LARGEST_INT: Final = 2**31 - 1
 LARGEST_LONG: Final = 2**63 - 1
 #: More processes than that only wait for each other.
 MOST_JOBS: Final = 1024
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 _SIZE: Final = re.compile(r"(\d{1,15}(?:\.\d{1,9})?) *(?:([kmgt])(i?)b|b)?", re.I | re.A)
 _POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
@@ -71,15 +71,6 @@ def duration_text(seconds: float) -> str:
         return f"{minutes} min {rest} s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min"
-
-
-def time_text(timestamp_ms: int) -> str:
-    """Return a time in ISO 8601, UTC: "2026-11-21T10:00:00.000Z"; its digits beyond year 9999."""
-    try:
-        time = _EPOCH + timedelta(milliseconds=timestamp_ms)
-    except OverflowError:
-        return f"{timestamp_ms} ms"
-    return f"{time.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
 
 
 def period_text(first_ms: int, last_ms: int) -> str:

@@ -49,7 +49,7 @@ class JsonReport:
             self._tell(finding)
         self._starts.add(judged, forecast)
         if forecast is not None:
-            self._emit(forecast_line(judged.group.path, forecast))
+            self._emit(forecast_line(judged.group.path, forecast, judged.stable))
 
     def finish(self, summary: Summary) -> None:
         """Emit the last line."""

@@ -18,12 +18,14 @@ from kdump.audit.forecast import Forecast
 from kdump.audit.judged import Judged
 from kdump.audit.recovery import Span, Tail
 from kdump.audit.remedies import Remedy, reindexing, salvaging, truncating
+from kdump.audit.stable_offset import StableOffset
 from kdump.audit.survey import Gap, Survey
 from kdump.audit.tails import records_behind
 from kdump.cli.forecast_text import bound_text, effect_text
 from kdump.cli.paragraphs import LABEL, labelled
 from kdump.cli.units import count_text, period_text
 from kdump.format.shell import shell_text
+from kdump.format.text import time_text
 from kdump.storage.logdir import is_metadata_log
 from kdump.storage.walk import Reason
 
@@ -53,6 +55,8 @@ def partition_lines(judged: Judged, forecast: Forecast | None) -> Iterator[tuple
         seek = "nothing sound follows" if behind is None else f"can seek to {behind}"
         if not _is_metadata_log(judged):  # which nodes replay, and clients do not read
             yield "consumers", f"stop at {ranges[0].first}; {seek}"
+    if judged.stable is not None:
+        yield "stable", stable_text(judged.stable)
     if forecast is not None:
         yield _when(judged), effect_text(forecast)
 
@@ -81,6 +85,20 @@ def remedy_lines(judged: Judged, forecast: Forecast | None) -> Iterator[str]:
 
 def _is_metadata_log(judged: Judged) -> bool:
     return judged.facts is not None and is_metadata_log(judged.facts.partition)
+
+
+def stable_text(stable: StableOffset) -> str:
+    """Where consumers of committed records stop, what holds them there, and since when."""
+    holder = stable.holder
+    if holder is None:
+        return f"last stable offset {stable.offset}: no transaction is open"
+    since = "" if stable.since_ms is None else f" since {time_text(stable.since_ms)}"
+    return (
+        f"last stable offset {stable.offset}: the open transaction of producer "
+        f"{holder.producer_id}, epoch {holder.producer_epoch}, holds it{since}; its last batch is "
+        f"of {time_text(holder.timestamp)}; at most {count_text(stable.waiting, 'record')} "
+        f"wait{'s' if stable.waiting == 1 else ''} behind it"
+    )
 
 
 def pending_remedy(findings: Iterable[Finding]) -> Remedy | None:

@@ -14,15 +14,26 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Final
 from unicodedata import category
 
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _UNSAFE: Final = frozenset({"Cc", "Cf", "Zl", "Zp", "Cs"})
 
 
 def printable(text: str) -> str:
     r"""``text`` with unsafe code points as ``\xNN``, ``\uNNNN`` or ``\UNNNNNNNN``."""
     return text if text.isprintable() else text.translate(_ESCAPES)
+
+
+def time_text(timestamp_ms: int) -> str:
+    """Return a time in ISO 8601, UTC: "2026-11-21T10:00:00.000Z"; its digits beyond year 9999."""
+    try:
+        time = _EPOCH + timedelta(milliseconds=timestamp_ms)
+    except OverflowError:
+        return f"{timestamp_ms} ms"
+    return f"{time.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
 
 
 def json_text(value: object) -> str:

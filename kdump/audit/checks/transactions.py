@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from kdump.audit import codes
@@ -23,6 +24,7 @@ from kdump.audit.replay import (
     missing_of,
 )
 from kdump.audit.survey import Survey
+from kdump.format.text import time_text
 
 #: How long a transaction may take by default, and what a broker grants any of them beyond that.
 _DEFAULT_MS: Final = 15 * 60_000
@@ -56,29 +58,61 @@ def check_transactions(replay: Replay) -> Iterator[Finding]:
             yield _violation(segment.survey, violation, more)
 
 
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """By what the age of a transaction is measured, in ms.
+
+    Markers have the time of a broker's clock, and so have files: ``markers_ms`` and ``files_ms``
+    are the times up to which somebody could have ended a transaction, by each. Beside a running
+    broker both are now; of a stopped one, when it last wrote. ``modified_ms`` are the modification
+    times of segments by base offset. Times of markers and of files are not compared with each
+    other where a broker is stopped, for the files may be copies.
+    """
+
+    markers_ms: int
+    files_ms: int
+    modified_ms: Mapping[int, int]
+
+    def age_ms(self, replay: Replay, transaction: OpenTransaction, late_ms: int) -> int:
+        """How long ago the last batch of a transaction was written, at the least.
+
+        A producer may give its records any time. Its clock counts where the newest records show
+        that those of this partition have the time at which they are written.
+        """
+        last = transaction.last_offset
+        base = _holding(replay, last).segment.base_offset
+        behind = [one.survey for one in replay.segments if one.survey.segment.base_offset >= base]
+        markers = (marker for survey in behind for marker in survey.events.markers())
+        later = next((marker.timestamp for marker in markers if marker.offset > last), None)
+        newest = max(survey.max_timestamp for survey in behind)
+        ages = [0]
+        if later is not None:
+            ages.append(self.markers_ms - later)
+        if base in self.modified_ms:
+            ages.append(self.files_ms - self.modified_ms[base])
+        if abs(self.files_ms - newest) <= late_ms and transaction.timestamp >= 0:
+            ages.append(self.files_ms - transaction.timestamp)
+        return max(ages)
+
+
 def check_hanging(
     replay: Replay,
     topic: str,
     partition: int,
-    now_ms: int,
-    modified_ms: Mapping[int, int],
+    clock: Clock,
     longest_ms: int | None,
 ) -> Iterator[Finding]:
     """Judge the transactions that are open at the log's end (34).
 
-    ``now_ms`` is the time up to which somebody could have ended them: of a stopped broker that is
-    when it last wrote. ``modified_ms`` are the modification times of segments by base offset. A
-    producer's own timestamps may be of any age, so only what a broker's clock says counts.
     ``longest_ms`` is how long a transaction may take, None where nobody says.
     """
     late_ms = _GRACE_MS + (_DEFAULT_MS if longest_ms is None else longest_ms)
     late_code = codes.TRANSACTION_LATE if longest_ms is None else codes.TRANSACTION_HANGING
     for transaction in replay.open:
-        start, last = transaction.first_offset, transaction.last_offset
+        start = transaction.first_offset
         if not replay.certain(start, replay.end_offset - 1):
             continue
-        written_ms = min(_written_by(replay, last, modified_ms), default=now_ms)
-        late = now_ms - written_ms > late_ms
+        late = clock.age_ms(replay, transaction, late_ms) > late_ms
         yield Finding(
             late_code if late else codes.TRANSACTION_OPEN,
             _holding(replay, start).segment.log,
@@ -159,26 +193,10 @@ def _violation(survey: Survey, violation: Violation, repeats: int) -> Finding:
     )
 
 
-def _written_by(replay: Replay, offset: int, modified_ms: Mapping[int, int]) -> Iterator[int]:
-    """Times by which the batch that ends at ``offset`` was written.
-
-    One is that of the first marker behind it, the other the modification of its segment.
-    """
-    base = _holding(replay, offset).segment.base_offset
-    if base in modified_ms:
-        yield modified_ms[base]
-    for segment in replay.segments:
-        if segment.survey.segment.base_offset >= base:
-            for marker in segment.survey.events.markers():
-                if marker.offset > offset:
-                    yield marker.timestamp
-                    return
-
-
 def _open_detail(transaction: OpenTransaction) -> Detail:
     return Detail(
         f"a marker of producer {transaction.producer_id}, epoch {transaction.producer_epoch}",
-        f"none since its last batch, of timestamp {transaction.timestamp}",
+        f"none since its last batch, of {time_text(transaction.timestamp)}",
     )
 
 

@@ -104,7 +104,8 @@ TRANSACTION_OPEN: Final = FindingCode(
     Severity.INFO,
     "A transaction is open at the end of the log, and not for long.",
     "Its coordinator commits or aborts it, at the latest when it times out.",
-    "Nothing to do.",
+    "Nothing to do, unless the brokers allow less than the 15 minutes of the default: "
+    "transaction.max.timeout.ms is known with --config server.properties.",
     check=34,
 )
 TRANSACTION_END_LOST: Final = FindingCode(
