@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from forge import flip, marker, segment
+from forge import flip, marker, segment, txn_index
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -62,6 +62,25 @@ def test_a_marker_that_damage_took_is_told_and_found_in_another_copy(tmp_path: P
     )
     offsets = sorted(line["offset"] for line in lines_of(tmp_path / "two", both))
     assert offsets == [*range(6), 7, 8, 9]
+
+
+def test_a_transaction_index_decides_where_a_marker_was_lost(tmp_path: Path) -> None:
+    """The abort at 12 is of what begins at 9: so the one from 3 on was committed."""
+    parts = [one_batch(0), in_transaction(3, 7), marker(6, producer_id=7, commit=True)]
+    parts += [one_batch(7), in_transaction(10, 7), marker(13, producer_id=7, commit=False)]
+    parts.append(one_batch(14))
+    log = segment([*parts[:2], flip(parts[2], 65), *parts[3:]])
+    for index, expected, undecided in (
+        (txn_index([(7, 10, 13, 14)]), [*range(6), 7, 8, 9, 14, 15, 16], ()),
+        (None, [0, 1, 2, 7, 8, 9, 14, 15, 16], ((7, 3),)),
+        (b"", [0, 1, 2, 7, 8, 9, 14, 15, 16], ((7, 3),)),
+    ):
+        name = f"{index is None}{expected[4]}{len(index or b'')}"
+        (path,) = copies(tmp_path / name, log)
+        if index is not None:
+            (path / f"{0:020d}.txnindex").write_bytes(index)
+        offsets, manifest = committed(tmp_path / f"{name}-out", [path])
+        assert (offsets, manifest.partitions[0].undecided) == (expected, undecided)
 
 
 def test_a_lost_marker_does_not_lend_its_transaction_the_end_of_the_next(tmp_path: Path) -> None:
@@ -184,15 +203,18 @@ class Written:
     fate: str  # plain, committed, aborted, open; marker
 
 
-def random_log(rng: random.Random) -> list[Written]:
-    """Batches of three producers, whose transactions lie across each other."""
+def random_log(rng: random.Random) -> tuple[list[Written], list[tuple[int, int, int, int]]]:
+    """Batches of three producers, whose transactions lie across each other; and their aborts."""
     found: list[Written] = []
+    aborts: list[tuple[int, int, int, int]] = []
     running: dict[int, list[int]] = {}
     offset = 0
     for _ in range(rng.randint(4, 16)):
         producer = rng.randint(7, 9)
         if producer in running and rng.random() < 0.4:
             commit = rng.random() < 0.5
+            if not commit:
+                aborts.append((producer, found[running[producer][0]].base, offset, offset + 1))
             for number in running.pop(producer):
                 one = found[number]
                 fate = "committed" if commit else "aborted"
@@ -207,14 +229,15 @@ def random_log(rng: random.Random) -> list[Written]:
         data = one_batch(offset) if plain else in_transaction(offset, producer)
         found.append(Written(data, offset, offset + 2, "plain" if plain else "open"))
         offset += 3
-    return found
+    return found, aborts
 
 
+@pytest.mark.parametrize("indexed", [False, True])
 @pytest.mark.parametrize("seed", range(60))
-def test_damaged_copies_of_a_log_that_is_known(seed: int, tmp_path: Path) -> None:
+def test_damaged_copies_of_a_log_that_is_known(seed: int, indexed: bool, tmp_path: Path) -> None:
     """No record that is not committed; all that are where each batch is sound in some copy."""
     rng = random.Random(seed)
-    log = random_log(rng)
+    log, aborts = random_log(rng)
     sound: set[int] = set()
     paths = []
     for number in range(rng.randint(1, 3)):
@@ -227,7 +250,11 @@ def test_damaged_copies_of_a_log_that_is_known(seed: int, tmp_path: Path) -> Non
             sound |= set(some) - bad
             batches = [flip(log[at].data, 65) if at in bad else log[at].data for at in some]
             if batches:
-                (path / f"{log[some[0]].base:020d}.log").write_bytes(segment(batches))
+                first, last = log[some[0]].base, log[some[-1]].last
+                (path / f"{first:020d}.log").write_bytes(segment(batches))
+                if indexed:
+                    named = [entry for entry in aborts if first <= entry[2] <= last]
+                    (path / f"{first:020d}.txnindex").write_bytes(txn_index(named))
         if any(path.iterdir()):
             paths.append(path)
     if not paths:

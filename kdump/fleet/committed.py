@@ -1,22 +1,24 @@
 """Committed: which batches of a partition a consumer gets that reads committed records alone.
 
-What a transaction came to, its marker in the log says; no transaction index is believed. Of several
-copies that of the highest leader epoch is read, and others where it has nothing.
+What a transaction came to, its marker in the log says, and where that may be lost the transaction
+index. Of several copies that of the highest leader epoch is read, and others where it has nothing.
 
 Spec: ``CompletedFetch`` with ``isolation.level=read_committed`` (KIP-98). A transaction without a
 marker is open, and nothing from the first of these on is stable, unless damage behind its begin
 may have taken the marker: then it is undecided, and its records alone are left out.
-It must never give a record of a transaction whose marker it has not seen.
+It must never give a record of a transaction of which neither a marker nor the evidence says that it
+was committed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
+from kdump.audit.fates import Evidence, Fate, LostEnd, Mark, decide
 from kdump.fleet.ranges import Ranges, overlap, within, without
 from kdump.format import _events, _kernel
 from kdump.format.batch import CONTROL, TRANSACTIONAL, BatchTable
@@ -28,20 +30,13 @@ _PRODUCER_ID: Final = _kernel.BATCH_FIELDS.index("producer_id")
 _BASE_OFFSET: Final = _kernel.BATCH_FIELDS.index("base_offset")
 
 
-class Mark(NamedTuple):
-    """Where a transaction begins, or goes on behind damage, or ends; ``kind`` is an event's."""
-
-    offset: int
-    kind: int
-    producer: int
-
-
 @dataclass(frozen=True, slots=True)
 class Seen:
     """What one copy of a partition shows of transactions, from offset ``first`` to ``last``.
 
     ``marks`` ascend; behind each of the ``holes``, which are offsets that could not be read, a
     transaction that goes on has another begin. ``epoch`` is the last leader epoch, -1 for none.
+    ``evidence`` is what stands beside its logs.
     """
 
     marks: Sequence[Mark]
@@ -49,6 +44,7 @@ class Seen:
     first: int
     last: int
     epoch: int
+    evidence: Evidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +63,9 @@ class Committed:
     def of(cls, copies: Sequence[Seen]) -> Committed:
         """From all that is seen of a partition, in one copy or in several."""
         marks, holes = _together(copies)
+        lost = _lost_ends(copies, marks, holes)
+        undecided_begins = {(end.producer, end.begin) for end in lost if end.fate is Fate.UNDECIDED}
+        marks = sorted((*marks, *_ends(lost)))
         running: dict[int, int] = {}
         left_out: dict[int, list[tuple[int, int]]] = {}
         end, undecided = HIGHEST, []
@@ -77,7 +76,9 @@ class Committed:
                 first = running.pop(producer, None)
                 if first is None:
                     continue
-                hidden = _hidden(holes, first, offset)
+                hidden = None
+                if (producer, first) in undecided_begins:
+                    hidden = _hidden(holes, first, offset)
                 if hidden is not None:
                     undecided.append((producer, first))
                 if kind == _events.ABORT:
@@ -86,7 +87,7 @@ class Committed:
                     # What is behind the damage is of the transaction that ends here.
                     left_out.setdefault(producer, []).append((first, hidden))
         for producer, first in running.items():
-            if _hidden(holes, first, HIGHEST) is not None:
+            if (producer, first) in undecided_begins:
                 left_out.setdefault(producer, []).append((first, HIGHEST))
                 undecided.append((producer, first))
             else:
@@ -109,6 +110,26 @@ class Committed:
             return table
         kept = memoryview(bytearray(rows[~drop].tobytes())).cast("q")
         return BatchTable(kept, hunted=table.hunted)
+
+
+def _lost_ends(copies: Sequence[Seen], marks: Sequence[Mark], holes: Ranges) -> tuple[LostEnd, ...]:
+    """What became of transactions that run where no copy shows anything.
+
+    Of the copies that go on under the highest leader epoch, the one that says most is believed.
+    """
+    epoch = max(copy.epoch for copy in copies)
+    newest = [copy.evidence for copy in copies if copy.epoch == epoch]
+    found = [decide(marks, holes, evidence) for evidence in newest]
+    return min(found, key=lambda ends: sum(end.fate is Fate.UNDECIDED for end in ends))
+
+
+def _ends(lost: Sequence[LostEnd]) -> Iterator[Mark]:
+    """The markers that stand for those which are known to be lost."""
+    for end in lost:
+        if end.fate is Fate.COMMITTED:
+            yield Mark(end.first, _events.COMMIT, end.producer)
+        elif end.fate is Fate.ABORTED:
+            yield Mark(end.ended, _events.ABORT, end.producer)
 
 
 def _together(copies: Sequence[Seen]) -> tuple[list[Mark], Ranges]:

@@ -14,14 +14,17 @@ import numpy as np
 import numpy.typing as npt
 
 from kdump.audit.events import Gathering
+from kdump.audit.facts import read_small
+from kdump.audit.fates import Evidence, Mark
 from kdump.errors import SourceError
-from kdump.fleet.committed import Mark, Seen
+from kdump.fleet.committed import Seen
 from kdump.fleet.ranges import Ranges, joined
 from kdump.fleet.reading import Unread, record_runs
 from kdump.fleet.replicas import Stretch
 from kdump.fleet.tables import Log
 from kdump.format import _events, _kernel
 from kdump.format.batch import BatchTable, RecordRun, RecordTable
+from kdump.format.index import TransactionIndex
 from kdump.format.records import RecordReader
 from kdump.storage.selection import HIGHEST
 from kdump.storage.source import Source, open_source
@@ -49,7 +52,8 @@ class Planned:
     """What a log shows, up to offset ``last`` and its leader ``epoch``.
 
     ``marks`` are numbers, three for each ``Mark``. ``holes`` are the offsets that damage may have
-    taken, up to ``HIGHEST`` where nothing is behind it.
+    taken, up to ``HIGHEST`` where nothing is behind it. ``aborts`` is the transaction index beside
+    a log with holes, None where there is none that can be read.
     """
 
     marks: array[int]
@@ -57,6 +61,7 @@ class Planned:
     stretches: tuple[Stretch, ...]
     last: int
     epoch: int
+    aborts: TransactionIndex | None = None
 
     @classmethod
     def nothing(cls, base_offset: int) -> Planned:
@@ -79,8 +84,8 @@ def planned(task: PlanTask) -> Planned:
                     continue
                 if damaged:
                     # What goes on behind it begins anew: its end may be among what is gone.
-                    _take_marks(marks, gathering)
-                    gathering, damaged = Gathering(), False
+                    gathering.go_on_behind_damage()
+                    damaged = False
                     holes.append((last + 1, piece[0].base_offset - 1))
                 gathering.add(piece, source)
                 end = piece[len(piece) - 1]
@@ -93,7 +98,10 @@ def planned(task: PlanTask) -> Planned:
     _take_marks(marks, gathering)
     if damaged:
         holes.append((last + 1, HIGHEST))
-    return Planned(marks, joined(holes), tuple(stretches), last, epoch)
+    aborts = None
+    if holes:
+        aborts = read_small(log.path.with_suffix(".txnindex"), TransactionIndex.decode).value
+    return Planned(marks, joined(holes), tuple(stretches), last, epoch, aborts)
 
 
 def _take_marks(marks: array[int], gathering: Gathering) -> None:
@@ -116,7 +124,8 @@ def seen(logs: Sequence[tuple[int, Planned]]) -> Seen:
     first, _ = logs[0]
     last = max(one.last for _, one in logs)
     epoch = max(one.epoch for _, one in logs)
-    return Seen(sorted(marks), joined(holes), first, last, epoch)
+    evidence = Evidence({base_offset: one.aborts for base_offset, one in logs})
+    return Seen(sorted(marks), joined(holes), first, last, epoch, evidence)
 
 
 def _stretches(table: BatchTable, source: Source, reader: RecordReader) -> Iterator[Stretch]:
