@@ -50,8 +50,9 @@ _DEFAULT_MASTER = "local[*]"
     "--read-committed",
     is_flag=True,
     help="Leave out what consumers with isolation.level=read_committed do not get: records of "
-    "aborted transactions, markers, and all from the first open transaction on. A transaction whose "
-    "marker is lost, and of which nothing shows whether it was committed, is left out and reported.",
+    "aborted transactions, markers, and all from the first open transaction on. A transaction "
+    "whose marker is lost, and of which nothing shows whether it was committed, is left out and "
+    "reported.",
 )
 @click.option(
     "--dedupe-replicas",
