@@ -17,7 +17,7 @@ from brokers.programs import run
 from commands import kdump, repair
 from fixtures_loader import consumed, copy_fixture
 from resealing import places
-from served import READ, Records, complaints, loaded, logs, read_all, records
+from served import COMMITTED, READ, Records, complaints, loaded, logs, read_all, records
 
 pytestmark = pytest.mark.broker
 
@@ -237,3 +237,42 @@ def write_more(broker: Broker) -> None:
     orders = [f"{topic}:even:3:4:none" for topic in APPENDED]
     run(broker.version, "Messages", broker.bootstrap, "4", *orders)
     run(broker.version, "Workload", broker.bootstrap, "4", "zstd")
+
+
+#: Aborts, and commits that an abort of the same producer follows.
+MARKERS = {"transactions-0": (14, 31, 59, 79), "transfers-0": (17, 22), "transfers-1": (12, 24)}
+
+
+@pytest.mark.parametrize(
+    "version",
+    [
+        pytest.param("4.3.1", marks=pytest.mark.slow),
+        pytest.param("3.9.1", marks=pytest.mark.nightly),
+    ],
+)
+def test_lost_markers_hide_nothing_and_show_nothing(version: str, tmp_path: Path) -> None:
+    """A broker that recovers what was salvaged makes the transaction indexes anew, by the log."""
+    fixture = f"{version}/killed"
+    data = copy_fixture(fixture, tmp_path / "data")
+    for name, offsets_of_markers in MARKERS.items():
+        for log in sorted((data / name).glob("*.log")):
+            content = bytearray(log.read_bytes())
+            for start, end in places(bytes(content)):
+                if int.from_bytes(content[start : start + 8], "big") in offsets_of_markers:
+                    assert end - start == 78
+                    content[end - 1] ^= 1
+            log.write_bytes(content)
+        (receipt,) = kdump("salvage", data / name, "--output", tmp_path / "out").of("receipt")
+        ends = receipt["transaction_ends"]
+        assert {one["marker_offset"] for one in ends} == set(offsets_of_markers), name
+        assert {one["code"] for one in ends} == {None}
+        shutil.rmtree(data / name)
+        shutil.move(tmp_path / "out" / name, data / name)
+    (data / "recovery-point-offset-checkpoint").unlink()
+    intact = consumed(fixture)
+    with Broker(version, data, SETTINGS) as broker:
+        said = complaints(broker.log_lines(), clean=False)
+        assert not [line for line in said if any(name in line for name in MARKERS)]
+        for isolation in (READ, COMMITTED):
+            found = read_all(broker, tuple(MARKERS), tmp_path / isolation, isolation)
+            assert found == {name: records(intact[name, isolation]) for name in MARKERS}
