@@ -28,6 +28,7 @@ from recipes_producers import (
     Entry,
     History,
     data,
+    end,
     entry,
     filled,
     plain,
@@ -526,6 +527,29 @@ def test_what_damage_hides_is_not_written_down(tmp_path: Path) -> None:
         f"not made anew: {TXN_FIRST}, {TXN_LAST}, {snap(LAST)}: nobody knows what was said from "
         "offset 21 on, where the log is damaged or lacks records"
     )
+
+
+TXN = ".txnindex"
+
+
+def test_what_evidence_decides_behind_a_lost_marker_is_written_down(tmp_path: Path) -> None:
+    """The snapshot has the transaction ended, and no index has it aborted: so 17 ends the next."""
+    first = [data(0, 7, 0), end(5, 7), data(6, 7, 5), flip(end(11, 7, commit=True), -1)]
+    last = [data(12, 7, 10), end(17, 7), plain(18)]
+    entry_at_12 = (7, 0, 9, 10, 4, forge.TIMESTAMP, 0, -1)
+    files: dict[str, bytes | None] = {
+        name(0, ".txnindex"): txns((7, 0, 5, 6)),
+        name(12, ".snapshot"): forge.snapshot([entry_at_12]),
+    }
+    path = forge.write_partition(tmp_path / "a", "known", 0, {0: first, 12: last}, files=files)
+    planned = plan(path, every=True)
+    (put,) = [step for step in planned.steps if isinstance(step, Put) and TXN in step.name]
+    assert (put.name, put.content) == (name(12, TXN), txns((7, 12, 17, 18)))
+    del files[name(12, ".snapshot")]
+    path = forge.write_partition(tmp_path / "b", "unknown", 0, {0: first, 12: last}, files=files)
+    planned = plan(path, every=True)
+    assert not any(TXN in name for name in names(planned))
+    assert any("not made anew" in note and TXN in note for note in planned.notes)
 
 
 def test_damage_behind_them_hides_nothing(tmp_path: Path) -> None:

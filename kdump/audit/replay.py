@@ -349,6 +349,18 @@ def missing_of(surveys: Sequence[Survey], *, compacted: bool | None) -> tuple[tu
     return tuple(found)
 
 
+def shows_all_missing(surveys: Iterable[Survey]) -> bool:
+    """Whether ``missing_of`` has all that is damaged or not there, in order."""
+    return all(
+        survey.damages <= len(survey.gaps)
+        and survey.counts[FaultKind.HOLE]
+        <= sum(fault.kind is FaultKind.HOLE for fault in survey.faults)
+        and survey.ordered
+        and survey.complete
+        for survey in surveys
+    )
+
+
 def _missing(surveys: Sequence[Survey], *, holes: bool) -> Iterator[Doubt]:
     for number, survey in enumerate(surveys):
         base, is_last = survey.segment.base_offset, number + 1 == len(surveys)

@@ -20,6 +20,7 @@ from kdump.audit.replay import Replay, replay
 from kdump.errors import DecodeError
 from kdump.format.index import TransactionIndex
 from kdump.format.snapshot import Snapshot, encode_snapshot
+from kdump.repair.known_ends import known_ends
 from kdump.repair.plan import Put, Remove, Stamp, Step
 from kdump.repair.producers import possible, start_of
 from kdump.storage.names import EXTENSIONS, FileKind, format_file_name
@@ -31,13 +32,17 @@ _LISTED: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class _Replayed:
-    """A partition, what its log comes to, and the names of the files that say otherwise."""
+    """A partition, what its log comes to, and the names of the files that say otherwise.
+
+    All transactions are known below ``ends_known_below``.
+    """
 
     facts: PartitionFacts
     replay: Replay
     wrong: frozenset[str]
     files: Mapping[str, Stamp]
     every: bool
+    ends_known_below: int
 
     @property
     def first(self) -> int:
@@ -78,10 +83,11 @@ def producer_steps(
         return [], [_left("not all of the log could be read")] if left else []
     steps: list[Step] = list(_strays(facts, seen))
     start = start_of(facts, judged.surveys)
-    known = seen
-    if start and not isinstance(start, str):
-        known = replay(judged.surveys, start, compacted=facts.settings.compacted)
-    partition = _Replayed(facts, known, frozenset(_wrong(seen, facts)), files, every)
+    entries = () if isinstance(start, str) else start
+    ends = known_ends(judged.surveys, entries, facts)
+    known = replay(ends.surveys, entries, compacted=facts.settings.compacted)
+    wrong = frozenset(_wrong(seen, facts))
+    partition = _Replayed(facts, known, wrong, files, every, ends.known_below)
     wanted = [*_txn_indexes(partition), *_snapshots(partition)]
     if isinstance(start, str):
         return steps, [_left(start)] if wanted else []
@@ -141,7 +147,9 @@ def _txn_indexes(partition: _Replayed) -> Iterator[_Wanted]:
         content = TransactionIndex(segment.aborted).encode()
         stands = b"" if read is None or read.value is None else read.value.encode()
         if content != stands or (read is not None and read.value is None):
-            yield _Wanted(partition.put(name, content), partition.hidden(end))
+            # Where a marker is lost, other evidence may have decided.
+            hidden = None if end <= partition.ends_known_below else partition.hidden(end)
+            yield _Wanted(partition.put(name, content), hidden)
 
 
 def _snapshots(partition: _Replayed) -> Iterator[_Wanted]:
