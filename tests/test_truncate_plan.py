@@ -396,6 +396,30 @@ def test_producers_and_transactions(top: Path) -> None:
     assert not codes(top, path)
 
 
+def test_a_transaction_whose_end_is_cut_off_is_named_with_what_it_came_to(top: Path) -> None:
+    """The index has the abort at 3 for what begins at 2 alone: so the one before was committed."""
+    end = forge.flip(marker(1, 7, commit=True), -1)
+    log = [_of(7, 0, sequence=0), end, _of(7, 2, sequence=1), marker(3, 7, commit=False)]
+    files = {name(0, ".txnindex"): txn_index([(7, 2, 3, 4)])}
+    path = forge.write_partition(top, "topic", 0, {0: log}, files=files)
+    assert any(
+        "transaction-end-lost: the transaction of producer 7 from offset 0 on, which was committed,"
+        in note
+        for note in planned(top, path).notes
+    )
+
+
+def test_behind_a_lost_marker_a_cut_goes_by_the_transaction_index(top: Path) -> None:
+    """A replay of what stays before the cut at 4 would take the abort for that of both."""
+    end = forge.flip(marker(1, 7, commit=True), -1)
+    log = [_of(7, 0, sequence=0), end, _of(7, 2, sequence=1), marker(3, 7, commit=False)]
+    log += [_of(7, 4, sequence=2), marker(5, 7, commit=False)]
+    index = txn_index([(7, 2, 3, 4), (7, 4, 5, 6)])
+    path = forge.write_partition(top, "topic", 0, {0: log}, files={name(0, ".txnindex"): index})
+    plan = planned(top, path, at=4)
+    assert content(plan, name(0, ".txnindex")) == index[:34]
+
+
 def test_a_transaction_index_that_is_missing_is_made(top: Path) -> None:
     path = forge.write_partition(top, "topic", 0, {0: _HISTORY})
     made = TransactionIndex.decode(content(planned(top, path), name(0, ".txnindex")))

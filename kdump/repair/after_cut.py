@@ -8,10 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from kdump.audit.facts import TopicSettings
+from kdump.audit.facts import PartitionFacts, TopicSettings
 from kdump.audit.rebuild import Rebuild
 from kdump.audit.replay import Replay, replay
 from kdump.audit.survey import LogPass, Survey
+from kdump.repair.known_ends import known_ends
 from kdump.repair.place import Place
 from kdump.repair.prefix import PrefixSource
 from kdump.storage.source import open_source
@@ -25,11 +26,12 @@ class AfterCut:
     """What stays.
 
     ``indexes`` are the offset and the time index of the last segment, as recovery would write them;
-    None where that segment stays whole.
+    None where that segment stays whole. ``ends_known``: what became of all transactions is.
     """
 
     replay: Replay
     indexes: tuple[bytes, bytes] | None
+    ends_known: bool
 
     @property
     def kept(self) -> tuple[Survey, ...]:
@@ -47,14 +49,16 @@ class AfterCut:
         return self.replay.segments[-1].survey.segment.base_offset
 
 
-def after_cut(before: Replay, place: Place, settings: TopicSettings) -> AfterCut:
+def after_cut(before: Replay, place: Place, facts: PartitionFacts) -> AfterCut:
     """What stays after a cut at ``place``; ``before`` is the replay of all. Raises SourceError."""
     surveys = [segment.survey for segment in before.segments]
     last, indexes = surveys[place.number], None
     if place.position < last.size:
-        last, indexes = _prefix(last, place.position, settings)
+        last, indexes = _prefix(last, place.position, facts.settings)
     kept = [*surveys[: place.number], last]
-    return AfterCut(replay(kept, before.start, compacted=settings.compacted), indexes)
+    ends = known_ends(kept, before.start, facts)
+    after = replay(ends.surveys, before.start, compacted=facts.settings.compacted)
+    return AfterCut(after, indexes, ends.known_below >= after.end_offset)
 
 
 def _prefix(

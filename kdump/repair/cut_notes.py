@@ -8,11 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from kdump.audit.facts import TopicSettings
+from kdump.audit.codes import TRANSACTION_END_LOST
+from kdump.audit.facts import PartitionFacts, TopicSettings
+from kdump.audit.fates import Fate, decide, evidence_of
 from kdump.audit.recovery import Ending
+from kdump.audit.replay import Replay, marks_of, missing_of
 from kdump.audit.survey import Survey
 from kdump.repair.place import Place, disorder
 from kdump.repair.plan import Loss
+
+#: So many transactions are named.
+_LISTED = 3
 
 
 def about_cut(
@@ -38,6 +44,33 @@ def about_cut(
             f"the high watermark is {high_watermark}, above {log_end}: consumers may have read "
             "what goes"
         )
+
+
+def about_open(before: Replay, after: Replay, facts: PartitionFacts) -> Iterator[str]:
+    """Name the transactions whose end goes with a cut; the replays are of all and of what stays."""
+    surveys = [segment.survey for segment in before.segments]
+    missing = missing_of(surveys, compacted=facts.settings.compacted)
+    evidence = evidence_of(facts, (survey.segment for survey in surveys))
+    lost = {
+        (end.producer, end.begin): end.fate
+        for end in decide(marks_of(surveys, before.start), missing, evidence)
+    }
+    still_open = {(one.producer_id, one.first_offset) for one in before.open}
+    opened = [
+        (one, lost.get(key))
+        for one in after.open
+        if (key := (one.producer_id, one.first_offset)) not in still_open or key in lost
+    ]
+    for one, fate in opened[:_LISTED]:
+        known = f", which was {fate.value}," if fate in (Fate.COMMITTED, Fate.ABORTED) else ""
+        yield (
+            f"{TRANSACTION_END_LOST.name}: the transaction of producer {one.producer_id} from "
+            f"offset {one.first_offset} on{known} stays without its end: consumers with "
+            f"read_committed stop at offset {after.open[0].first_offset} until its coordinator "
+            "ends it, or kafka-transactions.sh abort does"
+        )
+    if len(opened) > _LISTED:
+        yield f"{len(opened) - _LISTED} more transactions stay without their end"
 
 
 def about_order(

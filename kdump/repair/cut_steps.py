@@ -128,7 +128,7 @@ class CutSteps:
         name, found = self._name(FileKind.TXN_INDEX), self._facts.txn_indexes.get(self._after.base)
         exists, there = name in self._files, None if found is None else found.value
         aborted = self._after.replay.segments[-1].aborted
-        if not self._known and there is not None:
+        if not (self._known and self._after.ends_known) and there is not None:
             # They rise by their ends, and those before the cut stay right.
             within = takewhile(lambda one: one.last_offset < self._after.end, there.entries)
             aborted = tuple(within)

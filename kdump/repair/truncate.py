@@ -23,7 +23,7 @@ from kdump.audit.survey import Survey
 from kdump.errors import Refused, UsageError
 from kdump.format.snapshot import ProducerEntry
 from kdump.repair.after_cut import after_cut
-from kdump.repair.cut_notes import about_cut, about_order
+from kdump.repair.cut_notes import about_cut, about_open, about_order
 from kdump.repair.cut_steps import CutSteps, has_lines
 from kdump.repair.losing import loss_of
 from kdump.repair.place import Place, first_from, first_refused
@@ -67,7 +67,7 @@ def plan_truncate(judged: Judged, *, at: int | None, arguments: tuple[str, ...])
     refuse_swaps(facts.partition)
     if at is None:
         _refuse_hole(facts, surveys, place)
-    after = after_cut(before, place, facts.settings)
+    after = after_cut(before, place, facts)
     mark = facts.high_watermark if has_lines(facts) else None
     loss = loss_of(facts, place, before, after.replay, mark)
     if loss:
@@ -76,6 +76,7 @@ def plan_truncate(judged: Judged, *, at: int | None, arguments: tuple[str, ...])
     steps = CutSteps(facts, surveys, place, after, stamps, known=known)
     notes = [
         *about_cut(surveys[place.number], place, loss, after.end, mark),
+        *about_open(before, after.replay, facts),
         *about_order(surveys, place, refused, facts.settings),
         *([f"producer state cannot be made anew: {start}"] if isinstance(start, str) else []),
     ]
