@@ -6,14 +6,18 @@ damage, and another repair.
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
+import subprocess
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from brokers.broker import QUICK_RESTART, Broker
-from brokers.programs import run
+from brokers.programs import QUICK, java_command, run
 from commands import kdump, repair
 from fixtures_loader import consumed, copy_fixture
 from resealing import places
@@ -276,3 +280,38 @@ def test_lost_markers_hide_nothing_and_show_nothing(version: str, tmp_path: Path
         for isolation in (READ, COMMITTED):
             found = read_all(broker, tuple(MARKERS), tmp_path / isolation, isolation)
             assert found == {name: records(intact[name, isolation]) for name in MARKERS}
+
+
+@pytest.mark.slow
+def test_what_holds_committed_readers_is_what_kafka_finds_hanging(tmp_path: Path) -> None:
+    """Beside the broker, and once it is stopped; no coordinator knows the transactions any more."""
+    data = copy_fixture("4.3.1/clean", tmp_path / "data")
+    for path in data.glob("__transaction_state-*"):
+        shutil.rmtree(path)
+    for log in data.glob("*/*.log"):
+        old = time.time() - 86_400
+        os.utime(log, (old, old))
+    (node,) = re.findall(r"^node\.id=(\d+)", (data / "meta.properties").read_text(), re.M)
+    config = tmp_path / "server.properties"
+    config.write_text("transaction.max.timeout.ms=900000\n")
+
+    def hanging() -> set[tuple[str, int]]:
+        """By kdump: the partition, and where the transaction begins."""
+        return {
+            (name, line["offsets"]["first"])
+            for name in MARKERS
+            for line in kdump("verify", data / name, "--config", config).of("finding")
+            if line["code"] == "transaction-hanging"
+        }
+
+    with Broker("4.3.1", data, SETTINGS) as broker:
+        tool = java_command("4.3.1", "ERROR", *QUICK)
+        tool += ["org.apache.kafka.tools.TransactionsCommand"]
+        tool += ["--bootstrap-server", broker.bootstrap, "find-hanging", "--broker-id", node]
+        told = subprocess.run(tool, capture_output=True, text=True, timeout=120, check=True).stdout
+        header, *rows = (line.split() for line in told.splitlines() if line.strip())
+        place = [header.index(one) for one in ("Topic", "Partition", "StartOffset")]
+        found = {(f"{row[place[0]]}-{row[place[1]]}", int(row[place[2]])) for row in rows}
+        assert found == {("transactions-0", 144), ("transfers-1", 57)}
+        assert hanging() == found
+    assert hanging() == found
