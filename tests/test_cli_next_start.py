@@ -50,7 +50,8 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_clean_directory_starts_and_loses_nothing(cli: Cli, data: Path) -> None:
     assert cli.text("--scan", data, code=exits.OK) == (
-        "data next start no fatal error; recovery reads 18.94 KiB; no record is lost "
+        "sound lost now: none seen, not all was read; next start: loses no more "
+        "data next start no fatal error; recovery reads 18.94 KiB; nothing more is lost "
         "looked at 22 partitions"
     )
     (start,) = cli.json("--scan", data, code=exits.OK)[-1]["next_starts"]
@@ -63,8 +64,9 @@ def test_what_was_not_read_is_no_promise(cli: Cli, data: Path) -> None:
     assert "22 partitions looked at, 1 by its end alone; no fatal error seen; " in text
     (data / ".kafka_cleanshutdown").unlink()
     assert cli.text(data, code=exits.OK) == (
+        "sound lost now: none seen, not all was read; next start: no more loss seen "
         "data next start 22 partitions looked at, 22 by their ends alone; no fatal error seen; "
-        "recovery reads 70.54 KiB; no loss seen "
+        "recovery reads 70.54 KiB; no more loss seen "
         "looked at 22 partitions, 22 of them as far as their ends tell (more with --scan)"
     )
     (start,) = cli.json(data, code=exits.OK)[-1]["next_starts"]
@@ -82,7 +84,8 @@ def test_a_selection_is_not_the_whole_directory(cli: Cli, data: Path) -> None:
 def test_a_partition_is_told_what_stands_in_its_directory(cli: Cli, data: Path) -> None:
     (data / "lost+found").mkdir()
     text = cli.text(data / "codec-none-0", code=exits.PROBLEMS)
-    assert text.startswith("the broker DOES NOT START: data/lost+found: ")
+    assert text.startswith("ERROR next start: the broker DOES NOT START; lost now: ")
+    assert "the broker DOES NOT START: data/lost+found: " in text
     assert "codec-none-0: nothing more is lost" in text
     summary = cli.json(data / "codec-none-0", code=exits.PROBLEMS)[-1]
     assert [reason["path"] for reason in summary["reasons"]] == ["data/lost+found"]
@@ -114,8 +117,9 @@ def test_the_metadata_log_stops_a_start(cli: Cli, data: Path) -> None:
 def test_replicas_that_are_set_aside_are_told(cli: Cli, data: Path) -> None:
     (data / "codec-none-0" / "partition.metadata").unlink()
     text = cli.text(data, code=exits.PROBLEMS)
-    assert text.startswith("codec-none-0: set aside as -stray: kept, but not served; reads")
-    assert "1 partition set aside as -stray" in text
+    assert text.startswith("ERROR next start: 1 partition renamed to -stray, not served; lost")
+    assert "codec-none-0: renamed to -stray: its records stay on disk, but are not served" in text
+    assert "; 1 partition renamed to -stray: records stay on disk, but are not served" in text
     lines = cli.json(data, code=exits.PROBLEMS)
     aside = {line["topic"]: line["set_aside"] for line in lines if line["type"] == "forecast"}
     assert aside["codec-none"] == "topic-id-missing"

@@ -124,9 +124,11 @@ def test_a_log_directory_worst_first(cli: Cli, log_directory: Path) -> None:
     lines = cli.text(log_directory, code=exits.PROBLEMS)
     text = " ".join(" ".join(lines).split())
     assert text.startswith(
-        f"{log_directory}: log directory of node 1, 4 partitions, no clean marker; broker stopped: "
+        "ERROR next start: 160 SOUND records lost in 1 partition; lost now: at most 10 records in "
+        f"1 partition {log_directory}: log directory of node 1, 4 partitions, no clean marker; "
+        "broker stopped: "
     )
-    shown = [line.split() for line in lines if re.match(r"[A-Z]+ ", line)]
+    shown = [line.split() for line in lines if re.match(r"[A-Z]+ ", line)][1:]
     assert shown == [
         ["ERROR", "crc-sealed-0", "batch-crc-mismatch"],
         ["WARN", "torn-last-0", "torn-tail"],
@@ -147,7 +149,7 @@ def test_notes_are_listed_on_request(cli: Cli, log_directory: Path) -> None:
 
 def test_one_partition_segment_by_segment(cli: Cli, tmp_path: Path) -> None:
     lines = cli.text(recipe("crc-sealed").write(tmp_path), code=exits.PROBLEMS)
-    heading = " ".join(" ".join(lines[:3]).split())
+    heading = " ".join(" ".join(lines[:5]).split())
     assert re.search(
         r"crc-sealed-0: 2 segments, .* KiB, offsets 0\.\.199; broker stopped:", heading
     )
@@ -193,9 +195,9 @@ def test_three_problems_fit_a_screen(
     os.truncate(torn, torn.stat().st_size - 700)
     flip(logs[12].with_suffix(".index"), 7)
     lines = cli.text(data, code=exits.PROBLEMS)
-    assert len(lines) <= 24
+    assert len(lines) <= 40
     assert max(map(len, lines)) <= 80
-    told = [line.split()[1:] for line in lines if line.startswith("ERROR")]
+    told = [line.split()[1:] for line in lines if line.startswith("ERROR")][1:]
     assert told == [
         ["topic-0000-1", "torn-tail-clean"],  # the start loses sound records: worst
         ["topic-0000-0", "batch-crc-mismatch"],
@@ -314,6 +316,13 @@ def test_the_fields_of_every_line(cli: Cli, tmp_path: Path) -> None:
         "exact": True,
         "release": None,
         "set_aside": None,
+        "lost_now": {
+            "records": 10,
+            "first_offset": 30,
+            "last_offset": 39,
+            "first_timestamp": forge.TIMESTAMP + 3_000 - 1_000,
+            "last_timestamp": forge.TIMESTAMP + 4_000,
+        },
     }
     assert header == {
         "type": "header",
@@ -361,6 +370,17 @@ def test_the_fields_of_every_line(cli: Cli, tmp_path: Path) -> None:
         "seconds": summary["seconds"],
         "jobs": 2,
         "limit_rate": None,
+        "verdict": "error",
+        "losses": {
+            "now": 10,
+            "now_partitions": 1,
+            "now_exact": True,
+            "next_start": 160,
+            "next_start_partitions": 1,
+            "next_start_exact": True,
+            "outcome": "starts",
+            "strays": 0,
+        },
         "next_starts": [],
     }
 
@@ -496,3 +516,39 @@ def test_a_directory_is_judged_once_however_it_is_spelled(
             assert printed.count("log directory") == 1
             assert "checked 1 partition, 2 segments" in printed
         cli.text(*options, link / partition.name, log_directory, code=exits.OK)
+
+
+# --- lost now, and at the next start
+
+
+def test_lost_records_are_an_error_though_the_next_start_loses_no_more(
+    cli: Cli, log_directory: Path
+) -> None:
+    recipe("crc-sealed").write(log_directory)
+    (log_directory / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":1}')
+    lines = cli.text(log_directory, code=exits.PROBLEMS)
+    assert lines[0].startswith("ERROR  lost now: at most 10 records in 1 partition; next start: ")
+    text = " ".join(" ".join(lines).split())
+    assert "; nothing more is lost" in text
+    assert "no record is lost" not in text
+    losses = cli.json(log_directory, code=exits.PROBLEMS)[-1]["losses"]
+    assert (losses["now"], losses["next_start"]) == (10, 0)
+
+
+def test_a_broker_without_another_log_directory_exits(
+    cli: Cli, log_directory: Path, tmp_path: Path
+) -> None:
+    path = recipe("sound").write(log_directory)
+    (path / "leader-epoch-checkpoint").write_text("7\n0\n")
+    text = " ".join(" ".join(cli.text(log_directory, code=exits.PROBLEMS)).split())
+    assert "a broker that has no other log directory EXITS" in text
+    config = tmp_path / "server.properties"
+    for others, ends, words in (
+        ("", True, "the broker EXITS"),
+        (f",{tmp_path}/other", False, "the broker goes on with its other directories"),
+    ):
+        config.write_text(f"log.dirs={log_directory}{others}\n")
+        arguments = "--config", config, log_directory
+        assert words in " ".join(" ".join(cli.text(*arguments, code=exits.PROBLEMS)).split())
+        (start,) = cli.json(*arguments, code=exits.PROBLEMS)[-1]["next_starts"]
+        assert start["ends_broker"] is ends

@@ -65,7 +65,8 @@ class DirectoryForecast:
 
     ``causes`` are all reasons at once why it goes offline, or the broker does not start. Of its
     ``total`` partitions ``partitions`` were looked at, and of these ``exact`` as far as it takes to
-    be certain. ``set_aside`` counts those that are renamed to ``-stray``.
+    be certain. ``set_aside`` counts those that are renamed to ``-stray``. ``ends_broker`` says of a
+    directory that goes offline whether the broker exits with it; None for unknown.
     """
 
     outcome: Outcome
@@ -77,6 +78,7 @@ class DirectoryForecast:
     deleted_bytes: int
     set_aside: int
     lost: Records
+    ends_broker: bool | None = None
 
     @property
     def whole(self) -> bool:
@@ -158,10 +160,23 @@ def forecast_directory(
         set_aside += one.set_aside is not None
         lost += one.lost
     every.sort(key=lambda cause: -_WORSE[cause.outcome])
-    outcome = every[0].outcome if every else Outcome.STARTS
     return DirectoryForecast(
-        outcome, tuple(every), total, count, exact, read_bytes, deleted_bytes, set_aside, lost
+        worst_outcome(every),
+        tuple(every),
+        total,
+        count,
+        exact,
+        read_bytes,
+        deleted_bytes,
+        set_aside,
+        lost,
     )
+
+
+def worst_outcome(causes: Iterable[Cause]) -> Outcome:
+    """Return what a start comes to by ``causes``."""
+    outcomes = (cause.outcome for cause in causes)
+    return max(outcomes, key=lambda outcome: _WORSE[outcome], default=Outcome.STARTS)
 
 
 def causes_of(findings: Iterable[Finding]) -> Iterator[Cause]:

@@ -33,6 +33,7 @@ from kdump.audit.facts import DirectoryFacts, PartitionFacts
 from kdump.audit.findings import Detail, Finding
 from kdump.audit.groups import Group
 from kdump.audit.judged import Covered, Judged
+from kdump.audit.loss import lost_now
 from kdump.audit.remedies import remedied
 from kdump.audit.replay import Replay
 from kdump.audit.settings import longest_transaction_ms
@@ -80,7 +81,10 @@ def judge(
     stable = None
     if case.replay is not None and facts is not None and not is_metadata_log(facts.partition):
         stable = StableOffset.of(case.replay, facts.start_offset)
-    return Judged(group, case.surveys, told, facts, covered, quick, case.replay, stable=stable)
+    lost = lost_now(group, case.surveys, facts, told)
+    return Judged(
+        group, case.surveys, told, facts, covered, quick, case.replay, lost, stable=stable
+    )
 
 
 def _covered(group: Group, surveys: Sequence[Survey]) -> Covered:

@@ -6,13 +6,14 @@ Spec: none of Kafka's. It must never hold more than its reader asks for: see ``w
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from kdump.audit.events import Events
 from kdump.audit.facts import PartitionFacts
 from kdump.audit.findings import Finding
 from kdump.audit.forecast import Forecast
 from kdump.audit.groups import Group
+from kdump.audit.loss import LostNow
 from kdump.audit.replay import Replay
 from kdump.audit.stable_offset import StableOffset
 from kdump.audit.survey import Survey
@@ -54,8 +55,8 @@ class Judged:
 
     ``facts`` is None where only a segment is judged, or the directory could not be listed.
     ``covered`` is what was looked at in this group; ``quick``: of its logs the ends alone.
-    ``replay`` and ``stable`` are None where not all of the log was read. ``forecast`` is its next
-    start, if somebody has asked for that.
+    ``replay`` and ``stable`` are None where not all of the log was read. ``lost`` is what consumers
+    cannot get today. ``forecast`` is its next start, if somebody has asked for that.
     """
 
     group: Group
@@ -65,6 +66,7 @@ class Judged:
     covered: Covered
     quick: bool = False
     replay: Replay | None = None
+    lost: LostNow = field(default_factory=LostNow)
     forecast: Forecast | None = None
     stable: StableOffset | None = None
 

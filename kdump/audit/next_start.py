@@ -19,6 +19,7 @@ from kdump.audit.findings import Finding
 from kdump.audit.forecast import Forecast, causes_of, forecast
 from kdump.audit.judged import Judged
 from kdump.audit.looking import look, violations
+from kdump.audit.loss import lost_now
 from kdump.audit.outcomes import Outcome
 from kdump.audit.survey import Survey, survey
 from kdump.errors import KdumpError
@@ -183,7 +184,8 @@ def _read(task: _Scan, report: Callable[[int], None]) -> Survey:
 def _with(judged: Judged, surveys: dict[int, Survey]) -> Judged:
     """``judged`` with what was read of it."""
     merged = tuple(surveys.get(one.segment.base_offset, one) for one in judged.surveys)
-    return replace(judged, surveys=merged)
+    lost = lost_now(judged.group, merged, judged.facts, judged.findings)
+    return replace(judged, surveys=merged, lost=lost)
 
 
 def _or(given: int | None, known: int | None) -> int | None:

@@ -107,9 +107,18 @@ def log_directories(config: Configs) -> tuple[Path, ...]:
 
     Raises UsageError for what is no path.
     """
+    names = [*_listed(config), config.get("metadata.log.dir", "").strip()]
+    return tuple(dict.fromkeys(_path(name) for name in names if name))
+
+
+def data_directories(config: Configs) -> int:
+    """How many log directories a broker has for topics: without any of these it exits."""
+    return len(set(_listed(config)))
+
+
+def _listed(config: Configs) -> list[str]:
     listed = config.get("log.dirs") or config.get("log.dir") or "/tmp/kafka-logs"
-    names = [*listed.split(","), config.get("metadata.log.dir", "")]
-    return tuple(dict.fromkeys(_path(name.strip()) for name in names if name.strip()))
+    return [name.strip() for name in listed.split(",") if name.strip()]
 
 
 def _path(name: str) -> Path:

@@ -10,15 +10,21 @@ from pathlib import Path
 
 from kdump.audit.forecast import DirectoryForecast, Forecast
 from kdump.audit.outcomes import Cause
-from kdump.audit.recovery import Records
+from kdump.audit.recovery import Records, Span
 from kdump.audit.stable_offset import StableOffset
+from kdump.audit.verdict import Losses
 from kdump.cli import jsonl
 from kdump.format.text import time_text
 from kdump.storage.logdir import directory_name
 
 
-def forecast_line(path: Path, one: Forecast, stable: StableOffset | None = None) -> str:
-    """Return the line of the partition at ``path``; ``stable`` where its log was read."""
+def forecast_line(
+    path: Path, one: Forecast, lost_now: Span, stable: StableOffset | None = None
+) -> str:
+    """Return the line of the partition at ``path``, which has lost ``lost_now`` already.
+
+    ``stable`` is there where its log was read.
+    """
     name = directory_name(path)
     fields: dict[str, object] = {
         **jsonl.path_field(path),
@@ -26,7 +32,8 @@ def forecast_line(path: Path, one: Forecast, stable: StableOffset | None = None)
         "partition": None if name is None else name.partition,
     }
     fields |= {} if stable is None else stable_fields(stable)
-    return jsonl.line("forecast", {**fields, **forecast_fields(one)})
+    lost = {"lost_now": lost_now_fields(lost_now)}
+    return jsonl.line("forecast", {**fields, **forecast_fields(one), **lost})
 
 
 def stable_fields(stable: StableOffset) -> dict[str, object]:
@@ -84,6 +91,35 @@ def directory_fields(one: DirectoryForecast) -> dict[str, object]:
         "seconds": round(one.recovery_seconds, 1),
         "deleted_bytes": one.deleted_bytes,
         "lost": _lost(one.lost),
+        "ends_broker": one.ends_broker,
+    }
+
+
+def lost_now_fields(lost: Span) -> dict[str, object]:
+    """Return what consumers cannot get today; ``records`` is null where it has no bound."""
+    return {
+        "records": None if lost.unbounded else lost.count,
+        "first_offset": lost.first_offset,
+        "last_offset": None if lost.unbounded else lost.last_offset,
+        "first_timestamp": lost.first_timestamp,
+        "last_timestamp": lost.last_timestamp,
+    }
+
+
+def losses_fields(losses: Losses) -> dict[str, object]:
+    """Return what all partitions have lost, and what the next start costs further.
+
+    Numbers of records are null where they have no bound.
+    """
+    return {
+        "now": None if losses.now.unbounded else losses.now.count,
+        "now_partitions": losses.now_partitions,
+        "now_exact": losses.now_exact and not losses.now.unbounded,
+        "next_start": losses.further.count,
+        "next_start_partitions": losses.further_partitions,
+        "next_start_exact": losses.further_exact,
+        "outcome": losses.outcome.value,
+        "strays": losses.strays,
     }
 
 

@@ -6,6 +6,7 @@ Spec: none of Kafka's. It must never let a name or path through that is not prin
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from kdump.audit.forecast import DirectoryForecast, Forecast
 from kdump.audit.outcomes import Cause, Outcome
@@ -13,7 +14,7 @@ from kdump.audit.recovery import Records, Span
 from kdump.cli.units import count_text, duration_text, period_text, size_text
 from kdump.format.text import printable
 
-_OUTCOMES = {
+OUTCOMES: Final = {
     Outcome.STARTS: "starts",
     Outcome.OFFLINE: "the log directory goes OFFLINE",
     Outcome.REFUSES: "the broker DOES NOT START",
@@ -25,7 +26,9 @@ def harm_text(one: Forecast) -> str | None:
     if one.causes:
         return "; ".join(map(stopping_text, one.causes))
     lost = lost_parts(one.lost)
-    parts = ["set aside as -stray: kept, but not served"] if one.set_aside else []
+    parts = (
+        ["renamed to -stray: its records stay on disk, but are not served"] if one.set_aside else []
+    )
     if lost or one.deleted:
         parts += [f"cut at {cut.offset} (position {cut.position})" for cut in one.cuts]
     if one.deleted:
@@ -56,21 +59,32 @@ def directory_sentences(one: DirectoryForecast) -> Iterator[str]:
         yield _looked_at(one)
     if not one.causes:
         yield "no fatal error" if one.whole else "no fatal error seen"
+    if one.outcome is Outcome.OFFLINE:
+        yield broker_end_text(one.ends_broker)
     yield from map(stopping_text, one.causes)
     if one.set_aside:
-        yield f"{count_text(one.set_aside, 'partition')} set aside as -stray: kept, but not served"
+        strays = count_text(one.set_aside, "partition")
+        yield f"{strays} renamed to -stray: records stay on disk, but are not served"
     reads = f"recovery reads {size_text(one.read_bytes)}"
     if one.recovery_seconds >= 1:
         reads += f", about {duration_text(one.recovery_seconds)} at 250 MiB/s"
     yield reads
     lost = lost_parts(one.lost, ranges=False)  # of several partitions none would be true
-    nothing = "no record is lost" if one.whole else "no loss seen"
-    yield "; ".join(lost) if lost else nothing
+    if not one.lost.sound:
+        yield "nothing more is lost" if one.whole else "no more loss seen"
+    yield from lost
 
 
 def stopping_text(cause: Cause) -> str:
     """What comes of it, and why."""
-    return f"{_OUTCOMES[cause.outcome]}: {cause_text(cause)}"
+    return f"{OUTCOMES[cause.outcome]}: {cause_text(cause)}"
+
+
+def broker_end_text(ends_broker: bool | None) -> str:
+    """What becomes of the broker whose log directory goes offline."""
+    if ends_broker is None:
+        return "a broker that has no other log directory EXITS"
+    return "the broker EXITS" if ends_broker else "the broker goes on with its other directories"
 
 
 def _looked_at(one: DirectoryForecast) -> str:
@@ -90,7 +104,7 @@ def lost_parts(lost: Records, *, ranges: bool = True) -> list[str]:
     if lost.sound:
         parts.append(f"{count_text(lost.sound.count, 'SOUND record')} lost")
     if lost.unreadable:
-        parts.append(f"{bound_text(lost.unreadable, 'unreadable record')} lost")
+        parts.append(f"{bound_text(lost.unreadable, 'unreadable record')} cut away")
     spans = [span for span in (lost.sound, lost.unreadable) if span]
     if ranges:
         return [part + _range(span) for part, span in zip(parts, spans, strict=True)]

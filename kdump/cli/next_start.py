@@ -21,9 +21,10 @@ from kdump.cli.units import LARGEST_LONG
     "next-start",
     short_help="Say what a broker's next start will do, and what it costs.",
     epilog="Exit codes: 0 the broker starts and, as far as was read, loses no sound record; 2 "
-    "wrong usage; 4 it does not start, a log directory goes offline, or sound records are lost or "
-    "not served any more; 5 something could not be read, which comes before 4; 130, 143 ended by a "
-    "signal; 141 the reader of the output went away.",
+    "wrong usage; 4 it does not start, a log directory goes offline, sound records are lost or "
+    "not served any more, or records are lost already, as far as was read; 5 something could not "
+    "be read, which comes before 4; 130, 143 ended by a signal; 141 the reader of the output went "
+    "away.",
 )
 @click.option(
     "--format",
@@ -86,7 +87,9 @@ def next_start(
     targets = find_targets(paths, config, topics, excluded)
     groups: list[Group] = targets.groups
     assumed = Assumed(clean, recovery_point, log_start)
-    report = (JsonStarts if form == "json" else TextStarts)(click.echo, targets.roots)
+    report = (JsonStarts if form == "json" else TextStarts)(
+        click.echo, targets.roots, targets.context.config
+    )
     report.directories(settled_directories(targets.context))
     with closing(quick_pass(groups, targets.context, jobs=default_jobs())) as looked:
         known: list[Judged] = [assumed.apply(one) for one in looked]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from kdump.audit import codes
+from kdump.audit.cluster import Configs
 from kdump.audit.codes import Severity
 from kdump.audit.findings import Finding
 from kdump.audit.forecast import Forecast
@@ -16,12 +17,19 @@ from kdump.audit.groups import Root
 from kdump.audit.judged import Judged
 from kdump.audit.outcomes import Cause, Outcome
 from kdump.audit.starts import Starts
+from kdump.audit.verdict import Losses, losses_of
 from kdump.cli import jsonl
 from kdump.cli.exits import INCOMPLETE, OK, PROBLEMS
-from kdump.cli.forecast_json import directory_fields, forecast_line, reason_fields
+from kdump.cli.forecast_json import (
+    directory_fields,
+    forecast_line,
+    losses_fields,
+    reason_fields,
+)
 from kdump.cli.forecast_text import directory_sentences, effect_text, harm_text, stopping_text
 from kdump.cli.paragraphs import labelled, wrapped
 from kdump.cli.units import count_text
+from kdump.cli.verdict_text import verdict_lines
 from kdump.cli.verify_json import finding_line
 from kdump.cli.verify_text import finding_lines
 from kdump.format.shell import shell_text
@@ -36,9 +44,11 @@ class _Report:
     ``missing`` are log directories that the configuration names.
     """
 
-    def __init__(self, emit: Callable[[str], None], roots: Sequence[Root]) -> None:
+    def __init__(
+        self, emit: Callable[[str], None], roots: Sequence[Root], config: Configs | None
+    ) -> None:
         self.emit = emit
-        self.starts = Starts(roots)
+        self.starts = Starts(roots, config)
         self.known: list[tuple[Judged, Forecast]] = []
         self.incomplete: list[Finding] = []
         self.pending: list[Finding] = []
@@ -72,10 +82,17 @@ class _Report:
         return [cause for path in self._around for cause in self.starts.causes(path)]
 
     @property
+    def losses(self) -> Losses:
+        """What was seen to be lost, and what the start costs further."""
+        return losses_of(self.known, self.starts.top_causes)
+
+    @property
     def exit_code(self) -> int:
         """As the command's help says."""
         if self.incomplete:
             return INCOMPLETE
+        if self.losses.now:
+            return PROBLEMS
         stops = [one for _, one in self.starts.directories() if one.outcome is not Outcome.STARTS]
         harmed = any(
             one.causes
@@ -97,6 +114,9 @@ class TextStarts(_Report):
 
     def finish(self) -> int:
         """Emit everything; returns the exit code."""
+        severity = {OK: None, INCOMPLETE: Severity.INCOMPLETE}.get(self.exit_code, Severity.ERROR)
+        if self.known:
+            self._emit_all(verdict_lines(self.losses, severity))
         for finding in (*self.incomplete, *self.missing, *self.pending):
             self._emit_all(finding_lines(finding))
             if finding.code is codes.REPAIR_PENDING and finding.remedy is not None:
@@ -132,15 +152,17 @@ class TextStarts(_Report):
 class JsonStarts(_Report):
     """For scripts: a header, a line a partition, a summary."""
 
-    def __init__(self, emit: Callable[[str], None], roots: Sequence[Root]) -> None:
-        super().__init__(emit, roots)
+    def __init__(
+        self, emit: Callable[[str], None], roots: Sequence[Root], config: Configs | None
+    ) -> None:
+        super().__init__(emit, roots, config)
         emit(jsonl.line("header", jsonl.header("next-start", [root.path for root in roots])))
 
     def add(self, judged: Judged, forecast: Forecast | None) -> None:
         """Emit the line of one partition; None for what is not forecast."""
         super().add(judged, forecast)
         if forecast is not None:
-            self.emit(forecast_line(judged.group.path, forecast))
+            self.emit(forecast_line(judged.group.path, forecast, judged.lost.records))
 
     def finish(self) -> int:
         """Emit what could not be read or is half done, and the last line; returns the exit code."""
@@ -152,6 +174,7 @@ class JsonStarts(_Report):
         ]
         summary = {
             "exit": self.exit_code,
+            "losses": losses_fields(self.losses),
             "reasons": [reason_fields(cause) for cause in self.around],
             "not_judged": [jsonl.path_value(path) for path in self.left_out],
             "next_starts": starts,

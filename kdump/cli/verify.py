@@ -38,7 +38,8 @@ def _rate(_: click.Context, parameter: click.Parameter, text: str | None) -> int
 
 @click.command(
     short_help="Check everything a broker relies on; forecast its next start.",
-    epilog="Exit codes: 0 nothing found that --fail-on asks for; 2 wrong usage; 4 problems found; "
+    epilog="Exit codes: 0 nothing found that --fail-on asks for; 2 wrong usage; 4 problems found, "
+    "records lost, or records that a stopped broker's next start loses; "
     "5 something could not be read or judged, which comes before 4; 130, 143 ended by a signal, "
     "after a report of what was done; 141 the reader of the output went away.",
 )
@@ -116,6 +117,7 @@ def verify(
     from kdump.audit.codes import Severity
     from kdump.audit.judged import Judged
     from kdump.audit.next_start import Concluding
+    from kdump.audit.starts import Starts
     from kdump.cli.progress import Progress
     from kdump.cli.verify_engine import Asked, engine
     from kdump.cli.verify_json import JsonReport
@@ -135,12 +137,13 @@ def verify(
         engine(asked, shown) as working,
     ):
         targets = working.targets
+        starts = Starts(targets.roots, targets.context.config)
         report: JsonReport | TextReport
         if form == "json":
-            report = JsonReport(emit, targets.roots, depth=far)
+            report = JsonReport(emit, targets.roots, starts, depth=far)
         else:
             counts = [len(part) for part in targets.parts]
-            report = TextReport(emit, shown.note, targets.roots, counts, info=info)
+            report = TextReport(emit, shown.note, targets.roots, counts, starts, info=info)
         found = working.directories()
         report.directories(found)
         # Of a log directory thousands of partitions are kept for the report.
@@ -172,6 +175,7 @@ def verify(
         ),
         found,
         judged,
+        starts,
     )
     report.finish(summary)
     if summary.exit_code != OK:

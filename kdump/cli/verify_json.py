@@ -17,7 +17,7 @@ from kdump.audit.groups import Root
 from kdump.audit.judged import Judged
 from kdump.audit.starts import Starts
 from kdump.cli import jsonl
-from kdump.cli.forecast_json import directory_fields, forecast_line
+from kdump.cli.forecast_json import directory_fields, forecast_line, losses_fields
 from kdump.cli.verify_summary import Summary
 from kdump.storage.liveness import Liveness
 
@@ -25,10 +25,12 @@ from kdump.storage.liveness import Liveness
 class JsonReport:
     """Emits the lines one by one: the header at once, findings as they come, each once."""
 
-    def __init__(self, emit: Callable[[str], None], roots: Sequence[Root], *, depth: str) -> None:
+    def __init__(
+        self, emit: Callable[[str], None], roots: Sequence[Root], starts: Starts, *, depth: str
+    ) -> None:
         self._emit = emit
         self._told: set[tuple[str, Path, int | None]] = set()
-        self._starts = Starts(roots)
+        self._starts = starts
         emit(header_line(roots, depth=depth))
 
     def directories(self, findings: Iterable[Finding]) -> None:
@@ -49,7 +51,8 @@ class JsonReport:
             self._tell(finding)
         self._starts.add(judged, forecast)
         if forecast is not None:
-            self._emit(forecast_line(judged.group.path, forecast, judged.stable))
+            line = forecast_line(judged.group.path, forecast, judged.lost.records, judged.stable)
+            self._emit(line)
 
     def finish(self, summary: Summary) -> None:
         """Emit the last line."""
@@ -121,6 +124,8 @@ def summary_line(summary: Summary, next_starts: Sequence[dict[str, object]] = ()
             "codes": dict(sorted(summary.codes.items())),
             "seconds": round(run.seconds, 3),
             "jobs": run.jobs,
+            "verdict": "sound" if summary.verdict is None else summary.verdict.value,
+            "losses": losses_fields(summary.losses),
             "next_starts": next_starts,
             "limit_rate": run.limit_rate or None,
         },

@@ -6,55 +6,42 @@ It must never name a command that does not exist.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from kdump.audit import codes
-from kdump.audit.case import neighbours
 from kdump.audit.codes import Severity
-from kdump.audit.findings import Finding, Offsets
+from kdump.audit.findings import Finding
 from kdump.audit.forecast import Forecast
 from kdump.audit.judged import Judged
-from kdump.audit.recovery import Span, Tail
+from kdump.audit.loss import LostNow
+from kdump.audit.recovery import Span
 from kdump.audit.remedies import Remedy, reindexing, salvaging, truncating
 from kdump.audit.stable_offset import StableOffset
-from kdump.audit.survey import Gap, Survey
-from kdump.audit.tails import records_behind
+from kdump.audit.survey import Gap
 from kdump.cli.forecast_text import bound_text, effect_text
 from kdump.cli.paragraphs import LABEL, labelled
 from kdump.cli.units import count_text, period_text
 from kdump.format.shell import shell_text
 from kdump.format.text import time_text
 from kdump.storage.logdir import is_metadata_log
-from kdump.storage.walk import Reason
 
 _REPLICA: Final = "another replica is in sync: start that one first"
 _CONTROLLER: Final = "another controller is in sync: start that one first"
 
 
-@dataclass(frozen=True, slots=True)
-class _Lost:
-    """Records that a damage hides, and the offset where it is sound again; None for nowhere."""
-
-    gap: Gap
-    records: Span
-    behind: int | None
-
-
 def partition_lines(judged: Judged, forecast: Forecast | None) -> Iterator[tuple[str, str]]:
     """Yield the labels and texts that stand below the segments of one partition."""
-    lost = list(_lost(judged))
-    if lost:
-        records = sum((one.records for one in lost), _unlisted(judged))
-        ranges = [_range(one) for one in lost]
+    lost = judged.lost
+    if lost.ranges:
+        ranges = [one.offsets for one in lost.ranges]
         places = ", ".join(map(str, ranges[:3])) + (", ..." if ranges[3:] else "")
-        times = _times([one.gap for one in lost])
-        yield "lost now", f"{bound_text(records, 'record')}: {places}{times}"
-        behind = lost[0].behind
+        yield "lost now", f"{bound_text(lost.records, 'record')}: {places}{_times(lost)}"
+    if lost.blocking is not None:
+        behind = lost.blocking.behind
         seek = "nothing sound follows" if behind is None else f"can seek to {behind}"
         if not _is_metadata_log(judged):  # which nodes replay, and clients do not read
-            yield "consumers", f"stop at {ranges[0].first}; {seek}"
+            yield "consumers", f"stop at {lost.blocking.offsets.first}; {seek}"
     if judged.stable is not None:
         yield "stable", stable_text(judged.stable)
     if forecast is not None:
@@ -72,7 +59,7 @@ def remedy_lines(judged: Judged, forecast: Forecast | None) -> Iterator[str]:
     if salvaging(path) in remedies:
         yield from _choices_behind(judged)
     elif truncating(path) in remedies:
-        lost = any(_lost(judged))
+        lost = bool(judged.lost.ranges)
         if lost:
             yield labelled("choose", _REPLICA)
             yield labelled("", "only copy, loses nothing that can be read:")
@@ -151,7 +138,7 @@ def _losses(judged: Judged) -> tuple[Span, int | None]:
             sound += survey.recovered.sound.count
         elif damaged:
             sound = survey.recovered.behind.sound.count
-    return sum((one.records for one in _lost(judged)), _unlisted(judged)), sound
+    return judged.lost.records, sound
 
 
 def _choices(judged: Judged, forecast: Forecast) -> Iterator[str]:
@@ -178,39 +165,9 @@ def neighbours_text(gap: Gap) -> str:
     return f"{before}; sound again from position {end}, offset {gap.offset_behind}"
 
 
-def _times(gaps: Sequence[Gap]) -> str:
-    """When the records that damage hides were written, as the batches around it tell."""
-    first, last = gaps[0].time_before_ms, gaps[-1].time_behind_ms
+def _times(lost: LostNow) -> str:
+    """When the lost records were written, as the batches around the first and the last one say."""
+    first, last = lost.ranges[0].records.first_timestamp, lost.ranges[-1].records.last_timestamp
     if first is None or last is None:
         return ""
     return f" ({period_text(first, last)})"
-
-
-def _lost(judged: Judged) -> Iterator[_Lost]:
-    """What each damage hides, ascending."""
-    for survey, next_base in neighbours(judged.group, judged.surveys):
-        for gap in survey.gaps:
-            behind = next_base if gap.offset_behind is None else gap.offset_behind
-            if behind is None and gap.damage.reason is Reason.PREALLOCATED:
-                continue
-            records = records_behind(_tail(survey, gap), behind, judged.facts)
-            if records:
-                yield _Lost(gap, records, behind)
-
-
-def _unlisted(judged: Judged) -> Span:
-    """What is hidden by damages that are counted, but not listed."""
-    return Span(unbounded=any(one.damages > len(one.gaps) for one in judged.surveys))
-
-
-def _tail(survey: Survey, gap: Gap) -> Tail:
-    """A damage as what ends a log, whether or not something sound follows."""
-    known = None if survey.recovered is None else survey.recovered.tail
-    if known is not None and known.first_offset == gap.offset_before + 1:
-        return known
-    return Tail(gap.offset_before + 1, None, gap.damage.reason is Reason.TORN_TAIL)
-
-
-def _range(lost: _Lost) -> Offsets:
-    first = lost.gap.offset_before + 1
-    return Offsets(first, None if lost.records.unbounded else lost.records.last_offset)

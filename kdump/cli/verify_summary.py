@@ -14,6 +14,8 @@ from typing import Literal
 from kdump.audit.codes import Severity
 from kdump.audit.findings import Finding
 from kdump.audit.judged import Covered, Judged
+from kdump.audit.starts import Starts
+from kdump.audit.verdict import Losses, losses_of
 from kdump.cli.exits import INCOMPLETE, OK, PROBLEMS
 
 Depth = Literal["quick", "default", "deep"]
@@ -50,6 +52,16 @@ class Summary:
     severities: Counter[Severity]
     codes: Counter[str]
     partitions: Counter[Severity | None]
+    losses: Losses
+
+    @property
+    def verdict(self) -> Severity | None:
+        """The worst that was found, or that the next start does; None where all is sound."""
+        if self.losses.any:
+            return Severity.ERROR
+        found = (severity for severity in self.severities if self.severities[severity])
+        worst_found = min(found, key=lambda severity: severity.rank, default=Severity.INFO)
+        return None if worst_found is Severity.INFO else worst_found
 
     @property
     def exit_code(self) -> int:
@@ -58,14 +70,16 @@ class Summary:
             return self.run.stopped_by
         if self.severities[Severity.INCOMPLETE]:
             return INCOMPLETE
-        fatal = self.severities[Severity.ERROR]
+        fatal = self.verdict is Severity.ERROR
         if self.run.fail_on is Severity.WARNING:
-            fatal += self.severities[Severity.WARNING]
+            fatal |= self.verdict is Severity.WARNING
         return PROBLEMS if fatal else OK
 
 
-def summarize(run: Run, directories: Sequence[Finding], judged: Sequence[Judged]) -> Summary:
-    """Add up the findings and coverage of ``judged``.
+def summarize(
+    run: Run, directories: Sequence[Finding], judged: Sequence[Judged], starts: Starts
+) -> Summary:
+    """Add up the findings and coverage of ``judged``, and what the next ``starts`` cost.
 
     ``directories`` are findings at the top of log directories; some are about a partition.
     """
@@ -81,7 +95,9 @@ def summarize(run: Run, directories: Sequence[Finding], judged: Sequence[Judged]
         severities[finding.code.severity] += 1 + finding.repeats
         names[finding.code.name] += 1 + finding.repeats
     covered = sum((one.covered for one in judged), Covered())
-    return Summary(run, covered, severities, names, partitions)
+    forecasts = [(one, one.forecast) for one in judged]
+    losses = losses_of(forecasts, starts.top_causes, whole=run.stopped_by is None)
+    return Summary(run, covered, severities, names, partitions, losses)
 
 
 def worst(judged: Judged) -> Severity | None:

@@ -12,21 +12,21 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
-import click
-
-from kdump.audit.codes import CODES, Severity
+from kdump.audit.codes import CODES, Outcome, Severity
 from kdump.audit.facts import DirectoryFacts
 from kdump.audit.findings import AS_LIVE, Finding
-from kdump.audit.forecast import Forecast
+from kdump.audit.forecast import Forecast, worst_outcome
 from kdump.audit.groups import Root
 from kdump.audit.judge import again
 from kdump.audit.judged import Judged
 from kdump.audit.remedies import Remedy, reindexing
 from kdump.audit.starts import Starts
 from kdump.audit.survey import Gap, Survey
-from kdump.cli.forecast_text import directory_sentences, harm_text, stopping_text
+from kdump.audit.verdict import losses_of
+from kdump.cli.forecast_text import broker_end_text, directory_sentences, harm_text, stopping_text
 from kdump.cli.paragraphs import LABEL, WIDTH, labelled, wrapped
 from kdump.cli.units import count_text, duration_text, part_text, rate_text, size_text
+from kdump.cli.verdict_text import LABELS, lost_now_text, severity_text, verdict_lines
 from kdump.cli.verify_partition import (
     neighbours_text,
     partition_lines,
@@ -40,12 +40,6 @@ from kdump.format.text import printable
 from kdump.storage.liveness import Process, State
 from kdump.storage.logdir import LogDirectory
 
-_LABELS: Final = {
-    Severity.ERROR: "ERROR",
-    Severity.INCOMPLETE: "UNREAD",
-    Severity.WARNING: "WARN",
-    Severity.INFO: "INFO",
-}
 #: Where the logs are larger than this a report may be long in coming.
 _SOON_BYTES: Final = 1 << 30
 #: How many of those that read a directory are named.
@@ -54,12 +48,6 @@ _DEPTHS: Final[Mapping[Depth, str]] = {
     "quick": "names, small files, and the ends of logs and indexes alone (--quick)",
     "default": "every header and checksum (records not read: --deep)",
     "deep": "every header, checksum and record",
-}
-_COLOURS: Final = {
-    Severity.ERROR: "red",
-    Severity.INCOMPLETE: "magenta",
-    Severity.WARNING: "yellow",
-    Severity.INFO: "cyan",
 }
 
 
@@ -76,6 +64,7 @@ class TextReport:
         note: Callable[[str], None],
         roots: Sequence[Root],
         counts: Sequence[int],
+        starts: Starts,
         *,
         info: bool,
     ) -> None:
@@ -87,7 +76,7 @@ class TextReport:
         self._top: tuple[Finding, ...] = ()
         self._judged: list[Judged] = []
         self._forecasts: dict[Path, Forecast] = {}
-        self._starts = Starts(roots)
+        self._starts = starts
 
     def directories(self, findings: Iterable[Finding]) -> None:
         """Take in what was found at the top of log directories."""
@@ -99,7 +88,7 @@ class TextReport:
         for finding in judged.findings if judged.covered.size > _SOON_BYTES else ():
             if finding.code.severity in (Severity.ERROR, Severity.WARNING):
                 name = printable(judged.group.path.name)
-                self._note(f"{_LABELS[finding.code.severity]} {name} {finding.code.name}")
+                self._note(f"{LABELS[finding.code.severity]} {name} {finding.code.name}")
 
     def add(self, judged: Judged, forecast: Forecast | None) -> None:
         """Take in one partition, and its next start."""
@@ -110,11 +99,14 @@ class TextReport:
 
     def finish(self, summary: Summary) -> None:
         """Emit everything."""
+        for line in verdict_lines(summary.losses, summary.verdict):
+            self._emit(line)
         start = 0
         for root, count in zip(self._roots, self._counts, strict=True):
             judged = self._judged[start : start + count]
             known = self._forecasts, self._starts
-            for line in root_lines(root, self._untold(root), judged, *known, count, self._info):
+            top, several = self._untold(root), len(self._roots) > 1
+            for line in root_lines(root, top, judged, *known, count, self._info, several=several):
                 self._emit(line)
             start += count
         for line in summary_lines(summary, info=self._info):
@@ -140,10 +132,13 @@ def root_lines(
     starts: Starts,
     count: int,
     info: bool,
+    *,
+    several: bool,
 ) -> Iterator[str]:
     """What one path is, with ``count`` partitions, and what was found in those judged.
 
     ``top`` are findings at the top of its log directory, ``forecasts`` by the path of a partition.
+    ``several``: there are other paths, so that the first line does not say what this one has lost.
     """
     when = "next start" if root.stopped else "if it died"
     yield from _heading(root, judged, count)
@@ -152,13 +147,19 @@ def root_lines(
     if isinstance(root.target, LogDirectory) and root.directory is not None:
         yield from _partitions(judged, forecasts, info=info)
         start = dict(starts.directories())[root.directory.directory.path]
+        losses = losses_of((one, forecasts.get(one.group.path)) for one in judged)
+        if several and losses.now:
+            yield labelled("lost now", lost_now_text(losses))
         yield labelled(when, "; ".join(directory_sentences(start)))
     else:
         for one in judged:
             yield from _segments(one, info=info)
-            around = () if root.directory is None else starts.causes(root.directory.directory.path)
+            around = [] if root.directory is None else starts.causes(root.directory.directory.path)
             yield from (labelled(when, stopping_text(cause)) for cause in around)
             forecast = forecasts.get(one.group.path)
+            stops = [*around, *(() if forecast is None else forecast.causes)]
+            if root.directory is not None and worst_outcome(stops) is Outcome.OFFLINE:
+                yield labelled("", broker_end_text(starts.ends_broker(root.directory.directory)))
             for label, text in partition_lines(one, forecast):
                 yield labelled(label, text)
             yield from remedy_lines(one, forecast)
@@ -272,7 +273,7 @@ def _node(directory: DirectoryFacts | None) -> str:
 
 def finding_lines(finding: Finding) -> Iterator[str]:
     """A finding that stands by itself, with the name of its file."""
-    yield f"{_severity(finding.code.severity)} {finding.code.name}"
+    yield f"{severity_text(finding.code.severity)} {finding.code.name}"
     yield from wrapped(_sentence(finding), 7)
 
 
@@ -287,7 +288,7 @@ def _partitions(
     for one, findings in rows:
         for finding in findings[:1]:
             name = printable(one.group.path.name)
-            yield f"{_severity(finding.code.severity)} {name:{width}} {finding.code.name}"
+            yield f"{severity_text(finding.code.severity)} {name:{width}} {finding.code.name}"
             yield from wrapped(_sentence(finding), 7)
             yield from _doing(finding, 7)
         if findings[1:]:
@@ -334,7 +335,7 @@ def _segments(judged: Judged, *, info: bool) -> Iterator[str]:
 def _segment(survey: Survey, findings: Sequence[Finding]) -> str:
     found = [finding.code.severity for finding in findings]
     severity = min(found, key=lambda severity: severity.rank, default=Severity.INFO)
-    label = f"{'sound':6}" if severity is Severity.INFO else _severity(severity)
+    label = f"{'sound':6}" if severity is Severity.INFO else severity_text(severity)
     offsets = "empty"
     if survey.first_offset is not None:
         offsets = f"{survey.first_offset}..{survey.last_offset}"
@@ -350,7 +351,7 @@ def _detailed(
     ``gaps`` are those of the log, by position.
     """
     for finding in findings:
-        yield f"    {_severity(finding.code.severity)} {finding.code.name}"
+        yield f"    {severity_text(finding.code.severity)} {finding.code.name}"
         yield from wrapped(_sentence(finding, named=finding.path != log), 11)
         gap = None if finding.position is None else gaps.get(finding.position)
         if finding.path == log and gap is not None:
@@ -400,7 +401,3 @@ def _rank(judged: Judged, forecast: Forecast | None) -> tuple[int, bool, int]:
         return rank, True, 0
     lost = forecast.lost.sound.count + forecast.lost.unreadable.count
     return rank, not forecast.causes, -lost
-
-
-def _severity(severity: Severity) -> str:
-    return click.style(f"{_LABELS[severity]:6}", fg=_COLOURS[severity])

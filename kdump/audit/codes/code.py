@@ -40,7 +40,8 @@ class FindingCode:
     ``messages`` are lines that a broker or client logs for it, with ``{}`` where they vary.
     ``check`` is the number of the invariant in KOD 9 that it is a breach of. ``stops`` is what the
     next start comes to wherever this is found, the worst of it; None where it starts, or where more
-    than this decides.
+    than this decides. ``loses``: the offsets that such a finding names are those of records that
+    consumers cannot get, beside what damage hides.
     """
 
     name: str
@@ -51,6 +52,7 @@ class FindingCode:
     messages: tuple[str, ...] = ()
     check: int | None = None
     stops: Outcome | None = None
+    loses: bool = False
 
     def logged_as(self, line: str) -> bool:
         """Whether ``line``, pasted from a log, holds one of ``messages``."""

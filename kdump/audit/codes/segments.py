@@ -18,6 +18,7 @@ SEGMENT_MISSING: Final = FindingCode(
     "Bring the .log back if it was moved or is in a backup. " + REPLICA_FIRST,
     ("Found an orphaned index file {}, with no corresponding log file.",),
     check=31,
+    loses=True,
 )
 SEGMENTS_GONE: Final = FindingCode(
     "segments-gone",
@@ -26,6 +27,7 @@ SEGMENTS_GONE: Final = FindingCode(
     "Begins the log anew at the checkpointed log start, or at 0: offsets are given a second time.",
     "Bring the files back if they were moved or are in a backup. " + REPLICA_FIRST,
     check=31,
+    loses=True,
 )
 SEGMENTS_HOLE: Final = FindingCode(
     "segments-hole",
