@@ -17,6 +17,7 @@ from damaged import RECIPES, Recipe
 from directory_state import state
 
 import kdump.cli.main
+from kdump.audit.cluster import Copies, Node
 from kdump.audit.codes import CODES
 from kdump.cli import exits
 
@@ -552,3 +553,82 @@ def test_a_broker_without_another_log_directory_exits(
         assert words in " ".join(" ".join(cli.text(*arguments, code=exits.PROBLEMS)).split())
         (start,) = cli.json(*arguments, code=exits.PROBLEMS)[-1]["next_starts"]
         assert start["ends_broker"] is ends
+
+
+# --- what to do
+
+
+def test_a_log_directory_ends_in_a_numbered_plan(cli: Cli, log_directory: Path) -> None:
+    for title in ("crc-sealed", "torn-last", "sound"):
+        recipe(title).write(log_directory)
+    damaged, torn = log_directory / "crc-sealed-0", log_directory / "torn-last-0"
+    lines = cli.text(log_directory, code=exits.PROBLEMS)
+    plan = lines[next(n for n, line in enumerate(lines) if line.startswith("plan ")) :]
+    commands = [line.strip() for line in plan if line.strip().startswith("kdump ")]
+    assert commands == [
+        f"kdump salvage {damaged} --output DIR",
+        f"kdump truncate-to-valid {torn}",
+        f"kdump verify {log_directory}",
+    ]
+    text = " ".join(" ".join(plan).split())
+    assert text.startswith(
+        "plan 1 if another replica of crc-sealed-0 is in sync, start that one first 2 crc-sealed-0:"
+    )
+    assert "loses at most 10 records" in text
+    assert not any("do: kdump verify" in line for line in lines)
+
+
+def test_partitions_that_lack_indexes_alone_share_a_command(cli: Cli, log_directory: Path) -> None:
+    for name in ("a-0", "b-0"):
+        path = recipe("sound").write(log_directory).rename(log_directory / name)
+        next(path.glob("*.index")).unlink()
+    lines = cli.text(log_directory, code=exits.OK)
+    assert lines[-4:] == [
+        "plan        1 rebuild indexes of a-0, b-0:",
+        f"              kdump reindex {log_directory}",
+        "            2 check all again, then start the broker:",
+        f"              kdump verify {log_directory}",
+    ]
+
+
+def test_a_sound_log_directory_needs_no_plan(cli: Cli, log_directory: Path) -> None:
+    recipe("sound").write(log_directory)
+    assert not any(line.startswith("plan ") for line in cli.text(log_directory, code=exits.OK))
+
+
+@pytest.mark.parametrize(
+    ("copies", "text"),
+    [
+        (
+            Copies((2, 3), (3,)),
+            "start node 3 first: in sync for crc-sealed-0, by the metadata log.",
+        ),
+        (Copies((2, 3), ()), "nodes 2, 3 held a replica, not in sync by the metadata log"),
+        (Copies((), ()), "no other replica, by the metadata log: this is the only copy"),
+    ],
+)
+def test_the_plan_names_the_replicas_to_start_first(
+    copies: Copies,
+    text: str,
+    cli: Cli,
+    log_directory: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Node, "copies", lambda *_: copies)
+    recipe("crc-sealed").write(log_directory)
+    lines = cli.text("--jobs", "1", log_directory, code=exits.PROBLEMS)
+    assert text in " ".join(" ".join(lines).split())
+
+
+def test_many_sound_segments_share_a_line(cli: Cli, tmp_path: Path) -> None:
+    logs = directory.make(tmp_path, 1)
+    flip(logs[0], 60_000)
+    partition = logs[0].parent
+    lines = cli.text(partition, code=exits.PROBLEMS)
+    rows = [line.split() for line in lines if "  sound  " in line]
+    behind = len(logs) - 1
+    assert [row[:4] for row in rows] == [
+        [str(behind), "segments", "from", logs[1].stem.lstrip("0")]
+    ]
+    listed = cli.text("--info", partition, code=exits.PROBLEMS)
+    assert sum(".log " in line for line in listed) == len(logs)

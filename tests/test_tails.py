@@ -155,7 +155,7 @@ def test_a_damaged_last_batch_counts_its_records(
     assert "lost now at most 12 records: 110..121" in text
     assert "consumers stop at 110; nothing sound follows" in text
     assert "cut at 110" in text
-    assert "at most 12 unreadable records lost (110..121)" in text
+    assert "at most 12 unreadable records cut away (110..121)" in text
 
 
 def test_bytes_without_a_header_leave_the_number_unknown(
@@ -178,4 +178,4 @@ def test_bytes_without_a_header_leave_the_number_unknown(
         (top / name).unlink()
     text = printed(capsys, "verify", log.parent)
     assert "lost now an unknown number of records: 90.." in text
-    assert "an unknown number of unreadable records lost (90..)" in text
+    assert "an unknown number of unreadable records cut away (90..)" in text

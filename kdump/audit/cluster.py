@@ -52,10 +52,22 @@ _TYPES: Final = frozenset(_Type)
 
 @dataclass(frozen=True, slots=True)
 class Replicas:
-    """Who holds a partition: node ids, and the id of each one's log directory where it is said."""
+    """Who holds a partition: node ids, and the id of each one's log directory where it is said.
+
+    ``in_sync`` are those in sync when the record was written.
+    """
 
     nodes: tuple[int, ...]
     directories: tuple[str, ...] = ()
+    in_sync: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """The other nodes that hold a partition, and which of them were in sync."""
+
+    nodes: tuple[int, ...]
+    in_sync: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +133,16 @@ class Node:
             return False
         led = self.image.leader in (None, -1, self.node_id)
         return led and (topic_id, partition) not in self.image.left
+
+    def copies(self, topic: str, partition: int) -> Copies | None:
+        """The other replicas of a partition; None where this node's metadata log has none of it."""
+        if self.image is None or self.node_id is None:
+            return None
+        replicas = self.image.replicas.get(self.image.topics.get(topic, ""), {}).get(partition)
+        if replicas is None:
+            return None
+        nodes = tuple(one for one in replicas.nodes if one != self.node_id)
+        return Copies(nodes, tuple(one for one in nodes if one in replicas.in_sync))
 
     def other_replicas(
         self, topic: str, partition: int, directory_id: str | None
@@ -249,7 +271,9 @@ class _Image:
             case _Type.PARTITION:
                 of_topic = self.replicas.setdefault(fields["topicId"], {})
                 of_topic[fields["partitionId"]] = Replicas(
-                    tuple(fields["replicas"]), tuple(fields.get("directories") or ())
+                    tuple(fields["replicas"]),
+                    tuple(fields.get("directories") or ()),
+                    tuple(fields["isr"]),
                 )
             case _Type.PARTITION_CHANGE:
                 self._change(fields)
@@ -266,9 +290,11 @@ class _Image:
             self.miss(f"the partition that a change of {topic_id}, partition {partition} is about")
             return
         nodes, directories = fields["replicas"], fields.get("directories")
+        in_sync = fields["isr"]
         of_topic[partition] = Replicas(
             before.nodes if nodes is None else tuple(nodes),
             before.directories if directories is None else tuple(directories),
+            before.in_sync if in_sync is None else tuple(in_sync),
         )
 
     def _remove(self, topic_id: str) -> None:

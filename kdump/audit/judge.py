@@ -82,8 +82,19 @@ def judge(
     if case.replay is not None and facts is not None and not is_metadata_log(facts.partition):
         stable = StableOffset.of(case.replay, facts.start_offset)
     lost = lost_now(group, case.surveys, facts, told)
+    name = None if facts is None else facts.partition.name
+    copies = None if name is None else case.node.copies(name.topic, name.partition)
     return Judged(
-        group, case.surveys, told, facts, covered, quick, case.replay, lost, stable=stable
+        group,
+        case.surveys,
+        told,
+        facts,
+        covered,
+        quick,
+        case.replay,
+        lost,
+        copies,
+        stable=stable,
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from kdump.audit.cluster import Copies
 from kdump.audit.events import Events
 from kdump.audit.facts import PartitionFacts
 from kdump.audit.findings import Finding
@@ -56,7 +57,8 @@ class Judged:
     ``facts`` is None where only a segment is judged, or the directory could not be listed.
     ``covered`` is what was looked at in this group; ``quick``: of its logs the ends alone.
     ``replay`` and ``stable`` are None where not all of the log was read. ``lost`` is what consumers
-    cannot get today. ``forecast`` is its next start, if somebody has asked for that.
+    cannot get today. ``copies`` are the replicas on other nodes, None for unknown. ``forecast`` is
+    its next start, if somebody has asked for that.
     """
 
     group: Group
@@ -67,6 +69,7 @@ class Judged:
     quick: bool = False
     replay: Replay | None = None
     lost: LostNow = field(default_factory=LostNow)
+    copies: Copies | None = None
     forecast: Forecast | None = None
     stable: StableOffset | None = None
 

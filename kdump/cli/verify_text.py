@@ -17,9 +17,7 @@ from kdump.audit.facts import DirectoryFacts
 from kdump.audit.findings import AS_LIVE, Finding
 from kdump.audit.forecast import Forecast, worst_outcome
 from kdump.audit.groups import Root
-from kdump.audit.judge import again
 from kdump.audit.judged import Judged
-from kdump.audit.remedies import Remedy, reindexing
 from kdump.audit.starts import Starts
 from kdump.audit.survey import Gap, Survey
 from kdump.audit.verdict import losses_of
@@ -30,9 +28,9 @@ from kdump.cli.verdict_text import LABELS, lost_now_text, severity_text, verdict
 from kdump.cli.verify_partition import (
     neighbours_text,
     partition_lines,
-    pending_remedy,
     remedy_lines,
 )
+from kdump.cli.verify_plan import plan_lines
 from kdump.cli.verify_summary import Depth, Summary, worst
 from kdump.errors import SourceError
 from kdump.format.shell import shell_text
@@ -44,6 +42,8 @@ from kdump.storage.logdir import LogDirectory
 _SOON_BYTES: Final = 1 << 30
 #: How many of those that read a directory are named.
 _NAMED: Final = 3
+#: How many sound neighbours among segments have a line each.
+_SPELLED_OUT: Final = 2
 _DEPTHS: Final[Mapping[Depth, str]] = {
     "quick": "names, small files, and the ends of logs and indexes alone (--quick)",
     "default": "every header and checksum (records not read: --deep)",
@@ -101,16 +101,29 @@ class TextReport:
         """Emit everything."""
         for line in verdict_lines(summary.losses, summary.verdict):
             self._emit(line)
-        start = 0
+        start, tops = 0, list[list[Finding]]()
         for root, count in zip(self._roots, self._counts, strict=True):
             judged = self._judged[start : start + count]
             known = self._forecasts, self._starts
-            top, several = self._untold(root), len(self._roots) > 1
+            tops.append(self._untold(root))
+            top, several = tops[-1], len(self._roots) > 1
             for line in root_lines(root, top, judged, *known, count, self._info, several=several):
                 self._emit(line)
             start += count
         for line in summary_lines(summary, info=self._info):
             self._emit(line)
+        for line in self._plans(tops):
+            self._emit(line)
+
+    def _plans(self, tops: Sequence[Sequence[Finding]]) -> Iterator[str]:
+        """The plans for log directories, by what was found at the top of each."""
+        start = 0
+        for root, count, top in zip(self._roots, self._counts, tops, strict=True):
+            judged = self._judged[start : start + count]
+            start += count
+            if isinstance(root.target, LogDirectory):
+                ranked = _ranked(judged, self._forecasts)
+                yield from plan_lines(root, top, ranked, self._forecasts)
 
     def _untold(self, root: Root) -> list[Finding]:
         """What was found at the top of a path's log directory, once if several paths share it."""
@@ -281,8 +294,7 @@ def _partitions(
     judged: Sequence[Judged], forecasts: Mapping[Path, Forecast], *, info: bool
 ) -> Iterator[str]:
     """The findings of many partitions, the worst partition first, and each one's worst whole."""
-    ranked = sorted(judged, key=lambda one: _rank(one, forecasts.get(one.group.path)))
-    rows = [(one, _listed(one, info=info)) for one in ranked]
+    rows = [(one, _listed(one, info=info)) for one in _ranked(judged, forecasts)]
     names = [printable(one.group.path.name) for one, findings in rows if findings]
     width = min(max(map(len, names), default=0), 30)
     for one, findings in rows:
@@ -298,23 +310,6 @@ def _partitions(
         forecast = forecasts.get(one.group.path)
         if forecast is not None and (harm := harm_text(forecast)) is not None:
             yield from wrapped(f"next start: {harm}", 7)
-        remedy = _next_command(one)
-        if remedy is not None:
-            yield f"       do: {shell_text(remedy)}"
-
-
-def _next_command(judged: Judged) -> Remedy | None:
-    """What to do about a partition of many: its repair, if one without loss heals all; or look."""
-    told = _shown(judged.findings, info=False)
-    pending = pending_remedy(told)
-    if pending is not None:
-        return pending
-    remedy = reindexing(judged.group.path)
-    if told and all(one.remedy == remedy for one in told):
-        return remedy
-    if told[1:] or worst(judged) is Severity.ERROR:
-        return again(judged.group.path)
-    return None
 
 
 def _segments(judged: Judged, *, info: bool) -> Iterator[str]:
@@ -322,14 +317,35 @@ def _segments(judged: Judged, *, info: bool) -> Iterator[str]:
     by_path: dict[Path, list[Finding]] = {}
     for finding in _listed(judged, info=info):
         by_path.setdefault(finding.path, []).append(finding)
+    sound: list[Survey] = []
     for survey in judged.surveys:
         segment = survey.segment
         files = (segment.log, segment.index, segment.time_index)
         findings = [one for path in files if path for one in by_path.pop(path, [])]
+        if not findings and not info:
+            sound.append(survey)
+            continue
+        yield from _sound_segments(sound)
+        sound.clear()
         yield _segment(survey, findings)
         gaps = {gap.damage.position: gap for gap in survey.gaps}
         yield from _detailed(findings, segment.log, gaps)
+    yield from _sound_segments(sound)
     yield from _detailed(chain.from_iterable(by_path.values()), None, {})
+
+
+def _sound_segments(surveys: Sequence[Survey]) -> Iterator[str]:
+    """The lines of neighbours that are sound: of many, one for all."""
+    if len(surveys) <= _SPELLED_OUT:
+        for survey in surveys:
+            yield _segment(survey, ())
+        return
+    first = [one.first_offset for one in surveys if one.first_offset is not None]
+    last = [one.last_offset for one in surveys if one.last_offset is not None]
+    offsets = f"{first[0]}..{last[-1]}" if first and last else "empty"
+    size = size_text(sum(survey.size for survey in surveys))
+    what = f"{count_text(len(surveys), 'segment')} from {surveys[0].segment.base_offset}"
+    yield f"  {what:24}  {size:>11}  {'sound':6}  {offsets}"
 
 
 def _segment(survey: Survey, findings: Sequence[Finding]) -> str:
@@ -391,6 +407,10 @@ def _listed(judged: Judged, *, info: bool) -> list[Finding]:
 def _shown(findings: Iterable[Finding], *, info: bool) -> list[Finding]:
     shown = [one for one in findings if info or one.code.severity is not Severity.INFO]
     return sorted(shown, key=lambda finding: finding.code.severity.rank)
+
+
+def _ranked(judged: Iterable[Judged], forecasts: Mapping[Path, Forecast]) -> list[Judged]:
+    return sorted(judged, key=lambda one: _rank(one, forecasts.get(one.group.path)))
 
 
 def _rank(judged: Judged, forecast: Forecast | None) -> tuple[int, bool, int]:

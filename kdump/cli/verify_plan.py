@@ -1,0 +1,163 @@
+"""The numbered plan that ``verify`` of a log directory ends with: what to do, in which order.
+
+Spec: none of Kafka's. A command stands on one line, to be pasted. It must never name a command that
+does not exist.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kdump.audit.cluster import Copies
+from kdump.audit.codes import Severity
+from kdump.audit.findings import Finding
+from kdump.audit.forecast import Forecast
+from kdump.audit.groups import Root
+from kdump.audit.judged import Judged
+from kdump.audit.remedies import Remedy, reindexing, salvaging, truncating
+from kdump.cli.forecast_text import bound_text, harm_text
+from kdump.cli.paragraphs import LABEL, labelled
+from kdump.cli.units import count_text
+from kdump.cli.verify_partition import pending_remedy
+from kdump.format.shell import shell_text
+from kdump.format.text import printable
+
+#: How many partitions a step names.
+_NAMED = 3
+#: Commands that show something, and change nothing.
+_SHOWS = ("explain", "verify")
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    text: str
+    command: Remedy | None = None
+
+
+def plan_lines(
+    root: Root,
+    top: Sequence[Finding],
+    judged: Sequence[Judged],
+    forecasts: Mapping[Path, Forecast],
+) -> Iterator[str]:
+    """Yield the plan for a log directory, if there is anything to do: ``judged`` worst first.
+
+    ``top`` are findings at the top of it.
+    """
+    steps = [*_top_steps(top), *_partition_steps(root, judged, forecasts)]
+    if not steps:
+        return
+    if not root.stopped:
+        steps.insert(0, _Step("stop this broker before any repair: they refuse beside it"))
+    check = "kdump", "verify", os.fspath(root.path)
+    steps.append(_Step("check all again, then start the broker:", check))
+    for number, step in enumerate(steps, 1):
+        yield labelled("plan" if number == 1 else "", f"{number} {step.text}")
+        if step.command is not None:
+            yield f"{'':{LABEL}}  {shell_text(step.command)}"
+
+
+def _top_steps(top: Sequence[Finding]) -> Iterator[_Step]:
+    seen = set[Remedy]()
+    for finding in top:
+        if finding.code.severity is Severity.ERROR and finding.remedy not in seen:
+            if finding.remedy is not None:
+                seen.add(finding.remedy)
+            yield _Step(f"{printable(finding.path.name)}: {finding.code.name}", finding.remedy)
+
+
+def _partition_steps(
+    root: Root, judged: Sequence[Judged], forecasts: Mapping[Path, Forecast]
+) -> Iterator[_Step]:
+    yield from _replica_steps(judged, forecasts)
+    reindexed = list[Judged]()
+    for one in judged:
+        remedies = _remedies(one)
+        harm = _harm(one, forecasts.get(one.group.path))
+        made = list(_repairs(one, remedies, harm=harm))
+        yield from made
+        if reindexing(one.group.path) in remedies and not made:
+            reindexed.append(one)
+    if reindexed[1:]:
+        yield _Step(f"rebuild indexes of {_names(reindexed)}:", reindexing(root.path))
+    for one in reindexed if len(reindexed) == 1 else ():
+        yield _Step(f"rebuild indexes of {_names([one])}:", reindexing(one.group.path))
+
+
+def _remedies(judged: Judged) -> list[Remedy]:
+    found = (one for one in judged.findings if one.code.severity is not Severity.INFO)
+    return list(dict.fromkeys(one.remedy for one in found if one.remedy is not None))
+
+
+def _repairs(judged: Judged, remedies: Sequence[Remedy], *, harm: bool) -> Iterator[_Step]:
+    """What to do about one partition but to rebuild its indexes alone."""
+    path, name = judged.group.path, _names([judged])
+    pending = pending_remedy(judged.findings)
+    if pending is not None:
+        yield _Step(f"{name}: finish the repair that was interrupted:", pending)
+        return
+    if salvaging(path) in remedies:
+        records = judged.lost.records
+        loses = f", loses {bound_text(records, 'record')}" if records else ""
+        yield _Step(
+            f"{name}: copy what is sound{loses}; put the copy in its place:", salvaging(path)
+        )
+        return
+    if truncating(path) in remedies:
+        yield _Step(f"{name}: cut the unreadable end, loses no more:", truncating(path))
+        if reindexing(path) in remedies:
+            yield _Step(f"{name}: then rebuild its indexes:", reindexing(path))
+    usual = (reindexing(path), truncating(path))
+    others = [one for one in remedies if one not in usual]
+    repairs = [one for one in others if one[0] != "kdump" or one[1] not in _SHOWS]
+    for command in repairs:
+        yield _Step(f"{name}:", command)
+    if harm and not repairs and truncating(path) not in remedies:
+        yield _Step(
+            f"{name}: no command heals it: copy the directory before a broker starts on it",
+            next((one for one in others if one[1:2] == ("explain",)), None),
+        )
+
+
+def _harm(judged: Judged, forecast: Forecast | None) -> bool:
+    """Whether records are lost, or the next start does harm."""
+    if judged.lost.records:
+        return True
+    return forecast is not None and harm_text(forecast) is not None
+
+
+def _replica_steps(judged: Sequence[Judged], forecasts: Mapping[Path, Forecast]) -> Iterator[_Step]:
+    """Which other replicas to start first."""
+    by_copies: dict[Copies | None, list[Judged]] = {}
+    for one in judged:
+        if pending_remedy(one.findings) is None and _harm(one, forecasts.get(one.group.path)):
+            by_copies.setdefault(one.copies, []).append(one)
+    for copies, together in by_copies.items():
+        yield _Step(_copies_text(copies, _names(together)))
+
+
+def _copies_text(copies: Copies | None, names: str) -> str:
+    if copies is None:
+        return f"if another replica of {names} is in sync, start that one first"
+    if not copies.nodes:
+        return f"{names}: no other replica, by the metadata log: this is the only copy"
+    if not copies.in_sync:
+        nodes = _nodes(copies.nodes)
+        return f"{names}: {nodes} held a replica, not in sync by the metadata log: compare first"
+    return (
+        f"start {_nodes(copies.in_sync)} first: in sync for {names}, by the metadata log. Repair "
+        "here only what is missing there"
+    )
+
+
+def _nodes(nodes: Sequence[int]) -> str:
+    return f"{'node' if len(nodes) == 1 else 'nodes'} {', '.join(map(str, nodes))}"
+
+
+def _names(judged: Sequence[Judged]) -> str:
+    named = ", ".join(printable(one.group.path.name) for one in judged[:_NAMED])
+    others = len(judged) - _NAMED
+    return f"{named} and {count_text(others, 'other')}" if others > 0 else named
