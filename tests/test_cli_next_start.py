@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from crashing.running import run
+from damaged import RECIPES
 from fixtures_loader import copy_fixture
 from forge_metadata import METADATA
 
@@ -52,7 +53,7 @@ def test_a_clean_directory_starts_and_loses_nothing(cli: Cli, data: Path) -> Non
     assert cli.text("--scan", data, code=exits.OK) == (
         "sound lost now: none seen, not all was read; next start: loses no more "
         "data next start no fatal error; recovery reads 18.94 KiB; nothing more is lost "
-        "looked at 22 partitions"
+        "recovered the last segment of 1 partition looked at 22 partitions"
     )
     (start,) = cli.json("--scan", data, code=exits.OK)[-1]["next_starts"]
     counts = {key: start[key] for key in ("partitions", "partitions_total", "exact", "set_aside")}
@@ -67,6 +68,7 @@ def test_what_was_not_read_is_no_promise(cli: Cli, data: Path) -> None:
         "sound lost now: none seen, not all was read; next start: no more loss seen "
         "data next start 22 partitions looked at, 22 by their ends alone; no fatal error seen; "
         "recovery reads 70.54 KiB; no more loss seen "
+        "recovered the last segment of 22 partitions "
         "looked at 22 partitions, 22 of them as far as their ends tell (more with --scan)"
     )
     (start,) = cli.json(data, code=exits.OK)[-1]["next_starts"]
@@ -107,7 +109,9 @@ def test_what_is_not_forecast_is_named(cli: Cli, data: Path) -> None:
 
 def test_the_metadata_log_stops_a_start(cli: Cli, data: Path) -> None:
     metadata = data / METADATA
-    assert "nothing more is lost; reads 18.94 KiB" in cli.text(metadata, code=exits.OK)
+    assert "nothing more is lost; recovers 1 segment: 0; reads 18.94 KiB" in cli.text(
+        metadata, code=exits.OK
+    )
     (metadata / "quorum-state").write_text("garbage")
     for path in (metadata, data):
         text = cli.text(path, code=exits.PROBLEMS)
@@ -156,3 +160,25 @@ def _denied(command: str, data: Path) -> None:
     assert ran.code == exits.INCOMPLETE, ran
     assert "no fatal error seen" in text and "OFFLINE" not in text
     assert "Permission denied: run kdump as its owner, root" in text
+
+
+def test_recovered_segments_and_harmless_tails_are_listed(cli: Cli, tmp_path: Path) -> None:
+    (torn,) = (one for one in RECIPES if one.name == "torn-last")
+    path = torn.write(tmp_path)
+    (forecast,) = (one for one in cli.json("--scan", path, code=exits.OK) if "cuts" in one)
+    (cut,) = forecast["cuts"]
+    assert forecast["recovered_segments"] == [0, 100]
+    text = cli.text("--scan", path, code=exits.OK)
+    assert (
+        f"{cut['size']} bytes cut off at {cut['offset']} (position {cut['position']}), which hold "
+        "no record; recovers 2 segments: 0, 100; reads "
+    ) in text
+
+
+def test_partitions_that_recover_their_last_segment_alone_are_counted(cli: Cli, data: Path) -> None:
+    (data / ".kafka_cleanshutdown").unlink()
+    text = cli.text("--scan", data, code=exits.OK)
+    listed = [one for one in cli.json("--scan", data, code=exits.OK) if "recovered_segments" in one]
+    usual = [one for one in listed if one["recovered_segments"] == one["segments"][-1:]]
+    which = "other partition" if len(usual) < len(listed) else "partition"
+    assert f"recovered the last segment of {len(usual)} {which}s" in text

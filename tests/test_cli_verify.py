@@ -286,6 +286,7 @@ def test_a_partition_that_stands_twice_is_not_sound(cli: Cli, log_directory: Pat
 
 def test_the_fields_of_every_line(cli: Cli, tmp_path: Path) -> None:
     directory = recipe("crc-sealed").write(tmp_path)
+    first_bytes = (directory / "00000000000000000000.log").stat().st_size
     total = sum(path.stat().st_size for path in directory.glob("*.log"))
     header, finding, forecast, summary = cli.json("--jobs", "2", directory, code=exits.PROBLEMS)
     assert forecast == {
@@ -301,6 +302,15 @@ def test_the_fields_of_every_line(cli: Cli, tmp_path: Path) -> None:
         "log_end_offset": 30,
         "segments": [0],
         "cut": {"segment": 0, "position": finding["position"], "offset": 30},
+        "cuts": [
+            {
+                "segment": 0,
+                "position": finding["position"],
+                "offset": 30,
+                "size": first_bytes - finding["position"],
+            }
+        ],
+        "recovered_segments": [0],
         "deleted_segments": [100],
         "deleted_bytes": total - finding["position"],
         "replaced": [],

@@ -34,11 +34,12 @@ class Forecast:
     ``log_start_offset`` and ``log_end_offset`` are None if it is not loaded, the latter also if
     nobody has looked. ``segments`` are the
     base offsets of those left, ``deleted`` of those deleted whole, ``split`` of those that become
-    two or more; ``replaced`` are the files that a ``.swap`` takes the place of. ``lost`` are
-    records; so are those that stay in a file but beyond the log's end. ``snapshots_lost`` are
-    offsets of producer snapshots. ``exact`` is False where it rests on something that was not read;
-    ``release`` is None where all releases do the same. ``set_aside`` is the finding by which the
-    directory is renamed to ``-stray`` once it is loaded: kept, but served no more.
+    two or more, ``recovered`` of those that recovery reads; ``replaced`` are the files that a
+    ``.swap`` takes the place of. ``lost`` are records; so are those that stay in a file but beyond
+    the log's end. ``snapshots_lost`` are offsets of producer snapshots. ``exact`` is False where it
+    rests on something that was not read; ``release`` is None where all releases do the same.
+    ``set_aside`` is the finding by which the directory is renamed to ``-stray`` once it is loaded:
+    kept, but served no more.
     """
 
     outcome: Outcome
@@ -57,6 +58,7 @@ class Forecast:
     exact: bool
     release: Release | None = None
     set_aside: FindingCode | None = None
+    recovered: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +137,7 @@ def forecast_by(
         lost=loader.lost,
         snapshots_lost=tuple(sorted(before - loader.snapshots)),
         exact=loader.exact,
+        recovered=tuple(sorted(loader.recovered)),
     )
 
 

@@ -68,9 +68,9 @@ class _Log:
 class Loader:
     """The loader of one partition; ``load()`` runs it once, and the fields say what it did.
 
-    ``segments`` are what is left, by base offset; ``deleted`` and ``replaced`` what is not, and
-    ``split`` what has become two or more. ``exact`` is False where something decides that nobody
-    has looked at.
+    ``segments`` are what is left, by base offset; ``deleted`` and ``replaced`` what is not,
+    ``split`` what has become two or more, and ``recovered`` what recovery reads. ``exact`` is False
+    where something decides that nobody has looked at.
     """
 
     def __init__(
@@ -85,6 +85,7 @@ class Loader:
         self.log_end_offset: int | None = None
         self.cuts: list[Cut] = []
         self.deleted: list[int] = []
+        self.recovered: set[int] = set()
         self.split: list[int] = []
         self.replaced: tuple[Path, ...] = ()
         self.read_bytes = self.deleted_bytes = 0
@@ -235,6 +236,7 @@ class Loader:
         """Recover one segment; says whether anything was cut."""
         self._rebuild(self.segments, self._log_start, log.base, trusting=False)
         self.read_bytes += log.facts.size
+        self.recovered.add(log.base)
         result = log.result
         if result is None:
             self.exact = False
@@ -295,8 +297,9 @@ class Loader:
         raise _SplitError
 
     def _cut(self, log: _Log, result: Recovered) -> None:
-        self.cuts.append(Cut(log.base, result.position + result.valid_bytes, result.next_offset))
-        self.deleted_bytes += result.size - result.valid_bytes
+        position, size = result.position + result.valid_bytes, result.size - result.valid_bytes
+        self.cuts.append(Cut(log.base, position, result.next_offset, size))
+        self.deleted_bytes += size
         self.lost += result.behind + self._tail(log, result)
 
     def _tail(self, log: _Log, result: Recovered) -> Records:

@@ -5,7 +5,7 @@ Spec: ``LogLoader``, ``LogManager.loadLogs``; KOD 5. It must never hold a record
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
@@ -73,11 +73,15 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Where a log is cut: at ``position`` of a segment's file; it goes on at ``offset``."""
+    """Where a log is cut: at ``position`` of a segment's file; it goes on at ``offset``.
+
+    ``size`` is how many bytes go.
+    """
 
     segment: int
     position: int
     offset: int
+    size: int = field(default=0, compare=False)
 
 
 class Stopped(Exception):

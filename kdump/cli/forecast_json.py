@@ -6,6 +6,7 @@ It must never let a record's key or value through.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 from kdump.audit.forecast import DirectoryForecast, Forecast
@@ -63,6 +64,8 @@ def forecast_fields(one: Forecast) -> dict[str, object]:
         "segments": one.segments,
         "cut": first
         and {"segment": first.segment, "position": first.position, "offset": first.offset},
+        "cuts": [asdict(cut) for cut in one.cuts],
+        "recovered_segments": one.recovered,
         "deleted_segments": one.deleted,
         "deleted_bytes": one.deleted_bytes,
         "replaced": [jsonl.path_value(path) for path in one.replaced],

@@ -14,6 +14,8 @@ from kdump.audit.recovery import Records, Span
 from kdump.cli.units import count_text, duration_text, period_text, size_text
 from kdump.format.text import printable
 
+#: How many segments are named that are recovered.
+_LISTED: Final = 8
 OUTCOMES: Final = {
     Outcome.STARTS: "starts",
     Outcome.OFFLINE: "the log directory goes OFFLINE",
@@ -46,11 +48,31 @@ def effect_text(one: Forecast) -> str:
     harm = harm_text(one)
     if one.causes:
         return harm or ""
-    text = harm or "nothing more is lost"
-    text += f"; reads {size_text(one.read_bytes)}"
+    parts = [harm or "nothing more is lost", *harmless_cuts(one)]
+    if one.recovered:
+        parts.append(recovered_text(one))
+    parts.append(f"reads {size_text(one.read_bytes)}")
+    text = "; ".join(parts)
     if one.log_end_offset is not None:
         text += f"; log end offset {one.log_end_offset}"
     return text if one.exact else f"{text}; as far as its end tells"
+
+
+def harmless_cuts(one: Forecast) -> Iterator[str]:
+    """Which tails a start cuts off that hold no record which anybody could have read."""
+    if one.lost.sound or one.lost.unreadable or one.deleted:
+        return
+    for cut in one.cuts:
+        size = size_text(cut.size)
+        yield f"{size} cut off at {cut.offset} (position {cut.position}), which hold no record"
+
+
+def recovered_text(one: Forecast) -> str:
+    """Which segments recovery reads, by their base offsets."""
+    bases = [str(base) for base in one.recovered]
+    if len(bases) > _LISTED:
+        bases = [*bases[: _LISTED - 1], "...", bases[-1]]
+    return f"recovers {count_text(len(one.recovered), 'segment')}: {', '.join(bases)}"
 
 
 def directory_sentences(one: DirectoryForecast) -> Iterator[str]:

@@ -26,7 +26,13 @@ from kdump.cli.forecast_json import (
     losses_fields,
     reason_fields,
 )
-from kdump.cli.forecast_text import directory_sentences, effect_text, harm_text, stopping_text
+from kdump.cli.forecast_text import (
+    directory_sentences,
+    effect_text,
+    harm_text,
+    harmless_cuts,
+    stopping_text,
+)
 from kdump.cli.paragraphs import labelled, wrapped
 from kdump.cli.units import count_text
 from kdump.cli.verdict_text import verdict_lines
@@ -123,7 +129,7 @@ class TextStarts(_Report):
                 self.emit(f"       do: {shell_text(finding.remedy)}")
         for cause in self.around:
             self._emit_all(wrapped(stopping_text(cause), 0))
-        told = [pair for pair in self.known if not self._directories or harm_text(pair[1])]
+        told = [pair for pair in self.known if not self._directories or _is_listed(pair[1])]
         if self._directories:
             told.sort(key=lambda pair: (pair[1].outcome is Outcome.STARTS, -_lost(pair[1])))
         for judged, one in told:
@@ -131,6 +137,10 @@ class TextStarts(_Report):
         for path, start in self.starts.directories():
             self._emit_all(wrapped(printable(str(path)), 0))
             self.emit(labelled("next start", "; ".join(directory_sentences(start))))
+        usual = [one for _, one in self.known if one.recovered and not _is_listed(one)]
+        if self._directories and usual:
+            which = count_text(len(usual), "other partition" if told else "partition")
+            self.emit(labelled("recovered", f"the last segment of {which}"))
         for path in self.left_out:
             self.emit(labelled("not judged", f"{printable(str(path))}: a segment alone"))
         if self._directories:
@@ -181,6 +191,12 @@ class JsonStarts(_Report):
         }
         self.emit(jsonl.line("summary", summary))
         return self.exit_code
+
+
+def _is_listed(one: Forecast) -> bool:
+    """Whether a start does more with a partition than to recover its last segment."""
+    usual = len(one.recovered) <= 1 and set(one.recovered) <= set(one.segments[-1:])
+    return harm_text(one) is not None or not usual or any(harmless_cuts(one))
 
 
 def _lost(one: Forecast) -> int:
