@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import re
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 from bench import directory
 from damaged import RECIPES, Recipe
 from directory_state import state
+from fixtures_loader import copy_fixture
 
 import kdump.cli.main
 from kdump.audit.cluster import Copies, Node
@@ -642,3 +644,29 @@ def test_many_sound_segments_share_a_line(cli: Cli, tmp_path: Path) -> None:
     ]
     listed = cli.text("--info", partition, code=exits.PROBLEMS)
     assert sum(".log " in line for line in listed) == len(logs)
+
+
+# --- words
+
+
+def test_what_cannot_be_read_is_named_with_its_reason(cli: Cli, tmp_path: Path) -> None:
+    text = " ".join(" ".join(cli.text(tmp_path / "missing-0", code=exits.INCOMPLETE)).split())
+    assert "missing-0: cannot be read: " in text
+    assert "expected something" not in text
+
+
+def test_damage_at_the_start_of_a_log_has_nothing_sound_before_it(cli: Cli, tmp_path: Path) -> None:
+    logs = directory.make(tmp_path, 1)
+    flip(logs[0], 100)
+    text = " ".join(" ".join(cli.text(logs[0].parent, code=exits.PROBLEMS)).split())
+    assert "nothing sound before it; sound again from position" in text
+    assert "sound to -1" not in text
+
+
+def test_a_partition_does_not_show_what_is_missing_of_another(cli: Cli, tmp_path: Path) -> None:
+    data = copy_fixture("4.3.1/clean", tmp_path / "data")
+    shutil.rmtree(data / "codec-gzip-0")
+    directory_codes = {one.get("code") for one in cli.json(data, code=exits.PROBLEMS)}
+    assert "replica-missing-only" in directory_codes
+    others = cli.json(data / "codec-zstd-0", code=exits.OK)
+    assert "replica-missing-only" not in {one.get("code") for one in others}

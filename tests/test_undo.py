@@ -22,6 +22,7 @@ from crashing.subjects import (
     REINDEX,
 )
 from damaged import name
+from fixtures_loader import copy_fixture
 from forge import checkpoint
 from planning import (
     calling,
@@ -36,6 +37,8 @@ from planning import (
     undone,
 )
 
+import kdump.cli.main
+from kdump.cli import exits
 from kdump.errors import KdumpError, Refused, Unfinished
 from kdump.repair.apply import apply, resume
 from kdump.repair.folder import Folder
@@ -275,3 +278,23 @@ def test_what_a_broker_changed_of_converted_logs_stays(
         with pytest.raises(Refused, match=f"{told} changed since.* is in .*/.kdump/{plan.id}"):
             resume(Folder(old, plan.id), old.parent)
     assert left(old) == now
+
+
+def test_a_repair_that_a_broker_has_changed_since_is_shown_without_its_undo(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    partition = copy_fixture("4.3.1/clean", tmp_path / "data") / "codec-zstd-0"
+    index = partition / "00000000000000000050.index"
+    index.unlink()
+    assert kdump.cli.main.main(["reindex", str(partition), "--apply"]) == exits.OK
+    (plan_id,) = {path.name for path in (partition / ".kdump").iterdir()}
+    capsys.readouterr()
+    shown = ["undo", str(partition), "--plan", plan_id]
+    assert kdump.cli.main.main(shown) == exits.OK
+    assert f"--plan {plan_id} --apply" in capsys.readouterr().out
+    index.write_bytes(index.read_bytes() + bytes(8))
+    assert kdump.cli.main.main(shown) == exits.OK
+    text = " ".join(capsys.readouterr().out.split())
+    assert "--apply" not in text
+    assert "undo refused: " in text
+    assert f"--plan {plan_id} --discard" in text

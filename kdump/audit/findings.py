@@ -15,6 +15,9 @@ from kdump.audit.codes import FindingCode, Severity
 #: What a finding says that is milder because a broker runs, or may run for all that is known.
 AS_LIVE: Final = "as beside a running broker"
 
+_READABLE: Final = "something that can be read"
+_ERROR: Final = "an error: "
+
 
 @dataclass(frozen=True, slots=True)
 class Detail:
@@ -24,11 +27,18 @@ class Detail:
     found: str
 
     def __str__(self) -> str:
+        if self.expected == _READABLE:
+            return f"cannot be read: {self.found.removeprefix(_ERROR)}"
         return f"expected {self.expected}, found {self.found}"
 
     def as_live(self) -> Detail:
         """The same of a finding that is milder because a broker may be running."""
         return Detail(self.expected, f"{self.found}, {AS_LIVE}")
+
+
+def unreadable(text: str) -> Detail:
+    """The detail of a file that could not be read, for the reason ``text``."""
+    return Detail(_READABLE, f"{_ERROR}{text}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from kdump.audit.checks import (
 )
 from kdump.audit.context import Context
 from kdump.audit.facts import DirectoryFacts, PartitionFacts
-from kdump.audit.findings import Detail, Finding
+from kdump.audit.findings import Detail, Finding, unreadable
 from kdump.audit.groups import Group
 from kdump.audit.judged import Covered, Judged
 from kdump.audit.loss import lost_now
@@ -398,7 +398,7 @@ NODE_CHECKS: Final[tuple[Callable[[Sequence[DirectoryFacts], Context], Iterator[
 def unread(group: Group, missed: Unread) -> Finding:
     """Return the finding for what could not be read, which is no damage by itself."""
     code = codes.DENIED if missed.denied else codes.UNREADABLE
-    detail = Detail("something that can be read", f"an error: {missed.text}")
+    detail = unreadable(missed.text)
     if missed.vanished:
         code = codes.VANISHED if group.stopped else codes.VANISHED_LIVE
         detail = detail if group.stopped else detail.as_live()

@@ -7,12 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from kdump.audit import codes
 from kdump.audit.context import Context
 from kdump.audit.facts import DirectoryFacts
-from kdump.audit.groups import Group, Root, Selection, unmatched
+from kdump.audit.findings import Finding
+from kdump.audit.groups import Group, Root, Selection, identity, unmatched
 from kdump.errors import UsageError
-from kdump.storage.logdir import LogDirectory
+from kdump.storage.logdir import LogDirectory, directory_name
+
+#: What stands in a file of a log directory, about partitions that are not there.
+_OF_PARTITIONS: Final = frozenset(
+    {codes.REPLICA_MISSING, codes.REPLICA_MISSING_ONLY, codes.CHECKPOINT_LINE_UNKNOWN}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +35,22 @@ class Targets:
     def groups(self) -> list[Group]:
         """All there is to judge, in order."""
         return [group for part in self.parts for group in part]
+
+
+def concerning(findings: Iterable[Finding], targets: Targets) -> tuple[Finding, ...]:
+    """Leave out findings about partitions that were not asked for, unless they stop a start."""
+    asked = {identity(group.path) for group in targets.groups}
+    whole = {root.path for root in targets.roots if isinstance(root.target, LogDirectory)}
+
+    def concerns(one: Finding) -> bool:
+        if one.code.stops is not None or not whole.isdisjoint((one.path, *one.path.parents)):
+            return True
+        if one.code in _OF_PARTITIONS:
+            return False
+        same = None if directory_name(one.path) is None else identity(one.path)
+        return same is None or same in asked
+
+    return tuple(filter(concerns, findings))
 
 
 def directories_of(roots: Iterable[Root]) -> tuple[DirectoryFacts, ...]:

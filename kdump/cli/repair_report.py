@@ -180,27 +180,33 @@ class KeptReport:
             paths = [root.path for root in targets.roots]
             click.echo(jsonl.line("header", jsonl.header("undo", paths)))
 
-    def kept(self, one: Kept, partition: Path, *, whole: bool) -> None:
-        """Tell of one backup; ``whole``: with its plan."""
+    def kept(
+        self, one: Kept, partition: Path, *, whole: bool, refused: Exception | None = None
+    ) -> None:
+        """Tell of one backup; ``whole``: with its plan. ``refused``: why an undo would refuse."""
         self.count += 1
         if self._json:
             plan = _plan_fields(Folder(partition, one.id).plan()) if whole else None
-            shown = {} if plan is None else {"plan": plan}
+            why = None if refused is None else str(refused)
+            shown = {} if plan is None else {"plan": plan, "undo_refused": why}
             click.echo(jsonl.line("backup", _kept_fields(one, partition) | shown))
             return
         for line in kept_lines(one, partition):
             click.echo(line)
         self._listed |= not whole
-        for line in self._whole(one, partition) if whole else ():
+        for line in self._whole(one, partition, refused) if whole else ():
             click.echo(line)
 
-    def _whole(self, one: Kept, partition: Path) -> Iterator[str]:
+    def _whole(self, one: Kept, partition: Path, refused: Exception | None) -> Iterator[str]:
         plan = Folder(partition, one.id).plan()
         yield from loss_lines(plan.loss, lost=plan.lossy)
         yield from steps_lines(plan)
         undo = undoing(partition, one.id)
         yield from commanded("free", (*undo[:-1], "--discard"))
-        yield from commanded("undo", undo)
+        if refused is None:
+            yield from commanded("undo", undo)
+        else:
+            yield labelled("undo", f"refused: {printable(str(refused))}")
 
     def changed(self, one: Kept, partition: Path, *, discarded: bool) -> None:
         """Tell that a repair was taken back, or its backup removed."""

@@ -16,6 +16,7 @@ from kdump.cli.repairing import code_of, first_of, is_signal, partitions
 from kdump.cli.targets import LogPath
 
 if TYPE_CHECKING:
+    from kdump.audit.groups import Group
     from kdump.storage.kept import Kept
 
 
@@ -93,12 +94,19 @@ def undo(
             if apply or discard:
                 begun = [one for one in found if discard or one.state is not KeptState.PREPARED]
                 for one in begun[-1:]:
-                    above = None if group.directory is None else group.directory.directory.path
-                    _change(one, group.path, above, discard=discard, assume_stopped=assume_stopped)
+                    _change(
+                        one,
+                        group.path,
+                        _above(group),
+                        discard=discard,
+                        assume_stopped=assume_stopped,
+                    )
                     report.changed(one, group.path, discarded=discard)
             else:
                 for one in found:
-                    report.kept(one, group.path, whole=plan_id is not None)
+                    whole = plan_id is not None
+                    refused = _refusal(one, group) if whole else None
+                    report.kept(one, group.path, whole=whole, refused=refused)
         except KdumpError as error:
             report.failed(error)
             codes.add(code_of(error))
@@ -123,6 +131,16 @@ def _chosen(partition: Path, plan_id: str | None) -> Sequence[Kept]:
 
     found = kept(partition)
     return found if plan_id is None else [one for one in found if one.id == plan_id]
+
+
+def _above(group: Group) -> Path | None:
+    return None if group.directory is None else group.directory.directory.path
+
+
+def _refusal(one: Kept, group: Group) -> Exception | None:
+    from kdump.repair.undo import refusal
+
+    return refusal(one, group.path, _above(group))
 
 
 def _change(

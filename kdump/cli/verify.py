@@ -118,6 +118,7 @@ def verify(
     from kdump.audit.judged import Judged
     from kdump.audit.next_start import Concluding
     from kdump.audit.starts import Starts
+    from kdump.audit.targets import concerning
     from kdump.cli.progress import Progress
     from kdump.cli.verify_engine import Asked, engine
     from kdump.cli.verify_json import JsonReport
@@ -144,7 +145,7 @@ def verify(
         else:
             counts = [len(part) for part in targets.parts]
             report = TextReport(emit, shown.note, targets.roots, counts, starts, info=info)
-        found = working.directories()
+        found = concerning(working.directories(), targets)
         report.directories(found)
         # Of a log directory thousands of partitions are kept for the report.
         spelled_out = frozenset(
@@ -169,7 +170,8 @@ def verify(
             limit_rate=working.limit_rate,
             fail_on=Severity(fail_on),
             total=len(targets.groups),
-            total_bytes=working.total_bytes,
+            # A log may have grown since it was listed.
+            total_bytes=max(working.total_bytes, sum(one.covered.read_bytes for one in judged)),
             seconds=time.monotonic() - started,
             stopped_by=stopped_by,
         ),

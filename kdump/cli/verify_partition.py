@@ -158,7 +158,7 @@ def _choices(judged: Judged, forecast: Forecast) -> Iterator[str]:
 
 def neighbours_text(gap: Gap) -> str:
     """Where a log is sound before a damage, and where again behind it."""
-    before = f"sound to {gap.offset_before}"
+    before = f"sound to {gap.offset_before}" if gap.damage.position else "nothing sound before it"
     if gap.offset_behind is None:
         return f"{before}; nothing sound behind it"
     end = gap.damage.position + gap.damage.size

@@ -103,7 +103,7 @@ def _repairs(judged: Judged, remedies: Sequence[Remedy], *, harm: bool) -> Itera
         records = judged.lost.records
         loses = f", loses {bound_text(records, 'record')}" if records else ""
         yield _Step(
-            f"{name}: copy what is sound{loses}; put the copy in its place:", salvaging(path)
+            f"{name}: copy what is sound{loses}, then go by its last lines:", salvaging(path)
         )
         return
     if truncating(path) in remedies:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kdump.errors import Refused
 from kdump.repair.apply import interrupted
-from kdump.repair.folder import Folder
+from kdump.repair.folder import Begun, Folder
 from kdump.repair.interlock import check_changeable, check_others, check_readers, held
 from kdump.repair.plan import Plan, located
 from kdump.repair.states import Progress, States
@@ -25,6 +25,17 @@ def undoable(partition: Path) -> Kept | None:
     return found[-1] if found else None
 
 
+def refusal(one: Kept, partition: Path, log_directory: Path | None) -> Refused | None:
+    """Why a repair cannot be taken back, running brokers aside; None where it can."""
+    folder = Folder(partition, one.id)
+    try:
+        plan = located(folder.plan(), partition, log_directory)
+        _check(one, plan, folder)
+    except Refused as refused:
+        return refused
+    return None
+
+
 def undo(one: Kept, partition: Path, log_directory: Path | None, *, assume_stopped: bool) -> Plan:
     """Take a repair back, finished or not; its folder is gone then. Returns its plan.
 
@@ -32,24 +43,10 @@ def undo(one: Kept, partition: Path, log_directory: Path | None, *, assume_stopp
     """
     folder = Folder(partition, one.id)
     plan = located(folder.plan(), partition, log_directory)
-    if not plan.steps:
-        raise Refused(
-            f"{partition}: expected a repair that changed something, found kdump {plan.command}, "
-            "which has made this directory: to take it back, remove the directory"
-        )
+    _check_steps(plan)
     with held(partition, log_directory, assume_stopped=assume_stopped):
         check_readers(plan)
-        newest = undoable(partition)
-        if newest is None or newest.id != one.id:
-            newer = "none" if newest is None else newest.id
-            raise Refused(
-                f"{partition}: expected {one.id} to be the newest repair, found {newer}: "
-                "take that back first"
-            )
-        check_others(partition, log_directory)
-        begun = folder.begun(plan)
-        states = States(plan, folder, begun, undoing=one.state is KeptState.UNDOING)
-        states.check()
+        begun = _check(one, plan, folder)
         check_changeable(plan, undoing=True)
         with interrupted(plan, folder, undoing=True):
             if one.state is not KeptState.DONE:
@@ -62,6 +59,30 @@ def undo(one: Kept, partition: Path, log_directory: Path | None, *, assume_stopp
             clear(plan)
             _forget(folder)
     return plan
+
+
+def _check(one: Kept, plan: Plan, folder: Folder) -> Begun:
+    """Raise Refused unless a repair can be taken back; returns the steps that were begun."""
+    _check_steps(plan)
+    newest = undoable(plan.partition)
+    if newest is None or newest.id != one.id:
+        newer = "none" if newest is None else newest.id
+        raise Refused(
+            f"{plan.partition}: expected {one.id} to be the newest repair, found {newer}: "
+            "take that back first"
+        )
+    check_others(plan.partition, plan.log_directory)
+    begun = folder.begun(plan)
+    States(plan, folder, begun, undoing=one.state is KeptState.UNDOING).check()
+    return begun
+
+
+def _check_steps(plan: Plan) -> None:
+    if not plan.steps:
+        raise Refused(
+            f"{plan.partition}: expected a repair that changed something, found kdump "
+            f"{plan.command}, which has made this directory: to take it back, remove the directory"
+        )
 
 
 def discard(one: Kept, partition: Path) -> None:

@@ -17,7 +17,7 @@ from kdump.audit import codes
 from kdump.audit.cluster import Node
 from kdump.audit.codes import FindingCode
 from kdump.audit.facts import DirectoryFacts, Offsets, Read
-from kdump.audit.findings import Detail, Finding, judged
+from kdump.audit.findings import Finding, judged, unreadable
 from kdump.audit.remedies import reindexing
 from kdump.errors import (
     DecodeError,
@@ -141,7 +141,7 @@ def check_read(reads: Iterable[Read[Any] | None], *, stopped: bool) -> Iterator[
     for read in reads:
         if read is not None and isinstance(read.error, SourceError):
             code = codes.DENIED if isinstance(read.error, DeniedError) else codes.UNREADABLE
-            detail = Detail("something that can be read", f"an error: {read.error}")
+            detail = unreadable(str(read.error))
             if isinstance(read.error, VanishedError):
                 code = codes.VANISHED if stopped else codes.VANISHED_LIVE
                 detail = detail if stopped else detail.as_live()
