@@ -101,6 +101,24 @@ def test_repairs_of_several_kinds_are_undone_one_by_one(old: Path) -> None:
         assert left(old) == before
 
 
+def test_times_come_back_but_those_of_checkpoint_files(place: Path) -> None:
+    LOSSY.write(place)
+    partition = LOSSY.partition(place)
+
+    def times() -> dict[Path, int]:
+        files = (path for path in partition.parent.rglob("*") if path.is_file())
+        return {path: path.stat().st_mtime_ns for path in files if path.name != ".lock"}
+
+    before = times()
+    plan = truncation(partition)
+    apply(plan)
+    undone(partition, plan)
+    changed = {path.name for path, time in times().items() if before.pop(path) != time}
+    assert not before
+    # As undo --help says; the log start offset is behind the cut.
+    assert changed == set(CHECKPOINTS) - {"log-start-offset-checkpoint"}
+
+
 def test_a_repair_that_is_gone_cannot_be_undone(lossy: Path) -> None:
     plan = truncation(lossy)
     apply(plan)

@@ -69,10 +69,11 @@ def undo(
     """List the repairs of partitions, newest last; take one back with --apply.
 
     PATH is a partition directory, or a log directory for all of its partitions. All files that a
-    repair wrote go, and all that it changed or took away come back as they were: bytes, owner,
-    mode, attributes, times. An interrupted repair is taken back too. Once a broker has changed a
-    file of the repair, undo refuses and changes nothing: what was saved stays in .kdump, in the
-    partition directory.
+    repair wrote go, and all files of the partition that it changed or took away come back as they
+    were: bytes, owner, mode, attributes, times. In the log directory's checkpoint files the lines
+    of the partition come back; the files have the time of the undo. An interrupted repair is taken
+    back too. Once a broker has changed a file of the repair, undo refuses and changes nothing: what
+    was saved stays in .kdump, in the partition directory.
     """
     from kdump.cli.repair_report import KeptReport
     from kdump.cli.targets import find_targets
