@@ -12,6 +12,7 @@ from forge import batch, record
 from recipes_directory import RECIPES, sent
 
 from kdump.cli import exits
+from kdump.cli.main import main
 
 BY_NAME = {recipe.name: recipe for recipe in RECIPES}
 
@@ -114,3 +115,16 @@ def test_two_producers_of_which_one_was_idle(tmp_path: Path) -> None:
     codes = {each["code"] for each in ran.of("finding")}
     assert "records-missing" in codes
     assert "batch-offset-changed" not in codes
+
+
+def test_the_report_says_what_is_lost_and_what_to_choose(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    partition = BY_NAME["hole-jump"].write(tmp_path)
+    assert main(["verify", "--progress", "none", str(partition)]) == exits.PROBLEMS
+    text = capsys.readouterr().out
+    assert "lost now    at most 20 records: 80..99" in text
+    assert "choose      another replica is in sync: start that one first" in text
+    assert "nothing on this disk holds the records" in text
+    assert main(["verify", "--quiet", "--progress", "none", str(tmp_path)]) == exits.PROBLEMS
+    assert "segments-hole" in capsys.readouterr().out

@@ -142,9 +142,13 @@ def _losses(judged: Judged) -> tuple[Span, int | None]:
 
 
 def _choices(judged: Judged, forecast: Forecast) -> Iterator[str]:
-    """What to choose where no repair helps, and a start does harm."""
+    """What to choose where no repair helps, and records are missing or a start does harm."""
     harm = forecast.lost.sound + forecast.lost.unreadable
     if not forecast.causes and not harm:
+        if judged.lost.ranges:
+            yield labelled("choose", _REPLICA)
+            yield labelled("", "only copy: bring the missing files back from where they went")
+            yield labelled("", "or from a backup; nothing on this disk holds the records")
         return
     loses = bound_text(harm, "record") if harm.unbounded else count_text(harm.count, "record")
     yield labelled("choose", _CONTROLLER if _is_metadata_log(judged) else _REPLICA)

@@ -193,6 +193,7 @@ BATCHES_HOLE: Final = FindingCode(
     "Does not notice. Consumers go on at the next batch.",
     REPLICA_FIRST,
     check=31,
+    loses=True,
 )
 BATCH_COUNT_MISMATCH: Final = FindingCode(
     "batch-count-mismatch",

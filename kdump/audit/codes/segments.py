@@ -37,6 +37,7 @@ SEGMENTS_HOLE: Final = FindingCode(
     "Does not notice. Consumers go on at the next segment.",
     "Bring the files back if they were moved or are in a backup. " + REPLICA_FIRST,
     check=31,
+    loses=True,
 )
 RECORDS_MISSING: Final = FindingCode(
     "records-missing",
@@ -46,6 +47,7 @@ RECORDS_MISSING: Final = FindingCode(
     "Does not notice. Consumers go on behind the missing offsets.",
     "Bring the files back if they were moved or are in a backup. " + REPLICA_FIRST,
     check=31,
+    loses=True,
 )
 OFFSETS_MISSING: Final = FindingCode(
     "offsets-missing",
