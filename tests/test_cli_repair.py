@@ -512,8 +512,11 @@ def test_backups_are_listed_and_shown(repaired: Path) -> None:
     shown = run(["undo", str(repaired), "--plan", older["id"]])
     assert shown.code == exits.OK
     assert older["id"] in shown.out
-    assert newer["id"] not in shown.out
-    assert f"kdump undo {repaired} --plan {older['id']} --apply" in shown.out
+    assert f"--plan {older['id']} --apply" not in shown.out
+    assert f"found {newer['id']}: take that back first" in " ".join(shown.out.split())
+    shown = run(["undo", str(repaired), "--plan", newer["id"]])
+    assert older["id"] not in shown.out
+    assert f"kdump undo {repaired} --plan {newer['id']} --apply" in shown.out
     listed = run(["undo", str(repaired.parent)])
     assert listed.code == exits.OK
     assert older["id"] in listed.out
