@@ -7,7 +7,7 @@ what went wrong to standard error. It must never let a record's key or value thr
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -62,18 +62,27 @@ class Report(Protocol):
 
 
 def report(
-    form: Literal["text", "json"], command: str, targets: Targets, *, assume_stopped: bool
+    form: Literal["text", "json"],
+    command: str,
+    targets: Targets,
+    confirmed: Collection[str],
+    *,
+    assume_stopped: bool,
 ) -> Report:
-    """The report in one of the two forms; what it is of is told at once."""
+    """The report in one of the two forms; what it is of is told at once.
+
+    Plans whose ids are ``confirmed`` have been read: people do not get them a second time.
+    """
     if form == "json":
         return _Json(command, targets)
-    return _Text(assume_stopped=assume_stopped)
+    return _Text(confirmed, assume_stopped=assume_stopped)
 
 
 class _Text:
     """For people. Partitions with nothing to be said of are counted, and told at the end."""
 
-    def __init__(self, *, assume_stopped: bool) -> None:
+    def __init__(self, confirmed: Collection[str], *, assume_stopped: bool) -> None:
+        self._confirmed = confirmed
         self._assume_stopped = assume_stopped
         self._counts: Counter[str] = Counter()
         self._nothing: list[Plan] = []
@@ -84,6 +93,8 @@ class _Text:
             return
         kind = ("losing" if plan.lossy else "lossless") if plan.steps else "noted"
         self._counts[kind] += 1
+        if applying and plan.id in self._confirmed:
+            return
         idle = nothing_lines(plan.partition, plan.notes)
         known = plan_lines(plan, applying=applying, assume_stopped=self._assume_stopped)
         for line in known if plan.steps else idle:

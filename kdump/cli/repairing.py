@@ -133,7 +133,9 @@ def repair(
     from kdump.cli.repair_report import report
 
     groups = partitions(targets)
-    told = report(choice.form, choice.command, targets, assume_stopped=choice.assume_stopped)
+    told = report(
+        choice.form, choice.command, targets, choice.confirm, assume_stopped=choice.assume_stopped
+    )
     codes = {OK}
     with Progress(choice.progress) as shown:
         run = _Run(targets, groups, choice, planner, told, shown, rebuild=rebuild, passes=passes)
