@@ -261,11 +261,11 @@ def _consistent(
             )
         )
 
-    kept = {
+    indexes = {
         base: index if index is not None and holds(base, index) else None
         for base, index in evidence.indexes.items()
     }
-    return Evidence(kept, evidence.snapshots)
+    return Evidence(indexes, evidence.snapshots)
 
 
 def _sound(base: int, index: TransactionIndex) -> bool:
@@ -273,7 +273,7 @@ def _sound(base: int, index: TransactionIndex) -> bool:
     ends = [entry.last_offset for entry in index.entries]
     return (
         not index.remainder
-        and all(one < other for one, other in pairwise([base - 1, *ends]))
+        and all(before < behind for before, behind in pairwise([base - 1, *ends]))
         and all(
             entry.version == 0 and 0 <= entry.first_offset <= entry.last_offset
             for entry in index.entries

@@ -55,19 +55,22 @@ def about_open(before: Replay, after: Replay, facts: PartitionFacts) -> Iterator
         (end.producer, end.begin): end.fate
         for end in decide(marks_of(surveys, before.start), missing, evidence)
     }
-    still_open = {(one.producer_id, one.first_offset) for one in before.open}
+    still_open = {
+        (transaction.producer_id, transaction.first_offset) for transaction in before.open
+    }
     opened = [
-        (one, lost.get(key))
-        for one in after.open
-        if (key := (one.producer_id, one.first_offset)) not in still_open or key in lost
+        (transaction, lost.get(key))
+        for transaction in after.open
+        if (key := (transaction.producer_id, transaction.first_offset)) not in still_open
+        or key in lost
     ]
-    for one, fate in opened[:_LISTED]:
+    for transaction, fate in opened[:_LISTED]:
         known = f", which was {fate.value}," if fate in (Fate.COMMITTED, Fate.ABORTED) else ""
         yield (
-            f"{TRANSACTION_END_LOST.name}: the transaction of producer {one.producer_id} from "
-            f"offset {one.first_offset} on{known} stays without its end: consumers with "
-            f"read_committed stop at offset {after.open[0].first_offset} until its coordinator "
-            "ends it, or kafka-transactions.sh abort does"
+            f"{TRANSACTION_END_LOST.name}: the transaction of producer {transaction.producer_id} "
+            f"from offset {transaction.first_offset} on{known} stays without its end: "
+            f"consumers with read_committed stop at offset {after.open[0].first_offset} "
+            "until its coordinator ends it, or kafka-transactions.sh abort does"
         )
     if len(opened) > _LISTED:
         yield f"{len(opened) - _LISTED} more transactions stay without their end"

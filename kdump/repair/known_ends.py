@@ -42,7 +42,7 @@ def known_ends(
     """Decide over the transactions of ``surveys``, whose producers begin as ``start``."""
     missing = missing_of(surveys, compacted=facts.settings.compacted)
     marks = marks_of(surveys, start)
-    ends = decide(marks, missing, evidence_of(facts, (one.segment for one in surveys)))
+    ends = decide(marks, missing, evidence_of(facts, (survey.segment for survey in surveys)))
     bases = [survey.segment.base_offset for survey in surveys]
     added: dict[int, list[tuple[int, ...]]] = defaultdict(list)
     for end in ends:
@@ -53,7 +53,7 @@ def known_ends(
             position = _position(surveys[number], offset)
             row = kind, end.producer, _epoch(surveys, end), offset, position, -1, -1
             added[number].append(row)
-    together = tuple(_with(one, added[number]) for number, one in enumerate(surveys))
+    together = tuple(_with(survey, added[number]) for number, survey in enumerate(surveys))
     return KnownEnds(together, min(_unknown(surveys, ends), default=HIGHEST))
 
 

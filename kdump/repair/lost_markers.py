@@ -63,7 +63,7 @@ def replacements(
     which no offset is missing is left out.
     """
     # These are sound, and no markers.
-    known = [one for one in picked.left if one.why in (Why.REFUSED, Why.WRAPPER)]
+    known = [batches for batches in picked.left if batches.why in (Why.REFUSED, Why.WRAPPER)]
     ranges = [part for hole in missing for part in _unknown(hole, known)]
     torn = {
         hole.first
@@ -93,13 +93,13 @@ def replacements(
 def _unknown(hole: Hole, known: Iterable[Left]) -> Iterator[tuple[int, int]]:
     """The offsets of a hole that none of the ``known`` batches has."""
     first, last = hole.first, HIGHEST if hole.last is None else hole.last
-    for one in known:
-        if one.first_offset is None or one.last_offset is None:
+    for batches in known:
+        if batches.first_offset is None or batches.last_offset is None:
             continue
-        if first <= one.last_offset and one.first_offset <= last:
-            if first < one.first_offset:
-                yield first, one.first_offset - 1
-            first = one.last_offset + 1
+        if first <= batches.last_offset and batches.first_offset <= last:
+            if first < batches.first_offset:
+                yield first, batches.first_offset - 1
+            first = batches.last_offset + 1
     if first <= last:
         yield first, last
 
@@ -159,7 +159,7 @@ def results(
 ) -> tuple[TransactionEnd, ...]:
     """What consumers of committed records get in the end; ``replayed`` is that of the new logs."""
     offsets = {(each.end.producer, each.end.begin): each.offset for each in markers}
-    opened = {(one.producer_id, one.first_offset) for one in replayed.open}
+    opened = {(transaction.producer_id, transaction.first_offset) for transaction in replayed.open}
     aborted = {
         (entry.producer_id, entry.first_offset)
         for segment in replayed.segments
@@ -180,8 +180,8 @@ def findings_of(ends: Iterable[TransactionEnd], replayed: Replay) -> Iterator[Fi
         if not each.lost:
             continue
         end = each.end
-        surveys = [one.survey for one in replayed.segments]
-        below = [one for one in surveys if one.segment.base_offset <= end.begin]
+        surveys = [segment.survey for segment in replayed.segments]
+        below = [survey for survey in surveys if survey.segment.base_offset <= end.begin]
         text = f"{consequence(each)}; the last stable offset is {stable}"
         yield end_lost(below[-1] if below else surveys[0], end, text)
 

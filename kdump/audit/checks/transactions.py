@@ -81,7 +81,11 @@ class Clock:
         """
         last = transaction.last_offset
         base = _holding(replay, last).segment.base_offset
-        behind = [one.survey for one in replay.segments if one.survey.segment.base_offset >= base]
+        behind = [
+            segment.survey
+            for segment in replay.segments
+            if segment.survey.segment.base_offset >= base
+        ]
         markers = (marker for survey in behind for marker in survey.events.markers())
         later = next((marker.timestamp for marker in markers if marker.offset > last), None)
         newest = max(survey.max_timestamp for survey in behind)
