@@ -42,7 +42,7 @@ def look(
     violations: Sequence[Violation] = (),
     replayed: Replay | None = None,
 ) -> tuple[LogFacts, ...]:
-    """Say of each log that will be opened what is known.
+    """Say of each log that will be opened what is known, and of those that a swap replaces.
 
     That is all of it for those that were surveyed. After a clean stop the end of the last one is
     enough, and is read here: few bytes, unless its index is of no use. ``replayed`` is what the
@@ -76,6 +76,10 @@ def look(
             found = _search(segment, unstable)
         size, index_sizes = _sizes(segment, survey)
         known[segment.log] = LogFacts(segment, size, recovered, end, index_sizes, found)
+    for segment in facts.partition.segments:
+        survey = surveyed.get(segment.log)
+        if segment.log not in known and survey is not None:
+            known[segment.log] = LogFacts(segment, survey.size, survey.recovered)
     return tuple(known.values())
 
 
