@@ -180,5 +180,8 @@ def test_partitions_that_recover_their_last_segment_alone_are_counted(cli: Cli, 
     text = cli.text("--scan", data, code=exits.OK)
     listed = [one for one in cli.json("--scan", data, code=exits.OK) if "recovered_segments" in one]
     usual = [one for one in listed if one["recovered_segments"] == one["segments"][-1:]]
-    which = "other partition" if len(usual) < len(listed) else "partition"
-    assert f"recovered the last segment of {len(usual)} {which}s" in text
+    others = [one for one in listed if one not in usual]
+    assert f"recovered the last segment of {len(usual)} partitions" in text
+    for one in others:
+        bases = ", ".join(map(str, one["recovered_segments"]))
+        assert f"; {one['topic']}-{one['partition']}: {bases}" in text

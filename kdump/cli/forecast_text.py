@@ -5,7 +5,7 @@ Spec: none of Kafka's. It must never let a name or path through that is not prin
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from kdump.audit.forecast import DirectoryForecast, Forecast
@@ -69,10 +69,15 @@ def harmless_cuts(one: Forecast) -> Iterator[str]:
 
 def recovered_text(one: Forecast) -> str:
     """Which segments recovery reads, by their base offsets."""
-    bases = [str(base) for base in one.recovered]
-    if len(bases) > _LISTED:
-        bases = [*bases[: _LISTED - 1], "...", bases[-1]]
-    return f"recovers {count_text(len(one.recovered), 'segment')}: {', '.join(bases)}"
+    return f"recovers {count_text(len(one.recovered), 'segment')}: {bases_text(one.recovered)}"
+
+
+def bases_text(bases: Sequence[int]) -> str:
+    """Segments by their base offsets; of many, the first ones and the last."""
+    texts = [str(base) for base in bases]
+    if len(texts) > _LISTED:
+        texts = [*texts[: _LISTED - 1], "...", texts[-1]]
+    return ", ".join(texts)
 
 
 def directory_sentences(one: DirectoryForecast) -> Iterator[str]:

@@ -5,7 +5,7 @@ Spec: none of Kafka's. It must never let a name or path through that is not prin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from kdump.audit import codes
@@ -27,6 +27,7 @@ from kdump.cli.forecast_json import (
     reason_fields,
 )
 from kdump.cli.forecast_text import (
+    bases_text,
     directory_sentences,
     effect_text,
     harm_text,
@@ -137,10 +138,9 @@ class TextStarts(_Report):
         for path, start in self.starts.directories():
             self._emit_all(wrapped(printable(str(path)), 0))
             self.emit(labelled("next start", "; ".join(directory_sentences(start))))
-        usual = [one for _, one in self.known if one.recovered and not _is_listed(one)]
-        if self._directories and usual:
-            which = count_text(len(usual), "other partition" if told else "partition")
-            self.emit(labelled("recovered", f"the last segment of {which}"))
+        others = [pair for pair in self.known if pair[1].recovered and not _is_listed(pair[1])]
+        if self._directories and others:
+            self.emit(labelled("recovered", "; ".join(_recovered(others, also=bool(told)))))
         for path in self.left_out:
             self.emit(labelled("not judged", f"{printable(str(path))}: a segment alone"))
         if self._directories:
@@ -194,9 +194,19 @@ class JsonStarts(_Report):
 
 
 def _is_listed(one: Forecast) -> bool:
-    """Whether a start does more with a partition than to recover its last segment."""
-    usual = len(one.recovered) <= 1 and set(one.recovered) <= set(one.segments[-1:])
-    return harm_text(one) is not None or not usual or any(harmless_cuts(one))
+    """Whether a start does more with a partition than to recover segments."""
+    return harm_text(one) is not None or any(harmless_cuts(one))
+
+
+def _recovered(known: Sequence[tuple[Judged, Forecast]], *, also: bool) -> Iterator[str]:
+    """Which segments are recovered; ``also``: other partitions have been listed."""
+    last = [one for _, one in known if set(one.recovered) <= set(one.segments[-1:])]
+    if last:
+        which = count_text(len(last), "other partition" if also else "partition")
+        yield f"the last segment of {which}"
+    for judged, one in known:
+        if one not in last:
+            yield f"{printable(judged.group.path.name)}: {bases_text(one.recovered)}"
 
 
 def _lost(one: Forecast) -> int:
