@@ -511,8 +511,8 @@ RECIPES = (
         sent(100, 3, 100),
     ),
     Recipe(
-        "hole-unknown-inside-cleaned",
-        [],
+        "holes-unknown-inside",
+        ["offsets-missing", "offsets-missing"],
         [*sent(0, 5, 0), *sent(60, 2, 60), *sent(90, 1, 90)],
         sent(100, 3, 100),
     ),

@@ -1,4 +1,4 @@
-"""What a ``.swap`` file replaces at the next start is forecast as lost where nothing compacted it."""
+"""What a ``.swap`` file leaves out of a log that was never compacted is forecast as lost."""
 
 from __future__ import annotations
 

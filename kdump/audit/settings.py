@@ -142,6 +142,10 @@ def longest_transaction_ms(config: Configs | None) -> int | None:
     return int(text) if _NUMBER.fullmatch(text) and 0 < int(text) <= _MAX_INT else None
 
 
+#: Topics that coordinators make, and that are compacted whatever their settings say.
+_COMPACTED: Final = frozenset({"__consumer_offsets", "__transaction_state"})
+
+
 def topic_settings(topic: str, sources: Sources, *, cleaned: bool) -> TopicSettings:
     """Say what is legal for ``topic``.
 
@@ -163,7 +167,9 @@ def topic_settings(topic: str, sources: Sources, *, cleaned: bool) -> TopicSetti
         retention = _DEFAULT_RETENTION_MS
     remote = sources.find(topic, "remote.storage.enable")
     return TopicSettings(
-        compacted=cleaned or "compact" in policies or (False if told else None),
+        compacted=(
+            cleaned or "compact" in policies or topic in _COMPACTED or (False if told else None)
+        ),
         index_interval_bytes=_int(
             sources.number(topic, "index.interval.bytes"), 0, _DEFAULTS.index_interval_bytes
         ),

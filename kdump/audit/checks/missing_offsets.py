@@ -17,11 +17,12 @@ from typing import Final
 from kdump.audit import codes
 from kdump.audit.codes import FindingCode
 from kdump.audit.facts import PartitionFacts
-from kdump.audit.faults import FaultKind, shows_compaction
+from kdump.audit.faults import FaultKind
 from kdump.audit.findings import Detail, Finding, Offsets, explaining
 from kdump.audit.replay import Replay, Replayed, ViolationKind
 from kdump.audit.survey import LISTED, Survey
 from kdump.format.batch import RecordBatch
+from kdump.storage.logdir import is_metadata_log
 
 _MAGIC: Final = 2
 
@@ -39,6 +40,15 @@ class _Gap:
     number: int
     batch: RecordBatch | None = None
     repeats: int = 0
+
+
+class _Compaction(Enum):
+    """Whether the cleaner was at a log."""
+
+    SHOWN = "shown"
+    POSSIBLE = "possible"
+    UNLIKELY = "unlikely"  # nothing shows it, and the settings are unknown
+    EXCLUDED = "excluded"
 
 
 class _Sequences(Enum):
@@ -63,20 +73,46 @@ def check_missing_offsets(
     offset, where it is known. ``replay`` is None where not all of the log was read. ``quick``: the
     surveys are of the ends alone.
     """
-    gaps = [*_between(surveys, facts, ends), *_inside(surveys)]
+    start = facts.start_offset  # no consumer reads below it
+    gaps = [
+        gap for gap in (*_between(surveys, facts, ends), *_inside(surveys)) if gap.last >= start
+    ]
     if not gaps:
         return
+    gaps.sort(key=lambda gap: gap.first)
+    match _verdict(surveys, facts, quick=quick):
+        case _Compaction.SHOWN:
+            between = [gap for gap in gaps if gap.batch is None]
+            for gap in between[:1]:
+                yield _finding(codes.SEGMENTS_GAP, surveys, gap, repeats=len(between) - 1)
+        case _Compaction.POSSIBLE:
+            for gap in gaps:
+                yield _finding(codes.OFFSETS_MISSING, surveys, gap, repeats=gap.repeats)
+        case verdict:
+            for gap in gaps:
+                certain = verdict is _Compaction.EXCLUDED
+                code, evidence = _code(gap, facts, replay, certain=certain)
+                yield _finding(code, surveys, gap, evidence, repeats=gap.repeats)
+
+
+def _verdict(surveys: Sequence[Survey], facts: PartitionFacts, *, quick: bool) -> _Compaction:
+    """What settings and batches say of compaction.
+
+    The cleaner takes records out of batches, and sets delete horizons; both are under the checksum.
+    Gaps between batches show less: compaction leaves many of them, and so do lost batches.
+    """
     compacted = facts.settings.compacted
-    if compacted is None and (quick or _shows_compaction(surveys)):
-        compacted = True
-    if compacted:
-        between = [gap for gap in gaps if gap.batch is None]
-        for gap in between[:1]:
-            yield _finding(codes.SEGMENTS_GAP, surveys, gap, repeats=len(between) - 1)
-        return
-    for gap in sorted(gaps, key=lambda gap: gap.first):
-        code, evidence = _code(gap, facts, replay, certain=compacted is False)
-        yield _finding(code, surveys, gap, evidence, repeats=gap.repeats)
+    if is_metadata_log(facts.partition):
+        compacted = False
+    holes = sum(survey.counts[FaultKind.HOLE] for survey in surveys)
+    cleaned = any(
+        survey.counts[FaultKind.MISCOUNTED] or survey.events.horizons.count for survey in surveys
+    )
+    if compacted or (compacted is None and (quick or cleaned)):
+        return _Compaction.SHOWN
+    if cleaned or (compacted is None and holes > 1):
+        return _Compaction.POSSIBLE
+    return _Compaction.EXCLUDED if compacted is False else _Compaction.UNLIKELY
 
 
 def _between(
@@ -96,14 +132,6 @@ def _inside(surveys: Sequence[Survey]) -> Iterator[_Gap]:
             more = survey.counts[FaultKind.HOLE] - LISTED if at == LISTED else 0
             last = fault.batch.base_offset - 1
             yield _Gap(fault.reference + 1, last, number, fault.batch, more)
-
-
-def _shows_compaction(surveys: Sequence[Survey]) -> bool:
-    """Whether the cleaner was there: it takes records out, and sets delete horizons."""
-    holes = sum(survey.counts[FaultKind.HOLE] for survey in surveys)
-    miscounted = sum(survey.counts[FaultKind.MISCOUNTED] for survey in surveys)
-    horizons = any(survey.events.horizons.count for survey in surveys)
-    return horizons or shows_compaction(holes, miscounted)
 
 
 def _code(
@@ -140,6 +168,9 @@ def _sequences(gap: _Gap, replay: Replay) -> tuple[_Sequences, str]:
                 f"the sequence of producer {violation.producer_id} jumps from "
                 f"{violation.expected - 1} to {violation.found} at offset {violation.offset}"
             )
+    listed = sum(one.kind is ViolationKind.SEQUENCE_BREAK for one in segment.violations)
+    if segment.counts[ViolationKind.SEQUENCE_BREAK] > listed:
+        return _Sequences.SILENT, ""
     producer = _producer_behind(gap, segment)
     if producer is not None and _has_batches_before(replay, gap, producer):
         return _Sequences.GO_ON, f"the sequence of producer {producer[0]} goes on behind them"

@@ -70,10 +70,10 @@ PRODUCER_EPOCH_FALLS: Final = FindingCode(
 )
 SEQUENCE_GAP: Final = FindingCode(
     "sequence-gap",
-    Severity.INFO,
+    Severity.WARNING,
     "The sequence numbers of a producer do not join, on a topic that is not compacted.",
     "Does not look at them again once they are written.",
-    "If batches are missing or stand twice, this shows where.",
+    "Compare with another replica: batches are missing there, or stand twice.",
     check=33,
 )
 TRANSACTION_HANGING: Final = FindingCode(

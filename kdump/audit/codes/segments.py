@@ -52,8 +52,8 @@ RECORDS_MISSING: Final = FindingCode(
 OFFSETS_MISSING: Final = FindingCode(
     "offsets-missing",
     Severity.WARNING,
-    "Offsets are missing, and no batch of the log shows compaction. The settings of the topic are "
-    "unknown, and no sequence numbers show whether records were there.",
+    "Offsets are missing, and nothing decides whether records are lost or compaction took them. "
+    "The settings of the topic are unknown, or batches look cleaned although it is not compacted.",
     "Does not notice. Consumers go on behind the missing offsets.",
     "Verify the partition in its log directory, where the metadata log has the settings of the "
     "topic. Compare with another replica before you trust this one.",
