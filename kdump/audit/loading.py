@@ -9,6 +9,8 @@ It must never read a file.
 
 from __future__ import annotations
 
+from bisect import insort
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -93,8 +95,11 @@ class Loader:
         self.lost = Records()
         self._facts, self._release = facts, release
         self._log_start = facts.log_start or 0
-        self._violations = sorted(violations, key=lambda one: (one.base_offset, one.position))
+        self._violations: dict[int, list[Violation]] = defaultdict(list)
+        for one in sorted(violations, key=lambda one: one.position):
+            self._violations[one.base_offset].append(one)
         self._logs: dict[int, _Log] = {}
+        self._bases: list[int] = []  # of the logs, ascending
         self._found: dict[int, _Log] = {}
         self._known = {log.segment.log: log for log in logs}
         self._snapshots = Snapshots({})
@@ -102,12 +107,12 @@ class Loader:
     @property
     def segments(self) -> tuple[int, ...]:
         """The base offsets of the segments that are open."""
-        return tuple(sorted(self._logs))
+        return tuple(self._bases)
 
     @property
     def snapshots(self) -> frozenset[int]:
         """The offsets of the producer snapshots that are there."""
-        return frozenset(self._snapshots.files)
+        return self._snapshots.offsets
 
     def load(self) -> None:
         """Run it. Raises Stopped; the fields then say what was done up to there."""
@@ -127,8 +132,8 @@ class Loader:
         if self.log_end_offset is None:
             return
         self._resize_indexes()
-        self._snapshots.remove_stray(self.segments)
-        self._rebuild(self.segments, self.log_start_offset, self.log_end_offset, facts.clean)
+        self._snapshots.remove_stray(self._bases)
+        self._rebuild(self.log_start_offset, self.log_end_offset, trusting=facts.clean)
         self._find_unstable()
         self._stop_at(facts.metadata)
 
@@ -163,7 +168,9 @@ class Loader:
         if self._facts.settings.compacted is False:
             self._lose_replaced(partition)
         readable = {offset: read.error is None for offset, read in self._facts.snapshots.items()}
-        self._snapshots.files = {offset: readable.get(offset, True) for offset in settled.snapshots}
+        self._snapshots = Snapshots(
+            {offset: readable.get(offset, True) for offset in settled.snapshots}
+        )
         swapped = {segment.log for segment in swapping(partition)}
         for segment in settled.segments:
             known = self._known.get(segment.log)
@@ -210,6 +217,7 @@ class Loader:
     def _open(self) -> None:
         """Open all segments, and recover those without a sound index."""
         self._logs.clear()
+        self._bases.clear()
         for base in sorted(self._found):
             log = self._found[base]
             if log.facts.size > MAX_LOG_BYTES:
@@ -219,7 +227,12 @@ class Loader:
                 log.index_sound = True
                 if log.result is not None and log.result.ending is Ending.EMPTIED:
                     raise self._refusal("index entries that do not rise", log.path)
-            self._logs[base] = log
+            self._put(log)
+
+    def _put(self, log: _Log) -> None:
+        if log.base not in self._logs:
+            insort(self._bases, log.base)
+        self._logs[log.base] = log
 
     def _transaction_index_is_bad(self, base: int) -> bool:
         read: Read[TransactionIndex] | None = self._facts.txn_indexes.get(base)
@@ -259,7 +272,7 @@ class Loader:
 
     def _recover(self, log: _Log) -> bool:
         """Recover one segment; says whether anything was cut."""
-        self._rebuild(self.segments, self._log_start, log.base, trusting=False)
+        self._rebuild(self._log_start, log.base, trusting=False)
         self.read_bytes += log.facts.size
         self.recovered.add(log.base)
         result = log.result
@@ -300,8 +313,8 @@ class Loader:
     def _within(self, log: _Log, result: Recovered) -> Iterator[Violation]:
         """What recovery comes by in a segment."""
         stop = result.position + result.passed_bytes
-        for one in self._violations:
-            if one.base_offset == log.named and result.position <= one.position < stop:
+        for one in self._violations.get(log.named, ()):
+            if result.position <= one.position < stop:
                 yield one
 
     def _split(self, log: _Log, result: Recovered) -> None:
@@ -313,12 +326,14 @@ class Loader:
             parts.insert(0, whole)
         self.split.append(log.base)
         del self._found[log.base]
-        self._logs.pop(log.base, None)
-        self._snapshots.files.pop(log.base, None)
+        if self._logs.pop(log.base, None) is not None:
+            self._bases.remove(log.base)
+        self._snapshots.remove([log.base])
         for part in parts:
             facts = LogFacts(log.facts.segment, part.size, part)
             new = _Log(part.base_offset, facts, part, index_sound=True)
-            self._found[new.base] = self._logs[new.base] = new
+            self._found[new.base] = new
+            self._put(new)
         raise _SplitError
 
     def _cut(self, log: _Log, result: Recovered) -> None:
@@ -334,11 +349,13 @@ class Loader:
         following = min((base for base in self._found if base > log.base), default=None)
         return Records(Span(), records_behind(result.tail, following, self._facts))
 
-    def _delete(self, bases: Iterable[int]) -> None:
+    def _delete(self, bases: Sequence[int]) -> None:
+        gone = set(bases)
+        self._bases = [base for base in self._bases if base not in gone]
+        self._snapshots.remove(bases)
         for base in bases:
             log = self._logs.pop(base)
             self.deleted.append(base)
-            self._snapshots.files.pop(base, None)
             if log.result is None:
                 self.exact = False
                 self.deleted_bytes += log.facts.size
@@ -353,13 +370,13 @@ class Loader:
 
     def _find_end(self) -> None:
         if self._logs:
-            last = self._logs[max(self._logs)]
+            last = self._logs[self._bases[-1]]
             self.log_end_offset = self._next_offset(last)
             if self.log_end_offset is None:
                 self.exact = False
             elif self.log_end_offset < self._log_start:
                 self._delete(self.segments)
-                self._snapshots.files.clear()
+                self._snapshots = Snapshots({})
             else:
                 self._hide(last, self.log_end_offset)
         if not self._logs:
@@ -367,13 +384,13 @@ class Loader:
             nothing = Recovered(end, 0, 0, 0, 0, Ending.WHOLE, end, end, Span(), Records())
             path = self._facts.partition.path / format_file_name(FileKind.LOG, end)
             facts = LogFacts(Segment(end, path, None, None, None, None, ""), 0)
-            self._logs[end] = _Log(end, facts, nothing, index_sound=True, recovered=True)
+            self._put(_Log(end, facts, nothing, index_sound=True, recovered=True))
         self.log_start_offset = self._log_start
         if not self._facts.settings.remote_storage:  # which may hold what is before the first
-            self.log_start_offset = max(self._log_start, min(self._logs))
+            self.log_start_offset = max(self._log_start, self._bases[0])
 
     def _resize_indexes(self) -> None:
-        log = self._logs[max(self._logs)]
+        log = self._logs[self._bases[-1]]
         room = self._facts.settings.segment_index_bytes
         slots = (OffsetIndex.ENTRY_BYTES, TimeIndex.ENTRY_BYTES)
         for slot, size in zip(slots, log.facts.index_sizes, strict=True):
@@ -404,20 +421,18 @@ class Loader:
         count = sound.count if end == log.base else min(sound.count, sound.last_offset + 1 - end)
         self.lost += Records(replace(sound, count=count, first_offset=end))
 
-    def _rebuild(
-        self, bases: Sequence[int], log_start: int, last_offset: int, trusting: bool
-    ) -> None:
-        replayed = self._snapshots.rebuild(list(bases), log_start, last_offset, trusting=trusting)
+    def _rebuild(self, log_start: int, last_offset: int, *, trusting: bool) -> None:
+        replayed = self._snapshots.rebuild(self._bases, log_start, last_offset, trusting=trusting)
         for base, start in replayed:
             log = self._logs[base]
             self.read_bytes += log.facts.size
-            for one in self._violations:
-                within = one.base_offset == log.named and start <= one.offset < last_offset
+            for one in self._violations.get(log.named, ()):
+                within = start <= one.offset < last_offset
                 if within and one.effect is not Effect.STOPS_RECOVERY:
                     raise self._refusal(one.text, log.path, one.position)
             if not log.recovered and log.result is not None and log.result.breaks:
                 raise self._refusal("a size that no batch has, in what is replayed", log.path)
-            last = base == max(self._logs) and last_offset > base
+            last = base == self._bases[-1] and last_offset > base
             if self._release is Release.V4_3 and not _wrappers_readable(log, to_end=last):
                 raise self._refusal("a wrapper that cannot be read", log.path)
 

@@ -6,38 +6,53 @@ Spec: ``UnifiedLog.rebuildProducerState``, ``ProducerStateManager.truncateAndRel
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 
-@dataclass(slots=True)
 class Snapshots:
     """The snapshot files of a partition while it is loaded, and the manager that is at work.
 
-    ``files`` says of each offset whether its snapshot can be read. ``map_end`` is the offset up to
-    which the manager knows the producers, ``last`` that of its last snapshot.
+    ``map_end`` is the offset up to which the manager knows the producers, ``last`` that of its last
+    snapshot. A loader asks for every segment that it recovers: what is done then must not take
+    longer the more segments there are.
     """
 
-    files: dict[int, bool]
-    map_end: int = 0
-    last: int = 0
+    def __init__(self, files: Mapping[int, bool]) -> None:
+        """``files`` says of each offset whether its snapshot can be read."""
+        self.map_end = self.last = 0
+        self._readable = dict(files)
+        self._offsets = sorted(files)
+
+    @property
+    def offsets(self) -> frozenset[int]:
+        """Those of all files."""
+        return frozenset(self._offsets)
+
+    def remove(self, offsets: Iterable[int]) -> None:
+        """Delete files, as far as they are there."""
+        gone = [offset for offset in offsets if self._readable.pop(offset, None) is not None]
+        if gone:
+            self._offsets = sorted(self._readable)
 
     def take(self) -> None:
         """Write a snapshot, if there is anything new to be said."""
         if self.map_end > self.last:
-            self.files[self.map_end] = True
+            if self.map_end not in self._readable:
+                insort(self._offsets, self.map_end)
+            self._readable[self.map_end] = True
             self.last = self.map_end
 
-    def remove_stray(self, bases: Collection[int]) -> None:
+    def remove_stray(self, bases: Sequence[int]) -> None:
         """Delete those of no segment; the newest of them stays if it lies above the last one."""
-        strays = sorted(set(self.files).difference(bases))
-        if strays and strays[-1] >= max(bases):
+        known = set(bases)
+        strays = [offset for offset in self._offsets if offset not in known]
+        if strays and strays[-1] >= bases[-1]:
             strays.pop()
-        for offset in strays:
-            del self.files[offset]
+        self.remove(strays)
 
     def rebuild(
-        self, bases: list[int], log_start: int, last_offset: int, *, trusting: bool
+        self, bases: Sequence[int], log_start: int, last_offset: int, *, trusting: bool
     ) -> Iterator[tuple[int, int]]:
         """Start a manager and bring it to ``last_offset``.
 
@@ -47,7 +62,7 @@ class Snapshots:
         """
         self.map_end = self.last = 0
         told = {*bases[-2:], last_offset}
-        if trusting and not self.files:
+        if trusting and not self._offsets:
             for offset in (*bases[-2:], last_offset):
                 self.map_end = offset
                 self.take()
@@ -63,18 +78,26 @@ class Snapshots:
         self.take()
 
     def _reload(self, log_start: int, last_offset: int) -> None:
-        for offset in [o for o in self.files if o > last_offset or o <= log_start]:
-            del self.files[offset]
+        self._drop(bisect_right(self._offsets, last_offset), len(self._offsets))
+        self._drop(0, bisect_right(self._offsets, log_start))
         if last_offset == 0:
             self.map_end = max(self.map_end, log_start)
-            self.last = max(self.files, default=log_start)
+            self.last = self._newest(log_start)
             return
-        while self.files and not self.files[max(self.files)]:
-            del self.files[max(self.files)]
-        self.map_end = self.last = max(self.files, default=log_start)
+        while self._offsets and not self._readable[self._offsets[-1]]:
+            self._drop(len(self._offsets) - 1, len(self._offsets))
+        self.map_end = self.last = self._newest(log_start)
+
+    def _drop(self, start: int, stop: int) -> None:
+        for offset in self._offsets[start:stop]:
+            del self._readable[offset]
+        del self._offsets[start:stop]
+
+    def _newest(self, default: int) -> int:
+        return self._offsets[-1] if self._offsets else default
 
 
-def _holding(bases: list[int], start: int, stop: int) -> list[int]:
+def _holding(bases: Sequence[int], start: int, stop: int) -> Sequence[int]:
     """The segments that hold offsets from ``start`` up to ``stop``, as far as bases can say."""
-    floor = max((base for base in bases if base <= start), default=None)
-    return [base for base in bases if (floor is None or base >= floor) and base < stop]
+    floor = max(bisect_right(bases, start) - 1, 0)
+    return bases[floor : bisect_left(bases, stop)]
