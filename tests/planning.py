@@ -141,6 +141,12 @@ def restored(top: Path, before: dict[str, Node], *rewritten: str) -> bool:
     return True
 
 
+def give(path: Path, like: Path) -> None:
+    """Give what is at ``path`` to the owner of another."""
+    status = like.stat()
+    os.chown(path, status.st_uid, status.st_gid, follow_symlinks=False)
+
+
 def copied(source: str, target: str) -> None:
     shutil.copy2(source, target)
     os.chown(target, os.stat(source).st_uid, os.stat(source).st_gid)

@@ -10,12 +10,13 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from crashing.places import on_disk
 from crashing.seam import Call
 from crashing.subjects import (
     ALONE,
@@ -39,6 +40,7 @@ from planning import (
     calling,
     copied,
     failing_at,
+    give,
     interrupt,
     left,
     reindexing,
@@ -192,13 +194,22 @@ def test_hard_links_are_not_changed_through(place: Path) -> None:
     assert left(twins) == before
 
 
-def test_a_partition_may_be_a_link_to_another_file_system(place: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def elsewhere() -> Iterator[Path]:
+    """A directory that is on another file system than the others, if there are two."""
+    with on_disk() as directory:
+        yield directory
+
+
+def test_a_partition_may_be_a_link_to_another_file_system(place: Path, elsewhere: Path) -> None:
     LOSSY.write(place)
     partition = LOSSY.partition(place)
-    shutil.copytree(partition, tmp_path / partition.name, copy_function=copied)
+    moved = elsewhere / partition.name
+    shutil.copytree(partition, moved, copy_function=copied)
+    give(moved, partition)
     shutil.rmtree(partition)
-    partition.symlink_to(tmp_path / partition.name)
-    top, before, inside = partition.parent, left(partition.parent), left(tmp_path)
+    partition.symlink_to(moved)
+    top, before, inside = partition.parent, left(partition.parent), left(elsewhere)
     plan = truncation(partition)
 
     def around(call: Call, make: Callable[..., Any]) -> Any:
@@ -210,14 +221,14 @@ def test_a_partition_may_be_a_link_to_another_file_system(place: Path, tmp_path:
         apply(plan)
     undone(partition, plan)
     assert restored(top, before)
-    assert left(tmp_path) == inside
+    assert left(elsewhere) == inside
     apply(plan)
     assert line(top, POINT) == 100
     assert not list(top.glob(".kdump*"))
     assert truncation(partition).steps == ()
     undone(partition, plan)
     assert restored(top, before)
-    assert left(tmp_path) == inside
+    assert left(elsewhere) == inside
 
 
 def line(top: Path, checkpoint: str) -> int:
@@ -360,6 +371,7 @@ def _take(partition: Path) -> None:
 def _replace(partition: Path) -> None:
     copy = partition.with_name("copy")
     shutil.copytree(partition, copy, copy_function=copied)
+    give(copy, partition)
     shutil.rmtree(partition)
     copy.rename(partition)
 
@@ -476,8 +488,10 @@ def test_what_was_only_prepared_is_cleared_by_the_next(lossy: Path) -> None:
     folder = Folder(lossy, first.id)
     folder.path.mkdir(parents=True)
     (folder.path / "plan.json").write_text(json.dumps(encode(first)))
-    (folder.path / "old").mkdir()
-    (folder.path / "old" / f"{LOG}.tail").write_bytes(b"half")
+    (folder.path / "new").mkdir()
+    (folder.path / "new" / "new").write_bytes(b"half")
+    for path in (folder.path.parent, *folder.path.parent.rglob("*")):
+        give(path, lossy)
     assert [one.state for one in kept(lossy)] == [KeptState.PREPARED]
     assert undoable(lossy) is None
     plan = truncation(lossy)

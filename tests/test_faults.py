@@ -166,10 +166,10 @@ def test_a_call_really_fails(undoing: bool, trials: Trials, tmp_path: Path) -> N
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> Iterator[Path]:
+def small(place: Path) -> Iterator[Path]:
     """A file system of four megabytes."""
     try:
-        with mounted(tmp_path / "small", "-t", "tmpfs", "-o", "size=4m", "tmpfs") as directory:
+        with mounted(place / "small", "-t", "tmpfs", "-o", "size=4m", "tmpfs") as directory:
             yield directory
     except UnmountableError as error:
         pytest.skip(f"may not mount: {error}")

@@ -6,6 +6,7 @@ With real processes that hold the lock of a log directory or its files, as a bro
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -77,6 +78,7 @@ def test_beside_a_process_with_the_lock(trial: Trial, complete: bool) -> None:
     argv = both(trial, complete)
     lock = trial.root / "data/.lock"
     lock.touch()
+    shutil.chown(lock, lock.parent.stat().st_uid)
     with holding(lock, locked=True) as pid:
         assert f"process {pid}" in refused(trial, argv).err
         assert run([*argv, "--assume-stopped"], searching=True).code == REFUSED
@@ -212,11 +214,11 @@ def become_nobody() -> None:
 
 
 @pytest.mark.parametrize("stop", [1, 3])
-def test_a_partition_on_another_file_system(stop: int, tmp_path: Path) -> None:
-    (tmp_path / "elsewhere").mkdir()
+def test_a_partition_on_another_file_system(stop: int, place: Path) -> None:
+    (place / "elsewhere").mkdir()
     try:
-        with mounted(tmp_path / "elsewhere", "-t", "tmpfs", "-o", "size=8m", "tmpfs"):
-            trial = Trial.of(MOVED, tmp_path)
+        with mounted(place / "elsewhere", "-t", "tmpfs", "-o", "size=8m", "tmpfs"):
+            trial = Trial.of(MOVED, place)
             assert trial.wrong_when_undone(trial.undone.before[-1]) == []
             states = trial.applied.states
             for _, tree in states[stop :: len(states) // 6]:

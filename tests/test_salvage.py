@@ -793,8 +793,8 @@ def test_it_takes_partition_directories_alone(tmp_path: Path, salvage: Salvage, 
     assert not salvage.output.exists()
 
 
-def test_owner_and_permissions_are_those_of_the_origin(tmp_path: Path, salvage: Salvage) -> None:
-    origin = forge.write_partition(tmp_path / "in", "orders", 7, {0: some(0, 1)})
+def test_owner_and_permissions_are_those_of_the_origin(place: Path, salvage: Salvage) -> None:
+    origin = forge.write_partition(place / "in", "orders", 7, {0: some(0, 1)})
     origin.chmod(0o2750)
     log = origin / f"{0:020d}.log"
     log.chmod(0o640)

@@ -75,7 +75,12 @@ def apply(
     """
     started = time.monotonic()
     folder = Folder(plan.partition, plan.id)
-    with held(plan.partition, plan.log_directory, assume_stopped=assume_stopped) as lock:
+    with held(
+        plan.partition,
+        plan.log_directory,
+        identity=plan.identity,
+        assume_stopped=assume_stopped,
+    ) as lock:
         check_readers(plan)
         one = unfinished(plan.partition)
         if one is not None:
@@ -180,7 +185,7 @@ def _prepare(
         begun = Begun(begun_ns, tails, marker, convert(plan, folder, begun_ns))
         folder.begin(begun)
     except BaseException as error:  # whatever ends it, Ctrl-C too: nothing was changed yet
-        with suppress(OSError):
+        with suppress(OSError, Refused):
             folder.remove()
         if folder.has_begun:  # which could not be taken back
             with interrupted(plan, folder):
@@ -233,7 +238,7 @@ def _finish(
         "command": plan.command,
         "begun": f"{datetime.fromtimestamp(begun.begun_ns // _SECOND_NS, UTC):%Y-%m-%dT%H:%M:%SZ}",
         "seconds": round(time.monotonic() - started, 3),
-        "uid": os.geteuid(),
+        "uid": os.getuid(),
         "loss": encode_loss(plan.loss),
         "log_end": list(plan.log_end),
         "files": dict(_proofs(plan, folder, full_proof=full_proof)),

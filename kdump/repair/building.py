@@ -12,7 +12,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -20,7 +20,9 @@ from typing import Final
 
 from kdump.errors import Refused
 from kdump.repair import disk
+from kdump.repair.directories import opened
 from kdump.repair.disk import Attributes
+from kdump.repair.rights import is_root
 
 #: What a link leads to is not what was made here.
 _OPENED: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -41,11 +43,15 @@ class Building:
     def attributes(self, origin: Path) -> Attributes:
         """The owner, permissions and attributes of ``origin``, as far as they can be given."""
         found = Attributes.of(origin)
-        if os.geteuid() != 0:
-            return Attributes(os.geteuid(), os.getegid(), found.mode)
+        uid, gid = os.geteuid(), os.getegid()
+        if not is_root():
+            return Attributes(uid, gid, found.mode)
         # Of another file system nobody knows which attributes it takes.
         same = self._device == self.path.stat().st_dev
-        return found if same else replace(found, extended=())
+        extended = tuple(each for each in found.extended if uid == 0 or _is_open(each[0]))
+        if uid != 0:
+            found = replace(found, uid=uid, gid=found.gid if found.gid in os.getgroups() else gid)
+        return replace(found, extended=extended if same else ())
 
     def put(
         self,
@@ -90,11 +96,18 @@ class Building:
         del self.files[name]
 
 
+def _is_open(attribute: str) -> bool:
+    """Whether the owner of a file may set an extended attribute of it."""
+    return attribute.startswith(("user.", "system.posix_acl_"))
+
+
 @contextmanager
 def building(target: Path, origin: Path) -> Iterator[Building]:
     """Make the directory ``target``, which appears when the block ends; ``origin`` is its model.
 
-    Raises Refused where it is there, or another process is making it.
+    The directory that it is made in belongs to root, or to the user whose rights this process has:
+    he makes all that is in it, and gets it. Raises Refused where it is there, or another process
+    is making it.
     """
     if os.path.lexists(target):
         raise Refused(f"{target}: expected nothing there, found something: nothing is overwritten")
@@ -104,29 +117,50 @@ def building(target: Path, origin: Path) -> Iterator[Building]:
             f"{path}: expected nothing, or what a try that was killed has left, found something "
             "else: take it away first"
         )
-    made = not target.parent.exists()
-    own = Attributes(os.geteuid(), os.getegid(), 0o700)
-    try:
-        if made:
-            disk.make_directory(target.parent, own)
-        _remove_leftover(path)
-        disk.make_directory(path, own)
-        lock = os.open(path, _OPENED)
+    with ExitStack() as stack:
+        made = not target.parent.exists()
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            one = Building(path, origin, lock)
-            yield one
-            disk.own_directory(path, one.like)
-            disk.rename(path, target)
-        finally:
-            os.close(lock)
-    except BaseException:  # whatever ends it, Ctrl-C too: nothing half made is left
-        with suppress(OSError):
-            if path.exists() and not _in_use(path):
-                disk.remove_tree(path)
             if made:
-                disk.remove_empty(target.parent)
-        raise
+                stack.enter_context(_opened(target.parent.parent))
+                disk.make_directory(target.parent, _own())
+            stack.enter_context(_opened(target.parent))
+            _remove_leftover(path)
+            disk.make_directory(path, _own())
+            with opened(path) as grown:
+                # Of its own: workers close it, and write into the directory through the other.
+                lock = os.open(".", _OPENED, dir_fd=grown.descriptor)
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    one = Building(path, origin, lock)
+                    yield one
+                    disk.own_directory(path, one.like)
+                    disk.rename(path, target)
+                finally:
+                    os.close(lock)
+        except BaseException:  # whatever ends it, Ctrl-C too: nothing half made is left
+            with suppress(OSError, Refused):
+                if path.exists() and not _in_use(path):
+                    _remove(path)
+                if made:
+                    disk.remove_empty(target.parent)
+            raise
+
+
+def _own() -> Attributes:
+    return Attributes(os.geteuid(), os.getegid(), 0o700)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[None]:
+    """Open a directory to make something in it. Raises Refused where another user could do more."""
+    with opened(path) as directory:
+        uid = directory.rights.uid
+        if is_root() and uid not in (0, os.geteuid()):
+            raise Refused(
+                f"{path}: expected a directory of root, or of user {os.geteuid()}, who owns what "
+                f"is read, found one of user {uid}: make one of theirs, or run as that user"
+            )
+        yield
 
 
 def _remove_leftover(path: Path) -> None:
@@ -134,7 +168,13 @@ def _remove_leftover(path: Path) -> None:
         return
     if _in_use(path):
         raise Refused(f"{path}: expected nobody at work there, found it locked by another kdump")
-    disk.remove_tree(path)
+    _remove(path)
+
+
+def _remove(path: Path) -> None:
+    """Remove a directory that a salvage or a conversion has not finished."""
+    with _opened(path):
+        disk.remove_tree(path)
 
 
 def _in_use(path: Path) -> bool:

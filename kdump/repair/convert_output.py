@@ -27,6 +27,7 @@ from kdump.repair.conversion import Rules
 from kdump.repair.convert import COMMAND
 from kdump.repair.convert_notes import DELETED_NOTE, readers_note
 from kdump.repair.converted_copy import ConvertedCopy, encode
+from kdump.repair.directories import read_as_owner
 from kdump.repair.each_log import each_log
 from kdump.repair.interlock import unfinished, ways_on
 from kdump.repair.new_segments import New, Old, SegmentWriter, looked_at
@@ -77,9 +78,23 @@ def convert_to(
     counts of bytes that were read. Where nothing is of magic 0 or 1, nothing is written. Raises
     Refused, SourceError, OSError; each leaves nothing behind.
     """
-    started, begun_ns = time.monotonic(), time.time_ns()
     if group.error is not None:
         raise group.error
+    if group.partition is None:
+        raise Refused(f"{group.path}: expected a partition directory called <topic>-<partition>")
+    with read_as_owner(group.path):
+        return _convert_to(group, context, output, rules, jobs, report)
+
+
+def _convert_to(
+    group: Group,
+    context: Context,
+    output: Path,
+    rules: Rules,
+    jobs: int,
+    report: Callable[[int], None],
+) -> ConvertedCopy:
+    started, begun_ns = time.monotonic(), time.time_ns()
     facts = gather(group, context)
     name = None if facts is None else facts.partition.name
     if facts is None or name is None:

@@ -2,10 +2,11 @@
 
 Each function returns when what it did survives a loss of power. A file appears under its name whole
 or not at all. A sync that failed is never tried again: what it left is unknown, and the error goes
-up. ``SYSTEM`` makes the calls themselves, one a method; tests put another in its place.
+up. ``SYSTEM`` makes the calls themselves, one a method; tests put another in its place. Paths lead
+down from a directory of ``directories.opened``, and are followed from its descriptor.
 
-Spec: ``open(2)``, ``fsync(2)``, ``rename(2)``, ``ioctl_ficlone(2)``. It must never change a file
-in place but to cut a log, or to give it back its tail.
+Spec: ``openat(2)``, ``fsync(2)``, ``renameat(2)``, ``ioctl_ficlone(2)``. It must never change a
+file in place but to cut a log, or to give it back its tail; nor follow a link.
 """
 
 from __future__ import annotations
@@ -13,15 +14,19 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from kdump.repair.directories import descriptor_of, place, removed
+
 _FICLONE: Final = 0x40049409
 _PIECE_BYTES: Final = 1 << 20
 _PERMISSIONS: Final = 0o7777
+_READ: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
 #: What a file system answers that cannot clone, or copy by itself, between these files.
 _CANNOT_COPY: Final = frozenset(
     {errno.EOPNOTSUPP, errno.ENOTTY, errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EPERM}
@@ -33,7 +38,8 @@ class System:
 
     def open(self, path: Path, flags: int, mode: int = 0o600) -> int:
         """Open a file that may be created."""
-        return os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
+        with place(path) as (directory, name):
+            return os.open(name, flags | os.O_CLOEXEC | os.O_NOFOLLOW, mode, dir_fd=directory)
 
     def write(self, descriptor: int, data: memoryview) -> int:
         """Write at the end of what was written so far; returns how much it took."""
@@ -77,23 +83,28 @@ class System:
 
     def rename(self, source: Path, target: Path) -> None:
         """Give a file another name, in place of what has that name."""
-        os.rename(source, target)  # noqa: PTH104 - one call each, all alike
+        with place(source) as (above, name), place(target) as (directory, new):
+            os.rename(name, new, src_dir_fd=above, dst_dir_fd=directory)
 
     def link(self, source: Path, target: Path) -> None:
         """Give a file a second name."""
-        os.link(source, target, follow_symlinks=False)
+        with place(source) as (above, name), place(target) as (directory, new):
+            os.link(name, new, src_dir_fd=above, dst_dir_fd=directory, follow_symlinks=False)
 
     def unlink(self, path: Path) -> None:
         """Take a name away."""
-        os.unlink(path)  # noqa: PTH108
+        with place(path) as (directory, name):
+            os.unlink(name, dir_fd=directory)
 
     def make_directory(self, path: Path, mode: int) -> None:
         """Make a directory."""
-        os.mkdir(path, mode)  # noqa: PTH102
+        with place(path) as (directory, name):
+            os.mkdir(name, mode, dir_fd=directory)
 
     def remove_directory(self, path: Path) -> None:
         """Remove an empty directory."""
-        os.rmdir(path)  # noqa: PTH106
+        with place(path) as (directory, name):
+            os.rmdir(name, dir_fd=directory)
 
 
 #: Makes all calls; replaced by tests alone.
@@ -222,7 +233,7 @@ def link(source: Path, target: Path) -> None:
     try:
         SYSTEM.link(source, target)
     except FileExistsError:
-        if not source.samefile(target):
+        if not os.path.samestat(source.lstat(), target.lstat()):
             raise
     sync_directory(target.parent)
 
@@ -234,41 +245,50 @@ def unlink(path: Path) -> None:
     sync_directory(path.parent)
 
 
+def unlink_all(paths: Sequence[Path]) -> None:
+    """Take the names of files in one directory away, which is synced once."""
+    for path in paths:
+        SYSTEM.unlink(path)
+    if paths:
+        sync_directory(paths[0].parent)
+
+
 def make_directory(path: Path, like: Attributes) -> None:
     """Make a directory for the owner of ``like`` alone, unless it is there.
 
-    One that is there is synced all the same: who made it may have been killed before.
+    One that is there is synced all the same: who made it may have been killed before. It is given
+    to no other owner.
     """
-    with suppress(FileExistsError):
-        SYSTEM.make_directory(path, 0o700)
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        _own(descriptor, like)
-        SYSTEM.sync(descriptor)
-    finally:
-        os.close(descriptor)
+        SYSTEM.make_directory(path, 0o700)
+        made = True
+    except FileExistsError:
+        made = False
+    with place(path) as (directory, name):
+        descriptor = os.open(name, _DIRECTORY, dir_fd=directory)
+        try:
+            if made:
+                _own(descriptor, like)
+            SYSTEM.sync(descriptor)
+        finally:
+            os.close(descriptor)
     sync_directory(path.parent)
 
 
 def own_directory(path: Path, like: Attributes) -> None:
-    """Give a directory the owner, the permissions and the extended attributes of another."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        _finish(descriptor, like, None)
-    finally:
-        os.close(descriptor)
+    """Give a directory the permissions and the extended attributes of another, and its owner."""
+    _finish(descriptor_of(path), like, None)
 
 
 def remove_tree(path: Path) -> None:
     """Remove a directory with all that is in it, what is a link without following it."""
-    with os.scandir(path) as entries:
-        found = [(Path(entry.path), entry.is_dir(follow_symlinks=False)) for entry in entries]
-    for inner, is_directory in sorted(found):
+    for name, is_directory in list_directory(path):
         if is_directory:
-            remove_tree(inner)
+            remove_tree(path / name)
         else:
-            SYSTEM.unlink(inner)
+            SYSTEM.unlink(path / name)
     SYSTEM.remove_directory(path)
+    removed(path)
     sync_directory(path.parent)
 
 
@@ -280,29 +300,28 @@ def remove_empty(path: Path) -> None:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise
         return
+    removed(path)
     sync_directory(path.parent)
 
 
-def open_lock(path: Path, like: Attributes) -> int:
+def list_directory(path: Path) -> list[tuple[str, bool]]:
+    """What is in a directory, in order: names, and whether they are of directories, not of links.
+
+    Raises OSError.
+    """
+    with os.scandir(descriptor_of(path)) as entries:
+        return sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
+
+
+def open_lock(path: Path) -> int:
     """Open a lock file for locking; if there is none it is made, and stays.
 
-    Its directory is not synced, but who owns it is: nobody else could open it.
+    It belongs to who owns its directory, whose rights make it. What is no file is opened too.
     """
-    made = True
-    try:
-        descriptor = SYSTEM.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
-    except FileExistsError:
-        descriptor = SYSTEM.open(path, os.O_RDWR)
-        made = False
-    try:
-        # One that was killed may have left it with us for owner: no broker could open it.
-        if made or os.fstat(descriptor).st_uid == os.geteuid() != like.uid:
-            _own(descriptor, like)
-            SYSTEM.sync(descriptor)
-    except BaseException:  # whatever ends it: nobody else knows the descriptor
-        os.close(descriptor)
-        raise
-    return descriptor
+    flags = os.O_RDWR | os.O_NONBLOCK
+    with suppress(FileExistsError):
+        return SYSTEM.open(path, flags | os.O_CREAT | os.O_EXCL, 0o644)
+    return SYSTEM.open(path, flags)
 
 
 def sync_file(path: Path) -> None:
@@ -316,15 +335,12 @@ def sync_file(path: Path) -> None:
 
 def sync_directory(path: Path) -> None:
     """Wait until the names in a directory are on disk."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        SYSTEM.sync(descriptor)
-    finally:
-        os.close(descriptor)
+    SYSTEM.sync(descriptor_of(path))
 
 
 def _open(path: Path) -> int:
-    return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    with place(path) as (directory, name):
+        return os.open(name, _READ, dir_fd=directory)
 
 
 def _create(path: Path) -> int:

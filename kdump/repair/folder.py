@@ -4,13 +4,17 @@
 been made, ``receipt.json`` that all were, ``undoing`` that they are being taken back. Without
 ``begun.json`` the partition is as it was, and the folder may go.
 
+What is in it is believed only if no user but the owner of the partition can have written it.
+
 Spec: none of Kafka's; brokers ignore directories in a partition, and remove them with its topic.
-It must never change anything outside the folder.
+It must never change anything outside the folder, nor remove a file that no repair has written.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,17 +22,24 @@ from typing import Any, Final
 
 from kdump.errors import Refused
 from kdump.repair import disk
+from kdump.repair.directories import check_own_directory
 from kdump.repair.disk import Attributes
-from kdump.repair.plan import Plan, Stamp, TakeMarker, decode, encode
+from kdump.repair.plan import Line, Plan, Rewrite, Stamp, TakeMarker, decode, encode
+from kdump.repair.rights import is_root
 from kdump.storage.kept import BEGUN, FOLDERS, PLAN, RECEIPT, UNDOING
 from kdump.storage.names import CLEAN_MARKER
-from kdump.storage.source import read_end
+from kdump.storage.source import read_end, source_error
 
 _OLD: Final = "old"
 _NEW: Final = "new"
 _TAIL: Final = ".tail"
 _MOST_BYTES: Final = 64 << 20
 _PRIVATE: Final = 0o600
+_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+#: What a repair writes into its folder itself; each file is written under another name first.
+_OWN_FILES: Final = frozenset(
+    f"{name}{suffix}" for name in (PLAN, BEGUN, UNDOING, RECEIPT) for suffix in ("", ".tmp")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +120,72 @@ class Folder:
             self._write(UNDOING, {})
 
     def remove(self) -> None:
-        """Remove the folder, beginning with what says that anything was changed."""
+        """Remove the folder, beginning with what says that anything was changed.
+
+        Raises Refused, and removes nothing, where something is in it that no repair has written.
+        """
+        self.check()
         if self.path.exists():
+            found = self._written()
             disk.unlink(self.path / BEGUN)
-            disk.remove_tree(self.path)
+            for name in (_NEW, _OLD):
+                if name in found:
+                    disk.unlink_all(found[name])
+                    disk.remove_empty(self.path / name)
+            # Only now the plan, which says what there may be.
+            disk.unlink_all([path for path in found[""] if path.name != BEGUN])
+            disk.remove_empty(self.path)
         if self.path.parent.exists():
             disk.remove_empty(self.path.parent)
+
+    def check_removable(self) -> None:
+        """Raise Refused where something is in it that no repair has written."""
+        self._written()
+
+    def check(self) -> None:
+        """Raise Refused unless its directories are real ones, and no other user can write them."""
+        uid = self.partition.stat().st_uid
+        for path in (self.path.parent, self.path, self.path / _OLD, self.path / _NEW):
+            check_own_directory(path, uid)
+
+    def _written(self) -> dict[str, list[Path]]:
+        """The files in it by the directory that they are in, "" for the folder.
+
+        Raises Refused if one of them is none that its plan, or any, leads to.
+        """
+        files = disk.list_directory(self.path)
+        top = {name for name, is_directory in files if is_directory}
+        found = {name: disk.list_directory(self.path / name) for name in top & {_OLD, _NEW}}
+        saved = self._saved() if any(found.values()) else {}
+        expected = {"": _OWN_FILES, **saved}
+        strange = [self.path / name for name in top - {_OLD, _NEW}]
+        found[""] = [(name, False) for name, is_directory in files if not is_directory]
+        for directory, names in found.items():
+            strange += [
+                self.path / directory / name
+                for name, is_directory in names
+                if is_directory or name not in expected[directory]
+            ]
+        if strange:
+            told = ", ".join(map(str, sorted(strange)[:3])) + (", ..." if strange[3:] else "")
+            raise Refused(
+                f"{self.path}: expected what a repair writes there, found also {told}: nothing was "
+                "removed; look what that is, and move it away"
+            )
+        return {
+            directory: [self.path / directory / name for name, _ in names]
+            for directory, names in found.items()
+        }
+
+    def _saved(self) -> dict[str, frozenset[str]]:
+        """The names of all that the repair of its plan may save, and make."""
+        plan = self.plan()
+        lines = {step.checkpoint for step in plan.steps if isinstance(step, Line | Rewrite)}
+        tails = {f"{cut.name}{_TAIL}" for cut in plan.cuts}
+        return {
+            _OLD: frozenset((*plan.touched, *tails, *lines, CLEAN_MARKER)),
+            _NEW: frozenset((*(put.name for put in plan.puts), *lines)),
+        }
 
     def plan(self) -> Plan:
         """Read the plan. Raises Refused where it cannot be read."""
@@ -163,6 +234,7 @@ class Folder:
 
     def _read(self, name: str) -> dict[str, Any]:
         path = self.path / name
+        self._check_file(path)
         size, data = read_end(path, _MOST_BYTES)
         try:
             fields = json.loads(data)
@@ -171,6 +243,22 @@ class Folder:
         if size != len(data) or not isinstance(fields, dict):
             raise self._unreadable(name, f"{size} bytes")
         return fields
+
+    def _check_file(self, path: Path) -> None:
+        """Raise Refused if another user than the owner of the partition can have written a file."""
+        self.check()
+        try:
+            status, uid = path.lstat(), self.partition.stat().st_uid
+        except OSError as error:
+            raise source_error(path, error) from error
+        if not stat.S_ISREG(status.st_mode):
+            raise self._unreadable(path.name, "no regular file")
+        if not is_root() and os.geteuid() != uid:
+            return  # what another user than the owner reads, he does not carry out
+        if status.st_uid != uid or status.st_mode & _OTHERS_WRITE:
+            mode = stat.S_IMODE(status.st_mode)
+            found = f"a file of user {status.st_uid} with mode {mode:o}"
+            raise self._unreadable(path.name, f"{found}, which another than user {uid} can write")
 
     def _unreadable(self, name: str, why: object) -> Refused:
         return Refused(

@@ -12,20 +12,22 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
 import struct
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
 from kdump.errors import Refused
 from kdump.format.shell import operand, shell_text
 from kdump.repair import disk
-from kdump.repair.disk import Attributes
+from kdump.repair.directories import check_own_directory, opened, owned
 from kdump.repair.folder import Folder
 from kdump.repair.plan import Line, Plan, PutMarker, Rewrite, TakeMarker
-from kdump.storage.kept import Kept, KeptState, kept
+from kdump.repair.rights import ROOT, acting, is_root
+from kdump.storage.kept import FOLDERS, Kept, KeptState, kept
 from kdump.storage.liveness import State, liveness, uses
 from kdump.storage.logdir import LogDirectory, open_path
 from kdump.storage.names import LOCK
@@ -39,33 +41,80 @@ _OPEN: Final = frozenset({KeptState.PENDING, KeptState.UNDOING})
 
 @contextmanager
 def held(
-    partition: Path, log_directory: Path | None, *, assume_stopped: bool = False
+    partition: Path,
+    log_directory: Path | None,
+    *,
+    identity: tuple[int, int] | None = None,
+    assume_stopped: bool = False,
 ) -> Iterator[int | None]:
     """Make sure that no broker uses the partition, and that none starts on its directory.
 
-    Yields the descriptor of the lock, None where there is nothing to lock. ``assume_stopped``
-    stands for the answer where nobody can tell. Raises Refused, SourceError.
+    Both are opened for changes, and from then on this process has the rights of who owns the
+    partition. Yields the descriptor of the lock, None where there is nothing to lock. ``identity``
+    is the device and inode that the partition must have; ``assume_stopped`` stands for the answer
+    where nobody can tell. Raises Refused, SourceError.
     """
     if sys.platform != "linux":
         raise Refused(f"{partition}: repairs need Linux, found {sys.platform}")
+    if log_directory is not None:
+        _check_lock(log_directory / LOCK)
     check_stopped(partition, assume_stopped=assume_stopped)
-    if log_directory is None:
-        yield None
-        return
+    with ExitStack() as stack:
+        descriptor = None
+        if log_directory is not None:
+            stack.enter_context(opened(log_directory))
+            descriptor = stack.enter_context(_locked(log_directory))
+            check_stopped(partition, assume_stopped=assume_stopped, lock_held=True)
+        home = stack.enter_context(owned(partition, identity))
+        check_own_directory(partition / FOLDERS, home.rights.uid)
+        yield descriptor
+
+
+@contextmanager
+def _locked(log_directory: Path) -> Iterator[int]:
+    """Get the lock of a log directory that was opened; yields its descriptor. Raises Refused."""
     path = log_directory / LOCK
     if not path.exists():
         # It is made, and must then belong to whom the directory belongs to.
         _check_owner(log_directory)
     try:
-        descriptor = disk.open_lock(path, Attributes.of(log_directory))
+        descriptor = disk.open_lock(path)
+    except PermissionError as error:
+        raise Refused(
+            f"{path}: cannot be locked: {error.strerror}: expected who owns {log_directory} to own "
+            "it too, as no broker could open it: change its owner"
+        ) from error
     except OSError as error:
         raise Refused(f"{path}: cannot be locked: {error.strerror}") from error
     try:
         _lock(descriptor, path)
-        check_stopped(partition, assume_stopped=assume_stopped, lock_held=True)
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _check_lock(path: Path) -> None:
+    """Raise Refused if something else than a file is in the place of the lock."""
+    try:
+        status = path.lstat()
+    except OSError:  # missing, or not to be reached: to be opened it must be
+        return
+    _check_lock_file(path, status)
+
+
+def _check_lock_file(path: Path, status: os.stat_result) -> None:
+    found = None
+    if stat.S_ISLNK(status.st_mode):
+        found = "a symbolic link"
+    elif not stat.S_ISREG(status.st_mode):
+        found = "a FIFO" if stat.S_ISFIFO(status.st_mode) else "something else"
+    elif status.st_nlink > 1:
+        found = f"one with {status.st_nlink} names (hard links), of which it may be another file"
+    if found is not None:
+        raise Refused(
+            f"{path}: expected the lock file that brokers make, found {found}: with the broker "
+            "stopped, remove it; the next start makes it again"
+        )
 
 
 def check_stopped(partition: Path, *, assume_stopped: bool, lock_held: bool = False) -> None:
@@ -90,7 +139,8 @@ def check_stopped(partition: Path, *, assume_stopped: bool, lock_held: bool = Fa
 def check_readers(plan: Plan) -> None:
     """Raise Refused where a process reads a file that a plan changes: it could see half of that."""
     paths = (plan.partition / name for name in sorted(plan.touched))
-    use = next(uses(path for path in paths if path.is_file()), None)
+    with acting(ROOT):  # who else would not see what other users have open
+        use = next(uses(path for path in paths if path.is_file()), None)
     if use is not None:
         raise Refused(
             f"{plan.partition}: expected no reader of a file that is to be changed; {use}, and "
@@ -169,10 +219,16 @@ def _changed(plan: Plan) -> Iterator[Path]:
 
 def _check_owner(path: Path) -> None:
     uid, owner = os.geteuid(), path.stat().st_uid
-    if uid not in (0, owner):
+    if uid == owner or uid == 0:
+        return
+    if is_root():
         raise Refused(
-            f"{path}: expected user {uid} to own it, found {owner}: run as that user or as root"
+            f"{path}: expected user {uid} to own it, who owns the partition, found {owner}: "
+            "repairs can do no more than the owner; give both to the user that the broker runs as"
         )
+    raise Refused(
+        f"{path}: expected user {uid} to own it, found {owner}: run as that user or as root"
+    )
 
 
 def _lock(descriptor: int, path: Path) -> None:
@@ -185,8 +241,9 @@ def _lock(descriptor: int, path: Path) -> None:
             f"{path}: expected to get the lock, found it taken: stop the broker"
         ) from None
     mine = os.fstat(descriptor)
+    _check_lock_file(path, mine)
     try:
-        there = path.stat()
+        there = path.lstat()
     except FileNotFoundError:
         there = None
     if there is None or (mine.st_dev, mine.st_ino) != (there.st_dev, there.st_ino):

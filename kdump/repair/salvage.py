@@ -29,6 +29,7 @@ from kdump.format.snapshot import ProducerEntry
 from kdump.repair.backup import Backup
 from kdump.repair.building import Building, building
 from kdump.repair.companions import companions, copied
+from kdump.repair.directories import read_as_owner
 from kdump.repair.holes import holes
 from kdump.repair.lost_markers import (
     findings_of,
@@ -83,6 +84,20 @@ def salvage(
     with counts of bytes that were read. Raises Refused, SourceError, OSError; each leaves nothing
     behind.
     """
+    if group.partition is None:
+        raise Refused(f"{group.path}: expected a partition directory called <topic>-<partition>")
+    with read_as_owner(group.path):
+        return _salvage(group, context, output, hunted=hunted, report=report)
+
+
+def _salvage(
+    group: Group,
+    context: Context,
+    output: Path,
+    *,
+    hunted: bool,
+    report: Callable[[int], None],
+) -> Salvaged:
     started, begun_ns = time.monotonic(), time.time_ns()
     directory = group.directory
     if backup is not None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from kdump.errors import Refused
 from kdump.repair.apply import interrupted
+from kdump.repair.directories import owned
 from kdump.repair.folder import Begun, Folder
 from kdump.repair.interlock import check_changeable, check_others, check_readers, held
 from kdump.repair.plan import Plan, located
@@ -48,6 +49,7 @@ def undo(one: Kept, partition: Path, log_directory: Path | None, *, assume_stopp
         check_readers(plan)
         begun = _check(one, plan, folder)
         check_changeable(plan, undoing=True)
+        folder.check_removable()
         with interrupted(plan, folder, undoing=True):
             if one.state is not KeptState.DONE:
                 settle(plan, folder)
@@ -92,10 +94,12 @@ def discard(one: Kept, partition: Path) -> None:
             f"{one.path}: expected a finished repair, found one that was interrupted: finish it, "
             "or take it back"
         )
-    try:
-        Folder(partition, one.id).remove()
-    except OSError as error:
-        raise Refused(f"{one.path}: cannot be removed: {error}") from error
+    folder = Folder(partition, one.id)
+    with owned(partition):
+        try:
+            folder.remove()
+        except OSError as error:
+            raise Refused(f"{one.path}: cannot be removed: {error}") from error
 
 
 def _forget(folder: Folder) -> None:

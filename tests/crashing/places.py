@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 _MEMORY = Path("/dev/shm")
@@ -17,7 +17,19 @@ _MEMORY = Path("/dev/shm")
 def in_memory() -> Iterator[Path]:
     """An empty directory on a file system that loses no time with syncing."""
     keeps = _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and _keeps_attributes(_MEMORY)
-    directory = Path(tempfile.mkdtemp(prefix="kdump-test-", dir=_MEMORY if keeps else None))
+    with _directory(_MEMORY if keeps else None) as directory:
+        yield directory
+
+
+def on_disk() -> AbstractContextManager[Path]:
+    """An empty directory where temporary files are."""
+    return _directory(None)
+
+
+@contextmanager
+def _directory(above: Path | None) -> Iterator[Path]:
+    directory = Path(tempfile.mkdtemp(prefix="kdump-test-", dir=above))
+    directory.chmod(0o755)  # as root kdump repairs with the rights of the owner, who must get there
     try:
         yield directory.resolve()
     finally:
@@ -48,7 +60,7 @@ def xfs(beside: Path) -> Iterator[Path]:
     with image.open("wb") as file:
         file.truncate(320 << 20)
     subprocess.run(["mkfs.xfs", "-q", "-m", "reflink=1", str(image)], check=True)
-    with mounted(beside / "xfs", "-o", "loop", str(image)) as directory:
+    with on_disk() as place, mounted(place, "-o", "loop", str(image)) as directory:
         yield directory
 
 

@@ -25,6 +25,7 @@ CHANGING = (
     "fsync,fdatasync,sync_file_range,syncfs,fallocate,ioctl,copy_file_range,sendfile,splice"
 )
 _HEAD = re.compile(r"^(\d+) +(\w+)\((.*)$")
+_AT = re.compile(r'<([^>]*)>, "([^"/]*)"')
 _SECONDS = 120
 
 
@@ -96,6 +97,8 @@ def _calls(text: str, root: str) -> list[Traced]:
         made[process, name] = number + 1
         # What a call returns is no argument of it, and what is written is no path.
         arguments = rest.partition(",")[0] if "write" in name else rest.rpartition(" = ")[0] or rest
+        if "xattr" not in name:  # names that are looked up from an open directory
+            arguments = _AT.sub(r"<\1/\2>", arguments)
         paths = tuple(path.lstrip("/") or "." for path in inside.findall(arguments))
         if paths and _changes(name, arguments):
             found.append(Traced(name, number, paths))

@@ -1,0 +1,73 @@
+"""open_way(): opens a directory step by step, and says who else than root could lead it elsewhere.
+
+Root may follow a path only where no other user can put a link into it: neither a directory on the
+way, nor a link, may belong to another user, or be writable for others. In a directory with the
+sticky bit others cannot replace what belongs to root.
+
+Spec: ``open(2)``, ``inode(7)``. It must never change anything.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+#: What follows no link, and needs no right to list a directory.
+_STEP: Final = getattr(os, "O_PATH", 0) | os.O_NOFOLLOW | os.O_CLOEXEC
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_MOST_LINKS: Final = 40
+_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+
+
+@contextmanager
+def open_way(path: Path) -> Iterator[tuple[int, str | None]]:
+    """Open the directory at ``path``; yields its descriptor, and what on the way is not root's own.
+
+    The latter is None where root alone can change every step. Raises OSError.
+    """
+    at = os.open("/", _STEP)
+    trouble = _trouble("/", os.fstat(at))
+    try:
+        links, shown = 0, Path("/")
+        parts = list(reversed(path.absolute().parts[1:]))
+        while parts:
+            name = parts.pop()
+            step = os.open(name, _STEP, dir_fd=at)
+            status = os.fstat(step)
+            found = _trouble(shown / name, status)
+            trouble = trouble or found
+            if stat.S_ISLNK(status.st_mode):
+                target = os.readlink("", dir_fd=step)
+                os.close(step)
+                links += 1
+                if links > _MOST_LINKS:
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
+                if target.startswith("/"):
+                    os.close(at)
+                    at, shown = os.open("/", _STEP), Path("/")
+                parts += reversed([part for part in target.split("/") if part])
+                continue
+            os.close(at)
+            at, shown = step, shown / name
+        descriptor = os.open(".", _DIRECTORY, dir_fd=at)
+    finally:
+        os.close(at)
+    try:
+        yield descriptor, trouble
+    finally:
+        os.close(descriptor)
+
+
+def _trouble(path: str | Path, status: os.stat_result) -> str | None:
+    """Why another user than root could put something else in the place of what is below."""
+    if status.st_uid != 0:
+        return f"{path} belongs to user {status.st_uid}"
+    open_to_others = status.st_mode & _OTHERS_WRITE and not status.st_mode & stat.S_ISVTX
+    if open_to_others and not stat.S_ISLNK(status.st_mode):
+        return f"{path} is writable for others (mode {stat.S_IMODE(status.st_mode):o})"
+    return None

@@ -1,0 +1,314 @@
+"""As root, on directories of another user: a repair can do no more than that user could.
+
+Each hostile directory here gave root away, or what belongs to root, before repairs had the owner's
+rights and went through descriptors.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import forge
+import pytest
+from crashing.running import run
+from crashing.straced import missing
+from crashing.subjects import LOSSY
+from crashing.trees import Tree, take
+from planning import interrupt, truncation
+
+from kdump.cli.exits import OK, REFUSED
+from kdump.repair.apply import apply
+from kdump.repair.rights import Rights, acting, is_root
+
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root can act for another user"),
+    pytest.mark.usefixtures("unsearched"),
+]
+
+TRIES = 1000
+
+
+@pytest.fixture
+def nobody() -> int:
+    return pwd.getpwnam("nobody").pw_uid
+
+
+@pytest.fixture
+def theirs(place: Path, nobody: int) -> Path:
+    """A damaged partition of nobody's, in a log directory of theirs."""
+    LOSSY.write(place)
+    give_all(place / "data", nobody)
+    return LOSSY.partition(place)
+
+
+@pytest.fixture
+def precious(place: Path) -> Path:
+    """A directory of root's that no other user may change, with files as in a plan's folder."""
+    path = place / "etc"
+    (path / "sub").mkdir(parents=True)
+    for name in ("passwd", "sub/plan.json", f"{0:020d}.log"):
+        (path / name).write_bytes(b"root's")
+    return path
+
+
+def give_all(top: Path, uid: int) -> None:
+    gid = pwd.getpwuid(uid).pw_gid
+    for path in (top, *top.rglob("*")):
+        os.chown(path, uid, gid, follow_symlinks=False)
+
+
+def argv(partition: Path, *more: str) -> list[str]:
+    return ["truncate-to-valid", str(partition), "--apply", *more]
+
+
+def confirmed(partition: Path) -> list[str]:
+    """The command that repairs it, with the consent that it needs."""
+    root = partition.parent.parent
+    planned = run(LOSSY.argv(root, "--format", "json"))
+    plan = json.loads(planned.out.splitlines()[1])
+    return LOSSY.argv(root, "--apply", "--confirm", plan["id"])
+
+
+def refused(command: list[str], precious: Path, *words: str) -> None:
+    before = take(precious)
+    ran = run(command)
+    assert ran.code == REFUSED, ran
+    assert "Traceback" not in ran.err, ran
+    for word in words:
+        assert word in ran.err, ran
+    assert take(precious) == before
+
+
+# --- folders that are none
+
+
+def test_a_folder_of_repairs_that_is_a_link_is_refused(theirs: Path, precious: Path) -> None:
+    command = confirmed(theirs)
+    (theirs / ".kdump").symlink_to(precious)
+    give_all(theirs, theirs.stat().st_uid)
+    refused(command, precious, "/.kdump: expected a directory", "found a symbolic link")
+
+
+def test_a_folder_in_it_that_no_repair_has_made_stays(theirs: Path, precious: Path) -> None:
+    folder = theirs / ".kdump" / "abcdabcd"
+    folder.mkdir(parents=True)
+    (folder / "mine").write_bytes(b"mine")
+    for path in (folder.parent, folder):
+        path.chmod(0o700)
+    give_all(theirs, theirs.stat().st_uid)
+    refused(confirmed(theirs), precious, "abcdabcd/mine")
+    assert (folder / "mine").read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize("name", ["old", "new"])
+@pytest.mark.parametrize("undoing", [False, True], ids=["resume", "undo"])
+def test_a_saved_directory_that_is_a_link_is_refused(
+    theirs: Path, precious: Path, name: str, undoing: bool
+) -> None:
+    plan = truncation(theirs)
+    interrupt(plan)
+    inner = theirs / ".kdump" / plan.id / name
+    shutil.rmtree(inner)
+    inner.symlink_to(precious)
+    os.chown(inner, theirs.stat().st_uid, -1, follow_symlinks=False)
+    command = ["undo", "--apply", str(theirs)] if undoing else argv(theirs, "--confirm", plan.id)
+    refused(command, precious, f"{plan.id}/{name}", "found a symbolic link")
+
+
+@pytest.mark.parametrize("undoing", [False, True], ids=["resume", "undo"])
+@pytest.mark.parametrize("what", ["owner", "mode"])
+def test_a_plan_that_another_user_could_write_is_not_believed(
+    theirs: Path, precious: Path, what: str, undoing: bool
+) -> None:
+    plan = truncation(theirs)
+    interrupt(plan)
+    path = theirs / ".kdump" / plan.id / "plan.json"
+    if what == "owner":
+        os.chown(path, 4321, -1)
+    else:
+        path.chmod(0o666)
+    command = ["undo", "--apply", str(theirs)] if undoing else argv(theirs, "--confirm", plan.id)
+    refused(command, precious, "plan.json")
+
+
+# --- the lock
+
+
+@pytest.mark.parametrize("kind", ["fifo", "link", "twin"])
+def test_a_lock_that_is_no_file_of_its_own_is_refused(
+    theirs: Path, precious: Path, kind: str
+) -> None:
+    command, lock = confirmed(theirs), theirs.parent / ".lock"
+    words = {"fifo": "a FIFO", "link": "a symbolic link", "twin": "2 names"}[kind]
+    if kind == "fifo":
+        os.mkfifo(lock)
+    elif kind == "link":
+        lock.symlink_to(precious / "passwd")
+    else:
+        os.link(precious / "passwd", lock)
+    refused([*command, "--assume-stopped"], precious, ".lock: expected the lock", words)
+
+
+# --- whose rights
+
+
+def test_a_repair_leaves_files_of_the_owner_alone(theirs: Path, nobody: int) -> None:
+    ran = run(confirmed(theirs))
+    assert ran.code == OK, ran
+    assert {path.lstat().st_uid for path in theirs.parent.rglob("*")} == {nobody}
+    ran = run(["undo", "--apply", str(theirs)])
+    assert ran.code == OK, ran
+    assert {path.lstat().st_uid for path in theirs.parent.rglob("*")} == {nobody}
+    assert os.geteuid() == 0
+
+
+def test_a_directory_of_root_that_others_can_write_is_refused(place: Path, precious: Path) -> None:
+    LOSSY.write(place)
+    give_all(place / "data", 0)
+    partition = LOSSY.partition(place)
+    command = confirmed(partition)
+    place.chmod(0o777)
+    refused(command, precious, "root alone can write", f"{place} is writable for others")
+
+
+def test_a_user_has_the_rights_of_their_groups_and_gives_them_back(nobody: int) -> None:
+    before = Rights.current()
+    with acting(Rights(nobody, nobody, (nobody,))):
+        assert (os.geteuid(), os.getegid(), os.getgroups()) == (nobody, nobody, [nobody])
+        assert is_root()
+        with acting(Rights(4321, 4321, (4321,))):
+            assert os.geteuid() == 4321
+        assert os.geteuid() == nobody
+    assert Rights.current() == before
+
+
+# --- new directories
+
+
+def damaged(top: Path) -> Path:
+    good = forge.batch(0, [forge.record(b"value")])
+    return forge.write_partition(top, "orders", 7, {0: [good]})
+
+
+def test_no_new_directory_in_one_of_another_user(place: Path, precious: Path, nobody: int) -> None:
+    origin = damaged(place / "in")
+    output = place / "out"
+    output.mkdir()
+    give_all(output, nobody)
+    refused(["salvage", str(origin), "--output", str(output)], precious, f"of user {nobody}")
+    assert not list(output.iterdir())
+
+
+def test_no_file_of_root_is_copied_for_another_user(place: Path, nobody: int) -> None:
+    origin = damaged(place / "in")
+    secret = place / "secret"
+    secret.write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n")
+    secret.chmod(0o600)
+    (origin / "partition.metadata").unlink()
+    (origin / "partition.metadata").symlink_to(secret)
+    give_all(place / "in", nobody)
+    run(["salvage", str(origin), "--output", str(place / "out")])
+    copy = place / "out" / "orders-7" / "partition.metadata"
+    assert not copy.exists() or copy.read_bytes() != secret.read_bytes()
+
+
+# --- swaps
+
+
+@contextmanager
+def swapping(path: Path, other: Path, uid: int) -> Iterator[Callable[[], int]]:
+    """Another process of ``uid`` puts a link to ``other`` in the place of ``path``, and back."""
+    code = (
+        "import os, sys\n"
+        "path, other, aside = sys.argv[1:]\n"
+        "while True:\n"
+        "    try:\n"
+        "        os.rename(path, aside)\n"
+        "        os.symlink(other, path)\n"
+        "        os.unlink(path)\n"
+        "        os.rename(aside, path)\n"
+        "    except OSError:\n"
+        "        try: os.unlink(path)\n"
+        "        except OSError: pass\n"
+        "        try: os.rename(aside, path)\n"
+        "        except OSError: pass\n"
+    )
+    arguments = [sys.executable, "-c", code, str(path), str(other), f"{path}.aside"]
+    process = subprocess.Popen(arguments, user=uid)
+    try:
+        yield process.poll
+    finally:
+        process.kill()
+        process.wait()
+
+
+def unchanged(precious: Path, before: Tree) -> None:
+    assert take(precious) == before
+
+
+@pytest.mark.parametrize("what", [".kdump", "partition"])
+@pytest.mark.slow
+def test_directories_that_are_swapped_lead_nowhere(
+    theirs: Path, precious: Path, nobody: int, what: str
+) -> None:
+    """Repairs are tried, and taken back, for as long as it takes."""
+    before, plan = take(precious), truncation(theirs)
+    target = theirs / ".kdump" if what == ".kdump" else theirs
+    with swapping(target, precious, nobody) as ended:
+        for _ in range(TRIES // 10):
+            with suppress(Exception):
+                apply(plan)
+            run(["undo", "--apply", str(theirs)])
+            unchanged(precious, before)
+        assert ended() is None
+
+
+# --- system calls
+
+
+@pytest.mark.skipif(missing() is not None, reason=str(missing()))
+def test_every_change_is_made_with_the_rights_of_the_owner(
+    theirs: Path, tmp_path: Path, nobody: int
+) -> None:
+    command, log = confirmed(theirs), tmp_path / "strace"
+    changing = (
+        "openat,renameat,renameat2,rename,unlinkat,unlink,mkdirat,mkdir,linkat,link,rmdir,fchown,"
+        "fchmod,chown,chmod,fsetxattr,utimensat,ftruncate,setresuid"
+    )
+    traced = ["strace", "-f", "-qq", "-y", "-s", "256", "-o", str(log), "-e", f"trace={changing}"]
+    driver = [
+        sys.executable,
+        "-c",
+        "import sys, kdump.cli.main as m; sys.exit(m.main(sys.argv[1:]))",
+    ]
+    search = os.pathsep.join(entry for entry in sys.path if entry)
+    ran = subprocess.run(
+        [*traced, *driver, *command],
+        env={**os.environ, "PYTHONPATH": search, "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ran.returncode == OK, ran.stderr
+    uid, count, wrong = 0, 0, []
+    for line in log.read_text().splitlines():
+        if match := re.search(r"setresuid\((?:-1|\d+), (\d+)", line):
+            uid = int(match[1])
+        changes = "O_CREAT" in line or not re.match(r"\d+ +(openat|setresuid|<)", line)
+        if not changes or str(theirs.parent) not in line:
+            continue
+        count += 1
+        if uid != nobody:
+            wrong.append(line)
+    assert count > 20
+    assert wrong == []
