@@ -582,4 +582,5 @@ def test_what_is_interrupted_says_how_to_go_on(
     assert str(lossy / ".kdump" / plan.id) in message
     assert raised.value.resume == (
         *("kdump", "truncate-to-valid", "--at", "150", str(lossy), "--apply"),
+        *("--confirm", plan.id),
     )

@@ -411,7 +411,9 @@ def test_a_pending_repair_is_shown_and_holds_up_others(lossy: Path) -> None:
     assert ran.code == exits.INCOMPLETE
     (line,) = ran.of("pending")
     assert (line["id"], line["state"], line["command"]) == (plan_id, "pending", CUT)
-    assert shlex.split(ran.said.strip().splitlines()[-1]) == ["kdump", CUT, str(lossy), "--apply"]
+    assert shlex.split(ran.said.strip().splitlines()[-1]) == [
+        *("kdump", CUT, str(lossy), "--apply", "--confirm", plan_id),
+    ]
     text = run([CUT, str(lossy)])
     assert text.code == exits.INCOMPLETE
     assert f"PENDING {plan_id}  {CUT} orders-0" in text.out
@@ -422,9 +424,14 @@ def test_a_pending_repair_is_shown_and_holds_up_others(lossy: Path) -> None:
         assert f"expected no interrupted repair, found {plan_id}: finish it with " in ran.said
         assert f"kdump {CUT} {lossy} --apply" in ran.said
     assert left(lossy.parent) == now
+    # A plan that was found there needs the same consent as one that was made now.
     ran = kdump(CUT, lossy, "--apply")
+    assert ran.code == exits.REFUSED, ran
+    assert f"expected --confirm {plan_id}" in ran.said
+    assert left(lossy.parent) == now
+    ran = kdump(CUT, lossy, "--apply", "--confirm", plan_id)
     assert ran.code == exits.OK, ran
-    assert [line["type"] for line in ran.lines] == ["header", "receipt", "summary"]
+    assert [line["type"] for line in ran.lines] == ["header", "pending", "receipt", "summary"]
 
 
 def test_an_interrupted_undo_is_gone_on_with_by_undo_alone(lossy: Path) -> None:

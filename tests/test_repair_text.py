@@ -397,9 +397,10 @@ def test_a_receipt_ends_with_the_way_back(
     text = told(capsys, exits.OK, "undo", path, "--plan", plan_id)
     assert "\nLOSS        170 records" in text
     assert list(commands(text)) == [[*undo, "--discard"], [*undo, "--apply"]]
-    assert told(capsys, exits.OK, *undo[1:], "--apply") == (
-        f"UNDONE {plan_id}  truncate-to-valid orders-0\n"
-    )
+    shown, _, last = told(capsys, exits.OK, *undo[1:], "--apply").rpartition("UNDONE ")
+    assert shown.startswith(f"UNDO {plan_id}  truncate-to-valid orders-0: takes back,")
+    assert "\nsteps       1 " in shown
+    assert last == f"{plan_id}  truncate-to-valid orders-0\n"
     assert told(capsys, exits.OK, "undo", path) == "no repair has kept anything here\n"
 
 
@@ -430,7 +431,7 @@ def test_a_salvaged_directory_is_not_undone(
 def test_a_repair_that_was_interrupted_shows_both_ways_on(tmp_path: Path) -> None:
     path = tmp_path / "with blanks-0"
     one = Kept("ab12cd34", path, "reindex", KeptState.PENDING, 0, 10)
-    first, *rest = pending_lines(one, path)
+    first, *rest = pending_lines(one, Plan("reindex", (), path, (0, 0), None, (), {}))
     assert first.startswith("PENDING ab12cd34  reindex with blanks-0: interrupted")
     assert list(commands("\n".join(rest))) == [
         ["kdump", "reindex", os.fspath(path), "--apply"],

@@ -32,6 +32,7 @@ from kdump.cli.repair_text import (
     plan_lines,
     receipt_lines,
     steps_lines,
+    undo_lines,
 )
 from kdump.cli.units import count_text
 from kdump.format.text import printable
@@ -102,7 +103,7 @@ class _Text:
 
     def pending(self, one: Kept, plan: Plan) -> None:
         self._counts["pending"] += 1
-        for line in pending_lines(one, plan.partition):
+        for line in pending_lines(one, plan):
             click.echo(line)
 
     def receipt(self, plan: Plan, receipt: Mapping[str, Any], checked: Judged | None) -> None:
@@ -218,6 +219,14 @@ class KeptReport:
             yield from commanded("undo", undo)
         else:
             yield labelled("undo", f"refused: {printable(str(refused))}")
+
+    def undoing(self, plan: Plan) -> None:
+        """Tell what is taken back next."""
+        if self._json:
+            click.echo(jsonl.line("plan", {**_plan_fields(plan), "undo": True}))
+            return
+        for line in undo_lines(plan):
+            click.echo(line)
 
     def changed(self, one: Kept, partition: Path, *, discarded: bool) -> None:
         """Tell that a repair was taken back, or its backup removed."""

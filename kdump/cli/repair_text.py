@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from kdump.audit.recovery import Span
-from kdump.audit.remedies import resuming, salvaging, undoing
+from kdump.audit.remedies import salvaging, undoing
 from kdump.cli.convert_text import Conversion
 from kdump.cli.paragraphs import LABEL, WIDTH, labelled, wrapped
 from kdump.cli.repair_steps import offset_text, step_texts
 from kdump.cli.units import count_text, period_text, size_text
 from kdump.format.shell import operand, shell_text
 from kdump.format.text import printable, time_text
-from kdump.repair.plan import Loss, Plan, Put, Remove
+from kdump.repair.plan import Loss, Plan, Put, Remove, finishing
 from kdump.storage.kept import FOLDERS, Kept, KeptState
 
 _STATES = {
@@ -134,14 +134,23 @@ def receipt_lines(plan: Plan, receipt: Mapping[str, Any], checked: Iterable[str]
     yield from commanded("", undo)
 
 
-def pending_lines(one: Kept, partition: Path) -> Iterator[str]:
-    """Yield that a repair was interrupted, and both ways on from there."""
-    name, command = partition_name(partition), one.command or ""
+def undo_lines(plan: Plan) -> Iterator[str]:
+    """Yield what is taken back: the steps of a repair, the last one first."""
+    yield from wrapped(f"UNDO {plan.id}  {_what(plan)}: takes back, the last step first", 0)
+    yield from steps_lines(plan)
+
+
+def pending_lines(one: Kept, plan: Plan) -> Iterator[str]:
+    """Yield that a repair was interrupted, what it does, and both ways on from there."""
+    partition, command = plan.partition, one.command or ""
+    name = partition_name(partition)
     text = (
         f"PENDING {printable(one.id)}  {printable(command)} {name}: interrupted between its steps"
     )
     yield from wrapped(text, 0)
-    yield from commanded("finish", resuming(partition, command))
+    yield from loss_lines(plan.loss, lost=plan.lossy)
+    yield from steps_lines(plan)
+    yield from commanded("finish", finishing(plan))
     yield from commanded("take back", ("kdump", "undo", operand(partition), "--apply"))
 
 

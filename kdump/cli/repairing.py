@@ -199,12 +199,12 @@ class _Run:
 
     def _unfinished(self, group: Group) -> int | None:
         """What to do of a repair that was interrupted there; None if there was none."""
-        from kdump.audit.remedies import resuming
         from kdump.errors import Refused
         from kdump.format.shell import shell_text
         from kdump.repair.apply import resume
         from kdump.repair.folder import Folder
         from kdump.repair.interlock import check_stopped, unfinished, ways_on
+        from kdump.repair.plan import finishing, located
         from kdump.storage.kept import KeptState
 
         if group.error is not None:
@@ -220,18 +220,21 @@ class _Run:
                 f"{ways_on(one, group.path)}"
             )
         folder = Folder(group.path, one.id)
+        plan = located(folder.plan(), group.path, _above(group))
+        with self._shown.paused():
+            self._told.pending(one, plan)
         if not self._choice.apply:
-            with self._shown.paused():
-                self._told.pending(one, folder.plan())
-            self.resume = shell_text(resuming(group.path, self._choice.command))
+            self.resume = shell_text(finishing(plan))
             return INCOMPLETE
+        with self._shown.paused():
+            _consent(plan, self._choice)
         receipt = resume(
             folder,
             _above(group),
             assume_stopped=self._choice.assume_stopped,
             full_proof=self._choice.full_proof,
         )
-        self._tell_receipt(folder.plan(), receipt, group)
+        self._tell_receipt(plan, receipt, group)
         return OK
 
     def _judged(self, groups: Sequence[Group]) -> Iterator[Judged]:

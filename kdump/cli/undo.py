@@ -79,6 +79,8 @@ def undo(
     from kdump.cli.targets import find_targets
     from kdump.errors import KdumpError, Unfinished, UsageError
     from kdump.format.shell import shell_text
+    from kdump.repair.folder import Folder
+    from kdump.repair.plan import located
     from kdump.storage.kept import KeptState
 
     if discard and (plan_id is None or apply):
@@ -95,6 +97,9 @@ def undo(
             if apply or discard:
                 begun = [one for one in found if discard or one.state is not KeptState.PREPARED]
                 for one in begun[-1:]:
+                    if not discard:
+                        plan = Folder(group.path, one.id).plan()
+                        report.undoing(located(plan, group.path, _above(group)))
                     _change(
                         one,
                         group.path,

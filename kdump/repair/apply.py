@@ -42,6 +42,7 @@ from kdump.repair.plan import (
     Stamp,
     TakeMarker,
     encode_loss,
+    finishing,
     located,
 )
 from kdump.repair.present import present, stamp_of
@@ -127,7 +128,7 @@ def resume(
 def interrupted(plan: Plan, folder: Folder, *, undoing: bool = False) -> Iterator[None]:
     """Say of whatever ends the work in between how to go on."""
     path = operand(plan.partition)
-    again = ("kdump", plan.command, *plan.arguments, path, "--apply")
+    again = finishing(plan)
     back = ("kdump", "undo", path, "--plan", plan.id, "--apply")
     try:
         yield

@@ -118,10 +118,11 @@ def building(target: Path, origin: Path) -> Iterator[Building]:
             "else: take it away first"
         )
     with ExitStack() as stack:
-        made = not target.parent.exists()
+        made = False
         try:
-            if made:
+            if not target.parent.exists():
                 stack.enter_context(_opened(target.parent.parent))
+                made = True
                 disk.make_directory(target.parent, _own())
             stack.enter_context(_opened(target.parent))
             _remove_leftover(path)
@@ -141,7 +142,7 @@ def building(target: Path, origin: Path) -> Iterator[Building]:
             with suppress(OSError, Refused):
                 if path.exists() and not _in_use(path):
                     _remove(path)
-                if made:
+                if made and target.parent.exists():
                     disk.remove_empty(target.parent)
             raise
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kdump.audit.recovery import Span
+from kdump.format.shell import operand
 
 #: So many characters of a digest name a plan.
 _ID_LENGTH: Final = 8
@@ -319,6 +320,13 @@ def decode(fields: Mapping[str, Any]) -> Plan:
 def located(plan: Plan, partition: Path, log_directory: Path | None) -> Plan:
     """The same plan with these paths, which lead to the same directories."""
     return replace(plan, partition=partition, log_directory=log_directory)
+
+
+def finishing(plan: Plan) -> tuple[str, ...]:
+    """The command that goes on with a plan, with the consent that it needs."""
+    confirm = ("--confirm", plan.id) if plan.lossy else ()
+    path = operand(plan.partition)
+    return ("kdump", plan.command, *plan.arguments, path, "--apply", *confirm)
 
 
 def encode_loss(loss: Loss) -> dict[str, Any]:

@@ -87,7 +87,15 @@ def salvage(
     if group.partition is None:
         raise Refused(f"{group.path}: expected a partition directory called <topic>-<partition>")
     with read_as_owner(group.path):
-        return _salvage(group, context, output, hunted=hunted, report=report)
+        return _salvage(
+            group,
+            context,
+            output,
+            hunted=hunted,
+            backup=backup,
+            topic_id=topic_id,
+            report=report,
+        )
 
 
 def _salvage(
@@ -96,6 +104,8 @@ def _salvage(
     output: Path,
     *,
     hunted: bool,
+    backup: Backup | None,
+    topic_id: str | None,
     report: Callable[[int], None],
 ) -> Salvaged:
     started, begun_ns = time.monotonic(), time.time_ns()
