@@ -148,8 +148,8 @@ def test_the_reader_is_named_in_the_text(tmp_path: Path, capfd: pytest.CaptureFi
     assert f"open for writing; read by process {pid} (python" in beside
     assert "broker stopped" in beside
     assert (
-        beside.partition("WARN")[2].partition("checked")[0]
-        == (" ".join(alone.split()).partition("WARN")[2].partition("checked")[0])
+        beside.rpartition("WARN")[2].partition("checked")[0]
+        == (" ".join(alone.split()).rpartition("WARN")[2].partition("checked")[0])
     )
 
 

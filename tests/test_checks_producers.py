@@ -16,7 +16,7 @@ from pipeline import judge
 from recipes_producers import RECIPES, History, data, filled
 
 from kdump.audit.checks.batches import check_segment, check_sequence
-from kdump.audit.checks.epochs import check_epoch_checkpoint, check_epoch_falls
+from kdump.audit.checks.epochs import check_epoch_checkpoint, check_epoch_falls, check_epoch_range
 from kdump.audit.checks.partition_files import check_epoch_end
 from kdump.audit.checks.producers import check_sequences, check_snapshots
 from kdump.audit.checks.transactions import (
@@ -69,6 +69,7 @@ CHECKS: Mapping[str, Callable[[Judging], Iterator[Finding]]] = {
     "hanging": _hanging,
     "horizons": lambda of: check_horizons(of.replay, compacted=of.facts.settings.compacted),
     "epoch falls": lambda of: check_epoch_falls(of.replay),
+    "epoch range": lambda of: check_epoch_range(of.replay),
     "epoch end": lambda of: check_epoch_end(of.facts, of.replay.end_offset),
     "epoch checkpoint": lambda of: check_epoch_checkpoint(of.replay, of.facts),
     "txn index files": lambda of: check_txn_index_files(of.replay, of.facts),

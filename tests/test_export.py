@@ -320,8 +320,9 @@ for name in ("pyspark", "py4j", "pyarrow", "pandas", "numpy", "grpc", "google"):
 from kdump.cli.main import main
 raise SystemExit(main(sys.argv[1:]))
 """
+    (path := tmp_path / "orders-0").mkdir()
     done = subprocess.run(
-        [sys.executable, "-c", program, *arguments, tmp_path],
+        [sys.executable, "-c", program, *arguments, path],
         cwd=tmp_path,
         capture_output=True,
         text=True,

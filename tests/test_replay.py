@@ -267,7 +267,8 @@ def test_a_torn_tail_hides_nothing(tmp_path: Path, tail: bytes, doubt: Doubt | N
     [
         ([plain(0)], False, Doubt(5, 99)),
         ([], False, Doubt(0, 99)),
-        ([plain(0), plain(95)], False, None),
+        ([plain(0), plain(95)], False, Doubt(5, 94)),
+        ([plain(0), plain(95)], None, None),
         ([plain(0)], None, None),
         ([plain(0)], True, None),
     ],

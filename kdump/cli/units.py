@@ -8,8 +8,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from kdump.format.text import time_text
-
 #: The most that a setting of 32 bits can say, and the largest offset or id.
 LARGEST_INT: Final = 2**31 - 1
 LARGEST_LONG: Final = 2**63 - 1
@@ -75,6 +73,8 @@ def duration_text(seconds: float) -> str:
 
 def period_text(first_ms: int, last_ms: int) -> str:
     """Return two times to the second: "2026-11-20T22:14:02Z..22:14:03Z", or with both dates."""
+    from kdump.format.text import time_text
+
     first, last = (re.sub(r"\.\d{3}Z$", "Z", time_text(each)) for each in (first_ms, last_ms))
     day, _, _ = first.partition("T")
     return f"{first}..{last.removeprefix(f'{day}T')}"
