@@ -399,13 +399,13 @@ def commands() -> Mapping[str, click.Command]:
 def draw(rng: random.Random, world: World) -> Drawn:
     """Draw a command, paths and options."""
     name, command = rng.choice(list(commands().items()))
-    paths = _paths(rng, world)
+    paths = _paths(rng, world, 0.3 if name in _READ_FILES else 0.7)
     argv = [name]
     for parameter in command.params:
         if isinstance(parameter, click.Option) and rng.random() < _likely(parameter):
             argv += _option(rng, parameter, world, paths)
     if name == "explain":
-        paths = [rng.choice(_WORDS) for _ in paths]
+        paths = [rng.choice(_WORDS) for _ in paths[: rng.choice((1, 1, 3))]]
     if any(path.startswith("-") for path in paths) or rng.random() < 0.1:
         argv.append("--")
     argv += paths
@@ -426,13 +426,9 @@ def draw(rng: random.Random, world: World) -> Drawn:
     )
 
 
-def _paths(rng: random.Random, world: World) -> list[str]:
-    count = rng.choice((0, 1, 1, 1, 1, 1, 2, 3))
-    whole = [kind for kind in world.kinds if kind.name in _WHOLE]
-    kinds = (rng.choice(whole if rng.random() < 0.4 else world.kinds) for _ in range(count))
-    return [rng.choice(kind.paths) for kind in kinds]
-
-
+#: Commands that take single files too.
+_READ_FILES: Final = frozenset({"dump", "export", "next-start", "verify"})
+#: What those kinds are that every command takes.
 _WHOLE: Final = frozenset(
     {
         "partition",
@@ -440,18 +436,23 @@ _WHOLE: Final = frozenset(
         "clean",
         "unclean",
         "with ZooKeeper",
+        "live",
         "repair",
         "two of a node",
     }
 )
+_LIKELY: Final = {"--apply": 0.4, "--format": 0.5, "--master": 0.04, "--remote": 0.02}
+
+
+def _paths(rng: random.Random, world: World, whole: float) -> list[str]:
+    count = rng.choice((0, 1, 1, 1, 1, 1, 1, 1, 2, 3))
+    plain = [kind for kind in world.kinds if kind.name in _WHOLE]
+    kinds = (rng.choice(plain if rng.random() < whole else world.kinds) for _ in range(count))
+    return [rng.choice(kind.paths) for kind in kinds]
 
 
 def _likely(option: click.Option) -> float:
-    if option.required:
-        return 0.95
-    return {"--apply": 0.4, "--format": 0.5, "--master": 0.05, "--remote": 0.03}.get(
-        option.opts[0], 0.15
-    )
+    return 0.97 if option.required else _LIKELY.get(option.opts[0], 0.12)
 
 
 def _option(
@@ -465,44 +466,50 @@ def _option(
 
 
 def _value(rng: random.Random, option: click.Option, world: World, paths: Sequence[str]) -> str:
+    """A value that the option takes, or, now and then, one that it does not."""
     name, kind = option.opts[0], option.type
-    if rng.random() < 0.04:
+    wrong = rng.random() < 0.1
+    if wrong and rng.random() < 0.5:
         return rng.choice(_ODD_VALUES)
     if isinstance(kind, click.Choice):
         return str(rng.choice(list(kind.choices)))
     if isinstance(kind, click.IntRange):
         limits = [each for each in (kind.min, kind.max) if each is not None and name != "--jobs"]
-        return str(rng.choice([*limits, 1, 2, 3, 50, 152, 4096, -1, 2**31, 2**63]))
+        return str(rng.choice((-1, 2**31, 2**63) if wrong else (*limits, 1, 2, 50, 152, 4096)))
     if name == "--config":
         return rng.choice(world.configs)
     if name in ("--output", "--to"):
         inside = [f"{path}/out" for path in paths if "/data" in path]
-        places = ["out", "out", "out", "out/deep", "configs", "/dev/null", 300 * "x", "./-out"]
-        return rng.choice([*places, *inside, *world.configs[:1], "odd/circle", "kraft/data/out"])
-    values = {
-        "--plan": [*world.plans, "x"],
-        "--confirm": [*world.plans, "x"],
-        "--topic": ["*", "orders", "t*", "[", "x", ""],
-        "--exclude": ["*", "orders", "t*", "[!", ""],
-        "--limit-rate": ["none", "0", "50MB", "100kB/s", "20MiB", "0.1", "-1", "x"],
-        "--offsets": ["0..", "..50", "5..7", "152", "7..5", "..", "x", f"0..{2**63}"],
-        "--since": [
-            "0",
-            "2026-11-21T10:00Z",
-            "2023-01-01",
-            "x",
-            "9" * 30,
-            "2026-11-21 10:00+14:00",
-        ],
-        "--until": ["1", "2026-11-21T10:00Z", "2099-01-01", "x", "0"],
-        "--key": ["key", "", "größe", "\udcff"],
-        "--key-base64": ["a2V5", "", "!", "a"],
-        "--master": ["local[2]", "local", "spark://h:1", "yarn", "x", "local[0]"],
-        "--remote": ["local[2]", "x", "http://h"],
-    }
-    return rng.choice(values.get(name, ["x"]))
+        odd = ["/dev/null", 300 * "x", "odd/circle", "odd/README.txt/x", *inside]
+        return rng.choice(odd if wrong else ["out", "out", "out/deep", "configs", "./-out"])
+    if name in ("--plan", "--confirm"):
+        return rng.choice(world.plans)
+    return rng.choice((_WRONG if wrong else _RIGHT).get(name, ["x"]))
 
 
+_RIGHT: Final[Mapping[str, Sequence[str]]] = {
+    "--topic": ["*", "orders", "t*"],
+    "--exclude": ["orders", "t*", "[!"],
+    "--limit-rate": ["none", "0", "50MB", "200kB/s", "20MiB"],
+    "--offsets": ["0..", "..50", "5..7", "152"],
+    "--since": ["0", "2026-11-21T10:00Z", "2023-01-01", "2026-11-21 10:00+14:00"],
+    "--until": ["1", "2026-11-21T10:00Z", "2099-01-01"],
+    "--key": ["key", "", "größe", "\udcff"],
+    "--key-base64": ["a2V5", ""],
+    "--master": ["local[2]", "local", "spark://h:1", "yarn"],
+    "--remote": ["local[2]"],
+}
+_WRONG: Final[Mapping[str, Sequence[str]]] = {
+    "--topic": ["[", "x", ""],
+    "--exclude": ["*", ""],
+    "--limit-rate": ["0.1", "-1"],
+    "--offsets": ["7..5", "..", f"0..{2**63}"],
+    "--since": ["9" * 30, "0001-01-01T00:00+14:00"],
+    "--until": ["0", "9999-12-31T23:59:59-14:00"],
+    "--key-base64": ["!", "a"],
+    "--master": ["local[0]", "local[*"],
+    "--remote": ["http://h"],
+}
 _ODD_VALUES: Final = ("", "-", "--", "\x1b[0m", "\udcff", "a\nb", "0x10", "１", "1e3", " 1", "nan")
 _WORDS: Final = (
     "torn-tail",
