@@ -18,7 +18,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -42,6 +42,7 @@ from crashing.subjects import (
 )
 from fixtures_loader import copy_fixture
 from forge import batch, record, write_partition
+from object_stores import Bucket
 
 from kdump.cli.main import cli
 
@@ -383,6 +384,20 @@ def _kinds(top: Path) -> Iterator[Kind]:
             "gs:///x",
         ),
     )
+
+
+def addressed(world: World, bucket: Bucket) -> World:
+    """The same with addresses in an object store for PATHs, whatever kind is drawn."""
+    copies = ("kraft/data", "lossy/data", "alone/data/orders-0")
+    paths = [bucket.upload(world.top / copy, copy) for copy in copies]
+    log = f"lossy/data/{_MAIN}/{_LOG}"
+    paths += [
+        bucket.address(key)
+        for key in (log, log.replace(".log", ".index"), f"lossy/data/{_MAIN}", "kraft", "gone")
+    ]
+    paths.append(bucket.address("kraft/data", port=1))
+    paths.append(paths[0].replace(bucket.name, "nobucket"))
+    return replace(world, kinds=(Kind("partition", tuple(paths)),))
 
 
 # --- drawing

@@ -10,7 +10,8 @@ import random
 from collections.abc import Iterator
 
 import pytest
-from matrix import World, draw, made, world
+from matrix import World, addressed, draw, made, world
+from object_stores import served
 
 pytestmark = pytest.mark.once
 
@@ -37,8 +38,20 @@ def _numbers() -> Iterator[object]:
 
 @pytest.mark.parametrize("number", list(_numbers()))
 def test_a_run_ends_in_words(number: int, everything: World) -> None:
+    assert _failed(everything, range(FIRST + number * RUNS, FIRST + (number + 1) * RUNS)) == ""
+
+
+@pytest.mark.slow
+def test_a_run_on_an_object_store_ends_in_words(everything: World) -> None:
+    with served() as server:
+        there = addressed(everything, server.bucket("copies"))
+        assert _failed(there, range(FIRST, FIRST + 100)) == ""
+
+
+def _failed(world: World, seeds: range) -> str:
+    """What is wrong with runs, a line each."""
     failed = []
-    for seed in range(FIRST + number * RUNS, FIRST + (number + 1) * RUNS):
-        drawn = draw(random.Random(seed), everything)
-        failed += [f"{seed}: {drawn}: {wrong}" for wrong in made(drawn, everything)]
-    assert not failed, "\n".join(failed[:10])
+    for seed in seeds:
+        drawn = draw(random.Random(seed), world)
+        failed += [f"{seed}: {drawn}: {wrong}" for wrong in made(drawn, world)]
+    return "\n".join(failed[:10])
