@@ -81,6 +81,15 @@ def test_a_copied_partition_is_judged_by_its_log(tmp_path: Path) -> None:
     assert "records-missing" in {each["code"] for each in ran.of("finding")}
 
 
+def test_what_nothing_decides_is_no_all_clear(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    partition = BY_NAME["hole-unknown"].write(tmp_path)
+    assert main(["verify", "--progress", "none", str(partition)]) == exits.OK
+    first, *_ = capsys.readouterr().out.splitlines()
+    assert first.startswith("WARN   lost now: undecided, offsets are missing; next start: ")
+
+
 def test_the_quick_pass_does_not_guess(tmp_path: Path) -> None:
     BY_NAME["hole-unknown-jump"].write(tmp_path)
     ran = kdump("verify", "--quick", tmp_path, searching=False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from kdump.audit import codes
 from kdump.audit.codes import Outcome, Severity
 from kdump.audit.forecast import Forecast, worst_outcome
 from kdump.audit.judged import Judged
@@ -22,7 +23,8 @@ class Losses:
     ``now_partitions`` and ``further_partitions`` count those that lose something. ``outcome`` is
     the worst of the next starts; ``strays`` are partitions with records that it renames, so that
     they are not served any more. ``now_exact`` and ``further_exact`` are False where something was
-    not read that may make it worse. ``stopped``: no broker runs, so that a start comes next.
+    not read that may make it worse. ``undecided``: offsets are missing of which nothing decides
+    whether records are lost. ``stopped``: no broker runs, so that a start comes next.
     """
 
     now: Span
@@ -33,6 +35,7 @@ class Losses:
     further_exact: bool
     outcome: Outcome
     strays: int
+    undecided: bool
     stopped: bool
 
     @property
@@ -65,9 +68,10 @@ def losses_of(
     """
     now, further, every = list[Span](), list[Span](), list(causes)
     now_exact = further_exact = whole
-    stopped, strays = True, 0
+    stopped, undecided, strays = True, False, 0
     for judged, forecast in partitions:
         stopped &= judged.group.stopped
+        undecided |= any(one.code is codes.OFFSETS_MISSING for one in judged.findings)
         now_exact &= not judged.quick
         if judged.lost.records:
             now.append(judged.lost.records)
@@ -87,5 +91,6 @@ def losses_of(
         further_exact,
         worst_outcome(every),
         strays,
+        undecided,
         stopped,
     )
