@@ -16,6 +16,8 @@ from importlib import import_module, metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import kdump
 from kdump.format import _kernel
@@ -182,3 +184,20 @@ def test_a_wheel_is_built_where_no_compiler_is(sdist: Path) -> None:
     assert [name for name in names if name.endswith("licenses/LICENSE")]
     pages = {Path(name).name for name in names if "/share/man/man1/" in name}
     assert pages == {page.name for page in (ROOT / "man").glob("*.1")}
+
+
+@pytest.mark.parametrize(("lock", "extras"), [("test", ["test"]), ("spark", ["test", "spark"])])
+def test_the_locks_name_every_dependency_with_hashes(lock: str, extras: list[str]) -> None:
+    text = (ROOT / "requirements" / f"{lock}.txt").read_text()
+    entries = re.split(r"^(?=\S)", text, flags=re.MULTILINE)[1:]
+    locked: dict[str, list[str]] = {}
+    for entry in entries:
+        name, version = re.split(r"==|[ ;\\]", entry)[:2]
+        assert re.search(r"--hash=sha256:[0-9a-f]{64}", entry), name
+        locked.setdefault(canonicalize_name(name.partition("[")[0]), []).append(version)
+    wanted = [Requirement(text) for text in PROJECT["dependencies"]]
+    for extra in extras:
+        wanted += [Requirement(text) for text in PROJECT["optional-dependencies"][extra]]
+    for requirement in wanted:
+        versions = locked[canonicalize_name(requirement.name)]
+        assert any(version in requirement.specifier for version in versions), requirement
