@@ -267,7 +267,7 @@ def test_text_files_show_them_escaped(name: str, tmp_path: Path, capfdbinary: Ca
 @pytest.mark.parametrize(
     "words",
     [
-        ("explain", "{}"),
+        ("explain", "--format", "{}"),
         ("{}",),
         ("dump", "--{}", "x"),
         ("dump", "--format", "{}", "x"),
@@ -284,3 +284,11 @@ def test_wrong_words_are_refused_escaped(words: tuple[str, ...], capfdbinary: Ca
         code, out, err = run(capfdbinary, *(word.format(f"a{chars}b") for word in words))
         assert (code, out) == (2, "")
         assert "\\ud" in err or set(map(category, chars)) != {"Cs"}
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_line_of_a_log_is_explained_escaped(form: str, capfdbinary: Capture) -> None:
+    for chars in FEW:
+        code, out, err = run(capfdbinary, "explain", "--format", form, f"ERROR a{chars}b")
+        assert (code, err) == (5, "")
+        assert out

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from io import BytesIO, TextIOWrapper
+from pathlib import Path
+
 import pytest
 
 from kdump.audit.codes import CODES
@@ -56,22 +59,47 @@ def test_a_pasted_line_finds_its_codes(quoted: bool, capsys: pytest.CaptureFixtu
         "(stored crc = 1, computed crc = 2)"
     )
     text = explained(capsys, *([line] if quoted else line.split()))
-    assert text.startswith("batch-crc-mismatch: error\n")
+    assert "findings  batch-crc-mismatch\n" in text
+    assert "partition a-0, offset 812440" in text
 
 
 def test_a_misspelt_code_gets_near_ones(capsys: pytest.CaptureFixture[str]) -> None:
     assert "torn-tail" in refused(capsys, "torn-tial").rpartition("Did you mean")[2]
 
 
-def test_a_strange_line_is_refused_printably(capsys: pytest.CaptureFixture[str]) -> None:
-    message = refused(capsys, "zebra \x1b[31m\u202e")
-    assert "\x1b" not in message
-    assert "\u202e" not in message
-    assert "kdump explain --list" in message
+def test_a_strange_line_is_no_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "zebra \x1b[31m\u202e"]) == 5
+    printed = capsys.readouterr()
+    assert "\x1b" not in printed.out
+    assert "\u202e" not in printed.out
+    assert "not known to kdump; it does not seem to be about disks" in printed.out
+
+
+def test_an_unknown_line_about_disks_is_said_to_be_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "ERROR Segment fell over in log dir /d (kafka.log.Unheard)"]) == 5
+    assert "it may be about disks" in capsys.readouterr().out
+
+
+def test_standard_input_is_read(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = b"[2026-11-24 09:31:00,000] ERROR Found directory /d/lost+found, 'lost+found' is not in "
+    log += b"the form of topic-partition or topic-partition.uniqueId-delete (x.Y)\n"
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(log)))
+    assert "findings  foreign-directory\n" in explained(capsys)
+
+
+def test_a_quiet_log_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "server.log"
+    log.write_text("[2026-11-24 09:31:00,000] INFO started (kafka.server.KafkaServer)\n")
+    assert "no line at WARN or above" in explained(capsys, str(log))
 
 
 @pytest.mark.parametrize("words", [(), ("--list", "torn-tail")])
 def test_it_wants_either_codes_or_the_list(
-    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+    words: tuple[str, ...],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     assert "--list" in refused(capsys, *words)

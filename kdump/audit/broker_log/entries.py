@@ -1,0 +1,106 @@
+"""Lines of a log to entries: a line with its level, and the trace below it.
+
+Spec: the layout ``[%d] %p %m (%c)%n`` of Kafka's own logging configuration; what stands before the
+time, as the prefix of a container's or a system's log, is passed over, and so is a missing time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+#: What is read of one line, and of all of an entry; what is longer is cut off.
+LINE_BYTES: Final = 16_384
+_ENTRY_CHARACTERS: Final = 32_768
+
+_LEVELS: Final = rb"(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL)"
+_TIME: Final = rb"\[?(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?)(?:Z|[+-]\d\d:?\d\d)?\]?"
+_HEAD: Final = re.compile(
+    rb"(?:.{0,120}?%s.{0,80}?\b(%s)\b|\W{0,3}(%s)\b)[\]:]?\s+" % (_TIME, _LEVELS, _LEVELS)
+)
+#: A line below another: a frame of a trace, or an exception and its message.
+_BELOW: Final = re.compile(rb"\s|Caused by: |Suppressed: |\w+(?:\.[\w$]+)+(?:: |$)|\r?$")
+#: Frames of a trace, of which only those count that say what was being read.
+_FRAME: Final = re.compile(rb"(?:.{0,120}\|)?\s+(?:at |\.\.\. \d+ more)")
+_TELLING_FRAME: Final = re.compile(
+    rb"PartitionMetadata|LeaderEpochCheckpointFile|OffsetCheckpoints|offsetFromFile"
+)
+_LOGGER: Final = re.compile(r" \(((?:[\w$]+\.)*[\w$]+)\)(?=\s|$)")
+
+#: What is said at INFO about log directories, and is worth a place in a report.
+_NOTED: Final = re.compile(
+    rb"Found stray log dir|interrupted swap operation|Recovering unflushed segment|"
+    rb"Skipping recovery of|Attempting recovery for all logs|segment overflow error|"
+    rb"Deleting segments as part of log (?:recovery|truncation)|compacted but has not been|"
+    rb"Truncating to offset|treat it as a stray log|Error while loading logs in|"
+    rb"renaming from \.swap files|due to log start offset"
+)
+
+
+@dataclass(slots=True)
+class Entry:
+    """What was logged at once: ``text`` is the message, and the exceptions of the trace below it.
+
+    ``line`` counts from 1. ``level`` and ``time`` are empty where the line has none.
+    """
+
+    line: int
+    level: str
+    time: str
+    message: str
+    logger: str
+    text: str
+
+
+def read_entries(lines: Iterable[bytes]) -> Iterator[Entry]:
+    """Yield the entries that say something of disks or trouble; others are passed over.
+
+    Those are the ones at WARN and above, some at INFO, and what has no level: a line by itself.
+    """
+    current: Entry | None = None
+    passed = False  # whether the lines here belong to an entry that is passed over
+    for number, raw in enumerate(lines, 1):
+        head = _HEAD.match(raw)
+        if head is None:
+            if current is None and not passed:
+                if raw.strip():
+                    current = _begin(number, "", "", raw)
+            elif current is not None:
+                if current.level or _BELOW.match(raw):
+                    _extend(current, raw)
+                else:
+                    yield current
+                    current = _begin(number, "", "", raw)
+            continue
+        if current is not None:
+            yield current
+        level = head[2] or head[3]
+        passed = level in _QUIET and _NOTED.search(raw) is None
+        current = (
+            None
+            if passed
+            else _begin(number, level.decode(), (head[1] or b"").decode(), raw[head.end() :])
+        )
+    if current is not None:
+        yield current
+
+
+_QUIET: Final = frozenset({b"INFO", b"DEBUG", b"TRACE"})
+
+
+def _begin(line: int, level: str, time: str, rest: bytes) -> Entry:
+    text = rest.decode(errors="replace").strip()
+    loggers = list(_LOGGER.finditer(text))
+    if not loggers:
+        return Entry(line, level, time, text, "", text)
+    last = loggers[-1] if level == "" or len(loggers) == 1 else loggers[0]
+    return Entry(line, level, time, text[: last.start()], last[1], text)
+
+
+def _extend(entry: Entry, raw: bytes) -> None:
+    if _FRAME.match(raw) and not _TELLING_FRAME.search(raw):
+        return
+    if len(entry.text) < _ENTRY_CHARACTERS:
+        entry.text += "\n" + raw.decode(errors="replace").strip()

@@ -1,0 +1,70 @@
+"""A row of the table of messages, and the match of its pattern with what was logged.
+
+Spec: none of Kafka's. It must never judge anything: a message is what a broker said.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from kdump.audit.codes import FindingCode
+
+
+class Kind(Enum):
+    """What a message is about."""
+
+    DISK = "disk"  # something is wrong with what is on a disk, or with the disk
+    CONSEQUENCE = "consequence"  # follows from what an earlier line says
+    NOTE = "note"  # normal running, or a repair that costs nothing
+    ELSEWHERE = "elsewhere"  # no matter of log directories
+
+
+#: What the fields of a pattern match. Where two meet in one word, the text between ends the first.
+_FIELDS: Final = {
+    "": ".*?",
+    "path": r"(?P<path>[^\n]*?)",
+    "partition": r"(?P<partition>[\w.\-]+-\d+)",
+    "offset": r"(?P<offset>-?\d+)",
+    "position": r"(?P<position>\d+)",
+}
+_FIELD: Final = re.compile(r"\{(\w*)\}")
+
+
+@dataclass(frozen=True)
+class Message:
+    """What a broker logs; ``{path}``, ``{partition}``, ``{offset}``, ``{position}``, ``{}`` vary.
+
+    ``happened`` says what has come to pass when the line stands there, ``advice`` what to do then.
+    ``codes`` are findings that lead to it. ``outer`` is a line that another message explains, if
+    the same entry holds one. ``everywhere`` is logged for each partition of a log directory.
+    """
+
+    pattern: str
+    kind: Kind
+    happened: str
+    advice: str
+    codes: tuple[FindingCode, ...] = ()
+    outer: bool = False
+    everywhere: bool = False
+    literal: str = field(init=False)
+    expression: re.Pattern[str] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        parts = _FIELD.split(self.pattern)
+        literals, names = parts[0::2], parts[1::2]
+        pieces = [re.escape(literals[0])]
+        for index, (name, literal) in enumerate(zip(names, literals[1:], strict=True)):
+            last = index == len(names) - 1 and not literal
+            if last and name in ("", "path"):
+                pieces.append(r"(?P<path>[^\s,'\"]+)" if name else "")
+            else:
+                pieces.append(_FIELDS[name] + re.escape(literal))
+        object.__setattr__(self, "literal", max(literals, key=len))
+        object.__setattr__(self, "expression", re.compile("".join(pieces)))
+
+    def match(self, text: str) -> re.Match[str] | None:
+        """The first place in ``text`` that holds this message."""
+        return self.expression.search(text) if self.literal in text else None

@@ -1,0 +1,105 @@
+"""The entries of a whole log in groups: what happened where, how often, and following from what.
+
+Spec: none of Kafka's. Memory stays bounded however long the log is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from kdump.audit.broker_log.entries import Entry
+from kdump.audit.broker_log.message import Kind
+from kdump.audit.broker_log.table import Place, Recognized, looks_like_disks, recognize
+
+#: So many groups are listed; entries of further ones are counted.
+GROUPS: Final = 1_000
+_SHOWN_CHARACTERS: Final = 400
+
+
+@dataclass(slots=True)
+class Group:
+    """Entries that say the same of the same place; ``known`` is None for what no row explains.
+
+    ``follows`` is the line of the group that this one is a consequence of.
+    """
+
+    known: Recognized | None
+    first: Entry
+    place: Place
+    disks: bool
+    count: int = 1
+    last_line: int = 0
+    last_time: str = ""
+    first_offset: int | None = None
+    last_offset: int | None = None
+    follows: int | None = None
+
+
+@dataclass(slots=True)
+class Report:
+    """The groups of a log in the order of their first lines, and what was counted beside them."""
+
+    groups: list[Group] = field(default_factory=list)
+    entries: int = 0
+    unlisted: int = 0
+
+    def count(self, kind: Kind) -> int:
+        """The groups of that kind."""
+        return sum(1 for each in self.groups if each.known and each.known.message.kind is kind)
+
+    @property
+    def unknown(self) -> list[Group]:
+        """The groups that no row explains."""
+        return [each for each in self.groups if each.known is None]
+
+
+def group_entries(entries: Iterable[Entry]) -> Report:
+    """Explain ``entries``, and bring those together that say the same of the same place."""
+    report = Report()
+    by_key: dict[tuple[object, ...], Group] = {}
+    for entry in entries:
+        report.entries += 1
+        known = recognize(entry.text)
+        place = known.place if known else Place()
+        disks = known is None and looks_like_disks(f"{entry.text} {entry.logger}")
+        key = _key(entry, known, place)
+        group = by_key.get(key)
+        if group is None:
+            if len(by_key) >= GROUPS:
+                report.unlisted += 1
+                continue
+            # What is below a line has been read; the groups hold what is shown.
+            entry.message = entry.message[:_SHOWN_CHARACTERS]
+            entry.text = ""
+            group = by_key[key] = Group(known, entry, place, disks)
+            report.groups.append(group)
+            if known and known.message.kind is Kind.CONSEQUENCE:
+                group.follows = _cause(report.groups, place)
+        else:
+            group.count += 1
+        group.last_line, group.last_time = entry.line, entry.time
+        if place.offset is not None:
+            lowest, highest = group.first_offset, group.last_offset
+            group.first_offset = place.offset if lowest is None else min(lowest, place.offset)
+            group.last_offset = place.offset if highest is None else max(highest, place.offset)
+    return report
+
+
+def _key(entry: Entry, known: Recognized | None, place: Place) -> tuple[object, ...]:
+    if known is None:
+        return (entry.level, "".join(char for char in entry.message if not char.isdigit())[:200])
+    where = None if known.message.everywhere else place.partition or place.path
+    return (known.message.happened, known.message.kind, where)
+
+
+def _cause(groups: list[Group], place: Place) -> int | None:
+    """The line that one at ``place`` follows from: the last error there, else the last anywhere."""
+    causes = [each for each in groups if each.known and each.known.message.kind is Kind.DISK]
+    errors = [each for each in causes if each.first.level != "WARN"] or causes
+    if place.path is not None:
+        below = place.path.rstrip("/") + "/"
+        within = [each for each in errors if f"{each.place.path}/".startswith(below)]
+        errors = within or errors
+    return max(errors, key=lambda each: each.last_line).first.line if errors else None

@@ -1,0 +1,119 @@
+"""All messages that are known, and which of them an entry of a log holds.
+
+Spec: none of Kafka's.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from kdump.audit.broker_log import elsewhere, metadata, segments, serving, starting
+from kdump.audit.broker_log.message import Kind, Message
+from kdump.audit.codes import CODES, FindingCode
+
+#: The first that matches counts, but that one with ``outer`` yields to one without.
+MESSAGES: Final = (
+    *starting.ROWS, *segments.ROWS, *metadata.ROWS, *serving.ROWS, *elsewhere.ROWS
+)  # fmt: skip
+
+
+def _messages_of_codes() -> tuple[Message, ...]:
+    """Messages as finding codes have them, for what has no row of its own; the longest first."""
+    leads: dict[str, list[FindingCode]] = {}
+    for code in CODES.values():
+        for text in code.messages:
+            leads.setdefault(text, []).append(code)
+    return tuple(
+        Message(text, Kind.DISK, leads[text][0].meaning, leads[text][0].advice, tuple(leads[text]))
+        for text in sorted(leads, key=lambda text: -len(text.replace("{}", "")))
+    )
+
+
+_OF_CODES: Final = _messages_of_codes()
+
+_PREFIX: Final = re.compile(
+    r"\[(?:\w[^\]\n]*?partition=|LeaderEpochCache )([\w.\-]+-\d+)(?:, dir=([^\]\n]+))?"
+)
+_FILE: Final = re.compile(r"(/[^\s,'\"()\[\]]+/(?:[\w.\-]+-\d+)/\d{20}\.[\w.]+)")
+_OF_PARTITION: Final = re.compile(r"[\w.\-]+-\d+(?:\.[0-9a-f]{32}-(?:stray|delete|future))?")
+
+_DISK_WORDS: Final = re.compile(
+    r"(?i)log ?dir|segment|checkpoint|snapshot|corrupt|index file|/\d{20}\.|IOException|\bdisk\b|"
+    r"kafka\.log\.|storage\.internals|kafka\.raft|LogManager|meta\.properties|truncat"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in a log directory a message says that something is; None for what it leaves open."""
+
+    path: str | None = None
+    partition: str | None = None
+    offset: int | None = None
+    position: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Recognized:
+    """The message that explains an entry, where it is about, and the codes that lead to it."""
+
+    message: Message
+    place: Place
+    codes: tuple[FindingCode, ...]
+
+
+def recognize(text: str) -> Recognized | None:
+    """Find the message that explains ``text``, a line and what is below it; None without one."""
+    found = [(row, match) for row in MESSAGES if (match := row.match(text)) is not None]
+    if not found:
+        found = [(row, match) for row in _OF_CODES if (match := row.match(text))]
+    if not found:
+        return None
+    inner = [pair for pair in found if not pair[0].outer]
+    best, _ = min(
+        inner or found, key=lambda pair: (pair[0].kind is Kind.CONSEQUENCE, pair[1].start())
+    )
+    return Recognized(best, _place(text, best, found), _codes(best, [row for row, _ in found]))
+
+
+def looks_like_disks(text: str) -> bool:
+    """Whether an unknown ``text`` speaks of log directories or of input and output."""
+    return _DISK_WORDS.search(text) is not None
+
+
+def _codes(best: Message, rows: list[Message]) -> tuple[FindingCode, ...]:
+    """Those of ``best``, or of them those that the other messages of the entry lead to as well."""
+    wanted = best.codes
+    for row in rows:
+        both = tuple(code for code in wanted if code in row.codes)
+        wanted = both or wanted
+    return wanted
+
+
+def _place(text: str, best: Message, found: list[tuple[Message, re.Match[str]]]) -> Place:
+    fields: dict[str, str] = {}
+    for _, match in sorted(found, key=lambda pair: pair[0] is not best):
+        for name, value in match.groupdict().items():
+            if value:
+                fields.setdefault(name, value)
+    prefix = _PREFIX.search(text)
+    if prefix is not None:
+        fields.setdefault("partition", prefix[1])
+        if prefix[2]:
+            fields.setdefault("path", f"{prefix[2]}/{prefix[1]}")
+    path = fields.get("path")
+    if path is None or not path.startswith("/"):
+        file = _FILE.search(text)
+        path = file[1] if file else None
+    partition = fields.get("partition")
+    if path is not None and partition is None:
+        names = [name for name in path.split("/")[-2:] if _OF_PARTITION.fullmatch(name)]
+        partition = names[-1] if names else None
+    return Place(path, partition, _number(fields.get("offset")), _number(fields.get("position")))
+
+
+def _number(text: str | None) -> int | None:
+    # No offset has more digits; a log may hold any number of them.
+    return int(text) if text is not None and len(text) <= 20 else None

@@ -1,0 +1,158 @@
+"""What is read out of a broker's log: single lines, traces, whole logs of real brokers."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from broker_messages import LINES, Row
+
+from kdump.audit.broker_log.entries import LINE_BYTES, read_entries
+from kdump.audit.broker_log.message import Kind
+from kdump.audit.broker_log.report import GROUPS, group_entries
+from kdump.audit.broker_log.table import MESSAGES, recognize
+from kdump.audit.codes import CODES
+from kdump.cli.main import main
+
+LOGS = Path(__file__).parent / "broker_logs"
+
+
+@pytest.mark.parametrize("row", LINES, ids=lambda row: row[0][:60])
+def test_a_line_that_brokers_log_is_explained(row: Row) -> None:
+    line, about, code, path, partition, offset = row
+    logged = f"[2026-11-24 09:31:01,681] WARN {line} (kafka.log.LogManager)\n".encode()
+    (entry,) = read_entries([logged])
+    found = recognize(entry.text)
+    assert found is not None
+    assert found.message.kind.value == about
+    assert (found.codes[0].name if found.codes else None) == code
+    assert (found.place.path, found.place.partition, found.place.offset) == (
+        path,
+        partition,
+        offset,
+    )
+
+
+@pytest.mark.parametrize("code", CODES.values(), ids=lambda code: code.name)
+def test_the_messages_of_a_code_lead_to_it(code: object) -> None:
+    assert not isinstance(code, str)
+    for message in code.messages:  # type: ignore[attr-defined]
+        found = recognize(message.replace("{}", "7"))
+        assert found is not None, message
+        assert code in found.message.codes, message
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.pattern[:60])
+def test_every_row_is_reached_and_says_what_to_do(message: object) -> None:
+    row = message
+    assert row.happened.endswith(".")  # type: ignore[attr-defined]
+    assert row.advice.endswith(".")  # type: ignore[attr-defined]
+    text = row.pattern  # type: ignore[attr-defined]
+    for name, value in (
+        ("path", "/d/t-0"),
+        ("partition", "t-0"),
+        ("offset", "7"),
+        ("position", "9"),
+    ):
+        text = text.replace(f"{{{name}}}", value)
+    assert row.match(text.replace("{}", "x") + " ") is not None  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("version", ["3.9.1", "4.3.1"])
+def test_logs_of_real_brokers_on_damaged_directories_are_known(version: str) -> None:
+    with (LOGS / f"{version}.log").open("rb") as log:
+        report = group_entries(read_entries(log))
+    # 3.9.1 logs the end of a lock that was released before without any words.
+    assert [each.first.message for each in report.unknown] in ([], ["[BrokerServer id=1] null"])
+    names = {code.name for each in report.groups if each.known for code in each.known.codes}
+    assert names >= {
+        "checkpoint-malformed", "epochs-malformed", "file-name-refused", "foreign-directory",
+        "high-watermark-number", "index-missing", "index-orphan", "log-start-beyond-end",
+        "meta-properties-mismatch", "meta-properties-unreadable", "metadata-snapshot-damaged",
+        "partition-metadata-fatal", "partition-metadata-malformed", "partition-stray",
+        "partition-twice", "quorum-state-malformed", "checkpoint-number", "epochs-order",
+    }  # fmt: skip
+    assert report.entries >= 30
+
+
+def test_a_consequence_names_the_line_that_it_follows_from() -> None:
+    lines = (
+        b"[2026-11-24 09:31:00,000] ERROR Error while reading checkpoint file /d/a (x.Y)\n",
+        b"java.io.IOException: Malformed line in checkpoint file [/d/a]: x\n",
+        b"\tat a.B.c(B.java:1)\n",
+        b"[2026-11-24 09:31:01,000] WARN New epoch entry e caused truncation of conflicting "
+        b"entries f. (x.Y)\n",
+        b"[2026-11-24 09:31:02,000] WARN Stopping serving logs in dir /d (kafka.log.LogManager)\n",
+    )
+    report = group_entries(read_entries(lines))
+    assert [(each.first.line, each.follows) for each in report.groups] == [
+        (1, None), (4, None), (5, 1),
+    ]  # fmt: skip
+
+
+def test_containers_and_other_layouts_are_read() -> None:
+    for prefix in (
+        b"[2026-11-24 09:31:00,000] ERROR ",
+        b"broker-1  | [2026-11-24 09:31:00,000] ERROR ",
+        b"Nov 24 09:31:00 host kafka[12]: [2026-11-24 09:31:00,000] ERROR ",
+        b"2026-11-24T09:31:00.000Z ERROR ",
+        b"2026-11-24 09:31:00,000 [main] ERROR ",
+        b"ERROR ",
+    ):
+        (entry,) = read_entries([prefix + b"Partition t-0 marked as failed (a.B)\n"])
+        assert (entry.level, entry.message) == ("ERROR", "Partition t-0 marked as failed"), prefix
+
+
+def test_lines_below_info_and_of_ordinary_running_are_passed_over() -> None:
+    lines = (
+        b"[2026-11-24 09:31:00,000] INFO Rolled new log segment at offset 9 (x.Y)\n",
+        b"\tbelow it\n",
+        b"[2026-11-24 09:31:00,000] DEBUG No space left on device (x.Y)\n",
+    )
+    assert list(read_entries(lines)) == []
+
+
+def endless(count: int) -> Iterator[bytes]:
+    for number in range(count):
+        name = "".join(chr(ord("a") + int(digit)) for digit in str(number)).encode()
+        yield b"[2026-11-24 09:31:00,000] WARN Unheard of in %s (x.Y)\n" % name
+
+
+def test_a_long_log_holds_a_bounded_number_of_groups() -> None:
+    report = group_entries(read_entries(endless(5_000)))
+    assert len(report.groups) == GROUPS
+    assert report.entries == 5_000
+    assert report.unlisted > 0
+
+
+def test_a_line_without_an_end_is_cut_off() -> None:
+    pieces = itertools.chain(
+        [b"[2026-11-24 09:31:00,000] ERROR " + b"x" * (LINE_BYTES - 32)],
+        itertools.repeat(b"x" * LINE_BYTES, 100),
+    )
+    (entry,) = read_entries(pieces)
+    assert len(entry.text) < 4 * LINE_BYTES
+
+
+def test_json_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "server.log"
+    log.write_bytes(
+        b"[2026-11-24 09:31:00,000] WARN Found invalid messages in log segment "
+        b"/d/t-0/00000000000000000100.log at byte offset 91. (x.Y)\n"
+        b"org.apache.kafka.common.errors.CorruptRecordException: Record is corrupt "
+        b"(stored crc = 1, computed crc = 2)\n"
+    )
+    assert main(["explain", "--format", "json", str(log)]) == 0
+    header, message, summary = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (header["type"], header["paths"]) == ("header", [str(log)])
+    assert message["codes"] == ["batch-crc-mismatch"]
+    assert (message["partition"], message["position"]) == ("t-0", 91)
+    assert message["remedy"] == ["kdump", "verify", "/d/t-0"]
+    assert (summary["type"], summary["exit"], summary["disk"]) == ("summary", 0, 1)
+
+
+def test_every_kind_is_in_the_summary() -> None:
+    assert {kind.value for kind in Kind} == {"disk", "consequence", "note", "elsewhere"}
