@@ -5,7 +5,6 @@ Spec: none of Kafka's. It must never print.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -15,6 +14,7 @@ from kdump.audit.broker_log.report import Group, Report
 from kdump.cli.exits import INCOMPLETE, OK
 from kdump.cli.jsonl import header, line
 from kdump.cli.paragraphs import labelled
+from kdump.format.shell import shell_text
 from kdump.format.text import printable
 
 _ABOUT: Final = {
@@ -110,7 +110,7 @@ def _paragraph(group: Group) -> Iterator[str]:
     yield labelled("  do", known.message.advice)
     command = _command(group)
     if command:
-        yield f"{'  next':12}{printable(shlex.join(command))}"
+        yield f"{'  next':12}{shell_text(command)}"
 
 
 def _unknown(group: Group) -> Iterator[str]:

@@ -123,6 +123,7 @@ ROWS: Final = (
         Kind.DISK,
         "bootstrap.checkpoint is damaged. The node did not start.",
         "Copy the file from a controller of the same cluster, or from a backup.",
+        (codes.BOOTSTRAP_MALFORMED,),
     ),
     *(
         Message(

@@ -157,7 +157,7 @@ ROWS: Final = (
             Kind.DISK,
             "The records of a batch could not be read, although its checksum may match: it was "
             "written so, or it is damaged.",
-            "Run verify --deep on the partition: it tells which. Consumers can seek past it.",
+            "Run kdump verify --deep on the partition: it tells which. Consumers can seek past it.",
             (codes.RECORDS_UNREADABLE,),
         )
         for pattern in (
@@ -175,7 +175,7 @@ ROWS: Final = (
         "Received exception when fetching the next record from {partition}",
         Kind.DISK,
         "A consumer stopped at a record that it could not read.",
-        "Run verify --deep on the partition: it gives the offset to seek to.",
+        "Run kdump verify --deep on the partition: it gives the offset to seek to.",
         (codes.RECORDS_UNREADABLE, codes.BATCH_CRC_MISMATCH),
         outer=True,
     ),

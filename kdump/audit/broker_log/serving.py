@@ -38,7 +38,7 @@ ROWS: Final = (
         "No space left on device",
         Kind.DISK,
         "The file system is full. The log directory that was being written went offline.",
-        "Free space without removing a .log by hand: verify --quick --info lists what a broker "
+        "Free space without removing a .log by hand: kdump verify --quick --info lists what a broker "
         "removes by itself. Then restart the broker.",
     ),
     Message(
@@ -291,7 +291,7 @@ ROWS: Final = (
         "uncleanable",
         Kind.DISK,
         "The cleaner could not read this log. " + _CLEANER,
-        "Run verify --deep on the partition: the trace below the line says what it met.",
+        "Run kdump verify --deep on the partition: the trace below the line says what it met.",
         (codes.RECORDS_UNREADABLE, codes.BATCH_CRC_MISMATCH, codes.BATCH_CODEC_UNKNOWN),
         outer=True,
     ),

@@ -12,7 +12,7 @@ from kdump.audit import codes
 from kdump.audit.broker_log.message import Kind, Message
 
 _STOPPED: Final = "The broker did not start, and has removed the clean marker by then."
-_ALL: Final = "Run next-start: it lists every reason at once, where a broker names the first."
+_ALL: Final = "Run kdump next-start: it lists every reason at once, where a broker names the first."
 _META: Final = (
     "Compare the file with those of the node's other log directories, and with node.id in "
     "server.properties."
@@ -176,7 +176,7 @@ ROWS: Final = (
         Kind.DISK,
         "No log directory had a meta.properties that could be read. Nothing started.",
         _META + " On a new node kafka-storage.sh format makes it; a file system may be missing.",
-        (codes.META_PROPERTIES_UNREADABLE,),
+        (codes.META_PROPERTIES_UNREADABLE, codes.LOG_DIRECTORY_MISSING),
     ),
     Message(
         "No `meta.properties` found in {path}",
@@ -184,7 +184,7 @@ ROWS: Final = (
         "A log directory had no meta.properties: it is new and empty, or its file system was not "
         "mounted. Nothing started.",
         "Mount it, or run kafka-storage.sh format --ignore-formatted for a new directory.",
-        (codes.META_PROPERTIES_MISSING,),
+        (codes.META_PROPERTIES_MISSING, codes.LOG_DIRECTORY_MISSING),
     ),
     Message(
         "Invalid cluster.id in: {path}. Expected {}, but read {}",
@@ -198,7 +198,7 @@ ROWS: Final = (
         Kind.DISK,
         "A log directory belongs to another node, or node.id was changed. Nothing started.",
         _META,
-        (codes.META_PROPERTIES_MISMATCH,),
+        (codes.META_PROPERTIES_MISMATCH, codes.NODE_ID_MISMATCH),
     ),
     Message(
         "Duplicate directory ID {} found. It was the ID of {path}, but also of {}",
@@ -443,7 +443,7 @@ ROWS: Final = (
         "Nothing to do if the topic was deleted while the broker was down. If the directory is "
         "from a backup or another cluster, or records of the metadata log were lost, its records "
         "are still in the -stray directory.",
-        (codes.PARTITION_STRAY,),
+        (codes.PARTITION_STRAY, codes.PARTITION_STRAY_CUT),
     ),
     *(
         Message(
@@ -453,7 +453,7 @@ ROWS: Final = (
             "does not have it on this node. It is not served; its records are still there.",
             "Nothing to do if the topic was deleted or moved. If its records are missed, keep the "
             "-stray directory: kdump salvage reads it.",
-            (codes.PARTITION_STRAY, codes.DIRECTORY_STRAY),
+            (codes.PARTITION_STRAY, codes.DIRECTORY_STRAY, codes.PARTITION_STRAY_CUT),
         )
         for pattern in (
             "Log in {path} marked stray and renamed to {}",
@@ -599,9 +599,10 @@ ROWS: Final = (
     Message(
         "Received invalid partition leader epoch entry {}",
         Kind.DISK,
-        "A leader-epoch-checkpoint holds a negative number. The broker did not start.",
+        "A leader-epoch-checkpoint, or a batch of the log, has a negative leader epoch. The broker "
+        "did not start.",
         _ALL,
-        (codes.EPOCHS_NUMBER,),
+        (codes.EPOCHS_NUMBER, codes.LEADER_EPOCH_NEGATIVE),
     ),
     Message(
         "Invalid value {} for configuration segment.bytes: Value must be at least 1048576",
