@@ -74,5 +74,15 @@ def test_an_output_whose_name_is_too_long_is_refused(
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.parametrize("topic_id", ["\udcff", "x", "", "ö" * 22])
+def test_a_topic_id_that_is_none_is_wrong_usage(
+    topic_id: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = str(tmp_path / "out")
+    arguments = ["salvage", "--output", output, f"--topic-id={topic_id}", str(PARTITION)]
+    assert main(arguments) == exits.USAGE
+    assert "expected a topic id as kafka-topics.sh prints it" in _said(capsys)
+
+
 def _said(capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().err

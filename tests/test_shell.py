@@ -126,6 +126,19 @@ def test_what_commands_print_can_be_pasted(
         assert not any(word.startswith(b"-") for word in operands)
 
 
+def test_the_plan_for_a_log_directory_can_be_pasted(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(place)
+    damaged = [batch(0, [record(b"v")]), flip(batch(1, [record(b"v")]), -1), batch(2, [record()])]
+    write_partition(place / "-data", "orders", 0, {0: damaged})
+    (place / "-data" / "meta.properties").write_text("version=0\nbroker.id=1\n")
+    assert main(["verify", "--", "-data"]) == 4
+    printed = list(commands(capsys.readouterr().out))
+    assert "kdump verify ./-data" in printed
+    assert not any(word.startswith("-data") for line in printed for word in line.split())
+
+
 def test_what_receipts_print_can_be_pasted(
     place: Path,
     unsearched: None,

@@ -6,7 +6,6 @@ does not exist.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,7 @@ from kdump.cli.forecast_text import bound_text, harm_text
 from kdump.cli.paragraphs import LABEL, labelled
 from kdump.cli.units import count_text
 from kdump.cli.verify_partition import pending_remedy
-from kdump.format.shell import shell_text
+from kdump.format.shell import operand, shell_text
 from kdump.format.text import printable
 
 #: How many partitions a step names.
@@ -52,7 +51,7 @@ def plan_lines(
         return
     if not root.stopped:
         steps.insert(0, _Step("stop this broker before any repair: they refuse beside it"))
-    check = "kdump", "verify", os.fspath(root.path)
+    check = "kdump", "verify", operand(root.path)
     steps.append(_Step("check all again, then start the broker:", check))
     for number, step in enumerate(steps, 1):
         yield labelled("plan" if number == 1 else "", f"{number} {step.text}")

@@ -168,7 +168,7 @@ def decode_partition_metadata(data: bytes) -> PartitionMetadata:
 
 def encode_partition_metadata(topic_id: str) -> bytes:
     """Write ``partition.metadata`` as a broker does. Raises DecodeError for what is no topic id."""
-    content = f"version: 0\ntopic_id: {topic_id}".encode()
+    content = f"version: 0\ntopic_id: {topic_id}".encode(errors="replace")
     decode_partition_metadata(content)
     return content
 
