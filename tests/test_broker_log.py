@@ -73,7 +73,8 @@ def test_logs_of_real_brokers_on_damaged_directories_are_known(version: str) -> 
         "high-watermark-number", "index-missing", "index-orphan", "log-start-beyond-end",
         "meta-properties-mismatch", "meta-properties-unreadable", "metadata-snapshot-damaged",
         "partition-metadata-fatal", "partition-metadata-malformed", "partition-stray",
-        "partition-twice", "bootstrap-malformed", "node-id-mismatch", "quorum-state-malformed", "checkpoint-number", "epochs-order",
+        "partition-twice", "bootstrap-malformed", "node-id-mismatch", "quorum-state-malformed",
+        "checkpoint-number", "epochs-order",
     }  # fmt: skip
     assert report.entries >= 30
 

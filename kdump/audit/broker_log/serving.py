@@ -38,8 +38,8 @@ ROWS: Final = (
         "No space left on device",
         Kind.DISK,
         "The file system is full. The log directory that was being written went offline.",
-        "Free space without removing a .log by hand: kdump verify --quick --info lists what a broker "
-        "removes by itself. Then restart the broker.",
+        "Free space, but do not remove a .log by hand: kdump verify --quick --info lists what a "
+        "broker removes by itself. Then restart the broker.",
     ),
     Message(
         "Disk quota exceeded",
