@@ -15,6 +15,10 @@ from crashing.subjects import CHECKPOINTS, END, MARK, MARKER, PARTITION, POINT, 
 from crashing.trees import Node
 from planning import left, restored
 
+from kdump.cli.main import main
+
+pytestmark = pytest.mark.usefixtures("unsearched")
+
 START, CLEANER = "log-start-offset-checkpoint", "cleaner-offset-checkpoint"
 TORN = b"0\n3\norders 1 7\norders 0 299\ngone 7 1\norders x 1\norders 0 3"
 Tree = dict[str, Node]
@@ -28,8 +32,10 @@ def data(place: Path) -> Path:
 
 
 def reindex(data: Path, *options: str, around: Around | None = None) -> int:
-    config = data.parent / "server.properties"
-    return kdump("reindex", data, "--config", config, *options, around=around, searching=False).code
+    arguments = ["reindex", str(data), "--config", str(data.parent / "server.properties"), *options]
+    if around is None:  # in this process, which is measured
+        return main([*arguments, "--format", "json"])
+    return kdump(*arguments, around=around, searching=False).code
 
 
 def rows(path: Path) -> dict[tuple[str, int], int]:

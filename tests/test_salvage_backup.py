@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,9 @@ from dumps import dumped
 from test_disk import cloning
 
 from kdump.cli import exits
+from kdump.cli.main import main
+
+pytestmark = pytest.mark.usefixtures("unsearched")
 
 CUT = 21
 """The offset of the damaged batch, in the second of three segments."""
@@ -50,8 +55,20 @@ def cut(partition: Path, around: Around | None = None) -> Path:
     return folder
 
 
-def salvage(*arguments: str | Path) -> Ran:
-    return kdump("salvage", *arguments, searching=False)
+Salvage = Callable[..., Ran]
+
+
+@pytest.fixture
+def salvage(capsys: pytest.CaptureFixture[str]) -> Salvage:
+    """Runs the command in this process, which is measured."""
+
+    def run(*arguments: str | Path) -> Ran:
+        capsys.readouterr()
+        code = main(["salvage", *map(str, arguments), "--format", "json", "--progress", "none"])
+        out, err = capsys.readouterr()
+        return Ran(code, tuple(map(json.loads, out.splitlines())), err)
+
+    return run
 
 
 def records(partition: Path) -> list[dict[str, Any]]:
@@ -61,7 +78,7 @@ def records(partition: Path) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("around", [None, cloning], ids=["copied", "cloned"])
 @pytest.mark.parametrize("written_since", [False, True])
 def test_what_was_cut_off_is_read_from_the_backup(
-    around: Around | None, written_since: bool, place: Path, tmp_path: Path
+    around: Around | None, written_since: bool, place: Path, tmp_path: Path, salvage: Salvage
 ) -> None:
     partition = damaged(place)
     original = [each for each in records(partition) if each["offset"] >= CUT + 3]
@@ -97,7 +114,7 @@ def test_undo_that_is_refused_names_the_way_to_the_records(place: Path) -> None:
     assert f"what it saved is in {folder}, and kdump salvage reads the logs there" in ran.said
 
 
-def test_a_backup_without_logs_is_refused(place: Path, tmp_path: Path) -> None:
+def test_a_backup_without_logs_is_refused(place: Path, tmp_path: Path, salvage: Salvage) -> None:
     partition = damaged(place)
     partition.joinpath(f"{0:020d}.index").unlink(missing_ok=True)
     assert repair("reindex", partition, searching=False).code == exits.OK
@@ -108,7 +125,9 @@ def test_a_backup_without_logs_is_refused(place: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_a_repair_that_is_not_finished_is_refused(place: Path, tmp_path: Path) -> None:
+def test_a_repair_that_is_not_finished_is_refused(
+    place: Path, tmp_path: Path, salvage: Salvage
+) -> None:
     folder = cut(damaged(place))
     (folder / "receipt.json").unlink()
     ran = salvage(folder, "--output", tmp_path / "out")
@@ -119,7 +138,9 @@ def test_a_repair_that_is_not_finished_is_refused(place: Path, tmp_path: Path) -
     assert "expected the backup of a finished repair, found none" in ran.said
 
 
-def test_a_partition_and_its_backup_are_two_runs(place: Path, tmp_path: Path) -> None:
+def test_a_partition_and_its_backup_are_two_runs(
+    place: Path, tmp_path: Path, salvage: Salvage
+) -> None:
     partition = damaged(place)
     folder = cut(partition)
     ran = salvage(folder, partition, "--output", tmp_path / "out")
