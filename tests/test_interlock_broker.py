@@ -238,6 +238,7 @@ def test_a_broker_between_kill_and_rerun(
     with Broker(version, data, SETTINGS):
         pass
     before = left(data)
-    for command in (REPAIRS[name], "undo"):
-        refused(kdump(command, data / name, "--apply"), ".kdump", "changed since")
+    (folder,) = (data / name / ".kdump").iterdir()
+    for command, consent in ((REPAIRS[name], ("--confirm", folder.name)), ("undo", ())):
+        refused(kdump(command, data / name, "--apply", *consent), ".kdump", "changed since")
     assert changed(left(data), before) == []

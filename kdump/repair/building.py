@@ -122,8 +122,8 @@ def building(target: Path, origin: Path) -> Iterator[Building]:
         try:
             if not target.parent.exists():
                 stack.enter_context(_opened(target.parent.parent))
+                _make_with_owner(target.parent)
                 made = True
-                disk.make_directory(target.parent, _own())
             stack.enter_context(_opened(target.parent))
             _remove_leftover(path)
             disk.make_directory(path, _own())
@@ -145,6 +145,20 @@ def building(target: Path, origin: Path) -> Iterator[Building]:
                 if made and target.parent.exists():
                     disk.remove_empty(target.parent)
             raise
+
+
+def _make_with_owner(path: Path) -> None:
+    """Make a directory that appears under its name with its owner, or not at all."""
+    grown = path.with_name(f".kdump.{path.name}.tmp")
+    if os.path.lexists(grown):  # of a try that was killed
+        disk.remove_empty(grown)
+    try:
+        disk.make_directory(grown, _own())
+        disk.rename(grown, path)
+    except BaseException:
+        with suppress(OSError):
+            disk.remove_empty(grown)
+        raise
 
 
 def _own() -> Attributes:
