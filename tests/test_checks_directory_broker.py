@@ -40,6 +40,8 @@ LOST: Mapping[str, tuple[int, tuple[int, ...]]] = {
     "held-forever": (END, (0, 50, 100)),
     "future-last": (END, (0, 50, 100)),
     "clocks-differ": (END, (0, 50, 100)),
+    "last-offset-moved": (130 + (1 << 20), (0, 100)),
+    "last-offset-moved-known": (130 + (1 << 20), (0, 100)),
     "wiped": (0, (0,)),
     "wiped-marked": (0, (0,)),
     "wiped-at-start": (END, (END,)),

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import forge
 import pytest
 from damaged import LAST
 from fixtures_loader import FIXTURES, copy_fixture, topic_configs
 from forge import TIMESTAMP
 from pipeline import judge
-from recipes_producers import RECIPES, History, data, filled
+from recipes_producers import RECIPES, History
 
 from kdump.audit.checks.batches import check_segment, check_sequence
 from kdump.audit.checks.epochs import check_epoch_checkpoint, check_epoch_falls, check_epoch_range
@@ -190,18 +189,6 @@ def test_a_stopped_broker_lets_a_transaction_hang_that_hung_before(tmp_path: Pat
         clock = Clock(0, NOW_MS, {LAST: NOW_MS - minutes * 60_000})
         found = check_hanging(given.replay, "open", 0, clock, 15 * 60_000)
         assert [each.code.name for each in found] == [expected]
-
-
-def test_newer_records_of_others_show_that_a_transaction_hangs(tmp_path: Path) -> None:
-    """Its segment is written to, by producers whose clocks are right: so its own is too."""
-    (recipe,) = [recipe for recipe in RECIPES if recipe.name == "hanging"]
-    records = [data(10, 7, 0), forge.batch(20, [forge.record()], base_timestamp=NOW_MS - 1000)]
-    path = replace(recipe, name="mixed", first=filled(records)).write(tmp_path)
-    given = judging(path, compacted=False)
-    (found,) = check_hanging(given.replay, "mixed", 0, given.clock, 15 * 60_000)
-    assert found.code.name == "transaction-hanging"
-    assert found.detail is not None
-    assert found.detail.found == "none since its last batch, of 2023-11-14T22:13:20.010Z"
 
 
 def test_a_segment_that_nobody_wrote_to_for_long_lets_a_transaction_hang(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def of(directory: Path) -> Replay:
 
 def load(oracle: Oracle, directory: Path) -> Loaded | Refused:
     for file in ("leader-epoch-checkpoint", "partition.metadata"):
-        (directory / file).unlink()
+        (directory / file).unlink(missing_ok=True)
     return oracle.load(directory)
 
 

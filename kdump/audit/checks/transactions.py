@@ -73,11 +73,10 @@ class Clock:
     files_ms: int
     modified_ms: Mapping[int, int]
 
-    def age_ms(self, replay: Replay, transaction: OpenTransaction, late_ms: int) -> int:
+    def age_ms(self, replay: Replay, transaction: OpenTransaction) -> int:
         """How long ago the last batch of a transaction was written, at the least.
 
-        A producer may give its records any time. Its clock counts where the newest records show
-        that those of this partition have the time at which they are written.
+        Timestamps of records do not count: a producer may give its records any time.
         """
         last = transaction.last_offset
         base = _holding(replay, last).segment.base_offset
@@ -88,14 +87,11 @@ class Clock:
         ]
         markers = (marker for survey in behind for marker in survey.events.markers())
         later = next((marker.timestamp for marker in markers if marker.offset > last), None)
-        newest = max(survey.max_timestamp for survey in behind)
         ages = [0]
         if later is not None:
             ages.append(self.markers_ms - later)
         if base in self.modified_ms:
             ages.append(self.files_ms - self.modified_ms[base])
-        if abs(self.files_ms - newest) <= late_ms and transaction.timestamp >= 0:
-            ages.append(self.files_ms - transaction.timestamp)
         return max(ages)
 
 
@@ -116,7 +112,7 @@ def check_hanging(
         start = transaction.first_offset
         if not replay.certain(start, replay.end_offset - 1):
             continue
-        late = clock.age_ms(replay, transaction, late_ms) > late_ms
+        late = clock.age_ms(replay, transaction) > late_ms
         yield Finding(
             late_code if late else codes.TRANSACTION_OPEN,
             _holding(replay, start).segment.log,
