@@ -9,7 +9,7 @@ import errno
 import os
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -58,16 +58,26 @@ def in_worker(act: Callable[[int], None], method: str = "write") -> Around:
     return around
 
 
-def sends(number: int, told: Path) -> Callable[[int], None]:
-    """The first worker sends the parent that signal; all wait for what comes of it."""
+@contextmanager
+def sends(number: int) -> Iterator[Callable[[int], None]]:
+    """The first worker sends the parent that signal; all wait for what comes of it.
+
+    Workers have the owner's rights, so that they share a pipe, and no file beside the tests' own.
+    """
+    first, given = os.pipe2(os.O_NONBLOCK)
+    os.write(given, b"1")
 
     def send(parent: int) -> None:
-        with suppress(FileExistsError):
-            told.touch(exist_ok=False)
+        with suppress(BlockingIOError):
+            os.read(first, 1)
             os.kill(parent, number)
         signal.pause()
 
-    return send
+    try:
+        yield send
+    finally:
+        os.close(first)
+        os.close(given)
 
 
 def converted(trial: Trial, jobs: tuple[str, str], around: Around | None = None) -> Run:
@@ -108,18 +118,18 @@ def test_a_worker_is_killed(trial: Trial, jobs: tuple[str, str]) -> None:
     ("number", "code"), [(signal.SIGINT, INTERRUPTED), (signal.SIGTERM, TERMINATED)]
 )
 def test_it_is_stopped_while_workers_write(
-    trial: Trial, jobs: tuple[str, str], number: int, code: int, tmp_path: Path
+    trial: Trial, jobs: tuple[str, str], number: int, code: int
 ) -> None:
-    ran = converted(trial, jobs, in_worker(sends(number, tmp_path / "told")))
+    with sends(number) as send:
+        ran = converted(trial, jobs, in_worker(send))
     assert ran.code == code, ran
     assert trial.wrong_when_unchanged(take(trial.root), trial.original) == []
 
 
-def test_it_is_killed_while_workers_write(
-    trial: Trial, jobs: tuple[str, str], tmp_path: Path
-) -> None:
+def test_it_is_killed_while_workers_write(trial: Trial, jobs: tuple[str, str]) -> None:
     """Nobody then has the lock, and whoever comes next begins anew."""
-    ran = converted(trial, jobs, in_worker(sends(signal.SIGKILL, tmp_path / "told")))
+    with sends(signal.SIGKILL) as send:
+        ran = converted(trial, jobs, in_worker(send))
     assert ran.code == -signal.SIGKILL, ran
     left = take(trial.root)
     assert trial.wrong_at_start(left) == []
@@ -129,16 +139,17 @@ def test_it_is_killed_while_workers_write(
     assert trial.wrong_when_complete(take(trial.root)) == []
 
 
-def test_workers_do_not_have_the_lock(trial: Trial, jobs: tuple[str, str], tmp_path: Path) -> None:
-    told = tmp_path / "told"
+def test_workers_do_not_have_the_lock(trial: Trial, jobs: tuple[str, str]) -> None:
+    with open(os.memfd_create("links"), "a+", encoding="utf-8") as file:
 
-    def look(_: int) -> None:
-        links = (link.readlink() for link in Path("/proc/self/fd").iterdir() if link.is_symlink())
-        with told.open("a") as file:
-            file.writelines(f"{link}\n" for link in links)
+        def look(_: int) -> None:
+            links = (link for link in Path("/proc/self/fd").iterdir() if link.is_symlink())
+            file.writelines(f"{link.readlink()}\n" for link in links)
+            file.flush()
 
-    ran = converted(trial, jobs, in_worker(look))
+        ran = converted(trial, jobs, in_worker(look))
+        file.seek(0)
+        lines = file.read().splitlines()
     assert ran.code == OK, ran
-    lines = told.read_text().splitlines()
     assert any(line.endswith(".log") for line in lines)
     assert not any(line.endswith(".lock") for line in lines)
