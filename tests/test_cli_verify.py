@@ -21,7 +21,9 @@ from fixtures_loader import copy_fixture
 import kdump.cli.main
 from kdump.audit.cluster import Copies, Node
 from kdump.audit.codes import CODES
+from kdump.audit.judged import Judged
 from kdump.cli import exits
+from kdump.cli.verify_json import JsonReport
 
 GAP = "offsets-missing"
 NOTES = {name for name, code in CODES.items() if code.severity.value == "info"}
@@ -198,7 +200,9 @@ def test_three_problems_fit_a_screen(
     os.truncate(torn, torn.stat().st_size - 700)
     flip(logs[12].with_suffix(".index"), 7)
     lines = cli.text(data, code=exits.PROBLEMS)
-    assert len(lines) <= 40
+    plan = next(number for number, line in enumerate(lines) if line.startswith("plan "))
+    assert plan <= 25
+    assert len(lines) - plan <= 12
     assert max(map(len, lines)) <= 80
     told = [line.split()[1:] for line in lines if line.startswith("ERROR")][1:]
     assert told == [
@@ -670,3 +674,23 @@ def test_a_partition_does_not_show_what_is_missing_of_another(cli: Cli, tmp_path
     assert "replica-missing-only" in directory_codes
     others = cli.json(data / "codec-zstd-0", code=exits.OK)
     assert "replica-missing-only" not in {one.get("code") for one in others}
+
+
+def test_no_more_is_checked_than_there_is(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A log that grows between the quick pass and the read counts with the size that was read."""
+    log = directory.make(tmp_path, 1)[-1]
+    data = log.read_bytes()
+    seen = JsonReport.look
+
+    def grow(report: JsonReport, judged: Judged) -> None:
+        seen(report, judged)
+        with log.open("ab") as file:
+            file.write(data)
+
+    monkeypatch.setattr(JsonReport, "look", grow)
+    # With a rate the quick pass reads no whole segment, however small.
+    summary = cli.json("--limit-rate", "1GB", tmp_path, code=exits.PROBLEMS)[-1]
+    size = sum(path.stat().st_size for path in log.parent.glob("*.log"))
+    assert summary["bytes"] == summary["bytes_total"] == size

@@ -93,12 +93,12 @@ def salvage(
 ) -> int:
     """Copy every sound batch of a partition, before and behind damage, to a new directory.
 
-    PATH is a partition directory, also one that a broker has set aside to delete it (-delete), or
-    because it belongs to nobody (-stray); segments that a broker had deleted (.deleted) are taken
-    too. Or it is the backup of a repair, PARTITION/.kdump/ID: then the records are taken that the
-    repair cut off, also when a broker has written others in their place since. Batches and offsets
-    stay as they are; indexes, producer snapshots, transaction indexes and leader epochs are made
-    to fit.
+    PATH is a partition directory, also one that a broker has renamed to delete it (-delete), or
+    because the cluster does not assign it to the broker (-stray). Segments that a broker has
+    renamed to delete them (.deleted) are read too. Or it is the backup of a repair,
+    PARTITION/.kdump/ID: then the records are read that the repair cut off, also when a broker has
+    since written others in their place. Batches and offsets stay as they are; indexes, producer
+    snapshots, transaction indexes and leader epochs are made to fit.
 
     Where the marker of a transaction is lost, transaction indexes and producer snapshots show what
     became of it, and a new marker is written in its place. A transaction that nothing decides is

@@ -216,7 +216,7 @@ DIRECTORY_DELETED: Final = FindingCode(
 DIRECTORY_STRAY: Final = FindingCode(
     "directory-stray",
     Severity.INFO,
-    "A partition that a broker has set aside, since the cluster did not know it to be here.",
+    "A partition that a broker has renamed, since the cluster did not assign it to this directory.",
     "Loads it and leaves it alone, for good.",
     "If nobody misses its data it can go; if somebody does, it is all still there.",
     ("Loaded stray log: {}", "Log in {} marked stray and renamed to {}"),
