@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from brokers import programs
 from brokers.broker import QUICK_RESTART, Broker
 from commands import kdump
 from crashing.running import run
@@ -32,6 +35,20 @@ def damage(directory: Path) -> range:
     return range(first, first + int.from_bytes(content[start + 23 : start + 27], "big") + 1)
 
 
+def follow(printed: str) -> None:
+    """Run the commands that salvage prints last."""
+    _, commands = printed.split("with the broker stopped:\n")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    followed = subprocess.run(
+        ["sh", "-e", "-c", commands],
+        env=os.environ | {"PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert followed.returncode == 0, followed.stdout + followed.stderr
+
+
 @pytest.mark.parametrize("version", ["4.3.1", "3.9.1"])
 def test_the_printed_way_back_is_followed(version: str, tmp_path: Path) -> None:
     fixture = f"{version}/clean"
@@ -42,16 +59,7 @@ def test_the_printed_way_back_is_followed(version: str, tmp_path: Path) -> None:
 
     salvaged = run(["salvage", str(data / NAME), "--output", str(tmp_path / "out")])
     assert salvaged.code == 0, salvaged
-    _, printed = salvaged.out.split("with the broker stopped:\n")
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    followed = subprocess.run(
-        ["sh", "-e", "-c", printed],
-        env=os.environ | {"PATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert followed.returncode == 0, followed.stdout + followed.stderr
+    follow(salvaged.out)
     assert (data / NAME / "partition.metadata").read_bytes() == metadata
 
     with Broker(version, data, SETTINGS) as broker:
@@ -71,3 +79,51 @@ def test_the_printed_way_back_is_followed(version: str, tmp_path: Path) -> None:
     assert [(one["code"], one["offsets"]["first"]) for one in holes] == [
         ("hole-salvaged", lost.start)
     ]
+
+
+def test_a_topic_that_was_created_again(tmp_path: Path) -> None:
+    """Its old records stay unserved in a -stray directory, or are served under the new id."""
+    fixture = "4.3.1/clean"
+    data = copy_fixture(fixture, tmp_path / "data")
+    old = tmp_path / "old" / NAME
+    shutil.copytree(data / NAME, old)
+    lost = damage(old)
+    topic = NAME.removesuffix("-0")
+    with Broker("4.3.1", data, SETTINGS) as broker:
+        wanted = json.dumps({topic: {"partitions": 1, "config": {}}})
+        programs.run("4.3.1", "Topics", broker.bootstrap, "recreate", stdin=wanted)
+        old_id, new_id = topic_id(old), topic_id(data / NAME)
+        assert old_id != new_id
+        broker.stop()
+        shutil.rmtree(data / NAME)
+        shutil.move(old, data / NAME)
+
+        arguments = ["salvage", str(data / NAME), "--output"]
+        salvaged = run([*arguments, str(tmp_path / "out")])
+        assert salvaged.code == 0, salvaged
+        printed = " ".join(salvaged.out.split())
+        assert f"deleted and created again: its id is {new_id} now, the result has {old_id}" in (
+            printed
+        )
+        assert "In the log directory a broker renames it to -stray" in printed
+        again = run([*arguments, str(tmp_path / "again"), "--topic-id", new_id])
+        assert again.code == 0, again
+
+        follow(salvaged.out)
+        broker.start()
+        assert read_all(broker, (NAME,), tmp_path / "empty")[NAME] == {}
+        (stray,) = data.glob(f"{NAME}.*-stray")
+        assert topic_id(stray) == old_id
+        broker.stop()
+
+        shutil.rmtree(data / NAME)
+        shutil.move(tmp_path / "again" / NAME, data / NAME)
+        broker.start()
+        before = records(consumed(fixture)[NAME, READ])
+        found = read_all(broker, (NAME,), tmp_path / "full")[NAME]
+        assert found == {at: one for at, one in before.items() if at not in lost}
+
+
+def topic_id(partition: Path) -> str:
+    _, found = (partition / "partition.metadata").read_text().split("topic_id: ")
+    return found.strip()

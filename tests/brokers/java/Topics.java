@@ -14,9 +14,10 @@ import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.common.config.ConfigResource;
 
 /**
- * Creates topics, or tells which settings the broker has in force for them.
+ * Creates topics, also in the place of others, or tells which settings the broker has in force for them.
  *
- * <p>{@code java Topics BOOTSTRAP create} reads from standard input, and {@code describe}
+ * <p>{@code java Topics BOOTSTRAP create} reads from standard input, {@code recreate} reads the
+ * same and deletes what has these names before, and {@code describe}
  * prints for all topics, internal ones too:
  * {@code {"topic": {"partitions": N, "config": {"name": "value"}}}}. Described are the settings
  * that are not Kafka's default, and always those of {@link #ALWAYS}.
@@ -37,9 +38,10 @@ final class Topics {
         try (Admin admin = Admin.create(Map.of("bootstrap.servers", arguments[0]))) {
             switch (arguments[1]) {
                 case "create" -> create(admin, JSON.readTree(System.in));
+                case "recreate" -> recreate(admin, JSON.readTree(System.in));
                 case "describe" -> JSON.writeValue(System.out, describe(admin));
                 default -> throw new IllegalArgumentException(
-                        "expected create or describe, found " + arguments[1]);
+                        "expected create, recreate or describe, found " + arguments[1]);
             }
         }
     }
@@ -55,6 +57,13 @@ final class Topics {
             topics.add(new NewTopic(name, partitions, (short) 1).configs(config));
         }
         admin.createTopics(topics).all().get();
+    }
+
+    private static void recreate(Admin admin, JsonNode wanted) throws Exception {
+        List<String> names = new ArrayList<>();
+        wanted.fieldNames().forEachRemaining(names::add);
+        admin.deleteTopics(names).all().get();
+        create(admin, wanted);
     }
 
     private static Map<String, Object> describe(Admin admin) throws Exception {
