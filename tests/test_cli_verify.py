@@ -17,6 +17,8 @@ from bench import directory
 from damaged import RECIPES, Recipe
 from directory_state import state
 from fixtures_loader import copy_fixture
+from forge_metadata import METADATA
+from resealing import places
 
 import kdump.cli.main
 from kdump.audit.cluster import Copies, Node
@@ -592,6 +594,28 @@ def test_a_log_directory_ends_in_a_numbered_plan(cli: Cli, log_directory: Path) 
     )
     assert "loses at most 10 records" in text
     assert not any("do: kdump verify" in line for line in lines)
+
+
+def test_the_plan_for_a_damaged_metadata_log(cli: Cli, tmp_path: Path) -> None:
+    """No client reads it, no repair is of it, and the strays that follow have one step."""
+    data = copy_fixture("4.3.1/clean", tmp_path / "data")
+    for path in (data / METADATA).glob("*.checkpoint"):
+        path.unlink()
+    (log,) = (data / METADATA).glob("*.log")
+    flip(log, places(log.read_bytes())[20][1] - 1)
+    for path in (data, data / METADATA):
+        text = " ".join(" ".join(cli.text(path, code=exits.PROBLEMS)).split())
+        assert "lost now" in text
+        assert not {"consumers", "salvage", "truncate-to-valid"} & set(text.split())
+    _, plan = " ".join(" ".join(cli.text(data, code=exits.PROBLEMS)).split()).split(" plan 1 ")
+    assert plan == (
+        "if another controller of the quorum is in sync, start that one first "
+        f"2 {METADATA}: no command heals it: copy the log directory before a broker starts on it "
+        "kdump explain batch-crc-mismatch "
+        "3 __consumer_offsets-0, __consumer_offsets-1, __transaction_state-0 and 1 other: a start "
+        "on the cut metadata log renames them to -stray. Their own files need no repair "
+        f"4 check all again, then start the broker: kdump verify {data}"
+    )
 
 
 def test_partitions_that_lack_indexes_alone_share_a_command(cli: Cli, log_directory: Path) -> None:

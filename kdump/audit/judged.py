@@ -18,6 +18,8 @@ from kdump.audit.loss import LostNow
 from kdump.audit.replay import Replay
 from kdump.audit.stable_offset import StableOffset
 from kdump.audit.survey import Survey
+from kdump.storage.logdir import directory_name
+from kdump.storage.names import CLUSTER_METADATA_TOPIC
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,12 @@ class Judged:
     copies: Copies | None = None
     forecast: Forecast | None = None
     stable: StableOffset | None = None
+
+    @property
+    def is_metadata_log(self) -> bool:
+        """Whether it is the log of a KRaft cluster's metadata, by the name of its directory."""
+        name = directory_name(self.group.path)
+        return name is not None and name.topic == CLUSTER_METADATA_TOPIC
 
     def without_evidence(self, *, segments: bool) -> Judged:
         """The same without what grows with producers and transactions, once all is judged.

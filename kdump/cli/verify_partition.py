@@ -24,7 +24,6 @@ from kdump.cli.paragraphs import LABEL, labelled
 from kdump.cli.units import count_text, period_text
 from kdump.format.shell import shell_text
 from kdump.format.text import time_text
-from kdump.storage.logdir import is_metadata_log
 
 _REPLICA: Final = "another replica is in sync: start that one first"
 _CONTROLLER: Final = "another controller is in sync: start that one first"
@@ -40,7 +39,7 @@ def partition_lines(judged: Judged, forecast: Forecast | None) -> Iterator[tuple
     if lost.blocking is not None:
         behind = lost.blocking.behind
         seek = "nothing sound follows" if behind is None else f"can seek to {behind}"
-        if not _is_metadata_log(judged):  # which nodes replay, and clients do not read
+        if not judged.is_metadata_log:  # which nodes replay, and clients do not read
             yield "consumers", f"stop at {lost.blocking.offsets.first}; {seek}"
     if judged.stable is not None:
         yield "stable", stable_text(judged.stable)
@@ -68,10 +67,6 @@ def remedy_lines(judged: Judged, forecast: Forecast | None) -> Iterator[str]:
         yield from _choices(judged, forecast)
     if reindexing(path) in remedies:
         yield _doing(reindexing(path))
-
-
-def _is_metadata_log(judged: Judged) -> bool:
-    return judged.facts is not None and is_metadata_log(judged.facts.partition)
 
 
 def stable_text(stable: StableOffset) -> str:
@@ -151,7 +146,7 @@ def _choices(judged: Judged, forecast: Forecast) -> Iterator[str]:
             yield labelled("", "or from a backup; nothing on this disk holds the records")
         return
     loses = bound_text(harm, "record") if harm.unbounded else count_text(harm.count, "record")
-    yield labelled("choose", _CONTROLLER if _is_metadata_log(judged) else _REPLICA)
+    yield labelled("choose", _CONTROLLER if judged.is_metadata_log else _REPLICA)
     yield labelled("", "this is the only copy: copy the directory before a broker starts on it")
     if forecast.lost.sound.count and judged.group.stopped:
         yield labelled(

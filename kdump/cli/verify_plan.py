@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kdump.audit import codes
 from kdump.audit.cluster import Copies
 from kdump.audit.codes import Severity
 from kdump.audit.findings import Finding
@@ -71,19 +72,41 @@ def _top_steps(top: Sequence[Finding]) -> Iterator[_Step]:
 def _partition_steps(
     root: Root, judged: Sequence[Judged], forecasts: Mapping[Path, Forecast]
 ) -> Iterator[_Step]:
-    yield from _replica_steps(judged, forecasts)
+    strays, others = _strays(judged, forecasts)
+    yield from _replica_steps(others, forecasts)
     reindexed = list[Judged]()
-    for one in judged:
+    for one in others:
         remedies = _remedies(one)
         harm = _harm(one, forecasts.get(one.group.path))
         made = list(_repairs(one, remedies, harm=harm))
         yield from made
         if reindexing(one.group.path) in remedies and not made:
             reindexed.append(one)
+    if strays:
+        yield _Step(
+            f"{_names(strays)}: a start on the cut metadata log renames them to -stray. Their own "
+            "files need no repair"
+        )
     if reindexed[1:]:
         yield _Step(f"rebuild indexes of {_names(reindexed)}:", reindexing(root.path))
     for one in reindexed if len(reindexed) == 1 else ():
         yield _Step(f"rebuild indexes of {_names([one])}:", reindexing(one.group.path))
+
+
+def _strays(
+    judged: Sequence[Judged], forecasts: Mapping[Path, Forecast]
+) -> tuple[list[Judged], list[Judged]]:
+    """The partitions that have lost nothing but their place in the metadata log, and all others."""
+    strays, others = list[Judged](), list[Judged]()
+    for one in judged:
+        errors = {each.code for each in one.findings if each.code.severity is Severity.ERROR}
+        forecast = forecasts.get(one.group.path)
+        harmed = forecast is not None and (
+            forecast.causes or forecast.deleted or forecast.lost.sound
+        )
+        alone = errors == {codes.PARTITION_STRAY_CUT} and not harmed
+        (strays if alone else others).append(one)
+    return strays, others
 
 
 def _remedies(judged: Judged) -> list[Remedy]:
@@ -115,8 +138,9 @@ def _repairs(judged: Judged, remedies: Sequence[Remedy], *, harm: bool) -> Itera
     for command in repairs:
         yield _Step(f"{name}:", command)
     if harm and not repairs and truncating(path) not in remedies:
+        what = "log directory" if judged.is_metadata_log else "directory"
         yield _Step(
-            f"{name}: no command heals it: copy the directory before a broker starts on it",
+            f"{name}: no command heals it: copy the {what} before a broker starts on it",
             next((one for one in others if one[1:2] == ("explain",)), None),
         )
 
@@ -135,7 +159,11 @@ def _replica_steps(judged: Sequence[Judged], forecasts: Mapping[Path, Forecast])
         if pending_remedy(one.findings) is None and _harm(one, forecasts.get(one.group.path)):
             by_copies.setdefault(one.copies, []).append(one)
     for copies, together in by_copies.items():
-        yield _Step(_copies_text(copies, _names(together)))
+        replicas = [one for one in together if not one.is_metadata_log]
+        if replicas:
+            yield _Step(_copies_text(copies, _names(replicas)))
+        if len(replicas) < len(together):
+            yield _Step("if another controller of the quorum is in sync, start that one first")
 
 
 def _copies_text(copies: Copies | None, names: str) -> str:
