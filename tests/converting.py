@@ -61,18 +61,31 @@ def outline(batch: bytes) -> bytes:
 
 
 def wanted(
-    pieces: Iterable[Piece], batch_bytes: int = BATCH_BYTES, codec: str | None = None
+    pieces: Iterable[Piece],
+    batch_bytes: int = BATCH_BYTES,
+    codec: str | None = None,
+    epoch: int = 0,
 ) -> Iterator[Wanted]:
-    """The batches that the pieces of a segment must become, in order."""
+    """The batches that the pieces of a segment must become, in order.
+
+    ``epoch`` is the highest leader epoch before them; new batches have the highest so far.
+    """
     for (magic, is_wrapper, _), run in itertools.groupby(pieces, key=_Kinds().of):
-        if magic > 1:
-            yield from (Wanted(piece.data, recompressed=False) for piece in run)
-            continue
         these = list(run)
+        if magic > 1:
+            epoch = newest_epoch(these, epoch)
+            yield from (Wanted(piece.data, recompressed=False) for piece in these)
+            continue
         named = codec or these[0].codec
         records = [record for piece in these for record in piece.records]
         for part in _parts(records, None if is_wrapper else batch_bytes):
-            yield Wanted(_batch(part, named), recompressed=named != "none")
+            yield Wanted(_batch(part, named, epoch), recompressed=named != "none")
+
+
+def newest_epoch(pieces: Iterable[Piece], before: int = 0) -> int:
+    """The highest leader epoch of pieces, and ``before`` at least."""
+    found = (piece.data[12:16] for piece in pieces if not piece.is_legacy)
+    return max([before, *(int.from_bytes(epoch, signed=True) for epoch in found)])
 
 
 class _Kinds:
@@ -119,7 +132,7 @@ def _encoded(record: Kept, first: Kept) -> bytes:
     ).encode(0, 0)
 
 
-def _batch(records: Sequence[Kept], codec: str) -> bytes:
+def _batch(records: Sequence[Kept], codec: str, epoch: int) -> bytes:
     first, last = records[0], records[-1]
     return forge.batch(
         first.offset,
@@ -128,7 +141,7 @@ def _batch(records: Sequence[Kept], codec: str) -> bytes:
         base_timestamp=first.timestamp,
         max_timestamp=max(-1, *(record.timestamp for record in records)),
         timestamp_type="LogAppendTime" if first.appended else "CreateTime",
-        leader_epoch=-1,
+        leader_epoch=epoch,
         last_offset_delta=last.offset - first.offset,
     )
 
@@ -174,12 +187,20 @@ def first_difference(
     after: Mapping[str, Sequence[JsonObject]],
     codec: str | None = None,
 ) -> object:
-    """The first records that are not what they were, by ``kept``; None if there are none."""
+    """The first records that are not what they were, by ``kept``; None if there are none.
+
+    What is converted gets a leader epoch: which one, ``misfits`` compares.
+    """
     if before.keys() != after.keys():
         return before.keys() ^ after.keys()
     for name in before:
         for one, other in itertools.zip_longest(before[name], after[name]):
-            if one is None or other is None or kept(one, codec) != kept(other):
+            if one is None or other is None:
+                return name, one, other
+            line = kept(one, codec)
+            if one["magic"] < 2 and other["leader_epoch"] >= 0:
+                line["leader_epoch"] = other["leader_epoch"]
+            if line != kept(other):
                 return name, one, other
     return None
 
@@ -242,16 +263,20 @@ def misfits(
     wrong: list[object] = []
     if [int(log.stem) for log in logs(directory)] != sorted(partition.segments):
         wrong.append(logs(directory))
+    epoch = 0
     for log in logs(directory):
         pieces = partition.segments[int(log.stem)]
         if any(piece.is_legacy for piece in pieces):
             wrong += stale_indexes([log])
         for place, (batch, found) in enumerate(
-            itertools.zip_longest(wanted(pieces, batch_bytes, codec), split(log.read_bytes()))
+            itertools.zip_longest(
+                wanted(pieces, batch_bytes, codec, epoch), split(log.read_bytes())
+            )
         ):
             if batch is None or found is None or not batch.fits(found):
                 wrong.append((log.name, place, batch and batch.data[:61], found and found[:61]))
                 break
+        epoch = newest_epoch(pieces, epoch)
     return wrong
 
 

@@ -17,6 +17,7 @@ from legacy_partitions import forged
 
 from kdump.audit.facts import TopicSettings
 from kdump.errors import Refused, SourceError
+from kdump.format.checkpoint import EpochEntry
 from kdump.format.codecs import Codec, decompress
 from kdump.format.record_digest import RecordDigest
 from kdump.format.records import RecordReader
@@ -30,7 +31,8 @@ APPENDED = 8
 SETTINGS = TopicSettings(index_interval_bytes=300)
 LATER = TIMESTAMP + 5
 DEFAULT = Rules()
-new = partial(batch, leader_epoch=-1)
+#: The leader epoch is 0 where batches before have no higher one.
+new = partial(batch, leader_epoch=0)
 
 Convert = Callable[..., tuple[dict[int, bytes], Conversion]]
 
@@ -44,12 +46,14 @@ def convert(tmp_path: Path) -> Convert:
         base_offset: int = 0,
         rules: Rules = DEFAULT,
         opened: Callable[[Path], Source] = lambda path: open_source(path, mapped=False),
+        epochs: Sequence[EpochEntry] = (),
     ) -> tuple[dict[int, bytes], Conversion]:
         path = tmp_path / f"{base_offset:020d}.log"
         path.write_bytes(content if isinstance(content, bytes) else b"".join(content))
         told: list[int] = []
         with opened(path) as source:
-            made = Conversion(source, path, base_offset, rules, told.append)
+            known = epochs or [EpochEntry(0, base_offset)]
+            made = Conversion(source, path, base_offset, rules, told.append, epochs=known)
             logs: dict[int, bytes] = {}
             for number, data in made.pieces():
                 assert number >= max(logs, default=0)
@@ -63,9 +67,14 @@ def convert(tmp_path: Path) -> Convert:
     return run
 
 
-def one(convert: Convert, content: Iterable[bytes], rules: Rules = DEFAULT) -> list[bytes]:
+def one(
+    convert: Convert,
+    content: Iterable[bytes],
+    rules: Rules = DEFAULT,
+    epochs: Sequence[EpochEntry] = (),
+) -> list[bytes]:
     """The batches of the one new log."""
-    logs, made = convert(content, 0, rules)
+    logs, made = convert(content, 0, rules, epochs=epochs)
     assert list(logs) == [0]
     assert made.parts[0].batches == len(split(logs[0]))
     return split(logs[0])
@@ -138,6 +147,23 @@ def test_a_run_ends_where_anything_else_stands(convert: Convert) -> None:
     _, made = convert(old)
     assert (made.legacy, made.copied) == (8, 3)
     assert made.parts[0].records == 13
+
+
+def test_new_batches_have_the_leader_epochs_that_are_known(convert: Convert) -> None:
+    epochs = [EpochEntry(0, 0), EpochEntry(2, 3), EpochEntry(5, 7), EpochEntry(6, 12)]
+    old = [
+        *messages(0, 5),
+        wrapper(9, messages(0, 5), codec="gzip"),
+        *messages(10, 1),
+        batch(11, as_records(11, 1), leader_epoch=9),
+        *messages(12, 2),
+    ]
+    found = one(convert, old, epochs=epochs)
+    assert [(int.from_bytes(each[:8]), int.from_bytes(each[12:16])) for each in found] == [
+        *((0, 0), (3, 2)),
+        *((5, 2), (7, 5)),
+        *((10, 5), (11, 9), (12, 9)),
+    ]
 
 
 def test_batches_of_at_most_so_many_bytes(convert: Convert) -> None:
@@ -543,7 +569,13 @@ def test_measured_is_what_is_read_back(
     for base, pieces in forged(seed).segments.items():
         logs, made = convert([piece.data for piece in pieces], base)
         measured = measure(
-            tmp_path / f"{base:020d}.log", base, Rules(), SETTINGS, 1 << 20, lambda _: None
+            tmp_path / f"{base:020d}.log",
+            base,
+            Rules(),
+            [EpochEntry(0, base)],
+            SETTINGS,
+            1 << 20,
+            lambda _: None,
         )
         assert [one.part for one in measured.parts] == list(made.parts)
         for number, part in enumerate(measured.parts):

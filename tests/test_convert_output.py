@@ -43,10 +43,10 @@ def name(base_offset: int, extension: str = ".log") -> str:
     return f"{base_offset:020d}{extension}"
 
 
-def converted(messages: Sequence[bytes], first: int = 0) -> bytes:
+def converted(messages: Sequence[bytes], first: int = 0, epoch: int = 0) -> bytes:
     """The batch of magic 2 that messages with the values ``messages`` are in."""
     records = [forge.record(value) for value in messages]
-    return forge.batch(first, records, leader_epoch=-1)
+    return forge.batch(first, records, leader_epoch=epoch)
 
 
 FIVE_CONVERTED = converted([b"value %d" % offset for offset in range(5)])
@@ -188,7 +188,7 @@ def test_batches_of_magic_2_among_others_stay(tmp_path: Path, convert: Convert) 
     origin = write(tmp_path, {0: b"".join([batch, message(1, b"one"), message(2, b"two")])})
     copy = convert(origin)
     log = (convert.target / name(0)).read_bytes()
-    assert log == batch + converted([b"one", b"two"], 1)
+    assert log == batch + converted([b"one", b"two"], 1, epoch=3)
     assert (copy.logs[0].legacy, copy.logs[0].copied, copy.records) == (2, 1, 3)
 
 

@@ -15,7 +15,8 @@ from typing import Any
 import forge
 import pytest
 from by_hand import carry_out
-from converting import above_info, legacy_batches, logs, split
+from commands import kdump
+from converting import COMMAND, above_info, legacy_batches, logs, split
 from crashing.seam import Call
 from crashing.subjects import CONVERT, INTERVAL, OTHER, SPLIT
 from crc32c import crc32c
@@ -128,6 +129,42 @@ def stale(path: Path) -> list[str]:
 
 
 # --- what is planned
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "epoch", "expected"),
+    [
+        ([(2, 3), (3, 12)], 3, [(0, 0), (3, 2), (10, 2), (12, 3), (15, 3), (20, 3)]),
+        # A broker clears it when it appends old messages.
+        ([(5, 21)], 4, [(0, 0), (10, 0), (15, 4), (20, 4)]),
+        ([], 0, [(0, 0), (10, 0), (15, 0), (20, 0)]),
+    ],
+)
+def test_old_messages_get_the_leader_epochs_of_their_offsets(
+    place: Path,
+    tmp_path: Path,
+    checkpoint: list[tuple[int, int]],
+    epoch: int,
+    expected: list[tuple[int, int]],
+) -> None:
+    old = partition(
+        place,
+        {
+            0: [message(offset) for offset in range(10)],
+            10: [*map(message, range(10, 15)), batch(15, [record()], leader_epoch=epoch)],
+            20: [message(20)],
+        },
+        **{"leader-epoch-checkpoint": forge.checkpoint(checkpoint)},
+    )
+    output = tmp_path / "out"
+    assert kdump(COMMAND, old, "--output", output, searching=False).code == 0
+    apply(conversion(old))
+    for made in (old, output / old.name):
+        found = [each for log in logs(made) for each in split(log.read_bytes())]
+        assert [
+            (int.from_bytes(each[:8]), int.from_bytes(each[12:16])) for each in found
+        ] == expected
+        assert "leader-epoch-falls" not in {line["code"] for line in above_info(made)}
 
 
 def test_only_logs_with_something_old_are_touched(old: Path) -> None:

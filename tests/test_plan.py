@@ -73,9 +73,17 @@ CONVERTING = replace(
         Put(LOG, 7, "56" * 32, True, RECIPE, mtime_ns=123),
     ),
 )
+WITH_EPOCHS = replace(
+    CONVERTING,
+    steps=(Put(LOG, 7, "56" * 32, True, replace(RECIPE, epochs=((0, 0), (3, 7))), mtime_ns=123),),
+)
 
 
-@pytest.mark.parametrize("plan", [PLAN, BARE, CONVERTING], ids=["many", "none", "converted"])
+@pytest.mark.parametrize(
+    "plan",
+    [PLAN, BARE, CONVERTING, WITH_EPOCHS],
+    ids=["many", "none", "converted", "converted with epochs"],
+)
 def test_a_plan_is_read_as_it_was_written(plan: Plan) -> None:
     text = json.dumps(encode(plan))
     again = decode(json.loads(text))
@@ -175,6 +183,7 @@ def test_another_plan_has_another_id(other: Plan) -> None:
         replace(RECIPE, part=1),
         replace(RECIPE, records=6),
         replace(RECIPE, digest="ac" * 16),
+        replace(RECIPE, epochs=((0, 5),)),
     ],
 )
 def test_another_conversion_has_another_id(recipe: Converted) -> None:

@@ -11,7 +11,7 @@ anything that is damaged or out of order.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -32,6 +32,7 @@ from kdump.format.batch import (
     read_header,
     timestamp_type_of,
 )
+from kdump.format.checkpoint import EpochEntry
 from kdump.format.codecs import CODECS, Codec
 from kdump.format.encoding import BatchWriter
 from kdump.format.record_digest import RecordDigest
@@ -86,8 +87,10 @@ class Conversion:
     """The batches of one log, those of magic 0 and 1 rewritten, as they are read.
 
     ``legacy`` counts the messages and wrappers that were rewritten, ``copied`` the batches that
-    were not. ``report`` is called with counts of bytes of the old log that were read. To one that
-    is ``growing`` a broker may just be writing: at what is not whole there it ends.
+    were not. ``report`` is called with counts of bytes of the old log that were read. ``epochs``
+    are those of the log, for ``BatchWriter``; new batches get no lower one than batches of magic 2
+    before them have. To a log that is ``growing`` a broker may just be writing: at what is not
+    whole there it ends.
     """
 
     def __init__(
@@ -98,6 +101,7 @@ class Conversion:
         rules: Rules,
         report: Callable[[int], None],
         *,
+        epochs: Sequence[EpochEntry],
         growing: bool = False,
     ) -> None:
         self.legacy = self.copied = 0
@@ -106,7 +110,7 @@ class Conversion:
         self._growing = growing
         self._at = 0  # the position of the batch that is read, or of the first of some
         self._reader = RecordReader()
-        self._writer = BatchWriter()
+        self._writer = BatchWriter(epochs)
         self._logs = _NewLogs(base_offset)
         # The digest of what stands before the open batch, if one is; the kind of messages joined.
         self._before: RecordDigest | None = None
@@ -273,6 +277,7 @@ class Conversion:
     def _copy(self, table: BatchTable) -> None:
         """Batches of magic 2."""
         self._finish()
+        self._writer.raise_epoch(table[len(table) - 1].leader_epoch)
         self._check_records(table)
         # Together, but where a log becomes full.
         whole = self._logs.has_room(table)

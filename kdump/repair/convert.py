@@ -6,19 +6,21 @@ It must never plan for a log that is damaged or out of order, nor touch one that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Final
 
 from kdump.audit.facts import PartitionFacts, TopicSettings
 from kdump.audit.judged import Judged
 from kdump.audit.survey import Survey
 from kdump.errors import SourceError, UsageError
+from kdump.format.checkpoint import EpochEntry
 from kdump.repair.conversion import Rules
 from kdump.repair.convert_notes import DELETED_NOTE, readers_note, split_note
 from kdump.repair.convert_steps import ConvertSteps
 from kdump.repair.each_log import each_log
+from kdump.repair.epochs import old_epochs
 from kdump.repair.extent import log_end_of, log_start_of
 from kdump.repair.measuring import Measured, measure
 from kdump.repair.plan import Plan
@@ -71,7 +73,8 @@ def plan_convert(
     refuse_unsound(judged.surveys, facts.partition.path)
     refuse_swaps(facts.partition)
     refuse_links(survey.segment.log for survey in old)
-    measured = _measured(old, rules, settings, jobs, report)
+    epochs = _epochs(facts, judged.surveys)
+    measured = _measured(old, rules, epochs, settings, jobs, report)
     _refuse_overlap(measured, [survey.segment for survey in judged.surveys])
     steps = ConvertSteps(facts, rules, settings, files)
     if old[-1] is judged.surveys[-1]:
@@ -115,6 +118,7 @@ def _is_old(survey: Survey) -> bool:
 def _measured(
     old: Sequence[Survey],
     rules: Rules,
+    epochs: Mapping[int, Sequence[EpochEntry]],
     settings: TopicSettings,
     jobs: int,
     report: Callable[[int], None],
@@ -123,10 +127,23 @@ def _measured(
     room = _REBUILD_BYTES // len(old)
 
     def work(segment: Segment, told: Callable[[int], None]) -> Measured:
-        return measure(segment.log, segment.base_offset, rules, settings, room, told)
+        base_offset = segment.base_offset
+        return measure(segment.log, base_offset, rules, epochs[base_offset], settings, room, told)
 
     tasks = [survey.segment for survey in old]
     return each_log(work, tasks, lambda segment: segment.log, jobs=jobs, report=report)
+
+
+def _epochs(facts: PartitionFacts, surveys: Sequence[Survey]) -> dict[int, tuple[EpochEntry, ...]]:
+    """The leader epochs of old messages, by the base offset of their segment."""
+    known = () if facts.epochs is None else facts.epochs.value or ()
+    newest, found = -1, {}
+    for survey, behind in zip_longest(surveys, surveys[1:]):
+        base_offset = survey.segment.base_offset
+        next_base = None if behind is None else behind.segment.base_offset
+        found[base_offset] = old_epochs(known, newest, base_offset, next_base)
+        newest = max([newest, *(run.epoch for run in survey.events.epochs())])
+    return found
 
 
 def _refuse_overlap(measured: Sequence[Measured], segments: Sequence[Segment]) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from kdump.audit.context import Context
+from kdump.audit.facts import PartitionFacts
 from kdump.audit.gathering import gather
 from kdump.audit.groups import Group
 from kdump.errors import Refused
@@ -29,6 +30,7 @@ from kdump.repair.convert_notes import DELETED_NOTE, readers_note
 from kdump.repair.converted_copy import ConvertedCopy, encode
 from kdump.repair.directories import read_as_owner
 from kdump.repair.each_log import each_log
+from kdump.repair.epochs import old_epochs
 from kdump.repair.interlock import unfinished, ways_on
 from kdump.repair.new_segments import New, Old, SegmentWriter, looked_at
 from kdump.repair.output import (
@@ -126,6 +128,7 @@ def _convert_to(
     olds = each_log(
         lambda old, _: looked_at(old), _segments(group), _log_of, jobs=jobs, report=report
     )
+    olds = list(_with_epochs(olds, facts))
     legacy = any(old.legacy for old in olds)
     if not legacy or name.suffix == "delete":
         report(sum(old.size for old in olds))
@@ -199,6 +202,16 @@ def _segments(group: Group) -> list[Old]:
         )
         for segment, next_base in zip_longest(group.segments, following)
     ]
+
+
+def _with_epochs(olds: Iterable[Old], facts: PartitionFacts) -> Iterator[Old]:
+    """The same segments with the leader epochs of their old messages."""
+    known = () if facts.epochs is None else facts.epochs.value or ()
+    newest = -1
+    for old in olds:
+        epochs = old_epochs(known, newest, old.segment.base_offset, old.next_base)
+        yield replace(old, epochs=epochs)
+        newest = max(newest, old.newest_epoch)
 
 
 def _log_of(old: Old) -> Path:

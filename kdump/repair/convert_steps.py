@@ -46,13 +46,15 @@ class ConvertSteps:
         aborts = self._transactions(parts) if len(parts) > 1 else ()
         # What lies behind first: until then the old log still holds it.
         for number in range(len(parts) - 1, -1, -1):
-            yield self._log(log, names[number], number, parts[number])
+            yield self._log(measured, names[number], number)
             if aborts:
                 yield from self._aborts(names[number], aborts[number])
             yield from self._indexes(names[number], parts[number].rebuilt)
 
-    def _log(self, old: str, name: str, number: int, measured: MeasuredPart) -> Put:
-        part, codec, before = measured.part, self._rules.codec, self._files[old]
+    def _log(self, measured: Measured, name: str, number: int) -> Put:
+        old, made = measured.path.name, measured.parts[number]
+        part, codec, before = made.part, self._rules.codec, self._files[old]
+        epochs = tuple((entry.epoch, entry.start_offset) for entry in measured.epochs)
         label = None if codec is None else codec.label
         # Its age is what retention goes by where records have no timestamp. Of two that look alike
         # nobody could tell whether the new one is in place yet.
@@ -60,9 +62,11 @@ class ConvertSteps:
         return Put(
             name,
             part.size,
-            measured.sha256,
+            made.sha256,
             name == old,
-            Converted(old, label, self._rules.batch_bytes, number, part.records, part.digest),
+            Converted(
+                old, label, self._rules.batch_bytes, number, part.records, part.digest, epochs
+            ),
             mtime_ns=before.mtime_ns + later_ns,
         )
 

@@ -1,4 +1,4 @@
-"""The leader epochs that a loader would leave of a checkpoint once a log ends elsewhere.
+"""Leader epochs: what a loader would leave of a checkpoint, and those of messages that have none.
 
 Spec: ``LeaderEpochFileCache``, ``LogSegment.recover`` (KIP-101); KOD 5, step 6. It must never make
 entries of a file that a broker refuses.
@@ -19,9 +19,7 @@ def epochs_after(
 
     None if the log gives no reason to change it. ``entries`` are not below 0.
     """
-    loaded: list[EpochEntry] = []
-    for entry in entries:
-        _assign(loaded, entry)
+    loaded = _loaded(entries)
     changed = list(loaded)
     for survey in kept:
         for run in survey.events.epochs():
@@ -34,6 +32,39 @@ def epochs_after(
     if below:
         changed = [EpochEntry(below[-1].epoch, log_start), *changed[len(below) :]]
     return tuple(changed)
+
+
+def old_epochs(
+    known: Sequence[EpochEntry], newest: int, base_offset: int, next_base: int | None
+) -> tuple[EpochEntry, ...]:
+    """The leader epochs of the messages of magic 0 and 1 in a segment, which say none themselves.
+
+    They are those that ``known`` entries give, 0 below all of them, and no lower than the
+    ``newest`` of batches before the segment, -1 for none. The first entry starts at its base.
+
+    A follower refuses batches of magic 2 without an epoch. The checkpoint needs no entry for 0: a
+    leader answers for an epoch below its first one with that one's start. Without the entry other
+    replicas of old messages go on truncating to the high watermark, not by an epoch made up.
+    """
+    found = [EpochEntry(max(newest, 0), base_offset)]
+    for entry in _loaded(entry for entry in known if entry.epoch >= 0 <= entry.start_offset):
+        if entry.epoch <= found[-1].epoch or not (
+            next_base is None or entry.start_offset < next_base
+        ):
+            continue
+        if entry.start_offset <= base_offset:
+            found = [EpochEntry(entry.epoch, base_offset)]
+        else:
+            found.append(entry)
+    return tuple(found)
+
+
+def _loaded(entries: Iterable[EpochEntry]) -> list[EpochEntry]:
+    """What a loader takes of the entries of a file."""
+    loaded: list[EpochEntry] = []
+    for entry in entries:
+        _assign(loaded, entry)
+    return loaded
 
 
 def _assign(entries: list[EpochEntry], new: EpochEntry) -> None:

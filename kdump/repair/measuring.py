@@ -6,7 +6,7 @@ Spec: ``LogSegment.recover``; KOD 4.2, 6. It must never write, nor keep what it 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -16,6 +16,7 @@ from kdump.audit.facts import TopicSettings
 from kdump.audit.rebuild import Rebuild, RebuiltIndexes
 from kdump.format import _kernel
 from kdump.format.batch import BatchTable
+from kdump.format.checkpoint import EpochEntry
 from kdump.repair.conversion import Conversion, Part, Rules
 from kdump.storage.source import open_source
 
@@ -34,9 +35,10 @@ class MeasuredPart:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What the log at ``path`` becomes."""
+    """What the log at ``path`` becomes, ``epochs`` being those of what is converted."""
 
     path: Path
+    epochs: tuple[EpochEntry, ...]
     parts: tuple[MeasuredPart, ...]
 
 
@@ -44,23 +46,25 @@ def measure(
     path: Path,
     base_offset: int,
     rules: Rules,
+    epochs: Sequence[EpochEntry],
     settings: TopicSettings,
     room: int,
     report: Callable[[int], None],
 ) -> Measured:
     """Convert the log at ``path``, and build the indexes of what it becomes by ``settings``.
 
-    Their content is kept if it is of at most ``room`` bytes. Raises Refused, SourceError.
+    ``epochs`` are the leader epochs of what is converted. The content of indexes is kept if it is
+    of at most ``room`` bytes. Raises Refused, SourceError.
     """
     logs: list[_NewLog] = []
     with open_source(path, mapped=False, sealed=True) as source:
-        conversion = Conversion(source, path, base_offset, rules, report)
+        conversion = Conversion(source, path, base_offset, rules, report, epochs=epochs)
         for number, data in conversion.pieces():
             if number == len(logs):
                 logs.append(_NewLog(conversion.parts[number].base_offset, settings, room))
             logs[number].add(data)
     parts = (log.part(part) for log, part in zip(logs, conversion.parts, strict=True))
-    return Measured(path, tuple(parts))
+    return Measured(path, tuple(epochs), tuple(parts))
 
 
 class _NewLog:

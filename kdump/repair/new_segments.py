@@ -17,6 +17,7 @@ from xxhash import xxh3_128
 from kdump.audit.facts import PartitionFacts
 from kdump.errors import Refused, SourceError
 from kdump.format._encode import kind_end
+from kdump.format.checkpoint import EpochEntry
 from kdump.repair.building import Building
 from kdump.repair.conversion import Conversion, Part, Rules
 from kdump.repair.convert_notes import split_note
@@ -39,7 +40,8 @@ class Old:
 
     ``sealed`` is as for ``open_source``; ``next_base`` is the base offset of the segment behind it,
     None for the last. To one that is ``growing`` a broker may just be writing. ``legacy``: its log
-    of ``size`` bytes holds batches of magic 0 or 1.
+    of ``size`` bytes holds batches of magic 0 or 1. ``newest_epoch`` is the highest leader epoch of
+    batches in it, -1 for none; ``epochs`` are those of its messages that have none.
     """
 
     segment: Segment
@@ -48,6 +50,8 @@ class Old:
     growing: bool
     legacy: bool = False
     size: int = 0
+    newest_epoch: int = -1
+    epochs: tuple[EpochEntry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +81,14 @@ def looked_at(old: Old) -> Old:
     """The same with what its log holds. Raises SourceError."""
     path, base_offset = old.segment.log, old.segment.base_offset
     with open_source(path, mapped=False, sealed=old.sealed) as source:
-        legacy = any(
-            table[0].magic < 2 or kind_end(table.rows, 0) < len(table)
-            for table in walk(source, base_offset)
-            if not isinstance(table, Damage)
-        )
-        return replace(old, legacy=legacy, size=source.size)
+        legacy, newest = False, -1
+        for table in walk(source, base_offset):
+            row = 0
+            while not isinstance(table, Damage) and row < len(table):
+                legacy |= table[row].magic < 2
+                row = kind_end(table.rows, row)
+                newest = max(newest, table[row - 1].leader_epoch)
+        return replace(old, legacy=legacy, size=source.size, newest_epoch=newest)
 
 
 class SegmentWriter:
@@ -149,6 +155,7 @@ class SegmentWriter:
                 old.segment.base_offset,
                 self._rules,
                 report,
+                epochs=old.epochs,
                 growing=old.growing,
             )
             contents = []

@@ -57,6 +57,7 @@ class Converted:
 
     ``codec`` compresses all that are rewritten, None keeps what each had; messages are joined to
     batches of ``batch_bytes``. ``records`` and ``digest`` say what the old log holds in that part.
+    ``epochs`` are the leader epochs of the new batches, each with its first offset.
     """
 
     log: str
@@ -65,6 +66,7 @@ class Converted:
     part: int
     records: int
     digest: str
+    epochs: tuple[tuple[int, int], ...] = ()
 
 
 Recipe = Rebuilt | Prefix | Converted
@@ -375,7 +377,9 @@ def _encode_step(step: Step) -> dict[str, Any]:
 
 def _encode_recipe(recipe: Recipe) -> dict[str, Any]:
     kind = next(name for name, each in _RECIPES.items() if isinstance(recipe, each))
-    return {"from": kind, **{name: getattr(recipe, name) for name in recipe.__slots__}}
+    fields = {name: getattr(recipe, name) for name in recipe.__slots__}
+    # A plan of an earlier release has no epochs, and its id stays the same.
+    return {"from": kind, **{name: value for name, value in fields.items() if value != ()}}
 
 
 def _decode_step(fields: Mapping[str, Any]) -> Step:
@@ -383,6 +387,8 @@ def _decode_step(fields: Mapping[str, Any]) -> Step:
     if rest.get("recipe") is not None:
         recipe = dict(rest["recipe"])
         _check_names(recipe)
+        if "epochs" in recipe:
+            recipe["epochs"] = tuple((epoch, offset) for epoch, offset in recipe["epochs"])
         rest["recipe"] = _RECIPES[recipe.pop("from")](**recipe)
     _check_names(rest)
     return _STEPS[fields["step"]](**rest)

@@ -15,6 +15,7 @@ from operator import itemgetter
 
 from kdump.audit.facts import TopicSettings
 from kdump.errors import Refused
+from kdump.format.checkpoint import EpochEntry
 from kdump.format.codecs import Codec
 from kdump.repair import disk
 from kdump.repair.conversion import Conversion, Rules
@@ -108,8 +109,9 @@ def _write(
     log, recipe = plan.partition / task.log, task.puts[0][1]
     codec = None if recipe.codec is None else Codec[recipe.codec.upper()]
     rules = Rules(codec, recipe.batch_bytes)
+    epochs = [EpochEntry(epoch, offset) for epoch, offset in recipe.epochs]
     with open_source(log, mapped=False, sealed=True) as source:
-        conversion = Conversion(source, log, _base_offset(task.log), rules, report)
+        conversion = Conversion(source, log, _base_offset(task.log), rules, report, epochs=epochs)
         for number, pieces in groupby(conversion.pieces(), key=itemgetter(0)):
             if number == len(task.puts):
                 raise _differs(plan, task.log)

@@ -18,7 +18,7 @@ from typing import Self
 from brokers.jars import ZOOKEEPER_RELEASES
 from brokers.programs import QUICK, java_command
 from brokers.server import Server, ServerError, free_ports
-from brokers.settings import with_kraft, with_zookeeper
+from brokers.settings import joining, with_kraft, with_zookeeper
 from brokers.zookeeper import Described, ZooKeeper
 
 CLUSTER_ID = "kdumpFixturesCluster0A"
@@ -32,8 +32,10 @@ class Broker:
 
     A directory without ``meta.properties`` is formatted first, where the release asks for it.
     ``settings`` are broker settings beyond, or instead of, the usual ones. ``topics`` are those
-    that the directory holds: a broker with a new ZooKeeper must be told. Leaving the block stops
-    the broker if it still runs. ``zookeeper`` is None where the release needs none.
+    that the directory holds: a broker with a new ZooKeeper must be told. A broker that ``joins``
+    another is node 2 of that KRaft cluster. ``heap`` is the most that Java takes for objects.
+    Leaving the block stops the broker if it still runs. ``zookeeper`` is None where the release
+    needs none.
     """
 
     def __init__(
@@ -42,13 +44,16 @@ class Broker:
         directory: Path,
         settings: Mapping[str, str] | None = None,
         topics: Mapping[str, Described] | None = None,
+        *,
+        joins: Broker | None = None,
+        heap: str = "700m",
     ) -> None:
         self.version = version
         self.directory = directory
         self.zookeeper: ZooKeeper | None = None
         self._topics = topics or {}
         client, second = free_ports()
-        self.bootstrap = f"127.0.0.1:{client}"
+        self.bootstrap, self.controller = f"127.0.0.1:{client}", f"127.0.0.1:{second}"
         self._scratch = tempfile.TemporaryDirectory(prefix="broker-")
         scratch = Path(self._scratch.name)
         self._config = scratch / "server.properties"
@@ -58,11 +63,13 @@ class Broker:
             text = with_zookeeper(version, directory, client, address, settings or {})
         else:
             ready = "Kafka Server started"
-            text = with_kraft(version, directory, client, second, settings or {})
+            cluster = {} if joins is None else joining(client, joins.controller)
+            beyond = cluster | dict(settings or {})
+            text = with_kraft(version, directory, client, second, beyond)
         self._config.write_text(text)
         self._server = Server(
             f"broker {version} on {directory}",
-            [*self._java("-Xmx700m"), "kafka.Kafka", str(self._config)],
+            [*self._java(f"-Xmx{heap}"), "kafka.Kafka", str(self._config)],
             ready,
             scratch / "broker.log",
         )

@@ -62,6 +62,16 @@ def with_kraft(
     return _text(listeners | _KRAFT | _COMMON | _SETTINGS_OF.get(version, {}) | dict(beyond))
 
 
+def joining(client: int, controller: str) -> dict[str, str]:
+    """What node 2 of a cluster says beyond or instead: ``controller`` is that of node 1."""
+    return {
+        "process.roles": "broker",
+        "node.id": "2",
+        "controller.quorum.voters": f"1@{controller}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{client}",
+    }
+
+
 def with_zookeeper(
     version: str, directory: Path, client: int, zookeeper: str, beyond: Mapping[str, str]
 ) -> str:
