@@ -340,7 +340,7 @@ RECIPES = (
     ),
     _log(
         "epochs-none-at-first",
-        "",
+        "leader-epoch-absent",
         [plain(0, leader=-1), plain(5, leader=-1), plain(10, leader=1)],
         [plain(100, leader=1)],
     ),

@@ -166,6 +166,25 @@ def test_new_batches_have_the_leader_epochs_that_are_known(convert: Convert) -> 
     ]
 
 
+def test_batches_of_magic_2_without_a_leader_epoch_get_one(convert: Convert) -> None:
+    epochs = [EpochEntry(1, 0), EpochEntry(2, 3)]
+    given = [-1, 1, -1, -1, 4, -1]
+    old = [
+        batch(
+            number, as_records(number, 1), leader_epoch=epoch, producer_id=7, base_sequence=number
+        )
+        for number, epoch in enumerate(given)
+    ]
+    assert one(convert, old, epochs=epochs) == [
+        batch(
+            number, as_records(number, 1), leader_epoch=epoch, producer_id=7, base_sequence=number
+        )
+        for number, epoch in enumerate([1, 1, 1, 2, 4, 4])
+    ]
+    _, made = convert(old, epochs=epochs)
+    assert (made.legacy, made.stamped, made.copied) == (0, 4, 2)
+
+
 def test_batches_of_at_most_so_many_bytes(convert: Convert) -> None:
     old = messages(0, 9)
     three = len(new(0, as_records(0, 3)))

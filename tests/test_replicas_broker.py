@@ -15,10 +15,11 @@ from brokers.broker import Broker
 from brokers.planting import plant
 from brokers.programs import run
 from commands import kdump, repair
-from converting import convert, legacy_batches
+from converting import convert, legacy_batches, logs
 from fixtures_loader import copy_fixture
 from resealing import places
 from served import COMMITTED, READ, read_all
+from test_convert_cleaner import TOPIC, cleaned
 
 pytestmark = [pytest.mark.broker, pytest.mark.nightly]
 
@@ -60,23 +61,50 @@ def test_what_was_changed_replicates(version: str, tmp_path: Path) -> None:
     plant(version, data, sources, {})
     change(data, tmp_path / "out")
 
-    names = [f"{topic}-0" for topic in sources]
+    replicate(version, data, list(sources), tmp_path)
+
+
+def replicate(version: str, data: Path, topics: Sequence[str], tmp_path: Path) -> None:
+    """Replicate the partitions of the stopped broker of ``data`` to another, and leave them there.
+
+    Consumers of both isolation levels must read the same from the leader and from the follower.
+    """
+    names = [f"{topic}-0" for topic in topics]
     with (
         Broker(version, data, SETTINGS, heap="256m") as leader,
         Broker(version, tmp_path / "second", SETTINGS, joins=leader, heap="256m") as follower,
     ):
         before = [read_all(leader, names, tmp_path / way, way) for way in (READ, COMMITTED)]
-        assert replicas(leader, [LEADER, FOLLOWER], sources) == {
-            topic: [LEADER, FOLLOWER] for topic in sources
-        }
+        in_sync = replicas(leader, [LEADER, FOLLOWER], topics)
         said = follower.log_lines()
         assert [line for line in said if any(words in line for words in REFUSALS)] == []
-        assert replicas(leader, [FOLLOWER], sources) == {topic: [FOLLOWER] for topic in sources}
+        assert in_sync == {topic: [LEADER, FOLLOWER] for topic in topics}
+        assert replicas(leader, [FOLLOWER], topics) == {topic: [FOLLOWER] for topic in topics}
         after = [read_all(leader, names, tmp_path / way, way) for way in (READ, COMMITTED)]
         assert all(before[0].values())
         assert after == before
     found = kdump("verify", tmp_path / "second").of("finding")
     assert [line for line in found if "epoch" in line["code"]] == []
+
+
+def test_what_a_cleaner_has_rewritten_replicates_once_it_has_epochs(tmp_path: Path) -> None:
+    version = "4.3.1"
+    old, data = copy_fixture("2.8.2/clean", tmp_path / "old"), tmp_path / "data"
+    sources = {topic: old / f"{topic}-0" for topic in ("compacted-magic-0", "compacted-magic-1")}
+    # A follower appends no batch that is larger than a segment.
+    plant(version, data, sources, {**TOPIC, "internal.segment.bytes": "24000"})
+    cleaned(data, {topic: int(logs(source)[-1].stem) for topic, source in sources.items()})
+    absent = [
+        line
+        for line in kdump("verify", data).of("finding")
+        if line["code"] == "leader-epoch-absent"
+    ]
+    assert {Path(line["path"]).parent.name for line in absent} == {
+        f"{topic}-0" for topic in sources
+    }
+    assert {line["severity"] for line in absent} == {"warning"}
+    assert convert(data).code == 0
+    replicate(version, data, list(sources), tmp_path)
 
 
 def change(data: Path, output: Path) -> None:

@@ -25,6 +25,7 @@ from forge import TOPIC_ID
 from forge_metadata import segment_name
 from pipeline import judge
 from recipes_directory import meta_properties
+from resealing import places
 
 import kdump.cli.main
 from kdump.audit.context import Context
@@ -533,6 +534,20 @@ def test_a_lost_commit_does_not_hide_its_records(tmp_path: Path, salvage: Salvag
     (hole,) = receipt["holes"]
     assert hole["left"]["transaction_marker"]
     salvage.verified(target)
+
+
+@pytest.mark.parametrize(("behind", "expected"), [(-1, 0), (4, 4)])
+def test_a_marker_that_is_written_has_a_leader_epoch(
+    tmp_path: Path, salvage: Salvage, behind: int, expected: int
+) -> None:
+    """A follower refuses a batch without one; here none before it has one."""
+    batches = [each[:12] + struct.pack(">i", -1) + each[16:] for each in THREE[:-1]]
+    batches[3] = broken(batches[3])
+    batches += some(18, 1, leader_epoch=behind)
+    salvage(forge.write_partition(tmp_path / "in", "orders", 7, {0: batches}, files=ABORTED))
+    log = (salvage.output / "orders-7" / f"{0:020d}.log").read_bytes()
+    epochs = [log[start + 12 : start + 16] for start, _ in places(log)]
+    assert epochs[3] == struct.pack(">i", expected)
 
 
 def test_a_lost_abort_stays_one(tmp_path: Path, salvage: Salvage) -> None:

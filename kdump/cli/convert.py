@@ -85,8 +85,9 @@ def convert_v0_v2(
     PATH is a partition directory or a log directory. Offsets, timestamps and their type, keys,
     values and nulls stay; records of magic 0, which have no timestamp, get CreateTime -1. A
     compressed wrapper becomes one batch with the same codec; batches of magic 2 are copied byte
-    for byte. Segments keep their names and get new indexes; one that would grow beyond what a
-    broker can open is split.
+    for byte. New batches get the leader epoch that leader-epoch-checkpoint gives for their offset,
+    and at least 0; so do batches of magic 2 without one, which followers refuse. Segments keep
+    their names and get new indexes; one that would grow beyond what a broker can open is split.
 
     Before a new log takes the old one's place it is read back: a digest over offset, timestamp,
     type, key, value and headers of all its records must be that of the old one. Both digests stand

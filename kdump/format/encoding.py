@@ -112,6 +112,12 @@ class BatchWriter:
                 leader_epoch=self._epoch,
             )
 
+    def epoch_at(self, offset: int) -> int:
+        """The leader epoch of a batch that begins at ``offset``."""
+        behind = bisect_right(self._epochs, offset, key=_start_offset)
+        epoch = self._epochs[behind - 1].epoch if behind else NO_EPOCH
+        return max(epoch, self._least_epoch)
+
     def raise_epoch(self, epoch: int) -> None:
         """Give batches that begin from now on this leader epoch at least."""
         self._least_epoch = max(self._least_epoch, epoch)
@@ -119,15 +125,15 @@ class BatchWriter:
     def _under_one_epoch(self, rows: memoryview, first: int) -> tuple[int, memoryview]:
         """The leader epoch of the record in row ``first``; the rows up to the end of that epoch."""
         epochs, width = self._epochs, RecordTable.WIDTH
-        behind = bisect_right(epochs, rows[first * width], key=_start_offset)
-        epoch = epochs[behind - 1].epoch if behind else NO_EPOCH
+        offset = rows[first * width]
+        behind = bisect_right(epochs, offset, key=_start_offset)
         if behind < len(epochs) and rows[-width] >= epochs[behind].start_offset:
             every = range(len(rows) // width)
             stop = bisect_left(
                 every, epochs[behind].start_offset, first + 1, key=lambda row: rows[row * width]
             )
             rows = rows[: stop * width]
-        return max(epoch, self._least_epoch), rows
+        return self.epoch_at(offset), rows
 
     def _make_room(self, rows: memoryview, row: int) -> None:
         """For the record at ``row`` at least."""

@@ -1,7 +1,8 @@
 """Conversion: the batches of a log, those of magic 0 and 1 rewritten as magic 2, as it is read.
 
 Uncompressed messages are joined with their neighbours, a wrapper becomes one batch. What is of
-magic 2 is copied byte for byte. Of all records a digest is made as they are read.
+magic 2 is copied byte for byte, but for a leader epoch that it lacks. Of all records a digest is
+made as they are read.
 
 Spec: ``MemoryRecords.buildRetainedRecordsInto`` of 4.0 and later (KAFKA-13093, KIP-724); KOD 6.
 It must never hold more of a log than a window and one batch, leave out a record, nor go on behind
@@ -34,7 +35,7 @@ from kdump.format.batch import (
 )
 from kdump.format.checkpoint import EpochEntry
 from kdump.format.codecs import CODECS, Codec
-from kdump.format.encoding import BatchWriter
+from kdump.format.encoding import NO_EPOCH, BatchWriter
 from kdump.format.record_digest import RecordDigest
 from kdump.format.records import RecordReader
 from kdump.repair.batch_digests import add_batch, add_batches
@@ -43,12 +44,16 @@ from kdump.storage.logdir import MAX_LOG_BYTES
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, Reason, batch_bytes, walk
 
+_LEADER_EPOCH: Final = _kernel.BATCH_FIELDS.index("leader_epoch")
 _LAST_OFFSET: Final = _kernel.BATCH_FIELDS.index("last_offset")
 _MAGIC: Final = _kernel.BATCH_FIELDS.index("magic")
 _ATTRIBUTES: Final = _kernel.BATCH_FIELDS.index("attributes")
 
 _PIECE_BYTES: Final = 1 << 20
 _REPORT_BYTES: Final = 8 << 20
+#: Where a batch has its leader epoch, which its checksum does not cover.
+_EPOCH_AT: Final = 12
+_EPOCH: Final = struct.Struct(">i")
 #: baseOffset and lastOffsetDelta
 _OFFSETS: Final = struct.Struct(">q15xi")
 _TAILS: Final = (Reason.TORN_TAIL, Reason.PREALLOCATED)
@@ -86,11 +91,11 @@ class Part:
 class Conversion:
     """The batches of one log, those of magic 0 and 1 rewritten, as they are read.
 
-    ``legacy`` counts the messages and wrappers that were rewritten, ``copied`` the batches that
-    were not. ``report`` is called with counts of bytes of the old log that were read. ``epochs``
-    are those of the log, for ``BatchWriter``; new batches get no lower one than batches of magic 2
-    before them have. To a log that is ``growing`` a broker may just be writing: at what is not
-    whole there it ends.
+    ``legacy`` counts the messages and wrappers that were rewritten, ``stamped`` the batches of
+    magic 2 that got a leader epoch, ``copied`` those that stay. ``report`` is called with counts of
+    bytes of the old log that were read. ``epochs`` are those of the log, for ``BatchWriter``; new
+    batches get no lower one than batches of magic 2 before them have. To a log that is ``growing``
+    a broker may just be writing: at what is not whole there it ends.
     """
 
     def __init__(
@@ -104,7 +109,8 @@ class Conversion:
         epochs: Sequence[EpochEntry],
         growing: bool = False,
     ) -> None:
-        self.legacy = self.copied = 0
+        self.legacy = self.stamped = self.copied = 0
+        self._epochs = epochs
         self._source, self._path, self._base_offset = source, path, base_offset
         self._rules, self._report, self._reported = rules, report, 0
         self._growing = growing
@@ -277,7 +283,6 @@ class Conversion:
     def _copy(self, table: BatchTable) -> None:
         """Batches of magic 2."""
         self._finish()
-        self._writer.raise_epoch(table[len(table) - 1].leader_epoch)
         self._check_records(table)
         # Together, but where a log becomes full.
         whole = self._logs.has_room(table)
@@ -286,8 +291,26 @@ class Conversion:
             digest = self._logs.make_room(part[0].base_offset, last_offset, size)
             add_batches(digest, part, self._source, self._reader)
             data = bytes(self._source.window(part.position, size)[:size])
-            self._logs.grow(data, len(part), last_offset)
-        self.copied += len(table)
+            self._logs.grow(self._stamp(part, data), len(part), last_offset)
+
+    def _stamp(self, table: BatchTable, data: bytes) -> bytes:
+        """Batches of magic 2, those without a leader epoch with that of their offset."""
+        epochs = table.rows[_LEADER_EPOCH :: BatchTable.WIDTH]
+        if not self._epochs or min(epochs) >= 0:
+            self._writer.raise_epoch(epochs[-1] if self._epochs else NO_EPOCH)
+            self.copied += len(table)
+            return data
+        stamped = bytearray(data)
+        for row, epoch in enumerate(epochs):
+            if epoch < 0:
+                batch = table[row]
+                epoch = self._writer.epoch_at(batch.base_offset)
+                _EPOCH.pack_into(stamped, batch.position - table.position + _EPOCH_AT, epoch)
+                self.stamped += 1
+            else:
+                self.copied += 1
+            self._writer.raise_epoch(epoch)
+        return bytes(stamped)
 
     def _check_records(self, table: BatchTable) -> None:
         """Raise DecodeError where records of magic 2 cannot be read, or do not rise."""

@@ -17,7 +17,7 @@ from kdump.audit.survey import Survey
 from kdump.errors import SourceError, UsageError
 from kdump.format.checkpoint import EpochEntry
 from kdump.repair.conversion import Rules
-from kdump.repair.convert_notes import DELETED_NOTE, readers_note, split_note
+from kdump.repair.convert_notes import DELETED_NOTE, epochs_note, readers_note, split_note
 from kdump.repair.convert_steps import ConvertSteps
 from kdump.repair.each_log import each_log
 from kdump.repair.epochs import old_epochs
@@ -43,7 +43,7 @@ def plan_convert(
     jobs: int,
     report: Callable[[int], None],
 ) -> Plan:
-    """Plan the conversion of a partition; a plan without steps where nothing is of magic 0 or 1.
+    """Plan the conversion of a partition; a plan without steps where all of it is as it should.
 
     ``judged`` is what ``verify`` has found, with its evidence. The logs are converted in ``jobs``
     workers, and nothing is written, so that the plan says exactly what they become; ``report`` gets
@@ -107,9 +107,13 @@ def _checked(judged: Judged) -> PartitionFacts:
 
 
 def _is_old(survey: Survey) -> bool:
-    """Whether a log holds messages of magic 0 or 1, as far as can be told."""
+    """Whether a log holds messages of magic 0 or 1, or batches of magic 2 without a leader epoch,
+    as far as the survey shows.
+    """
     # Of batches behind damage alone no magic is known.
-    return survey.batches > 0 and (survey.magics is None or survey.magics[0] < 2)
+    if survey.batches > 0 and (survey.magics is None or survey.magics[0] < 2):
+        return True
+    return any(run.epoch < 0 for run in survey.events.epochs())
 
 
 # --- what comes of it
@@ -162,6 +166,8 @@ def _notes(measured: Sequence[Measured], rules: Rules, settings: TopicSettings) 
     """What is to be known of it, without any path: a plan is the same however it was spelled."""
     yield readers_note(rules)
     yield "the old logs go into the backup, and take their space until it is discarded"
+    if stamped := sum(one.stamped for one in measured):
+        yield epochs_note(stamped)
     for one in measured:
         if len(one.parts) > 1:
             yield split_note(one.path.name, [part.part.base_offset for part in one.parts])

@@ -25,6 +25,15 @@ def readers_note(rules: Rules) -> str:
     return f"brokers before {release} cannot read the result"
 
 
+def epochs_note(stamped: int) -> str:
+    """Say that so many batches get a leader epoch."""
+    batches = "1 batch" if stamped == 1 else f"{stamped:,} batches"
+    return (
+        f"{batches} of magic 2 without a leader epoch: the epoch of the offset is put in, because "
+        "a follower refuses a batch that has none"
+    )
+
+
 def split_note(log: str, bases: Sequence[int]) -> str:
     """Say that a log becomes several, which begin at ``bases``."""
     return (

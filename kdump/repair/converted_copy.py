@@ -32,7 +32,8 @@ class NewLog:
 
 @dataclass(frozen=True, slots=True)
 class ConvertedLog:
-    """An old log, of which ``legacy`` batches were rewritten and ``copied`` are as they were.
+    """An old log, of which ``legacy`` batches were rewritten, ``stamped`` got a leader epoch, and
+    ``copied`` are as they were.
 
     ``identity`` is its file as it was read. ``parts`` are the new logs, one unless it was split.
     """
@@ -40,6 +41,7 @@ class ConvertedLog:
     name: str
     identity: Identity
     legacy: int
+    stamped: int
     copied: int
     parts: tuple[NewLog, ...]
 
@@ -112,6 +114,7 @@ def _log(log: ConvertedLog) -> dict[str, Any]:
         "log": log.name,
         "identity": encode_identity(log.identity),
         "legacy_batches": log.legacy,
+        "stamped_batches": log.stamped,
         "copied_batches": log.copied,
         "bytes_before": log.identity.size,
         "bytes_after": sum(part.size for part in log.parts),

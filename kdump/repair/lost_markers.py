@@ -141,12 +141,14 @@ class _Writing:
         known = self._coordinators.get(end.producer, [])
         before = [coordinator for at, coordinator in known if at < offset]
         coordinator = before[-1] if before else known[0][1] if known else 0
-        leaders = [run.epoch for run in self._runs if run.first_offset < offset]
+        epochs = [run for run in self._runs if run.epoch >= 0]
+        leaders = [run.epoch for run in epochs if run.first_offset < offset]
         commit = end.fate is not Fate.ABORTED
         key, value = encode_end_txn_marker(commit=commit, coordinator_epoch=coordinator)
         return encode_batch(
             [Record(offset, timestamp, key, value, ())],
-            leader_epoch=leaders[-1] if leaders else -1,
+            # A follower refuses a batch without one.
+            leader_epoch=max(leaders) if leaders else epochs[0].epoch if epochs else 0,
             producer_id=end.producer,
             producer_epoch=epoch,
             transactional=True,

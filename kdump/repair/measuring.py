@@ -35,10 +35,14 @@ class MeasuredPart:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What the log at ``path`` becomes, ``epochs`` being those of what is converted."""
+    """What the log at ``path`` becomes, ``epochs`` being those of what is converted.
+
+    ``stamped`` batches of magic 2 get a leader epoch.
+    """
 
     path: Path
     epochs: tuple[EpochEntry, ...]
+    stamped: int
     parts: tuple[MeasuredPart, ...]
 
 
@@ -64,7 +68,7 @@ def measure(
                 logs.append(_NewLog(conversion.parts[number].base_offset, settings, room))
             logs[number].add(data)
     parts = (log.part(part) for log, part in zip(logs, conversion.parts, strict=True))
-    return Measured(path, tuple(epochs), tuple(parts))
+    return Measured(path, tuple(epochs), conversion.stamped, tuple(parts))
 
 
 class _NewLog:

@@ -11,16 +11,19 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
+from typing import Final
 
 from xxhash import xxh3_128
 
 from kdump.audit.facts import PartitionFacts
 from kdump.errors import Refused, SourceError
+from kdump.format import _kernel
 from kdump.format._encode import kind_end
+from kdump.format.batch import BatchTable
 from kdump.format.checkpoint import EpochEntry
 from kdump.repair.building import Building
 from kdump.repair.conversion import Conversion, Part, Rules
-from kdump.repair.convert_notes import split_note
+from kdump.repair.convert_notes import epochs_note, split_note
 from kdump.repair.converted_copy import ConvertedLog, NewLog
 from kdump.repair.disk import Attributes
 from kdump.repair.output import copy_file, files_of, index_room, pieces, put_indexes, survey_of
@@ -33,6 +36,8 @@ from kdump.storage.source import Identity, open_source
 from kdump.storage.walk import Damage, walk
 from kdump.storage.workers import Report
 
+_LEADER_EPOCH: Final = _kernel.BATCH_FIELDS.index("leader_epoch")
+
 
 @dataclass(frozen=True, slots=True)
 class Old:
@@ -40,8 +45,8 @@ class Old:
 
     ``sealed`` is as for ``open_source``; ``next_base`` is the base offset of the segment behind it,
     None for the last. To one that is ``growing`` a broker may just be writing. ``legacy``: its log
-    of ``size`` bytes holds batches of magic 0 or 1. ``newest_epoch`` is the highest leader epoch of
-    batches in it, -1 for none; ``epochs`` are those of its messages that have none.
+    of ``size`` bytes holds batches of magic 0 or 1, or without a leader epoch. ``newest_epoch`` is
+    the highest leader epoch of batches in it, -1 for none; ``epochs`` are for those without.
     """
 
     segment: Segment
@@ -72,6 +77,7 @@ class _Made:
 
     identity: Identity
     legacy: int
+    stamped: int
     copied: int
     parts: tuple[Part, ...]
     contents: tuple[tuple[int, str], ...]
@@ -85,9 +91,10 @@ def looked_at(old: Old) -> Old:
         for table in walk(source, base_offset):
             row = 0
             while not isinstance(table, Damage) and row < len(table):
-                legacy |= table[row].magic < 2
-                row = kind_end(table.rows, row)
-                newest = max(newest, table[row - 1].leader_epoch)
+                stop = kind_end(table.rows, row)
+                epochs = table.part(row, stop).rows[_LEADER_EPOCH :: BatchTable.WIDTH]
+                legacy = legacy or table[row].magic < 2 or min(epochs) < 0
+                newest, row = max(newest, epochs[-1]), stop
         return replace(old, legacy=legacy, size=source.size, newest_epoch=newest)
 
 
@@ -142,7 +149,11 @@ class SegmentWriter:
         new_bases = [part.base_offset for part in made.parts]
         if len(parts) > 1:
             notes.append(split_note(log.name, new_bases))
-        converted = ConvertedLog(log.name, made.identity, made.legacy, made.copied, tuple(parts))
+        if made.stamped:
+            notes.append(epochs_note(made.stamped))
+        converted = ConvertedLog(
+            log.name, made.identity, made.legacy, made.stamped, made.copied, tuple(parts)
+        )
         return converted, new_bases, notes
 
     def _write(self, old: Old, like: Attributes, report: Report, written: Written) -> _Made:
@@ -176,6 +187,7 @@ class SegmentWriter:
             return _Made(
                 source.identity,
                 conversion.legacy,
+                conversion.stamped,
                 conversion.copied,
                 conversion.parts,
                 tuple(contents),

@@ -599,10 +599,10 @@ ROWS: Final = (
     Message(
         "Received invalid partition leader epoch entry {}",
         Kind.DISK,
-        "A leader-epoch-checkpoint, or a batch of the log, has a negative leader epoch. The broker "
-        "did not start.",
+        "A leader-epoch-checkpoint, or a batch of the log, has a negative leader epoch. A broker "
+        "did not start; or a follower does not append the batch, and stays out of sync.",
         _ALL,
-        (codes.EPOCHS_NUMBER, codes.LEADER_EPOCH_NEGATIVE),
+        (codes.EPOCHS_NUMBER, codes.LEADER_EPOCH_NEGATIVE, codes.LEADER_EPOCH_ABSENT),
     ),
     Message(
         "Invalid value {} for configuration segment.bytes: Value must be at least 1048576",

@@ -62,18 +62,16 @@ def check_epoch_range(replay: Replay) -> Iterator[Finding]:
         for number, segment in enumerate(replay.segments)
         for run in segment.survey.events.epochs()
     ]
-    known = [number for number, each in enumerate(runs) if each.run.epoch >= 0]
-    first, last = (known[0], known[-1]) if known else (0, -1)
     negative = [each for each in runs if each.run.epoch < _NO_EPOCH]
     absent = [
         each
-        for each in runs[first : last + 1]
-        # Messages before magic 2 have none, nor have batches that are made of them.
+        for each in runs
+        # Messages before magic 2 have none.
         if each.run.epoch == _NO_EPOCH and (each.survey.magics or (0, 0))[0] >= _MAGIC
     ]
     for code, expected, found in (
         (codes.LEADER_EPOCH_NEGATIVE, "a leader epoch of -1 or more", negative),
-        (codes.LEADER_EPOCH_ABSENT, "a leader epoch, as the batches around it have", absent),
+        (codes.LEADER_EPOCH_ABSENT, "a leader epoch, as a follower needs it", absent),
     ):
         for each in found[:1]:
             yield Finding(

@@ -236,11 +236,14 @@ LEADER_EPOCH_NEGATIVE: Final = FindingCode(
 )
 LEADER_EPOCH_ABSENT: Final = FindingCode(
     "leader-epoch-absent",
-    Severity.INFO,
-    "A batch has no leader epoch, although batches before and behind it have one. No checksum "
-    "covers the epoch. Batches that were converted from messages of magic 0 or 1 have none.",
-    "Serves the batch. A follower of 3.9 or later that fetches it refuses the epoch -1.",
-    "Nothing to do if the batch was converted. Else compare with another replica.",
+    Severity.WARNING,
+    "A batch of magic 2 has no leader epoch. The cleaner of 4.0 and later leaves it out when it "
+    "rewrites messages of magic 0 or 1. No checksum covers the epoch.",
+    "Serves the batch. A follower of 3.9 or later that fetches it refuses the epoch -1, and "
+    "replication stops there: a new replica never gets in sync. Replicas that have the batch "
+    "go on.",
+    "While the broker is stopped, kdump convert-v0-v2 puts in the epoch of the offset.",
+    ("Received invalid partition leader epoch entry {}",),
     check=23,
 )
 EPOCHS_MISMATCH: Final = FindingCode(
