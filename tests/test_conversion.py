@@ -46,13 +46,13 @@ def convert(tmp_path: Path) -> Convert:
         base_offset: int = 0,
         rules: Rules = DEFAULT,
         opened: Callable[[Path], Source] = lambda path: open_source(path, mapped=False),
-        epochs: Sequence[EpochEntry] = (),
+        epochs: Sequence[EpochEntry] | None = None,
     ) -> tuple[dict[int, bytes], Conversion]:
         path = tmp_path / f"{base_offset:020d}.log"
         path.write_bytes(content if isinstance(content, bytes) else b"".join(content))
         told: list[int] = []
         with opened(path) as source:
-            known = epochs or [EpochEntry(0, base_offset)]
+            known = [EpochEntry(0, base_offset)] if epochs is None else epochs
             made = Conversion(source, path, base_offset, rules, told.append, epochs=known)
             logs: dict[int, bytes] = {}
             for number, data in made.pieces():
@@ -71,7 +71,7 @@ def one(
     convert: Convert,
     content: Iterable[bytes],
     rules: Rules = DEFAULT,
-    epochs: Sequence[EpochEntry] = (),
+    epochs: Sequence[EpochEntry] | None = None,
 ) -> list[bytes]:
     """The batches of the one new log."""
     logs, made = convert(content, 0, rules, epochs=epochs)
@@ -183,6 +183,17 @@ def test_batches_of_magic_2_without_a_leader_epoch_get_one(convert: Convert) -> 
     ]
     _, made = convert(old, epochs=epochs)
     assert (made.legacy, made.stamped, made.copied) == (0, 4, 2)
+
+
+def test_a_plan_of_an_earlier_release_makes_batches_without_leader_epochs(convert: Convert) -> None:
+    modern = [batch(1, as_records(1, 1), leader_epoch=epoch) for epoch in (-1, 7)]
+    for each in modern:
+        found = one(convert, [*messages(0, 1), each, *messages(2, 1)], epochs=())
+        assert found == [
+            batch(0, as_records(0, 1), leader_epoch=-1),
+            each,
+            batch(2, as_records(2, 1), leader_epoch=-1),
+        ]
 
 
 def test_batches_of_at_most_so_many_bytes(convert: Convert) -> None:

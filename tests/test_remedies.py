@@ -41,6 +41,7 @@ NAMED = {
     "txnindex-unflushed": "reindex",
     "snapshot-crc": "reindex",
     "snapshot-sequence": "reindex",
+    "epochs-converted": "convert-v0-v2",
     # recovery accepts these
     "overflow": "explain",
     "twice": "explain",

@@ -13,7 +13,7 @@ from test_judge import RECIPES, RUNNING
 pytestmark = pytest.mark.once
 
 #: In the order in which they are run: reindexing a log that is to be cut would be in vain.
-COMMANDS = ("truncate-to-valid", "reindex")
+COMMANDS = ("truncate-to-valid", "reindex", "convert-v0-v2")
 HARMLESS = "info"
 
 

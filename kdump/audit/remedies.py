@@ -116,6 +116,11 @@ def truncating(partition: Path) -> Remedy:
     return "kdump", "truncate-to-valid", operand(partition)
 
 
+def converting(partition: Path) -> Remedy:
+    """Bring batches to magic 2 with a leader epoch."""
+    return "kdump", "convert-v0-v2", operand(partition)
+
+
 def resuming(partition: Path, command: str) -> Remedy:
     """Finish a repair that was interrupted."""
     return "kdump", command, operand(partition), "--apply"
@@ -142,6 +147,8 @@ def remedied(case: Case, findings: Iterable[Finding]) -> Iterator[Finding]:
             yield replace(finding, remedy=reindexing(case.group.path))
         elif is_metadata_log(case.facts.partition):
             yield finding  # what is valid there its quorum decides
+        elif finding.code is codes.LEADER_EPOCH_ABSENT:
+            yield replace(finding, remedy=converting(case.group.path))
         elif finding.code in _CUT | _DISORDER and finding.path in surveys:
             survey, next_base = surveys[finding.path]
             if finding.code in _DISORDER and not _refused(survey):

@@ -16,7 +16,7 @@ from kdump.audit.forecast import Forecast
 from kdump.audit.judged import Judged
 from kdump.audit.loss import LostNow
 from kdump.audit.recovery import Span
-from kdump.audit.remedies import Remedy, reindexing, salvaging, truncating
+from kdump.audit.remedies import Remedy, converting, reindexing, salvaging, truncating
 from kdump.audit.stable_offset import StableOffset
 from kdump.audit.survey import Gap
 from kdump.cli.forecast_text import bound_text, effect_text
@@ -65,8 +65,7 @@ def remedy_lines(judged: Judged, forecast: Forecast | None) -> Iterator[str]:
         yield _command(truncating(path)) if lost else _doing(truncating(path))
     elif forecast is not None:
         yield from _choices(judged, forecast)
-    if reindexing(path) in remedies:
-        yield _doing(reindexing(path))
+    yield from (_doing(one) for one in (reindexing(path), converting(path)) if one in remedies)
 
 
 def stable_text(stable: StableOffset) -> str:

@@ -1,7 +1,7 @@
 """Checks of leader epochs: of batches among themselves, and against leader-epoch-checkpoint.
 
 Spec: ``LeaderEpochFileCache``, ``LogSegment.recover`` (KIP-101, KIP-279); KOD 9, checks 22 and 23.
-It must never take -1 for an epoch: legacy and converted batches have none, and clear the cache.
+It must never take -1 for an epoch: legacy batches have none, nor what a cleaner makes of them.
 """
 
 from __future__ import annotations
