@@ -113,8 +113,16 @@ def serve(broker: Broker, asked: Mapping[str, Sequence[int]], directory: Path) -
         {name: log for name, log in loaded(said).items() if name in asked},
         as_converted(read_all(broker, tuple(asked), directory)),
         as_converted(read_all(broker, tuple(asked), directory, served.COMMITTED)),
-        offsets_for_times(broker.version, broker.bootstrap, asked),
+        without_epochs(offsets_for_times(broker.version, broker.bootstrap, asked)),
     )
+
+
+def without_epochs(answers: Mapping[str, Iterable[Answer]]) -> dict[str, list[Answer]]:
+    """The answers without leader epochs: old messages have none, what is made of them has."""
+    return {
+        name: [None if each is None else (*each[:2], None) for each in found]
+        for name, found in answers.items()
+    }
 
 
 def as_converted(read: Mapping[str, Records]) -> dict[str, Records]:
