@@ -293,7 +293,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(
                 super().close()
                 raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(export_task, "opened", lambda file: Full(file, "x"))
+    monkeypatch.setattr(export_task, "opened", lambda file, _: Full(file, "x"))
     with pytest.raises(SourceError, match="cannot be written: No space left"):
         exported([path], tmp_path / "out", form=form)
     assert not (tmp_path / "out").exists()

@@ -130,12 +130,12 @@ def test_a_dead_endpoint_is_told(tmp_path: Path, bucket: Bucket) -> None:
 
 def test_an_attempt_whose_child_died_is_told(bucket: Bucket) -> None:
     with made(as_path(bucket.address("died"))) as directory:
-        sink = destination.opened(directory.folder / "x")
+        sink = destination.opened(directory.folder / "x", None)
         store_process._end_child(store_process.WRITES)
         sink.write(b"1")
         with pytest.raises(OSError, match="died"):
             sink.close()
-        destination.discard(directory.folder / "x")
+        destination.discard(directory.folder / "x", None)
         directory.finish(b"{}")
     assert objects(bucket, "died") == {"_manifest.json": b"{}"}
 

@@ -9,36 +9,48 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import random
 import re
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import forge
 import pytest
 from crashing.running import run
 from crashing.straced import missing
-from crashing.subjects import LOSSY
+from crashing.subjects import CONVERT, LOSSY
 from crashing.trees import take
 from planning import interrupt, truncation
 
+from kdump.audit.groups import assign, open_roots
 from kdump.cli.exits import OK, REFUSED
-from kdump.errors import KdumpError
+from kdump.errors import KdumpError, UsageError
 from kdump.repair.apply import apply
 from kdump.repair.building import building
-from kdump.repair.rights import Rights, acting, is_root
 from kdump.repair.undo import undo, undoable
+from kdump.storage.rights import Rights, acting, is_root
+from kdump.storage.selection import Selection
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can act for another user"),
     pytest.mark.usefixtures("unsearched"),
 ]
 
-TRIES = 1000
+#: Of each command.
+TRIES = 200
+#: Of what commands are made of.
+STEP_TRIES = 1000
+#: About as long as a command takes.
+PAUSE_SECONDS = 0.02
 
 
 @pytest.fixture
@@ -225,14 +237,75 @@ def test_no_file_of_root_is_copied_for_another_user(place: Path, nobody: int) ->
     assert not copy.exists() or copy.read_bytes() != secret.read_bytes()
 
 
+# --- exports
+
+
+def test_an_export_belongs_to_the_owner_of_the_directory_above(place: Path, nobody: int) -> None:
+    home = place / "home"
+    home.mkdir()
+    give_all(home, nobody)
+    export_to(home / "out", damaged(place / "in"))
+    assert any((home / "out").rglob("part-*"))
+    assert {path.lstat().st_uid for path in (home / "out", *(home / "out").rglob("*"))} == {nobody}
+    assert os.geteuid() == 0
+
+
+def test_a_task_follows_a_link_with_the_rights_of_the_owner(
+    place: Path, precious: Path, nobody: int
+) -> None:
+    """An executor opens its file by a path, whose directories may be others by then."""
+    (place / "link").symlink_to(precious)
+    with pytest.raises(PermissionError):
+        destination().opened(place / "link" / "part", Rights(nobody, nobody, ()))
+    with pytest.raises(PermissionError):
+        destination().discard(place / "link" / "passwd", Rights(nobody, nobody, ()))
+
+
+def test_no_export_into_a_directory_of_root_that_others_can_write(place: Path) -> None:
+    origin = damaged(place / "in")
+    home = place / "home"
+    home.mkdir()
+    home.chmod(0o777)
+    with pytest.raises(UsageError, match="root alone can write"):
+        export_to(home / "out", origin)
+    assert not list(home.iterdir())
+
+
+def destination() -> ModuleType:
+    pytest.importorskip("pyspark")
+    import kdump.fleet.destination
+
+    return kdump.fleet.destination
+
+
+def export_to(to: Path, origin: Path) -> None:
+    """What ``kdump export --to`` does, with its tasks in this process."""
+    made = destination().made
+    from kdump.fleet.export import Order, export
+    from kdump.fleet.export_task import Form
+
+    def here(
+        work: Callable[[Any], Any], tasks: Sequence[Any], sizes: Sequence[int], **_: object
+    ) -> Iterator[tuple[int, Any]]:
+        yield from ((number, work(task)) for number, task in enumerate(tasks))
+
+    groups = [each.listed() for root in open_roots([origin]) for each in assign(root)]
+    with made(to) as directory:
+        export(groups, Order(Form.JSONL, Selection()), directory, here, {})
+
+
 # --- swaps
 
 
 @contextmanager
-def swapping(path: Path, other: Path, uid: int) -> Iterator[None]:
-    """Another process of ``uid`` puts a link to ``other`` in the place of ``path``, and back."""
+def swapping(path: Path, other: Path, uid: int, pause_seconds: float = 0) -> Iterator[None]:
+    """Another process of ``uid`` puts a link to ``other`` in the place of ``path``, and back.
+
+    Between the swaps it waits for a random time, ``pause_seconds`` on average.
+    """
     pid = os.fork()
     if pid == 0:
+        chance = random.Random(21)
         os.setgroups([])
         os.setgid(uid)
         os.setuid(uid)
@@ -242,9 +315,11 @@ def swapping(path: Path, other: Path, uid: int) -> Iterator[None]:
                 os.rename(path, aside)
             with suppress(OSError):
                 os.symlink(other, path)
+                time.sleep(chance.uniform(0, pause_seconds / 5))
                 os.unlink(path)
             with suppress(OSError):
                 os.rename(aside, path)
+            time.sleep(chance.uniform(0, 2 * pause_seconds))
     try:
         yield
     finally:
@@ -260,7 +335,7 @@ def test_directories_that_are_swapped_lead_nowhere(
     before, plan = take(precious), truncation(theirs)
     target = theirs / ".kdump" if what == ".kdump" else theirs
     with swapping(target, precious, nobody):
-        for _ in range(TRIES):
+        for _ in range(STEP_TRIES):
             with suppress(KdumpError, OSError):
                 apply(plan)
             with suppress(KdumpError, OSError):
@@ -279,7 +354,7 @@ def test_an_output_that_is_swapped_leads_nowhere(place: Path, precious: Path, no
     give_all(home, nobody)
     before = take(precious)
     with swapping(home / "out", precious, nobody):
-        for _ in range(TRIES):
+        for _ in range(STEP_TRIES):
             with (
                 suppress(KdumpError, OSError),
                 building(home / "out" / "orders-7", origin) as made,
@@ -287,6 +362,48 @@ def test_an_output_that_is_swapped_leads_nowhere(place: Path, precious: Path, no
                 made.put("file", [b"content"])
             assert os.geteuid() == 0
     assert take(precious) == before
+
+
+@pytest.fixture
+def world(place: Path, nobody: int) -> World:
+    """A directory of nobody's beside one of root's with the same names in it."""
+    home = place / "home"
+    home.mkdir()
+    LOSSY.write(home)
+    old = home / "old"
+    old.mkdir()
+    CONVERT.write(old)
+    (home / "out").mkdir()
+    shutil.copytree(home, place / "etc")
+    (place / "etc" / "passwd").write_bytes(b"root's")
+    give_all(place, 0)
+    give_all(home, nobody)
+    return World(home, place / "etc")
+
+
+@dataclass(frozen=True)
+class World:
+    """What belongs to another user, and what to root."""
+
+    home: Path
+    precious: Path
+
+    def swap(self, name: str) -> AbstractContextManager[None]:
+        uid = self.home.stat().st_uid
+        return swapping(self.home / name, self.precious / name, uid, PAUSE_SECONDS)
+
+
+def test_exports_amid_swaps_stand_nowhere_else(world: World) -> None:
+    origin, out, before = LOSSY.partition(world.home), world.home / "out", take(world.precious)
+    ended = 0
+    with world.swap("out"):
+        for number in range(TRIES):
+            with suppress(KdumpError):
+                export_to(out / str(number), origin)
+                ended += 1
+            assert os.geteuid() == 0
+    assert take(world.precious) == before
+    assert ended > TRIES // 20
 
 
 # --- system calls

@@ -93,8 +93,9 @@ def export(
     are exported, and the damage is told. Metadata snapshots are not: they repeat what stands in
     the log. Nor are, of a log directory, partitions that are called -delete, -stray or -future,
     unless they are named themselves, nor records below the log start offset, which a broker
-    serves no more: a segment that is named itself is exported whole. Without --master or
-    --remote, all cores of this machine work.
+    serves no more: a segment that is named itself is exported whole. As root, the files are made
+    with the rights of the owner of the directory that DIR is made in, and belong to them. Without
+    --master or --remote, all cores of this machine work.
     """
     from kdump.cli.dump_select import select
     from kdump.cli.fleet_options import spark_session

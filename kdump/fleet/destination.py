@@ -4,6 +4,9 @@ Tasks write into a folder that readers pass over. What counts gets its name here
 comes last: a directory without one is of an export that was killed. In an object store, where
 nothing can be renamed, the store copies what counts.
 
+As root, all is made with the rights of the owner of the directory that it is made in, by executors
+too.
+
 Spec: none of Kafka's; names follow Hadoop's ``FileOutputCommitter``, whose readers pass over those
 that begin with ``_`` or ``.``. It must never touch a directory that was there before.
 """
@@ -21,11 +24,13 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from kdump.audit.groups import identity
-from kdump.errors import SourceError, UsageError
+from kdump.errors import Refused, SourceError, UsageError
 from kdump.fleet import uploading
 from kdump.fleet.uploading import Upload
 from kdump.storage.logdir import around, is_log_directory
+from kdump.storage.ownership import open_safely
 from kdump.storage.remote import RemotePath
+from kdump.storage.rights import Rights, acting
 
 MANIFEST: Final = "_manifest.json"
 _TEMPORARY: Final = "_temporary"
@@ -62,6 +67,10 @@ class Destination(Protocol):
     @property
     def folder(self) -> Path:
         """Below it."""
+
+    @property
+    def rights(self) -> Rights | None:
+        """The rights that tasks write there with; None where their process has no say."""
 
     def begin(self) -> None:
         """Make it. Raises UsageError where something is there already, SourceError."""
@@ -104,19 +113,21 @@ def made(path: Path) -> Iterator[Destination]:
         raise
 
 
-def opened(file: Path) -> Sink:
-    """Make a file for a task. Raises OSError, as its methods do."""
+def opened(file: Path, rights: Rights | None) -> Sink:
+    """Make a file for a task, as root with ``rights``. Raises OSError, as its methods do."""
     if isinstance(file, RemotePath):
         return Upload(file)
-    return file.open("xb", buffering=_BUFFER_BYTES)
+    with acting(rights):
+        return file.open("xb", buffering=_BUFFER_BYTES)
 
 
-def discard(file: Path) -> None:
+def discard(file: Path, rights: Rights | None) -> None:
     """Take a task's file away, if it is there."""
     if isinstance(file, RemotePath):
         uploading.abandon(file)
     else:
-        file.unlink(missing_ok=True)
+        with acting(rights):
+            file.unlink(missing_ok=True)
 
 
 def unwritten(path: Path, error: OSError) -> SourceError:
@@ -127,6 +138,7 @@ def unwritten(path: Path, error: OSError) -> SourceError:
 class _Directory:
     def __init__(self, path: Path) -> None:
         self.folder: Path = path / _TEMPORARY
+        self.rights: Rights | None = None
         self._path = path
         self._ours = False
 
@@ -138,34 +150,55 @@ class _Directory:
                     f"--to {path}: expected a place outside of log directories, found that {above} "
                     "is one: a broker would stop at what is made there"
                 )
-        try:
-            path.mkdir()
+        self.rights = _rights_in(path)
+        with self._writing():
+            try:
+                path.mkdir()
+            except FileExistsError as error:
+                raise _taken(path) from error
             self._ours = True
             self.folder.mkdir()
-        except FileExistsError as error:
-            raise _taken(path) from error
-        except OSError as error:
-            raise unwritten(path, error) from error
 
     def take(self, file: Path, topic: str | None, number: int, extension: str) -> str:
         name = _name(topic, number, extension)
         target = self._path / name
-        target.parent.mkdir(exist_ok=True)
-        file.rename(target)
+        with self._writing():
+            target.parent.mkdir(exist_ok=True)
+            file.rename(target)
         return name
 
     def finish(self, manifest: bytes) -> None:
-        _clear(self.folder)
         temporary = self._path / f".{MANIFEST}"
-        with temporary.open("xb") as file:
-            file.write(manifest)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.rename(self._path / MANIFEST)
+        with self._writing():
+            _clear(self.folder)
+            with temporary.open("xb") as file:
+                file.write(manifest)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.rename(self._path / MANIFEST)
 
     def discard(self) -> None:
         if self._ours:
-            _clear(self._path)
+            with acting(self.rights):
+                _clear(self._path)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Have the owner's rights. Raises SourceError for an OSError."""
+        with acting(self.rights):
+            try:
+                yield
+            except OSError as error:
+                raise unwritten(self._path, error) from error
+
+
+def _rights_in(path: Path) -> Rights:
+    """The rights of who owns the directory that ``path`` is made in. Raises UsageError."""
+    try:
+        with open_safely(path.parent) as descriptor:
+            return Rights.of_owner(os.fstat(descriptor))
+    except Refused as refused:
+        raise UsageError(f"--to {path}: {refused}") from refused
 
 
 def _clear(path: Path) -> None:
@@ -179,6 +212,7 @@ def _clear(path: Path) -> None:
 
 class _Prefix:
     def __init__(self, path: RemotePath) -> None:
+        self.rights = None
         self._path = path
         self._run = uuid4().hex
         self.folder = path / _TEMPORARY / self._run

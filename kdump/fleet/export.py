@@ -106,7 +106,7 @@ def export(
     parts = _parts(disjoint(groups), order, sizes, troubles)
     if order.read_committed or order.dedupe_replicas:
         _plan(parts, order, spread, troubles)
-    tasks = list(_tasks(parts, order, destination.folder))
+    tasks = list(_tasks(parts, order, destination))
     files: list[FileEntry] = []
     ledgers: list[Ledger] = []
     done = dict(_done(tasks, order.selection.limit, spread, on_progress))
@@ -231,19 +231,24 @@ def _plan(parts: Sequence[_Part], order: Order, spread: Spread, troubles: list[T
             ]
 
 
-def _tasks(parts: Sequence[_Part], order: Order, to: Path) -> Iterator[ExportTask]:
+def _tasks(parts: Sequence[_Part], order: Order, destination: Destination) -> Iterator[ExportTask]:
     """Logs of one topic that go into one file."""
+
+    def of(shares: Sequence[Share]) -> ExportTask:
+        to, rights = destination.folder, destination.rights
+        return ExportTask(tuple(shares), to, rights, order.form, order.selection)
+
     for _, same in groupby(parts, key=lambda part: part.topic):
         held: list[Share] = []
         held_bytes = 0
         for share in (share for part in same for copy in part.copies for share in copy):
             if held and held_bytes + share.log.size > _FILE_BYTES:
-                yield ExportTask(tuple(held), to, order.form, order.selection)
+                yield of(held)
                 held, held_bytes = [], 0
             held.append(share)
             held_bytes += share.log.size
         if held:
-            yield ExportTask(tuple(held), to, order.form, order.selection)
+            yield of(held)
 
 
 def _done(

@@ -35,6 +35,7 @@ from kdump.fleet.tables import Log
 from kdump.format.batch import BatchTable, RecordRun, RecordTable
 from kdump.format.lines import JsonLines
 from kdump.format.records import RecordReader
+from kdump.storage.rights import Rights
 from kdump.storage.selection import Selection
 from kdump.storage.source import Source, open_source
 from kdump.storage.walk import Damage, Reason
@@ -68,10 +69,11 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class ExportTask:
-    """``shares`` of one topic, whose file goes into the directory ``to``."""
+    """``shares`` of one topic, whose file goes into the directory ``to``, made with ``rights``."""
 
     shares: tuple[Share, ...]
     to: Path
+    rights: Rights | None
     form: Form
     selection: Selection
 
@@ -125,7 +127,7 @@ class Exported:
 def exported(task: ExportTask) -> Exported:
     """Do the task."""
     path = task.to / f"{uuid4().hex}.{task.form.value}"
-    writing = _Writing(path, task.form)
+    writing = _Writing(path, task.rights, task.form)
     try:
         found = [_log(share, task.selection, writing) for share in task.shares]
         file = writing.close()
@@ -250,8 +252,8 @@ def _longs(numbers: Any) -> memoryview:
 class _Hashed:
     """A new file whose bytes are hashed on their way; as much of a file as pyarrow writes to."""
 
-    def __init__(self, path: Path) -> None:
-        self._file: Sink = opened(path)
+    def __init__(self, path: Path, rights: Rights | None) -> None:
+        self._file: Sink = opened(path, rights)
         self._hash = hashlib.sha256()
         self.bytes = 0
         self._abandoned = False
@@ -360,16 +362,17 @@ class _Jsonl:
 class _Writing:
     """The file of a task, which is made when there is a record for it."""
 
-    def __init__(self, path: Path, form: Form) -> None:
+    def __init__(self, path: Path, rights: Rights | None, form: Form) -> None:
         self.records = 0
         self._path = path
+        self._rights = rights
         self._form = form
         self._sink: _Hashed | None = None
         self._writer: _Writer | None = None
 
     def add(self, run: RecordRun, origin: Origin) -> None:
         if self._writer is None:
-            self._sink = _Hashed(self._path)
+            self._sink = _Hashed(self._path, self._rights)
             self._writer = (_Parquet if self._form is Form.PARQUET else _Jsonl)(self._sink)
         self._writer.add(run, origin)
         self.records += len(run.rows) // RecordTable.WIDTH
@@ -386,4 +389,4 @@ class _Writing:
         """Leave nothing behind."""
         if self._sink is not None:
             self._sink.abandon()
-            discard(self._path)
+            discard(self._path, self._rights)

@@ -22,7 +22,7 @@ from kdump.errors import Refused
 from kdump.repair import disk
 from kdump.repair.directories import opened
 from kdump.repair.disk import Attributes
-from kdump.repair.rights import is_root
+from kdump.storage.rights import is_root
 
 #: What a link leads to is not what was made here.
 _OPENED: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -13,15 +13,14 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from kdump.errors import Refused
-from kdump.repair.rights import ROOT, Rights, acting, is_root
-from kdump.storage.ownership import open_way
+from kdump.storage.ownership import open_safely
+from kdump.storage.rights import Rights, acting, is_root
 
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
@@ -81,7 +80,7 @@ def opened(path: Path) -> Iterator[Directory]:
     As root: with the rights of its owner; one of root's own must be out of reach of all others.
     Raises Refused.
     """
-    with _way(path) as descriptor:
+    with open_safely(path) as descriptor:
         directory = Directory(path, descriptor)
         _opened.append(directory)
         try:
@@ -108,7 +107,7 @@ def owned(path: Path, identity: tuple[int, int] | None = None) -> Iterator[Direc
 @contextmanager
 def read_as_owner(path: Path) -> Iterator[None]:
     """Read what is below ``path``, and change nothing there, with the rights of its owner."""
-    with _way(path) as descriptor:
+    with open_safely(path) as descriptor:
         directory = Directory(path, descriptor)
     with acting(directory.rights):
         _check_reach(directory)
@@ -162,27 +161,6 @@ def _check_own(path: Path, status: os.stat_result, uid: int) -> None:
     if status.st_mode & _OTHERS_WRITE and (is_root() or os.geteuid() == uid):
         mode = stat.S_IMODE(status.st_mode)
         raise Refused(f"{expected}, found mode {mode:o}: what is in it is not believed")
-
-
-@contextmanager
-def _way(path: Path) -> Iterator[int]:
-    """A descriptor of the directory at ``path``, which may be a link to it. Raises Refused."""
-    with ExitStack() as stack:
-        try:
-            if is_root() and sys.platform == "linux":
-                with acting(ROOT):
-                    descriptor, trouble = stack.enter_context(open_way(path))
-            else:
-                descriptor, trouble = os.open(path, _DIRECTORY & ~os.O_NOFOLLOW), None
-                stack.callback(os.close, descriptor)
-        except OSError as error:
-            raise Refused(f"{path}: cannot be opened: {error.strerror}") from error
-        if trouble is not None and os.fstat(descriptor).st_uid == 0:
-            raise Refused(
-                f"{path}: expected a directory of root's that root alone can write, with all "
-                f"above it, found that {trouble}: give it to who shall own it, or move it"
-            )
-        yield descriptor
 
 
 def _check_reach(directory: Directory) -> None:

@@ -25,9 +25,9 @@ from kdump.repair import disk
 from kdump.repair.directories import check_own_directory
 from kdump.repair.disk import Attributes
 from kdump.repair.plan import Line, Plan, Rewrite, Stamp, TakeMarker, decode, encode
-from kdump.repair.rights import is_root
 from kdump.storage.kept import BEGUN, FOLDERS, PLAN, RECEIPT, UNDOING
 from kdump.storage.names import CLEAN_MARKER
+from kdump.storage.rights import is_root
 from kdump.storage.source import read_end, source_error
 
 _OLD: Final = "old"

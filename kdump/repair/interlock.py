@@ -26,11 +26,11 @@ from kdump.repair import disk
 from kdump.repair.directories import check_own_directory, opened, owned
 from kdump.repair.folder import Folder
 from kdump.repair.plan import Line, Plan, PutMarker, Rewrite, TakeMarker
-from kdump.repair.rights import ROOT, acting, is_root
 from kdump.storage.kept import FOLDERS, Kept, KeptState, kept
 from kdump.storage.liveness import State, liveness, uses
 from kdump.storage.logdir import LogDirectory, open_path
 from kdump.storage.names import LOCK
+from kdump.storage.rights import ROOT, acting, is_root
 
 #: 64-bit Linux: short type, short whence, off_t start, off_t length, pid_t, which must be 0.
 _WHOLE_FILE: Final = struct.pack("@hhqqi0q", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)

@@ -1,4 +1,4 @@
-"""open_way(): opens a directory step by step, and says who else than root could lead it elsewhere.
+"""open_safely(): opens a directory; as root, step by step, and none of root's that others lead to.
 
 Root may follow a path only where no other user can put a link into it: neither a directory on the
 way, nor a link, may belong to another user, or be writable for others. In a directory with the
@@ -12,10 +12,14 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
+
+from kdump.errors import Refused
+from kdump.storage.rights import ROOT, acting, is_root
 
 #: What follows no link, and needs no right to list a directory.
 _STEP: Final = getattr(os, "O_PATH", 0) | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -25,7 +29,31 @@ _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 @contextmanager
-def open_way(path: Path) -> Iterator[tuple[int, str | None]]:
+def open_safely(path: Path) -> Iterator[int]:
+    """Open the directory at ``path``, which may be a link to it; yields its descriptor.
+
+    As root: one of root's own must be out of reach of all others. Raises Refused.
+    """
+    with ExitStack() as stack:
+        try:
+            if is_root() and sys.platform == "linux":
+                with acting(ROOT):
+                    descriptor, trouble = stack.enter_context(_open_way(path))
+            else:
+                descriptor, trouble = os.open(path, _DIRECTORY), None
+                stack.callback(os.close, descriptor)
+        except OSError as error:
+            raise Refused(f"{path}: cannot be opened: {error.strerror}") from error
+        if trouble is not None and os.fstat(descriptor).st_uid == 0:
+            raise Refused(
+                f"{path}: expected a directory of root's that root alone can write, with all "
+                f"above it, found that {trouble}: give it to who shall own it, or move it"
+            )
+        yield descriptor
+
+
+@contextmanager
+def _open_way(path: Path) -> Iterator[tuple[int, str | None]]:
     """Open the directory at ``path``; yields its descriptor, and what on the way is not root's own.
 
     The latter is None where root alone can change every step. Raises OSError.

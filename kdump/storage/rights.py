@@ -54,11 +54,14 @@ def is_root() -> bool:
 
 
 @contextmanager
-def acting(rights: Rights) -> Iterator[None]:
-    """Have these rights, if this process is root; raises Refused where they cannot be had."""
+def acting(rights: Rights | None) -> Iterator[None]:
+    """Have these rights, if this process is root; None for those that it has.
+
+    Raises Refused where they cannot be had.
+    """
     global _away
     before, away = Rights.current(), _away
-    if rights.uid == before.uid or not is_root():
+    if rights is None or rights.uid == before.uid or not is_root():
         yield
         return
     _away = True
