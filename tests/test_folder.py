@@ -19,6 +19,7 @@ from planning import (
 
 from kdump.errors import Refused
 from kdump.repair.apply import apply, resume
+from kdump.repair.directories import opened
 from kdump.repair.folder import Folder
 from kdump.repair.plan import (
     Put,
@@ -89,7 +90,8 @@ def test_a_receipt(lossy: Path) -> None:
     folder = Folder(lossy, plan.id)
     interrupt(plan)
     assert folder.receipt() is None
-    assert folder.has_begun
+    with opened(lossy):
+        assert folder.has_begun
     receipt = resume(folder, lossy.parent)
     assert folder.receipt() == receipt
     (folder.path / "receipt.json").write_text("5")

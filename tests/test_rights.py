@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ from crashing.trees import take
 from planning import interrupt, truncation
 
 from kdump.audit.groups import assign, open_roots
-from kdump.cli.exits import OK, REFUSED
+from kdump.cli.exits import INCOMPLETE, OK, PROBLEMS, REFUSED, USAGE
 from kdump.errors import KdumpError, UsageError
 from kdump.repair.apply import apply
 from kdump.repair.building import building
@@ -393,6 +394,44 @@ class World:
         return swapping(self.home / name, self.precious / name, uid, PAUSE_SECONDS)
 
 
+@pytest.mark.parametrize("swapped", ["data/orders-0/.kdump", "data/orders-0", "data"])
+def test_repairs_and_undos_amid_swaps_change_nothing_of_others(world: World, swapped: str) -> None:
+    partition = LOSSY.partition(world.home)
+    command = confirmed(partition)
+    back = ["undo", "--apply", str(partition)]
+    with world.swap(swapped):
+        codes = tries(world, lambda number: back if number % 2 else command, 2 * TRIES // 3)
+    assert codes[OK] and codes[REFUSED]
+
+
+@pytest.mark.parametrize("swapped", ["old/data/orders-0", "old/data"])
+def test_conversions_amid_swaps_change_nothing_of_others(world: World, swapped: str) -> None:
+    argv = CONVERT.argv(world.home / "old", "--apply")
+    back = ["undo", "--apply", str(CONVERT.partition(world.home / "old"))]
+    with world.swap(swapped):
+        codes = tries(world, lambda number: back if number % 2 else argv, TRIES // 4)
+    assert codes[OK] and codes[REFUSED]
+
+
+@pytest.mark.parametrize(
+    ("command", "count"),
+    [(["salvage"], TRIES), (["convert-v0-v2", "--jobs", "1"], TRIES // 2)],
+    ids=["salvage", "convert"],
+)
+def test_new_directories_amid_swaps_stand_nowhere_else(
+    world: World, command: list[str], count: int
+) -> None:
+    origin = CONVERT.partition(world.home / "old")
+    out = world.home / "out"
+
+    def argv(number: int) -> list[str]:
+        return [*command, "--output", str(out / str(number)), str(origin)]
+
+    with world.swap("out"):
+        codes = tries(world, argv, count)
+    assert codes[OK] + codes[PROBLEMS] and codes[REFUSED]
+
+
 def test_exports_amid_swaps_stand_nowhere_else(world: World) -> None:
     origin, out, before = LOSSY.partition(world.home), world.home / "out", take(world.precious)
     ended = 0
@@ -403,7 +442,19 @@ def test_exports_amid_swaps_stand_nowhere_else(world: World) -> None:
                 ended += 1
             assert os.geteuid() == 0
     assert take(world.precious) == before
-    assert ended > TRIES // 20
+    assert 0 < ended < TRIES
+
+
+def tries(world: World, argv: Callable[[int], list[str]], count: int) -> Counter[int]:
+    """Run commands again and again; returns how often they ended with which code."""
+    before, codes = take(world.precious), Counter[int]()
+    for number in range(count):
+        ran = run(argv(number))
+        assert "Traceback" not in ran.err, ran
+        assert ran.code in (OK, USAGE, PROBLEMS, INCOMPLETE, REFUSED), ran
+        codes[ran.code] += 1
+    assert take(world.precious) == before
+    return codes
 
 
 # --- system calls

@@ -185,14 +185,12 @@ def _prepare(
             save_checkpoint(plan, step, folder, begun_ns)
         begun = Begun(begun_ns, tails, marker, convert(plan, folder, begun_ns))
         folder.begin(begun)
-    except BaseException as error:  # whatever ends it, Ctrl-C too: nothing was changed yet
+    except BaseException:  # whatever ends it, Ctrl-C too: nothing was changed yet
         with suppress(OSError, Refused):
             folder.remove()
         if folder.has_begun:  # which could not be taken back
             with interrupted(plan, folder):
                 raise
-        if isinstance(error, OSError):
-            raise Refused(f"{plan.partition}: nothing was changed: {error}") from error
         raise
     return begun
 

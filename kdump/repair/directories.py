@@ -144,6 +144,8 @@ def check_own_directory(path: Path, uid: int) -> None:
         status = path.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return
+    except OSError as error:
+        raise Refused(f"{path}: cannot be examined: {error.strerror}") from error
     _check_own(path, status, uid)
 
 

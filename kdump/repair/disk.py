@@ -313,6 +313,16 @@ def list_directory(path: Path) -> list[tuple[str, bool]]:
         return sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
 
 
+def exists(path: Path) -> bool:
+    """Whether something has this name, be it a link to nowhere. Raises OSError."""
+    try:
+        with place(path) as (directory, name):
+            os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
 def open_lock(path: Path) -> int:
     """Open a lock file for locking; if there is none it is made, and stays.
 

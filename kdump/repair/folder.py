@@ -102,8 +102,8 @@ class Folder:
 
     @property
     def has_begun(self) -> bool:
-        """Whether changes may have been made."""
-        return (self.path / BEGUN).exists()
+        """Whether changes may have been made; the partition is open for changes."""
+        return disk.exists(self.path / BEGUN)
 
     def sync(self) -> None:
         """Make last what an interrupted process has done here."""
@@ -144,7 +144,10 @@ class Folder:
 
     def check(self) -> None:
         """Raise Refused unless its directories are real ones, and no other user can write them."""
-        uid = self.partition.stat().st_uid
+        try:
+            uid = self.partition.stat().st_uid
+        except OSError as error:
+            raise source_error(self.partition, error) from error
         for path in (self.path.parent, self.path, self.path / _OLD, self.path / _NEW):
             check_own_directory(path, uid)
 

@@ -67,7 +67,10 @@ def held(
             check_stopped(partition, assume_stopped=assume_stopped, lock_held=True)
         home = stack.enter_context(owned(partition, identity))
         check_own_directory(partition / FOLDERS, home.rights.uid)
-        yield descriptor
+        try:
+            yield descriptor
+        except OSError as error:  # behind the first change it is another exception
+            raise Refused(f"{partition}: nothing was changed: {error}") from error
 
 
 @contextmanager
