@@ -52,6 +52,7 @@ from planning import (
 from kdump.errors import Refused, Unfinished
 from kdump.repair.apply import apply, resume
 from kdump.repair.folder import Folder
+from kdump.repair.interruption import Interruption
 from kdump.repair.plan import (
     Cut,
     Line,
@@ -577,6 +578,13 @@ def test_what_is_interrupted_says_how_to_go_on(
     with failing_at("truncate", 0, error), pytest.raises(Unfinished) as raised:
         apply(plan)
     message = str(raised.value)
+    assert isinstance(raised.value, Interruption)
+    done, rest = raised.value.done, raised.value.left
+    assert done is not None
+    assert rest is not None
+    assert f"{len(done.steps)} of {len(plan.steps)} steps are done" in message
+    assert plan.steps[len(done.steps)].__class__ is Cut
+    assert (*done.steps, *rest.steps) == plan.steps
     assert f"the repair of plan {plan.id} was interrupted: " in message
     assert told in message
     assert str(lossy / ".kdump" / plan.id) in message

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import pty
 import select
@@ -27,6 +28,9 @@ from planning import left
 
 from kdump.cli import exits
 from kdump.cli.main import main
+from kdump.cli.paragraphs import labelled
+from kdump.cli.repair_steps import step_texts
+from kdump.repair.folder import Folder
 from kdump.storage import liveness
 
 pytestmark = pytest.mark.once
@@ -631,3 +635,30 @@ def test_outside_of_a_log_directory(place: Path) -> None:
     assert [path.name for path in partition.parent.iterdir()] == [partition.name]
     assert kdump("undo", partition, "--apply").code == exits.OK
     assert left(place) == before
+
+
+@pytest.mark.parametrize("undoing", [False, True])
+def test_an_interruption_lists_the_steps_that_are_done_and_left(lossy: Path, undoing: bool) -> None:
+    planned = run([CUT, str(lossy), "--format", "json"])
+    plan_id = json.loads(planned.out.splitlines()[1])["id"]
+    command = [CUT, str(lossy), "--apply", "--confirm", plan_id]
+    if undoing:
+        assert run(command).code == 0
+        command = ["undo", str(lossy), "--apply"]
+    ran = run(command, at("pwrite" if undoing else "truncate", fail))
+    assert ran.code == 5, ran
+    plan = Folder(lossy, plan_id).plan()
+    texts = list(step_texts(plan))
+    cut = next(number for number, text in enumerate(texts) if text.startswith("truncate "))
+    done, rest = (texts[cut + 1 :], texts[: cut + 1]) if undoing else (texts[:cut], texts[cut:])
+    first, *lines, last = [line for line in ran.err.splitlines() if line]
+    assert f" of {len(plan.steps)} steps are {'undone' if undoing else 'done'}; " in first
+    wanted = [
+        line
+        for label, some in (("done", done), ("left", rest))
+        for number, text in enumerate(some)
+        for line in labelled("" if number else label, text).splitlines()
+    ]
+    assert lines == wanted
+    assert done
+    assert last.startswith("kdump undo " if undoing else "kdump truncate-to-valid ")

@@ -9,6 +9,7 @@ import errno
 import itertools
 import os
 import random
+import re
 import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -50,6 +51,10 @@ def wrong_after_fault(trial: Trial, ran: Run, undoing: bool) -> list[str]:
             wrong += trial.wrong_when_complete(tree)
         case _:
             wrong += pending(ran, trial)
+            if not re.search(
+                rf": .*; \d+ of \d+ steps are {'undone' if undoing else 'done'};", ran.err
+            ):
+                wrong.append(f"it does not say how far it has come: {ran}")
             wrong += wrong_after_resuming(trial, ran, undoing)
     put(trial.root, tree)
     wrong += [f"undo: {one}" for one in trial.wrong_after_undo(tree)]

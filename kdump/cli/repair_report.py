@@ -24,6 +24,7 @@ from kdump.cli.forecast_text import effect_text
 from kdump.cli.paragraphs import labelled
 from kdump.cli.repair_text import (
     commanded,
+    error_lines,
     kept_lines,
     kept_text,
     loss_lines,
@@ -114,7 +115,8 @@ class _Text:
 
     def failed(self, error: Exception) -> None:
         self._counts["failed"] += 1
-        click.echo(f"kdump: {printable(str(error))}", err=True)
+        for line in error_lines(error):
+            click.echo(line, err=True)
 
     def finish(self, exit_code: int) -> None:
         """Tell of partitions that were not told of, and of several what came of all."""
@@ -169,7 +171,8 @@ class _Json:
 
     def failed(self, error: Exception) -> None:
         self._failed += 1
-        click.echo(f"kdump: {printable(str(error))}", err=True)
+        for line in error_lines(error):
+            click.echo(line, err=True)
 
     def finish(self, exit_code: int) -> None:
         fields: dict[str, object] = {
@@ -239,7 +242,8 @@ class KeptReport:
 
     def failed(self, error: Exception) -> None:
         """Tell what went wrong, or was refused."""
-        click.echo(f"kdump: {printable(str(error))}", err=True)
+        for line in error_lines(error):
+            click.echo(line, err=True)
 
     def finish(self, exit_code: int) -> None:
         """Tell how it ended."""

@@ -20,6 +20,7 @@ from kdump.cli.repair_steps import offset_text, step_texts
 from kdump.cli.units import count_text, period_text, size_text
 from kdump.format.shell import operand, shell_text
 from kdump.format.text import printable, time_text
+from kdump.repair.interruption import Interruption
 from kdump.repair.plan import Loss, Plan, Put, Remove, finishing
 from kdump.storage.kept import FOLDERS, Kept, KeptState
 
@@ -97,6 +98,15 @@ def loss_lines(loss: Loss, *, lost: bool) -> Iterator[str]:
     if loss.below_high_watermark:
         parts.append("BELOW the high watermark")
     yield labelled("LOSS", "; ".join(parts))
+
+
+def error_lines(error: Exception) -> Iterator[str]:
+    """Yield what went wrong, or was refused; of an interruption also how far the work has come."""
+    yield f"kdump: {printable(str(error))}"
+    if isinstance(error, Interruption):
+        for label, plan in (("done", error.done), ("left", error.left)):
+            for number, text in enumerate(() if plan is None else step_texts(plan)):
+                yield labelled("" if number else label, text)
 
 
 def steps_lines(plan: Plan) -> Iterator[str]:

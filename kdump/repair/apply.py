@@ -14,14 +14,13 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from kdump.errors import KdumpError, Refused, Unfinished
-from kdump.format.shell import operand
+from kdump.errors import Refused
 from kdump.repair import disk
 from kdump.repair.disk import Attributes
 from kdump.repair.folder import Begun, Folder
@@ -33,6 +32,7 @@ from kdump.repair.interlock import (
     unfinished,
     ways_on,
 )
+from kdump.repair.interruption import report_interruption
 from kdump.repair.plan import (
     Converted,
     Cut,
@@ -42,7 +42,6 @@ from kdump.repair.plan import (
     Stamp,
     TakeMarker,
     encode_loss,
-    finishing,
     located,
 )
 from kdump.repair.present import present, stamp_of
@@ -100,7 +99,7 @@ def apply(
         begun = _prepare(
             plan, folder, partial(stage_converted, jobs=jobs, report=report, lock=lock)
         )
-        with interrupted(plan, folder):
+        with report_interruption(plan, folder):
             _go_on(plan, folder, begun)
             return _finish(plan, folder, begun, started, full_proof=full_proof)
 
@@ -118,27 +117,10 @@ def resume(
     with held(plan.partition, log_directory, assume_stopped=assume_stopped):
         begun = folder.begun(plan)
         States(plan, folder, begun, undoing=False).check()
-        with interrupted(plan, folder):
+        with report_interruption(plan, folder):
             settle(plan, folder)
             _go_on(plan, folder, begun)
             return _finish(plan, folder, begun, started, full_proof=full_proof)
-
-
-@contextmanager
-def interrupted(plan: Plan, folder: Folder, *, undoing: bool = False) -> Iterator[None]:
-    """Say of whatever ends the work in between how to go on."""
-    path = operand(plan.partition)
-    again = finishing(plan)
-    back = ("kdump", "undo", path, "--plan", plan.id, "--apply")
-    try:
-        yield
-    except (KdumpError, OSError, ValueError, KeyboardInterrupt, SystemExit) as error:
-        told = str(error) or type(error).__name__
-        what = "undo" if undoing else "repair"
-        message = f"{plan.partition}: the {what} of plan {plan.id} was interrupted: {told}; "
-        message += f"what it saved is in {folder.path}; "
-        message += "go on with it" if undoing else "go on with it, or take it back with kdump undo"
-        raise Unfinished(message, back if undoing else again) from error
 
 
 def _check_unchanged(plan: Plan) -> None:
@@ -189,7 +171,7 @@ def _prepare(
         with suppress(OSError, Refused):
             folder.remove()
         if folder.has_begun:  # which could not be taken back
-            with interrupted(plan, folder):
+            with report_interruption(plan, folder):
                 raise
         raise
     return begun

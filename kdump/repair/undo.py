@@ -9,10 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from kdump.errors import Refused
-from kdump.repair.apply import interrupted
 from kdump.repair.directories import owned
 from kdump.repair.folder import Begun, Folder
 from kdump.repair.interlock import check_changeable, check_others, check_readers, held
+from kdump.repair.interruption import report_interruption
 from kdump.repair.plan import Plan, located
 from kdump.repair.states import Progress, States
 from kdump.repair.steps import clear, settle
@@ -50,7 +50,7 @@ def undo(one: Kept, partition: Path, log_directory: Path | None, *, assume_stopp
         begun = _check(one, plan, folder)
         check_changeable(plan, undoing=True)
         folder.check_removable()
-        with interrupted(plan, folder, undoing=True):
+        with report_interruption(plan, folder, undoing=True):
             if one.state is not KeptState.DONE:
                 settle(plan, folder)
             folder.undo()
