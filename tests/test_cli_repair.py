@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import pty
+import re
 import select
 import shlex
 import signal
@@ -662,3 +663,25 @@ def test_an_interruption_lists_the_steps_that_are_done_and_left(lossy: Path, und
     assert lines == wanted
     assert done
     assert last.startswith("kdump undo " if undoing else "kdump truncate-to-valid ")
+
+
+@pytest.mark.parametrize("way", ["finish it with", "take it back with", "verify"])
+def test_a_printed_way_on_from_a_lossy_repair_can_be_pasted(lossy: Path, way: str) -> None:
+    """Without a terminal that could ask for the consent."""
+    planned = run([CUT, str(lossy), "--at", "150", "--format", "json"])
+    plan_id = json.loads(planned.out.splitlines()[1])["id"]
+    command = [CUT, str(lossy), "--at", "150", "--apply", "--confirm", plan_id]
+    assert run(command, at("truncate", fail)).code == 5
+    if way == "verify":
+        lines = map(json.loads, run(["verify", str(lossy), "--format", "json"]).out.splitlines())
+        (remedy,) = (line["remedy"] for line in lines if line.get("code") == "repair-pending")
+    else:
+        refusal = run(["reindex", str(lossy), "--apply"])
+        assert refusal.code == 6, refusal
+        found = re.search(rf"{way} (kdump .*?)(?:, or take it|$)", refusal.err)
+        assert found is not None, refusal
+        remedy = shlex.split(found[1])
+    assert remedy[0] == "kdump"
+    ran = run(remedy[1:])
+    assert ran.code == 0, ran
+    assert run(["undo", str(lossy)]).out.count(plan_id) == (way != "take it back with")

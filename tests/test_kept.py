@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from damaged import FIRST, LAST, Recipe, batches
 from pipeline import judge
 
 import kdump.cli.main
+import kdump.storage.kept
+from kdump.audit import codes
 from kdump.audit.codes import Severity
 from kdump.errors import SourceError
 from kdump.storage.kept import Kept, KeptState, kept
@@ -115,8 +119,21 @@ def test_nothing_is_kept_where_there_is_no_folder(tmp_path: Path) -> None:
     assert kept(tmp_path) == ()
 
 
-def test_what_cannot_be_listed_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / ".kdump").symlink_to(tmp_path / ".kdump")
+def test_nothing_behind_a_link_is_taken_for_a_repair(tmp_path: Path) -> None:
+    folder(tmp_path / "other", "a", begun='{"begun_ns": 5}')
+    (tmp_path / ".kdump").symlink_to(tmp_path / "other" / ".kdump")
+    assert kept(tmp_path) == ()
+
+
+def unlisted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def scan(path: Path) -> NoReturn:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(kdump.storage.kept, "scan", scan)
+
+
+def test_what_cannot_be_listed_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    unlisted(monkeypatch)
     with pytest.raises(SourceError, match=r"\.kdump: cannot be read"):
         kept(tmp_path)
 
@@ -145,12 +162,16 @@ def test_a_backup_is_noted(partition: Path, files: dict[str, str], found: str) -
 
 
 def test_an_interrupted_repair_is_an_error(partition: Path) -> None:
-    folder(partition, "1a2b3c4d", begun="{}")
+    path = folder(partition, "1a2b3c4d", begun="{}")
     (finding,) = judge(partition.parent)
     assert (finding.code.name, finding.code.severity) == ("repair-pending", Severity.ERROR)
     assert finding.detail is not None
     assert finding.detail.found == "reindex 1a2b3c4d, begun and not finished"
     assert finding.remedy == ("kdump", "reindex", str(partition), "--apply")
+    (path / "plan.json").write_text('{"command": "reindex", "loss": {"sound": {"count": 1}}}')
+    (finding,) = judge(partition.parent)
+    consent = ("--confirm", "1a2b3c4d")
+    assert finding.remedy == ("kdump", "reindex", str(partition), "--apply", *consent)
 
 
 @pytest.mark.parametrize("undoing", [True, False])
@@ -174,8 +195,25 @@ def test_several_are_told_each(partition: Path) -> None:
     assert [one.path.name for one in judge(partition.parent)] == ["aa", "bb"]
 
 
-def test_folders_that_cannot_be_listed_are_unread(partition: Path) -> None:
-    (partition / ".kdump").symlink_to(partition / ".kdump")
+def test_a_link_in_the_place_of_the_folders_is_a_warning(
+    partition: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = folder(tmp_path_factory.mktemp("other"), "1a2b3c4d", begun="{}")
+    (partition / ".kdump").symlink_to(path.parent)
+    (finding,) = judge(partition.parent)
+    assert (finding.code, finding.path) == (codes.BACKUPS_LINKED, partition / ".kdump")
+    for options in ([], ["--apply"]):
+        assert kdump.cli.main.main(["undo", str(partition), *options]) == 6
+        assert ".kdump: expected a directory" in capsys.readouterr().err
+
+
+def test_folders_that_cannot_be_listed_are_unread(
+    partition: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (partition / ".kdump").mkdir()
+    unlisted(monkeypatch)
     assert [one.code.name for one in judge(partition.parent)] == ["unreadable"]
 
 

@@ -26,7 +26,7 @@ from kdump.format.properties import (
 )
 from kdump.format.schema import Value
 from kdump.format.snapshot import ProducerEntries, decode_snapshot
-from kdump.storage.kept import FOLDERS, Kept, kept
+from kdump.storage.kept import FOLDERS, Kept, is_linked, kept
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import Entry, EntryType, LogDirectory, Partition
 from kdump.storage.names import (
@@ -126,7 +126,8 @@ class PartitionFacts:
     The four offsets are None without a line of this partition, or if the file cannot be read.
     ``swap_ends`` has the offset behind the last record of each ``.swap`` log by its base offset,
     where it is known; ``metadata_snapshots`` are those of a metadata log. ``repairs`` are the
-    folders that repairs have left, None without any.
+    folders that repairs have left, None without any; ``repairs_linked`` says that a link stands in
+    the place of them.
     """
 
     partition: Partition
@@ -146,6 +147,7 @@ class PartitionFacts:
     swap_ends: Mapping[int, int] = field(default_factory=dict)
     metadata_snapshots: tuple[MetadataSnapshot, ...] = ()
     repairs: Read[tuple[Kept, ...]] | None = None
+    repairs_linked: bool = False
 
     @property
     def start_offset(self) -> int:
@@ -244,6 +246,7 @@ def read_partition_facts(
         log_start=line(lambda facts: facts.log_starts),
         cleaner_offset=line(lambda facts: facts.cleaner_offsets),
         repairs=_repairs(partition),
+        repairs_linked=is_linked(partition.path),
     )
 
 

@@ -19,6 +19,7 @@ from kdump.audit.facts import PartitionFacts
 from kdump.audit.findings import Finding
 from kdump.audit.survey import Survey
 from kdump.format.shell import operand
+from kdump.storage.kept import Kept, KeptState
 from kdump.storage.logdir import is_metadata_log
 
 Remedy = tuple[str, ...]
@@ -121,9 +122,12 @@ def converting(partition: Path) -> Remedy:
     return "kdump", "convert-v0-v2", operand(partition)
 
 
-def resuming(partition: Path, command: str) -> Remedy:
-    """Finish a repair that was interrupted."""
-    return "kdump", command, operand(partition), "--apply"
+def resuming(partition: Path, one: Kept) -> Remedy:
+    """Go on with a repair, or an undo, that was interrupted, with the consent that it needs."""
+    if one.state is KeptState.UNDOING or one.command is None:
+        return undoing(partition, one.id)
+    confirm = ("--confirm", one.id) if one.lossy else ()
+    return "kdump", one.command, operand(partition), "--apply", *confirm
 
 
 def undoing(partition: Path, plan_id: str) -> Remedy:

@@ -133,8 +133,10 @@ def undo(
 
 
 def _chosen(partition: Path, plan_id: str | None) -> Sequence[Kept]:
-    from kdump.storage.kept import kept
+    from kdump.repair.directories import check_own_directory
+    from kdump.storage.kept import FOLDERS, kept
 
+    check_own_directory(partition / FOLDERS, partition.stat().st_uid)
     found = kept(partition)
     return found if plan_id is None else [one for one in found if one.id == plan_id]
 

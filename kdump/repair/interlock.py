@@ -20,8 +20,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
+from kdump.audit.remedies import resuming, undoing
 from kdump.errors import Refused
-from kdump.format.shell import operand, shell_text
+from kdump.format.shell import shell_text
 from kdump.repair import disk
 from kdump.repair.directories import check_own_directory, opened, owned
 from kdump.repair.folder import Folder
@@ -175,11 +176,10 @@ def unfinished(partition: Path) -> Kept | None:
 
 def ways_on(one: Kept, partition: Path) -> str:
     """What can be done about a repair that was interrupted: the commands in words."""
-    path = shell_text([operand(partition)])
-    back = f"kdump undo {path} --apply"
-    if one.state is KeptState.UNDOING or one.command is None:
-        return f"take it back with {back}"
-    return f"finish it with kdump {one.command} {path} --apply, or take it back with {back}"
+    on, back = resuming(partition, one), undoing(partition, one.id)
+    if on == back:
+        return f"take it back with {shell_text(back)}"
+    return f"finish it with {shell_text(on)}, or take it back with {shell_text(back)}"
 
 
 def check_others(partition: Path, log_directory: Path | None) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kdump.errors import SourceError
-from kdump.storage.remote import exists, scan
+from kdump.storage.remote import RemotePath, exists, scan
 from kdump.storage.source import read_end, source_error
 
 #: The directory in a partition that has a folder for each repair.
@@ -46,7 +46,7 @@ class Kept:
 
     ``command`` is None where its plan cannot be read. ``begun_ns`` is when the first change was
     made, None for unknown, and before it. ``size_bytes`` is that of all files in it. ``holes`` are
-    the first and last offsets of each hole that a salvage has left.
+    the first and last offsets of each hole that a salvage has left. ``lossy``: records are lost.
     """
 
     id: str
@@ -56,19 +56,28 @@ class Kept:
     begun_ns: int | None
     size_bytes: int
     holes: tuple[tuple[int, int], ...] = ()
+    lossy: bool = False
 
 
 def kept(partition: Path) -> tuple[Kept, ...]:
     """Return the folders of the repairs of the partition directory at ``partition``.
 
     They ascend by when they began; those of which that is unknown come last. What is no directory
-    is left out. Raises SourceError where the folders cannot be listed.
+    is left out, and all behind a link. Raises SourceError where the folders cannot be listed.
     """
     found = [_folder(path) for path in _folders(partition / FOLDERS)]
     return tuple(sorted(found, key=lambda one: (one.begun_ns is None, one.begun_ns or 0, one.id)))
 
 
+def is_linked(partition: Path) -> bool:
+    """Whether a link stands in the place of the folders, which no repair makes."""
+    path = partition / FOLDERS
+    return not isinstance(path, RemotePath) and path.is_symlink()
+
+
 def _folders(path: Path) -> Iterator[Path]:
+    if is_linked(path.parent):
+        return
     try:
         with scan(path) as entries:
             for entry in entries:
@@ -81,8 +90,9 @@ def _folders(path: Path) -> Iterator[Path]:
 
 
 def _folder(path: Path) -> Kept:
-    command = _field(path / PLAN, "command")
-    begun = _field(path / BEGUN, "begun_ns")
+    plan = _fields(path / PLAN)
+    command = plan.get("command")
+    begun = _fields(path / BEGUN).get("begun_ns")
     return Kept(
         path.name,
         path,
@@ -91,6 +101,7 @@ def _folder(path: Path) -> Kept:
         begun if isinstance(begun, int) and not isinstance(begun, bool) else None,
         sum(_sizes(path)),
         tuple(_holes(path)) if command == _SALVAGE else (),
+        _loses(plan.get("loss")),
     )
 
 
@@ -102,19 +113,28 @@ def _state(path: Path) -> KeptState:
     return KeptState.DONE if exists(path / RECEIPT) else KeptState.PENDING
 
 
-def _field(path: Path, name: str) -> Any:
-    """A field of the JSON object in a file; None without one, or where it cannot be read."""
+def _fields(path: Path) -> dict[str, Any]:
+    """The JSON object in a file; empty without one, or where it cannot be read."""
     try:
         size, data = read_end(path, _MOST_BYTES)
         fields = json.loads(data) if size == len(data) else None
     except (SourceError, ValueError, RecursionError):
-        return None
-    return fields.get(name) if isinstance(fields, dict) else None
+        return {}
+    return fields if isinstance(fields, dict) else {}
+
+
+def _loses(loss: object) -> bool:
+    """Whether the loss of a plan, as JSON has it, is one of records."""
+    spans = [loss.get(name) for name in ("sound", "unreadable")] if isinstance(loss, dict) else ()
+    return any(
+        isinstance(span, dict) and bool(span.get("count") or span.get("unbounded"))
+        for span in spans
+    )
 
 
 def _holes(path: Path) -> Iterator[tuple[int, int]]:
     """The holes that a receipt lists, but for one without an end."""
-    listed = _field(path / RECEIPT, "holes")
+    listed = _fields(path / RECEIPT).get("holes")
     for hole in listed if isinstance(listed, list) else ():
         if isinstance(hole, dict):
             first, last = hole.get("first_offset"), hole.get("last_offset")

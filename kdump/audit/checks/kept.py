@@ -12,8 +12,8 @@ from typing import Final
 from kdump.audit import codes
 from kdump.audit.facts import PartitionFacts
 from kdump.audit.findings import Detail, Finding, explaining
-from kdump.audit.remedies import resuming, undoing
-from kdump.storage.kept import Kept, KeptState
+from kdump.audit.remedies import resuming
+from kdump.storage.kept import FOLDERS, Kept, KeptState
 
 #: What says that offsets are missing.
 _HOLES: Final = frozenset(
@@ -31,6 +31,14 @@ def check_kept(facts: PartitionFacts) -> Iterator[Finding]:
     """Say of each repair whether its backup is kept, or it was interrupted."""
     if facts.repairs is None:
         return
+    if facts.repairs_linked:
+        path = facts.partition.path / FOLDERS
+        yield Finding(
+            codes.BACKUPS_LINKED,
+            path,
+            detail=Detail("a directory that a repair made", "a symbolic link"),
+            remedy=explaining(codes.BACKUPS_LINKED),
+        )
     for one in facts.repairs.value or ():
         match one.state:
             case KeptState.DONE:
@@ -79,18 +87,13 @@ def _backup(one: Kept, found: str) -> Finding:
 
 
 def _pending(facts: PartitionFacts, one: Kept) -> Finding:
-    path = facts.partition.path
-    remedy, what = undoing(path, one.id), "the undoing of "
-    if one.state is KeptState.PENDING:
-        what = ""
-        if one.command is not None:
-            remedy = resuming(path, one.command)
+    what = "the undoing of " if one.state is KeptState.UNDOING else ""
     return Finding(
         codes.REPAIR_PENDING,
         one.path,
         size=one.size_bytes,
         detail=Detail("repairs that came to an end", f"{what}{_told(one)}, begun and not finished"),
-        remedy=remedy,
+        remedy=resuming(facts.partition.path, one),
     )
 
 

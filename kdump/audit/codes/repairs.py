@@ -16,6 +16,14 @@ BACKUP_KEPT: Final = FindingCode(
     "Ignores it. Deleting the topic deletes it too.",
     "Nothing to do. kdump undo takes the repair back, or frees the space with --discard.",
 )
+BACKUPS_LINKED: Final = FindingCode(
+    "backups-linked",
+    Severity.WARNING,
+    "A symbolic link stands in the place of .kdump, the directory of the backups of repairs.",
+    "Ignores it.",
+    "Move the link out of the partition. kdump does not follow it, and no repair begins: what it "
+    "leads to can belong to another user, or be on another disk.",
+)
 HOLE_SALVAGED: Final = FindingCode(
     "hole-salvaged",
     Severity.INFO,
