@@ -32,6 +32,7 @@ from kdump.cli.main import main
 from kdump.cli.paragraphs import labelled
 from kdump.cli.repair_steps import step_texts
 from kdump.repair.folder import Folder
+from kdump.storage import kept as storage_kept
 from kdump.storage import liveness
 
 pytestmark = pytest.mark.once
@@ -616,11 +617,19 @@ def test_several_partitions_are_undone(both: Path) -> None:
     assert ran.lines[-1]["exit"] == exits.REFUSED
 
 
-def test_what_cannot_be_read_outweighs_what_is_refused(repaired: Path) -> None:
+def test_what_cannot_be_read_outweighs_what_is_refused(
+    repaired: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (repaired / LOG).write_bytes(b"a broker's")
     other = repaired.parent.parent / "other-0"
     other.mkdir()
-    (other / ".kdump").symlink_to(".kdump")
+
+    def scan(path: Path) -> Any:
+        if path == other / ".kdump":
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return os.scandir(path)
+
+    monkeypatch.setattr(storage_kept, "scan", scan)
     for paths in ((repaired, other), (other, repaired)):
         ran = kdump("undo", *paths, "--apply")
         assert ran.code == exits.INCOMPLETE, ran
