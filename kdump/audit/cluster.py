@@ -6,12 +6,13 @@ transactions. It must never take what it could not read for what is not there: s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, Final
 
+from kdump.audit.coordinator import Coordinator
 from kdump.audit.facts import read_small
 from kdump.audit.metadata_log import Stop, metadata_records, read_snapshots
 from kdump.errors import SourceError
@@ -98,17 +99,24 @@ class ClusterImage:
         """Whether a topic that is not here does not exist."""
         return self.problem is None
 
+    def partitions(self, topic: str) -> Collection[int] | None:
+        """The numbers of a topic's partitions; None where they are not certain."""
+        replicas = self.replicas.get(self.topics.get(topic, ""))
+        return replicas if self.complete and replicas else None
+
 
 @dataclass(frozen=True, slots=True)
 class Node:
     """The broker that a log directory belongs to, as far as known.
 
     ``kraft`` says that it has no ZooKeeper. ``image`` is None where no metadata log is at hand.
+    ``coordinator`` has the partitions of ``__transaction_state`` that it holds, None without any.
     """
 
     kraft: bool = False
     node_id: int | None = None
     image: ClusterImage | None = None
+    coordinator: Coordinator | None = None
 
     def sets_aside(self, topic_id: str | None, partition: int) -> bool:
         """Whether a start surely renames a partition's directory to ``-stray``, whatever it holds.

@@ -13,12 +13,17 @@ from pathlib import Path
 
 from kdump.audit.checks.directory import copies, siblings
 from kdump.audit.cluster import Configs, Node, find_cluster
+from kdump.audit.coordinator import find_coordinator
 from kdump.audit.facts import DirectoryFacts, TopicSettings, read_small
 from kdump.audit.groups import Group, identity
 from kdump.audit.settings import Sources, Wanted, topic_settings
 from kdump.format.properties import decode_partition_metadata
 from kdump.storage.logdir import LogDirectory, directory_name
-from kdump.storage.names import CLUSTER_METADATA_TOPIC, PARTITION_METADATA
+from kdump.storage.names import (
+    CLUSTER_METADATA_TOPIC,
+    PARTITION_METADATA,
+    TRANSACTION_TOPIC,
+)
 
 _KRAFT_VERSION = 1
 
@@ -80,9 +85,10 @@ def read_context(
     """Sort log directories by their nodes, and read what their metadata logs say.
 
     With a ``config`` they are all taken for directories of its node, and so are those ``beyond``:
-    of these only the metadata log is read, where no other is at hand. Of several spellings of one
-    directory the first counts.
+    of these only the metadata log is read, where no other is at hand, and the transaction log. Of
+    several spellings of one directory the first counts.
     """
+    beyond = tuple(beyond)
     nodes: dict[Path, Node] = {}
     strays: set[Path] = set()
     spelled: dict[object, list[DirectoryFacts]] = defaultdict(list)
@@ -93,10 +99,14 @@ def read_context(
     for group in groups:
         metas = [facts.meta.value for facts in group if facts.meta is not None]
         known = next((meta for meta in metas if meta is not None), None)
+        held = [*(facts.directory for facts in group), *beyond]
+        image = find_cluster(held)
+        numbers = None if image is None else image.partitions(TRANSACTION_TOPIC)
         node = Node(
             kraft=known is not None and known.version == _KRAFT_VERSION,
             node_id=None if known is None else known.node_id,
-            image=find_cluster(chain((facts.directory for facts in group), beyond)),
+            image=image,
+            coordinator=find_coordinator(held, numbers),
         )
         nodes.update((facts.directory.path, node) for facts in group)
         strays.update(_strays(group, node))

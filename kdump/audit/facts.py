@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 
+from kdump.audit.coordinator import Coordinator
 from kdump.audit.metadata_log import MetadataSnapshot, decode_bootstrap
 from kdump.errors import DecodeError, SourceError
 from kdump.format.checkpoint import EpochEntry, decode_epochs, decode_offsets
@@ -127,7 +128,7 @@ class PartitionFacts:
     ``swap_ends`` has the offset behind the last record of each ``.swap`` log by its base offset,
     where it is known; ``metadata_snapshots`` are those of a metadata log. ``repairs`` are the
     folders that repairs have left, None without any; ``repairs_linked`` says that a link stands in
-    the place of them.
+    the place of them. ``coordinator`` is the node's, if any.
     """
 
     partition: Partition
@@ -148,6 +149,7 @@ class PartitionFacts:
     metadata_snapshots: tuple[MetadataSnapshot, ...] = ()
     repairs: Read[tuple[Kept, ...]] | None = None
     repairs_linked: bool = False
+    coordinator: Coordinator | None = None
 
     @property
     def start_offset(self) -> int:

@@ -6,19 +6,23 @@ aborted ones. Salvage, verify, the repairs and exports all ask here.
 
 Spec: ``TransactionIndex``, ``ProducerStateManager`` (KIP-98); KOD 7. A transaction index is
 evidence where it is sound and names every abort that the log shows in its segment; one that is not
-there proves nothing. A snapshot is evidence of the producers that it lists. It must never take what
-a replay comes to behind missing offsets for evidence.
+there proves nothing. A snapshot is evidence of the producers that it lists. Where neither decides,
+the coordinator's log is asked: see ``coordinator``. It must never take what a replay comes to
+behind missing offsets for evidence.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cached_property
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from kdump.audit.coordinator import Coordinator, Ended, History, Place
 from kdump.audit.facts import PartitionFacts
 from kdump.format import _events
 from kdump.format.index import AbortedTxn, TransactionIndex
@@ -30,11 +34,15 @@ HIGHEST: Final = (1 << 63) - 1
 
 
 class Mark(NamedTuple):
-    """Where a transaction begins, or goes on behind damage, or ends; ``kind`` is an event's."""
+    """Where a transaction begins, or goes on behind damage, or ends; ``kind`` is an event's.
+
+    ``epoch`` is the producer's, -1 where that is unknown.
+    """
 
     offset: int
     kind: int
     producer: int
+    epoch: int = -1
 
 
 class Fate(Enum):
@@ -55,10 +63,11 @@ class Missing(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """``ended`` is the offset of the marker: exact for an abort, else at the highest."""
+    """``ended`` is the offset of the marker if that is ``exact``, else the highest that it has."""
 
     fate: Fate
     ended: int
+    exact: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +75,8 @@ class LostEnd:
     """A transaction whose marker may be, or is, among the missing offsets ``first`` to ``last``.
 
     ``begin`` is its first offset. ``last`` is None where nothing stands behind. ``marker`` is the
-    event of the producer's next marker in the log, None without one. ``ended`` is as in
-    ``Decision``.
+    event of the producer's next marker in the log, None without one. ``ended`` and ``exact`` are as
+    in ``Decision``.
     """
 
     producer: int
@@ -77,6 +86,7 @@ class LostEnd:
     fate: Fate
     ended: int
     marker: int | None
+    exact: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,12 +94,14 @@ class Evidence:
     """What files beside the logs say of transactions.
 
     ``indexes`` are the transaction indexes by the base offset of their segment, None where it is
-    not there or cannot be read; every segment has its place. ``snapshots`` are by their offset. A
-    further witness, such as the coordinator's log, would have its place here.
+    not there or cannot be read; every segment has its place. ``snapshots`` are by their offset.
+    ``coordinator`` is asked about the partition ``place``; both are None where they are unknown.
     """
 
     indexes: Mapping[int, TransactionIndex | None]
     snapshots: Mapping[int, ProducerEntries] = field(default_factory=dict)
+    coordinator: Coordinator | None = None
+    place: Place | None = None
 
     def decide(self, producer: int, begin: int, gap: Missing, next_marker: Mark | None) -> Decision:
         """Say what became of a transaction that ran where the offsets of ``gap`` are missing.
@@ -99,7 +111,7 @@ class Evidence:
         abort = next(self._aborts(producer, gap.first), None)
         if abort is not None and abort.first_offset <= begin:
             inside = abort.last_offset <= gap.last
-            return Decision(Fate.ABORTED if inside else Fate.RUNNING, abort.last_offset)
+            return Decision(Fate.ABORTED if inside else Fate.RUNNING, abort.last_offset, exact=True)
         before = HIGHEST if next_marker is None else next_marker.offset
         if abort is not None and abort.first_offset < before:
             return self._ended(gap, abort.first_offset)
@@ -164,9 +176,12 @@ class Evidence:
 def evidence_of(facts: PartitionFacts, segments: Iterable[Segment]) -> Evidence:
     """What stands beside the logs of ``segments`` and says what became of transactions."""
     read = {segment.base_offset: facts.txn_indexes.get(segment.base_offset) for segment in segments}
+    name = facts.partition.name
     return Evidence(
         {base: None if index is None else index.value for base, index in read.items()},
         {offset: each.value for offset, each in facts.snapshots.items() if each.value},
+        facts.coordinator,
+        None if name is None else (name.topic, name.partition),
     )
 
 
@@ -183,9 +198,10 @@ def decide(
     if not missing:
         return ()
     witness = _consistent(evidence, marks, missing)
+    coordinator = _Coordinated(evidence, marks)
     ends = _ends(marks)
     found: list[LostEnd] = []
-    running: dict[int, int] = {}
+    running: dict[int, Mark] = {}
     at = 0
     following = [*(first for first, _ in missing[1:]), HIGHEST]
     for gap in map(Missing, *zip(*missing, strict=True), following):
@@ -197,18 +213,72 @@ def decide(
             marker = _next(ends.get(producer, ()), first)
             if marker is not None and marker.offset <= last:
                 continue  # a marker that stands for the one that was lost
-            fate, ended = witness.decide(producer, begin, gap, marker)
+            decision = witness.decide(producer, begin.offset, gap, marker)
+            if decision.fate is Fate.UNDECIDED:
+                decision = coordinator.decide(begin, gap, marker, decision)
+            fate, ended, exact = decision
             if fate is not Fate.RUNNING:
                 del running[producer]
                 behind = None if last == HIGHEST else last
                 kind = None if marker is None else marker.kind
-                found.append(LostEnd(producer, begin, first, behind, fate, ended, kind))
+                end = LostEnd(producer, begin.offset, first, behind, fate, ended, kind, exact)
+                found.append(end)
     return tuple(found)
 
 
-def _run(running: dict[int, int], mark: Mark) -> None:
+class _Coordinated:
+    """What the coordinator's log decides; it is read when that is first asked."""
+
+    def __init__(self, evidence: Evidence, marks: Sequence[Mark]) -> None:
+        self._evidence = evidence
+        self._marks = marks
+        self._known: Mapping[int, History] | None = None
+
+    def decide(
+        self, begin: Mark, gap: Missing, next_marker: Mark | None, undecided: Decision
+    ) -> Decision:
+        """As ``Evidence.decide``, which has left it ``undecided``."""
+        ended = self._ended(begin)
+        if ended is None:
+            return undecided
+        before = self._next_epoch(begin, gap)
+        if next_marker is not None and next_marker.offset < before:
+            before = next_marker.offset
+            if next_marker.epoch in ended.marker_epochs:  # perhaps it is this transaction's own
+                ends_so = (next_marker.kind == _events.COMMIT) == ended.committed
+                return Decision(Fate.RUNNING, gap.last) if ends_so else undecided
+        if gap.following < before:
+            return Decision(Fate.RUNNING, gap.last)  # its marker may be in the next gap too
+        fate = Fate.COMMITTED if ended.committed else Fate.ABORTED
+        return Decision(fate, min(undecided.ended, before - 1))
+
+    def _ended(self, begin: Mark) -> Ended | None:
+        coordinator, place = self._evidence.coordinator, self._evidence.place
+        if coordinator is None or place is None or begin.epoch < 0:
+            return None
+        if self._known is None:
+            self._known = coordinator.histories({mark.producer for mark in self._marks})
+        return self._known[begin.producer].ended(begin.epoch, place)
+
+    def _next_epoch(self, begin: Mark, gap: Missing) -> int:
+        """The first offset behind a gap where the producer writes under another epoch."""
+        for mark in self._begins[begin.producer]:
+            if mark.offset > gap.last and mark.epoch != begin.epoch:
+                return mark.offset
+        return HIGHEST
+
+    @cached_property
+    def _begins(self) -> Mapping[int, Sequence[Mark]]:
+        found: dict[int, list[Mark]] = defaultdict(list)
+        for mark in self._marks:
+            if mark.kind == _events.BEGIN:
+                found[mark.producer].append(mark)
+        return found
+
+
+def _run(running: dict[int, Mark], mark: Mark) -> None:
     if mark.kind == _events.BEGIN:
-        running.setdefault(mark.producer, mark.offset)
+        running.setdefault(mark.producer, mark)
     else:
         running.pop(mark.producer, None)
 
@@ -235,7 +305,7 @@ def _consistent(
     aborts: dict[int, dict[int, int]] = {base: {} for base in bases}
     expected: dict[int, set[int]] = {base: set() for base in bases}
     commits: set[int] = set()
-    running: dict[int, int] = {}
+    running: dict[int, Mark] = {}
     for mark in marks:
         begin = running.get(mark.producer)
         _run(running, mark)
@@ -245,7 +315,7 @@ def _consistent(
             base = bases[max(bisect_right(bases, mark.offset) - 1, 0)] if bases else 0
             aborts.setdefault(base, {})[mark.offset] = mark.producer
             if begin is not None and not any(
-                first <= mark.offset and last >= begin for first, last in missing
+                first <= mark.offset and last >= begin.offset for first, last in missing
             ):
                 expected.setdefault(base, set()).add(mark.offset)
 
@@ -265,7 +335,7 @@ def _consistent(
         base: index if index is not None and holds(base, index) else None
         for base, index in evidence.indexes.items()
     }
-    return Evidence(indexes, evidence.snapshots)
+    return replace(evidence, indexes=indexes)
 
 
 def _sound(base: int, index: TransactionIndex) -> bool:

@@ -33,4 +33,9 @@ def gather(group: Group, context: Context) -> PartitionFacts | None:
         if segment.suffix == ".swap"
     ]
     snapshots = read_snapshots(partition) if is_metadata_log(partition) else ()
-    return replace(facts, swap_ends=known_ends(swaps), metadata_snapshots=snapshots)
+    return replace(
+        facts,
+        swap_ends=known_ends(swaps),
+        metadata_snapshots=snapshots,
+        coordinator=context.node(group).coordinator,
+    )

@@ -176,12 +176,12 @@ def replay(
 def marks_of(surveys: Iterable[Survey], start: Iterable[ProducerEntry] = ()) -> tuple[Mark, ...]:
     """Where transactions begin and end, ascending; ``start`` as in ``replay``."""
     begun = (
-        Mark(entry.current_txn_first_offset, _events.BEGIN, entry.producer_id)
+        Mark(entry.current_txn_first_offset, _events.BEGIN, entry.producer_id, entry.producer_epoch)
         for entry in start
         if entry.current_txn_first_offset >= 0
     )
     shown = (
-        Mark(rows[at + 3], rows[at], rows[at + 1])
+        Mark(rows[at + 3], rows[at], rows[at + 1], rows[at + 2])
         for rows in (survey.events.rows for survey in surveys)
         for at in range(0, len(rows), _EVENT)
         if rows[at] in _MARKS

@@ -100,8 +100,9 @@ def salvage(
     since written others in their place. Batches and offsets stay as they are; indexes, producer
     snapshots, transaction indexes and leader epochs are made to fit.
 
-    Where the marker of a transaction is lost, transaction indexes and producer snapshots show what
-    became of it, and a new marker is written in its place. A transaction that nothing decides is
+    Where the marker of a transaction is lost, transaction indexes, producer snapshots, and
+    __transaction_state in the node's log directories show what became of it, and a new marker is
+    written in its place. A transaction that nothing decides is
     committed, so that its records can be read, and reported (transaction-end-lost).
 
     The receipt ends with the commands that put the result in the place of the partition. What is

@@ -141,7 +141,7 @@ def _end_text(each: TransactionEnd) -> str:
     end = each.end
     what = {
         Fate.COMMITTED: "was committed",
-        Fate.ABORTED: f"was aborted at {end.ended}",
+        Fate.ABORTED: f"was aborted at {end.ended}" if end.exact else "was aborted",
         Fate.UNDECIDED: "nothing shows whether it was committed",
     }[end.fate]
     lost = f"{TRANSACTION_END_LOST.name}: " if each.lost else ""

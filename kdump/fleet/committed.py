@@ -69,7 +69,7 @@ class Committed:
         running: dict[int, int] = {}
         left_out: dict[int, list[tuple[int, int]]] = {}
         end, undecided = HIGHEST, []
-        for offset, kind, producer in marks:
+        for offset, kind, producer, _ in marks:
             if kind == _events.BEGIN:
                 running.setdefault(producer, offset)
             else:
@@ -129,7 +129,7 @@ def _ends(lost: Sequence[LostEnd]) -> Iterator[Mark]:
         if end.fate is Fate.COMMITTED:
             yield Mark(end.first, _events.COMMIT, end.producer)
         elif end.fate is Fate.ABORTED:
-            yield Mark(end.ended, _events.ABORT, end.producer)
+            yield Mark(end.ended if end.exact else end.first, _events.ABORT, end.producer)
 
 
 def _together(copies: Sequence[Seen]) -> tuple[list[Mark], Ranges]:
@@ -148,7 +148,7 @@ def _together(copies: Sequence[Seen]) -> tuple[list[Mark], Ranges]:
 
 def _within(copy: Seen, ranges: Ranges) -> Iterator[Mark]:
     """The marks in ``ranges``, and at the start of each a begin of what runs there already."""
-    running: set[int] = set()
+    running: dict[int, int] = {}  # epochs by producer
     holes = [first for first, _ in copy.holes]
     at = hole = 0
     for first, last in ranges:
@@ -161,18 +161,18 @@ def _within(copy: Seen, ranges: Ranges) -> Iterator[Mark]:
         while hole < len(holes) and holes[hole] <= first:
             running.clear()
             hole += 1
-        yield from (Mark(first, _events.BEGIN, producer) for producer in running)
+        yield from (Mark(first, _events.BEGIN, *each) for each in running.items())
         while at < len(copy.marks) and copy.marks[at].offset <= last:
             yield copy.marks[at]
             _run(running, copy.marks[at])
             at += 1
 
 
-def _run(running: set[int], mark: Mark) -> None:
+def _run(running: dict[int, int], mark: Mark) -> None:
     if mark.kind == _events.BEGIN:
-        running.add(mark.producer)
+        running.setdefault(mark.producer, mark.epoch)
     else:
-        running.discard(mark.producer)
+        running.pop(mark.producer, None)
 
 
 def _hidden(holes: Ranges, first: int, end: int) -> int | None:

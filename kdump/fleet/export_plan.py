@@ -51,7 +51,7 @@ class PlanTask:
 class Planned:
     """What a log shows, up to offset ``last`` and its leader ``epoch``.
 
-    ``marks`` are numbers, three for each ``Mark``. ``holes`` are the offsets that damage may have
+    ``marks`` are numbers, four for each ``Mark``. ``holes`` are the offsets that damage may have
     taken, up to ``HIGHEST`` where nothing is behind it. ``aborts`` is the transaction index beside
     a log with holes, None where there is none that can be read.
     """
@@ -107,9 +107,9 @@ def planned(task: PlanTask) -> Planned:
 def _take_marks(marks: array[int], gathering: Gathering) -> None:
     rows = gathering.events().rows
     for at in range(0, len(rows), _EVENT):
-        kind, producer, _, offset = rows[at : at + 4]
+        kind, producer, epoch, offset = rows[at : at + 4]
         if kind in _MARKS:
-            marks.extend((offset, kind, producer))
+            marks.extend((offset, kind, producer, epoch))
 
 
 def seen(logs: Sequence[tuple[int, Planned]]) -> Seen:
@@ -119,7 +119,7 @@ def seen(logs: Sequence[tuple[int, Planned]]) -> Seen:
     ends = [base_offset - 1 for base_offset, _ in logs[1:]]
     for (_, one), end in zip(logs, [*ends, HIGHEST], strict=True):
         numbers = iter(one.marks)
-        marks.extend(map(Mark, numbers, numbers, numbers))
+        marks.extend(map(Mark, numbers, numbers, numbers, numbers))
         holes.extend((first, min(last, end)) for first, last in one.holes)
     first, _ = logs[0]
     last = max(one.last for _, one in logs)

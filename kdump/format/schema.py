@@ -1,8 +1,8 @@
-"""Reads Kafka's generated messages by tables of their fields, and knows the metadata log's.
+"""Reads Kafka's generated messages by tables: the metadata log's, and the transaction log's.
 
 Spec: ``MessageDataGenerator`` (KIP-482 for flexible versions); ``MetadataRecordSerde`` for the
-frame. It must never believe a length or count that the bytes left do not hold, nor call a message
-read that does not end exactly where its bytes end.
+frame, ``TransactionLog``. It must never believe a length or count that the bytes left do not hold,
+nor call a message read that does not end exactly where its bytes end.
 
 A table is text: a line for the message, then one for each field in wire order::
 
@@ -384,3 +384,32 @@ def decode_metadata(value: bytes | memoryview) -> MetadataRecord:
     if version not in message.versions:
         return MetadataRecord(type_id, version, message.name, None, body)
     return MetadataRecord(type_id, version, message.name, decode(message, version, body), body)
+
+
+# --- __transaction_state
+
+_TRANSACTION = parse_tables(
+    """
+@ TransactionLogValue | - | 0-1 | 1+
+  producerId int64 0+
+  previousProducerId int64 1+ tag=0/1+ def=-1
+  nextProducerId int64 1+ tag=1/1+ def=-1
+  producerEpoch int16 0+
+  nextProducerEpoch int16 1+ tag=3/1+ def=-1
+  transactionTimeoutMs int32 0+
+  transactionStatus int8 0+
+  transactionPartitions []struct 0+ null=0+
+    topic string 0+
+    partitionIds []int32 0+
+  transactionLastUpdateTimestampMs int64 0+
+  transactionStartTimestampMs int64 0+
+  clientTransactionVersion int16 1+ tag=2/1+ def=0
+"""
+)["TransactionLogValue"]
+
+
+def decode_transaction(value: bytes | memoryview) -> dict[str, Value]:
+    """Read a value of ``__transaction_state``: its version, and the message. Raises DecodeError."""
+    cursor = _Cursor("transaction", memoryview(value), 0, len(value))
+    version = cursor.number("int16")
+    return decode(_TRANSACTION, version, cursor.take(cursor.left))

@@ -47,7 +47,7 @@ def known_ends(
     added: dict[int, list[tuple[int, ...]]] = defaultdict(list)
     for end in ends:
         if end.fate is not Fate.UNDECIDED:
-            offset = end.ended if end.fate is Fate.ABORTED else end.first
+            offset = end.ended if end.exact else end.first
             kind = _events.ABORT if end.fate is Fate.ABORTED else _events.COMMIT
             number = max(bisect_right(bases, offset) - 1, 0)
             position = _position(surveys[number], offset)

@@ -79,10 +79,10 @@ def replacements(
     used = {*(marker.offset for marker in picked.markers), *evidence.abort_offsets()}
     writing = _Writing(surveys, start)
     found = []
-    # Where an abort stood is known, of the others only up to where.
-    for end in sorted(ends, key=lambda end: end.fate is not Fate.ABORTED):
+    # Where some stood is known, of the others only up to where.
+    for end in sorted(ends, key=lambda end: not end.exact):
         offset = next((at for at in _offsets(end, ranges) if at not in used), None)
-        if end.fate is Fate.ABORTED:
+        if end.exact:
             offset = end.ended
         if offset is not None:
             used.add(offset)
@@ -105,7 +105,7 @@ def _unknown(hole: Hole, known: Iterable[Left]) -> Iterator[tuple[int, int]]:
 
 
 def _offsets(end: LostEnd, missing: Sequence[tuple[int, int]]) -> Iterator[int]:
-    """Where the marker of a transaction may have been that was not aborted, the best first."""
+    """Where the marker of a transaction may have been if that is not known, the best first."""
     if end.fate is Fate.UNDECIDED and (end.last is None or end.marker == _events.COMMIT):
         return
     if end.last is None:

@@ -112,7 +112,8 @@ TRANSACTION_END_LOST: Final = FindingCode(
     "transaction-end-lost",
     Severity.WARNING,
     "Offsets are missing behind the begin of a transaction, its marker may be one of them, and "
-    "neither a transaction index nor a producer snapshot shows whether it was committed.",
+    "no transaction index, producer snapshot or coordinator's log (__transaction_state) at hand "
+    "shows whether it was committed.",
     "Takes the producer's next marker for the end of both transactions, or waits for an end.",
     "Another replica may have the marker: kdump dump of these offsets there shows it. Without it, "
     "salvage makes the records readable, export --read-committed leaves them out, convert takes "
