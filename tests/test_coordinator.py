@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,9 @@ from typing import Any
 import forge
 import pytest
 from commands import kdump
+from forge import TOPIC_ID
+from forge_metadata import log as metadata_log
+from forge_metadata import partition, topic
 from forge_transactions import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
@@ -356,3 +360,43 @@ def holes(rng: random.Random, end: int) -> Iterator[tuple[int, int]]:
         last = at + rng.randrange(3)
         yield at, last if last < end - 1 else HIGHEST
         at = last + rng.randrange(2, 12)
+
+
+@pytest.mark.parametrize(
+    ("values", "partitions", "code"),
+    [
+        ([state(PRODUCER, 1, ONGOING, HERE)], 2, "transaction-open"),
+        ([state(PRODUCER, 2, PREPARE_ABORT, HERE)], 1, "transaction-open"),
+        ([state(PRODUCER, 1, ONGOING, [("orders", 4)])], 1, "transaction-hanging"),
+        ([state(PRODUCER, 2, COMPLETE_ABORT)], 1, "transaction-hanging"),
+        ([state(PRODUCER, 1, ONGOING, HERE), None], 1, "transaction-hanging"),
+        ([], 1, "transaction-hanging"),
+        ([], 2, "transaction-late"),  # another partition may have it
+    ],
+)
+def test_a_late_transaction_hangs_if_its_coordinator_does_not_have_it(
+    values: list[bytes | None], partitions: int, code: str, tmp_path: Path
+) -> None:
+    place = tmp_path / "data"
+    path = log_directory(place, values, [written(0, 1), forge.batch(2, [forge.record()])])
+    (log,) = path.glob("*.log")
+    os.utime(log, (0, 0))
+    records = [topic("__transaction_state", TOPIC_ID)]
+    records += [partition(TOPIC_ID, number) for number in range(partitions)]
+    metadata = {f"{0:020d}.log": metadata_log(records)}
+    forge.write_partition(place, "__cluster_metadata", 0, {}, files=metadata)
+    found = kdump("verify", path).of("finding")
+    assert [one["code"] for one in found if one["code"].startswith("transaction")] == [code]
+
+
+def test_damage_behind_the_last_entry_leaves_it_open_whether_a_transaction_hangs(
+    tmp_path: Path,
+) -> None:
+    values = [state(PRODUCER, 2, COMPLETE_ABORT), state(PRODUCER, 2, ONGOING, HERE)]
+    path = log_directory(tmp_path / "data", values, [written(0, 2)])
+    log = tmp_path / "data" / "__transaction_state-0" / f"{0:020d}.log"
+    log.write_bytes(broken(log.read_bytes()))
+    (only,) = path.glob("*.log")
+    os.utime(only, (0, 0))
+    found = {line["code"] for line in kdump("verify", path).of("finding")}
+    assert {"transaction-late", "transaction-hanging"} & found == {"transaction-late"}

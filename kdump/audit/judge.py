@@ -273,13 +273,14 @@ def _clean_stop(case: Case) -> Iterator[Finding]:
 
 def _hanging(case: Case) -> Iterator[Finding]:
     name = None if case.facts is None else case.facts.partition.name
-    if case.replay is not None and name is not None:
+    if case.replay is not None and case.facts is not None and name is not None:
         yield from transactions.check_hanging(
             case.replay,
             name.topic,
             name.partition,
             case.clock(),
             case.longest_transaction_ms,
+            case.facts.coordinator,
         )
 
 

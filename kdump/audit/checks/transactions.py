@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kdump.audit import codes
+from kdump.audit.coordinator import Coordinator, Place
 from kdump.audit.facts import PartitionFacts
 from kdump.audit.fates import Fate, LostEnd, decide, evidence_of
 from kdump.audit.findings import Detail, Finding, Offsets, explaining
@@ -101,25 +102,45 @@ def check_hanging(
     partition: int,
     clock: Clock,
     longest_ms: int | None,
+    coordinator: Coordinator | None = None,
 ) -> Iterator[Finding]:
     """Judge the transactions that are open at the log's end (34).
 
-    ``longest_ms`` is how long a transaction may take, None where nobody says.
+    ``longest_ms`` is how long a transaction may take, None where nobody says. Of one that takes
+    longer, ``coordinator`` shows whether it still has to end.
     """
     late_ms = _GRACE_MS + (_DEFAULT_MS if longest_ms is None else longest_ms)
     late_code = codes.TRANSACTION_LATE if longest_ms is None else codes.TRANSACTION_HANGING
+    by_coordinator = {
+        True: codes.TRANSACTION_OPEN,
+        False: codes.TRANSACTION_HANGING,
+        None: late_code,
+    }
     for transaction in replay.open:
         start = transaction.first_offset
         if not replay.certain(start, replay.end_offset - 1):
             continue
-        late = clock.age_ms(replay, transaction) > late_ms
+        code = codes.TRANSACTION_OPEN
+        if clock.age_ms(replay, transaction) > late_ms:
+            code = by_coordinator[_has_to_end(coordinator, replay, transaction, (topic, partition))]
+        hangs = code is not codes.TRANSACTION_OPEN
         yield Finding(
-            late_code if late else codes.TRANSACTION_OPEN,
+            code,
             _holding(replay, start).segment.log,
             offsets=Offsets(start, replay.end_offset - 1),
             detail=_open_detail(transaction),
-            remedy=_abort(topic, partition, start) if late else None,
+            remedy=_abort(topic, partition, start) if hangs else None,
         )
+
+
+def _has_to_end(
+    coordinator: Coordinator | None, replay: Replay, transaction: OpenTransaction, place: Place
+) -> bool | None:
+    """Whether the coordinator has yet to end a transaction; None where it is not in reach."""
+    if coordinator is None:
+        return None
+    histories = coordinator.histories({each.producer_id for each in replay.open})
+    return histories[transaction.producer_id].names(place)
 
 
 def check_lost_ends(replay: Replay, facts: PartitionFacts) -> Iterator[Finding]:

@@ -80,7 +80,8 @@ TRANSACTION_HANGING: Final = FindingCode(
     "transaction-hanging",
     Severity.ERROR,
     "A transaction has no end, and its last batch was written longer ago than any transaction "
-    "may take (transaction.max.timeout.ms, and 5 minutes more): nobody will end it.",
+    "may take (transaction.max.timeout.ms, and 5 minutes more). Or the log of its coordinator "
+    "(__transaction_state) does not have it any more. No coordinator will end it.",
     "Holds the last stable offset there: consumers with read_committed read no further, and on a "
     "compacted topic nothing behind is cleaned.",
     "End it with the broker's own tool while the brokers run: kafka-transactions.sh abort, with "
@@ -91,7 +92,8 @@ TRANSACTION_LATE: Final = FindingCode(
     "transaction-late",
     Severity.WARNING,
     "A transaction has no end, and its last batch was written longer ago than a transaction may "
-    "take by default (15 minutes, and 5 more). What the brokers allow is not known here.",
+    "take by default (15 minutes, and 5 more). Neither what the brokers allow nor the log of its "
+    "coordinator (__transaction_state) is known here.",
     "Holds the last stable offset there: consumers with read_committed read no further, and on a "
     "compacted topic nothing behind is cleaned.",
     "See whether transaction.max.timeout.ms of the brokers is larger: then it may still be at "
