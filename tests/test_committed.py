@@ -10,7 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from forge import flip, marker, segment, txn_index
+from forge import TIMESTAMP, flip, marker, segment, snapshot, txn_index
+from forge_transactions import (
+    COMPLETE_ABORT,
+    COMPLETE_COMMIT,
+    EMPTY,
+    ONGOING,
+    PREPARE_ABORT,
+    PREPARE_COMMIT,
+    state,
+    transaction_log,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,7 +28,9 @@ pytest.importorskip("pyspark")
 
 from test_export import copies, exported, here, lines_of, one_batch
 
+from kdump.audit.groups import Selection as Topics
 from kdump.audit.groups import assign, open_roots
+from kdump.audit.listing import list_targets
 from kdump.fleet.destination import made
 from kdump.fleet.export import Order, export
 from kdump.fleet.export_task import Form
@@ -81,6 +93,40 @@ def test_a_transaction_index_decides_where_a_marker_was_lost(tmp_path: Path) -> 
             (path / f"{0:020d}.txnindex").write_bytes(index)
         offsets, manifest = committed(tmp_path / f"{name}-out", [path])
         assert (offsets, manifest.partitions[0].undecided) == (expected, undecided)
+
+
+def test_a_snapshot_decides_where_a_marker_was_lost(tmp_path: Path) -> None:
+    """The index names no abort, and the snapshot shows that the transaction has ended."""
+    parts = [one_batch(0), in_transaction(3, 7), flip(marker(6, producer_id=7, commit=True), 65)]
+    log = segment([*parts, one_batch(7)])
+    entry = (7, 0, 5, 5, 2, TIMESTAMP, 0)
+    for opened, expected in ((-1, [*range(6), 7, 8, 9]), (3, [0, 1, 2])):
+        (path,) = copies(tmp_path / str(opened), log)
+        (path / f"{0:020d}.txnindex").touch()
+        (path / f"{10:020d}.snapshot").write_bytes(snapshot([(*entry, opened)]))
+        offsets, manifest = committed(tmp_path / f"{opened}-out", [path])
+        assert (offsets, manifest.partitions[0].undecided) == (expected, ())
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_the_coordinator_decides_where_nothing_beside_the_log_does(
+    commit: bool, tmp_path: Path
+) -> None:
+    lost = flip(marker(6, producer_id=7, producer_epoch=1, commit=commit), 65)
+    (path,) = copies(tmp_path, segment([one_batch(0), in_transaction(3, 7), lost, one_batch(7)]))
+    place = [("orders", 0)]
+    states = [
+        state(7, 0, EMPTY),
+        state(7, 0, ONGOING, place),
+        state(7, 1, PREPARE_COMMIT if commit else PREPARE_ABORT, place),
+        state(7, 1, COMPLETE_COMMIT if commit else COMPLETE_ABORT),
+    ]
+    transaction_log(path.parent, states)
+    (path.parent / "recovery-point-offset-checkpoint").write_bytes(b"0\n0\n")
+    context = list_targets([path], None, Topics()).context
+    offsets, manifest = committed(tmp_path / "out", [path], context=context)
+    assert offsets == [0, 1, 2, *(range(3, 6) if commit else ()), 7, 8, 9]
+    assert manifest.partitions[0].undecided == ()
 
 
 def test_a_lost_marker_does_not_lend_its_transaction_the_end_of_the_next(tmp_path: Path) -> None:

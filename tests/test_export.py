@@ -26,6 +26,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from zstandard import ZstdDecompressor
 
+from kdump.audit.context import Context
 from kdump.audit.groups import Selection as Topics
 from kdump.audit.groups import assign, open_roots
 from kdump.cli.export import _told as told
@@ -53,11 +54,13 @@ def here(
         yield number, work(task)
 
 
-def exported(paths: Sequence[Path], to: Path, **options: Any) -> Manifest:
+def exported(
+    paths: Sequence[Path], to: Path, context: Context | None = None, **options: Any
+) -> Manifest:
     groups = [one.listed() for root in open_roots(paths) for one in assign(root)]
     order = Order(**{"form": Form.JSONL, "selection": Selection(), **options})
     with made(to) as destination:
-        return export(groups, order, destination, here, {})
+        return export(groups, order, destination, here, {}, context=context)
 
 
 def lines_of(to: Path, manifest: Manifest) -> list[JsonObject]:

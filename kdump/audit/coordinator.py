@@ -125,23 +125,23 @@ class Coordinator:
     """The partitions of ``__transaction_state`` in reach, as directories.
 
     ``whole`` says that these are all that there are. They are read where a question first needs
-    them.
+    them; ``known`` are the producers that were asked about.
     """
 
     paths: tuple[Path, ...]
     whole: bool
-    _read: dict[frozenset[int], Mapping[int, History]] = field(default_factory=dict, compare=False)
+    known: dict[int, History] = field(default_factory=dict, compare=False)
 
     def histories(self, producers: Collection[int]) -> Mapping[int, History]:
-        """What is known of each of ``producers``."""
-        wanted = frozenset(producers)
-        if wanted not in self._read:
+        """What is known of ``producers``, and perhaps of others."""
+        wanted = frozenset(producers) - self.known.keys()
+        if wanted:
             logs = [_Log(wanted) for _ in self.paths]
             for log, path in zip(logs, self.paths, strict=True):
                 log.read(path)
             intact = self.whole and not any(log.damages for log in logs)
-            self._read[wanted] = {each: _history(each, logs, intact) for each in wanted}
-        return self._read[wanted]
+            self.known.update((each, _history(each, logs, intact)) for each in wanted)
+        return self.known
 
 
 def find_coordinator(

@@ -212,15 +212,6 @@ def read_partition_facts(
             return None
         return checkpoint.value.get((name.topic, name.partition))
 
-    snapshots = {
-        segment.base_offset: segment.snapshot for segment in partition.segments if segment.snapshot
-    } | {
-        entry.name.base_offset: entry.path
-        for entry in partition.entries
-        if entry.name.kind is FileKind.SNAPSHOT
-        and _plain_file(entry)
-        and entry.name.base_offset is not None
-    }
     return PartitionFacts(
         partition=partition,
         stopped=stopped,
@@ -235,9 +226,7 @@ def read_partition_facts(
         epochs=read(FileKind.LEADER_EPOCHS, decode_epochs),
         metadata=read(FileKind.PARTITION_METADATA, decode_partition_metadata),
         quorum_state=read(FileKind.QUORUM_STATE, decode_quorum_state),
-        snapshots={
-            offset: read_small(path, decode_snapshot) for offset, path in sorted(snapshots.items())
-        },
+        snapshots=read_producer_snapshots(partition),
         txn_indexes={
             segment.base_offset: read_small(segment.txn_index, TransactionIndex.decode)
             for segment in partition.segments
@@ -250,6 +239,20 @@ def read_partition_facts(
         repairs=_repairs(partition),
         repairs_linked=is_linked(partition.path),
     )
+
+
+def read_producer_snapshots(partition: Partition) -> dict[int, Read[ProducerEntries]]:
+    """Read the snapshots with a plain name, by their offset."""
+    paths = {
+        segment.base_offset: segment.snapshot for segment in partition.segments if segment.snapshot
+    } | {
+        entry.name.base_offset: entry.path
+        for entry in partition.entries
+        if entry.name.kind is FileKind.SNAPSHOT
+        and _plain_file(entry)
+        and entry.name.base_offset is not None
+    }
+    return {offset: read_small(path, decode_snapshot) for offset, path in sorted(paths.items())}
 
 
 def _modified_ms(path: Path) -> int:

@@ -143,6 +143,7 @@ def export(
             destination,
             partial(spread, session),
             listed.sizes(),
+            context=listed.targets.context,
             on_progress=shown.advance,
         )
     return _told(manifest, quiet=quiet)

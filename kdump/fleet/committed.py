@@ -1,7 +1,8 @@
 """Committed: which batches of a partition a consumer gets that reads committed records alone.
 
-What a transaction came to, its marker in the log says, and where that may be lost the transaction
-index. Of several copies that of the highest leader epoch is read, and others where it has nothing.
+What a transaction came to, its marker in the log says, and where that may be lost the evidence
+beside it: see ``kdump.audit.fates``. Of several copies that of the highest leader epoch is read,
+and others where it has nothing.
 
 Spec: ``CompletedFetch`` with ``isolation.level=read_committed`` (KIP-98). A transaction without a
 marker is open, and nothing from the first of these on is stable, unless damage behind its begin

@@ -11,12 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from kdump.audit.context import Context
+from kdump.audit.coordinator import Coordinator
 from kdump.audit.groups import Group, disjoint
-from kdump.fleet.committed import Committed
+from kdump.fleet.committed import Committed, Seen
 from kdump.fleet.destination import Destination
 from kdump.fleet.export_plan import Planned, PlanTask, planned, seen
 from kdump.fleet.export_task import (
@@ -75,13 +78,15 @@ class _Part:
     """The copies of one partition, or one of them, and what was decided about it.
 
     Of its logs those in ``asked`` are to be exported, others only to be read for the decision.
-    Below ``log_start`` a broker serves nothing; it is None where no checkpoint names it.
+    ``coordinators`` are those of the nodes of its copies. Below ``log_start`` a broker serves
+    nothing; it is None where no checkpoint names it.
     """
 
     topic: str | None
     partition: int | None
     copies: list[list[Share]]
     asked: set[Path]
+    coordinators: list[Coordinator | None]
     log_start: int | None = None
     committed: Committed | None = None
     merged: Merged | None = None
@@ -94,16 +99,19 @@ def export(
     spread: Spread,
     sizes: Mapping[Path, int],
     *,
+    context: Context | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> Manifest:
     """Export the records of ``groups``, which are listed; ``sizes`` are the bytes of their logs.
 
-    A log that several of them hold counts once. Where it raises, whoever made ``destination`` takes
-    that away. ``on_progress`` gets counts of bytes of logs that were exported since its last call.
+    ``context`` is what is known of the nodes that they are of. A log that several of them hold
+    counts once. Where it raises, whoever made ``destination`` takes that away. ``on_progress`` gets
+    counts of bytes of logs that were exported since its last call.
     Raises UsageError, SourceError.
     """
     troubles: list[Trouble] = []
-    parts = _parts(disjoint(groups), order, sizes, troubles)
+    around = context or Context(now_ms=0)
+    parts = _parts(disjoint(groups), order, sizes, around, troubles)
     if order.read_committed or order.dedupe_replicas:
         _plan(parts, order, spread, troubles)
     tasks = list(_tasks(parts, order, destination))
@@ -128,7 +136,11 @@ def export(
 
 
 def _parts(
-    groups: Iterable[Group], order: Order, sizes: Mapping[Path, int], troubles: list[Trouble]
+    groups: Iterable[Group],
+    order: Order,
+    sizes: Mapping[Path, int],
+    context: Context,
+    troubles: list[Trouble],
 ) -> list[_Part]:
     """What there is of each partition; copies are one part if each offset is wanted once."""
     parts: list[_Part] = []
@@ -158,17 +170,19 @@ def _parts(
         ]
         if not shares:
             continue
+        coordinator = context.node(group).coordinator
         origin = shares[0].log.origin
         key = (origin.topic, origin.partition)
         if order.dedupe_replicas and None not in key and key in known:
             part = known[key]
             part.copies.append(shares)
+            part.coordinators.append(coordinator)
             part.asked |= wanted
             # A follower learns late of records that were deleted.
             starts = [each for each in (part.log_start, start) if each is not None]
             part.log_start = max(starts, default=None)
         else:
-            part = _Part(*key, [shares], wanted, start)
+            part = _Part(*key, [shares], wanted, [coordinator], start)
             known.setdefault(key, part)
             parts.append(part)
     for part in parts:
@@ -211,9 +225,10 @@ def _plan(parts: Sequence[_Part], order: Order, spread: Spread, troubles: list[T
                 number += 1
         if order.read_committed:
             bases = [[share.log.base_offset for share in copy] for copy in part.copies]
-            part.committed = Committed.of(
-                [seen(list(zip(*both, strict=True))) for both in zip(bases, plans, strict=True)]
-            )
+            shown = [seen(list(zip(*both, strict=True))) for both in zip(bases, plans, strict=True)]
+            part.committed = Committed.of(shown)
+            if part.committed.undecided:
+                part.committed = Committed.of(_coordinated(part, shown, spread))
         # What a broker has appended since then was never decided about.
         ranges: Taken = tuple(tuple(((LOWEST, one.last),) for one in copy) for copy in plans)
         if order.dedupe_replicas:
@@ -229,6 +244,29 @@ def _plan(parts: Sequence[_Part], order: Order, spread: Spread, troubles: list[T
                 for share, some in zip(copy, taken, strict=True)
                 if share.log.path in part.asked
             ]
+
+
+def _coordinated(part: _Part, copies: Sequence[Seen], spread: Spread) -> list[Seen]:
+    """The copies with what the coordinators' logs on their nodes say of their producers."""
+    if part.topic is None or part.partition is None:
+        return list(copies)
+    place = part.topic, part.partition
+    producers = frozenset(mark.producer for copy in copies for mark in copy.marks)
+    found = []
+    for copy, coordinator in zip(copies, part.coordinators, strict=True):
+        if coordinator is not None:
+            ((_, known),) = spread(partial(_known, producers=producers), [coordinator], [0])
+            if isinstance(known, Coordinator):
+                evidence = replace(copy.evidence, coordinator=known, place=place)
+                copy = replace(copy, evidence=evidence)
+        found.append(copy)
+    return found
+
+
+def _known(coordinator: Coordinator, producers: frozenset[int]) -> Coordinator:
+    """The same, having read where the work is done what it knows of ``producers``."""
+    coordinator.histories(producers)
+    return coordinator
 
 
 def _tasks(parts: Sequence[_Part], order: Order, destination: Destination) -> Iterator[ExportTask]:

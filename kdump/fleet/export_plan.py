@@ -6,15 +6,15 @@ Spec: none of Kafka's. It must never count an offset as there whose record canno
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from kdump.audit.events import Gathering
-from kdump.audit.facts import read_small
+from kdump.audit.facts import read_producer_snapshots, read_small
 from kdump.audit.fates import Evidence, Mark
 from kdump.errors import SourceError
 from kdump.fleet.committed import Seen
@@ -26,6 +26,8 @@ from kdump.format import _events, _kernel
 from kdump.format.batch import BatchTable, RecordRun, RecordTable
 from kdump.format.index import TransactionIndex
 from kdump.format.records import RecordReader
+from kdump.format.snapshot import ProducerEntries
+from kdump.storage.logdir import list_partition
 from kdump.storage.selection import HIGHEST
 from kdump.storage.source import Source, open_source
 from kdump.storage.walk import Damage, Reason, walk
@@ -53,7 +55,8 @@ class Planned:
 
     ``marks`` are numbers, four for each ``Mark``. ``holes`` are the offsets that damage may have
     taken, up to ``HIGHEST`` where nothing is behind it. ``aborts`` is the transaction index beside
-    a log with holes, None where there is none that can be read.
+    a log with holes, None where there is none that can be read; ``snapshots`` are the producer
+    snapshots of its partition that can be read, by offset.
     """
 
     marks: array[int]
@@ -62,6 +65,7 @@ class Planned:
     last: int
     epoch: int
     aborts: TransactionIndex | None = None
+    snapshots: Mapping[int, ProducerEntries] = field(default_factory=dict)
 
     @classmethod
     def nothing(cls, base_offset: int) -> Planned:
@@ -91,17 +95,26 @@ def planned(task: PlanTask) -> Planned:
                 end = piece[len(piece) - 1]
                 last, epoch = end.last_offset, end.leader_epoch
                 if task.stretches:
-                    for found in _stretches(piece, source, reader):
-                        _append(stretches, found)
+                    for stretch in _stretches(piece, source, reader):
+                        _append(stretches, stretch)
     except SourceError:
         damaged = True
     _take_marks(marks, gathering)
     if damaged:
         holes.append((last + 1, HIGHEST))
-    aborts = None
-    if holes:
-        aborts = read_small(log.path.with_suffix(".txnindex"), TransactionIndex.decode).value
-    return Planned(marks, joined(holes), tuple(stretches), last, epoch, aborts)
+    found = Planned(marks, joined(holes), tuple(stretches), last, epoch)
+    if not holes:
+        return found
+    index = read_small(log.path.with_suffix(".txnindex"), TransactionIndex.decode)
+    return replace(found, aborts=index.value, snapshots=_snapshots(log))
+
+
+def _snapshots(log: Log) -> Mapping[int, ProducerEntries]:
+    partition = list_partition(log.path.parent)
+    if isinstance(partition, SourceError):
+        return {}
+    read = read_producer_snapshots(partition)
+    return {offset: each.value for offset, each in read.items() if each.value}
 
 
 def _take_marks(marks: array[int], gathering: Gathering) -> None:
@@ -124,7 +137,8 @@ def seen(logs: Sequence[tuple[int, Planned]]) -> Seen:
     first, _ = logs[0]
     last = max(one.last for _, one in logs)
     epoch = max(one.epoch for _, one in logs)
-    evidence = Evidence({base_offset: one.aborts for base_offset, one in logs})
+    snapshots = {offset: each for _, one in logs for offset, each in one.snapshots.items()}
+    evidence = Evidence({base_offset: one.aborts for base_offset, one in logs}, snapshots)
     return Seen(sorted(marks), joined(holes), first, last, epoch, evidence)
 
 
