@@ -391,6 +391,13 @@ def damage(log: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None]
 
 REFUSALS: dict[str, tuple[Callable[[Path], object], str]] = {
     "a checksum": (damage(name(0, LOG), lambda data: flip(data, 30)), "damage \\(bad-checksum"),
+    "a transaction's marker": (
+        lambda path: (path / name(100, LOG)).write_bytes(
+            batch(100, [record()], producer_id=7, producer_epoch=0, transactional=True)
+            + flip(marker(101, 7, commit=True), -1)
+        ),
+        "damage \\(bad-checksum",
+    ),
     "a torn tail elsewhere": (damage(name(100, LOG), lambda data: data[:-1]), "torn-tail"),
     "all behind damage": (
         damage(name(0, LOG), lambda data: bytes(10) + data),

@@ -28,6 +28,7 @@ from recipes_directory import meta_properties
 from resealing import places
 
 import kdump.cli.main
+from kdump.audit.codes import Severity
 from kdump.audit.context import Context
 from kdump.audit.events import EpochRun
 from kdump.audit.fates import HIGHEST
@@ -461,7 +462,7 @@ def test_producers_and_transactions_follow_the_new_logs(tmp_path: Path, salvage:
         {10: first, 13: second},
         files={f"{10:020d}.snapshot": before},
     )
-    (receipt,) = salvage(origin)
+    (receipt,) = salvage(origin, code=4)
     target = salvage.output / "orders-7"
     assert (target / f"{10:020d}.txnindex").read_bytes() == forge.txn_index([(5, 10, 12, 13)])
     assert (target / f"{10:020d}.snapshot").read_bytes() == before
@@ -561,11 +562,64 @@ def test_what_nothing_decides_stays_readable_and_is_reported(
     tmp_path: Path, salvage: Salvage
 ) -> None:
     """Without a transaction index nobody knows which of the two was aborted."""
-    (receipt,) = salvage(three(tmp_path, 3, {}))
+    (receipt,) = salvage(three(tmp_path, 3, {}), code=4)
     assert (receipt["problems"], receipt["last_stable_offset"]) == (1, 21)
     (end,) = receipt["transaction_ends"]
     assert (end["fate"], end["marker_offset"], end["read_committed"]) == ("undecided", 11, True)
     assert end["code"] == "transaction-end-lost"
+
+
+def test_what_became_of_transactions_is_printed(tmp_path: Path, salvage: Salvage) -> None:
+    def printed(output: str, files: Mapping[str, bytes | None]) -> str:
+        path = three(tmp_path / output, 3, files)
+        command = ["salvage", str(path), "--output", str(tmp_path / output / "out")]
+        kdump.cli.main.main(command)
+        return " ".join(salvage.capsys.readouterr().out.split())
+
+    begins = "producer 7 from offset 6, marker missing in 11..11: "
+    readable = "; new commit marker at 11; consumers with read_committed get its records"
+    text = printed("undecided", {})
+    assert f"{begins}transaction-end-lost: nothing shows whether it was committed{readable}" in text
+    assert "markers 1 transaction ended where offsets are missing, or may have" in text
+    assert "(was a transaction marker)" in text
+    assert f"{begins}was committed{readable}" in printed("committed", ABORTED)
+
+
+@pytest.mark.parametrize(
+    ("behind", "says"),
+    [
+        (some(6, 1), "a broker that replays the log waits for its end"),
+        ([written(6), ended(11, commit=True)], "a broker that replays the log takes the next"),
+    ],
+)
+def test_verify_says_what_a_broker_makes_of_a_lost_end(
+    behind: list[bytes], says: str, tmp_path: Path
+) -> None:
+    batches = [written(0), broken(ended(5, commit=True)), *behind]
+    path = forge.write_partition(tmp_path, "orders", 7, {0: batches})
+    (found,) = (one for one in judge(path) if one.code.name == "transaction-end-lost")
+    assert found.code.severity is Severity.ERROR
+    assert found.detail is not None
+    stable = 0 if len(behind) == 1 else 12
+    assert says in found.detail.found
+    assert found.detail.found.endswith(f"the last stable offset is then {stable}")
+
+
+def test_a_lost_end_that_a_receipt_lists_is_no_finding(tmp_path: Path, salvage: Salvage) -> None:
+    """The commit behind it ends it too, so that no new marker is written."""
+    data = tmp_path / "data"
+    origin = node(data, *KNOWN, metadata=forge.partition_metadata(TOPIC_ID))
+    batches = [written(0), broken(ended(5, commit=True)), written(6), ended(11, commit=True)]
+    (origin / f"{0:020d}.log").write_bytes(b"".join(batches))
+    (receipt,) = salvage(origin, code=4)
+    assert receipt["problems"] == 1
+    (end,) = receipt["transaction_ends"]
+    assert (end["marker_offset"], end["code"]) == (None, "transaction-end-lost")
+    shutil.rmtree(origin)
+    shutil.copytree(receipt["target"], origin)
+    assert "transaction-end-lost" not in {one.code.name for one in judge(data)}
+    shutil.rmtree(origin / ".kdump")
+    assert "transaction-end-lost" in {one.code.name for one in judge(data)}
 
 
 @pytest.mark.parametrize(
@@ -613,7 +667,7 @@ def test_an_index_that_the_log_contradicts_decides_nothing(
     tmp_path: Path, salvage: Salvage
 ) -> None:
     """It names no abort at 17: so it may lack others too."""
-    (receipt,) = salvage(three(tmp_path, 3, {f"{0:020d}.txnindex": b""}))
+    (receipt,) = salvage(three(tmp_path, 3, {f"{0:020d}.txnindex": b""}), code=4)
     (end,) = receipt["transaction_ends"]
     assert (end["fate"], end["read_committed"]) == ("undecided", True)
 
@@ -626,7 +680,7 @@ def test_behind_the_end_a_transaction_stays_open_unless_it_is_known_to_have_ende
     origin = forge.write_partition(
         tmp_path / "in", "orders", 7, {0: batches}, files={f"{0:020d}.txnindex": aborts}
     )
-    (receipt,) = salvage(origin)
+    (receipt,) = salvage(origin, code=4)
     ends = [(e["producer_id"], e["fate"], e["marker_offset"]) for e in receipt["transaction_ends"]]
     assert ends == [(7, "aborted", 10), (8, "undecided", None)]
     assert (receipt["log_end_offset"], receipt["last_stable_offset"]) == (11, 5)

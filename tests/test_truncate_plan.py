@@ -409,6 +409,15 @@ def test_a_transaction_whose_end_is_cut_off_is_named_with_what_it_came_to(top: P
     )
 
 
+def test_not_all_transactions_whose_end_is_cut_off_are_named(top: Path) -> None:
+    log = [_of(producer, producer, sequence=0) for producer in range(5)]
+    log += [flip(_of(9, 5, sequence=0), -1), *(marker(6 + at, at, commit=True) for at in range(5))]
+    notes = planned(top, forge.write_partition(top, "topic", 0, {0: log})).notes
+    (named,) = (note for note in notes if "of producer 0 from offset 0 on stays without" in note)
+    assert "consumers with read_committed stop at offset 0 until its coordinator ends it" in named
+    assert "2 more transactions stay without their end" in notes
+
+
 def test_behind_a_lost_marker_a_cut_goes_by_the_transaction_index(top: Path) -> None:
     """A replay of what stays before the cut at 4 would take the abort for that of both."""
     end = forge.flip(marker(1, 7, commit=True), -1)

@@ -91,9 +91,10 @@ def convert_v0_v2(
 
     Before a new log takes the old one's place it is read back: a digest over offset, timestamp,
     type, key, value and headers of all its records must be that of the old one. Both digests stand
-    in the receipt. Damaged logs are refused: truncate-to-valid or salvage come first. The old logs
-    go into a backup, and kdump undo brings them back. Brokers before 0.11 cannot read the result.
-    kdump convert is the same command.
+    in the receipt. Damaged logs are refused: truncate-to-valid or salvage come first. So convert
+    decides over no transaction: messages of magic 0 and 1 have none, and transaction indexes are
+    taken over. The old logs go into a backup, and kdump undo brings them back. Brokers before 0.11
+    cannot read the result. kdump convert is the same command.
     """
     from kdump.cli.targets import find_targets
     from kdump.format.codecs import Codec

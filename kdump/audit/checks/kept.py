@@ -54,7 +54,7 @@ def check_kept(facts: PartitionFacts) -> Iterator[Finding]:
 
 
 def of_receipts(facts: PartitionFacts, findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Yield ``findings``, but missing offsets that a receipt lists as notes."""
+    """Yield ``findings`` as ``as_listed`` does, by the receipts in a partition."""
     repairs = None if facts.repairs is None else facts.repairs.value
     holes = [hole for one in repairs or () if one.state is KeptState.DONE for hole in one.holes]
     return as_listed(holes, findings)
@@ -63,10 +63,15 @@ def of_receipts(facts: PartitionFacts, findings: Iterable[Finding]) -> Iterator[
 def as_listed(holes: Collection[tuple[int, int]], findings: Iterable[Finding]) -> Iterator[Finding]:
     """Yield ``findings``, but missing offsets inside one of ``holes`` as notes.
 
-    ``holes`` are the first and last offsets that a receipt lists.
+    ``holes`` are the first and last offsets that a receipt lists. It also has the transactions that
+    end there: these are left out.
     """
     for finding in findings:
         at = finding.offsets
+        if finding.code is codes.TRANSACTION_END_LOST and at is not None and at.last is not None:
+            missing = at.last + 1
+            if any(first <= missing <= last for first, last in holes):
+                continue
         listed = (
             finding.code in _HOLES
             and not finding.repeats

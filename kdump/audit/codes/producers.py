@@ -110,9 +110,11 @@ TRANSACTION_OPEN: Final = FindingCode(
     "transaction.max.timeout.ms is known with --config server.properties.",
     check=34,
 )
+# An error, though its records can be read and are not lost: consumers of committed records get what
+# may have been aborted, or stop.
 TRANSACTION_END_LOST: Final = FindingCode(
     "transaction-end-lost",
-    Severity.WARNING,
+    Severity.ERROR,
     "Offsets are missing behind the begin of a transaction, its marker may be one of them, and "
     "no transaction index, producer snapshot or coordinator's log (__transaction_state) at hand "
     "shows whether it was committed.",
