@@ -262,10 +262,10 @@ class _Coordinated:
 
     def _next_epoch(self, begin: Mark, gap: Missing) -> int:
         """The first offset behind a gap where the producer writes under another epoch."""
-        for mark in self._begins[begin.producer]:
-            if mark.offset > gap.last and mark.epoch != begin.epoch:
-                return mark.offset
-        return HIGHEST
+        first = _next(self._begins[begin.producer], gap.last + 1)
+        if first is not None and first.epoch == begin.epoch:
+            first = _next(self._changes[begin.producer], first.offset + 1)
+        return HIGHEST if first is None else first.offset
 
     @cached_property
     def _begins(self) -> Mapping[int, Sequence[Mark]]:
@@ -274,6 +274,16 @@ class _Coordinated:
             if mark.kind == _events.BEGIN:
                 found[mark.producer].append(mark)
         return found
+
+    @cached_property
+    def _changes(self) -> Mapping[int, Sequence[Mark]]:
+        """Those of ``_begins`` that have another epoch than the one before."""
+        return {
+            producer: [
+                behind for before, behind in pairwise(begins) if before.epoch != behind.epoch
+            ]
+            for producer, begins in self._begins.items()
+        }
 
 
 def _run(running: dict[int, Mark], mark: Mark) -> None:
@@ -292,9 +302,9 @@ def _ends(marks: Iterable[Mark]) -> dict[int, list[Mark]]:
     return found
 
 
-def _next(ends: Sequence[Mark], first: int) -> Mark | None:
-    place = bisect_left(ends, first, key=lambda mark: mark.offset)
-    return ends[place] if place < len(ends) else None
+def _next(marks: Sequence[Mark], first: int) -> Mark | None:
+    place = bisect_left(marks, first, key=lambda mark: mark.offset)
+    return marks[place] if place < len(marks) else None
 
 
 def _consistent(
