@@ -127,6 +127,18 @@ class Events:
                 yield Marker(kind == _events.COMMIT, *self.rows[at + 1 : at + _EVENT])
 
 
+#: Of a segment that says nothing of them; there may be very many.
+NO_EVENTS: Final = Events()
+#: Where the state counts what there is.
+_COUNTS: Final = (
+    _events.G_EVENTS,
+    _events.G_RUNS,
+    _events.G_EPOCHS,
+    _events.G_BREAKS,
+    _events.G_HORIZONS,
+)
+
+
 class Gathering:
     """The events of one segment, as its batches come by."""
 
@@ -182,6 +194,8 @@ class Gathering:
     def events(self) -> Events:
         """Return what was gathered; nothing can be added any more."""
         state = self.state
+        if not any(state[count] for count in _COUNTS):
+            return NO_EVENTS
         return Events(
             _cut(self.rows, state[_events.G_EVENTS] * _EVENT),
             _cut(self.runs, state[_events.G_RUNS] * _RUN),

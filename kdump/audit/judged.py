@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from kdump.audit.cluster import Copies
-from kdump.audit.events import Events
+from kdump.audit.events import NO_EVENTS
 from kdump.audit.facts import PartitionFacts
 from kdump.audit.findings import Finding
 from kdump.audit.forecast import Forecast
@@ -90,7 +90,10 @@ class Judged:
         if not segments:
             group = self.group.unlisted()
             return replace(self, group=group, surveys=(), facts=None, replay=None)
-        surveys = tuple(replace(survey, events=Events()) for survey in self.surveys)
+        surveys = tuple(
+            survey if survey.events is NO_EVENTS else replace(survey, events=NO_EVENTS)
+            for survey in self.surveys
+        )
         facts = self.facts and replace(self.facts, snapshots={}, txn_indexes={})
         return replace(self, surveys=surveys, facts=facts, replay=None)
 

@@ -84,6 +84,9 @@ class Span:
         )
 
 
+NO_RECORDS: Final = Span()
+
+
 @dataclass(frozen=True, slots=True)
 class Records:
     """Records in sound batches, and those that damage makes unreadable.
@@ -92,11 +95,14 @@ class Records:
     missing between their sound neighbours.
     """
 
-    sound: Span = Span()
-    unreadable: Span = Span()
+    sound: Span = NO_RECORDS
+    unreadable: Span = NO_RECORDS
 
     def __add__(self, other: Records) -> Records:
         return Records(self.sound + other.sound, self.unreadable + other.unreadable)
+
+
+NOTHING_BEHIND: Final = Records()
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +205,7 @@ class Recovery:
         self._state = begin(base_offset, settings, position)
         self._kept = _counter(base_offset)
         self._behind = _counter(base_offset)
-        self._unreadable = Span()
+        self._unreadable = NO_RECORDS
         self._previous = max(base_offset - 1, MIN_OFFSET)
         self._gap: tuple[Damage, int] | None = None
         self._damaged = self._breaks = False
@@ -237,7 +243,7 @@ class Recovery:
             searched = state.base
         kept, behind = _span(self._kept), _span(self._behind)
         if ending is Ending.EMPTIED:
-            kept, behind = Span(), kept + behind
+            kept, behind = NO_RECORDS, kept + behind
         head, tail = self._wrappers(source, state)
         return Recovered(
             base_offset=state.base,
@@ -249,7 +255,9 @@ class Recovery:
             next_offset=end,
             searched_offset=searched,
             kept=kept,
-            behind=Records(behind, self._unreadable),
+            behind=NOTHING_BEHIND
+            if not (behind or self._unreadable)
+            else Records(behind, self._unreadable),
             tail=self._tail(source),
             head_unreadable=head,
             tail_unreadable=tail,
@@ -419,7 +427,7 @@ def _count(table: BatchTable, first: int, stop: int, counter: array[int]) -> Non
 def _span(counter: array[int]) -> Span:
     batches, records, first, last, first_timestamp, last_timestamp, _ = counter
     if not batches:
-        return Span()
+        return NO_RECORDS
     if first_timestamp < 0:
         return Span(records, first, last)
     return Span(records, first, last, first_timestamp, last_timestamp)

@@ -51,6 +51,11 @@ class ViolationKind(IntEnum):
     SEQUENCE_BREAK = _events.SEQUENCE_BREAK  # not the sequence behind the one before
 
 
+#: Of segments of which there is nothing to replay: there may be very many.
+_NO_COUNTS: Final[Counter[ViolationKind]] = Counter()
+_NO_ROWS: Final = array("q")
+
+
 class Violation(NamedTuple):
     """A batch that replay objects to.
 
@@ -214,7 +219,7 @@ class _Fold:
     def segment(self, number: int, survey: Survey) -> Replayed:
         """Replay one segment."""
         if not survey.events.rows and not survey.events.runs:
-            return Replayed(survey, (), 0, (), Counter(), array("q"))
+            return Replayed(survey, (), 0, (), _NO_COUNTS, _NO_ROWS)
         state = self.state
         for field in (_events.F_EVENT, _events.F_RUN, _events.F_ABORTED, _events.F_COMMITTED):
             state[field] = 0

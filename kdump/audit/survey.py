@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from kdump.audit.events import Events, Gathering
+from kdump.audit.events import NO_EVENTS, Events, Gathering
 from kdump.audit.facts import TopicSettings
 from kdump.audit.faults import OUT_OF_ORDER, Fault, FaultKind, HeaderFaults, known_codec
 from kdump.audit.rebuild import Rebuild, RebuiltIndexes
@@ -37,6 +37,7 @@ LISTED: Final = 8
 
 _REPORT_BYTES: Final = 8 << 20
 _DEFAULTS: Final = TopicSettings()
+_NO_COUNTS: Final[Counter[Reason | FaultKind]] = Counter()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,7 @@ class Survey:
     room_behind: bool = False
     record_timestamp: int = -1
     magics: tuple[int, int] | None = None
-    events: Events = field(default_factory=Events)
+    events: Events = NO_EVENTS
     recovered: Recovered | None = None
     rebuilt: RebuiltIndexes | None = None
 
@@ -287,7 +288,7 @@ class LogPass:
             max_timestamp=state[_kernel.T_MAX_TIMESTAMP],
             gaps=tuple(self.gaps),
             faults=tuple(self.faults),
-            counts=self.counts,
+            counts=self.counts or _NO_COUNTS,
             index=index,
             time_index=time_index,
             unread=unread,

@@ -63,6 +63,10 @@ class EntryFault:
     reference: int
 
 
+#: Of an index whose entries break no promise, as of nearly all.
+_NO_COUNTS: Final[Counter[EntryKind]] = Counter()
+
+
 @dataclass(frozen=True, slots=True)
 class IndexFacts:
     """What an index file looks like, and what the batches of its log say of its entries.
@@ -84,7 +88,7 @@ class IndexFacts:
     first_disorder: tuple[int, tuple[int, int], tuple[int, int]] | None
     room: bool = False
     last: tuple[int, int] | None = None
-    counts: Counter[EntryKind] = field(default_factory=Counter)
+    counts: Counter[EntryKind] = field(default_factory=lambda: _NO_COUNTS)
     faults: tuple[EntryFault, ...] = ()
 
 

@@ -62,11 +62,16 @@ class EntryType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Something in a directory that is not part of a segment."""
+    """Something in ``directory`` that is not part of a segment."""
 
-    path: Path
+    directory: Path
     name: FileName
     type: EntryType
+
+    @property
+    def path(self) -> Path:
+        """Where it is. It is made when needed: a partition may have 100,000 files and more."""
+        return self.directory / self.name.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,10 +264,7 @@ def _list(path: Path) -> list[Entry]:
     """List a directory by name."""
     try:
         with scan(path) as entries:
-            children = [
-                Entry(path / entry.name, parse_file_name(entry.name), _type(entry))
-                for entry in entries
-            ]
+            children = [Entry(path, parse_file_name(entry.name), _type(entry)) for entry in entries]
     except OSError as error:
         raise source_error(path, error) from error
     children.sort(key=lambda child: child.name.name)
@@ -290,7 +292,7 @@ def _open_file(path: Path) -> Target:
         existing = {kind: file for kind, file in paths.items() if file.is_file()}
         if FileKind.LOG in existing:
             return _segment(name.base_offset, name.suffix, existing)
-    return Entry(path, name, EntryType.FILE if path.is_file() else EntryType.OTHER)
+    return Entry(path.parent, name, EntryType.FILE if path.is_file() else EntryType.OTHER)
 
 
 def _log_directory(path: Path, children: list[Entry]) -> LogDirectory:

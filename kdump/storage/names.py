@@ -132,6 +132,7 @@ _DIRECTORY_SUFFIXES: tuple[DirectorySuffix, ...] = ("delete", "stray", "future")
 
 # Java's parseLong and parseInt: a sign is allowed, and so are the decimal digits of any script.
 _NUMBER = re.compile(r"[+-]?\d{1,255}")
+_SEGMENT_FILE = re.compile(r"(\d{20})(\.(?:log|index|timeindex|txnindex|snapshot))", re.ASCII)
 _SUFFIXED_DIRECTORY = re.compile(r"\S+-\S+\.(\S+)-(?:delete|stray|future)", re.ASCII)
 _LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _OFFSET_DIGITS = 20
@@ -140,6 +141,9 @@ _SNAPSHOT_ID_LENGTH = _OFFSET_DIGITS + 1 + 10
 
 def parse_file_name(name: str) -> FileName:
     """Take the name of a file in a log directory or partition directory apart."""
+    usual = _SEGMENT_FILE.fullmatch(name)
+    if usual is not None:
+        return FileName(name, _KINDS_BY_EXTENSION[usual[2]], _parse_long(usual[1]))
     if name.startswith(".kdump") and name[6:7] in ("", "."):
         return FileName(name, FileKind.KDUMP)
     stem, suffix = _split_suffix(name)
