@@ -91,7 +91,7 @@ class Judged:
             group = self.group.unlisted()
             return replace(self, group=group, surveys=(), facts=None, replay=None)
         surveys = tuple(
-            survey if survey.events is NO_EVENTS else replace(survey, events=NO_EVENTS)
+            replace(survey, events=NO_EVENTS, index=None, time_index=None, identity=None)
             for survey in self.surveys
         )
         facts = self.facts and replace(self.facts, snapshots={}, txn_indexes={})

@@ -117,7 +117,8 @@ def concluded(judged: Judged, *, segments: bool) -> Judged:
 
     ``segments`` is as for ``Judged.without_evidence``.
     """
-    return replace(judged.without_evidence(segments=segments), forecast=next_start(judged))
+    made = next_start(judged)  # first: what it takes is gone when the rest is copied
+    return replace(judged.without_evidence(segments=segments), forecast=made)
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ def next_start(
     """
     from kdump.audit.groups import Group
     from kdump.audit.judged import Judged
-    from kdump.audit.next_start import Assumed, next_start, scanned
+    from kdump.audit.next_start import Assumed, concluded, scanned
     from kdump.audit.quick_pass import quick_pass
     from kdump.audit.settling import settled_directories
     from kdump.cli.next_start_report import JsonStarts, TextStarts
@@ -91,10 +91,19 @@ def next_start(
         click.echo, targets.roots, targets.context.config
     )
     report.directories(settled_directories(targets.context))
-    with closing(quick_pass(groups, targets.context, jobs=default_jobs())) as looked:
-        known: list[Judged] = [assumed.apply(one) for one in looked]
+
+    def foresee(one: Judged) -> Judged:
+        return concluded(one, segments=False)
+
+    def conclude(one: Judged) -> Judged:
+        one = assumed.apply(one)
+        return one if scan else foresee(one)
+
+    jobs = default_jobs()
+    with closing(quick_pass(groups, targets.context, jobs=jobs, conclude=conclude)) as looked:
+        known = list(looked)
     if scan:
-        known = scanned(known, jobs=default_jobs())
+        known = list(map(foresee, scanned(known, jobs=jobs)))
     for one in known:
-        report.add(one, next_start(one))
+        report.add(one, one.forecast)
     return report.finish()

@@ -357,7 +357,8 @@ def _messages(received: bytearray) -> Iterator[tuple[bytes, bytes]]:
         end = _HEADER.size + length
         if len(received) < end:
             return
-        payload = bytes(received[_HEADER.size : end])
+        with memoryview(received) as message:
+            payload = bytes(message[_HEADER.size : end])
         del received[:end]
         yield kind, payload
 
