@@ -68,9 +68,10 @@ class Case:
         """The bytes of all logs."""
         return sum(survey.size for survey in self.surveys)
 
-    def neighbours(self) -> Iterator[tuple[Survey, int | None]]:
-        """Yield each survey with the base offset of the segment behind, None for the last one."""
-        return neighbours(self.group, self.surveys)
+    @cached_property
+    def neighbours(self) -> Sequence[tuple[Survey, int | None]]:
+        """Each survey with the base offset of the segment behind, None for the last one."""
+        return tuple(neighbours(self.group, self.surveys))
 
     @cached_property
     def ends(self) -> Mapping[int, int]:

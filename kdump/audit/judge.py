@@ -132,7 +132,7 @@ def _unread(case: Case) -> Iterator[Finding]:
 
 def _segment(case: Case) -> Iterator[Finding]:
     clean = case.facts is not None and segments.stopped_cleanly(case.facts)
-    for survey, next_base in case.neighbours():
+    for survey, next_base in case.neighbours:
         yield from batches.check_segment(
             survey, next_base, live=case.live, clean=clean, compacted=case.compacted
         )
@@ -143,25 +143,25 @@ def _sequence(case: Case) -> Iterator[Finding]:
 
 
 def _index_files(case: Case) -> Iterator[Finding]:
-    for survey, next_base in case.neighbours():
+    for survey, next_base in case.neighbours:
         found = indexes.check_indexes(survey, sealed=next_base is not None)
         yield from _of_indexes(case, next_base, found)
 
 
 def _offset_entries(case: Case) -> Iterator[Finding]:
-    for survey, next_base in case.neighbours():
+    for survey, next_base in case.neighbours:
         found = indexes.check_offset_entries(survey, sealed=next_base is not None, live=case.live)
         yield from _of_indexes(case, next_base, found)
 
 
 def _time_entries(case: Case) -> Iterator[Finding]:
-    for survey, next_base in case.neighbours():
+    for survey, next_base in case.neighbours:
         found = indexes.check_time_entries(survey, sealed=next_base is not None, live=case.live)
         yield from _of_indexes(case, next_base, found)
 
 
 def _last_timestamp(case: Case) -> Iterator[Finding]:
-    for survey, next_base in case.neighbours():
+    for survey, next_base in case.neighbours:
         found = indexes.check_last_timestamp(survey, sealed=next_base is not None)
         yield from _of_indexes(case, next_base, found)
 
@@ -182,7 +182,7 @@ def _missing_indexes(case: Case) -> Iterator[Finding]:
     found = list(
         indexes.check_missing_indexes(case.surveys, next_base=case.group.next_base, live=case.live)
     )
-    for survey, next_base in case.neighbours():
+    for survey, next_base in case.neighbours:
         of_segment = (finding for finding in found if finding.path == survey.segment.log)
         yield from _of_indexes(case, next_base, of_segment)
 

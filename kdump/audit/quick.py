@@ -22,7 +22,7 @@ from kdump.storage.logdir import Segment
 from kdump.storage.source import Source, open_source, read_end
 from kdump.storage.walk import sound_batch
 
-_WINDOW_BYTES: Final = 64 << 10
+_WINDOW_BYTES: Final = 32 << 10
 #: How much behind an index entry is read: many times the usual interval, and large batches.
 _TAIL_BYTES: Final = 8 << 20
 #: How many of an index's last entries are read.

@@ -6,7 +6,7 @@ accepts what is odd: then the finding is to be explained.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -135,13 +135,18 @@ def undoing(partition: Path, plan_id: str) -> Remedy:
     return "kdump", "undo", operand(partition), "--plan", plan_id, "--apply"
 
 
-def remedied(case: Case, findings: Iterable[Finding]) -> Iterator[Finding]:
+def remedied(case: Case, findings: Sequence[Finding]) -> Iterator[Finding]:
     """Yield ``findings`` with the repair that heals each, where there is one.
 
     A lone segment is left as it is: repairs are of partitions.
     """
     # Which segment a log is of, and whether it is the last.
-    surveys = {survey.segment.log: (survey, base) for survey, base in case.neighbours()}
+    cut = {finding.path for finding in findings if finding.code in _CUT | _DISORDER}
+    surveys = {
+        survey.segment.log: (survey, base)
+        for survey, base in (case.neighbours if cut else ())
+        if survey.segment.log in cut
+    }
     for finding in findings:
         if case.facts is None or finding.code.severity is Severity.INFO:
             yield finding

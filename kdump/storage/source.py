@@ -118,8 +118,9 @@ def open_source(
 ) -> Source:
     """Open the regular file, or the object in a store, at ``path``.
 
-    ``window_bytes`` are held of what is not mapped; without it, what suits that. ``mapped``: map
-    it; only in a forked worker, and only where nobody writes; objects never are. Otherwise
+    ``window_bytes`` are held at a time; without it, what suits the way of reading. ``mapped``: map
+    it; only in a forked worker, and only where nobody writes; objects never are, nor is a file of
+    which only windows of ``window_bytes`` are wanted. Otherwise
     ``sealed`` says that nobody appends to the file any more, so that it is read past the page
     cache where the file system can do that. With a ``pace`` nothing is mapped, because nobody
     would know when the bytes of a map are read. Raises SourceError, VanishedError.
@@ -129,7 +130,7 @@ def open_source(
 
         return ObjectSource(path, window_bytes=window_bytes or READ_BYTES, pace=pace)
     if mapped and pace is None:
-        return MappedFile(path)
+        return MappedFile(path) if window_bytes is None else PiecesOfFile(path, window_bytes)
     return WindowedFile(path, sealed=sealed, window_bytes=window_bytes or WINDOW_BYTES, pace=pace)
 
 
@@ -306,6 +307,35 @@ class MappedFile(_OpenFile):
     def close(self) -> None:
         """See ``Source.close``."""
         _release(self._view, self._map)
+
+
+class PiecesOfFile(_OpenFile):
+    """A Source over the last piece that was asked for: for a few pieces of a file.
+
+    It costs less than a map, and less than a buffer that leaves the page cache as it was.
+    """
+
+    def __init__(self, path: Path, window_bytes: int) -> None:
+        super().__init__(path)
+        self._window_bytes = window_bytes
+        self._start = 0
+        self._view = memoryview(b"")
+
+    def window(self, position: int, at_least: int = 1) -> memoryview:
+        """Return a piece from ``position`` on; see ``Source.window``."""
+        wanted = min(at_least, self.size - position)
+        if wanted <= 0:
+            return memoryview(b"")
+        if not self._start <= position <= self._start + len(self._view) - wanted:
+            length = min(max(wanted, self._window_bytes), self.size - position)
+            try:
+                data = os.pread(self._descriptor, length, position)
+            except OSError as error:
+                raise source_error(self.path, error) from error
+            if len(data) < length:
+                raise self._cut_to(position + len(data))
+            self._start, self._view = position, memoryview(data)
+        return self._view[position - self._start :]
 
 
 class WindowedFile(_OpenFile):
