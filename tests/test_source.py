@@ -21,6 +21,7 @@ from kdump.storage import source
 from kdump.storage.source import (
     Identity,
     MappedFile,
+    PiecesOfFile,
     Source,
     WindowedFile,
     open_regular,
@@ -30,6 +31,7 @@ from kdump.storage.source import (
 Opener = Callable[[Path], Source]
 OPENERS: dict[str, Opener] = {
     "mapped": MappedFile,
+    "pieces": lambda path: PiecesOfFile(path, 10_000),
     "windowed": lambda path: WindowedFile(path, window_bytes=10_000),
     "sealed": lambda path: WindowedFile(path, sealed=True, window_bytes=10_000),
 }

@@ -1,0 +1,63 @@
+"""What a partition of very many segments costs grows with their number, not with its square."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from kdump.audit.context import Context
+from kdump.audit.groups import Group, assign, open_roots
+from kdump.audit.judged import Judged
+from kdump.audit.next_start import concluded
+from kdump.audit.quick_pass import Small, glance
+
+CONTEXT = Context(now_ms=0)
+
+
+def empty_segments(path: Path, count: int) -> Group:
+    """A partition of so many empty segments, which leave no offset out."""
+    path.mkdir()
+    for base_offset in range(count):
+        (path / f"{base_offset:020d}.log").touch()
+    (group,) = (group for root in open_roots([path]) for group in assign(root))
+    return group
+
+
+def foreseen(group: Group, small: Small) -> Judged:
+    """What a worker does for ``verify`` and for ``next-start``."""
+    return concluded(glance(group, CONTEXT, small=small), segments=False)
+
+
+@pytest.mark.parametrize("small", [Small.ENDS, Small.HEADERS])
+def test_four_times_the_segments_take_four_times_as_long(tmp_path: Path, small: Small) -> None:
+    took = []
+    for count in (1_000, 4_000):
+        group = empty_segments(tmp_path / f"t-{count}", count)
+        start = time.process_time()
+        judged = foreseen(group, small)
+        took.append(time.process_time() - start)
+        assert judged.forecast is not None
+        assert len(judged.forecast.segments) == count
+    once, longer = took
+    assert longer < 6 * once + 0.2
+
+
+@pytest.mark.parametrize(("small", "most_bytes"), [(Small.ENDS, 1_700), (Small.HEADERS, 2_400)])
+def test_an_empty_segment_takes_little_memory(
+    tmp_path: Path, small: Small, most_bytes: int
+) -> None:
+    count = 1_000
+    path = tmp_path / "t-0"
+    empty_segments(path, count)
+    foreseen(empty_segments(tmp_path / "first-0", 1), small)  # what is made once for all
+    tracemalloc.start()
+    try:
+        (group,) = (group for root in open_roots([path]) for group in assign(root))
+        foreseen(group, small)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < most_bytes * count
