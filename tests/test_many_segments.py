@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import time
 import tracemalloc
 from pathlib import Path
 
 import pytest
+from bench.directory import make
 
 from kdump.audit.context import Context
 from kdump.audit.groups import Group, assign, open_roots
 from kdump.audit.judged import Judged
 from kdump.audit.next_start import concluded
+from kdump.audit.quick import quick_survey
 from kdump.audit.quick_pass import Small, glance
+from kdump.audit.survey import survey
+from kdump.storage.logdir import Segment, open_path
 
 CONTEXT = Context(now_ms=0)
 
@@ -61,3 +66,24 @@ def test_an_empty_segment_takes_little_memory(
     finally:
         tracemalloc.stop()
     assert peak < most_bytes * count
+
+
+def test_a_quick_look_reads_the_ends_of_a_small_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (log,) = make(tmp_path, partitions=1, segments_each=1, segment_bytes=200 << 10)
+    segment = open_path(log)
+    assert isinstance(segment, Segment)
+    read: list[int] = []
+    pread = os.pread
+
+    def counted(descriptor: int, length: int, position: int) -> bytes:
+        data = pread(descriptor, length, position)
+        read.append(len(data))
+        return data
+
+    monkeypatch.setattr(os, "pread", counted)
+    seen = quick_survey(segment, sealed=True, mapped=True)
+    whole = survey(segment, lambda _: None, mapped=False, sealed=True, deep=False)
+    assert (seen.first_offset, seen.last_offset) == (whole.first_offset, whole.last_offset)
+    assert sum(read) < 100 << 10 < seen.size
