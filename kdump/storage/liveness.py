@@ -252,7 +252,7 @@ def _open_files(targets: set[tuple[int, int]], uninspected: list[Process]) -> It
                 uninspected.append(_process(int(entry.name)))
         except OSError:  # it ended meanwhile
             continue
-        inside = _Inside(entry / "root", targets)
+        inside = _Inside(f"{entry}/root", targets)
         for descriptor in descriptors:
             link = _link(descriptor)
             if link is not None and inside(link, descriptor):
@@ -308,31 +308,37 @@ class _Inside:
     containers; ``below`` remembers them. They are what an unlinked file can still be told by.
     """
 
-    root: Path
+    root: str
     targets: set[tuple[int, int]]
-    below: dict[Path, bool] = field(default_factory=dict)
+    below: dict[str, bool] = field(default_factory=dict)
 
     def __call__(self, link: str, file: Path) -> bool:
-        if not self._is_below(Path(link).parent) and not _is_one_of(file, self.targets):
+        if not self._is_below(_parent(link)) and not _is_one_of(file, self.targets):
             return False
         return not file.is_dir()  # a shell may stand in it
 
-    def _is_below(self, directory: Path) -> bool:
-        asked: list[Path] = []
-        answer = False
-        for ancestor in (directory, *directory.parents):
-            if ancestor in self.below:
-                answer = self.below[ancestor]
-                break
-            asked.append(ancestor)
+    def _is_below(self, directory: str) -> bool:
+        asked: list[str] = []
+        answer = self.below.get(directory)
+        while answer is None:
+            asked.append(directory)
             # Seen from the root of the process's container, or, for a chroot, from ours.
-            if _is_one_of(Path(f"{self.root}{ancestor}"), self.targets) or _is_one_of(
-                ancestor, self.targets
+            if _is_one_of(f"{self.root}{directory}", self.targets) or _is_one_of(
+                directory, self.targets
             ):
                 answer = True
-                break
+            elif directory == "/":
+                answer = False
+            else:
+                directory = _parent(directory)
+                answer = self.below.get(directory)
         self.below.update(dict.fromkeys(asked, answer))
         return answer
+
+
+def _parent(path: str) -> str:
+    """The directory of an absolute path: without a ``Path``, of which there would be thousands."""
+    return path.rpartition("/")[0] or "/"
 
 
 def _file_id(file: Path) -> tuple[int, int] | None:
@@ -342,8 +348,12 @@ def _file_id(file: Path) -> tuple[int, int] | None:
         return None
 
 
-def _is_one_of(path: Path, targets: set[tuple[int, int]]) -> bool:
-    return _file_id(path) in targets  # None: removed, or not to be searched by us
+def _is_one_of(path: Path | str, targets: set[tuple[int, int]]) -> bool:
+    try:
+        status = os.stat(path)  # noqa: PTH116 - a string is quicker
+    except (OSError, ValueError):  # removed, or not to be searched by us
+        return False
+    return (status.st_dev, status.st_ino) in targets
 
 
 def _key(path: Path) -> tuple[int, int]:
