@@ -100,7 +100,7 @@ def test_breaks_are_counted_and_the_first_few_listed(tmp_path: Path) -> None:
     found = of(tmp_path, *odd)
     assert found.break_count == 19
     assert len(found.breaks) == _events.LISTED
-    assert found.breaks[0] == SequenceBreak(7, 0, 5, len(odd[0]), 5, 100)
+    assert found.breaks[0] == SequenceBreak(7, 0, 5, len(odd[0]), 5, 100, 4)
 
 
 def test_a_sequence_goes_on_from_0_behind_the_largest(tmp_path: Path) -> None:

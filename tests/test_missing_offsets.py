@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from commands import kdump
 from damaged import FIRST, LAST, batches, name
-from forge import batch, record
+from forge import batch, checkpoint, record
 from recipes_directory import RECIPES, sent
 
 from kdump.cli import exits
@@ -137,3 +137,15 @@ def test_the_report_says_what_is_lost_and_what_to_choose(
     assert "nothing on this disk holds the records" in text
     assert main(["verify", "--quiet", "--progress", "none", str(tmp_path)]) == exits.PROBLEMS
     assert "segments-hole" in capsys.readouterr().out
+
+
+def test_a_gap_is_reported_from_the_start_of_the_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An operator deleted the records before the start: of them nothing is missing."""
+    partition = BY_NAME["hole"].write(tmp_path)
+    start = checkpoint([("hole", 0, 90)])
+    (tmp_path / "log-start-offset-checkpoint").write_bytes(start)
+    assert main(["verify", "--progress", "none", str(partition)]) == exits.PROBLEMS
+    text = capsys.readouterr().out
+    assert "lost now    at most 10 records: 90..99" in text

@@ -40,7 +40,10 @@ class EpochRun(NamedTuple):
 
 
 class SequenceBreak(NamedTuple):
-    """A data batch whose first sequence is not the one after its producer's last."""
+    """A data batch whose first sequence is not the one after its producer's last.
+
+    ``previous_offset`` is the last offset of that producer's batch before it.
+    """
 
     producer_id: int
     producer_epoch: int
@@ -48,6 +51,7 @@ class SequenceBreak(NamedTuple):
     position: int
     expected: int
     found: int
+    previous_offset: int
 
 
 class ProducerRun(NamedTuple):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from kdump.audit.compaction import Compaction, weigh_compaction
 from kdump.format import _kernel
 from kdump.format.batch import BatchTable, RecordBatch
 from kdump.format.legacy import is_wrapper
@@ -24,6 +25,7 @@ _LEGACY_UNUSED: Final = 0xF0
 _UNUSED: Final = ~0x7F
 _MAGIC: Final = 2
 _ALWAYS: Final = (_kernel.T_BACKWARDS, _kernel.T_INVERTED, _kernel.T_ODD)
+_CLEANED: Final = (Compaction.SHOWN, Compaction.POSSIBLE)
 _NEVER_CLEANED: Final = (*_ALWAYS, _kernel.T_HOLES, _kernel.T_MISCOUNTED)
 
 
@@ -102,7 +104,8 @@ class HeaderFaults:
                 yield Fault(FaultKind.HOLE, batch, previous)
             yield from _alone(batch, whole=self._whole)
             previous, joined = batch.last_offset, 1
-        if self._unknown and shows_compaction(state[_kernel.T_HOLES], state[_kernel.T_MISCOUNTED]):
+        holes, cleaned = state[_kernel.T_HOLES], state[_kernel.T_MISCOUNTED] > 0
+        if self._unknown and weigh_compaction(None, holes=holes, cleaned=cleaned) in _CLEANED:
             # Else each table of a compacted log would be looked at batch by batch.
             self._whole, self._counted = False, _ALWAYS
 
@@ -124,14 +127,6 @@ class HeaderFaults:
 
     def _count(self) -> int:
         return sum(self.state[place] for place in self._counted)
-
-
-def shows_compaction(holes: int, miscounted: int) -> bool:
-    """Whether batches are as the cleaner leaves them: with records missing inside or between them.
-
-    One gap alone between two batches may be an offset that was changed.
-    """
-    return holes > 1 or miscounted > 0
 
 
 def known_codec(batch: RecordBatch) -> bool:

@@ -60,6 +60,7 @@ class Violation(NamedTuple):
     """A batch that replay objects to.
 
     ``expected`` and ``found`` are epochs (EPOCH_FALLS: at least the first of them) or sequences.
+    ``previous_offset`` is where the producer's batch before it ends (SEQUENCE_BREAK), else -1.
     """
 
     kind: ViolationKind
@@ -69,6 +70,7 @@ class Violation(NamedTuple):
     position: int
     expected: int
     found: int
+    previous_offset: int
 
 
 class OpenTransaction(NamedTuple):

@@ -47,8 +47,11 @@ RUN_FIELDS = (
 )  # fmt: skip
 #: Neighbouring batches under one leader epoch, -1 for none.
 EPOCH_FIELDS = ("epoch", "first_offset", "first_position", "last_offset")
-#: A data batch whose sequence does not follow that of the batch before it in its run.
-BREAK_FIELDS = ("producer_id", "producer_epoch", "offset", "position", "expected", "found")
+#: A data batch whose sequence does not follow that of the batch before it in its run, which ends at
+#: the previous offset.
+BREAK_FIELDS = (
+    "producer_id", "producer_epoch", "offset", "position", "expected", "found", "previous_offset",
+)  # fmt: skip
 #: What replay knows of a producer: the fields of a snapshot's entry, and what it works with.
 STATE_FIELDS = (
     "producer_id", "producer_epoch", "last_sequence", "last_offset", "offset_delta", "timestamp",
@@ -57,9 +60,11 @@ STATE_FIELDS = (
 )  # fmt: skip
 #: The fields of an entry of a transaction index, without its version.
 ABORTED_FIELDS = ("producer_id", "first_offset", "last_offset", "last_stable_offset")
-#: What replay objects to; what it expected and found is an epoch or a sequence.
+#: What replay objects to; what it expected and found is an epoch or a sequence. The previous offset
+#: is where the producer's batch before it ends, -1 for what is no break of a sequence.
 VIOLATION_FIELDS = (
     "kind", "producer_id", "producer_epoch", "offset", "position", "expected", "found",
+    "previous_offset",
 )  # fmt: skip
 
 # Kinds of events.
@@ -131,11 +136,11 @@ _F_COUNTS = cython.declare(cython.int, 9)
 _EVENT = cython.declare(cython.int, 7)
 _RUN = cython.declare(cython.int, 10)
 _EPOCH = cython.declare(cython.int, 4)
-_BREAK = cython.declare(cython.int, 6)
+_BREAK = cython.declare(cython.int, 7)
 _STATE = cython.declare(cython.int, 12)
 _SEEN = cython.declare(cython.int, 4)
 _ABORTED = cython.declare(cython.int, 4)
-_VIOLATION = cython.declare(cython.int, 7)
+_VIOLATION = cython.declare(cython.int, 8)
 _LISTED = cython.declare(cython.int, 8)
 
 # A producer's transaction as far as this segment tells: nothing yet, open, none open.
@@ -465,6 +470,7 @@ def gather(
                             breaks[at + 3] = rows[row + _POSITION]
                             breaks[at + 4] = expected
                             breaks[at + 5] = rows[row + _BASE_SEQUENCE]
+                            breaks[at + 6] = runs[run + 5]
                         state[G_BREAKS] += 1
                 runs[run + 5] = rows[row + _LAST_OFFSET]
                 runs[run + 6] = rows[row + _POSITION]
@@ -538,6 +544,7 @@ def _object(
     position: cython.longlong,
     expected: cython.longlong,
     found: cython.longlong,
+    previous_offset: cython.longlong,
 ) -> cython.void:
     """Counts a violation, and lists it if it is among the first of its kind in this segment."""
     at: cython.Py_ssize_t = state[_F_VIOLATIONS] * _VIOLATION
@@ -549,6 +556,7 @@ def _object(
         violations[at + 4] = position
         violations[at + 5] = expected
         violations[at + 6] = found
+        violations[at + 7] = previous_offset
         state[_F_VIOLATIONS] += 1
     state[_F_COUNTS + kind] += 1
 
@@ -647,6 +655,7 @@ def fold(
                     runs[run + 3],
                     producers[at + 1],
                     producer_epoch,
+                    -1,
                 )
             if (
                 producer_epoch == producers[at + 1]
@@ -664,6 +673,7 @@ def fold(
                     runs[run + 3],
                     (producers[at + 2] + 1) & 2147483647,
                     runs[run + 4],
+                    producers[at + 3],
                 )
             producers[at + 1] = producer_epoch
             producers[at + 2] = runs[run + 7]
@@ -696,6 +706,7 @@ def fold(
                     events[event + 4],
                     producers[at + 1],
                     producer_epoch,
+                    -1,
                 )
             if producers[at + 7] >= 0:
                 if kind == _COMMIT:
@@ -734,6 +745,7 @@ def fold(
                 producer_epoch,
                 events[event + 3],
                 events[event + 4],
+                -1,
                 -1,
                 -1,
             )
