@@ -399,7 +399,30 @@ RECIPES = (
     ),
     _files("cleaned", "leftover-cleaned", {name(0, ".log.cleaned"): batches(0)[0]}),
     _files("temporary", "leftover-temporary", {"partition.metadata.tmp": b""}),
-    _files("swap", "swap-pending", _swap(FIRST, batches(FIRST)[:5])),
+    _files("swap", "swap-pending", _swap(FIRST, batches(FIRST))),
+    _files("swap-unknown-short", "swap-deletes", _swap(FIRST, batches(FIRST)[:5])),
+    _files(
+        "swap-unknown-torn",
+        "swap-deletes",
+        _swap(FIRST, [*batches(FIRST)[:9], batches(FIRST)[9][:-1]]),
+    ),
+    _files("swap-unknown-empty", "swap-shortened", _swap(LAST, [])),
+    _files(
+        "swap-unknown-rare",
+        "swap-shortened",
+        _swap(FIRST, [*batches(FIRST)[:3], *batches(FIRST)[4:]]),
+    ),
+    _files("swap-unknown-begins", "swap-shortened", _swap(FIRST, batches(FIRST)[1:])),
+    _files(
+        "swap-unknown-cleaned",
+        "swap-pending",
+        _swap(FIRST, [*batches(FIRST)[:3], batch(90, [record(offset_delta=9)])]),
+    ),
+    kraft(
+        "swap-rare",
+        "swap-deletes",
+        files=_swap(FIRST, [*batches(FIRST)[:3], *batches(FIRST)[4:]]),
+    ),
     _files("swap-index", "swap-pending", {name(FIRST, ".index.swap"): b""}),
     _files(
         "swap-split",

@@ -14,12 +14,18 @@ BY_NAME = {recipe.name: recipe for recipe in RECIPES}
 
 
 @pytest.mark.parametrize(
-    ("recipe", "first", "last"),
-    [("swap-short", 50, 99), ("swap-empty", 100, 199), ("swap-over-both", 150, 199)],
+    ("recipe", "count", "first", "last"),
+    [
+        ("swap-short", 50, 50, 99),
+        ("swap-empty", 100, 100, 199),
+        ("swap-over-both", 50, 150, 199),
+        ("swap-rare", 10, 0, 99),
+        ("swap-unknown-short", 50, 50, 99),
+    ],
 )
 @pytest.mark.parametrize("command", ["verify", "next-start"])
 def test_what_a_swap_leaves_out_is_lost_at_the_next_start(
-    command: str, recipe: str, first: int, last: int, tmp_path: Path
+    command: str, recipe: str, count: int, first: int, last: int, tmp_path: Path
 ) -> None:
     partition = BY_NAME[recipe].write(tmp_path)
     (tmp_path / "recovery-point-offset-checkpoint").touch()
@@ -28,14 +34,17 @@ def test_what_a_swap_leaves_out_is_lost_at_the_next_start(
     assert ran.code == exits.PROBLEMS
     (line,) = (each for each in ran.of("forecast") if each["path"] == str(partition))
     assert (line["lost"]["sound"], line["lost"]["first_offset"], line["lost"]["last_offset"]) == (
-        last - first + 1,
+        count,
         first,
         last,
     )
 
 
-def test_a_swap_of_a_compacted_topic_loses_nothing(tmp_path: Path) -> None:
-    partition = BY_NAME["swap-compacted"].write(tmp_path)
+@pytest.mark.parametrize("recipe", ["swap-compacted", "swap-unknown-rare", "swap-unknown-cleaned"])
+def test_what_compaction_may_have_left_out_is_not_forecast_as_lost(
+    recipe: str, tmp_path: Path
+) -> None:
+    partition = BY_NAME[recipe].write(tmp_path)
     ran = kdump("verify", tmp_path, searching=False)
     (line,) = (each for each in ran.of("forecast") if each["path"] == str(partition))
     assert line["lost"]["sound"] == 0

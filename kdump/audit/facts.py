@@ -29,7 +29,13 @@ from kdump.format.schema import Value
 from kdump.format.snapshot import ProducerEntries, decode_snapshot
 from kdump.storage.kept import FOLDERS, Kept, is_linked, kept
 from kdump.storage.liveness import Liveness, State
-from kdump.storage.logdir import Entry, EntryType, LogDirectory, Partition
+from kdump.storage.logdir import (
+    Entry,
+    EntryType,
+    LogDirectory,
+    Partition,
+    is_metadata_log,
+)
 from kdump.storage.names import (
     BOOTSTRAP_SNAPSHOT,
     CLEAN_MARKER,
@@ -118,6 +124,21 @@ class DirectoryFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class SwapLog:
+    """What a ``.swap`` log holds.
+
+    ``end`` is the offset behind the last record, ``records`` the number of records; each is None
+    where it is unknown. ``cleaned`` is as for a survey. ``dense``: it has records, and no offset is
+    missing from its base to its end.
+    """
+
+    end: int | None
+    records: int | None
+    cleaned: bool
+    dense: bool
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionFacts:
     """A partition as listed, its small files, and its lines in the directory's checkpoints.
 
@@ -125,10 +146,9 @@ class PartitionFacts:
     stands in no log directory, ``in_log_directory`` is False and nothing is known of checkpoints.
     ``snapshots`` and ``txn_indexes`` are by the offset in their name, of files with a plain name.
     The four offsets are None without a line of this partition, or if the file cannot be read.
-    ``swap_ends`` has the offset behind the last record of each ``.swap`` log by its base offset,
-    where it is known; ``metadata_snapshots`` are those of a metadata log. ``repairs`` are the
-    folders that repairs have left, None without any; ``repairs_linked`` says that a link stands in
-    the place of them. ``coordinator`` is the node's, if any.
+    ``swaps`` are the ``.swap`` logs by base offset; ``metadata_snapshots`` are those of a metadata
+    log. ``repairs`` are the folders that repairs have left, None without any; ``repairs_linked``
+    says that a link stands in the place of them. ``coordinator`` is the node's, if any.
     """
 
     partition: Partition
@@ -145,11 +165,25 @@ class PartitionFacts:
     high_watermark: int | None = None
     log_start: int | None = None
     cleaner_offset: int | None = None
-    swap_ends: Mapping[int, int] = field(default_factory=dict)
+    swaps: Mapping[int, SwapLog] = field(default_factory=dict)
     metadata_snapshots: tuple[MetadataSnapshot, ...] = ()
     repairs: Read[tuple[Kept, ...]] | None = None
     repairs_linked: bool = False
     coordinator: Coordinator | None = None
+
+    @property
+    def compacted(self) -> bool | None:
+        """Whether the cleaner may have been at the log, by settings; None where they are unknown.
+
+        Of a metadata log brokers delete segments alone.
+        """
+        return False if is_metadata_log(self.partition) else self.settings.compacted
+
+    @property
+    def swap_ends(self) -> Mapping[int, int]:
+        """The offset behind the last record of each ``.swap`` log, where it is known."""
+        known = ((base, swap.end) for base, swap in self.swaps.items())
+        return {base: end for base, end in known if end is not None}
 
     @property
     def start_offset(self) -> int:

@@ -39,6 +39,7 @@ from kdump.audit.replay import Replay
 from kdump.audit.settings import longest_transaction_ms
 from kdump.audit.stable_offset import StableOffset
 from kdump.audit.survey import Survey, Unread
+from kdump.audit.swap_loss import swap_loss
 from kdump.errors import MissingDirectoryError
 from kdump.format.shell import operand
 from kdump.storage.logdir import is_metadata_log
@@ -242,7 +243,8 @@ def _cleaner_offset(case: Case) -> Iterator[Finding]:
 
 def _swaps(case: Case) -> Iterator[Finding]:
     if case.facts is not None:
-        yield from leftovers.check_swaps(case.facts, case.ends, case.facts.swap_ends)
+        loss = swap_loss(case.facts, case.surveys)
+        yield from leftovers.check_swaps(case.facts, case.ends, loss)
 
 
 def _metadata_snapshots(case: Case) -> Iterator[Finding]:

@@ -13,7 +13,6 @@ from bisect import insort
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,7 @@ from kdump.errors import DeniedError, SourceError
 from kdump.format.checkpoint import CheckpointNumberError
 from kdump.format.index import OffsetIndex, TimeIndex, TransactionIndex
 from kdump.format.properties import FatalMetadataError
-from kdump.storage.logdir import MAX_LOG_BYTES, Partition, Segment
+from kdump.storage.logdir import MAX_LOG_BYTES, Segment
 from kdump.storage.names import FileKind, format_file_name
 
 
@@ -165,8 +164,6 @@ class Loader:
             raise self._refusal("its name does not begin with an offset", entry.path)
         settled = settle(partition, self._end_of_swap)
         self.replaced = settled.replaced
-        if self._facts.settings.compacted is False:
-            self._lose_replaced(partition)
         readable = {offset: read.error is None for offset, read in self._facts.snapshots.items()}
         self._snapshots = Snapshots(
             {offset: readable.get(offset, True) for offset in settled.snapshots}
@@ -181,28 +178,6 @@ class Loader:
             index_sound = segment.index is not None or segment.log in swapped
             base = segment.base_offset
             self._found[base] = _Log(base, known, known.recovered, index_sound)
-
-    def _lose_replaced(self, partition: Partition) -> None:
-        """Count what a swap leaves out at its end, in a topic that was never compacted."""
-        gone = [
-            (segment, following)
-            for segment, following in zip_longest(partition.segments, partition.segments[1:])
-            if segment.log in self.replaced
-        ]
-        if not gone:
-            return
-        last, following = gone[-1]
-        known = self._known.get(last.log)
-        if known is not None and known.recovered is not None:
-            end = known.recovered.next_offset
-        elif following is not None:
-            end = following.base_offset
-        else:
-            self.exact = False
-            return
-        start = max(map(self._end_of_swap, swapping(partition)), default=end)
-        if start < end:
-            self.lost += Records(Span(end - start, start, end - 1))
 
     def _end_of_swap(self, segment: Segment) -> int:
         known = self._known.get(segment.log)

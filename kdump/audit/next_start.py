@@ -21,7 +21,9 @@ from kdump.audit.judged import Judged
 from kdump.audit.looking import look, violations
 from kdump.audit.loss import lost_now
 from kdump.audit.outcomes import Outcome
+from kdump.audit.recovery import Records
 from kdump.audit.survey import Survey, survey
+from kdump.audit.swap_loss import swap_loss
 from kdump.errors import KdumpError
 from kdump.storage import workers
 from kdump.storage.logdir import Segment, is_metadata_log
@@ -77,6 +79,10 @@ def next_start(judged: Judged) -> Forecast | None:
     replayed = judged.replay if len(whole) == len(judged.surveys) else None
     objections = violations(facts, whole, replayed)
     made = forecast(facts, look(facts, judged.surveys, objections, replayed), objections)
+    gone = swap_loss(facts, judged.surveys) if made.replaced else None
+    doomed = facts.partition.name is not None and facts.partition.name.suffix == "delete"
+    if gone is not None and gone.certain and not doomed:
+        made = replace(made, lost=made.lost + Records(gone.records))
     if metadata:
         return _of_metadata_log(made, facts, judged.findings)
     found = {finding.code for finding in judged.findings}

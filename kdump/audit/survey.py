@@ -128,6 +128,17 @@ class Survey:
         return not any(self.counts[kind] for kind in OUT_OF_ORDER)
 
     @property
+    def cleaned(self) -> bool:
+        """Whether a batch shows the cleaner: one with too few records, or with a delete horizon."""
+        return self.counts[FaultKind.MISCOUNTED] > 0 or self.events.horizons.count > 0
+
+    @property
+    def counted(self) -> int | None:
+        """The records of all sound batches, None where not all was read, or headers do not say."""
+        whole = self.complete and self.read_bytes == self.size and not self.wrappers
+        return self.records if whole else None
+
+    @property
     def complete(self) -> bool:
         """Whether the log was read to its end."""
         return all(unread.path != self.segment.log for unread in self.unread)

@@ -524,14 +524,19 @@ ROWS: Final = (
         Kind.NOTE,
         "The broker has deleted a segment that a .swap file replaces.",
         "Nothing to do on a compacted topic. On another, records are lost: verify the partition.",
-        (codes.SWAP_PENDING, codes.SWAP_DELETES),
+        (codes.SWAP_PENDING, codes.SWAP_SHORTENED, codes.SWAP_DELETES),
     ),
     Message(
         "Recovering file {path} by renaming from {} files.",
         Kind.NOTE,
         "The broker has put a .swap file in the place of the segments that it replaces.",
         "Nothing to do on a compacted topic. On another, verify the partition.",
-        (codes.SWAP_PENDING, codes.SWAP_DELETES, codes.SWAP_OVERLAPS),
+        (
+            codes.SWAP_PENDING,
+            codes.SWAP_SHORTENED,
+            codes.SWAP_DELETES,
+            codes.SWAP_OVERLAPS,
+        ),
     ),
     Message(
         "Newly rolled segment file {path} already exists; deleting it first",

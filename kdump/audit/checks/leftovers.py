@@ -14,6 +14,7 @@ from kdump.audit import codes
 from kdump.audit.codes import FindingCode
 from kdump.audit.facts import PartitionFacts
 from kdump.audit.findings import Finding, Offsets, judged
+from kdump.audit.swap_loss import SwapLoss
 from kdump.storage.logdir import EntryType, Partition
 from kdump.storage.names import FileKind, Suffix, parse_file_name
 
@@ -62,18 +63,16 @@ def check_foreign(facts: PartitionFacts) -> Iterator[Finding]:
     )
 
 
-def check_swaps(facts: PartitionFacts, ends: Ends, swap_ends: Ends) -> Iterator[Finding]:
+def check_swaps(facts: PartitionFacts, ends: Ends, loss: SwapLoss | None) -> Iterator[Finding]:
     """Judge what finishing an interrupted replacement would do.
 
-    ``ends`` are those of the segments, ``swap_ends`` those of the ``.swap`` ones. Compaction leaves
-    records out, at the end too, so that only what was never compacted can lose any.
+    ``ends`` are those of the segments, ``loss`` what ``swap_loss`` says.
     """
     if not facts.stopped:
         return
-    swap = plan_swap(facts.partition, swap_ends)
+    swap = plan_swap(facts.partition, facts.swap_ends)
     yield from _once(codes.SWAP_DISCARDED, swap.discarded)
     overlapped = _overlapped(facts.partition, swap, ends)
-    lost = _lost(swap, ends, swap_ends) if facts.settings.compacted is False else None
     if overlapped is not None:
         yield judged(
             codes.SWAP_OVERLAPS,
@@ -82,13 +81,15 @@ def check_swaps(facts: PartitionFacts, ends: Ends, swap_ends: Ends) -> Iterator[
             str(overlapped.first),
             offsets=Offsets(overlapped.first, (overlapped.last or 0) - 1),
         )
-    elif lost is not None:
+    elif loss is not None:
+        first, last = loss.records.first_offset or 0, loss.records.last_offset
+        upto = max(facts.swap_ends[base] for base in swap.logs)
         yield judged(
-            codes.SWAP_DELETES,
+            codes.SWAP_DELETES if loss.certain else codes.SWAP_SHORTENED,
             swap.pending[0],
-            "all offsets of the segments that it replaces",
-            f"an end at {lost.first}",
-            offsets=lost,
+            "all records of the segments that it replaces",
+            f"an end at {upto}, and {loss.records.count} records less",
+            offsets=Offsets(first, last),
         )
     else:
         yield from _once(codes.SWAP_PENDING, swap.pending)
@@ -124,15 +125,6 @@ def _overlapped(partition: Partition, swap: Swap, ends: Ends) -> Offsets | None:
     before = [one.base_offset for one in partition.segments if one.base_offset < swap.logs[0]]
     end = ends.get(before[-1]) if before else None
     return Offsets(swap.logs[0], end) if end is not None and end > swap.logs[0] else None
-
-
-def _lost(swap: Swap, ends: Ends, swap_ends: Ends) -> Offsets | None:
-    """The offsets that are replaced by nothing; None if there are none, or nobody knows."""
-    if not swap.replaced or any(base not in swap_ends for base in swap.logs):
-        return None
-    held = max(swap_ends[base] for base in swap.logs)
-    end = max((ends[base] for base in swap.replaced if base in ends), default=held)
-    return Offsets(held, end - 1) if end > held else None
 
 
 def _files(partition: Partition) -> list[tuple[Path, Suffix]]:

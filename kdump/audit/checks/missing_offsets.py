@@ -23,7 +23,6 @@ from kdump.audit.replay import Replay
 from kdump.audit.sequences import Evidence, Sequences, weigh_sequences
 from kdump.audit.survey import LISTED, Survey
 from kdump.format.batch import RecordBatch
-from kdump.storage.logdir import is_metadata_log
 
 _MAGIC: Final = 2
 
@@ -81,18 +80,12 @@ def check_missing_offsets(
 
 
 def _compaction(surveys: Sequence[Survey], facts: PartitionFacts, *, quick: bool) -> Compaction:
-    compacted = facts.settings.compacted
-    if is_metadata_log(facts.partition):
-        compacted = False
-    if quick and compacted is None:
+    if quick and facts.compacted is None:
         return Compaction.SHOWN
     return weigh_compaction(
-        compacted,
+        facts.compacted,
         holes=sum(survey.counts[FaultKind.HOLE] for survey in surveys),
-        cleaned=any(
-            survey.counts[FaultKind.MISCOUNTED] or survey.events.horizons.count
-            for survey in surveys
-        ),
+        cleaned=any(survey.cleaned for survey in surveys),
     )
 
 

@@ -303,10 +303,26 @@ SWAP_PENDING: Final = FindingCode(
 SWAP_DELETES: Final = FindingCode(
     "swap-deletes",
     Severity.ERROR,
-    "A .swap file will replace segments of a topic that was never compacted, and ends before they "
-    "do.",
+    "A .swap file will replace segments, and holds fewer records than they do. The topic was never "
+    "compacted, or its settings are unknown and nothing shows compaction.",
     "Deletes those segments at start and renames the .swap file, clean stop or not.",
     "Move the .swap files of that number away before a broker starts.",
+    (
+        "Deleting segment files {} that is compacted but has not been deleted yet.",
+        "Recovering file {} by renaming from {} files.",
+    ),
+    check=28,
+)
+SWAP_SHORTENED: Final = FindingCode(
+    "swap-shortened",
+    Severity.WARNING,
+    "A .swap file will replace segments, and holds fewer records than they do. Nothing decides "
+    "whether compaction left them out: the settings of the topic are unknown, or batches look "
+    "cleaned although it is not compacted.",
+    "Deletes those segments at start and renames the .swap file, clean stop or not.",
+    "Verify the partition in its log directory, where the metadata log has the settings of the "
+    "topic. If it was never compacted, move the .swap files of that number away before a broker "
+    "starts.",
     (
         "Deleting segment files {} that is compacted but has not been deleted yet.",
         "Recovering file {} by renaming from {} files.",
