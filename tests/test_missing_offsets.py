@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from commands import kdump
 from damaged import FIRST, LAST, batches, name
-from forge import batch, checkpoint, record
+from forge import batch, checkpoint, offset_index, record
 from recipes_directory import RECIPES, sent
 
 from kdump.cli import exits
@@ -91,10 +91,37 @@ def test_what_nothing_decides_is_no_all_clear(
 
 
 def test_the_quick_pass_does_not_guess(tmp_path: Path) -> None:
-    BY_NAME["hole-unknown-jump"].write(tmp_path)
+    partition = BY_NAME["hole-unknown-jump"].write(tmp_path)
     ran = kdump("verify", "--quick", tmp_path, searching=False)
     assert ran.code == exits.OK
-    assert "segments-gap" in {each["code"] for each in ran.of("finding")}
+    (found,) = (each for each in ran.of("finding") if each["severity"] == "warning")
+    assert found["code"] == "offsets-missing"
+    assert found["detail"]["found"] == "an end at 80; --quick reads the ends of logs alone"
+    assert found["remedy"] == ["kdump", "verify", str(partition)]
+
+
+def test_the_quick_pass_knows_what_the_ends_of_logs_show(tmp_path: Path) -> None:
+    BY_NAME["hole-unknown-cleaned"].write(tmp_path)
+    assert missing(tmp_path, "--quick") == ["segments-gap"]
+
+
+def test_what_batches_decide_is_not_reported_before_they_are_read(tmp_path: Path) -> None:
+    """Compaction shows in the first batch alone, which the quick pass does not come by."""
+    rest = [record() for _ in range(9)]
+    large = [batch(10 * n, [record(b"value" * 60_000), *rest]) for n in range(1, 8)]
+    first = [batch(0, [record(offset_delta=9)]), *large]
+    partition = BY_NAME["hole-unknown"].write(tmp_path)
+    (partition / name(FIRST, ".log")).write_bytes(b"".join(first))
+    last = len(b"".join(first[:-1]))
+    (partition / name(FIRST, ".index")).write_bytes(offset_index([(79, last)]))
+    assert missing(tmp_path, "--quick") == ["offsets-missing"]
+    assert missing(tmp_path) == ["segments-gap"]
+
+
+def missing(directory: Path, *options: str) -> list[str]:
+    ran = kdump("verify", *options, directory, searching=False)
+    named = ("segments-gap", "offsets-missing")
+    return [each["code"] for each in ran.of("finding") if each["code"] in named]
 
 
 def test_many_gaps_of_a_topic_that_was_never_compacted_are_counted(tmp_path: Path) -> None:

@@ -131,10 +131,10 @@ def test_what_kills_a_worker_is_looked_at_alone(
     groups, context = opened(directory)
     number = next(n for n, group in enumerate(groups) if group.path.name == "sound-0")
 
-    def deadly(segment: Segment, *, sealed: bool, mapped: bool) -> Survey:
+    def deadly(segment: Segment, *, sealed: bool, mapped: bool, cleaned: bool | None) -> Survey:
         if segment.log.parent == groups[number].path:
             killed()
-        return quick_survey(segment, sealed=sealed, mapped=mapped)
+        return quick_survey(segment, sealed=sealed, mapped=mapped, cleaned=cleaned)
 
     monkeypatch.setattr(kdump.audit.quick_pass, "quick_survey", deadly)
     found = list(quick_pass(groups, context, jobs=1))

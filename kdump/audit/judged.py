@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Final
 
+from kdump.audit import codes
 from kdump.audit.cluster import Copies
 from kdump.audit.events import NO_EVENTS
 from kdump.audit.facts import PartitionFacts
@@ -20,6 +22,9 @@ from kdump.audit.stable_offset import StableOffset
 from kdump.audit.survey import Survey
 from kdump.storage.logdir import directory_name
 from kdump.storage.names import CLUSTER_METADATA_TOPIC
+
+#: What the batches of a whole log decide, where the settings of the topic are unknown.
+_BY_BATCHES: Final = frozenset({codes.OFFSETS_MISSING, codes.SEGMENTS_GAP})
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,14 @@ class Judged:
         """Whether it is the log of a KRaft cluster's metadata, by the name of its directory."""
         name = directory_name(self.group.path)
         return name is not None and name.topic == CLUSTER_METADATA_TOPIC
+
+    def in_advance(self) -> Judged:
+        """The same as the quick pass reports it before the whole of a log is read.
+
+        What only batches decide is left out, as is what grows with segments.
+        """
+        findings = tuple(finding for finding in self.findings if finding.code not in _BY_BATCHES)
+        return replace(self.without_evidence(segments=False), findings=findings)
 
     def without_evidence(self, *, segments: bool) -> Judged:
         """The same without what grows with producers and transactions, once all is judged.

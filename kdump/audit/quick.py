@@ -37,14 +37,17 @@ class _End:
     entries: Sequence[tuple[int, int]]
 
 
-def quick_survey(segment: Segment, *, sealed: bool, mapped: bool = False) -> Survey:
+def quick_survey(
+    segment: Segment, *, sealed: bool, mapped: bool = False, cleaned: bool | None = True
+) -> Survey:
     """Look at the ends of ``segment`` and its indexes.
 
     ``sealed`` says that it is not its partition's last, ``mapped`` is as for ``open_source``.
+    ``cleaned`` says whether the cleaner may have been there, None for unknown.
     Where no index entry leads near the end of a large log, the survey has read nothing and has no
     ``last_offset``.
     """
-    log = LogPass(segment, lambda _: None, deep=False)
+    log = LogPass(segment, lambda _: None, deep=False, cleaned=cleaned)
     ends: list[_End | None] = []
     missed = []
     for kind, path in ((OffsetIndex, segment.index), (TimeIndex, segment.time_index)):

@@ -135,7 +135,11 @@ def glance(
     """
 
     def look(group: Group, segments: Sequence[Segment], *, mapped: bool = False) -> list[Survey]:
-        return [quick_survey(one, sealed=group.is_sealed(one), mapped=mapped) for one in segments]
+        cleaned = context.settings(group).compacted
+        return [
+            quick_survey(one, sealed=group.is_sealed(one), mapped=mapped, cleaned=cleaned)
+            for one in segments
+        ]
 
     def read(group: Group, segments: Sequence[Segment], *, mapped: bool = False) -> list[Survey]:
         settings = context.settings(group)

@@ -107,7 +107,7 @@ class _Here:
     ) -> Generator[Judged, None, None]:
         def glance(one: Judged) -> Judged:
             last = self._depth == "quick" or not one.quick
-            return conclude(one) if last else one.without_evidence(segments=False)
+            return conclude(one) if last else one.in_advance()
 
         groups, context = self.targets.groups, self.targets.context
         pace = Pace(self.limit_rate) if self.limit_rate else None

@@ -9,7 +9,7 @@ Spec: ``Cleaner``, ``UnifiedLog.append``; KOD 3.5, 9 (check 31).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
@@ -23,6 +23,7 @@ from kdump.audit.replay import Replay
 from kdump.audit.sequences import Evidence, Sequences, weigh_sequences
 from kdump.audit.survey import LISTED, Survey
 from kdump.format.batch import RecordBatch
+from kdump.format.shell import operand
 
 _MAGIC: Final = 2
 
@@ -56,6 +57,17 @@ def check_missing_offsets(
     offset, where it is known. ``replay`` is None where not all of the log was read. ``quick``: the
     surveys are of the ends alone.
     """
+    for finding in _findings(surveys, facts, ends, replay):
+        partly = quick and finding.code is codes.OFFSETS_MISSING
+        yield _of_ends(finding, facts) if partly else finding
+
+
+def _findings(
+    surveys: Sequence[Survey],
+    facts: PartitionFacts,
+    ends: Mapping[int, int],
+    replay: Replay | None,
+) -> Iterator[Finding]:
     start = facts.start_offset  # no consumer reads below it
     gaps = [
         gap for gap in (*_between(surveys, facts, ends), *_inside(surveys)) if gap.last >= start
@@ -63,7 +75,7 @@ def check_missing_offsets(
     if not gaps:
         return
     gaps.sort(key=lambda gap: gap.first)
-    match _compaction(surveys, facts, quick=quick):
+    match _compaction(surveys, facts):
         case Compaction.SHOWN:
             between = [gap for gap in gaps if gap.batch is None]
             for gap in between[:1]:
@@ -79,9 +91,7 @@ def check_missing_offsets(
                 yield _finding(code, surveys, gap, start, shown.text, repeats=gap.repeats)
 
 
-def _compaction(surveys: Sequence[Survey], facts: PartitionFacts, *, quick: bool) -> Compaction:
-    if quick and facts.compacted is None:
-        return Compaction.SHOWN
+def _compaction(surveys: Sequence[Survey], facts: PartitionFacts) -> Compaction:
     return weigh_compaction(
         facts.compacted,
         holes=sum(survey.counts[FaultKind.HOLE] for survey in surveys),
@@ -132,6 +142,15 @@ def _code(gap: _Gap, facts: PartitionFacts, evidence: Evidence, *, certain: bool
     if certain:
         return codes.SEGMENTS_HOLE if gap.batch is None else codes.BATCHES_HOLE
     return codes.RECORDS_MISSING if evidence.shows is Sequences.JUMP else codes.OFFSETS_MISSING
+
+
+def _of_ends(finding: Finding, facts: PartitionFacts) -> Finding:
+    """Say that the batches that decide were not read, and how to read them."""
+    detail = finding.detail
+    if detail is not None:
+        detail = Detail(detail.expected, f"{detail.found}; --quick reads the ends of logs alone")
+    remedy = "kdump", "verify", operand(facts.partition.path)
+    return replace(finding, detail=detail, remedy=remedy)
 
 
 def _finding(

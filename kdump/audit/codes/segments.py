@@ -53,10 +53,11 @@ OFFSETS_MISSING: Final = FindingCode(
     "offsets-missing",
     Severity.WARNING,
     "Offsets are missing, and nothing decides whether records are lost or compaction took them. "
-    "The settings of the topic are unknown, or batches look cleaned although it is not compacted.",
+    "The settings of the topic are unknown, or batches look cleaned although it is not compacted. "
+    "With --quick most batches are not read.",
     "Does not notice. Consumers go on behind the missing offsets.",
-    "Verify the partition in its log directory, where the metadata log has the settings of the "
-    "topic. Compare with another replica before you trust this one.",
+    "Verify the partition without --quick, and in its log directory, where the metadata log has "
+    "the settings of the topic. Compare with another replica before you trust this one.",
     check=31,
 )
 BATCH_OFFSET_CHANGED: Final = FindingCode(
@@ -71,10 +72,9 @@ BATCH_OFFSET_CHANGED: Final = FindingCode(
 SEGMENTS_GAP: Final = FindingCode(
     "segments-gap",
     Severity.INFO,
-    "Offsets between two segments are missing, as compaction leaves it. With --quick also where "
-    "the settings of the topic are unknown, and its batches were not read.",
+    "Offsets between two segments are missing, as compaction leaves it.",
     "Goes on at the next segment.",
-    "Nothing to do. After --quick, verify without it if the topic was never compacted.",
+    "Nothing to do.",
     check=31,
 )
 TIMESTAMPS_HOLD_RETENTION: Final = FindingCode(
