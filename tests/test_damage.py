@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from forge import CODECS, batch, flip, message, record, segment, wrapper
+from forge import CODECS, batch, checkpoint, flip, message, record, segment, wrapper
 from memory import assert_tiles, batches, pieces
 
+from kdump.audit.context import read_context
 from kdump.audit.groups import assign, open_roots
 from kdump.audit.verify import verify
 from kdump.format.batch import BatchTable
@@ -31,6 +32,18 @@ def values(place: int) -> list[bytes]:
 def batch_of_magic_2(place: int, codec: str, stride: int = EACH) -> bytes:
     parts = [record(value, b"key") for value in values(place)]
     return batch(BASE + stride * place, parts, codec=codec, leader_epoch=5)
+
+
+def numbered_batch(place: int) -> bytes:
+    """A batch of an idempotent producer."""
+    return batch(
+        BASE + EACH * place,
+        [record(value, b"key") for value in values(place)],
+        leader_epoch=5,
+        producer_id=7,
+        producer_epoch=0,
+        base_sequence=EACH * place,
+    )
 
 
 def single_message(place: int, magic: int) -> bytes:
@@ -64,6 +77,7 @@ FORMS: Mapping[str, tuple[int, Sequence[bytes]]] = {
         for magic in (0, 1)
         for codec in ("gzip", "snappy", "lz4")
     },
+    "magic 2, none, numbered": (2, [numbered_batch(place) for place in range(COUNT)]),
     "magic 2, compacted": (2, [batch_of_magic_2(place, "none", 32) for place in range(COUNT)]),
 }
 EVERY_FORM = pytest.mark.parametrize("form", FORMS)
@@ -144,17 +158,27 @@ DRAWN = {
     "offsets-not-increasing": "o",
     "records-unreadable": "u",
     "records-offsets": "r",
+    "batch-offset-changed": "g",
+    "records-missing": "j",
+    "leader-epoch-negative": "n",
+    "leader-epoch-absent": "a",
+    "leader-epoch-falls": "f",
+    "offsets-missing": "m",
 }
 PLACES = {"first": 0, "middle": COUNT // 2, "last": COUNT - 1}
 FIELDS = {0: "offset", 8: "size", 12: "leader epoch", 16: "magic"}
 
 
-def drawn(directory: Path, parts: Sequence[bytes], uncovered: int) -> str:
+def drawn(
+    directory: Path, parts: Sequence[bytes], uncovered: int, *, compacted: bool = False
+) -> str:
     """A table: a line for each byte, and for each place of a batch a column for each bit.
 
     The highest bit comes first. A capital letter is a finding that only ``--deep`` has.
+    ``compacted``: the cleaner's checkpoint has the partitions; else their settings are unknown.
     """
     directory.mkdir()
+    cleaned: list[tuple[str, int, int]] = []
     (directory / "meta.properties").write_text("version=1\nnode.id=1\n")
     starts = {name: sum(map(len, parts[:place])) for name, place in PLACES.items()}
     for name, start in starts.items():
@@ -162,10 +186,13 @@ def drawn(directory: Path, parts: Sequence[bytes], uncovered: int) -> str:
             for bit in range(8):
                 partition = directory / f"{name}.{byte}.{bit}-0"
                 partition.mkdir()
+                cleaned.append((f"{name}.{byte}.{bit}", 0, BASE))
                 flipped = flip(segment(parts), start + byte, 1 << bit)
                 (partition / f"{BASE:020d}.log").write_bytes(flipped)
                 for extension in ("index", "timeindex"):
                     (partition / f"{BASE:020d}.{extension}").touch()
+    if compacted:
+        (directory / "cleaner-offset-checkpoint").write_bytes(checkpoint(cleaned))
     quick, deep = found(directory, deep=False), found(directory, deep=True)
 
     def letter(case: str) -> str:
@@ -187,10 +214,13 @@ def drawn(directory: Path, parts: Sequence[bytes], uncovered: int) -> str:
 
 def found(directory: Path, *, deep: bool) -> dict[str, set[str]]:
     """The codes of the findings in each partition."""
-    groups = [group for root in open_roots([directory]) for group in assign(root)]
+    roots = open_roots([directory])
+    groups = [group for root in roots for group in assign(root)]
+    directories = [root.directory for root in roots if root.directory is not None]
+    context = read_context(directories, None, 0)
     return {
         judged.group.path.name: {finding.code.name for finding in judged.findings}
-        for judged in verify(groups, deep=deep, jobs=1)
+        for judged in verify(groups, deep=deep, jobs=1, context=context)
     }
 
 
@@ -202,18 +232,38 @@ PINNED = {
  1              oooooooo  oooooooo  hhhhhhhh
  2              oooooooo  oooooooo  hhhhhhhh
  3              oooooooo  oooooooo  hhhhhhhh
- 4              oooooooo  oooooooo  h.......
- 5              oooooooo  oooooooo  ........
- 6              oooooobb  oooooobb  ......bb
- 7              bbbobooo  bbbobooo  bbbb.o..
+ 4              oooooooo  oooooooo  hmmmmmmm
+ 5              oooooooo  oooooooo  mmmmmmmm
+ 6              oooooobb  oooooobb  mmmmmmbb
+ 7              bbbobooo  bbbobooo  bbbbmomm
  8 size         ssssssss  ssssssss  sttttttt
  9              ssssssss  ssssssss  tttttttt
 10              sssssscc  sssssssc  tttttttt
 11              sccccccc  sccccccc  stctcttc
-12 leader epoch ........  ........  ........
-13              ........  ........  ........
-14              ........  ........  ........
-15              ........  ........  ........
+12 leader epoch nfffffff  nfffffff  n.......
+13              ffffffff  ffffffff  ........
+14              ffffffff  ffffffff  ........
+15              fffff.f.  ffffffff  .....f.f
+16 magic        c.....c.  c.....c.  c.....c.
+""",
+    "magic 2, none, numbered": """\
+                first     middle    last
+ 0 offset       booooooo  booooooo  bhhhhhhh
+ 1              oooooooo  oooooooo  hhhhhhhh
+ 2              oooooooo  oooooooo  hhhhhhhh
+ 3              oooooooo  oooooooo  hhhhhhhh
+ 4              oooooooo  oooooooo  hggggggg
+ 5              oooooooo  oooooooo  gggggggg
+ 6              oooooobb  oooooobb  ggggggbb
+ 7              bbbobooo  bbbobooo  bbbbgogg
+ 8 size         ssssssss  ssssssss  sttttttt
+ 9              ssssssss  ssssssss  tttttttt
+10              sssssscc  sssssssc  tttttttt
+11              sccccccc  sccccccc  stctcttc
+12 leader epoch nfffffff  nfffffff  n.......
+13              ffffffff  ffffffff  ........
+14              ffffffff  ffffffff  ........
+15              fffff.f.  ffffffff  .....f.f
 16 magic        c.....c.  c.....c.  c.....c.
 """,
     "magic 2, compacted": """\
@@ -230,10 +280,10 @@ PINNED = {
  9              ssssssss  ssssssss  tttttttt
 10              sssssscc  sssssssc  tttttttt
 11              sccccccc  sccccccc  stctcttc
-12 leader epoch ........  ........  ........
-13              ........  ........  ........
-14              ........  ........  ........
-15              ........  ........  ........
+12 leader epoch nfffffff  nfffffff  n.......
+13              ffffffff  ffffffff  ........
+14              ffffffff  ffffffff  ........
+15              fffff.f.  ffffffff  .....f.f
 16 magic        c.....c.  c.....c.  c.....c.
 """,
     "magic 1, none": """\
@@ -242,10 +292,10 @@ PINNED = {
  1              oooooooo  oooooooo  hhhhhhhh
  2              oooooooo  oooooooo  hhhhhhhh
  3              oooooooo  oooooooo  hhhhhhhh
- 4              oooooooo  oooooooo  h.......
- 5              oooooooo  oooooooo  ........
- 6              oooooobb  oooooobb  ......bb
- 7              bbbobooo  bbbobooo  bbb.bo..
+ 4              oooooooo  oooooooo  hmmmmmmm
+ 5              oooooooo  oooooooo  mmmmmmmm
+ 6              oooooobb  oooooobb  mmmmmmbb
+ 7              bbbobooo  bbbobooo  bbbmbomm
  8 size         ssssssss  ssssssss  sttttttt
  9              ssssssss  ssssssss  tttttttt
 10              sssssssc  ssssssss  tttttttt
@@ -260,7 +310,7 @@ PINNED = {
  4              oooooooo  oooooooo  h.......
  5              oooooooo  oooooooo  ........
  6              oooooobb  oooooobb  ......bb
- 7              bbboboBO  bbbbooOO  bbbb.oO.
+ 7              bbbobobo  bbbboooo  bbbb.oo.
  8 size         ssssssss  ssssssss  sttttttt
  9              ssssssss  ssssssss  tttttttt
 10              sssssscc  sssssssc  tttttttt
@@ -272,10 +322,10 @@ PINNED = {
  1              oooooooo  oooooooo  hhhhhhhh
  2              oooooooo  oooooooo  hhhhhhhh
  3              oooooooo  oooooooo  hhhhhhhh
- 4              oooooooo  oooooooo  h.......
- 5              oooooooo  oooooooo  ........
- 6              oooooobb  oooooobb  ......bb
- 7              bbbobooo  bbbobooo  bbb.bo..
+ 4              oooooooo  oooooooo  hmmmmmmm
+ 5              oooooooo  oooooooo  mmmmmmmm
+ 6              oooooobb  oooooobb  mmmmmmbb
+ 7              bbbobooo  bbbobooo  bbbmbomm
  8 size         ssssssss  ssssssss  sttttttt
  9              ssssssss  ssssssss  tttttttt
 10              ssssssss  ssssssss  tttttttt
@@ -302,6 +352,6 @@ PINNED = {
 @pytest.mark.parametrize("form", PINNED)
 def test_which_flips_outside_the_checksum_are_seen(form: str, tmp_path: Path) -> None:
     magic, parts = FORMS[form]
-    table = drawn(tmp_path / "data", parts, UNCOVERED[magic])
+    table = drawn(tmp_path / "data", parts, UNCOVERED[magic], compacted="compacted" in form)
     print(f"\n{form}\n{table}")
     assert table == PINNED[form]
