@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import importlib.metadata
 import os
 import re
 import shutil
@@ -201,3 +202,18 @@ def test_the_locks_name_every_dependency_with_hashes(lock: str, extras: list[str
     for requirement in wanted:
         versions = locked[canonicalize_name(requirement.name)]
         assert any(version in requirement.specifier for version in versions), requirement
+
+
+@pytest.mark.parametrize("lock", ["test", "spark"])
+def test_the_locks_name_the_extras_that_dependencies_ask_for(lock: str) -> None:
+    """Without its extra pip takes the newest release for another one than the locked."""
+    lines = (ROOT / "requirements" / f"{lock}.txt").read_text().splitlines()
+    names = {canonicalize_name(re.split(r"\[|==", line)[0]) for line in lines if "==" in line}
+    for distribution in importlib.metadata.distributions():
+        if canonicalize_name(distribution.name) not in names:
+            continue
+        for text in distribution.requires or ():
+            wanted = Requirement(text)
+            if wanted.extras and (wanted.marker is None or wanted.marker.evaluate({"extra": ""})):
+                start = f"{wanted.name}[{','.join(sorted(wanted.extras))}]=="
+                assert any(line.startswith(start) for line in lines), (distribution.name, text)
