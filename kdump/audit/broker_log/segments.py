@@ -1,7 +1,6 @@
-"""What a broker logs of segments, their indexes and snapshots while it loads and recovers a log.
+"""What a broker logs of segments and their batches while it loads, recovers and cleans a log.
 
-Spec: LogLoader, LogSegment, AbstractIndex, ProducerStateManager and the record batches of 3.9 to
-4.3.
+Spec: LogLoader, LogSegment and the record batches of 3.9 to 4.3.
 """
 
 from __future__ import annotations
@@ -9,9 +8,9 @@ from __future__ import annotations
 from typing import Final
 
 from kdump.audit import codes
+from kdump.audit.broker_log.answers import BAD_BATCH, NOTHING
 from kdump.audit.broker_log.message import Kind, Message
 
-_NOTHING: Final = "Nothing to do."
 _CUT_ADVICE: Final = (
     "If another replica is in sync, nothing is lost for the cluster. If this is the only copy, "
     "stop the broker within file.delete.delay.ms (a minute): kdump salvage also reads segments "
@@ -24,13 +23,6 @@ _BATCHES: Final = (
     codes.TORN_TAIL_SEALED,
     codes.PREALLOCATED_TAIL,
     codes.PREALLOCATED_TAIL_SEALED,
-)
-_BAD_BATCH: Final = (
-    "If another replica is in sync, start that one first. If this is the only copy, run kdump "
-    "verify, then kdump salvage, before a recovery cuts the log there."
-)
-_REPLAY: Final = (
-    "The broker met this when it read the log to rebuild its producers, and did not start."
 )
 
 ROWS: Final = (
@@ -90,7 +82,7 @@ ROWS: Final = (
         "Zeros stand where a batch should begin: room that was preallocated, or lost by the disk. "
         "After an unclean stop recovery cuts them off; after a clean one the broker does not "
         "start.",
-        _BAD_BATCH,
+        BAD_BATCH,
         (
             codes.PREALLOCATED_TAIL,
             codes.PREALLOCATED_TAIL_SEALED,
@@ -102,14 +94,14 @@ ROWS: Final = (
         "Found record size {} smaller than minimum record overhead ({}) in file {path}",
         Kind.DISK,
         "Where a batch should begin stands a size that no batch has.",
-        _BAD_BATCH,
+        BAD_BATCH,
         (codes.BATCH_SIZE_IMPOSSIBLE,),
     ),
     Message(
         "Record is corrupt (stored crc = {}, computed crc = {})",
         Kind.DISK,
         "A batch did not match its checksum when it was read.",
-        _BAD_BATCH,
+        BAD_BATCH,
         (codes.BATCH_CRC_MISMATCH, codes.METADATA_SNAPSHOT_DAMAGED),
     ),
     Message(
@@ -126,7 +118,7 @@ ROWS: Final = (
             pattern,
             Kind.DISK,
             "Where a batch should begin stands a size that no batch has.",
-            _BAD_BATCH,
+            BAD_BATCH,
             (codes.BATCH_SIZE_IMPOSSIBLE,),
         )
         for pattern in (
@@ -141,7 +133,7 @@ ROWS: Final = (
         "Invalid magic found in record: {}",
         Kind.DISK,
         "A batch has a magic that no release writes.",
-        _BAD_BATCH,
+        BAD_BATCH,
         (codes.BATCH_MAGIC_UNKNOWN,),
     ),
     Message(
@@ -224,7 +216,7 @@ ROWS: Final = (
         Kind.DISK,
         "A batch begins below its segment's name, or ends before it begins. The broker did not "
         "start.",
-        _BAD_BATCH,
+        BAD_BATCH,
         (codes.BATCH_BELOW_SEGMENT, codes.BATCH_OFFSETS_INVERTED, codes.OFFSET_OVERFLOW),
     ),
     *(
@@ -241,274 +233,26 @@ ROWS: Final = (
             "Splitting overflowed segment {}",
         )
     ),
-    # Indexes.
-    Message(
-        "Could not find offset index file corresponding to log file {path}, recovering segment",
-        Kind.DISK,
-        "A segment had no .index. The broker read the whole segment and has rebuilt its indexes.",
-        "Nothing is lost unless a line about invalid messages follows.",
-        (codes.INDEX_MISSING,),
-    ),
-    Message(
-        "Found a corrupted index file corresponding to log file {path} due to {}, recovering",
-        Kind.DISK,
-        "An index did not pass its check. The broker read the whole segment and has rebuilt its "
-        "indexes.",
-        "Nothing is lost unless a line about invalid messages follows.",
-        (
-            codes.INDEX_LENGTH,
-            codes.INDEX_ORDER,
-            codes.TIMEINDEX_LENGTH,
-            codes.TIMEINDEX_ORDER,
-            codes.TXNINDEX_BELOW_SEGMENT,
-        ),
-    ),
-    Message(
-        "Index file {path} is corrupt, found {} bytes which is neither positive nor a multiple",
-        Kind.DISK,
-        "The last entry of an .index was cut off.",
-        "Nothing is lost: recovery, or kdump reindex, rebuilds it.",
-        (codes.INDEX_LENGTH,),
-    ),
-    Message(
-        "Time index file {path} is corrupt, found {} bytes which is neither positive nor",
-        Kind.DISK,
-        "The last entry of a .timeindex was cut off.",
-        "Nothing is lost: recovery, or kdump reindex, rebuilds it.",
-        (codes.TIMEINDEX_LENGTH,),
-    ),
-    Message(
-        "Corrupt index found, index file {path} has non-zero size but the last offset",
-        Kind.DISK,
-        "The last entry of an .index is below its segment's name.",
-        "Nothing is lost: recovery, or kdump reindex, rebuilds it.",
-        (codes.INDEX_ORDER,),
-    ),
-    Message(
-        "Corrupt time index found, time index file ({path}) has non-zero size but the",
-        Kind.DISK,
-        "The entries of a .timeindex do not rise.",
-        "Nothing is lost: recovery, or kdump reindex, rebuilds it.",
-        (codes.TIMEINDEX_ORDER,),
-    ),
-    Message(
-        "Found an orphaned index file {path}, with no corresponding log file.",
-        Kind.DISK,
-        "An index stood there without its .log. The broker has deleted it.",
-        "If the .log was not deleted on purpose, a segment is missing: verify the partition.",
-        (codes.INDEX_ORPHAN, codes.SEGMENT_MISSING),
-    ),
-    Message(
-        "Attempt to append an offset {offset} to position {} no larger than the last offset "
-        "appended ({}) to {path}",
-        Kind.DISK,
-        "A new entry of an .index was not above its last one: the index reaches behind the log, "
-        "or offsets stand twice. The append failed, or recovery emptied the segment.",
-        "Verify the partition; with the broker stopped, kdump reindex rebuilds the index.",
-        (codes.OFFSETS_NOT_INCREASING, codes.INDEX_BEYOND_LOG),
-    ),
-    Message(
-        "Attempt to append an offset ({offset}) to slot {} no larger than the last offset appended "
-        "({}) to {path}",
-        Kind.DISK,
-        "A new entry of a .timeindex was not above its last one: the index reaches behind the "
-        "log. The append failed.",
-        "With the broker stopped, kdump reindex rebuilds it.",
-        (codes.TIMEINDEX_BEYOND_LOG,),
-    ),
-    Message(
-        "Attempt to append a timestamp ({}) to slot {} no larger than the last timestamp appended",
-        Kind.DISK,
-        "A new entry of a .timeindex had a lower timestamp than its last one. The append failed.",
-        "With the broker stopped, kdump reindex rebuilds it.",
-        (codes.TIMEINDEX_BEYOND_LOG, codes.TIMEINDEX_TOO_HIGH),
-    ),
-    *(
-        Message(
-            pattern,
-            Kind.DISK,
-            "An index is full although its segment is not: after an unclean stop with a very small "
-            "segment.index.bytes, or with a padded index. The append or the recovery failed.",
-            "With the broker stopped, kdump reindex rebuilds it; raise segment.index.bytes.",
-            (codes.INDEX_PADDED_CLEAN, codes.TIMEINDEX_PADDED_CLEAN),
-        )
-        for pattern in (
-            "Attempt to append to a full index (size = {})",
-            "Attempt to append to a full time index (size = {})",
-        )
-    ),
-    Message(
-        "entries but file position in index is {}",
-        Kind.DISK,
-        "An index changed while the broker had it mapped.",
-        "Find out what else writes in the directory.",
-        (codes.CHANGED_WHILE_READ,),
-    ),
-    Message(
-        "Unexpected aborted transaction version {} in transaction index {path}, current version",
-        Kind.DISK,
-        "An entry of a .txnindex has another version than 0. The broker did not start.",
-        "With the broker stopped, kdump reindex rebuilds it.",
-        (codes.TXNINDEX_VERSION,),
-    ),
-    Message(
-        "Last offset of aborted transaction {} in index {path} is less than start offset {offset}",
-        Kind.DISK,
-        "An entry of a .txnindex ends below its segment's name. The broker recovered the segment "
-        "and has rebuilt its indexes.",
-        "Nothing is lost unless a line about invalid messages follows.",
-        (codes.TXNINDEX_BELOW_SEGMENT,),
-    ),
-    Message(
-        "The last offset of appended transactions must increase sequentially, but {} is not "
-        "greater than current last offset {offset} of index {path}",
-        Kind.DISK,
-        "The entries of a .txnindex do not rise: the file reaches behind the log.",
-        "With the broker stopped, kdump reindex rebuilds it.",
-        (codes.TXNINDEX_ORDER,),
-    ),
-    *(
-        Message(
-            pattern,
-            Kind.DISK,
-            "A .txnindex could not be read from the disk.",
-            "Look at the system's log for errors of the disk.",
-            (codes.UNREADABLE,),
-        )
-        for pattern in (
-            "Failed read position from the transaction index {path}",
-            "Failed to read from the transaction index {path}",
-        )
-    ),
-    Message(
-        "Error unmapping index {path}",
-        Kind.NOTE,
-        "A mapped index could not be released.",
-        _NOTHING,
-    ),
-    # Snapshots and producers.
-    Message(
-        "Failed to load producer snapshot from '{path}':",
-        Kind.DISK,
-        "A producer snapshot could not be read. The broker has deleted it, took the next older "
-        "one, and read all batches behind that.",
-        "Nothing is lost.",
-        (codes.SNAPSHOT_UNREADABLE,),
-    ),
-    *(
-        Message(
-            pattern,
-            Kind.DISK,
-            "A producer snapshot is damaged. The broker has deleted it.",
-            "Nothing is lost.",
-            (codes.SNAPSHOT_UNREADABLE,),
-        )
-        for pattern in (
-            "Snapshot is corrupt (CRC is no longer valid). Stored crc: {}. Computed crc: {}",
-            "Snapshot contained an unknown file version {}",
-            "Snapshot failed schema validation: {}",
-        )
-    ),
-    Message(
-        "Deleted producer state snapshot {path}",
-        Kind.NOTE,
-        "A producer snapshot went that no segment needs, or that a recovery writes again.",
-        _NOTHING,
-        (codes.SNAPSHOT_STRAY,),
-    ),
-    Message(
-        "Expected transactional write from producer {} at offset {} in partition {partition}",
-        Kind.DISK,
-        "A batch that is not transactional stands inside an open transaction of its producer. "
-        + _REPLAY,
-        _BAD_BATCH,
-        (codes.TRANSACTION_MIXED,),
-    ),
-    Message(
-        "Invalid control record type for end transaction marker",
-        Kind.DISK,
-        "A control batch holds a record that ends no transaction. " + _REPLAY,
-        _BAD_BATCH,
-        (codes.MARKER_UNKNOWN,),
-    ),
-    *(
-        Message(
-            pattern,
-            Kind.DISK,
-            "A control batch holds a record that cannot be read. " + _REPLAY,
-            _BAD_BATCH,
-            (codes.MARKER_UNREADABLE,),
-        )
-        for pattern in (
-            "Invalid value size found for control record key",
-            "Invalid version found for control record",
-            "Invalid version found for end transaction marker",
-        )
-    ),
-    Message(
-        "Epoch of producer {} at offset {offset} in {partition} is {}, which is",
-        Kind.NOTE,
-        "A batch of a producer has a lower epoch than one before it, in a log that was replayed.",
-        _NOTHING,
-        (codes.PRODUCER_EPOCH_FALLS,),
-    ),
-    Message(
-        "Detected invalid coordinator epoch for producerId {} at offset {offset} in partition "
-        "{partition}:",
-        Kind.NOTE,
-        "A transaction marker of an older coordinator stands in a log that was replayed.",
-        _NOTHING,
-    ),
-    # Leader epochs.
-    Message(
-        "New epoch entry {} caused truncation of conflicting entries {}",
-        Kind.DISK,
-        "The lines of leader-epoch-checkpoint did not rise, or a new leader's epoch contradicts "
-        "them. The broker has dropped the earlier ones.",
-        "Nothing is lost. At a start verify the partition; while it runs, see whether brokers of "
-        "two clusters share the topic.",
-        (codes.EPOCHS_ORDER,),
-    ),
-    Message(
-        "Cleared entries {} from epoch cache after truncating to end offset {offset}",
-        Kind.DISK,
-        "leader-epoch-checkpoint had epochs that begin behind the log's end. The broker has "
-        "dropped them.",
-        "The end of the log may be lost, as after a power failure: compare with another replica.",
-        (codes.EPOCHS_BEYOND_END,),
-    ),
-    Message(
-        "Clearing leader epoch cache after unexpected append with message format v{}",
-        Kind.NOTE,
-        "An old message was appended, and the leader epochs of the log were dropped.",
-        "kdump convert-v0-v2 brings old messages to magic 2.",
-    ),
-    Message(
-        "Deleting non-empty leader epoch cache due to incompatible message format {}",
-        Kind.NOTE,
-        "The topic's message format is old, and the leader epochs of the log were dropped.",
-        "kdump convert-v0-v2 brings old messages to magic 2.",
-    ),
     # Leftovers and swaps.
     Message(
         "Deleting stray temporary file {path}",
         Kind.NOTE,
         "A .deleted file was left over, and is removed.",
-        _NOTHING,
+        NOTHING,
         (codes.LEFTOVER_DELETED,),
     ),
     Message(
         "Deleting stray .clean file {path}",
         Kind.NOTE,
         "A .cleaned file was left over, and is removed.",
-        _NOTHING,
+        NOTHING,
         (codes.LEFTOVER_CLEANED,),
     ),
     Message(
         "Deleting invalid swap file {path} minCleanedFileOffset: {}",
         Kind.NOTE,
         "A split of a segment was not done, and its .swap file is removed.",
-        _NOTHING,
+        NOTHING,
         (codes.SWAP_DISCARDED,),
     ),
     Message(
@@ -557,7 +301,7 @@ ROWS: Final = (
         "Skipping recovery of {} logs from {path} since clean shutdown file was found",
         Kind.NOTE,
         "The broker was stopped cleanly: no log was recovered.",
-        _NOTHING,
+        NOTHING,
     ),
     Message(
         "Attempting recovery for all logs in {path} since no clean shutdown file was found",
@@ -569,7 +313,7 @@ ROWS: Final = (
         "{partition}, dir={path}] Truncating to offset {offset}",
         Kind.NOTE,
         "A follower cut its log where its leader's differs, as after a change of leader.",
-        _NOTHING,
+        NOTHING,
     ),
     Message(
         "Deleting segments as part of log truncation: {}",

@@ -1,7 +1,6 @@
-"""What a running broker logs of its logs: appends, fetches, cleaning, retention, and disk errors.
+"""What a running broker logs of its logs: appends, flushes, cleaning, retention, and disk errors.
 
-Spec: UnifiedLog, LocalLog, LogCleaner, LogCleanerManager, AbstractFetcherThread and ReplicaManager
-of 3.9 to 4.3.
+Spec: UnifiedLog, LocalLog, LogCleaner and LogCleanerManager of 3.9 to 4.3.
 """
 
 from __future__ import annotations
@@ -9,24 +8,12 @@ from __future__ import annotations
 from typing import Final
 
 from kdump.audit import codes
+from kdump.audit.broker_log.answers import DISK
 from kdump.audit.broker_log.message import Kind, Message
 
 _IO: Final = (
     "A read or write of this partition failed, and its log directory went offline. With no other "
     "log directory the broker exited."
-)
-_DISK: Final = (
-    "The exception below the line says why: no space, an error of the disk, rights, too many open "
-    "files. Once that is solved, restart the broker: a log directory stays offline until then."
-)
-_LEADER: Final = (
-    "Verify this partition on the leader: the batch is bad there, or an index leads to the wrong "
-    "place. If it is sound there, the network or this machine's memory is at fault."
-)
-_FETCHED: Final = (
-    codes.BATCH_CRC_MISMATCH,
-    codes.BATCH_SIZE_IMPOSSIBLE,
-    codes.INDEX_MISPLACED,
 )
 _CLEANER: Final = (
     "The partition is not compacted any more, until the broker is restarted, and grows."
@@ -96,7 +83,7 @@ ROWS: Final = (
     ),
     # IOException in a partition: what was at work.
     *(
-        Message(pattern, Kind.DISK, _IO, _DISK, (codes.UNREADABLE,), outer=True)
+        Message(pattern, Kind.DISK, _IO, DISK, (codes.UNREADABLE,), outer=True)
         for pattern in (
             "Error while appending records to {partition} in dir {path}",
             "Error while flushing log for {partition} in dir {path} with offset {offset}",
@@ -121,169 +108,9 @@ ROWS: Final = (
         "Error trying to open or read the file {path}",
         Kind.DISK,
         _IO,
-        _DISK,
+        DISK,
         (codes.UNREADABLE,),
         outer=True,
-    ),
-    # Followers and consumers that met damage.
-    Message(
-        "Found invalid messages during fetch for partition {partition} offset {offset}",
-        Kind.DISK,
-        "This follower got a damaged batch from its leader, refused it, and asks again: the "
-        "replica does not go on. Nothing was written here.",
-        _LEADER,
-        _FETCHED,
-    ),
-    Message(
-        "Record batch for partition {partition} at offset {offset} is invalid, cause: {}",
-        Kind.DISK,
-        "A consumer got a damaged batch and stopped at this offset.",
-        "Verify the partition on its leader: it gives the offset to seek to.",
-        _FETCHED,
-    ),
-    Message(
-        "Encountered corrupt message when fetching offset {offset} for topic-partition {partition}",
-        Kind.DISK,
-        "A consumer got a damaged batch and stopped at this offset.",
-        "Verify the partition on its leader: it gives the offset to seek to.",
-        _FETCHED,
-    ),
-    Message(
-        "Error while processing data for partition {partition} at offset {offset}",
-        Kind.DISK,
-        "What this follower fetched could not be appended, and it asks again.",
-        "The trace below the line says why.",
-        (codes.UNREADABLE,),
-        outer=True,
-    ),
-    Message(
-        "Unexpected error occurred while processing data for partition {partition} at offset "
-        "{offset}",
-        Kind.DISK,
-        "What this follower fetched could not be appended: the replica was marked as failed, and "
-        "stays behind until the broker restarts.",
-        "The trace below the line says why; verify the partition here and on the leader.",
-        (codes.OFFSETS_NOT_INCREASING, codes.INDEX_BEYOND_LOG, codes.TIMEINDEX_BEYOND_LOG),
-        outer=True,
-    ),
-    Message(
-        "Unexpected error occurred during truncation for {partition} at offset {offset}",
-        Kind.DISK,
-        "This follower could not cut its log: the replica was marked as failed.",
-        "The trace below the line says why; verify the partition.",
-        (codes.EPOCHS_MISMATCH,),
-        outer=True,
-    ),
-    Message(
-        "Failed to truncate {partition} at offset {offset}",
-        Kind.DISK,
-        "This follower could not cut its log, because its log directory failed.",
-        _DISK,
-        (codes.UNREADABLE,),
-        outer=True,
-    ),
-    Message(
-        "Partition {partition} marked as failed",
-        Kind.CONSEQUENCE,
-        "The replica had failed, and does not fetch until the broker restarts.",
-        "Read the line that it follows from.",
-    ),
-    Message(
-        "Truncating {partition} to offset {offset} below high watermark {}",
-        Kind.DISK,
-        "A follower cut records that had been acknowledged: its leader did not have them. The "
-        "leader lost them, as after an unclean election or a power failure.",
-        "If these records are missed, stop the broker: what is left of them is on other replicas, "
-        "if anywhere.",
-        (codes.HIGH_WATERMARK_BEYOND_END, codes.EPOCHS_MISMATCH),
-    ),
-    Message(
-        "Reset fetch offset for partition {partition} from {offset} to current leader's latest",
-        Kind.NOTE,
-        "A follower was ahead of its leader, and cut its log to the leader's end.",
-        "After an unclean election or a leader that lost its disk, records are gone: compare the "
-        "replicas.",
-        (codes.HIGH_WATERMARK_BEYOND_END,),
-    ),
-    Message(
-        "Truncate fully and reset fetch offset for partition {partition} from {offset} to the "
-        "current leader's start offset",
-        Kind.NOTE,
-        "A follower was behind its leader's log start: it dropped its log and fetches all again.",
-        "Nothing to do where retention overtook a replica that was down for long.",
-    ),
-    *(
-        Message(
-            pattern,
-            Kind.NOTE,
-            "A follower compared leader epochs with its leader and found no common one: it cut "
-            "its log by offsets instead.",
-            "Nothing to do after a change of leader. If it comes again, verify the partition's "
-            "leader-epoch-checkpoint on both.",
-            (codes.EPOCHS_MISSING,),
-        )
-        for pattern in (
-            "Based on replica's leader epoch, leader replied with an unknown offset in {partition}",
-            "below any replica's tracked epochs for {partition}.",
-            "Leader or replica is on protocol version where leader epoch is not considered",
-        )
-    ),
-    *(
-        Message(
-            pattern,
-            Kind.DISK,
-            "A request for this partition failed while its log was read or written.",
-            "The trace below the line says why; verify the partition.",
-            (codes.UNREADABLE,),
-            outer=True,
-        )
-        for pattern in (
-            "Error processing fetch with max size {} from {} on partition {partition}:",
-            "Error processing append operation on partition {partition}",
-            "Error processing delete records operation on partition {partition}",
-        )
-    ),
-    Message(
-        "Unexpected offset in append to {partition}.",
-        Kind.DISK,
-        "What a follower fetched did not continue its log. It was not appended.",
-        "Verify the partition here and on the leader.",
-        (codes.OFFSETS_NOT_INCREASING,),
-    ),
-    Message(
-        "Out of order offsets found in append to {partition}:",
-        Kind.DISK,
-        "What a leader sent has offsets that run backwards. It was not appended.",
-        "Verify the partition on the leader.",
-        (codes.OFFSETS_NOT_INCREASING,),
-    ),
-    Message(
-        "Trying to roll a new log segment for topic partition {partition} with start offset ",
-        Kind.DISK,
-        "A new segment could not begin, because one of that or a later offset is there already. "
-        "The append failed.",
-        "Verify the partition.",
-        (codes.SEGMENTS_OVERLAP, codes.OFFSETS_NOT_INCREASING),
-    ),
-    Message(
-        "Trying to roll a new log segment with start offset {offset} =max(provided offset",
-        Kind.NOTE,
-        "A segment without records was to be rolled again, and is used as it is.",
-        "Nothing to do, unless it repeats: then its indexes are full, and verify shows why.",
-        (codes.INDEX_PADDED_CLEAN,),
-    ),
-    Message(
-        "Non-monotonic update of high watermark from {} to {}",
-        Kind.NOTE,
-        "The high watermark was lowered, as when a log is cut.",
-        "Nothing to do if a line about truncation stands beside it.",
-    ),
-    Message(
-        "High watermark {} update exceeds current log end offset {}",
-        Kind.DISK,
-        "The high watermark was behind the log's end.",
-        "The end of the log may be lost: verify the partition.",
-        (codes.HIGH_WATERMARK_BEYOND_END,),
     ),
     # The cleaner.
     Message(
@@ -299,7 +126,7 @@ ROWS: Final = (
         "Failed to access checkpoint file {} in dir {path}",
         Kind.DISK,
         "cleaner-offset-checkpoint could not be read or written. The log directory went offline.",
-        _DISK,
+        DISK,
         (codes.CHECKPOINT_MALFORMED, codes.UNREADABLE),
         outer=True,
     ),
@@ -307,7 +134,7 @@ ROWS: Final = (
         "Failed to access checkpoint file in dir {path}",
         Kind.DISK,
         "cleaner-offset-checkpoint could not be read or written. The log directory went offline.",
-        _DISK,
+        DISK,
         (codes.CHECKPOINT_MALFORMED, codes.UNREADABLE),
         outer=True,
     ),
@@ -381,101 +208,5 @@ ROWS: Final = (
         Kind.NOTE,
         "Retention removed a segment without records.",
         "Nothing to do.",
-    ),
-    # Coordinators, which read their partitions when they become leaders.
-    *(
-        Message(
-            pattern,
-            Kind.CONSEQUENCE,
-            "The partition was not served by this broker any more when its coordinator read it.",
-            "Nothing to do after a change of leader. If a line before says why it is not served, "
-            "that one names the cause.",
-        )
-        for pattern in (
-            "because the partition is not online or is no longer the leader",
-            "Attempted to load offsets and group metadata from {partition}, but found no log",
-            "Attempted to load transaction metadata from {partition}, but found no log",
-        )
-    ),
-    *(
-        Message(
-            pattern,
-            Kind.DISK,
-            "A coordinator could not read its partition: groups or transactions of that partition "
-            "get no answer until it is repaired, or another broker leads it.",
-            "Verify the partition. If another replica is in sync, move the leader there first.",
-            (codes.BATCH_CRC_MISMATCH, codes.RECORDS_UNREADABLE, codes.BATCH_SIZE_IMPOSSIBLE),
-            outer=True,
-        )
-        for pattern in (
-            "Failed to load metadata from {partition} with epoch {} due to",
-            "Error loading offsets from {partition}",
-            "Error loading transactions from transaction log {partition}",
-        )
-    ),
-    *(
-        Message(
-            pattern,
-            Kind.NOTE,
-            "A coordinator met a record that this release does not know, and passed it over, as "
-            "after a downgrade.",
-            "Nothing to do.",
-        )
-        for pattern in (
-            "while loading offsets and group metadata from {partition}. Ignoring it.",
-            "while loading transaction state from {partition}. Ignoring it.",
-        )
-    ),
-    *(
-        Message(
-            pattern,
-            Kind.NOTE,
-            "A batch of a coordinator's partition is larger than its read buffer, which was "
-            "enlarged.",
-            "Nothing to do.",
-        )
-        for pattern in (
-            "Loaded metadata from {partition} with buffer larger ({} bytes) than",
-            "Loaded offsets and group metadata from {partition} with buffer larger",
-            "Loaded transaction metadata from {partition} with buffer larger",
-        )
-    ),
-    # Moves between log directories.
-    Message(
-        "Unable to alter log dirs for {partition}",
-        Kind.NOTE,
-        "A move of a replica to another log directory was refused.",
-        "The trace below the line says why: a directory that is offline or not in log.dirs.",
-        outer=True,
-    ),
-    Message(
-        "Error while changing replica dir for partition {partition}",
-        Kind.DISK,
-        "A move of a replica to another log directory failed.",
-        "The trace below the line says why.",
-        (codes.UNREADABLE,),
-        outer=True,
-    ),
-    *(
-        Message(
-            pattern,
-            Kind.DISK,
-            "A log directory could not be described, most likely because it is offline.",
-            _DISK,
-            (codes.UNREADABLE,),
-            outer=True,
-        )
-        for pattern in (
-            "Unable to describe replica dirs for {path}",
-            "Error while describing replica in dir {path}",
-        )
-    ),
-    Message(
-        "to exist, but it was missing. Creating...",
-        Kind.DISK,
-        "The directory of a replica that this broker should have was not there. An empty one was "
-        "made, which copies everything from the leader.",
-        "If nobody meant that, see whether a file system was not mounted.",
-        (codes.REPLICA_MISSING, codes.REPLICA_MISSING_ONLY),
     ),
 )

@@ -9,13 +9,23 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from kdump.audit.broker_log import elsewhere, metadata, segments, serving, starting
+from kdump.audit.broker_log import (
+    directories,
+    elsewhere,
+    indexes,
+    metadata,
+    replicas,
+    segments,
+    serving,
+    small_files,
+)
 from kdump.audit.broker_log.message import Kind, Message
 from kdump.audit.codes import CODES, FindingCode
 
 #: The first that matches counts, but that one with ``outer`` yields to one without.
 MESSAGES: Final = (
-    *starting.ROWS, *segments.ROWS, *metadata.ROWS, *serving.ROWS, *elsewhere.ROWS
+    *directories.ROWS, *small_files.ROWS, *segments.ROWS, *indexes.ROWS, *metadata.ROWS,
+    *serving.ROWS, *replicas.ROWS, *elsewhere.ROWS
 )  # fmt: skip
 
 

@@ -1,0 +1,268 @@
+"""What a broker logs of indexes, producer snapshots, producers and leader epochs.
+
+Spec: AbstractIndex, ProducerStateManager, ProducerAppendInfo and LeaderEpochFileCache of 3.9 to
+4.3.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kdump.audit import codes
+from kdump.audit.broker_log.answers import BAD_BATCH, NOTHING
+from kdump.audit.broker_log.message import Kind, Message
+
+_REPLAY: Final = (
+    "The broker met this when it read the log to rebuild its producers, and did not start."
+)
+
+ROWS: Final = (
+    # Indexes.
+    Message(
+        "Could not find offset index file corresponding to log file {path}, recovering segment",
+        Kind.DISK,
+        "A segment had no .index. The broker read the whole segment and has rebuilt its indexes.",
+        "Nothing is lost unless a line about invalid messages follows.",
+        (codes.INDEX_MISSING,),
+    ),
+    Message(
+        "Found a corrupted index file corresponding to log file {path} due to {}, recovering",
+        Kind.DISK,
+        "An index did not pass its check. The broker read the whole segment and has rebuilt its "
+        "indexes.",
+        "Nothing is lost unless a line about invalid messages follows.",
+        (
+            codes.INDEX_LENGTH,
+            codes.INDEX_ORDER,
+            codes.TIMEINDEX_LENGTH,
+            codes.TIMEINDEX_ORDER,
+            codes.TXNINDEX_BELOW_SEGMENT,
+        ),
+    ),
+    Message(
+        "Index file {path} is corrupt, found {} bytes which is neither positive nor a multiple",
+        Kind.DISK,
+        "The last entry of an .index was cut off.",
+        "Nothing is lost: recovery, or kdump reindex, rebuilds it.",
+        (codes.INDEX_LENGTH,),
+    ),
+    Message(
+        "Time index file {path} is corrupt, found {} bytes which is neither positive nor",
+        Kind.DISK,
+        "The last entry of a .timeindex was cut off.",
+        "Nothing is lost: recovery, or kdump reindex, rebuilds it.",
+        (codes.TIMEINDEX_LENGTH,),
+    ),
+    Message(
+        "Corrupt index found, index file {path} has non-zero size but the last offset",
+        Kind.DISK,
+        "The last entry of an .index is below its segment's name.",
+        "Nothing is lost: recovery, or kdump reindex, rebuilds it.",
+        (codes.INDEX_ORDER,),
+    ),
+    Message(
+        "Corrupt time index found, time index file ({path}) has non-zero size but the",
+        Kind.DISK,
+        "The entries of a .timeindex do not rise.",
+        "Nothing is lost: recovery, or kdump reindex, rebuilds it.",
+        (codes.TIMEINDEX_ORDER,),
+    ),
+    Message(
+        "Found an orphaned index file {path}, with no corresponding log file.",
+        Kind.DISK,
+        "An index stood there without its .log. The broker has deleted it.",
+        "If the .log was not deleted on purpose, a segment is missing: verify the partition.",
+        (codes.INDEX_ORPHAN, codes.SEGMENT_MISSING),
+    ),
+    Message(
+        "Attempt to append an offset {offset} to position {} no larger than the last offset "
+        "appended ({}) to {path}",
+        Kind.DISK,
+        "A new entry of an .index was not above its last one: the index reaches behind the log, "
+        "or offsets stand twice. The append failed, or recovery emptied the segment.",
+        "Verify the partition; with the broker stopped, kdump reindex rebuilds the index.",
+        (codes.OFFSETS_NOT_INCREASING, codes.INDEX_BEYOND_LOG),
+    ),
+    Message(
+        "Attempt to append an offset ({offset}) to slot {} no larger than the last offset appended "
+        "({}) to {path}",
+        Kind.DISK,
+        "A new entry of a .timeindex was not above its last one: the index reaches behind the "
+        "log. The append failed.",
+        "With the broker stopped, kdump reindex rebuilds it.",
+        (codes.TIMEINDEX_BEYOND_LOG,),
+    ),
+    Message(
+        "Attempt to append a timestamp ({}) to slot {} no larger than the last timestamp appended",
+        Kind.DISK,
+        "A new entry of a .timeindex had a lower timestamp than its last one. The append failed.",
+        "With the broker stopped, kdump reindex rebuilds it.",
+        (codes.TIMEINDEX_BEYOND_LOG, codes.TIMEINDEX_TOO_HIGH),
+    ),
+    *(
+        Message(
+            pattern,
+            Kind.DISK,
+            "An index is full although its segment is not: after an unclean stop with a very small "
+            "segment.index.bytes, or with a padded index. The append or the recovery failed.",
+            "With the broker stopped, kdump reindex rebuilds it; raise segment.index.bytes.",
+            (codes.INDEX_PADDED_CLEAN, codes.TIMEINDEX_PADDED_CLEAN),
+        )
+        for pattern in (
+            "Attempt to append to a full index (size = {})",
+            "Attempt to append to a full time index (size = {})",
+        )
+    ),
+    Message(
+        "entries but file position in index is {}",
+        Kind.DISK,
+        "An index changed while the broker had it mapped.",
+        "Find out what else writes in the directory.",
+        (codes.CHANGED_WHILE_READ,),
+    ),
+    Message(
+        "Unexpected aborted transaction version {} in transaction index {path}, current version",
+        Kind.DISK,
+        "An entry of a .txnindex has another version than 0. The broker did not start.",
+        "With the broker stopped, kdump reindex rebuilds it.",
+        (codes.TXNINDEX_VERSION,),
+    ),
+    Message(
+        "Last offset of aborted transaction {} in index {path} is less than start offset {offset}",
+        Kind.DISK,
+        "An entry of a .txnindex ends below its segment's name. The broker recovered the segment "
+        "and has rebuilt its indexes.",
+        "Nothing is lost unless a line about invalid messages follows.",
+        (codes.TXNINDEX_BELOW_SEGMENT,),
+    ),
+    Message(
+        "The last offset of appended transactions must increase sequentially, but {} is not "
+        "greater than current last offset {offset} of index {path}",
+        Kind.DISK,
+        "The entries of a .txnindex do not rise: the file reaches behind the log.",
+        "With the broker stopped, kdump reindex rebuilds it.",
+        (codes.TXNINDEX_ORDER,),
+    ),
+    *(
+        Message(
+            pattern,
+            Kind.DISK,
+            "A .txnindex could not be read from the disk.",
+            "Look at the system's log for errors of the disk.",
+            (codes.UNREADABLE,),
+        )
+        for pattern in (
+            "Failed read position from the transaction index {path}",
+            "Failed to read from the transaction index {path}",
+        )
+    ),
+    Message(
+        "Error unmapping index {path}",
+        Kind.NOTE,
+        "A mapped index could not be released.",
+        NOTHING,
+    ),
+    # Snapshots and producers.
+    Message(
+        "Failed to load producer snapshot from '{path}':",
+        Kind.DISK,
+        "A producer snapshot could not be read. The broker has deleted it, took the next older "
+        "one, and read all batches behind that.",
+        "Nothing is lost.",
+        (codes.SNAPSHOT_UNREADABLE,),
+    ),
+    *(
+        Message(
+            pattern,
+            Kind.DISK,
+            "A producer snapshot is damaged. The broker has deleted it.",
+            "Nothing is lost.",
+            (codes.SNAPSHOT_UNREADABLE,),
+        )
+        for pattern in (
+            "Snapshot is corrupt (CRC is no longer valid). Stored crc: {}. Computed crc: {}",
+            "Snapshot contained an unknown file version {}",
+            "Snapshot failed schema validation: {}",
+        )
+    ),
+    Message(
+        "Deleted producer state snapshot {path}",
+        Kind.NOTE,
+        "A producer snapshot went that no segment needs, or that a recovery writes again.",
+        NOTHING,
+        (codes.SNAPSHOT_STRAY,),
+    ),
+    Message(
+        "Expected transactional write from producer {} at offset {} in partition {partition}",
+        Kind.DISK,
+        "A batch that is not transactional stands inside an open transaction of its producer. "
+        + _REPLAY,
+        BAD_BATCH,
+        (codes.TRANSACTION_MIXED,),
+    ),
+    Message(
+        "Invalid control record type for end transaction marker",
+        Kind.DISK,
+        "A control batch holds a record that ends no transaction. " + _REPLAY,
+        BAD_BATCH,
+        (codes.MARKER_UNKNOWN,),
+    ),
+    *(
+        Message(
+            pattern,
+            Kind.DISK,
+            "A control batch holds a record that cannot be read. " + _REPLAY,
+            BAD_BATCH,
+            (codes.MARKER_UNREADABLE,),
+        )
+        for pattern in (
+            "Invalid value size found for control record key",
+            "Invalid version found for control record",
+            "Invalid version found for end transaction marker",
+        )
+    ),
+    Message(
+        "Epoch of producer {} at offset {offset} in {partition} is {}, which is",
+        Kind.NOTE,
+        "A batch of a producer has a lower epoch than one before it, in a log that was replayed.",
+        NOTHING,
+        (codes.PRODUCER_EPOCH_FALLS,),
+    ),
+    Message(
+        "Detected invalid coordinator epoch for producerId {} at offset {offset} in partition "
+        "{partition}:",
+        Kind.NOTE,
+        "A transaction marker of an older coordinator stands in a log that was replayed.",
+        NOTHING,
+    ),
+    # Leader epochs.
+    Message(
+        "New epoch entry {} caused truncation of conflicting entries {}",
+        Kind.DISK,
+        "The lines of leader-epoch-checkpoint did not rise, or a new leader's epoch contradicts "
+        "them. The broker has dropped the earlier ones.",
+        "Nothing is lost. At a start verify the partition; while it runs, see whether brokers of "
+        "two clusters share the topic.",
+        (codes.EPOCHS_ORDER,),
+    ),
+    Message(
+        "Cleared entries {} from epoch cache after truncating to end offset {offset}",
+        Kind.DISK,
+        "leader-epoch-checkpoint had epochs that begin behind the log's end. The broker has "
+        "dropped them.",
+        "The end of the log may be lost, as after a power failure: compare with another replica.",
+        (codes.EPOCHS_BEYOND_END,),
+    ),
+    Message(
+        "Clearing leader epoch cache after unexpected append with message format v{}",
+        Kind.NOTE,
+        "An old message was appended, and the leader epochs of the log were dropped.",
+        "kdump convert-v0-v2 brings old messages to magic 2.",
+    ),
+    Message(
+        "Deleting non-empty leader epoch cache due to incompatible message format {}",
+        Kind.NOTE,
+        "The topic's message format is old, and the leader epochs of the log were dropped.",
+        "kdump convert-v0-v2 brings old messages to magic 2.",
+    ),
+)

@@ -1,0 +1,244 @@
+"""What a broker logs of followers, of consumers, and of coordinators that read their partitions.
+
+Spec: AbstractFetcherThread, ReplicaManager, CoordinatorRuntime and TransactionStateManager of 3.9
+to 4.3.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kdump.audit import codes
+from kdump.audit.broker_log.answers import DISK
+from kdump.audit.broker_log.message import Kind, Message
+
+_LEADER: Final = (
+    "Verify this partition on the leader: the batch is bad there, or an index leads to the wrong "
+    "place. If it is sound there, the network or this machine's memory is at fault."
+)
+_FETCHED: Final = (
+    codes.BATCH_CRC_MISMATCH,
+    codes.BATCH_SIZE_IMPOSSIBLE,
+    codes.INDEX_MISPLACED,
+)
+
+ROWS: Final = (
+    # Followers and consumers that met damage.
+    Message(
+        "Found invalid messages during fetch for partition {partition} offset {offset}",
+        Kind.DISK,
+        "This follower got a damaged batch from its leader, refused it, and asks again: the "
+        "replica does not go on. Nothing was written here.",
+        _LEADER,
+        _FETCHED,
+    ),
+    Message(
+        "Record batch for partition {partition} at offset {offset} is invalid, cause: {}",
+        Kind.DISK,
+        "A consumer got a damaged batch and stopped at this offset.",
+        "Verify the partition on its leader: it gives the offset to seek to.",
+        _FETCHED,
+    ),
+    Message(
+        "Encountered corrupt message when fetching offset {offset} for topic-partition {partition}",
+        Kind.DISK,
+        "A consumer got a damaged batch and stopped at this offset.",
+        "Verify the partition on its leader: it gives the offset to seek to.",
+        _FETCHED,
+    ),
+    Message(
+        "Error while processing data for partition {partition} at offset {offset}",
+        Kind.DISK,
+        "What this follower fetched could not be appended, and it asks again.",
+        "The trace below the line says why.",
+        (codes.UNREADABLE,),
+        outer=True,
+    ),
+    Message(
+        "Unexpected error occurred while processing data for partition {partition} at offset "
+        "{offset}",
+        Kind.DISK,
+        "What this follower fetched could not be appended: the replica was marked as failed, and "
+        "stays behind until the broker restarts.",
+        "The trace below the line says why; verify the partition here and on the leader.",
+        (codes.OFFSETS_NOT_INCREASING, codes.INDEX_BEYOND_LOG, codes.TIMEINDEX_BEYOND_LOG),
+        outer=True,
+    ),
+    Message(
+        "Unexpected error occurred during truncation for {partition} at offset {offset}",
+        Kind.DISK,
+        "This follower could not cut its log: the replica was marked as failed.",
+        "The trace below the line says why; verify the partition.",
+        (codes.EPOCHS_MISMATCH,),
+        outer=True,
+    ),
+    Message(
+        "Failed to truncate {partition} at offset {offset}",
+        Kind.DISK,
+        "This follower could not cut its log, because its log directory failed.",
+        DISK,
+        (codes.UNREADABLE,),
+        outer=True,
+    ),
+    Message(
+        "Partition {partition} marked as failed",
+        Kind.CONSEQUENCE,
+        "The replica had failed, and does not fetch until the broker restarts.",
+        "Read the line that it follows from.",
+    ),
+    Message(
+        "Truncating {partition} to offset {offset} below high watermark {}",
+        Kind.DISK,
+        "A follower cut records that had been acknowledged: its leader did not have them. The "
+        "leader lost them, as after an unclean election or a power failure.",
+        "If these records are missed, stop the broker: what is left of them is on other replicas, "
+        "if anywhere.",
+        (codes.HIGH_WATERMARK_BEYOND_END, codes.EPOCHS_MISMATCH),
+    ),
+    Message(
+        "Reset fetch offset for partition {partition} from {offset} to current leader's latest",
+        Kind.NOTE,
+        "A follower was ahead of its leader, and cut its log to the leader's end.",
+        "After an unclean election or a leader that lost its disk, records are gone: compare the "
+        "replicas.",
+        (codes.HIGH_WATERMARK_BEYOND_END,),
+    ),
+    Message(
+        "Truncate fully and reset fetch offset for partition {partition} from {offset} to the "
+        "current leader's start offset",
+        Kind.NOTE,
+        "A follower was behind its leader's log start: it dropped its log and fetches all again.",
+        "Nothing to do where retention overtook a replica that was down for long.",
+    ),
+    *(
+        Message(
+            pattern,
+            Kind.NOTE,
+            "A follower compared leader epochs with its leader and found no common one: it cut "
+            "its log by offsets instead.",
+            "Nothing to do after a change of leader. If it comes again, verify the partition's "
+            "leader-epoch-checkpoint on both.",
+            (codes.EPOCHS_MISSING,),
+        )
+        for pattern in (
+            "Based on replica's leader epoch, leader replied with an unknown offset in {partition}",
+            "below any replica's tracked epochs for {partition}.",
+            "Leader or replica is on protocol version where leader epoch is not considered",
+        )
+    ),
+    *(
+        Message(
+            pattern,
+            Kind.DISK,
+            "A request for this partition failed while its log was read or written.",
+            "The trace below the line says why; verify the partition.",
+            (codes.UNREADABLE,),
+            outer=True,
+        )
+        for pattern in (
+            "Error processing fetch with max size {} from {} on partition {partition}:",
+            "Error processing append operation on partition {partition}",
+            "Error processing delete records operation on partition {partition}",
+        )
+    ),
+    Message(
+        "Unexpected offset in append to {partition}.",
+        Kind.DISK,
+        "What a follower fetched did not continue its log. It was not appended.",
+        "Verify the partition here and on the leader.",
+        (codes.OFFSETS_NOT_INCREASING,),
+    ),
+    Message(
+        "Out of order offsets found in append to {partition}:",
+        Kind.DISK,
+        "What a leader sent has offsets that run backwards. It was not appended.",
+        "Verify the partition on the leader.",
+        (codes.OFFSETS_NOT_INCREASING,),
+    ),
+    Message(
+        "Trying to roll a new log segment for topic partition {partition} with start offset ",
+        Kind.DISK,
+        "A new segment could not begin, because one of that or a later offset is there already. "
+        "The append failed.",
+        "Verify the partition.",
+        (codes.SEGMENTS_OVERLAP, codes.OFFSETS_NOT_INCREASING),
+    ),
+    Message(
+        "Trying to roll a new log segment with start offset {offset} =max(provided offset",
+        Kind.NOTE,
+        "A segment without records was to be rolled again, and is used as it is.",
+        "Nothing to do, unless it repeats: then its indexes are full, and verify shows why.",
+        (codes.INDEX_PADDED_CLEAN,),
+    ),
+    Message(
+        "Non-monotonic update of high watermark from {} to {}",
+        Kind.NOTE,
+        "The high watermark was lowered, as when a log is cut.",
+        "Nothing to do if a line about truncation stands beside it.",
+    ),
+    Message(
+        "High watermark {} update exceeds current log end offset {}",
+        Kind.DISK,
+        "The high watermark was behind the log's end.",
+        "The end of the log may be lost: verify the partition.",
+        (codes.HIGH_WATERMARK_BEYOND_END,),
+    ),
+    # Coordinators, which read their partitions when they become leaders.
+    *(
+        Message(
+            pattern,
+            Kind.CONSEQUENCE,
+            "The partition was not served by this broker any more when its coordinator read it.",
+            "Nothing to do after a change of leader. If a line before says why it is not served, "
+            "that one names the cause.",
+        )
+        for pattern in (
+            "because the partition is not online or is no longer the leader",
+            "Attempted to load offsets and group metadata from {partition}, but found no log",
+            "Attempted to load transaction metadata from {partition}, but found no log",
+        )
+    ),
+    *(
+        Message(
+            pattern,
+            Kind.DISK,
+            "A coordinator could not read its partition: groups or transactions of that partition "
+            "get no answer until it is repaired, or another broker leads it.",
+            "Verify the partition. If another replica is in sync, move the leader there first.",
+            (codes.BATCH_CRC_MISMATCH, codes.RECORDS_UNREADABLE, codes.BATCH_SIZE_IMPOSSIBLE),
+            outer=True,
+        )
+        for pattern in (
+            "Failed to load metadata from {partition} with epoch {} due to",
+            "Error loading offsets from {partition}",
+            "Error loading transactions from transaction log {partition}",
+        )
+    ),
+    *(
+        Message(
+            pattern,
+            Kind.NOTE,
+            "A coordinator met a record that this release does not know, and passed it over, as "
+            "after a downgrade.",
+            "Nothing to do.",
+        )
+        for pattern in (
+            "while loading offsets and group metadata from {partition}. Ignoring it.",
+            "while loading transaction state from {partition}. Ignoring it.",
+        )
+    ),
+    *(
+        Message(
+            pattern,
+            Kind.NOTE,
+            "A batch of a coordinator's partition is larger than its read buffer, which was "
+            "enlarged.",
+            "Nothing to do.",
+        )
+        for pattern in (
+            "Loaded metadata from {partition} with buffer larger ({} bytes) than",
+            "Loaded offsets and group metadata from {partition} with buffer larger",
+            "Loaded transaction metadata from {partition} with buffer larger",
+        )
+    ),
+)

@@ -1,0 +1,340 @@
+"""What a broker logs of checkpoint files, meta.properties, partition.metadata and names of files.
+
+Spec: CheckpointFile, MetaPropertiesEnsemble, PartitionMetadataFile and OffsetCheckpoints of 3.9 to
+4.3.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kdump.audit import codes
+from kdump.audit.broker_log.answers import ALL, DISK, OFFLINE
+from kdump.audit.broker_log.message import Kind, Message
+
+_META: Final = (
+    "Compare the file with those of the node's other log directories, and with node.id in "
+    "server.properties."
+)
+
+ROWS: Final = (
+    # Checkpoints.
+    Message(
+        "Unrecognised version:{}, expected version: {} in checkpoint file at: {path}",
+        Kind.DISK,
+        "A checkpoint file does not begin with its version. " + OFFLINE,
+        "Read the file; deleting an offset checkpoint while the broker is stopped costs recovery.",
+        (codes.CHECKPOINT_MALFORMED, codes.EPOCHS_MALFORMED),
+    ),
+    Message(
+        "Malformed line in checkpoint file [{path}]: {}",
+        Kind.DISK,
+        "A line of a checkpoint file does not follow its format. " + OFFLINE,
+        "Read the file, and see what it is for before it is deleted.",
+        (
+            codes.CHECKPOINT_MALFORMED,
+            codes.EPOCHS_MALFORMED,
+            codes.PARTITION_METADATA_MALFORMED,
+        ),
+    ),
+    Message(
+        "Expected [{}] entries in checkpoint file [{path}], but found only [{}]",
+        Kind.DISK,
+        "A checkpoint file has fewer lines than it announces: it was cut off. " + OFFLINE,
+        "Read the file, and see what it is for before it is deleted.",
+        (codes.CHECKPOINT_MALFORMED, codes.EPOCHS_MALFORMED),
+    ),
+    Message(
+        "Error while reading checkpoint file {path}",
+        Kind.DISK,
+        OFFLINE,
+        "The trace below the line says whether the disk or the content is at fault.",
+        (codes.CHECKPOINT_MALFORMED, codes.EPOCHS_MALFORMED),
+        outer=True,
+    ),
+    Message(
+        "Error while writing to checkpoint file {path}",
+        Kind.DISK,
+        "A checkpoint file could not be written, and the log directory went offline.",
+        DISK,
+        (codes.UNREADABLE,),
+    ),
+    Message(
+        "Failed to write to checkpoint file {path}. This is ok if the topic/partition is being",
+        Kind.NOTE,
+        "A checkpoint file of a partition could not be written because its directory was gone.",
+        "Nothing to do if the topic was being deleted. Otherwise verify the partition.",
+    ),
+    Message(
+        "Error occurred while reading recovery-point-offset-checkpoint file of directory {path}, "
+        "resetting the recovery checkpoint to 0",
+        Kind.DISK,
+        "The recovery points could not be read, and were taken for 0: after an unclean stop every "
+        "segment was recovered.",
+        "If the start goes on, the file is written again. If a line before took the directory "
+        "offline, correct or delete the file while the broker is stopped.",
+        (codes.CHECKPOINT_NUMBER, codes.CHECKPOINT_MALFORMED),
+        outer=True,
+    ),
+    Message(
+        "Error occurred while reading log-start-offset-checkpoint file of directory {path}, "
+        "resetting to the base offset of the first segment",
+        Kind.DISK,
+        "The log starts could not be read: each log began at its first segment, and records that "
+        "were deleted with DeleteRecords are back.",
+        "Delete these records again where that matters. If a line before took the directory "
+        "offline, correct or delete the file while the broker is stopped.",
+        (codes.CHECKPOINT_NUMBER, codes.CHECKPOINT_MALFORMED),
+        outer=True,
+    ),
+    Message(
+        "Disk error while writing recovery offsets checkpoint in directory {path}:",
+        Kind.DISK,
+        "The recovery points could not be written, and the log directory went offline.",
+        DISK,
+        (codes.UNREADABLE,),
+    ),
+    Message(
+        "Disk error while writing log start offsets checkpoint in directory {path}:",
+        Kind.DISK,
+        "The log starts could not be written, and the log directory went offline.",
+        DISK,
+        (codes.UNREADABLE,),
+    ),
+    Message(
+        "Error while writing to highwatermark file in directory {path}",
+        Kind.DISK,
+        "The high watermarks could not be written, because the log directory is or went offline.",
+        DISK,
+        (codes.UNREADABLE,),
+    ),
+    Message(
+        "Unable to start fetching {partition} with topic ID {} due to NumberFormatException",
+        Kind.DISK,
+        "A number in replication-offset-checkpoint does not parse: the broker runs, but does not "
+        "serve this partition, nor any other of that log directory.",
+        "Stop the broker, delete replication-offset-checkpoint of that log directory, start it.",
+        (codes.HIGH_WATERMARK_NUMBER,),
+        everywhere=True,
+    ),
+    # meta.properties.
+    Message(
+        "Error while reading meta.properties file {path}",
+        Kind.DISK,
+        "A meta.properties could not be read, or lacks what it must have: its log directory was "
+        "left out, and if it was the only one or that of the metadata log, nothing started.",
+        _META,
+        (codes.META_PROPERTIES_UNREADABLE,),
+    ),
+    Message(
+        "No readable meta.properties files found.",
+        Kind.DISK,
+        "No log directory had a meta.properties that could be read. Nothing started.",
+        _META + " On a new node kafka-storage.sh format makes it; a file system may be missing.",
+        (codes.META_PROPERTIES_UNREADABLE, codes.LOG_DIRECTORY_MISSING),
+    ),
+    Message(
+        "No `meta.properties` found in {path}",
+        Kind.DISK,
+        "A log directory had no meta.properties: it is new and empty, or its file system was not "
+        "mounted. Nothing started.",
+        "Mount it, or run kafka-storage.sh format --ignore-formatted for a new directory.",
+        (codes.META_PROPERTIES_MISSING, codes.LOG_DIRECTORY_MISSING),
+    ),
+    Message(
+        "Invalid cluster.id in: {path}. Expected {}, but read {}",
+        Kind.DISK,
+        "A log directory belongs to another cluster. Nothing started.",
+        "Find out which directory was put there by mistake. " + _META,
+        (codes.META_PROPERTIES_MISMATCH,),
+    ),
+    Message(
+        "Stored node id {} doesn't match previous node id {} in {path}. If you moved",
+        Kind.DISK,
+        "A log directory belongs to another node, or node.id was changed. Nothing started.",
+        _META,
+        (codes.META_PROPERTIES_MISMATCH, codes.NODE_ID_MISMATCH),
+    ),
+    Message(
+        "Duplicate directory ID {} found. It was the ID of {path}, but also of {}",
+        Kind.DISK,
+        "Two log directories have the same directory.id: one was copied. Nothing started.",
+        "Move the copy out of log.dirs.",
+        (codes.META_PROPERTIES_MISMATCH,),
+    ),
+    Message(
+        "Invalid reserved directory ID {} found in {path}",
+        Kind.DISK,
+        "The directory.id of a meta.properties is one of those that name no directory. Nothing "
+        "started.",
+        _META,
+        (codes.META_PROPERTIES_MISMATCH,),
+    ),
+    *(
+        Message(
+            pattern,
+            Kind.DISK,
+            "A meta.properties lacks what it must have, or holds what no release writes. Nothing "
+            "started.",
+            _META,
+            (codes.META_PROPERTIES_UNREADABLE,),
+        )
+        for pattern in (
+            "cluster.id was not specified in the v1 file: {path}",
+            "node.id was not specified in {path}",
+            "Error: node ID not found in {path}",
+            "Error: cluster ID not found in {path}",
+            "Invalid meta.properties version string '{}'",
+            "Unknown meta.properties version number {}",
+            "Failed to find node.id",
+            "Failed to find cluster.id",
+            "cluster.id was not found.",
+            "node.id was not found.",
+            "Unable to read directory.id as a Uuid: {}",
+            "Found unexpected version in {path}. ZK-based brokers",
+        )
+    ),
+    Message(
+        "Encountered I/O error in metadata log directory {path}. Cannot continue.",
+        Kind.DISK,
+        "The log directory with the metadata log could not be read. Nothing started.",
+        DISK,
+        (codes.META_PROPERTIES_UNREADABLE,),
+    ),
+    Message(
+        "Error while writing meta.properties to {path}",
+        Kind.DISK,
+        "A meta.properties could not be written, and the log directory was left out.",
+        DISK,
+        (codes.UNREADABLE,),
+    ),
+    # partition.metadata.
+    *(
+        Message(
+            pattern,
+            Kind.DISK,
+            "A partition.metadata does not follow its format. The log directory went offline; "
+            "with no other the broker exited.",
+            "Write version: 0, then topic_id: and the id that kafka-topics.sh --describe prints.",
+            (codes.PARTITION_METADATA_MALFORMED,),
+        )
+        for pattern in (
+            "Malformed line in partition metadata file [{path}]: {}",
+            "Unrecognized version of partition metadata file ({path}): {}",
+            "Invalid topic ID in partition metadata file ({path})",
+        )
+    ),
+    Message(
+        "Error while reading partition metadata file {path}",
+        Kind.DISK,
+        "A partition.metadata could not be read. The log directory went offline; with no other "
+        "the broker exited.",
+        "The trace below the line says whether the disk or the content is at fault.",
+        (codes.PARTITION_METADATA_MALFORMED,),
+        outer=True,
+    ),
+    *(
+        Message(
+            pattern,
+            Kind.DISK,
+            "A partition.metadata is empty, cut off, or holds no topic id. The broker did not "
+            "start. The line does not name the partition.",
+            ALL,
+            (codes.PARTITION_METADATA_FATAL,),
+        )
+        for pattern in (
+            "Input string `{}` decoded as {} bytes, which is not equal to the expected 16 bytes",
+            "PartitionMetadataReadBuffer.read",
+            "PartitionMetadataFile$PartitionMetadataReadBuffer",
+            'Cannot invoke "java.lang.CharSequence.length()" because "this.text" is null',
+        )
+    ),
+    Message(
+        "Error while writing partition metadata file {path}",
+        Kind.DISK,
+        "A partition.metadata could not be written, and the log directory went offline.",
+        DISK,
+        (codes.UNREADABLE,),
+    ),
+    Message(
+        "Error while trying to delete partition metadata file {path}",
+        Kind.DISK,
+        "A partition.metadata could not be deleted.",
+        DISK,
+        (codes.UNREADABLE,),
+    ),
+    Message(
+        "The topic id {} will not be persisted to the partition metadata file since the partition",
+        Kind.NOTE,
+        "The partition was being deleted.",
+        "Nothing to do.",
+    ),
+    *(
+        Message(
+            pattern,
+            Kind.DISK,
+            "A partition.metadata has the id of another topic than the cluster has under this "
+            "name: a copied file or directory, or a topic that was made again. The replica is not "
+            "served.",
+            "Find out where the directory is from before the file is changed.",
+            (codes.TOPIC_ID_MISMATCH,),
+        )
+        for pattern in (
+            "Tried to assign topic ID {} to log for topic partition {partition},but log already "
+            "contained topic ID {}",
+            "Topic ID in memory: {} does not match the topic ID for partition {partition} ",
+            "due to InconsistentTopicIdException",
+        )
+    ),
+    # Names of files.
+    *(
+        Message(
+            pattern,
+            Kind.DISK,
+            "A name or a number could not be read as one: of a file in a partition, or in "
+            "leader-epoch-checkpoint or another checkpoint. The broker did not start, or the part "
+            "of it that read the file ended.",
+            ALL,
+            (
+                codes.FILE_NAME_REFUSED,
+                codes.EPOCHS_NUMBER,
+                codes.CHECKPOINT_NUMBER,
+                codes.HIGH_WATERMARK_NUMBER,
+            ),
+        )
+        for pattern in (
+            'java.lang.NumberFormatException: For input string: "{}"',
+            "java.lang.NumberFormatException: Cannot parse null string",
+            "java.lang.StringIndexOutOfBoundsException: begin 0, end 20, length {}",
+            "java.lang.StringIndexOutOfBoundsException: Range [0, 20) out of bounds for length {}",
+        )
+    ),
+    Message(
+        "Received invalid partition leader epoch entry {}",
+        Kind.DISK,
+        "A leader-epoch-checkpoint, or a batch of the log, has a negative leader epoch. A broker "
+        "did not start; or a follower does not append the batch, and stays out of sync.",
+        ALL,
+        (codes.EPOCHS_NUMBER, codes.LEADER_EPOCH_NEGATIVE, codes.LEADER_EPOCH_ABSENT),
+    ),
+    Message(
+        "Invalid value {} for configuration segment.bytes: Value must be at least 1048576",
+        Kind.ELSEWHERE,
+        "A topic has segment.bytes below 1 MiB, which brokers from 4.1 on do not take. The broker "
+        "did not start.",
+        "Start the release from before the upgrade, raise segment.bytes of that topic, upgrade.",
+        (codes.SEGMENT_BYTES_SMALL,),
+    ),
+    # The name of a file, in a message or a frame, tells codes apart that share one.
+    *(
+        Message(pattern, Kind.DISK, OFFLINE, ALL, found, outer=True)
+        for pattern, found in (
+            ("/leader-epoch-checkpoint", (codes.EPOCHS_MALFORMED, codes.EPOCHS_NUMBER)),
+            ("-offset-checkpoint", (codes.CHECKPOINT_MALFORMED, codes.CHECKPOINT_NUMBER)),
+            ("/partition.metadata", (codes.PARTITION_METADATA_MALFORMED,)),
+            ("LeaderEpochCheckpointFile", (codes.EPOCHS_MALFORMED, codes.EPOCHS_NUMBER)),
+            ("OffsetCheckpoints", (codes.HIGH_WATERMARK_NUMBER,)),
+            ("offsetFromFile", (codes.FILE_NAME_REFUSED,)),
+        )
+    ),
+)
