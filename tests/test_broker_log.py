@@ -107,6 +107,15 @@ def test_containers_and_other_layouts_are_read() -> None:
         assert (entry.level, entry.message) == ("ERROR", "Partition t-0 marked as failed"), prefix
 
 
+def test_the_partition_of_a_prefix_is_read() -> None:
+    found = recognize(
+        "[Partition t-0 broker=1] Skipping creation of log because there are "
+        "potentially offline log directories and log may already exist there."
+    )
+    assert found is not None
+    assert found.place.partition == "t-0"
+
+
 def test_lines_below_info_and_of_ordinary_running_are_passed_over() -> None:
     lines = (
         b"[2026-11-24 09:31:00,000] INFO Rolled new log segment at offset 9 (x.Y)\n",

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 from kdump.audit import codes
-from kdump.audit.broker_log.answers import ALL, DISK, FIRST
-from kdump.audit.broker_log.message import Kind, Message
+from kdump.audit.broker_log.answers import ALL, DISK, FIRST, NOTHING
+from kdump.audit.broker_log.message import Kind, Message, answer_alike
 
 _STOPPED: Final = "The broker did not start, and has removed the clean marker by then."
 
@@ -54,8 +54,10 @@ ROWS: Final = (
         "Failed to acquire lock on file .lock in {path}. A Kafka instance in another process",
         Kind.ELSEWHERE,
         "Another process holds this log directory: a broker that runs already, or a repair by "
-        "kdump. The broker did not start, and has changed nothing.",
-        "See which broker runs on it. Do not delete .lock: that lets two brokers write.",
+        "kdump. The broker did not start. If it is a controller too, it opened its metadata log "
+        "before it met the lock, and may have written to it.",
+        "See which broker runs on it. Do not delete .lock: that lets two brokers write. If both "
+        "are controllers, verify __cluster_metadata-0.",
     ),
     Message(
         "Failed to create data directory {path}",
@@ -161,14 +163,11 @@ ROWS: Final = (
         "A log directory had gone offline. The broker exited.",
         FIRST,
     ),
-    *(
-        Message(
-            pattern,
-            Kind.CONSEQUENCE,
-            "A log directory had gone offline: its partitions are not served until a restart.",
-            FIRST,
-        )
-        for pattern in (
+    *answer_alike(
+        Kind.CONSEQUENCE,
+        "A log directory had gone offline: its partitions are not served until a restart.",
+        FIRST,
+        (
             "Stopping serving logs in dir {path}",
             "Stopped serving logs in dir {path}",
             "Stopping serving replicas in dir {path} with uuid {} because the log directory",
@@ -177,7 +176,7 @@ ROWS: Final = (
             "Stopping cleaning logs in dir {path}",
             "are offline due to failure on log directory {path}",
             "because they are in the failed log directory {path}.",
-        )
+        ),
     ),
     Message(
         "Unable to propagate directory failure disabled because directory {path} has no UUID",
@@ -192,15 +191,11 @@ ROWS: Final = (
         "broker exited.",
         FIRST,
     ),
-    *(
-        Message(
-            pattern,
-            Kind.CONSEQUENCE,
-            "The replica is in a log directory that had gone offline.",
-            FIRST,
-            outer=True,
-        )
-        for pattern in (
+    *answer_alike(
+        Kind.CONSEQUENCE,
+        "The replica is in a log directory that had gone offline.",
+        FIRST,
+        (
             "for partition {partition} as the local replica for the partition is in an offline",
             "Unable to delete replica {partition} because the local replica for the partition is",
             "Unable to bring up new local leader {partition} with topic id {} because it resides "
@@ -210,9 +205,20 @@ ROWS: Final = (
             "Can not create log for {partition} because log directories {path} are offline",
             "The current replica for {partition} is offline",
             "The future replica for {partition} is offline",
-            "because it may be in one of the offline directories {path}",
+            "Failed to delete log for {} {partition} because it may be in one of the offline "
+            "directories {path}",
+            "Can not create log {} because log directory {path} is offline",
+            "No log directories available. Tried {path}",
+            "Partition {partition} is in an offline log directory",
+            "Partition {partition} is offline",
+            "Log directory {path} is offline",
+            "No checkpoint file for log dir {path}",
+            "The memory mapped buffer for log of {partition} is already closed",
+            "Log for partition {partition} is not available on broker {}",
+            "Future log for partition {partition} is not available on broker {}",
             "Skipping creation of log because there are potentially offline log directories",
-        )
+        ),
+        outer=True,
     ),
     # Strays.
     Message(
@@ -241,20 +247,17 @@ ROWS: Final = (
         "are still in the -stray directory.",
         (codes.PARTITION_STRAY, codes.PARTITION_STRAY_CUT),
     ),
-    *(
-        Message(
-            pattern,
-            Kind.DISK,
-            "The broker renamed a partition to -stray: its topic id is missing, or the cluster "
-            "does not have it on this node. It is not served; its records are still there.",
-            "Nothing to do if the topic was deleted or moved. If its records are missed, keep the "
-            "-stray directory: kdump salvage reads it.",
-            (codes.PARTITION_STRAY, codes.DIRECTORY_STRAY, codes.PARTITION_STRAY_CUT),
-        )
-        for pattern in (
+    *answer_alike(
+        Kind.DISK,
+        "The broker renamed a partition to -stray: its topic id is missing, or the cluster "
+        "does not have it on this node. It is not served; its records are still there.",
+        "Nothing to do if the topic was deleted or moved. If its records are missed, keep the "
+        "-stray directory: kdump salvage reads it.",
+        (
             "Log in {path} marked stray and renamed to {}",
             "Log for partition {partition} is marked as stray and renamed to {path}",
-        )
+        ),
+        (codes.PARTITION_STRAY, codes.DIRECTORY_STRAY, codes.PARTITION_STRAY_CUT),
     ),
     Message(
         "Loaded stray log: {path}",
@@ -292,20 +295,17 @@ ROWS: Final = (
         (codes.TOPIC_ID_MISSING,),
     ),
     # Deletion of whole logs.
-    *(
-        Message(
-            pattern,
-            Kind.DISK,
-            "A log that was to be deleted could not be removed, or not whole.",
-            DISK,
-            (codes.UNREADABLE,),
-        )
-        for pattern in (
+    *answer_alike(
+        Kind.DISK,
+        "A log that was to be deleted could not be removed, or not whole.",
+        DISK,
+        (
             "Exception while deleting {} in dir {path}.",
             "Exception in kafka-delete-logs thread.",
             "Failed to schedule next delete in kafka-delete-logs thread",
             "Unable to delete replica {partition} because we got an unexpected",
-        )
+        ),
+        (codes.UNREADABLE,),
     ),
     # Moves between log directories.
     Message(
@@ -315,6 +315,17 @@ ROWS: Final = (
         "The trace below the line says why: a directory that is offline or not in log.dirs.",
         outer=True,
     ),
+    *answer_alike(
+        Kind.NOTE,
+        "A move of a replica to another log directory was refused: it is there already, or moves "
+        "to a third one.",
+        NOTHING,
+        (
+            "Can not create the future log for {partition} without having a preferred",
+            "Can not create the future log for {partition} in the current log directory",
+            "The future log dir {path} of {partition} is different from the requested log dir",
+        ),
+    ),
     Message(
         "Error while changing replica dir for partition {partition}",
         Kind.DISK,
@@ -323,19 +334,16 @@ ROWS: Final = (
         (codes.UNREADABLE,),
         outer=True,
     ),
-    *(
-        Message(
-            pattern,
-            Kind.DISK,
-            "A log directory could not be described, most likely because it is offline.",
-            DISK,
-            (codes.UNREADABLE,),
-            outer=True,
-        )
-        for pattern in (
+    *answer_alike(
+        Kind.DISK,
+        "A log directory could not be described, most likely because it is offline.",
+        DISK,
+        (
             "Unable to describe replica dirs for {path}",
             "Error while describing replica in dir {path}",
-        )
+        ),
+        (codes.UNREADABLE,),
+        outer=True,
     ),
     Message(
         "to exist, but it was missing. Creating...",
@@ -344,5 +352,67 @@ ROWS: Final = (
         "made, which copies everything from the leader.",
         "If nobody meant that, see whether a file system was not mounted.",
         (codes.REPLICA_MISSING, codes.REPLICA_MISSING_ONLY),
+    ),
+    *answer_alike(
+        Kind.DISK,
+        "The directory of a replica could not be made, and the log directory went offline.",
+        DISK,
+        (
+            "Error while creating log for {partition} in dir {path}",
+            "Error while creating log for {} in dir {path}",
+        ),
+        (codes.UNREADABLE,),
+        outer=True,
+    ),
+    Message(
+        "Disk error while loading ID {path}",
+        Kind.DISK,
+        "The meta.properties of a log directory could not be read. It is offline.",
+        DISK,
+        (codes.UNREADABLE,),
+        outer=True,
+    ),
+    *answer_alike(
+        Kind.DISK,
+        "A directory that log.dirs or metadata.log.dir names was not there, or is a file. Nothing "
+        "started.",
+        "Mount its file system, or correct server.properties.",
+        ("Path {path} exists, but is not a directory.", "No such directory as {path}"),
+        (codes.LOG_DIRECTORY_MISSING,),
+    ),
+    *answer_alike(
+        Kind.ELSEWHERE,
+        "A move of a replica named a log directory that log.dirs does not have, or that takes no "
+        "new replicas.",
+        "Correct the directory in the reassignment.",
+        (
+            "Log dir {path} is not found in the config.",
+            "The user-specified log directory is not found in the broker config.",
+            "Log directory {path} is cordoned",
+        ),
+    ),
+    *answer_alike(
+        Kind.ELSEWHERE,
+        "A controller did not take a report of which log directories hold this broker's replicas. "
+        "The broker reports again.",
+        "Nothing to do for the disks.",
+        (
+            "assignments failed; global error: {}. Retrying.",
+            "handleResponse: no result in response for partition {}",
+            "handleResponse: response contained topicIdPartition {}",
+            "handleResponse: error assigning {}",
+        ),
+    ),
+    *answer_alike(
+        Kind.ELSEWHERE,
+        "log.dirs and metadata.log.dir contradict each other. Nothing started.",
+        "Correct server.properties.",
+        (
+            "Cannot specify more than one metadata log directory. Already specified {path}",
+            "You must specify at least one log directory.",
+            "No metadata log directory was specified.",
+            "Error: log directory {path} is in both {}",
+            "Error: metaLogDir {path} does not appear in",
+        ),
     ),
 )

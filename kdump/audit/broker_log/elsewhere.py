@@ -54,4 +54,60 @@ ROWS: Final = (
         "Out of order sequence number for producer",
         "Invalid sequence number for new epoch of producer",
     ),
+    *_rows(
+        "A producer, a transaction or a reader asked for what the partition's state does not "
+        "allow. Nothing was written.",
+        "Invalid coordinator epoch for producerId {}",
+        "Invalid sequence number for producer {}",
+        "which is smaller than the last seen epoch",
+        "Record was not part of an ongoing transaction",
+        "transactionVersion must be explicitly specified",
+        "Cannot append record batch with illegal length {} to log for {}",
+        "The baseOffset of the record batch in the append to {}",
+        "Cannot increment the log start offset to {}",
+        "is larger than the maximum batch size of {}",
+        "because it is too large to be persisted",
+        "Append from Raft leader did not set the batch epoch correctly",
+    ),
+    *_rows(
+        "The cleaner's memory does not fit the topic.",
+        "offset map is too small to fit in even a single message",
+        "Attempted to add a new entry to a full offset map",
+        "Cannot use more than 2G of cleaner buffer space per cleaner thread",
+    ),
+    *_rows(
+        "The cleaner was paused or stopped for a partition in a moment when it could not be.",
+        "Compaction for partition {} cannot be",
+        "State for partition {} should exist.",
+        "In-progress partition {} cannot be in",
+    ),
+    *_rows(
+        "A setting does not allow a start.",
+        "Invalid max index size: {}",
+        "No broker ID found, and {} is disabled.",
+        "Failed to generate broker.id",
+        "Log cleaner threads should be at least 1",
+    ),
+    *_rows(
+        "Tiered storage could not be reached, or a copy to it failed.",
+        "Error building remote log auxiliary state for {}",
+        "Couldn't build the state from remote store for partition",
+        "Unable to fetch data from remote storage",
+        "Error occurred while reading the remote data for {}",
+        "Error occurred while copying log segments of partition: {}",
+        "received error but it will be scheduled",
+        "Error while cleaning segment {}",
+        "Encountered error while initializing topic-based RLMM resources",
+        "Encountered error while initializing producer/consumer",
+    ),
+    *_rows("A leader did not answer.", "Error getting offset for partition {}"),
+    *(
+        Message(pattern, Kind.ELSEWHERE, happened, "The trace below the line says why.", outer=True)
+        for pattern, happened in (
+            ("Uncaught exception in scheduled task '{}'", "A regular task of the broker failed."),
+            ("]: Error due to", "A thread of the broker ended."),
+            ("Stopped due to fatal error with exit code {}", "A thread of the broker ended."),
+            ("Execution of {} failed due to {}", "A request to a coordinator failed."),
+        )
+    ),
 )

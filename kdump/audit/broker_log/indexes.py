@@ -10,13 +10,54 @@ from typing import Final
 
 from kdump.audit import codes
 from kdump.audit.broker_log.answers import BAD_BATCH, NOTHING
-from kdump.audit.broker_log.message import Kind, Message
+from kdump.audit.broker_log.message import Kind, Message, answer_alike
 
 _REPLAY: Final = (
     "The broker met this when it read the log to rebuild its producers, and did not start."
 )
 
 ROWS: Final = (
+    Message(
+        "Offset index file {path} does not exist",
+        Kind.DISK,
+        "A segment had no .index. The broker read the whole segment and has rebuilt its indexes.",
+        "Nothing is lost unless a line about invalid messages follows.",
+        (codes.INDEX_MISSING,),
+        outer=True,
+    ),
+    Message(
+        "Integer overflow for offset: {offset} ({path})",
+        Kind.DISK,
+        "An offset lies too far above the name of its index. The append failed.",
+        "Verify the partition.",
+        (codes.OFFSET_OVERFLOW, codes.BATCH_BELOW_SEGMENT),
+    ),
+    *answer_alike(
+        Kind.DISK,
+        "An index has fewer entries than were to be read.",
+        "Find out what else writes in the directory.",
+        (
+            "Attempt to fetch the {}th entry from index {path}, which has size {}",
+            "Attempt to fetch the {}th entry from time index {path} which has size {}",
+        ),
+        (codes.CHANGED_WHILE_READ,),
+    ),
+    Message(
+        "unsafe memory access operation",
+        Kind.DISK,
+        "A page of a mapped index could not be read or written: the file system is full, the disk "
+        "failed, or something else cut the file. The broker did not start or exited.",
+        "Look at the free space and the system's log first. If both are well, verify the log "
+        "directory while the broker is stopped.",
+        (codes.UNREADABLE,),
+    ),
+    Message(
+        "Attempted to complete transaction {} on partition {partition} which was not started",
+        Kind.DISK,
+        "A producer snapshot and the log do not fit: a transaction ends that had not begun.",
+        "Verify the partition; with the broker stopped, kdump reindex rebuilds the snapshots.",
+        (codes.SNAPSHOT_DISAGREES,),
+    ),
     # Indexes.
     Message(
         "Could not find offset index file corresponding to log file {path}, recovering segment",
@@ -99,19 +140,16 @@ ROWS: Final = (
         "With the broker stopped, kdump reindex rebuilds it.",
         (codes.TIMEINDEX_BEYOND_LOG, codes.TIMEINDEX_TOO_HIGH),
     ),
-    *(
-        Message(
-            pattern,
-            Kind.DISK,
-            "An index is full although its segment is not: after an unclean stop with a very small "
-            "segment.index.bytes, or with a padded index. The append or the recovery failed.",
-            "With the broker stopped, kdump reindex rebuilds it; raise segment.index.bytes.",
-            (codes.INDEX_PADDED_CLEAN, codes.TIMEINDEX_PADDED_CLEAN),
-        )
-        for pattern in (
+    *answer_alike(
+        Kind.DISK,
+        "An index is full although its segment is not: after an unclean stop with a very small "
+        "segment.index.bytes, or with a padded index. The append or the recovery failed.",
+        "With the broker stopped, kdump reindex rebuilds it; raise segment.index.bytes.",
+        (
             "Attempt to append to a full index (size = {})",
             "Attempt to append to a full time index (size = {})",
-        )
+        ),
+        (codes.INDEX_PADDED_CLEAN, codes.TIMEINDEX_PADDED_CLEAN),
     ),
     Message(
         "entries but file position in index is {}",
@@ -143,24 +181,21 @@ ROWS: Final = (
         "With the broker stopped, kdump reindex rebuilds it.",
         (codes.TXNINDEX_ORDER,),
     ),
-    *(
-        Message(
-            pattern,
-            Kind.DISK,
-            "A .txnindex could not be read from the disk.",
-            "Look at the system's log for errors of the disk.",
-            (codes.UNREADABLE,),
-        )
-        for pattern in (
+    *answer_alike(
+        Kind.DISK,
+        "A .txnindex could not be read from the disk.",
+        "Look at the system's log for errors of the disk.",
+        (
             "Failed read position from the transaction index {path}",
             "Failed to read from the transaction index {path}",
-        )
+        ),
+        (codes.UNREADABLE,),
     ),
-    Message(
-        "Error unmapping index {path}",
+    *answer_alike(
         Kind.NOTE,
         "A mapped index could not be released.",
         NOTHING,
+        ("Error unmapping index {path}", "Unable to unmap the mapped buffer: {path}"),
     ),
     # Snapshots and producers.
     Message(
@@ -171,19 +206,16 @@ ROWS: Final = (
         "Nothing is lost.",
         (codes.SNAPSHOT_UNREADABLE,),
     ),
-    *(
-        Message(
-            pattern,
-            Kind.DISK,
-            "A producer snapshot is damaged. The broker has deleted it.",
-            "Nothing is lost.",
-            (codes.SNAPSHOT_UNREADABLE,),
-        )
-        for pattern in (
+    *answer_alike(
+        Kind.DISK,
+        "A producer snapshot is damaged. The broker has deleted it.",
+        "Nothing is lost.",
+        (
             "Snapshot is corrupt (CRC is no longer valid). Stored crc: {}. Computed crc: {}",
             "Snapshot contained an unknown file version {}",
             "Snapshot failed schema validation: {}",
-        )
+        ),
+        (codes.SNAPSHOT_UNREADABLE,),
     ),
     Message(
         "Deleted producer state snapshot {path}",
@@ -207,19 +239,18 @@ ROWS: Final = (
         BAD_BATCH,
         (codes.MARKER_UNKNOWN,),
     ),
-    *(
-        Message(
-            pattern,
-            Kind.DISK,
-            "A control batch holds a record that cannot be read. " + _REPLAY,
-            BAD_BATCH,
-            (codes.MARKER_UNREADABLE,),
-        )
-        for pattern in (
+    *answer_alike(
+        Kind.DISK,
+        "A control batch holds a record that cannot be read. " + _REPLAY,
+        BAD_BATCH,
+        (
             "Invalid value size found for control record key",
+            "Invalid value size found for end control record key",
+            "Invalid value size found for end transaction marker",
             "Invalid version found for control record",
             "Invalid version found for end transaction marker",
-        )
+        ),
+        (codes.MARKER_UNREADABLE,),
     ),
     Message(
         "Epoch of producer {} at offset {offset} in {partition} is {}, which is",

@@ -68,3 +68,15 @@ class Message:
     def match(self, text: str) -> re.Match[str] | None:
         """The first place in ``text`` that holds this message."""
         return self.expression.search(text) if self.literal in text else None
+
+
+def answer_alike(
+    kind: Kind,
+    happened: str,
+    advice: str,
+    patterns: tuple[str, ...],
+    codes: tuple[FindingCode, ...] = (),
+    outer: bool = False,
+) -> tuple[Message, ...]:
+    """Rows that have one answer."""
+    return tuple(Message(pattern, kind, happened, advice, codes, outer) for pattern in patterns)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from kdump.audit import codes
-from kdump.audit.broker_log.message import Kind, Message
+from kdump.audit.broker_log.message import Kind, Message, answer_alike
 
 _FIRST: Final = (
     "Read the cause in the trace below the line, or the line before. kdump next-start lists every "
@@ -27,6 +27,29 @@ ROWS: Final = (
         "The file quorum-state does not follow its format. The node did not start.",
         "Delete it only where the other voters are up: alone the node forgets for whom it voted.",
         (codes.QUORUM_STATE_MALFORMED,),
+    ),
+    *answer_alike(
+        Kind.DISK,
+        "The file quorum-state does not follow its format, is of a later release, or of another "
+        "node. The node did not start.",
+        "Delete it only where the other voters are up: alone the node forgets for whom it voted.",
+        (
+            "java.io.EOFException: File ended prematurely.",
+            "Deserialized node {} is not an object node",
+            "Deserialized node {} does not have data_version field",
+            "data_version ({}) is not within the min ({}) and max ({}) supported version",
+            "Quorum state data version ({}) is greater than the supported version ({})",
+            "Initialized quorum state ({}) with a voted candidate but without a local id",
+        ),
+        (codes.QUORUM_STATE_MALFORMED,),
+    ),
+    *answer_alike(
+        Kind.DISK,
+        "The metadata log, or its quorum-state, could not be deleted.",
+        "Look at the rights and the system's log.",
+        ("Error while deleting file {path}", "Failed to delete metadata log"),
+        (codes.UNREADABLE,),
+        outer=True,
     ),
     Message(
         "Error while writing the Quorum status from the file {path}",
@@ -50,20 +73,17 @@ ROWS: Final = (
         _VOTERS,
         (codes.METADATA_SNAPSHOT_MISSING,),
     ),
-    *(
-        Message(
-            pattern,
-            Kind.DISK,
-            "A metadata snapshot is damaged. The node did not start, or stopped reading it.",
-            _VOTERS,
-            (codes.METADATA_SNAPSHOT_DAMAGED,),
-        )
-        for pattern in (
+    *answer_alike(
+        Kind.DISK,
+        "A metadata snapshot is damaged. The node did not start, or stopped reading it.",
+        _VOTERS,
+        (
             "First control record is not a snapshot header",
             "First batch is not a control batch with at least one record",
             "Error while loading snapshot {}",
             "Record batch is corrupt",
-        )
+        ),
+        (codes.METADATA_SNAPSHOT_DAMAGED,),
     ),
     Message(
         "Couldn't read {}; expected to find snapshot file {path}",
@@ -80,15 +100,11 @@ ROWS: Final = (
         (codes.UNREADABLE,),
         outer=True,
     ),
-    *(
-        Message(
-            pattern,
-            Kind.DISK,
-            "A metadata snapshot could not be written or removed.",
-            "Look at the free space and the system's log. The next snapshot is written by itself.",
-            (codes.UNREADABLE,),
-        )
-        for pattern in (
+    *answer_alike(
+        Kind.DISK,
+        "A metadata snapshot could not be written or removed.",
+        "Look at the free space and the system's log. The next snapshot is written by itself.",
+        (
             "Error deleting snapshot files {path} and {}",
             "Error renaming snapshot file from {path} to {}",
             "Error creating temporary file, logDir = {path}, snapshotId = {}",
@@ -96,7 +112,12 @@ ROWS: Final = (
             "Error freezing file snapshot, temp path = {path}, snapshotId = {}",
             "Error creating snapshot writer. path = {path}, snapshotId {}",
             "Error calculating snapshot size. temp path = {path}, snapshotId = {}",
-        )
+            "Error closing snapshot writer, temp path = {path}, snapshotId {}",
+            "Unable to set file ({path}) as read-only",
+            "Unable to close snapshot reader {} at {path}",
+            "Encountered error while writing snapshot {}",
+        ),
+        (codes.UNREADABLE,),
     ),
     Message(
         "Log doesn't have a last fetch epoch and there is a snapshot ({}). Expected",
@@ -125,48 +146,38 @@ ROWS: Final = (
         "Copy the file from a controller of the same cluster, or from a backup.",
         (codes.BOOTSTRAP_MALFORMED,),
     ),
-    *(
-        Message(
-            pattern,
-            Kind.DISK,
-            "Records of the metadata log or of a snapshot could not be applied: they are damaged, "
-            "or of a later release.",
-            _VOTERS,
-            (codes.METADATA_SNAPSHOT_DAMAGED, codes.RECORDS_UNREADABLE),
-            outer=True,
-        )
-        for pattern in (
+    *answer_alike(
+        Kind.DISK,
+        "Records of the metadata log or of a snapshot could not be applied: they are damaged, "
+        "or of a later release.",
+        _VOTERS,
+        (
             "Error loading metadata log record from offset {offset}",
             "Error loading metadata log record {} in snapshot",
             "Unhandled fault in MetadataLoader#handleCommit",
             "Unhandled fault in MetadataLoader#handleLoadSnapshot",
             "Unexpected error in raft IO thread",
             "Had an error during log cleaning",
-        )
+        ),
+        (codes.METADATA_SNAPSHOT_DAMAGED, codes.RECORDS_UNREADABLE),
+        outer=True,
     ),
-    *(
-        Message(
-            pattern,
-            Kind.CONSEQUENCE,
-            "The node did not start.",
-            _FIRST,
-            (codes.METADATA_SNAPSHOT_DAMAGED,),
-            outer=True,
-        )
-        for pattern in (
+    *answer_alike(
+        Kind.CONSEQUENCE,
+        "The node did not start.",
+        _FIRST,
+        (
             "Got exception while starting SharedServer",
             "Encountered fatal fault: caught exception",
-        )
+        ),
+        (codes.METADATA_SNAPSHOT_DAMAGED,),
+        outer=True,
     ),
-    *(
-        Message(
-            pattern,
-            Kind.CONSEQUENCE,
-            "The node, or a part of it, did not start or exited.",
-            _FIRST,
-            outer=True,
-        )
-        for pattern in (
+    *answer_alike(
+        Kind.CONSEQUENCE,
+        "The node, or a part of it, did not start or exited.",
+        _FIRST,
+        (
             "Encountered fatal fault: ",
             "Encountered metadata loading fault: ",
             "Encountered metadata publishing fault: ",
@@ -177,12 +188,111 @@ ROWS: Final = (
             "Fatal error during broker shutdown.",
             "Fatal error during controller shutdown.",
             "Halting Kafka.",
-        )
+        ),
+        outer=True,
     ),
     Message(
         "Directories [{}] in broker {} marked offline, remaining directories",
         Kind.CONSEQUENCE,
         "A broker had reported a log directory as offline.",
         "Read that broker's own log: it names the directory and the cause.",
+    ),
+    *answer_alike(
+        Kind.DISK,
+        "The metadata log does not begin at 0, and its snapshot was gone. The node did not start, "
+        "or stopped.",
+        _VOTERS,
+        (
+            "Log start offset ({}) is greater than zero but latest snapshot was not found",
+            "Snapshot expected since next offset of {} is {offset}, log start offset is {} and",
+        ),
+        (codes.METADATA_SNAPSHOT_MISSING,),
+    ),
+    Message(
+        "The leader requested truncation to offset {offset}, which is below the current high",
+        Kind.DISK,
+        "The quorum's leader lacks records that were committed. The node exited.",
+        "Do not delete this directory: it may hold what the leader lost.",
+        (codes.HIGH_WATERMARK_BEYOND_END,),
+    ),
+    Message(
+        "Full log truncation expected but didn't happen. Snapshot of {}, log end offset {offset}",
+        Kind.DISK,
+        "The metadata log and a snapshot from the leader do not fit. The node exited.",
+        _VOTERS,
+        (codes.METADATA_SNAPSHOT_BEYOND_END,),
+    ),
+    *answer_alike(
+        Kind.DISK,
+        "A record of the metadata log, or of a snapshot, could not be read: it is damaged, or of "
+        "a later release.",
+        _VOTERS,
+        (
+            "Unable to read record size",
+            "Invalid non-positive frame size: {}",
+            "Specified frame size, {}, is larger than the entire size of the batch, which is {}",
+            "Unable to read {} bytes, only read {}",
+            "Failed to read record bytes",
+            "Failed to read records into memory",
+            "Got timestamp delta of {}, but this is invalid because it is not 0",
+            "Got numHeaders of {}, but this is invalid because it is not 0",
+            "Got key in the record when no key was expected",
+            "Missing key in the record when a key was expected",
+            "Missing value in the record when a value was expected",
+            "Got an unexpected empty key in the record",
+            "Got an unexpected empty value in the record",
+            "Expected a record count for the records batch",
+            "DefaultRecordBatch expected by record type was {}",
+            "nextBatch was present when last contained log timestamp was not present",
+            "Unknown control record type {}",
+            "Failed to deserialize record with type {}",
+            "byte(s) of garbage after {}",
+            "MetadataParseException: Error while reading {}",
+            "MetadataParseException: Value for {} was too large",
+            "Could not deserialize metadata record with frame version 0",
+            "Could not deserialize metadata record due to unknown frame version {}",
+            "Unknown metadata id {}",
+            "Encountered BeginTransactionRecord while already in a transaction",
+            "Encountered EndTransactionRecord without having seen a BeginTransactionRecord",
+            "Encountered AbortTransactionRecord without having seen a BeginTransactionRecord",
+        ),
+        (codes.METADATA_SNAPSHOT_DAMAGED, codes.RECORDS_UNREADABLE),
+    ),
+    *answer_alike(
+        Kind.DISK,
+        "bootstrap.checkpoint is damaged, or of a preview release. The node did not start.",
+        "Copy the file from a controller of the same cluster, or from a backup.",
+        (
+            "Can't load metadata from the binary bootstrap metadata file: {path}",
+            "was found in the binary bootstrap metadata file: {path}",
+        ),
+        (codes.BOOTSTRAP_MALFORMED,),
+    ),
+    Message(
+        "KRaft snapshot file generation error",
+        Kind.DISK,
+        "No metadata snapshot was written. The node runs on, and tries it again later.",
+        "The trace below the line says why: look at the free space and the system's log.",
+        (codes.UNREADABLE,),
+        outer=True,
+    ),
+    Message(
+        "Not emitting {} despite the fact that {} because snapshots are disabled",
+        Kind.CONSEQUENCE,
+        "An error before had disabled metadata snapshots: the metadata log grows.",
+        _FIRST,
+    ),
+    Message(
+        "Not generating {} because it already exists.",
+        Kind.NOTE,
+        "A metadata snapshot of that offset was there already.",
+        "Nothing to do.",
+    ),
+    Message(
+        "Encountered quorum controller fault: ",
+        Kind.ELSEWHERE,
+        "The controller met an error, and another one took over.",
+        "The trace below the line says why.",
+        outer=True,
     ),
 )

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 from kdump.audit import codes
-from kdump.audit.broker_log.answers import BAD_BATCH, NOTHING
-from kdump.audit.broker_log.message import Kind, Message
+from kdump.audit.broker_log.answers import ALL, BAD_BATCH, DISK, NOTHING
+from kdump.audit.broker_log.message import Kind, Message, answer_alike
 
 _CUT_ADVICE: Final = (
     "If another replica is in sync, nothing is lost for the cluster. If this is the only copy, "
@@ -113,21 +113,20 @@ ROWS: Final = (
         "leader's partition.",
         (codes.BATCH_CRC_MISMATCH,),
     ),
-    *(
-        Message(
-            pattern,
-            Kind.DISK,
-            "Where a batch should begin stands a size that no batch has.",
-            BAD_BATCH,
-            (codes.BATCH_SIZE_IMPOSSIBLE,),
-        )
-        for pattern in (
+    *answer_alike(
+        Kind.DISK,
+        "Where a batch should begin stands a size that no batch has.",
+        BAD_BATCH,
+        (
             "Record batch is corrupt (the size {} is smaller than the minimum allowed overhead {})",
             "Record size {} is less than the minimum record overhead ({})",
             "Record size {} exceeds the largest allowable message size ({})",
+            "Record size is less than the minimum record overhead ({})",
+            "Record size exceeds the largest allowable message size ({})",
             "Record is corrupt (crc could not be retrieved as the record is too small, size = {})",
             "Unexpected EOF while attempting to read the next batch",
-        )
+        ),
+        (codes.BATCH_SIZE_IMPOSSIBLE,),
     ),
     Message(
         "Invalid magic found in record: {}",
@@ -143,16 +142,12 @@ ROWS: Final = (
         "Seek consumers past the batch. On a compacted topic the cleaner stops there.",
         (codes.BATCH_CODEC_UNKNOWN,),
     ),
-    *(
-        Message(
-            pattern,
-            Kind.DISK,
-            "The records of a batch could not be read, although its checksum may match: it was "
-            "written so, or it is damaged.",
-            "Run kdump verify --deep on the partition: it tells which. Consumers can seek past it.",
-            (codes.RECORDS_UNREADABLE,),
-        )
-        for pattern in (
+    *answer_alike(
+        Kind.DISK,
+        "The records of a batch could not be read, although its checksum may match: it was "
+        "written so, or it is damaged.",
+        "Run kdump verify --deep on the partition: it tells which. Consumers can seek past it.",
+        (
             "Incorrect declared batch size, records still remaining in file",
             "Incorrect declared batch size, premature EOF reached",
             "Found invalid record structure",
@@ -161,7 +156,20 @@ ROWS: Final = (
             "Invalid record size: expected {} bytes in record payload",
             "Failed to decompress record stream",
             "Error checking for remaining bytes after reading batch",
-        )
+            "Invalid wrapper magic found in legacy deep record iterator",
+            "Invalid wrapper compressionType found in legacy deep record iterator",
+            "Found invalid compressed record set with",
+            "Compressed message magic {} does not match wrapper magic {}",
+            "Found invalid wrapper offset in compressed v1 message set",
+            "Inner messages must not be compressed",
+            "Invalid negative header key size {}",
+            "Reached end of input stream before skipping all bytes",
+            "Failed to close record stream",
+            "java.io.IOException: Unable to skip exactly",
+            "Varint is too long, the most significant bit in the 5th byte is set",
+            "Varlong is too long, most significant bit in the 10th byte is set",
+        ),
+        (codes.RECORDS_UNREADABLE,),
     ),
     Message(
         "Received exception when fetching the next record from {partition}",
@@ -219,19 +227,16 @@ ROWS: Final = (
         BAD_BATCH,
         (codes.BATCH_BELOW_SEGMENT, codes.BATCH_OFFSETS_INVERTED, codes.OFFSET_OVERFLOW),
     ),
-    *(
-        Message(
-            pattern,
-            Kind.NOTE,
-            "A segment reached further than an index can say, and was split. No record went.",
-            "If the offset was wrong, it now counts: verify the partition.",
-            (codes.OFFSET_OVERFLOW,),
-        )
-        for pattern in (
+    *answer_alike(
+        Kind.NOTE,
+        "A segment reached further than an index can say, and was split. No record went.",
+        "If the offset was wrong, it now counts: verify the partition.",
+        (
             "Caught segment overflow error: {}",
             "Caught segment overflow error during cleaning: {}",
             "Splitting overflowed segment {}",
-        )
+        ),
+        (codes.OFFSET_OVERFLOW,),
     ),
     # Leftovers and swaps.
     Message(
@@ -320,5 +325,96 @@ ROWS: Final = (
         Kind.NOTE,
         "A follower cut its log where its leader's differs, and whole segments went.",
         "Compare the replicas if the cut goes below the high watermark: another line says so.",
+    ),
+    # Files that changed, or could not be changed.
+    *answer_alike(
+        Kind.DISK,
+        "A file ended before what was to be read, or changed its length while the broker had it "
+        "open.",
+        "Find out what else writes in the directory. Stop the broker and verify the partition.",
+        (
+            "Failed to read `{}` from file channel `{}`. Expected to read {} bytes, but reached",
+            "Attempt to truncate log segment {path} to {} bytes failed",
+            "Size of FileRecords {path} has been truncated during write",
+        ),
+        (codes.TORN_TAIL, codes.CHANGED_WHILE_READ),
+    ),
+    *answer_alike(
+        Kind.DISK,
+        "An index led behind the end of its segment.",
+        "With the broker stopped, kdump reindex rebuilds it; verify the partition before.",
+        (
+            "Slice from position {position} exceeds end position of {}",
+            "Invalid position: {position} in read from {}",
+        ),
+        (codes.INDEX_BEYOND_LOG,),
+    ),
+    *answer_alike(
+        Kind.DISK,
+        "A segment that reached further than an index can say could not be split. The broker did "
+        "not start.",
+        BAD_BATCH,
+        (
+            "Inconsistent segment sizes after split before: {} after: {}",
+            "Failed to append records from position {position} in {}",
+        ),
+        (codes.OFFSET_OVERFLOW,),
+    ),
+    Message(
+        "Cannot split file {path}",
+        Kind.DISK,
+        "What was to be split is no segment. The broker did not start.",
+        ALL,
+        (codes.OFFSET_OVERFLOW,),
+    ),
+    Message(
+        "Illegal offset {offset} following previous offset {} (Offsets must increase monoton",
+        Kind.DISK,
+        "Two records of a batch have the same offset, or run backwards: the batch cannot be "
+        "written again.",
+        "Run kdump verify --deep on the partition.",
+        (codes.RECORDS_OFFSETS,),
+    ),
+    Message(
+        "Append of size {} bytes is too large for segment with current file position at {}",
+        Kind.DISK,
+        "A segment would have grown past 2147483647 bytes. The append failed.",
+        "Verify the partition: its active segment is larger than segment.bytes allows.",
+        (codes.LOG_TOO_LARGE,),
+    ),
+    Message(
+        "Delete of {} {path} failed.",
+        Kind.DISK,
+        "A file of a segment could not be deleted.",
+        DISK,
+        (codes.UNREADABLE,),
+        outer=True,
+    ),
+    *answer_alike(
+        Kind.NOTE,
+        "A file or directory was renamed or deleted while it was to be written to the disk.",
+        NOTHING,
+        ("Failed to flush directory {path}", "Failed to flush file {path}"),
+    ),
+    Message(
+        "Failed atomic move of {path} to {} retrying with a non-atomic move",
+        Kind.NOTE,
+        "A file could not be renamed at once, and the broker tried it by other means.",
+        "Nothing to do, unless an error about the same file follows.",
+        outer=True,
+    ),
+    Message(
+        "Record format version has been downgraded from {} to {}.",
+        Kind.NOTE,
+        "message.format.version of a topic was lowered.",
+        NOTHING,
+    ),
+    Message(
+        "Received request for offset {offset} for partition {partition}, but we only have log "
+        "segments",
+        Kind.NOTE,
+        "A reader asked for an offset that the log does not have.",
+        "Nothing to do if retention or kafka-delete-records.sh overtook it. If the offset is "
+        "behind the log's end, records are lost there: verify the partition.",
     ),
 )

@@ -9,7 +9,7 @@ from typing import Final
 
 from kdump.audit import codes
 from kdump.audit.broker_log.answers import DISK
-from kdump.audit.broker_log.message import Kind, Message
+from kdump.audit.broker_log.message import Kind, Message, answer_alike
 
 _IO: Final = (
     "A read or write of this partition failed, and its log directory went offline. With no other "
@@ -21,12 +21,12 @@ _CLEANER: Final = (
 
 ROWS: Final = (
     # What the operating system says.
-    Message(
-        "No space left on device",
+    *answer_alike(
         Kind.DISK,
         "The file system is full. The log directory that was being written went offline.",
         "Free space, but do not remove a .log by hand: kdump verify --quick --info lists what a "
         "broker removes by itself. Then restart the broker.",
+        ("FileSystemException: {path}: No space left on device", "No space left on device"),
     ),
     Message(
         "Disk quota exceeded",
@@ -74,17 +74,35 @@ ROWS: Final = (
         "The limit of mapped areas was reached, which large numbers of indexes use up.",
         "Raise vm.max_map_count, then restart the broker. The disk is sound.",
     ),
-    Message(
-        "Permission denied",
+    *answer_alike(
         Kind.DISK,
-        "The broker's user may not read or write a file. The log directory went offline.",
+        "The broker's user may not read or write this file. Its log directory went offline, or "
+        "nothing started.",
         "Correct the owner and rights: files that root has made or restored are the usual cause.",
+        (
+            "java.nio.file.AccessDeniedException: {path}",
+            "java.io.FileNotFoundException: {path} (Permission denied)",
+            "Permission denied",
+        ),
         (codes.UNREADABLE,),
     ),
+    *answer_alike(
+        Kind.DISK,
+        "A file that the broker was to use was not there: something else removed or renamed it.",
+        "Find out what: a job that cleans up, a second broker, a person. Then verify the "
+        "partition.",
+        (
+            "java.nio.file.NoSuchFileException: {path}",
+            "java.io.FileNotFoundException: {path} (No such file or directory)",
+        ),
+        (codes.SEGMENT_MISSING,),
+    ),
     # IOException in a partition: what was at work.
-    *(
-        Message(pattern, Kind.DISK, _IO, DISK, (codes.UNREADABLE,), outer=True)
-        for pattern in (
+    *answer_alike(
+        Kind.DISK,
+        _IO,
+        DISK,
+        (
             "Error while appending records to {partition} in dir {path}",
             "Error while flushing log for {partition} in dir {path} with offset {offset}",
             "Error while rolling log segment for {partition} in dir {path}",
@@ -102,7 +120,10 @@ ROWS: Final = (
             "Error while truncating log to offset {offset} for {partition} in dir {path}",
             "Error while truncating the entire log for {partition} in dir {path}",
             "Error flushing topic {}",
-        )
+            "Failed to clean up log for {partition} in dir {path} due to IOException",
+        ),
+        (codes.UNREADABLE,),
+        outer=True,
     ),
     Message(
         "Error trying to open or read the file {path}",
@@ -169,22 +190,20 @@ ROWS: Final = (
         "Verify the partition and compare it with another replica.",
         (codes.RECORDS_UNREADABLE,),
     ),
-    *(
-        Message(
-            pattern,
-            Kind.DISK,
-            "The cleaner met a batch that is damaged, or larger than any that a topic allows. "
-            + _CLEANER,
-            "Verify the partition.",
-            (codes.BATCH_SIZE_IMPOSSIBLE, codes.BATCH_CRC_MISMATCH),
-        )
-        for pattern in (
+    *answer_alike(
+        Kind.DISK,
+        "The cleaner met a batch that is damaged, or larger than any that a topic allows. "
+        + _CLEANER,
+        "Verify the partition.",
+        (
             "Log segment may be corrupt, batch size {} > {} bytes left in segment for {}",
             "Invalid batch size {} for {}",
             "Could not determine next batch size for {}",
+            "Batch size {} < buffer size {}, but not processed for {}",
             "This log contains a message larger than maximum allowable size of {}",
             "Failed to read from segment {} of partition {partition} while loading offset map",
-        )
+        ),
+        (codes.BATCH_SIZE_IMPOSSIBLE, codes.BATCH_CRC_MISMATCH),
     ),
     Message(
         "Failed to calculate log cleaning stats for partition {partition}",
@@ -208,5 +227,42 @@ ROWS: Final = (
         Kind.NOTE,
         "Retention removed a segment without records.",
         "Nothing to do.",
+    ),
+    # Regular tasks.
+    *answer_alike(
+        Kind.DISK,
+        "A regular task of the broker failed. Those that repeat are tried again.",
+        "The trace below the line says why; verify the partition that it names.",
+        (
+            "Uncaught exception in scheduled task 'kafka-{}'",
+            "Uncaught exception in scheduled task 'highwatermark-checkpoint'",
+            "Uncaught exception in scheduled task 'flush-{}'",
+            "Uncaught exception in scheduled task 'delete-{}'",
+            "Uncaught exception in scheduled task 'leader-epoch-cache-flush-{partition}'",
+            "Uncaught exception in scheduled task 'PeriodicProducerExpirationCheck'",
+        ),
+        (codes.UNREADABLE,),
+        outer=True,
+    ),
+    Message(
+        "Can not delete directory when {}",
+        Kind.DISK,
+        "A partition that was to be deleted still had segments.",
+        "The directory ends in -delete: the next start removes it.",
+        (codes.DIRECTORY_DELETED,),
+    ),
+    # The local copies of indexes of tiered storage.
+    *answer_alike(
+        Kind.DISK,
+        "remote-log-index-cache could not be used. It holds copies of indexes of segments in "
+        "remote storage; no record is in it.",
+        DISK,
+        (
+            "Unable to create directory {path} for RemoteIndexCache.",
+            "Empty file name in remote index cache directory: {path}",
+            "Error occurred while cleaning up expired entry",
+        ),
+        (codes.UNREADABLE,),
+        outer=True,
     ),
 )

@@ -10,7 +10,7 @@ from typing import Final
 
 from kdump.audit import codes
 from kdump.audit.broker_log.answers import ALL, DISK, OFFLINE
-from kdump.audit.broker_log.message import Kind, Message
+from kdump.audit.broker_log.message import Kind, Message, answer_alike
 
 _META: Final = (
     "Compare the file with those of the node's other log directories, and with node.id in "
@@ -117,6 +117,22 @@ ROWS: Final = (
         (codes.HIGH_WATERMARK_NUMBER,),
         everywhere=True,
     ),
+    Message(
+        "High watermark offset should be non-negative",
+        Kind.DISK,
+        "A line of replication-offset-checkpoint has a negative offset: the broker runs, but does "
+        "not serve this partition.",
+        "Stop the broker, delete replication-offset-checkpoint of that log directory, start it.",
+        (codes.HIGH_WATERMARK_NUMBER,),
+    ),
+    Message(
+        "Unable to start fetching {partition} with topic ID {} due to {}Exception",
+        Kind.DISK,
+        "A replica could not be opened as a follower, and does not fetch.",
+        "The trace below the line says why; verify the partition.",
+        (codes.HIGH_WATERMARK_NUMBER,),
+        outer=True,
+    ),
     # meta.properties.
     Message(
         "Error while reading meta.properties file {path}",
@@ -162,24 +178,23 @@ ROWS: Final = (
         "Move the copy out of log.dirs.",
         (codes.META_PROPERTIES_MISMATCH,),
     ),
-    Message(
-        "Invalid reserved directory ID {} found in {path}",
+    *answer_alike(
         Kind.DISK,
         "The directory.id of a meta.properties is one of those that name no directory. Nothing "
         "started.",
         _META,
+        (
+            "Invalid reserved directory ID {} found in {path}",
+            "Invalid resrved directory ID {} found in {path}",
+        ),
         (codes.META_PROPERTIES_MISMATCH,),
     ),
-    *(
-        Message(
-            pattern,
-            Kind.DISK,
-            "A meta.properties lacks what it must have, or holds what no release writes. Nothing "
-            "started.",
-            _META,
-            (codes.META_PROPERTIES_UNREADABLE,),
-        )
-        for pattern in (
+    *answer_alike(
+        Kind.DISK,
+        "A meta.properties lacks what it must have, or holds what no release writes. Nothing "
+        "started.",
+        _META,
+        (
             "cluster.id was not specified in the v1 file: {path}",
             "node.id was not specified in {path}",
             "Error: node ID not found in {path}",
@@ -191,8 +206,10 @@ ROWS: Final = (
             "cluster.id was not found.",
             "node.id was not found.",
             "Unable to read directory.id as a Uuid: {}",
+            "Unable to read {} as a base-10 number.",
             "Found unexpected version in {path}. ZK-based brokers",
-        )
+        ),
+        (codes.META_PROPERTIES_UNREADABLE,),
     ),
     Message(
         "Encountered I/O error in metadata log directory {path}. Cannot continue.",
@@ -209,20 +226,18 @@ ROWS: Final = (
         (codes.UNREADABLE,),
     ),
     # partition.metadata.
-    *(
-        Message(
-            pattern,
-            Kind.DISK,
-            "A partition.metadata does not follow its format. The log directory went offline; "
-            "with no other the broker exited.",
-            "Write version: 0, then topic_id: and the id that kafka-topics.sh --describe prints.",
-            (codes.PARTITION_METADATA_MALFORMED,),
-        )
-        for pattern in (
+    *answer_alike(
+        Kind.DISK,
+        "A partition.metadata does not follow its format. The log directory went offline; "
+        "with no other the broker exited.",
+        "Write version: 0, then topic_id: and the id that kafka-topics.sh --describe prints.",
+        (
             "Malformed line in partition metadata file [{path}]: {}",
             "Unrecognized version of partition metadata file ({path}): {}",
+            "Unrecognized version of partition metadata file + ({path}): {}",
             "Invalid topic ID in partition metadata file ({path})",
-        )
+        ),
+        (codes.PARTITION_METADATA_MALFORMED,),
     ),
     Message(
         "Error while reading partition metadata file {path}",
@@ -233,21 +248,18 @@ ROWS: Final = (
         (codes.PARTITION_METADATA_MALFORMED,),
         outer=True,
     ),
-    *(
-        Message(
-            pattern,
-            Kind.DISK,
-            "A partition.metadata is empty, cut off, or holds no topic id. The broker did not "
-            "start. The line does not name the partition.",
-            ALL,
-            (codes.PARTITION_METADATA_FATAL,),
-        )
-        for pattern in (
+    *answer_alike(
+        Kind.DISK,
+        "A partition.metadata is empty, cut off, or holds no topic id. The broker did not "
+        "start. The line does not name the partition.",
+        ALL,
+        (
             "Input string `{}` decoded as {} bytes, which is not equal to the expected 16 bytes",
             "PartitionMetadataReadBuffer.read",
             "PartitionMetadataFile$PartitionMetadataReadBuffer",
             'Cannot invoke "java.lang.CharSequence.length()" because "this.text" is null',
-        )
+        ),
+        (codes.PARTITION_METADATA_FATAL,),
     ),
     Message(
         "Error while writing partition metadata file {path}",
@@ -269,45 +281,43 @@ ROWS: Final = (
         "The partition was being deleted.",
         "Nothing to do.",
     ),
-    *(
-        Message(
-            pattern,
-            Kind.DISK,
-            "A partition.metadata has the id of another topic than the cluster has under this "
-            "name: a copied file or directory, or a topic that was made again. The replica is not "
-            "served.",
-            "Find out where the directory is from before the file is changed.",
-            (codes.TOPIC_ID_MISMATCH,),
-        )
-        for pattern in (
+    *answer_alike(
+        Kind.DISK,
+        "A partition.metadata has the id of another topic than the cluster has under this "
+        "name: a copied file or directory, or a topic that was made again. The replica is not "
+        "served.",
+        "Find out where the directory is from before the file is changed.",
+        (
             "Tried to assign topic ID {} to log for topic partition {partition},but log already "
             "contained topic ID {}",
+            "Tried to assign topic ID {} to log for topic partition {partition}, but log already "
+            "contained topic ID {}",
+            "Tried to record topic ID {} to file but had already recorded {}",
+            "Partition {}:{partition}'s topic id doesn't match the one on disk",
             "Topic ID in memory: {} does not match the topic ID for partition {partition} ",
             "due to InconsistentTopicIdException",
-        )
+        ),
+        (codes.TOPIC_ID_MISMATCH,),
     ),
     # Names of files.
-    *(
-        Message(
-            pattern,
-            Kind.DISK,
-            "A name or a number could not be read as one: of a file in a partition, or in "
-            "leader-epoch-checkpoint or another checkpoint. The broker did not start, or the part "
-            "of it that read the file ended.",
-            ALL,
-            (
-                codes.FILE_NAME_REFUSED,
-                codes.EPOCHS_NUMBER,
-                codes.CHECKPOINT_NUMBER,
-                codes.HIGH_WATERMARK_NUMBER,
-            ),
-        )
-        for pattern in (
+    *answer_alike(
+        Kind.DISK,
+        "A name or a number could not be read as one: of a file in a partition, or in "
+        "leader-epoch-checkpoint or another checkpoint. The broker did not start, or the part "
+        "of it that read the file ended.",
+        ALL,
+        (
             'java.lang.NumberFormatException: For input string: "{}"',
             "java.lang.NumberFormatException: Cannot parse null string",
             "java.lang.StringIndexOutOfBoundsException: begin 0, end 20, length {}",
             "java.lang.StringIndexOutOfBoundsException: Range [0, 20) out of bounds for length {}",
-        )
+        ),
+        (
+            codes.FILE_NAME_REFUSED,
+            codes.EPOCHS_NUMBER,
+            codes.CHECKPOINT_NUMBER,
+            codes.HIGH_WATERMARK_NUMBER,
+        ),
     ),
     Message(
         "Received invalid partition leader epoch entry {}",
@@ -336,5 +346,16 @@ ROWS: Final = (
             ("OffsetCheckpoints", (codes.HIGH_WATERMARK_NUMBER,)),
             ("offsetFromFile", (codes.FILE_NAME_REFUSED,)),
         )
+    ),
+    *answer_alike(
+        Kind.NOTE,
+        "A request named another topic id than the topic of this name has, as after a topic was "
+        "made again.",
+        "Nothing to do unless it goes on: then verify the log directory.",
+        (
+            "Topic ID in the fetch session did not match the topic ID in the log",
+            "The log's topic ID did not match the topic ID in the request",
+            "exists, but its ID is {}, not {} as expected",
+        ),
     ),
 )

@@ -44,7 +44,7 @@ def _messages_of_codes() -> tuple[Message, ...]:
 _OF_CODES: Final = _messages_of_codes()
 
 _PREFIX: Final = re.compile(
-    r"\[(?:\w[^\]\n]*?partition=|LeaderEpochCache )([\w.\-]+-\d+)(?:, dir=([^\]\n]+))?"
+    r"\[(?:\w[^\]\n]*?partition=|LeaderEpochCache |Partition )([\w.\-]+-\d+)(?:, dir=([^\]\n]+))?"
 )
 _FILE: Final = re.compile(r"(/[^\s,'\"()\[\]]+/(?:[\w.\-]+-\d+)/\d{20}\.[\w.]+)")
 _OF_PARTITION: Final = re.compile(r"[\w.\-]+-\d+(?:\.[0-9a-f]{32}-(?:stray|delete|future))?")
