@@ -36,7 +36,7 @@ ROWS: Final = (
         (codes.PARTITION_TWICE,),
     ),
     Message(
-        "Found unexpected metadata location in data directory {}",
+        "Found unexpected metadata location in data directory `{path}` (the configured metadata",
         Kind.DISK,
         "A second __cluster_metadata-0 stood in a log directory that is not the metadata log's. "
         "The broker did not start.",
@@ -200,13 +200,15 @@ ROWS: Final = (
             "Unable to delete replica {partition} because the local replica for the partition is",
             "Unable to bring up new local leader {partition} with topic id {} because it resides "
             "in an offline log directory",
-            "since the replica for the partition is offline due to storage error",
+            "for partition {partition} (last update controller epoch {}){} since the replica for "
+            "the partition is offline due to storage error",
             "Unable to start fetching {partition} with topic ID {} due to a storage error",
             "Can not create log for {partition} because log directories {path} are offline",
             "The current replica for {partition} is offline",
             "The future replica for {partition} is offline",
             "Failed to delete log for {} {partition} because it may be in one of the offline "
             "directories {path}",
+            "Can not create log {partition} because log directory {path} is offline",
             "Can not create log {} because log directory {path} is offline",
             "No log directories available. Tried {path}",
             "Partition {partition} is in an offline log directory",
@@ -346,7 +348,7 @@ ROWS: Final = (
         outer=True,
     ),
     Message(
-        "to exist, but it was missing. Creating...",
+        "Expected partition {partition} with topic id {} to exist, but it was missing. Creating...",
         Kind.DISK,
         "The directory of a replica that this broker should have was not there. An empty one was "
         "made, which copies everything from the leader.",
@@ -398,9 +400,9 @@ ROWS: Final = (
         "Nothing to do for the disks.",
         (
             "assignments failed; global error: {}. Retrying.",
-            "handleResponse: no result in response for partition {}",
-            "handleResponse: response contained topicIdPartition {}",
-            "handleResponse: error assigning {}",
+            "handleResponse: no result in response for partition {}:{partition}.",
+            "handleResponse: response contained topicIdPartition {}:{partition}, but this was",
+            "handleResponse: error assigning {}:{partition}: {}",
         ),
     ),
     *answer_alike(

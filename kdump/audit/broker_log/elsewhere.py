@@ -42,31 +42,36 @@ ROWS: Final = (
     ),
     *_rows(
         "A topic was just being made or deleted.",
-        "This error may be returned transiently when the partition is being created or deleted",
+        "from the leader for partition {partition}. This error may be returned transiently when",
     ),
     *_rows(
         "A message is larger than replica.fetch.max.bytes or max.message.bytes allow.",
-        "Replication is failing due to a message that is greater than replica.fetch.max.bytes",
-        "which exceeds the maximum configured",
+        "Replication is failing due to a message that is greater than replica.fetch.max.bytes for "
+        "partition {partition}.",
+        "bytes in append to partition {partition}, which exceeds the maximum configured",
+        "bytes in append to partition {partition} which exceeds the maximum configured",
+        "bytes in append topartition {partition} which exceeds the maximum configured",
+        "size in the append to {partition} is {} bytes which exceeds the maximum configured",
     ),
     *_rows(
         "A producer sent what its state does not allow.",
-        "Out of order sequence number for producer",
-        "Invalid sequence number for new epoch of producer",
+        "Out of order sequence number for producer {} at offset {offset} in partition {partition}:",
+        "Invalid sequence number for new epoch of producer {}at offset {offset} in partition "
+        "{partition}:",
     ),
     *_rows(
         "A producer, a transaction or a reader asked for what the partition's state does not "
         "allow. Nothing was written.",
-        "Invalid coordinator epoch for producerId {}",
-        "Invalid sequence number for producer {}",
+        "Invalid coordinator epoch for producerId {} at offset {offset} in partition {partition}:",
+        "Invalid sequence number for producer {} at offset {offset} in partition {partition}:",
         "which is smaller than the last seen epoch",
         "Record was not part of an ongoing transaction",
         "transactionVersion must be explicitly specified",
-        "Cannot append record batch with illegal length {} to log for {}",
-        "The baseOffset of the record batch in the append to {}",
-        "Cannot increment the log start offset to {}",
-        "is larger than the maximum batch size of {}",
-        "because it is too large to be persisted",
+        "Cannot append record batch with illegal length {} to log for {partition}",
+        "The baseOffset of the record batch in the append to {partition}",
+        "Cannot increment the log start offset to {offset} of partition {partition} since",
+        "record(s) to {partition} because it is larger than the maximum batch size of {}",
+        "Failed to write the transaction marker to {partition} because it is too large",
         "Append from Raft leader did not set the batch epoch correctly",
     ),
     *_rows(
@@ -77,9 +82,9 @@ ROWS: Final = (
     ),
     *_rows(
         "The cleaner was paused or stopped for a partition in a moment when it could not be.",
-        "Compaction for partition {} cannot be",
-        "State for partition {} should exist.",
-        "In-progress partition {} cannot be in",
+        "Compaction for partition {partition} cannot be",
+        "State for partition {partition} should exist.",
+        "In-progress partition {partition} cannot be in",
     ),
     *_rows(
         "A setting does not allow a start.",
@@ -90,8 +95,9 @@ ROWS: Final = (
     ),
     *_rows(
         "Tiered storage could not be reached, or a copy to it failed.",
-        "Error building remote log auxiliary state for {}",
-        "Couldn't build the state from remote store for partition",
+        "Error building remote log auxiliary state for {partition}",
+        "Couldn't build the state from remote store for partition: {partition},",
+        "Couldn't build the state from remote store for partition {partition},",
         "Unable to fetch data from remote storage",
         "Error occurred while reading the remote data for {}",
         "Error occurred while copying log segments of partition: {}",
@@ -100,7 +106,7 @@ ROWS: Final = (
         "Encountered error while initializing topic-based RLMM resources",
         "Encountered error while initializing producer/consumer",
     ),
-    *_rows("A leader did not answer.", "Error getting offset for partition {}"),
+    *_rows("A leader did not answer.", "Error getting offset for partition {partition}"),
     *(
         Message(pattern, Kind.ELSEWHERE, happened, "The trace below the line says why.", outer=True)
         for pattern, happened in (

@@ -225,7 +225,7 @@ ROWS: Final = (
         (codes.SNAPSHOT_STRAY,),
     ),
     Message(
-        "Expected transactional write from producer {} at offset {} in partition {partition}",
+        "Expected transactional write from producer {} at offset {offset} in partition {partition}",
         Kind.DISK,
         "A batch that is not transactional stands inside an open transaction of its producer. "
         + _REPLAY,

@@ -59,7 +59,7 @@ class Message:
         for index, (name, literal) in enumerate(zip(names, literals[1:], strict=True)):
             last = index == len(names) - 1 and not literal
             if last and name in ("", "path"):
-                pieces.append(r"(?P<path>[^\s,'\"]+)" if name else "")
+                pieces.append(r"(?P<path>[^\s,'\"]*[^\s,'\".)\]])" if name else "")
             else:
                 pieces.append(_FIELDS[name] + re.escape(literal))
         object.__setattr__(self, "literal", max(literals, key=len))

@@ -265,6 +265,8 @@ ROWS: Final = (
         (
             "Can't load metadata from the binary bootstrap metadata file: {path}",
             "was found in the binary bootstrap metadata file: {path}",
+            "Unable to read control record at offset {offset}",
+            "unable to deserialize record at offset {offset}",
         ),
         (codes.BOOTSTRAP_MALFORMED,),
     ),

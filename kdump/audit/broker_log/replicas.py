@@ -118,8 +118,10 @@ ROWS: Final = (
         "leader-epoch-checkpoint on both.",
         (
             "Based on replica's leader epoch, leader replied with an unknown offset in {partition}",
-            "below any replica's tracked epochs for {partition}.",
-            "Leader or replica is on protocol version where leader epoch is not considered",
+            "below any replica's tracked epochs for {partition}. The leader's offset only {offset}",
+            "Leader or replica is on protocol version where leader epoch is not considered in the "
+            "OffsetsForLeaderEpoch response. The leader's offset {offset} will be used for "
+            "truncation in {partition}.",
         ),
         (codes.EPOCHS_MISSING,),
     ),
@@ -155,7 +157,8 @@ ROWS: Final = (
         (codes.OFFSETS_NOT_INCREASING,),
     ),
     Message(
-        "Trying to roll a new log segment for topic partition {partition} with start offset ",
+        "Trying to roll a new log segment for topic partition {partition} with start offset "
+        "{offset}",
         Kind.DISK,
         "A new segment could not begin, because one of that or a later offset is there already. "
         "The append failed.",
@@ -224,7 +227,6 @@ ROWS: Final = (
             "[ReplicaFetcher replicaId={}]: Error due to",
             "[ReplicaAlterLogDirsThread-{}]: Error due to",
         ),
-        (codes.OFFSETS_NOT_INCREASING,),
         outer=True,
     ),
     # Coordinators, which read their partitions when they become leaders.
@@ -234,7 +236,7 @@ ROWS: Final = (
         "Nothing to do after a change of leader. If a line before says why it is not served, "
         "that one names the cause.",
         (
-            "because the partition is not online or is no longer the leader",
+            "from {partition} because the partition is not online or is no longer the leader",
             "Could not load records from {partition} because the log does not exist.",
             "Cannot load coordinator {partition} in state {}",
             "Transaction expiration for partition {partition} failed because the log config was",

@@ -196,10 +196,12 @@ ROWS: Final = (
         + _CLEANER,
         "Verify the partition.",
         (
-            "Log segment may be corrupt, batch size {} > {} bytes left in segment for {}",
-            "Invalid batch size {} for {}",
-            "Could not determine next batch size for {}",
-            "Batch size {} < buffer size {}, but not processed for {}",
+            "Log segment may be corrupt, batch size {} > {} bytes left in segment for log segment "
+            "{path} at position {position}",
+            "Invalid batch size {} for log segment {path} at position {position}",
+            "Could not determine next batch size for log segment {path} at position {position}",
+            "Batch size {} < buffer size {}, but not processed for log segment {path} at position "
+            "{position}",
             "This log contains a message larger than maximum allowable size of {}",
             "Failed to read from segment {} of partition {partition} while loading offset map",
         ),
@@ -241,14 +243,16 @@ ROWS: Final = (
             "Uncaught exception in scheduled task 'leader-epoch-cache-flush-{partition}'",
             "Uncaught exception in scheduled task 'PeriodicProducerExpirationCheck'",
         ),
-        (codes.UNREADABLE,),
         outer=True,
     ),
-    Message(
-        "Can not delete directory when {}",
+    *answer_alike(
         Kind.DISK,
-        "A partition that was to be deleted still had segments.",
+        "A partition that was to be deleted still had segments, or an index that was mapped.",
         "The directory ends in -delete: the next start removes it.",
+        (
+            "Can not delete directory when memory mapped buffer for log of {partition} is still",
+            "Can not delete directory when {} segments are still present",
+        ),
         (codes.DIRECTORY_DELETED,),
     ),
     # The local copies of indexes of tiered storage.

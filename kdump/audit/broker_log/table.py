@@ -47,6 +47,7 @@ _PREFIX: Final = re.compile(
     r"\[(?:\w[^\]\n]*?partition=|LeaderEpochCache |Partition )([\w.\-]+-\d+)(?:, dir=([^\]\n]+))?"
 )
 _FILE: Final = re.compile(r"(/[^\s,'\"()\[\]]+/(?:[\w.\-]+-\d+)/\d{20}\.[\w.]+)")
+_LOG: Final = re.compile(r"\bLog\(dir=(/[^,\n]+), topic")
 _OF_PARTITION: Final = re.compile(r"[\w.\-]+-\d+(?:\.[0-9a-f]{32}-(?:stray|delete|future))?")
 
 _DISK_WORDS: Final = re.compile(
@@ -113,14 +114,17 @@ def _place(text: str, best: Message, found: list[tuple[Message, re.Match[str]]])
         fields.setdefault("partition", prefix[1])
         if prefix[2]:
             fields.setdefault("path", f"{prefix[2]}/{prefix[1]}")
+    of_log = _LOG.search(text)
+    log = of_log[1] if of_log else None
     path = fields.get("path")
     if path is None or not path.startswith("/"):
         file = _FILE.search(text)
-        path = file[1] if file else None
+        path = file[1] if file else log
     partition = fields.get("partition")
-    if path is not None and partition is None:
-        names = [name for name in path.split("/")[-2:] if _OF_PARTITION.fullmatch(name)]
-        partition = names[-1] if names else None
+    for each in (path, log):
+        if each is not None and partition is None:
+            names = [name for name in each.split("/")[-2:] if _OF_PARTITION.fullmatch(name)]
+            partition = names[-1] if names else None
     return Place(path, partition, _number(fields.get("offset")), _number(fields.get("position")))
 
 
