@@ -79,6 +79,55 @@ def test_logs_of_real_brokers_on_damaged_directories_are_known(version: str) -> 
     assert report.entries >= 30
 
 
+@pytest.mark.parametrize(
+    ("cause", "about", "happened"),
+    [
+        ("denied", Kind.DISK, "The broker's user may not read or write this file."),
+        ("full", Kind.DISK, "The file system is full."),
+        ("locked", Kind.ELSEWHERE, "Another process holds this log directory"),
+    ],
+)
+def test_the_cause_of_a_start_that_failed_is_named(cause: str, about: Kind, happened: str) -> None:
+    with (LOGS / f"4.3.1-{cause}.log").open("rb") as log:
+        report = group_entries(read_entries(log))
+    assert report.unknown == []
+    found = [each for each in report.groups if each.known and each.known.message.kind is about]
+    assert any(each.known and each.known.message.happened.startswith(happened) for each in found)
+    errors = [each for each in report.groups if each.first.level == "ERROR" and each.known]
+    lines = {each.first.line for each in found}
+    for each in errors:
+        assert each.known is not None
+        assert each in found or each.follows in lines, each.first.message
+
+
+def test_files_that_were_denied_are_named() -> None:
+    with (LOGS / "4.3.1-denied.log").open("rb") as log:
+        report = group_entries(read_entries(log))
+    paths = [each.place.path for each in report.groups if each.known and each.known.codes]
+    assert paths == [
+        "/var/lib/kafka/two/two",
+        "/var/lib/kafka/two/two/.kafka_cleanshutdown",
+        "/var/lib/kafka/noright/__cluster_metadata-0/00000000000000000000.log",
+    ]
+
+
+def test_a_page_that_a_full_disk_cannot_give_is_about_the_disk() -> None:
+    with (LOGS / "4.3.1-full.log").open("rb") as log:
+        *_, last = group_entries(read_entries(log)).groups
+    assert last.known is not None
+    assert last.known.message.happened.startswith("A page of a mapped index could not be read")
+    assert last.count == 2
+
+
+def test_the_command_for_a_file_of_a_log_directory_takes_the_directory(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    line = "ERROR Error while loading log dir /d (x.Y)\njava.nio.file.AccessDeniedException: "
+    for name in (".kafka_cleanshutdown", "meta.properties", "recovery-point-offset-checkpoint"):
+        assert main(["explain", f"{line}/d/{name}"]) == 0
+        assert "next      kdump verify /d\n" in capsys.readouterr().out
+
+
 def test_a_consequence_names_the_line_that_it_follows_from() -> None:
     lines = (
         b"[2026-11-24 09:31:00,000] ERROR Error while reading checkpoint file /d/a (x.Y)\n",

@@ -17,6 +17,9 @@ from kdump.cli.paragraphs import labelled
 from kdump.format.shell import shell_text
 from kdump.format.text import printable
 
+#: How names in a log directory end that are no partitions.
+_IN_DIRECTORY: Final = ("-checkpoint", "lost+found", "remote-log-index-cache")
+
 _ABOUT: Final = {
     Kind.DISK: "what is on a disk",
     Kind.CONSEQUENCE: "a consequence",
@@ -151,7 +154,7 @@ def _command(group: Group) -> tuple[str, ...] | None:
     partition = group.place.partition
     if partition is not None and partition in found.parts:
         found = Path(*found.parts[: found.parts.index(partition) + 1])
-    elif found.suffix or found.name.endswith("-checkpoint") or found.name == "lost+found":
+    elif found.suffix or found.name.startswith(".") or found.name.endswith(_IN_DIRECTORY):
         found = found.parent
     return ("kdump", "verify", str(found))
 

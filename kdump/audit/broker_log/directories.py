@@ -54,10 +54,10 @@ ROWS: Final = (
         "Failed to acquire lock on file .lock in {path}. A Kafka instance in another process",
         Kind.ELSEWHERE,
         "Another process holds this log directory: a broker that runs already, or a repair by "
-        "kdump. The broker did not start. If it is a controller too, it opened its metadata log "
-        "before it met the lock, and may have written to it.",
-        "See which broker runs on it. Do not delete .lock: that lets two brokers write. If both "
-        "are controllers, verify __cluster_metadata-0.",
+        "kdump. The broker did not start. In KRaft it had opened its metadata log before it met the "
+        "lock, and may have written to it.",
+        "See which broker runs on it. Do not delete .lock: that lets two brokers write. If that "
+        "broker runs in KRaft, stop it and verify __cluster_metadata-0.",
     ),
     Message(
         "Failed to create data directory {path}",
@@ -216,11 +216,18 @@ ROWS: Final = (
             "Log directory {path} is offline",
             "No checkpoint file for log dir {path}",
             "The memory mapped buffer for log of {partition} is already closed",
-            "Log for partition {partition} is not available on broker {}",
-            "Future log for partition {partition} is not available on broker {}",
             "Skipping creation of log because there are potentially offline log directories",
         ),
         outer=True,
+    ),
+    *answer_alike(
+        Kind.CONSEQUENCE,
+        "The replica is not open on this broker.",
+        FIRST,
+        (
+            "Log for partition {partition} is not available on broker {}",
+            "Future log for partition {partition} is not available on broker {}",
+        ),
     ),
     # Strays.
     Message(

@@ -24,8 +24,8 @@ ROWS: Final = (
     *answer_alike(
         Kind.DISK,
         "The file system is full. The log directory that was being written went offline.",
-        "Free space, but do not remove a .log by hand: kdump verify --quick --info lists what a "
-        "broker removes by itself. Then restart the broker.",
+        "Free space, but do not remove a .log by hand: kdump verify --quick --info "
+        "DIRECTORY lists what a broker removes by itself. Then restart the broker.",
         ("FileSystemException: {path}: No space left on device", "No space left on device"),
     ),
     Message(
