@@ -513,7 +513,6 @@ BOTH: tuple[Row, ...] = (
     (f"Error while deleting producer state snapshot {D}/t-0/00000000000000000100.snapshot for t-0 in dir {D}", DISK, "unreadable", D, "t-0", None),
     (f"Error while truncating log to offset 9 for t-0 in dir {D}", DISK, "unreadable", D, "t-0", 9),
     ("High watermark 7 update exceeds current log end offset 9", DISK, "high-watermark-beyond-end", None, None, None),
-    ("High watermark offset should be non-negative", DISK, "high-watermark-number", None, None, None),
     ("Non-monotonic update of high watermark from 9 to 9", NOTE, None, None, None, None),
     ("The topic id 7 will not be persisted to the partition metadata file since the partition is deleted", NOTE, None, None, None, None),
     ("Message batch size is 9 bytes in append topartition t-0 which exceeds the maximum configured size of 7.", OTHER, None, None, "t-0", None),
@@ -548,7 +547,7 @@ BOTH: tuple[Row, ...] = (
     ("Partition t-0 is in an offline log directory", AFTER, None, None, "t-0", None),
     ("Disk error when trying to access log file on the disk.", AFTER, None, None, None, None),
     ("This message has failed its CRC checksum, exceeds the valid size, has a null key for a compacted topic, or is otherwise corrupt.", DISK, "batch-crc-mismatch", None, None, None),
-    ("Unable to start fetching t-0 with topic ID x due to IllegalStateException", DISK, "high-watermark-number", None, "t-0", None),
+    ("Unable to start fetching t-0 with topic ID x due to IllegalStateException", DISK, None, None, "t-0", None),
     ("Uncaught exception in scheduled task 'flush-log'", DISK, None, None, None, None),
     ("Uncaught exception in scheduled task 'isr-expiration'", OTHER, None, None, None, None),
     # the operating system and Java

@@ -54,8 +54,8 @@ ROWS: Final = (
         "Failed to acquire lock on file .lock in {path}. A Kafka instance in another process",
         Kind.ELSEWHERE,
         "Another process holds this log directory: a broker that runs already, or a repair by "
-        "kdump. The broker did not start. In KRaft it had opened its metadata log before it met the "
-        "lock, and may have written to it.",
+        "kdump. The broker did not start. In KRaft it had opened its metadata log before it met "
+        "the lock, and may have written to it.",
         "See which broker runs on it. Do not delete .lock: that lets two brokers write. If that "
         "broker runs in KRaft, stop it and verify __cluster_metadata-0.",
     ),
@@ -299,8 +299,10 @@ ROWS: Final = (
     Message(
         "does not have a topic ID, which is not allowed when running in KRaft mode.",
         Kind.DISK,
-        "A partition had no partition.metadata. The broker did not start.",
-        "Write the file, or move the directory away.",
+        "A -future directory, to which a replica was moved, had no partition.metadata. The broker "
+        "did not start.",
+        "If the partition is there without -future too, move the -future directory away. If not, "
+        "it is the only copy here: write its partition.metadata.",
         (codes.TOPIC_ID_MISSING,),
     ),
     # Deletion of whole logs.

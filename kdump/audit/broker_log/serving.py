@@ -163,8 +163,9 @@ ROWS: Final = (
         "[kafka-log-cleaner-thread-{}]: Error due to",
         Kind.DISK,
         "The cleaner's thread ended: no topic of this broker is compacted until it restarts.",
-        "A number in cleaner-offset-checkpoint that does not parse does this: correct or delete "
-        "the file while the broker is stopped. Else the trace below the line says why.",
+        "A number in cleaner-offset-checkpoint that does not parse does this: stop the broker, "
+        "and kdump reindex --apply of the log directory writes the file. Else the trace below the "
+        "line says why.",
         (codes.CHECKPOINT_NUMBER,),
     ),
     Message(

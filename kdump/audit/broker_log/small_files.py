@@ -17,20 +17,25 @@ _META: Final = (
     "server.properties."
 )
 
+_BUILD: Final = (
+    "Stop the broker. kdump reindex --apply of the log directory writes an offset checkpoint from "
+    "the lines that can be read; of the partition, leader-epoch-checkpoint from the batches."
+)
+
 ROWS: Final = (
     # Checkpoints.
     Message(
         "Unrecognised version:{}, expected version: {} in checkpoint file at: {path}",
         Kind.DISK,
         "A checkpoint file does not begin with its version. " + OFFLINE,
-        "Read the file; deleting an offset checkpoint while the broker is stopped costs recovery.",
+        _BUILD,
         (codes.CHECKPOINT_MALFORMED, codes.EPOCHS_MALFORMED),
     ),
     Message(
         "Malformed line in checkpoint file [{path}]: {}",
         Kind.DISK,
         "A line of a checkpoint file does not follow its format. " + OFFLINE,
-        "Read the file, and see what it is for before it is deleted.",
+        _BUILD,
         (
             codes.CHECKPOINT_MALFORMED,
             codes.EPOCHS_MALFORMED,
@@ -41,7 +46,7 @@ ROWS: Final = (
         "Expected [{}] entries in checkpoint file [{path}], but found only [{}]",
         Kind.DISK,
         "A checkpoint file has fewer lines than it announces: it was cut off. " + OFFLINE,
-        "Read the file, and see what it is for before it is deleted.",
+        _BUILD,
         (codes.CHECKPOINT_MALFORMED, codes.EPOCHS_MALFORMED),
     ),
     Message(
@@ -72,7 +77,8 @@ ROWS: Final = (
         "The recovery points could not be read, and were taken for 0: after an unclean stop every "
         "segment was recovered.",
         "If the start goes on, the file is written again. If a line before took the directory "
-        "offline, correct or delete the file while the broker is stopped.",
+        "offline, stop the broker: kdump reindex --apply of the log directory writes the file from "
+        "the lines that can be read.",
         (codes.CHECKPOINT_NUMBER, codes.CHECKPOINT_MALFORMED),
         outer=True,
     ),
@@ -83,7 +89,8 @@ ROWS: Final = (
         "The log starts could not be read: each log began at its first segment, and records that "
         "were deleted with DeleteRecords are back.",
         "Delete these records again where that matters. If a line before took the directory "
-        "offline, correct or delete the file while the broker is stopped.",
+        "offline, stop the broker: kdump reindex --apply of the log directory writes the file from "
+        "the lines that can be read.",
         (codes.CHECKPOINT_NUMBER, codes.CHECKPOINT_MALFORMED),
         outer=True,
     ),
@@ -113,24 +120,15 @@ ROWS: Final = (
         Kind.DISK,
         "A number in replication-offset-checkpoint does not parse: the broker runs, but does not "
         "serve this partition, nor any other of that log directory.",
-        "Stop the broker, delete replication-offset-checkpoint of that log directory, start it.",
+        "Stop the broker, run kdump reindex --apply on that log directory, start it.",
         (codes.HIGH_WATERMARK_NUMBER,),
         everywhere=True,
-    ),
-    Message(
-        "High watermark offset should be non-negative",
-        Kind.DISK,
-        "A line of replication-offset-checkpoint has a negative offset: the broker runs, but does "
-        "not serve this partition.",
-        "Stop the broker, delete replication-offset-checkpoint of that log directory, start it.",
-        (codes.HIGH_WATERMARK_NUMBER,),
     ),
     Message(
         "Unable to start fetching {partition} with topic ID {} due to {}Exception",
         Kind.DISK,
         "A replica could not be opened as a follower, and does not fetch.",
         "The trace below the line says why; verify the partition.",
-        (codes.HIGH_WATERMARK_NUMBER,),
         outer=True,
     ),
     # meta.properties.
@@ -230,7 +228,9 @@ ROWS: Final = (
         Kind.DISK,
         "A partition.metadata does not follow its format. The log directory went offline; "
         "with no other the broker exited.",
-        "Write version: 0, then topic_id: and the id that kafka-topics.sh --describe prints.",
+        "Stop the broker. kdump reindex --apply of the partition writes it with the id that the "
+        "metadata log has. Without one, write version: 0, then topic_id: and the id that "
+        "kafka-topics.sh --describe prints.",
         (
             "Malformed line in partition metadata file [{path}]: {}",
             "Unrecognized version of partition metadata file ({path}): {}",
