@@ -25,6 +25,7 @@ ROWS: Final = (
         "Unable to send broker heartbeat for {}",
         "sent a heartbeat request but received error",
         "Unable to register broker {}",
+        "Shutting down because we were unable to register with the controller quorum",
         "Timed out waiting for the controller to approve controlled shutdown",
         "failed due to authentication error",
         "failed due to unsupported version error",
@@ -106,6 +107,11 @@ ROWS: Final = (
         "Encountered error while initializing topic-based RLMM resources",
         "Encountered error while initializing producer/consumer",
     ),
+    *_rows(
+        "The broker could not hand its leaders over before it stopped. Its logs were closed.",
+        "Proceeding to do an unclean shutdown as all the controlled shutdown attempts failed",
+        "Error during controlled shutdown, possibly because leader movement took longer",
+    ),
     *_rows("A leader did not answer.", "Error getting offset for partition {partition}"),
     *(
         Message(pattern, Kind.ELSEWHERE, happened, "The trace below the line says why.", outer=True)
@@ -114,6 +120,8 @@ ROWS: Final = (
             ("]: Error due to", "A thread of the broker ended."),
             ("Stopped due to fatal error with exit code {}", "A thread of the broker ended."),
             ("Execution of {} failed due to {}", "A request to a coordinator failed."),
+            ("Replaying record {} to {partition} failed due", "A request to a coordinator failed."),
+            ("The write event {} for the timer {} failed due", "A timer of a coordinator failed."),
         )
     ),
 )

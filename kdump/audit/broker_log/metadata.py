@@ -184,6 +184,7 @@ ROWS: Final = (
             "Exiting Kafka due to fatal exception",
             "Fatal error during broker startup. Prepare to shutdown",
             "Fatal error during KafkaServer startup. Prepare to shutdown",
+            "Fatal error during KafkaServer shutdown.",
             "Unable to install metadata publishers",
             "Fatal error during broker shutdown.",
             "Fatal error during controller shutdown.",

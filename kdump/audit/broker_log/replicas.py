@@ -293,6 +293,8 @@ ROWS: Final = (
             "Group metadata/offset entry key should not be null",
             "Transaction state log's key should not be null",
             "Unknown transaction state id {} from the transaction status message",
+            "Unknown offset message version: {}",
+            "Received an unknown record type {} in {}",
         ),
         (codes.RECORDS_UNREADABLE, codes.BATCH_CRC_MISMATCH),
     ),
@@ -330,5 +332,13 @@ ROWS: Final = (
             "Failed to unload metadata for {partition}",
             "Failed to unload coordinator for {partition} due to",
         ),
+    ),
+    Message(
+        "Received a tombstone record to delete {} but ",
+        Kind.DISK,
+        "Records of __consumer_offsets contradict each other: some are missing, as after damage "
+        "that was cut off, or a defect of the release wrote them so. Its groups get no answer.",
+        "Verify the partition. If another replica is in sync, move the leader there first.",
+        outer=True,
     ),
 )

@@ -216,6 +216,12 @@ ROWS: Final = (
         (codes.UNREADABLE,),
         outer=True,
     ),
+    Message(
+        "Record batch from {partition} with last offset {offset} exceeded max record batch size {}",
+        Kind.NOTE,
+        "The cleaner wrote a batch that is larger than max.message.bytes allows.",
+        "Nothing to do but for consumers of releases before 0.10.1.",
+    ),
     # Retention.
     Message(
         "contains future timestamp(s), making it ineligible to be deleted",

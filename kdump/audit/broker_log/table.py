@@ -6,7 +6,10 @@ Spec: none of Kafka's.
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from kdump.audit.broker_log import (
@@ -43,6 +46,24 @@ def _messages_of_codes() -> tuple[Message, ...]:
 
 _OF_CODES: Final = _messages_of_codes()
 
+_WORD: Final = re.compile(r"\w+")
+#: A word that a text has whole wherever it has what is around it.
+_WHOLE_WORD: Final = re.compile(r"(?<=\W)\w{4,}(?=\W)")
+
+
+def _by_word() -> dict[str, list[int]]:
+    """The numbers of rows by a word of each that few rows have; without such a word by ""."""
+    words = [set(_WHOLE_WORD.findall(row.literal)) for row in MESSAGES]
+    rows = Counter(chain.from_iterable(words))
+    numbers: dict[str, list[int]] = {"": []}
+    for number, found in enumerate(words):
+        word = min(sorted(found), key=rows.__getitem__, default="")
+        numbers.setdefault(word, []).append(number)
+    return numbers
+
+
+_BY_WORD: Final = _by_word()
+
 _PREFIX: Final = re.compile(
     r"\[(?:\w[^\]\n]*?partition=|LeaderEpochCache |Partition )([\w.\-]+-\d+)(?:, dir=([^\]\n]+))?"
 )
@@ -77,7 +98,7 @@ class Recognized:
 
 def recognize(text: str) -> Recognized | None:
     """Find the message that explains ``text``, a line and what is below it; None without one."""
-    found = [(row, match) for row in MESSAGES if (match := row.match(text)) is not None]
+    found = [(row, match) for row in _candidates(text) if (match := row.match(text)) is not None]
     if not found:
         found = [(row, match) for row in _OF_CODES if (match := row.match(text))]
     if not found:
@@ -87,6 +108,13 @@ def recognize(text: str) -> Recognized | None:
         inner or found, key=lambda pair: (pair[0].kind is Kind.CONSEQUENCE, pair[1].start())
     )
     return Recognized(best, _place(text, best, found), _codes(best, [row for row, _ in found]))
+
+
+def _candidates(text: str) -> Iterator[Message]:
+    """The rows whose word is in ``text``, in their order: a long log has many lines."""
+    words = _BY_WORD.keys() & _WORD.findall(text)
+    found = {number for word in words for number in _BY_WORD[word]}
+    return (MESSAGES[number] for number in sorted(found.union(_BY_WORD[""])))
 
 
 def looks_like_disks(text: str) -> bool:
