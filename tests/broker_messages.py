@@ -557,7 +557,7 @@ BOTH: tuple[Row, ...] = (
     # the operating system and Java
     (f"java.nio.file.AccessDeniedException: {LOG}", DISK, "unreadable", LOG, "t-0", None),
     (f"java.io.FileNotFoundException: {LOG} (Permission denied)", DISK, "unreadable", LOG, "t-0", None),
-    (f"java.nio.file.NoSuchFileException: {LOG}", DISK, "segment-missing", LOG, "t-0", None),
+    (f"java.nio.file.NoSuchFileException: {LOG}", DISK, None, LOG, "t-0", None),
     (f"java.nio.file.FileSystemException: {LOG}: No space left on device", DISK, None, LOG, "t-0", None),
     ("java.lang.InternalError: a fault occurred in an unsafe memory access operation", DISK, "unreadable", None, None, None),
 )  # fmt: skip

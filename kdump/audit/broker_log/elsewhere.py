@@ -34,6 +34,7 @@ ROWS: Final = (
     *_rows(
         "The lock of a log directory was released twice at the end of the broker.",
         "Exception while execution the action",
+        "[BrokerServer id={}] null ({})\njava.nio.channels.ClosedChannelException",
     ),
     *_rows(
         "A setting is old, or has no effect.",

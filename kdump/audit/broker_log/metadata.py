@@ -57,6 +57,7 @@ ROWS: Final = (
         "The file quorum-state could not be written. The node exited.",
         "Look at the free space and the system's log, then start the node.",
         (codes.UNREADABLE,),
+        outer=True,
     ),
     Message(
         "Epoch from quorum store file ({path}) is {}, which is smaller than last written epoch {}",

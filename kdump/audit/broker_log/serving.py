@@ -88,14 +88,14 @@ ROWS: Final = (
     ),
     *answer_alike(
         Kind.DISK,
-        "A file that the broker was to use was not there: something else removed or renamed it.",
-        "Find out what: a job that cleans up, a second broker, a person. Then verify the "
-        "partition.",
+        "A file that the broker was to use, or its directory, was not there: something else "
+        "removed or renamed it, or the file system is not mounted.",
+        "Find out what: a job that cleans up, a second broker, a person. Then verify the log "
+        "directory.",
         (
             "java.nio.file.NoSuchFileException: {path}",
             "java.io.FileNotFoundException: {path} (No such file or directory)",
         ),
-        (codes.SEGMENT_MISSING,),
     ),
     # IOException in a partition: what was at work.
     *answer_alike(

@@ -63,6 +63,7 @@ ROWS: Final = (
         "A checkpoint file could not be written, and the log directory went offline.",
         DISK,
         (codes.UNREADABLE,),
+        outer=True,
     ),
     Message(
         "Failed to write to checkpoint file {path}. This is ok if the topic/partition is being",
@@ -100,6 +101,7 @@ ROWS: Final = (
         "The recovery points could not be written, and the log directory went offline.",
         DISK,
         (codes.UNREADABLE,),
+        outer=True,
     ),
     Message(
         "Disk error while writing log start offsets checkpoint in directory {path}:",
@@ -107,6 +109,7 @@ ROWS: Final = (
         "The log starts could not be written, and the log directory went offline.",
         DISK,
         (codes.UNREADABLE,),
+        outer=True,
     ),
     Message(
         "Error while writing to highwatermark file in directory {path}",
@@ -114,6 +117,7 @@ ROWS: Final = (
         "The high watermarks could not be written, because the log directory is or went offline.",
         DISK,
         (codes.UNREADABLE,),
+        outer=True,
     ),
     Message(
         "Unable to start fetching {partition} with topic ID {} due to NumberFormatException",
@@ -222,6 +226,7 @@ ROWS: Final = (
         "A meta.properties could not be written, and the log directory was left out.",
         DISK,
         (codes.UNREADABLE,),
+        outer=True,
     ),
     # partition.metadata.
     *answer_alike(
@@ -267,6 +272,7 @@ ROWS: Final = (
         "A partition.metadata could not be written, and the log directory went offline.",
         DISK,
         (codes.UNREADABLE,),
+        outer=True,
     ),
     Message(
         "Error while trying to delete partition metadata file {path}",
