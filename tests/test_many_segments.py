@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from bench.directory import make
 
+from kdump.audit import codes
 from kdump.audit.context import Context
 from kdump.audit.groups import Group, assign, open_roots
 from kdump.audit.judged import Judged
@@ -23,7 +24,7 @@ CONTEXT = Context(now_ms=0)
 
 
 def empty_segments(path: Path, count: int) -> Group:
-    """A partition of so many empty segments, which leave no offset out."""
+    """A partition of so many empty segments; each leaves its one offset out."""
     path.mkdir()
     for base_offset in range(count):
         (path / f"{base_offset:020d}.log").touch()
@@ -87,3 +88,10 @@ def test_a_quick_look_reads_the_ends_of_a_small_log(
     whole = survey(segment, lambda _: None, mapped=False, sealed=True, deep=False)
     assert (seen.first_offset, seen.last_offset) == (whole.first_offset, whole.last_offset)
     assert sum(read) < 100 << 10 < seen.size
+
+
+def test_undecided_gaps_are_listed_up_to_a_limit_and_counted(tmp_path: Path) -> None:
+    judged = foreseen(empty_segments(tmp_path / "t-0", 1_000), Small.HEADERS)
+    gaps = [finding for finding in judged.findings if finding.code is codes.OFFSETS_MISSING]
+    assert len(gaps) == 100
+    assert sum(1 + finding.repeats for finding in gaps) == 999

@@ -26,6 +26,8 @@ from kdump.format.batch import RecordBatch
 from kdump.format.shell import operand
 
 _MAGIC: Final = 2
+#: So many gaps are listed of which nothing decides whether records are lost; the rest is counted.
+_UNDECIDED: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +59,16 @@ def check_missing_offsets(
     offset, where it is known. ``replay`` is None where not all of the log was read. ``quick``: the
     surveys are of the ends alone.
     """
+    undecided = list[Finding]()
     for finding in _findings(surveys, facts, ends, replay):
-        partly = quick and finding.code is codes.OFFSETS_MISSING
-        yield _of_ends(finding, facts) if partly else finding
+        if finding.code is not codes.OFFSETS_MISSING:
+            yield finding
+        elif len(undecided) < _UNDECIDED:
+            undecided.append(_of_ends(finding, facts) if quick else finding)
+        else:
+            last = undecided[-1]
+            undecided[-1] = replace(last, repeats=last.repeats + 1 + finding.repeats)
+    yield from undecided
 
 
 def _findings(
