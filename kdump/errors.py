@@ -1,7 +1,8 @@
-"""The errors that kdump raises on purpose: each says what was expected, what was found, and where.
+"""The errors that kdump raises on purpose: what was expected, what was found, where, and what to
+do.
 
-Damage in a log is data (``Damage``, ``Finding``), never an exception. These are for what cannot
-be read at all. This module imports nothing of kdump.
+Damage in a log is data (``Damage``, ``Finding``), never an exception. These are for what cannot be
+read at all. This module imports nothing of kdump.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ from textwrap import wrap
 import click
 
 from kdump.audit.codes import CODES
-from kdump.cli.dump_differences import DIFFERENCES
 from kdump.cli.main import cli
+from kdump.cli.views.dump.differences import DIFFERENCES
 
 HERE = Path(__file__).parent
 VERSION = tomllib.loads((HERE.parent / "pyproject.toml").read_text())["project"]["version"]

@@ -1,6 +1,6 @@
 """Carries a plan out in the plainest way: no lock, no backup, nothing durable.
 
-What comes of it is what ``kdump.repair.apply`` must come to as well.
+What comes of it is what ``kdump.repair.transaction.apply`` must come to as well.
 """
 
 from __future__ import annotations
@@ -9,7 +9,16 @@ import os
 from pathlib import Path
 
 from kdump.format.checkpoint import OffsetEntry, decode_offsets, encode_offsets
-from kdump.repair.plan import Cut, Line, Plan, Prefix, Put, PutMarker, Remove, TakeMarker
+from kdump.repair.transaction.plan import (
+    Cut,
+    Line,
+    Plan,
+    Prefix,
+    Put,
+    PutMarker,
+    Remove,
+    TakeMarker,
+)
 from kdump.storage.logdir import directory_name
 from kdump.storage.names import CLEAN_MARKER
 

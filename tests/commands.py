@@ -11,7 +11,7 @@ from typing import Any
 from crashing.running import run
 from crashing.seam import Around
 
-from kdump.repair.plan import Plan, decode
+from kdump.repair.transaction.plan import Plan, decode
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 def _missing_spark() -> str | None:
     try:
-        from kdump.fleet.java import check_java
+        from kdump.fleet.session.java import check_java
 
         check_java()
     except (ModuleNotFoundError, UsageError) as error:

@@ -17,7 +17,7 @@ import forge
 from commands import Ran, kdump
 from legacy_partitions import Kept, Partition, Piece
 
-from kdump.storage.kept import FOLDERS
+from kdump.storage.repair_record import FOLDERS
 
 JsonObject = dict[str, Any]
 

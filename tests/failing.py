@@ -6,7 +6,7 @@ import errno
 import os
 from pathlib import Path
 
-from kdump.repair import disk
+from kdump.repair.transaction import disk
 
 NO_ROOM = os.strerror(errno.ENOSPC)
 

@@ -98,7 +98,7 @@ def dividing(number: int) -> float:
 
 def logs_of(task: Any) -> list[Path]:
     """The logs that a task of verify reads."""
-    from kdump.fleet.verify_task import Reading
+    from kdump.fleet.verify.task import Reading
 
     if isinstance(task, Reading):
         return [] if task.path is None else [task.path]
@@ -106,7 +106,7 @@ def logs_of(task: Any) -> list[Path]:
 
 
 def deadly_work(task: Any, log: Path, **options: Any) -> object:
-    from kdump.fleet import verify_task
+    from kdump.fleet.verify import task as verify_task
 
     if log in logs_of(task):
         os.kill(os.getpid(), signal.SIGKILL)
@@ -114,7 +114,7 @@ def deadly_work(task: Any, log: Path, **options: Any) -> object:
 
 
 def work_killed_once(task: Any, flag: Path, **options: Any) -> object:
-    from kdump.fleet import verify_task
+    from kdump.fleet.verify import task as verify_task
 
     found = verify_task.work(task, **options)
     if not flag.exists():
@@ -125,7 +125,7 @@ def work_killed_once(task: Any, flag: Path, **options: Any) -> object:
 
 def work_without_executor(task: Any, flag: Path, **options: Any) -> object:
     """The first that comes here kills its executor, a JVM two processes above."""
-    from kdump.fleet import verify_task
+    from kdump.fleet.verify import task as verify_task
 
     try:
         flag.touch(exist_ok=False)
@@ -142,7 +142,7 @@ def work_without_executor(task: Any, flag: Path, **options: Any) -> object:
 def forgetful_work(task: Any, log: Path, **options: Any) -> object:
     from dataclasses import replace
 
-    from kdump.fleet import verify_task
+    from kdump.fleet.verify import task as verify_task
 
     found = verify_task.work(task, **options)
     return replace(found, lines=()) if log in logs_of(task) else found
@@ -150,7 +150,7 @@ def forgetful_work(task: Any, log: Path, **options: Any) -> object:
 
 def deadly_whole(task: Any, path: Path, **options: Any) -> object:
     """Who is to judge that partition at once is killed."""
-    from kdump.fleet import verify_task
+    from kdump.fleet.verify import task as verify_task
 
     if isinstance(task, verify_task.Whole) and task.group.path == path:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -158,7 +158,7 @@ def deadly_whole(task: Any, path: Path, **options: Any) -> object:
 
 
 def deadly_judge(case: Any, path: Path, **options: Any) -> object:
-    from kdump.fleet import verify_task
+    from kdump.fleet.verify import task as verify_task
 
     if case.group.path == path:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -167,7 +167,7 @@ def deadly_judge(case: Any, path: Path, **options: Any) -> object:
 
 def export_killed_once(task: Any, flag: Path) -> object:
     """The first that comes here is killed when its file is written."""
-    from kdump.fleet import export_task
+    from kdump.fleet.export import task as export_task
 
     found = export_task.exported(task)
     if not flag.exists():
@@ -178,7 +178,7 @@ def export_killed_once(task: Any, flag: Path) -> object:
 
 def deadly_export(task: Any, topic: str) -> object:
     """Who has written the records of this topic is killed, always."""
-    from kdump.fleet import export_task
+    from kdump.fleet.export import task as export_task
 
     found = export_task.exported(task)
     if task.shares[0].log.origin.topic == topic:
@@ -191,7 +191,7 @@ def export_slow_once(task: Any, flag: Path) -> object:
 
     ``flag`` is there while it does.
     """
-    from kdump.fleet import export_task
+    from kdump.fleet.export import task as export_task
 
     found = export_task.exported(task)
     try:
@@ -205,7 +205,7 @@ def export_slow_once(task: Any, flag: Path) -> object:
 
 def impatient(task: Any, *, work: Any, seconds: float, **more: Any) -> object:
     """Waits no longer for any answer of a store."""
-    from kdump.storage import store_process
+    from kdump.storage.objects import client
 
-    store_process._ANSWER_SECONDS = seconds  # type: ignore[misc]
+    client._ANSWER_SECONDS = seconds  # type: ignore[misc]
     return work(task, **more)

@@ -11,7 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from kdump.fleet import export, listing, session, spread, verify
+from kdump.fleet.export import export
+from kdump.fleet.job import spread
+from kdump.fleet.session import session
+from kdump.fleet.verify import listing, verify
 
 _MODULES = (export, listing, spread, verify)
 

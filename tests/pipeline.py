@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kdump.audit import judge as judging
-from kdump.audit.context import Context, read_context
-from kdump.audit.facts import PartitionFacts, read_directory
+from kdump.audit.facts.small_files import PartitionFacts, read_directory
 from kdump.audit.findings import Finding
-from kdump.audit.gathering import gather
-from kdump.audit.groups import Group, Root, assign
-from kdump.audit.survey import Survey, survey
+from kdump.audit.run.gather import gather
+from kdump.audit.survey.survey import Survey, survey
+from kdump.audit.targets.context import Context, read_context
+from kdump.audit.targets.target import Group, Root, assign
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import LogDirectory, open_path
 

@@ -16,20 +16,20 @@ from crashing.seam import Around, Call, Watched
 from crashing.subjects import CHECKPOINTS
 from crashing.trees import Node, take
 
-from kdump.audit.context import Context
-from kdump.audit.judged import Judged
-from kdump.audit.verify import verify
-from kdump.cli.targets import find_targets
+from kdump.audit.run.verify import verify
+from kdump.audit.targets.context import Context
+from kdump.audit.verdicts.verdict import Judged
+from kdump.cli.options.targets import find_targets
 from kdump.errors import Unfinished
-from kdump.repair import disk
-from kdump.repair.apply import apply
-from kdump.repair.conversion import Rules
-from kdump.repair.convert import plan_convert
-from kdump.repair.plan import Plan
-from kdump.repair.present import present
-from kdump.repair.reindex import plan_reindex
-from kdump.repair.truncate import plan_truncate
-from kdump.repair.undo import undo, undoable
+from kdump.repair.convert.plan import plan_convert
+from kdump.repair.reindex.plan import plan_reindex
+from kdump.repair.rewrite.conversion import Rules
+from kdump.repair.transaction import disk
+from kdump.repair.transaction.apply import apply
+from kdump.repair.transaction.fingerprint import present
+from kdump.repair.transaction.plan import Plan
+from kdump.repair.transaction.undo import undo, undoable
+from kdump.repair.truncate.plan import plan_truncate
 from kdump.storage.logdir import read_partition
 
 

@@ -20,8 +20,8 @@ from starts import Start
 
 from kdump.format.batch import BatchTable, RecordBatch
 from kdump.format.snapshot import decode_snapshot
-from kdump.repair.plan import Cut, Plan, Put, Remove
-from kdump.storage.source import open_source
+from kdump.repair.transaction.plan import Cut, Plan, Put, Remove
+from kdump.storage.access import open_source
 from kdump.storage.walk import walk
 
 Of = Callable[[str], Oracle]

@@ -22,7 +22,7 @@ import pytest
 from object_stores import free_port
 
 import kdump
-from kdump.fleet.session import Cluster, Session, opened
+from kdump.fleet.session.session import Cluster, Session, opened
 
 MASTER = "local-cluster[2,1,1024]"
 #: What a task imports beside kdump: the packages that it requires, and those of the extra.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from kdump.fleet.session import Session
+    from kdump.fleet.session.session import Session
 
 
 def through(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -19,5 +19,5 @@ def through(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     def started(*_: object) -> Iterator[Session]:
         yield session
 
-    monkeypatch.setattr("kdump.cli.fleet_options.spark_session", started)
-    monkeypatch.setattr("kdump.cli.verify_engine.spark_session", started)
+    monkeypatch.setattr("kdump.cli.options.spark.spark_session", started)
+    monkeypatch.setattr("kdump.cli.commands.verify_engine.spark_session", started)

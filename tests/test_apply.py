@@ -50,10 +50,10 @@ from planning import (
 )
 
 from kdump.errors import Refused, Unfinished
-from kdump.repair.apply import apply, resume
-from kdump.repair.folder import Folder
-from kdump.repair.interruption import Interruption
-from kdump.repair.plan import (
+from kdump.repair.transaction.apply import apply, resume
+from kdump.repair.transaction.folder import Folder
+from kdump.repair.transaction.interruption import Interruption
+from kdump.repair.transaction.plan import (
     Cut,
     Line,
     Plan,
@@ -66,9 +66,9 @@ from kdump.repair.plan import (
     decode,
     encode,
 )
-from kdump.repair.recipes import make
-from kdump.repair.undo import discard, undo, undoable
-from kdump.storage.kept import KeptState, kept
+from kdump.repair.transaction.recipes import make
+from kdump.repair.transaction.undo import discard, undo, undoable
+from kdump.storage.repair_record import KeptState, kept
 
 pytestmark = pytest.mark.usefixtures("unsearched")
 

@@ -16,7 +16,7 @@ from bench.report import Row, line
 from bench.segments import KIB, SHAPES, Shape, write
 from brokers import jars
 
-from kdump.audit.survey import survey
+from kdump.audit.survey.survey import survey
 from kdump.format import _kernel
 from kdump.format.codecs import Codec
 from kdump.storage.logdir import Segment

@@ -18,9 +18,9 @@ from kdump.audit.checks.indexes import (
     check_offset_entries,
     check_time_entries,
 )
-from kdump.audit.facts import TopicSettings
+from kdump.audit.facts.small_files import TopicSettings
 from kdump.audit.findings import Detail, Finding, Offsets
-from kdump.audit.survey import LISTED, Survey, survey
+from kdump.audit.survey.survey import LISTED, Survey, survey
 from kdump.storage.logdir import read_partition
 
 

@@ -34,7 +34,7 @@ from recipes_directory import (
 from kdump.audit.checks.directory import check_read
 from kdump.audit.checks.partition_files import check_log_sizes
 from kdump.audit.codes import CODES, Outcome, Severity
-from kdump.audit.facts import read_small
+from kdump.audit.facts.small_files import read_small
 from kdump.audit.findings import Detail, Finding, Offsets
 from kdump.format.checkpoint import decode_offsets
 from kdump.storage.liveness import State

@@ -9,7 +9,7 @@ import pytest
 from brokers.oracle import Loaded, Oracle
 from recipes_directory import END, RECIPES
 
-from kdump.audit.facts import read_small
+from kdump.audit.facts.small_files import read_small
 from kdump.format.checkpoint import decode_offsets
 
 pytestmark = pytest.mark.broker

@@ -25,11 +25,11 @@ from kdump.audit.checks.indexes import (
 )
 from kdump.audit.codes import CODES
 from kdump.audit.findings import Detail, Finding, Offsets
-from kdump.audit.groups import assign, open_roots
-from kdump.audit.judged import Judged
-from kdump.audit.survey import Survey, survey
-from kdump.audit.survey_index import IndexFacts
-from kdump.audit.verify import verify
+from kdump.audit.run.verify import verify
+from kdump.audit.survey.index_promises import IndexFacts
+from kdump.audit.survey.survey import Survey, survey
+from kdump.audit.targets.target import assign, open_roots
+from kdump.audit.verdicts.verdict import Judged
 from kdump.storage.logdir import Segment, read_partition
 
 INDEX, TIMES = Path("p-0/1.index"), Path("p-0/1.timeindex")

@@ -19,27 +19,23 @@ from kdump.audit.checks.epochs import check_epoch_checkpoint, check_epoch_falls,
 from kdump.audit.checks.partition_files import check_epoch_end
 from kdump.audit.checks.producers import check_sequences, check_snapshots
 from kdump.audit.checks.transactions import (
-    Clock,
     check_hanging,
     check_horizons,
     check_lost_ends,
     check_transactions,
 )
-from kdump.audit.checks.txn_indexes import (
-    check_aborts,
-    check_stable_offsets,
-    check_txn_index_files,
-)
+from kdump.audit.checks.txn_indexes import check_aborts, check_stable_offsets, check_txn_index_files
 from kdump.audit.codes import Severity
-from kdump.audit.facts import (
+from kdump.audit.facts.small_files import (
     PartitionFacts,
     TopicSettings,
     read_directory,
     read_partition_facts,
 )
 from kdump.audit.findings import Finding
-from kdump.audit.replay import Replay, replay
-from kdump.audit.survey import Survey, survey
+from kdump.audit.replay.clock import Clock
+from kdump.audit.replay.replay import Replay, replay
+from kdump.audit.survey.survey import Survey, survey
 from kdump.format.index import TransactionIndex
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import LogDirectory, open_path, read_partition

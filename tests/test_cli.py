@@ -13,17 +13,17 @@ from pathlib import Path
 import pytest
 from damaged import RECIPES
 
-import kdump.audit.listing
-from kdump.cli import exits
+import kdump.audit.targets.listing
 from kdump.cli.main import cli, main
+from kdump.cli.ui import exits
 from kdump.errors import LimitError, SourceError, UsageError
 from kdump.format import _kernel
 
 RUN = "import sys; from kdump.cli.main import main; sys.exit(main())"
 #: The same, with workers that take their time.
 SLOW = f"""
-import time, kdump.audit.verify
-kdump.audit.verify.survey = lambda *_, **__: time.sleep(60)
+import time, kdump.audit.run.verify
+kdump.audit.run.verify.survey = lambda *_, **__: time.sleep(60)
 {RUN}
 """
 
@@ -144,7 +144,7 @@ def test_an_error_has_its_exit_code_and_no_traceback(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(kdump.audit.listing, "open_roots", fail)
+    monkeypatch.setattr(kdump.audit.targets.listing, "open_roots", fail)
     assert main(["verify", "x"]) == code
     printed = capsys.readouterr()
     assert printed.out == ""
@@ -159,7 +159,7 @@ def test_a_bug_says_so(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(kdump.audit.listing, "open_roots", fail)
+    monkeypatch.setattr(kdump.audit.targets.listing, "open_roots", fail)
     assert main(["verify", "x"]) == exits.BUG
     printed = capsys.readouterr().err
     assert printed.startswith("Traceback")

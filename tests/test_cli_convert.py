@@ -23,8 +23,8 @@ from damaged import batches, name
 from forge import flip
 from planning import left, restored
 
-from kdump.cli import exits, progress
 from kdump.cli.main import main
+from kdump.cli.ui import exits, progress
 from kdump.storage import liveness
 
 COMMAND = "convert-v0-v2"

@@ -15,7 +15,7 @@ from fixtures_loader import copy_fixture
 from forge_metadata import METADATA
 
 import kdump.cli.main
-from kdump.cli import exits
+from kdump.cli.ui import exits
 
 
 class Cli:

@@ -27,13 +27,13 @@ from damaged import name
 from forge import flip
 from planning import left
 
-from kdump.cli import exits
 from kdump.cli.main import main
-from kdump.cli.paragraphs import labelled
-from kdump.cli.repair_steps import step_texts
-from kdump.repair.folder import Folder
-from kdump.storage import kept as storage_kept
+from kdump.cli.ui import exits
+from kdump.cli.ui.paragraphs import labelled
+from kdump.cli.views.repair.steps import step_texts
+from kdump.repair.transaction.folder import Folder
 from kdump.storage import liveness
+from kdump.storage import repair_record as storage_kept
 
 pytestmark = pytest.mark.once
 

@@ -21,11 +21,11 @@ from forge_metadata import METADATA
 from resealing import places
 
 import kdump.cli.main
-from kdump.audit.cluster import Copies, Node
 from kdump.audit.codes import CODES
-from kdump.audit.judged import Judged
-from kdump.cli import exits
-from kdump.cli.verify_json import JsonReport
+from kdump.audit.facts.cluster import Copies, Node
+from kdump.audit.verdicts.verdict import Judged
+from kdump.cli.ui import exits
+from kdump.cli.views.verify.json_lines import JsonReport
 
 GAP = "offsets-missing"
 NOTES = {name for name, code in CODES.items() if code.severity.value == "info"}

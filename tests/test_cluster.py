@@ -11,8 +11,8 @@ from fixtures_loader import FIXTURES, ROOT, topic_configs
 from forge import batch, flip, record
 from forge_metadata import METADATA, log, segment_name, snapshot, snapshot_name
 
-from kdump.audit.cluster import ClusterImage, Replicas, find_cluster, read_cluster
-from kdump.audit.settings import (
+from kdump.audit.facts.cluster import ClusterImage, Replicas, find_cluster, read_cluster
+from kdump.audit.facts.settings import (
     Sources,
     log_directories,
     longest_transaction_ms,

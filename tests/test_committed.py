@@ -28,15 +28,15 @@ pytest.importorskip("pyspark")
 
 from test_export import copies, exported, here, lines_of, one_batch
 
-from kdump.audit.groups import Selection as Topics
-from kdump.audit.groups import assign, open_roots
-from kdump.audit.listing import list_targets
-from kdump.fleet.destination import made
-from kdump.fleet.export import Order, export
-from kdump.fleet.export_task import Form
-from kdump.fleet.manifest import Manifest
-from kdump.fleet.ranges import Ranges, joined, overlap, without
-from kdump.fleet.spread import Lost
+from kdump.audit.targets.listing import list_targets
+from kdump.audit.targets.target import Selection as Topics
+from kdump.audit.targets.target import assign, open_roots
+from kdump.fleet.export.destination import made
+from kdump.fleet.export.export import Order, export
+from kdump.fleet.export.manifest import Manifest
+from kdump.fleet.export.ranges import Ranges, joined, overlap, without
+from kdump.fleet.export.task import Form
+from kdump.fleet.job.spread import Lost
 from kdump.storage.selection import HIGHEST, Selection
 
 

@@ -13,14 +13,14 @@ from damaged import FIRST, LAST, Recipe, batches, name
 from forge import TIMESTAMP
 
 from kdump.audit.codes import CODES
-from kdump.audit.context import Context, read_context
-from kdump.audit.events import Events
-from kdump.audit.facts import read_directory
-from kdump.audit.groups import Group, Root, assign
-from kdump.audit.judged import Judged
-from kdump.audit.next_start import concluded
-from kdump.audit.quick_pass import quick_pass
-from kdump.audit.verify import verify
+from kdump.audit.facts.small_files import read_directory
+from kdump.audit.run.prescan import quick_pass
+from kdump.audit.run.verify import verify
+from kdump.audit.survey.events import Events
+from kdump.audit.targets.context import Context, read_context
+from kdump.audit.targets.target import Group, Root, assign
+from kdump.audit.verdicts.next_start import concluded
+from kdump.audit.verdicts.verdict import Judged
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import LogDirectory, open_path
 

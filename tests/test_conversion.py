@@ -15,17 +15,18 @@ from converting import outline, split, wanted
 from forge import TIMESTAMP, batch, flip, marker, message, record, wrapper
 from legacy_partitions import forged
 
-from kdump.audit.facts import TopicSettings
+from kdump.audit.facts.small_files import TopicSettings
 from kdump.errors import Refused, SourceError
 from kdump.format.checkpoint import EpochEntry
 from kdump.format.codecs import Codec, decompress
 from kdump.format.record_digest import RecordDigest
 from kdump.format.records import RecordReader
-from kdump.repair import conversion
-from kdump.repair.conversion import Conversion, Part, Rules
-from kdump.repair.measuring import measure
-from kdump.repair.read_back import ReadingBack
-from kdump.storage.source import Source, WindowedFile, open_source
+from kdump.repair.rewrite import conversion
+from kdump.repair.rewrite.conversion import Conversion, Part, Rules
+from kdump.repair.rewrite.measure import measure
+from kdump.repair.rewrite.read_back import ReadingBack
+from kdump.storage.access import open_source
+from kdump.storage.source import Source, WindowedFile
 
 APPENDED = 8
 SETTINGS = TopicSettings(index_interval_bytes=300)
@@ -644,7 +645,7 @@ def test_only_sound_batches_of_magic_2_are_read_back(
 
 
 def test_what_is_read_back_is_limited_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kdump.repair.read_back.RecordReader", partial(RecordReader, 100))
+    monkeypatch.setattr("kdump.repair.rewrite.read_back.RecordReader", partial(RecordReader, 100))
     path = tmp_path / "new.log"
     path.write_bytes(batch(0, as_records(0, 40), codec="gzip"))
     with pytest.raises(SourceError, match="more than the limit of 100 bytes"):

@@ -18,16 +18,18 @@ from crashing.trees import take
 from failing import NO_ROOM, Failing
 from forge import message, wrapper
 
-from kdump.audit.context import Context
-from kdump.audit.groups import Group, assign, open_roots
-from kdump.audit.settings import Wanted
+from kdump.audit.facts.settings import Wanted
+from kdump.audit.targets.context import Context
+from kdump.audit.targets.target import Group, assign, open_roots
 from kdump.errors import KdumpError, Refused, SourceError
 from kdump.format.codecs import Codec
-from kdump.repair import conversion, disk, new_segments
-from kdump.repair.conversion import Conversion, Rules
-from kdump.repair.convert_output import convert_to
-from kdump.repair.converted_copy import ConvertedCopy, encode
-from kdump.repair.read_back import ReadBack, ReadingBack
+from kdump.repair.convert import segments
+from kdump.repair.convert.output import convert_to
+from kdump.repair.convert.receipt import ConvertedCopy, encode
+from kdump.repair.rewrite import conversion
+from kdump.repair.rewrite.conversion import Conversion, Rules
+from kdump.repair.rewrite.read_back import ReadBack, ReadingBack
+from kdump.repair.transaction import disk
 
 NAME = "orders-7"
 FIVE = [message(offset, b"value %d" % offset) for offset in range(5)]
@@ -574,7 +576,7 @@ def test_a_worker_that_is_killed_is_told(
     tmp_path: Path, convert: Convert, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kill = in_workers(lambda: os.kill(os.getpid(), signal.SIGKILL))
-    monkeypatch.setattr(new_segments, "Conversion", kill)
+    monkeypatch.setattr(segments, "Conversion", kill)
     convert.jobs = 2
     said = convert.refused(write(tmp_path, {0: OLD, 10: b"".join(NEW)}), SourceError)
     assert name(0) in said
@@ -590,7 +592,7 @@ def test_workers_do_not_hold_the_lock(
                 if "FLOCK" in path.read_text():
                     raise Refused("held")
 
-    monkeypatch.setattr(new_segments, "Conversion", in_workers(look))
+    monkeypatch.setattr(segments, "Conversion", in_workers(look))
     convert.jobs = 2
     assert not convert(write(tmp_path, {0: OLD, 10: b"".join(NEW)})).nothing
 
@@ -635,7 +637,7 @@ def test_a_log_that_vanishes_is_told(
     def vanished(*arguments: Any, **options: Any) -> Conversion:
         raise SourceError(arguments[1], "gone")
 
-    monkeypatch.setattr(new_segments, "Conversion", vanished)
+    monkeypatch.setattr(segments, "Conversion", vanished)
     with pytest.raises(KdumpError, match="gone"):
         convert(group)
     assert not convert.output.exists()

@@ -24,23 +24,25 @@ from damaged import name
 from forge import TIMESTAMP, batch, flip, marker, message, record, wrapper
 from planning import by_hand, calling, conversion, failing_at, interrupt, left, restored, undone
 
-from kdump.audit.facts import Read, TopicSettings
-from kdump.audit.judged import Judged
-from kdump.audit.survey import Unread
-from kdump.audit.verify import verify
-from kdump.cli.targets import find_targets
+from kdump.audit.facts.small_files import Read, TopicSettings
+from kdump.audit.run.verify import verify
+from kdump.audit.survey.survey import Unread
+from kdump.audit.verdicts.verdict import Judged
+from kdump.cli.options.targets import find_targets
 from kdump.errors import Refused, SourceError, Unfinished, UsageError
 from kdump.format.codecs import Codec
 from kdump.format.index import TransactionIndex
-from kdump.repair import conversion as conversions
-from kdump.repair import convert, disk, measuring
-from kdump.repair.apply import apply, resume
-from kdump.repair.conversion import Rules
-from kdump.repair.convert import plan_convert
-from kdump.repair.folder import Folder
-from kdump.repair.plan import Converted, Plan, Put, Rebuilt, Remove, decode, encode
-from kdump.repair.read_back import ReadBack, ReadingBack
-from kdump.storage.kept import KeptState, kept
+from kdump.repair.convert import plan as convert
+from kdump.repair.convert.plan import plan_convert
+from kdump.repair.rewrite import conversion as conversions
+from kdump.repair.rewrite import measure
+from kdump.repair.rewrite.conversion import Rules
+from kdump.repair.rewrite.read_back import ReadBack, ReadingBack
+from kdump.repair.transaction import disk
+from kdump.repair.transaction.apply import apply, resume
+from kdump.repair.transaction.folder import Folder
+from kdump.repair.transaction.plan import Converted, Plan, Put, Rebuilt, Remove, decode, encode
+from kdump.storage.repair_record import KeptState, kept
 
 pytestmark = pytest.mark.usefixtures("unsearched")
 
@@ -512,7 +514,7 @@ def test_a_worker_that_is_killed(crowded: Path, monkeypatch: pytest.MonkeyPatch)
     def die(*_: Any) -> None:
         os.kill(os.getpid(), 9)
 
-    monkeypatch.setattr(measuring, "sha256", die)
+    monkeypatch.setattr(measure, "sha256", die)
     with pytest.raises(SourceError, match="SIGKILL killed the process"):
         conversion(crowded, jobs=2)
 

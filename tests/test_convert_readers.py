@@ -23,7 +23,7 @@ from legacy_partitions import forged
 from test_dump import as_consumer
 from test_fixtures import fixtures
 
-from kdump.storage.kept import FOLDERS
+from kdump.storage.repair_record import FOLDERS
 
 pytestmark = pytest.mark.once
 

@@ -27,8 +27,8 @@ from forge_transactions import (
     transaction_log,
 )
 
-from kdump.audit.coordinator import Coordinator
-from kdump.audit.fates import HIGHEST, Evidence, Fate, Mark, decide
+from kdump.audit.facts.coordinator import Coordinator
+from kdump.audit.replay.fates import HIGHEST, Evidence, Fate, Mark, decide
 from kdump.format import _events
 
 PRODUCER = 7
@@ -204,7 +204,7 @@ def test_the_coordinator_is_not_read_where_nothing_is_lost(
 
     batches = [written(0, 0), forge.marker(2, PRODUCER, 1, commit=True)]
     path = log_directory(tmp_path / "data", [begun(), *ran(0, commit=True)], batches)
-    monkeypatch.setattr("kdump.audit.coordinator.Coordinator.histories", read)
+    monkeypatch.setattr("kdump.audit.facts.coordinator.Coordinator.histories", read)
     assert kdump("verify", path).code == 0
 
 

@@ -13,9 +13,9 @@ import pytest
 from forge import CODECS, batch, checkpoint, flip, message, record, segment, wrapper
 from memory import assert_tiles, batches, pieces
 
-from kdump.audit.context import read_context
-from kdump.audit.groups import assign, open_roots
-from kdump.audit.verify import verify
+from kdump.audit.run.verify import verify
+from kdump.audit.targets.context import read_context
+from kdump.audit.targets.target import assign, open_roots
 from kdump.format.batch import BatchTable
 from kdump.storage.walk import Damage, Reason
 

@@ -17,8 +17,8 @@ from pyspark.errors import PySparkException  # noqa: E402
 from pyspark.sql import DataFrame  # noqa: E402
 
 from kdump.fleet import api  # noqa: E402
-from kdump.fleet.schema import TABLES  # noqa: E402
-from kdump.fleet.session import Cluster, Session, opened  # noqa: E402
+from kdump.fleet.session.session import Cluster, Session, opened  # noqa: E402
+from kdump.fleet.tables.schema import TABLES  # noqa: E402
 
 pytestmark = pytest.mark.spark
 

@@ -14,9 +14,9 @@ from crashing.seam import Around, Call, Watched, short
 from crashing.trees import take
 from descriptors import none_left_open
 
-from kdump.repair import disk
-from kdump.repair.directories import opened
-from kdump.repair.disk import Attributes
+from kdump.repair.transaction import disk
+from kdump.repair.transaction.directories import opened
+from kdump.repair.transaction.disk import Attributes
 
 ROOT = os.geteuid() == 0
 MTIME_NS = 1_700_000_000_123_456_789

@@ -19,9 +19,9 @@ from fixtures_loader import FIXTURES
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdump.cli.dump_entries import FileDamage, json_lines
-from kdump.cli.dump_files import KINDS, pieces
 from kdump.cli.main import main
+from kdump.cli.views.dump.entries import FileDamage, json_lines
+from kdump.cli.views.dump.files import KINDS, pieces
 from kdump.storage.names import FileKind, parse_file_name
 
 JsonObject = dict[str, Any]

@@ -17,9 +17,9 @@ import pytest
 from brokers.oracle import Oracle
 from fixtures_loader import FIXTURES, copy_fixture
 
-from kdump.cli.dump_differences import DIFFERENCES
 from kdump.cli.main import main
-from kdump.format.text import printable
+from kdump.cli.views.dump.differences import DIFFERENCES
+from kdump.format.lines.text import printable
 
 pytestmark = pytest.mark.broker
 

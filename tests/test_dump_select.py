@@ -26,8 +26,9 @@ from forge import (
 )
 
 from kdump.cli.main import main
-from kdump.storage.entry import entry_position
-from kdump.storage.source import WindowedFile, open_source
+from kdump.storage.access import open_source
+from kdump.storage.seek import entry_position
+from kdump.storage.source import WindowedFile
 from kdump.storage.walk import sound_batch, walk
 
 JsonObject = dict[str, Any]

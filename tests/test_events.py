@@ -11,8 +11,8 @@ from damaged import FIRST, Recipe, name
 from forge import TIMESTAMP, batch, flip, marker, record
 from recipes_producers import SOUND_FIRST, data, end, one, plain
 
-from kdump.audit.events import EpochRun, Events, Horizons, Marker, SequenceBreak
-from kdump.audit.survey import survey
+from kdump.audit.survey.events import EpochRun, Events, Horizons, Marker, SequenceBreak
+from kdump.audit.survey.survey import survey
 from kdump.format import _events
 from kdump.storage.logdir import Segment, open_path
 

@@ -26,17 +26,18 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from zstandard import ZstdDecompressor
 
-from kdump.audit.context import Context
-from kdump.audit.groups import Selection as Topics
-from kdump.audit.groups import assign, open_roots
-from kdump.cli.export import _told as told
+from kdump.audit.targets.context import Context
+from kdump.audit.targets.target import Selection as Topics
+from kdump.audit.targets.target import assign, open_roots
+from kdump.cli.commands.export import _told as told
 from kdump.cli.main import main
 from kdump.errors import SourceError, UsageError
-from kdump.fleet import api, export_task
-from kdump.fleet.destination import check_outside, made
-from kdump.fleet.export import Order, export
-from kdump.fleet.export_task import Form
-from kdump.fleet.manifest import Manifest
+from kdump.fleet import api
+from kdump.fleet.export import task as export_task
+from kdump.fleet.export.destination import check_outside, made
+from kdump.fleet.export.export import Order, export
+from kdump.fleet.export.manifest import Manifest
+from kdump.fleet.export.task import Form
 from kdump.storage.selection import Selection
 
 JsonObject = dict[str, Any]
@@ -165,7 +166,7 @@ def test_read_committed_equals_a_consumer(
 def test_filters_are_those_of_the_dump(
     options: list[str], grown: Callable[[str], Path], tmp_path: Path, capfdbinary: Capture
 ) -> None:
-    from kdump.cli.dump_select import select
+    from kdump.cli.options.selection import select
 
     path = grown("4.3.1/clean")
     asked: dict[str, Any] = {options[0][2:].replace("-", "_"): options[1]}

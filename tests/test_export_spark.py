@@ -15,9 +15,9 @@ pytest.importorskip("pyspark")
 
 from spark_sessions import through
 
-from kdump.cli import exits
 from kdump.cli.main import main
-from kdump.fleet.session import Cluster, Session, opened
+from kdump.cli.ui import exits
+from kdump.fleet.session.session import Cluster, Session, opened
 
 pytestmark = pytest.mark.spark
 

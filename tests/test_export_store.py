@@ -15,12 +15,12 @@ from store_proxy import before
 from test_export import exported
 
 from kdump.errors import SourceError, UsageError
-from kdump.fleet import destination, uploading
-from kdump.fleet.destination import made
-from kdump.fleet.export_task import Form
-from kdump.fleet.manifest import Manifest
-from kdump.storage import store_process
-from kdump.storage.remote import as_path
+from kdump.fleet.export import destination, upload
+from kdump.fleet.export.destination import made
+from kdump.fleet.export.manifest import Manifest
+from kdump.fleet.export.task import Form
+from kdump.storage.objects import client as store_process
+from kdump.storage.objects.address import as_path
 
 
 @pytest.fixture(scope="module")
@@ -99,13 +99,13 @@ def test_of_two_runs_at_a_time_not_both_go_on(
     bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = as_path(bucket.address("race"))
-    put = uploading.put
+    put = upload.put
 
     def late(at: Any, data: bytes) -> None:
         put(at.parent.parent / "another" / at.name, data)
         put(at, data)
 
-    monkeypatch.setattr(uploading, "put", late)
+    monkeypatch.setattr(upload, "put", late)
     with pytest.raises(UsageError, match="free"), made(path):
         pass
     assert objects(bucket, "race") == {"_temporary/another/begun": b""}
@@ -117,7 +117,7 @@ def test_a_run_that_fails_leaves_no_object(
     def failing(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("kdump.fleet.uploading.copy", failing)
+    monkeypatch.setattr("kdump.fleet.export.upload.copy", failing)
     with pytest.raises(KeyboardInterrupt):
         exported([grown("4.3.1/clean")], as_path(bucket.address("failed")))
     assert objects(bucket, "failed") == {}

@@ -25,7 +25,7 @@ from crashing.straced import trace
 from crashing.subjects import ALONE, CONVERT, LINKED, LOSSY, REINDEX, SPLIT, Subject
 from crashing.trees import put, take
 
-from kdump.cli.exits import INCOMPLETE, OK, REFUSED
+from kdump.cli.ui.exits import INCOMPLETE, OK, REFUSED
 
 pytestmark = pytest.mark.once
 

@@ -12,7 +12,7 @@ from spark_cluster import cluster
 from spark_sessions import through
 from test_fleet_verify import Verified, assert_equal, fleet_broker, verified
 
-from kdump.fleet.session import Cluster, opened
+from kdump.fleet.session.session import Cluster, opened
 
 pytestmark = pytest.mark.spark
 __all__ = ["verified"]  # a fixture
@@ -38,6 +38,6 @@ def test_on_a_cluster_whose_executor_is_killed(
         assert_equal(here, verified("--master", "local[2]", top))
         with fleet_work.by_value():
             killed = partial(fleet_work.work_without_executor, flag=flag)
-            monkeypatch.setattr("kdump.fleet.verify.work", killed)
+            monkeypatch.setattr("kdump.fleet.verify.verify.work", killed)
             assert_equal(here, verified("--master", "local[2]", top))
     assert flag.read_text() != str(os.getpid())

@@ -15,10 +15,10 @@ import pytest
 from test_fleet_session import SECONDS, descendants, gone
 from test_fleet_trouble import FIXTURE
 
-from kdump.fleet.job import _said
-from kdump.fleet.jvm import SparkFailed
-from kdump.fleet.session import Cluster, opened
-from kdump.fleet.spread import spread
+from kdump.fleet.job.job import _said
+from kdump.fleet.job.spread import spread
+from kdump.fleet.session.jvm import SparkFailed
+from kdump.fleet.session.session import Cluster, opened
 
 pytestmark = pytest.mark.spark
 
@@ -46,12 +46,12 @@ import sys
 from functools import partial
 from pathlib import Path
 import fleet_work
-import kdump.fleet.export
+import kdump.fleet.export.export
 from kdump.cli.main import main
 
 flag, *arguments = sys.argv[1:]
 with fleet_work.by_value():
-    kdump.fleet.export.exported = partial(fleet_work.export_slow_once, flag=Path(flag))
+    kdump.fleet.export.export.exported = partial(fleet_work.export_slow_once, flag=Path(flag))
     raise SystemExit(main(arguments))
 """
 

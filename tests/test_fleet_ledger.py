@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from damaged import FIRST, LAST, RECIPES
 
-from kdump.audit.groups import assign, open_roots
-from kdump.audit.survey import survey
-from kdump.fleet.inventory import Inventory
-from kdump.fleet.ledger import Line, uncovered
+from kdump.audit.survey.survey import survey
+from kdump.audit.targets.target import assign, open_roots
+from kdump.fleet.verify.inventory import Inventory
+from kdump.fleet.verify.ledger import Line, uncovered
 
 
 def test_each_log_has_just_one_line(tmp_path: Path) -> None:

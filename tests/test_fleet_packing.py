@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdump.fleet.packing import packs
+from kdump.fleet.job.packing import packs
 
 MB = 1 << 20
 

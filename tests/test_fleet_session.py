@@ -15,14 +15,14 @@ from object_stores import free_port
 from spark_cluster import connect_server
 
 from kdump.errors import UsageError
-from kdump.fleet.java import check_java
-from kdump.fleet.jvm import SparkFailed
-from kdump.fleet.session import Cluster, opened, with_failures
+from kdump.fleet.session.java import check_java
+from kdump.fleet.session.jvm import SparkFailed
+from kdump.fleet.session.session import Cluster, opened, with_failures
 
 #: Opens a session, does a job with Python workers, and says so; then waits to be ended, if asked.
 PROGRAM = """
 import os, sys, time
-from kdump.fleet.session import Cluster, opened
+from kdump.fleet.session.session import Cluster, opened
 
 def pids(batches):
     import kdump, pyarrow, sys

@@ -18,9 +18,9 @@ from test_export import as_row, by_place, dumped, rows_of
 from test_export_store import objects
 from test_fleet_trouble import FIXTURE, exported
 
-from kdump.cli import exits
 from kdump.cli.main import main
-from kdump.fleet.session import Cluster, Session, opened
+from kdump.cli.ui import exits
+from kdump.fleet.session.session import Cluster, Session, opened
 
 pytestmark = [pytest.mark.spark, pytest.mark.nightly]
 
@@ -104,9 +104,9 @@ def slow(session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     through(session, monkeypatch)
     # A single task of Spark would have no others to be slower than.
     alone = lambda sizes, _: [range(n, n + 1) for n in range(len(sizes))]  # noqa: E731
-    monkeypatch.setattr("kdump.fleet.spread.packs", alone)
+    monkeypatch.setattr("kdump.fleet.job.spread.packs", alone)
     work = partial(fleet_work.export_slow_once, flag=tmp_path / "flag")
-    monkeypatch.setattr("kdump.fleet.export.exported", work)
+    monkeypatch.setattr("kdump.fleet.export.export.exported", work)
     return tmp_path / "flag"
 
 

@@ -19,9 +19,9 @@ pyspark = pytest.importorskip("pyspark")
 
 from pyspark import cloudpickle  # noqa: E402
 
-from kdump.fleet.session import Cluster, Session, opened  # noqa: E402
-from kdump.fleet.signals import held  # noqa: E402
-from kdump.fleet.spread import Lost, spread  # noqa: E402
+from kdump.fleet.job.spread import Lost, spread  # noqa: E402
+from kdump.fleet.session.session import Cluster, Session, opened  # noqa: E402
+from kdump.fleet.session.signals import held  # noqa: E402
 
 pytestmark = pytest.mark.spark
 
@@ -45,7 +45,7 @@ def test_every_task_comes_back_with_its_number(session: Session) -> None:
 def test_where_nothing_is_tried_again_the_first_attempt_does_the_work(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kdump.fleet.spread._failures", lambda _: 1)
+    monkeypatch.setattr("kdump.fleet.job.spread._failures", lambda _: 1)
     found = dict(spread(session, fleet_work.slow, NUMBERS, [0] * 20))
     assert found == {number: number for number in NUMBERS}
 

@@ -15,10 +15,11 @@ from object_stores import Bucket, free_port, served
 from spark_sessions import through
 from store_proxy import Proxy, before
 
-from kdump.cli import exits
 from kdump.cli.main import main
-from kdump.fleet import export, listing, verify
-from kdump.fleet.session import Cluster, Session, opened
+from kdump.cli.ui import exits
+from kdump.fleet.export import export
+from kdump.fleet.session.session import Cluster, Session, opened
+from kdump.fleet.verify import listing, verify
 
 pytestmark = pytest.mark.spark
 

@@ -15,9 +15,9 @@ from object_stores import Bucket, served
 from spark_sessions import through
 from test_object_store import told
 
-from kdump.cli import exits
 from kdump.cli.main import main
-from kdump.fleet.session import Cluster, Session, opened
+from kdump.cli.ui import exits
+from kdump.fleet.session.session import Cluster, Session, opened
 
 pytestmark = pytest.mark.spark
 
@@ -65,7 +65,7 @@ def test_a_worker_that_is_killed_once_changes_nothing(
     path, flag = grown(FIXTURE), tmp_path / "flag"
     code = exported(path, tmp_path / "sound")
     killed = partial(fleet_work.export_killed_once, flag=flag)
-    monkeypatch.setattr("kdump.fleet.export.exported", killed)
+    monkeypatch.setattr("kdump.fleet.export.export.exported", killed)
     assert exported(path, tmp_path / "killed") == code == exits.OK
     assert flag.exists()
     assert records(tmp_path / "killed") == records(tmp_path / "sound")
@@ -85,7 +85,7 @@ def test_what_kills_every_worker_is_told_and_the_rest_exported(
     assert len(expected) < len(records(tmp_path / "sound"))
     capfdbinary.readouterr()
     deadly = partial(fleet_work.deadly_export, topic=topic)
-    monkeypatch.setattr("kdump.fleet.export.exported", deadly)
+    monkeypatch.setattr("kdump.fleet.export.export.exported", deadly)
     assert exported(path, tmp_path / "out") == exits.INCOMPLETE
     assert records(tmp_path / "out") == expected
     lines = capfdbinary.readouterr().out.decode().splitlines()

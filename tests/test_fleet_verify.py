@@ -23,14 +23,14 @@ from fixtures_loader import FIXTURES
 from pipeline import NOW_MS
 from spark_sessions import through
 
-from kdump.cli import exits
 from kdump.cli.main import main
+from kdump.cli.ui import exits
 
 pytest.importorskip("pyspark")
 
 
-from kdump.fleet.session import Cluster, Session, opened
-from kdump.fleet.spread import spread
+from kdump.fleet.job.spread import spread
+from kdump.fleet.session.session import Cluster, Session, opened
 
 pytestmark = pytest.mark.spark
 
@@ -70,8 +70,8 @@ def verified(
 ) -> Verified:
     # Findings tell the present.
     clock = SimpleNamespace(time_ns=lambda: NOW_MS * 1_000_000)
-    monkeypatch.setattr("kdump.audit.listing.time", clock)
-    monkeypatch.setattr("kdump.fleet.listing.time", clock)
+    monkeypatch.setattr("kdump.audit.targets.listing.time", clock)
+    monkeypatch.setattr("kdump.fleet.verify.listing.time", clock)
 
     def of(*arguments: object) -> tuple[int, list[JsonObject]]:
         code = main(["verify", "--format", "json", *map(str, arguments)])
@@ -204,7 +204,7 @@ Deadly = Callable[[str, Callable[..., object]], None]
 @pytest.fixture
 def deadly(monkeypatch: pytest.MonkeyPatch) -> Deadly:
     """``deadly(name, work)``: executors do ``work`` in the place of ``fleet.verify``'s function."""
-    return lambda name, work: monkeypatch.setattr(f"kdump.fleet.verify.{name}", work)
+    return lambda name, work: monkeypatch.setattr(f"kdump.fleet.verify.verify.{name}", work)
 
 
 def test_a_log_that_kills_who_reads_it_is_a_finding(
@@ -268,7 +268,7 @@ def test_large_partitions_are_read_in_pieces(
     """Where nothing may be read together, each segment is a task, and each judgement another."""
     top = fleet_broker(tmp_path / "broker", 5)
     here = verified(top)
-    monkeypatch.setattr("kdump.fleet.verify.most_together", lambda *_: 0)
+    monkeypatch.setattr("kdump.fleet.verify.verify.most_together", lambda *_: 0)
     assert_equal(here, on_spark(top))
 
 

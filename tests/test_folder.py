@@ -18,14 +18,12 @@ from planning import (
 )
 
 from kdump.errors import Refused
-from kdump.repair.apply import apply, resume
-from kdump.repair.directories import opened
-from kdump.repair.folder import Folder
-from kdump.repair.plan import (
-    Put,
-)
-from kdump.repair.undo import undo
-from kdump.storage.kept import kept
+from kdump.repair.transaction.apply import apply, resume
+from kdump.repair.transaction.directories import opened
+from kdump.repair.transaction.folder import Folder
+from kdump.repair.transaction.plan import Put
+from kdump.repair.transaction.undo import undo
+from kdump.storage.repair_record import kept
 
 pytestmark = pytest.mark.usefixtures("unsearched")
 

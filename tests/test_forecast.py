@@ -12,18 +12,18 @@ import pytest
 from damaged import batches
 from forged_starts import FORGED, INTERVAL, NEWER, OLDER, SOUND, Forged, name
 
-from kdump.audit.facts import (
+from kdump.audit.facts.small_files import (
     PartitionFacts,
     TopicSettings,
     read_directory,
     read_partition_facts,
 )
-from kdump.audit.forecast import Forecast, forecast, forecast_by, forecast_directory
-from kdump.audit.log_end import lower_bound
-from kdump.audit.looking import look, violations
-from kdump.audit.outcomes import Outcome, Release
-from kdump.audit.recovery import Records, Span
-from kdump.audit.survey import Survey, survey
+from kdump.audit.startup.forecast import Forecast, forecast, forecast_by, forecast_directory
+from kdump.audit.startup.inputs import look, violations
+from kdump.audit.startup.outcome import Outcome, Release
+from kdump.audit.survey.log_end import lower_bound
+from kdump.audit.survey.recovery import Records, Span
+from kdump.audit.survey.survey import Survey, survey
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import LogDirectory, open_path, read_partition
 

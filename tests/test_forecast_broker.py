@@ -20,16 +20,16 @@ from fixtures_loader import FIXTURES, partitions, topic_configs
 from forged_starts import FORGED
 from starts import BASES, CONFIGS, Start, copy, starts
 
-from kdump.audit.facts import PartitionFacts, TopicSettings, read_partition_facts
-from kdump.audit.forecast import Forecast, forecast, forecast_by
-from kdump.audit.looking import look, violations
-from kdump.audit.outcomes import LogFacts, Outcome, Release, Violation
-from kdump.audit.survey import Survey, survey
+from kdump.audit.facts.small_files import PartitionFacts, TopicSettings, read_partition_facts
+from kdump.audit.startup.forecast import Forecast, forecast, forecast_by
+from kdump.audit.startup.inputs import look, violations
+from kdump.audit.startup.outcome import LogFacts, Outcome, Release, Violation
+from kdump.audit.survey.survey import Survey, survey
 from kdump.format import _recovery
 from kdump.format.batch import BatchTable
 from kdump.format.index import OffsetIndex, TimeIndex
+from kdump.storage.access import open_source
 from kdump.storage.logdir import read_partition
-from kdump.storage.source import open_source
 from kdump.storage.walk import walk
 
 Of = Callable[[str], Oracle]

@@ -24,15 +24,16 @@ from fixtures_loader import ROOT
 from forge import CODECS
 from memory import MemorySource, batches
 
-from kdump.cli.dump_entries import json_lines, text_lines
-from kdump.cli.dump_files import KINDS, pieces
 from kdump.cli.main import main
+from kdump.cli.views.dump.entries import json_lines, text_lines
+from kdump.cli.views.dump.files import KINDS, pieces
 from kdump.errors import DecodeError, LimitError
 from kdump.format.batch import BatchTable, RecordBatch
 from kdump.format.checkpoint import decode_epochs, decode_offsets, encode_epochs, encode_offsets
 from kdump.format.control import control_json, decode_control
 from kdump.format.index import OffsetIndex, TimeIndex, TransactionIndex
-from kdump.format.lines import JsonLines, TextLines
+from kdump.format.lines.lines import JsonLines, TextLines
+from kdump.format.lines.text import json_text
 from kdump.format.properties import (
     decode_clean_shutdown,
     decode_meta_properties,
@@ -43,7 +44,6 @@ from kdump.format.properties import (
 from kdump.format.records import RecordReader
 from kdump.format.schema import decode_metadata
 from kdump.format.snapshot import decode_snapshot, encode_snapshot
-from kdump.format.text import json_text
 from kdump.storage.names import parse_file_name
 from kdump.storage.walk import batch_bytes, walk
 

@@ -13,13 +13,7 @@ from fixtures_loader import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdump.format.index import (
-    AbortedTxn,
-    OffsetIndex,
-    TimeIndex,
-    TransactionIndex,
-    Violations,
-)
+from kdump.format.index import AbortedTxn, OffsetIndex, TimeIndex, TransactionIndex, Violations
 
 BASE = 5_000_000_000
 ENTRIES = [(BASE + 10, 4200), (BASE + 25, 8400), (BASE + 26, 12600)]

@@ -20,16 +20,12 @@ from planning import (
 )
 
 from kdump.errors import Refused
-from kdump.repair import interlock
-from kdump.repair.apply import apply
-from kdump.repair.plan import (
-    Put,
-    Remove,
-    Stamp,
-)
-from kdump.repair.undo import undo
+from kdump.repair.transaction import lock as interlock
+from kdump.repair.transaction.apply import apply
+from kdump.repair.transaction.plan import Put, Remove, Stamp
+from kdump.repair.transaction.undo import undo
 from kdump.storage import liveness
-from kdump.storage.kept import kept
+from kdump.storage.repair_record import kept
 
 pytestmark = pytest.mark.usefixtures("unsearched")
 

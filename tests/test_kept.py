@@ -13,11 +13,11 @@ from damaged import FIRST, LAST, Recipe, batches
 from pipeline import judge
 
 import kdump.cli.main
-import kdump.storage.kept
+import kdump.storage.repair_record
 from kdump.audit import codes
 from kdump.audit.codes import Severity
 from kdump.errors import SourceError
-from kdump.storage.kept import Kept, KeptState, kept
+from kdump.storage.repair_record import Kept, KeptState, kept
 
 
 def folder(partition: Path, name: str, command: str = "reindex", **files: str) -> Path:
@@ -129,7 +129,7 @@ def unlisted(monkeypatch: pytest.MonkeyPatch) -> None:
     def scan(path: Path) -> NoReturn:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr(kdump.storage.kept, "scan", scan)
+    monkeypatch.setattr(kdump.storage.repair_record, "scan", scan)
 
 
 def test_what_cannot_be_listed_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ STRANGERS = {("fleet", "repair")}
 #: Libraries that belong to one layer.
 OWNED = {"click": "cli", "rich": "cli", "pyspark": "fleet", "pyarrow": "fleet", "pandas": "fleet"}
 #: The one module elsewhere that has one of them; a process of its own imports it.
-LENT = {"pyarrow": ["kdump", "storage", "stores"]}
+LENT = {"pyarrow": ["kdump", "storage", "objects", "server"]}
 #: Files, processes, clocks and chance: nothing that turns bytes into values needs them.
 OUTER_WORLD = {
     "fcntl", "glob", "io", "mmap", "multiprocessing", "os", "pathlib", "random", "select",
@@ -41,8 +41,8 @@ MUTATING = {
     "shutil": {"chown", "copy", "copy2", "copyfile", "copytree", "move", "rmtree"},
 }  # fmt: skip
 #: The modules that make these calls; those of its layer call the first by its name.
-DURABLE = ["kdump", "repair", "disk"]
-NEW_FILES = ["kdump", "fleet", "destination"]
+DURABLE = ["kdump", "repair", "transaction", "disk"]
+NEW_FILES = ["kdump", "fleet", "export", "destination"]
 MUTATING_METHODS = {"mkdir", "rmdir", "touch", "unlink", "write_bytes", "write_text"}
 
 
@@ -154,10 +154,18 @@ def plant(tmp_path: Path) -> Callable[[str, str], list[str]]:
             "from kdump.storage import walk",
             "format imports kdump.storage.walk",
         ),
-        ("kdump/storage/a.py", "from kdump.audit.survey import survey", "storage imports"),
-        ("kdump/audit/checks/a.py", "import kdump.repair.plan", "audit imports kdump.repair.plan"),
+        ("kdump/storage/a.py", "from kdump.audit.survey.survey import survey", "storage imports"),
+        (
+            "kdump/audit/checks/a.py",
+            "import kdump.repair.transaction.plan",
+            "audit imports kdump.repair.transaction.plan",
+        ),
         ("kdump/repair/a.py", "from kdump.cli import main", "repair imports kdump.cli.main"),
-        ("kdump/fleet/a.py", "from kdump.repair import plan", "fleet imports kdump.repair.plan"),
+        (
+            "kdump/fleet/a.py",
+            "from kdump.repair import plan",
+            "fleet imports kdump.repair.plan",
+        ),
         ("kdump/audit/a.py", "def f() -> None:\n    import kdump.cli.main", "a.py:2 audit imports"),
         ("kdump/audit/a.py", "from kdump import cli", "audit imports kdump.cli"),
         ("kdump/audit/a.py", "from . import survey", "a relative import"),
@@ -195,10 +203,16 @@ def test_a_planted_breach_is_found(
     [
         ("kdump/cli/a.py", "import click, rich\nfrom kdump.audit import verify\nprint(1)"),
         ("kdump/cli/a.py", "import sys\nsys.stdout.flush()"),
-        ("kdump/storage/stores.py", "import pyarrow.fs"),
+        ("kdump/storage/objects/server.py", "import pyarrow.fs"),
         ("kdump/repair/a.py", "from kdump.repair import disk\ndisk.unlink(path)"),
-        ("kdump/repair/disk.py", "import os\nfrom kdump.format import index\nos.unlink('x')"),
-        ("kdump/audit/a.py", "from kdump.audit.survey import survey\nfrom kdump import errors"),
+        (
+            "kdump/repair/transaction/disk.py",
+            "import os\nfrom kdump.format import index\nos.unlink('x')",
+        ),
+        (
+            "kdump/audit/a.py",
+            "from kdump.audit.survey.survey import survey\nfrom kdump import errors",
+        ),
         ("kdump/errors.py", "from os import PathLike, fspath"),
         ("kdump/format/a.py", "import struct\nx.replace('a', 'b')\nopened = a.open_batch()"),
     ],

@@ -12,11 +12,11 @@ import pytest
 from caching import drop_cache
 from damaged import batches
 
-import kdump.audit.groups
-import kdump.audit.verify
+import kdump.audit.run.verify
+import kdump.audit.targets.target
 import kdump.cli.main
-from kdump.cli import exits
-from kdump.cli.units import parse_size
+from kdump.cli.ui import exits
+from kdump.cli.ui.units import parse_size
 from kdump.storage.liveness import Liveness, State
 
 
@@ -65,7 +65,7 @@ def beside_a_broker(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
     state = Liveness(request.param, "as the test says")
-    monkeypatch.setattr(kdump.audit.groups, "liveness", lambda _: state)
+    monkeypatch.setattr(kdump.audit.targets.target, "liveness", lambda _: state)
     yield
 
 

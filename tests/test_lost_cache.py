@@ -16,7 +16,7 @@ from crashing.seam import Operation
 from crashing.subjects import LOSSY, REINDEX, SPLIT, Subject
 from crashing.trees import Node, Tree
 
-from kdump.cli.exits import OK
+from kdump.cli.ui.exits import OK
 
 pytestmark = pytest.mark.once
 

@@ -12,8 +12,8 @@ import click
 import pytest
 
 from kdump.audit.codes import CODES
-from kdump.cli.dump_differences import DIFFERENCES
 from kdump.cli.main import cli
+from kdump.cli.views.dump.differences import DIFFERENCES
 
 pytestmark = pytest.mark.once
 

@@ -11,13 +11,13 @@ import pytest
 from bench.directory import make
 
 from kdump.audit import codes
-from kdump.audit.context import Context
-from kdump.audit.groups import Group, assign, open_roots
-from kdump.audit.judged import Judged
-from kdump.audit.next_start import concluded
-from kdump.audit.quick import quick_survey
-from kdump.audit.quick_pass import Small, glance
-from kdump.audit.survey import survey
+from kdump.audit.run.prescan import Small, glance
+from kdump.audit.run.quick_survey import quick_survey
+from kdump.audit.survey.survey import survey
+from kdump.audit.targets.context import Context
+from kdump.audit.targets.target import Group, assign, open_roots
+from kdump.audit.verdicts.next_start import concluded
+from kdump.audit.verdicts.verdict import Judged
 from kdump.storage.logdir import Segment, open_path
 
 CONTEXT = Context(now_ms=0)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from fixtures_loader import copy_fixture
 
-from kdump.cli import exits
 from kdump.cli.main import main
+from kdump.cli.ui import exits
 
 COMMANDS = pytest.mark.parametrize("command", ["verify", "next-start"])
 

@@ -11,8 +11,8 @@ from damaged import FIRST, LAST, batches, name
 from forge import batch, checkpoint, offset_index, record
 from recipes_directory import RECIPES, sent
 
-from kdump.cli import exits
 from kdump.cli.main import main
+from kdump.cli.ui import exits
 
 BY_NAME = {recipe.name: recipe for recipe in RECIPES}
 

@@ -16,16 +16,16 @@ from fixtures_loader import FIXTURES, copy_fixture
 from forge_metadata import METADATA
 from pipeline import Read, read
 
-from kdump.audit import looking
 from kdump.audit.codes import CODES, Outcome
-from kdump.audit.facts import read_directory
-from kdump.audit.forecast import DirectoryForecast, Forecast
-from kdump.audit.groups import Root
+from kdump.audit.facts.small_files import read_directory
 from kdump.audit.judge import judge, judge_directories
-from kdump.audit.judged import Judged
-from kdump.audit.next_start import next_start
-from kdump.audit.recovery import Records
-from kdump.audit.starts import Starts
+from kdump.audit.startup import inputs
+from kdump.audit.startup.forecast import DirectoryForecast, Forecast
+from kdump.audit.survey.recovery import Records
+from kdump.audit.targets.target import Root
+from kdump.audit.verdicts.directory_start import Starts
+from kdump.audit.verdicts.next_start import next_start
+from kdump.audit.verdicts.verdict import Judged
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import LogDirectory, Segment, open_path
 
@@ -234,13 +234,13 @@ def sound_ends(given: Read, seen: list[object], monkeypatch: pytest.MonkeyPatch)
             known = replace(one, facts=replace(one.facts, clean=clean))
             short = next_start(known)
             with monkeypatch.context() as changed:
-                changed.setattr(looking, "_surveyed_end", lambda last: noted(last.segment, seen))
+                changed.setattr(inputs, "_surveyed_end", lambda last: noted(last.segment, seen))
                 assert short == next_start(replace(known, replay=None))
 
 
 def noted(segment: Segment, seen: list[object]) -> object:
     seen.append(segment)
-    return looking._end(segment)
+    return inputs._end(segment)
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda one: one.name)

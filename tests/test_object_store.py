@@ -23,9 +23,9 @@ from object_stores import Bucket, free_port, served
 
 from kdump.cli.main import main
 from kdump.errors import SourceError, UsageError, VanishedError
-from kdump.storage import store_process
-from kdump.storage.remote import RemotePath, as_path
-from kdump.storage.source import open_source, read_end
+from kdump.storage.access import open_source, read_end
+from kdump.storage.objects import client
+from kdump.storage.objects.address import RemotePath, as_path
 
 _MIB = 1 << 20
 #: Of an address in tests that ask nobody.
@@ -68,9 +68,9 @@ def ran(capfdbinary: pytest.CaptureFixture[bytes]) -> Callable[..., Ran]:
 @pytest.fixture(autouse=True)
 def _rested() -> Iterator[None]:
     """Each test has a child of its own, which leaves when nobody can ask it any more."""
-    store_process._outages.clear()
+    client._outages.clear()
     yield
-    child = store_process._children.pop(store_process.READS, None)
+    child = client._children.pop(client.READS, None)
     if child is not None:
         child.channel.close()
         assert os.waitpid(child.pid, 0)[1] == 0
@@ -232,7 +232,7 @@ def test_a_store_that_misbehaves_is_an_error(name: str, port: int, bucket: Bucke
 def test_a_store_that_is_silent_is_given_up(
     port: int, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_process, "_ANSWER_SECONDS", 2.0)
+    monkeypatch.setattr(client, "_ANSWER_SECONDS", 2.0)
     started = time.monotonic()
     with pytest.raises(OSError) as caught:
         as_path(bucket.address("t-0/silent.log", port)).stat()
@@ -246,7 +246,7 @@ def test_a_child_that_dies_is_replaced(bucket: Bucket) -> None:
     path = remote(bucket, "still-there.log")
     bucket.put(path.key, b"one")
     assert path.is_file()
-    os.kill(store_process._children[store_process.READS].pid, 9)
+    os.kill(client._children[client.READS].pid, 9)
     with pytest.raises(OSError, match="died"):
         path.stat()
     assert path.is_file()
@@ -255,10 +255,10 @@ def test_a_child_that_dies_is_replaced(bucket: Bucket) -> None:
 _MEASURE = """
 import sys
 from pathlib import Path
-from kdump.audit.survey import survey
+from kdump.audit.survey.survey import survey
 from kdump.storage import store_process
 from kdump.storage.logdir import Segment
-from kdump.storage.remote import as_path
+from kdump.storage.objects.address import as_path
 
 def peak(pid):
     status = Path(f"/proc/{pid}/status").read_text()
@@ -358,7 +358,7 @@ def test_without_the_extra_it_is_named(
 def test_the_process_that_asks_does_not_import_pyarrow(bucket: Bucket) -> None:
     bucket.put("light/x", b"1")
     code = (
-        "import sys; from kdump.storage.remote import as_path; "
+        "import sys; from kdump.storage.objects.address import as_path; "
         f"assert as_path({bucket.address('light/x')!r}).stat().st_size == 1; "
         "assert 'pyarrow' not in sys.modules"
     )
@@ -368,9 +368,10 @@ def test_the_process_that_asks_does_not_import_pyarrow(bucket: Bucket) -> None:
 def test_no_process_is_left_behind(bucket: Bucket) -> None:
     bucket.put("left/x", b"1")
     code = (
-        "from kdump.storage import store_process; from kdump.storage.remote import as_path; "
+        "from kdump.storage.objects import client\n"
+        "from kdump.storage.objects.address import as_path\n"
         f"as_path({bucket.address('left/x')!r}).stat(); "
-        "print(store_process._children[store_process.READS].pid)"
+        "print(client._children[client.READS].pid)"
     )
     done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True)
     pid, until = int(done.stdout), time.monotonic() + 10

@@ -9,8 +9,8 @@ import click
 import pytest
 from fixtures_loader import ROOT
 
-from kdump.cli import exits
 from kdump.cli.main import cli, main
+from kdump.cli.ui import exits
 
 PARTITION = ROOT / "brokers/4.3.1/clean/never-written-0"
 

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from kdump.storage.pace import Pace, use_idle_io
-from kdump.storage.source import WindowedFile, open_source
+from kdump.storage.access import open_source
+from kdump.storage.source import WindowedFile
+from kdump.storage.throttle import Pace, use_idle_io
 from kdump.storage.workers import Report, run
 
 NS = 1_000_000_000

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from kdump.audit.recovery import Span
-from kdump.repair.plan import (
+from kdump.audit.survey.recovery import Span
+from kdump.repair.transaction.plan import (
     Converted,
     Cut,
     Line,

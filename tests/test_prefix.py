@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kdump.repair.prefix import PrefixSource
+from kdump.repair.rewrite.prefix import PrefixSource
 from kdump.storage.source import WindowedFile
 
 _DATA = bytes(range(256)) * 40

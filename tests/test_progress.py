@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from kdump.cli.progress import Mode, Progress
-from kdump.cli.units import (
+from kdump.cli.ui.progress import Mode, Progress
+from kdump.cli.ui.units import (
     count_text,
     duration_text,
     part_text,

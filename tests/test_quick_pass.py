@@ -14,17 +14,17 @@ import pytest
 from damaged import FIRST, name
 from pipeline import NOW_MS
 
-import kdump.audit.quick_pass
-import kdump.audit.verify
-from kdump.audit.context import Context, read_context
-from kdump.audit.facts import read_directory
-from kdump.audit.gathering import gather
-from kdump.audit.groups import Group, Root, assign
-from kdump.audit.next_start import concluded
-from kdump.audit.quick import quick_survey
-from kdump.audit.quick_pass import Small, quick_pass
-from kdump.audit.survey import Survey, survey
-from kdump.audit.verify import verify
+import kdump.audit.run.prescan
+import kdump.audit.run.verify
+from kdump.audit.facts.small_files import read_directory
+from kdump.audit.run.gather import gather
+from kdump.audit.run.prescan import Small, quick_pass
+from kdump.audit.run.quick_survey import quick_survey
+from kdump.audit.run.verify import verify
+from kdump.audit.survey.survey import Survey, survey
+from kdump.audit.targets.context import Context, read_context
+from kdump.audit.targets.target import Group, Root, assign
+from kdump.audit.verdicts.next_start import concluded
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import LogDirectory, Segment, open_path
 
@@ -78,7 +78,7 @@ def test_ends_alone_are_read_of_what_is_large(
     sound: tuple[list[Group], Context], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     groups, context = sound
-    monkeypatch.setattr(kdump.audit.quick_pass, "_SMALL_BYTES", groups[0].size - 1)
+    monkeypatch.setattr(kdump.audit.run.prescan, "_SMALL_BYTES", groups[0].size - 1)
     (one,) = quick_pass(groups, context, jobs=1, small=Small.HEADERS)
     assert one.quick
     assert one.covered.read_bytes < one.covered.size
@@ -91,8 +91,8 @@ def test_beside_a_broker_ends_alone_are_read_and_nothing_is_mapped(
         assert not mapped
         return quick_survey(*args, mapped=mapped, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(kdump.audit.quick_pass, "quick_survey", unmapped)
-    monkeypatch.setattr("kdump.audit.settling._SETTLE_SECONDS", 0)
+    monkeypatch.setattr(kdump.audit.run.prescan, "quick_survey", unmapped)
+    monkeypatch.setattr("kdump.audit.run.reconcile._SETTLE_SECONDS", 0)
     groups, context = opened(directory, State.LIVE)
     found = list(quick_pass(groups[:20], context, jobs=1, small=Small.HEADERS))
     assert len(found) == 20
@@ -113,7 +113,7 @@ def test_behind_a_file_that_is_cut_the_ends_are_read_unmapped(
         return instead
 
     for plain in (survey, quick_survey):
-        monkeypatch.setattr(kdump.audit.quick_pass, plain.__name__, cut_while_mapped(plain))
+        monkeypatch.setattr(kdump.audit.run.prescan, plain.__name__, cut_while_mapped(plain))
     groups, context = sound
     (one,) = quick_pass(groups, context, jobs=1, small=small)
     assert one.quick
@@ -136,7 +136,7 @@ def test_what_kills_a_worker_is_looked_at_alone(
             killed()
         return quick_survey(segment, sealed=sealed, mapped=mapped, cleaned=cleaned)
 
-    monkeypatch.setattr(kdump.audit.quick_pass, "quick_survey", deadly)
+    monkeypatch.setattr(kdump.audit.run.prescan, "quick_survey", deadly)
     found = list(quick_pass(groups, context, jobs=1))
     assert [one.group for one in found] == groups
     told = [(one.group.path.name, each) for one in found for each in one.findings]
@@ -148,8 +148,8 @@ def test_what_kills_a_worker_is_looked_at_alone(
 def test_a_worker_that_is_killed_leaves_it_to_the_full_pass(
     sound: tuple[list[Group], Context], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kdump.audit.quick_pass, "survey", killed)
-    monkeypatch.setattr(kdump.audit.quick_pass, "quick_survey", killed)
+    monkeypatch.setattr(kdump.audit.run.prescan, "survey", killed)
+    monkeypatch.setattr(kdump.audit.run.prescan, "quick_survey", killed)
     groups, context = sound
     (one,) = quick_pass(groups, context, jobs=1, small=Small.HEADERS)
     assert one.quick
@@ -169,7 +169,7 @@ def test_what_is_known_is_not_read_again(directory: Path, monkeypatch: pytest.Mo
         read.append(group.path)
         return plain(group, context)
 
-    monkeypatch.setattr(kdump.audit.verify, "gather", partial(note, gather))
+    monkeypatch.setattr(kdump.audit.run.verify, "gather", partial(note, gather))
     found = list(verify(groups, deep=False, jobs=1, context=context, known=known))
     assert read == [groups[left].path]
     assert [one.group for one in found] == groups

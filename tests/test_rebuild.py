@@ -19,16 +19,16 @@ from recipes_indexes import positions
 from test_kernel_builds import load_plain
 from test_survey import of, write
 
-from kdump.audit import rebuild
-from kdump.audit.facts import TopicSettings
-from kdump.audit.groups import Root, assign
-from kdump.audit.rebuild import Rebuild, RebuiltIndexes
-from kdump.audit.survey import survey
-from kdump.audit.verify import verify
+from kdump.audit.facts.small_files import TopicSettings
+from kdump.audit.run.verify import verify
+from kdump.audit.survey import rebuilt_indexes
+from kdump.audit.survey.rebuilt_indexes import Rebuild, RebuiltIndexes
+from kdump.audit.survey.survey import survey
+from kdump.audit.targets.target import Root, assign
 from kdump.format import _recovery
 from kdump.format.batch import BatchTable, RecordBatch
-from kdump.repair.plan import Rebuilt
-from kdump.repair.recipes import make
+from kdump.repair.transaction.plan import Rebuilt
+from kdump.repair.transaction.recipes import make
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import open_path, read_partition
 from kdump.storage.source import WindowedFile
@@ -45,7 +45,9 @@ Entries = list[tuple[int, int]]
 @pytest.fixture(params=["installed", "plain"])
 def build(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Recovery's loop as it is installed, and as plain Python."""
-    monkeypatch.setattr(rebuild, "_recovery", _recovery if request.param == "installed" else PLAIN)
+    monkeypatch.setattr(
+        rebuilt_indexes, "_recovery", _recovery if request.param == "installed" else PLAIN
+    )
 
 
 def pieces_of(log: Path, base: int) -> list[BatchTable | Damage]:

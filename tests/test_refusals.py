@@ -21,7 +21,7 @@ from crashing.subjects import CONVERT, LOSSY, MOVED, PARTITION, REINDEX, Subject
 from crashing.trees import put, take
 from damaged import name
 
-from kdump.cli.exits import OK, REFUSED
+from kdump.cli.ui.exits import OK, REFUSED
 from kdump.storage import liveness
 
 pytestmark = pytest.mark.once

@@ -37,25 +37,26 @@ from recipes_producers import (
 )
 from test_judge import RECIPES, RUNNING
 
-from kdump.audit.cluster import Node
-from kdump.audit.context import Context, read_context
-from kdump.audit.facts import TopicSettings, read_directory
-from kdump.audit.gathering import gather
-from kdump.audit.groups import Group, Root, assign
+from kdump.audit.facts.cluster import Node
+from kdump.audit.facts.settings import Wanted
+from kdump.audit.facts.small_files import TopicSettings, read_directory
 from kdump.audit.judge import judge
-from kdump.audit.judged import Judged
 from kdump.audit.remedies import REINDEXED
-from kdump.audit.settings import Wanted
-from kdump.audit.survey import Survey, Unread, survey
+from kdump.audit.run.gather import gather
+from kdump.audit.survey.survey import Survey, Unread, survey
+from kdump.audit.targets.context import Context, read_context
+from kdump.audit.targets.target import Group, Root, assign
+from kdump.audit.verdicts.verdict import Judged
 from kdump.errors import Refused, SourceError, UsageError, VanishedError
 from kdump.format.index import TransactionIndex
 from kdump.format.snapshot import ProducerEntry, decode_snapshot
-from kdump.repair.plan import Line, Plan, Put, Rebuilt, Remove, Stamp, decode, encode
-from kdump.repair.recipes import make
-from kdump.repair.reindex import plan_reindex
+from kdump.repair.reindex.plan import plan_reindex
+from kdump.repair.transaction.plan import Line, Plan, Put, Rebuilt, Remove, Stamp, decode, encode
+from kdump.repair.transaction.recipes import make
+from kdump.storage.access import open_source
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import LogDirectory, open_path
-from kdump.storage.source import Source, open_source
+from kdump.storage.source import Source
 
 INTERVAL, ROOM = 300, 1 << 30
 INDEX, TIMES = ".index", ".timeindex"
@@ -344,7 +345,7 @@ def test_an_index_that_cannot_be_read_is_made_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = recipe("sound").write(tmp_path)
-    monkeypatch.setattr("kdump.audit.survey_index._INDEX_BYTES", 1)
+    monkeypatch.setattr("kdump.audit.survey.index_promises._INDEX_BYTES", 1)
     (found,) = judged(path)
     assert not plan_of(found).steps  # they are only too large to be judged
     failing = [path / name(FIRST, TIMES)]
@@ -355,7 +356,7 @@ def test_an_index_that_cannot_be_read_is_made_anew(
             raise error(file, f"{file}: cannot be read")
         return open_source(file, mapped=mapped)
 
-    monkeypatch.setattr("kdump.repair.index_files.open_source", failing_open)
+    monkeypatch.setattr("kdump.repair.reindex.indexes.open_source", failing_open)
     assert names(plan_of(found)) == [name(FIRST, TIMES)]
     error = VanishedError
     with pytest.raises(VanishedError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from kdump.audit.reloading import Snapshots
+from kdump.audit.startup.snapshot_reload import Snapshots
 
 
 def recovered(count: int) -> tuple[Snapshots, float]:

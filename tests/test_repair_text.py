@@ -21,11 +21,11 @@ import forge
 import pytest
 from damaged import FIRST, LAST, Recipe, batches, name
 
-from kdump.audit.recovery import Span
-from kdump.cli import exits
+from kdump.audit.survey.recovery import Span
 from kdump.cli.main import main
-from kdump.cli.repair_steps import step_texts
-from kdump.cli.repair_text import (
+from kdump.cli.ui import exits
+from kdump.cli.views.repair.steps import step_texts
+from kdump.cli.views.repair.text import (
     consent_text,
     kept_lines,
     partition_name,
@@ -33,7 +33,7 @@ from kdump.cli.repair_text import (
     plan_lines,
     receipt_lines,
 )
-from kdump.repair.plan import (
+from kdump.repair.transaction.plan import (
     Converted,
     Cut,
     Line,
@@ -47,7 +47,7 @@ from kdump.repair.plan import (
     Stamp,
     TakeMarker,
 )
-from kdump.storage.kept import Kept, KeptState
+from kdump.storage.repair_record import Kept, KeptState
 
 DAMAGED = [*batches(FIRST)[:3], forge.flip(batches(FIRST)[3], 70), *batches(FIRST)[4:]]
 TORN = [*batches(LAST)[:-1], batches(LAST)[-1][:-5]]

@@ -12,14 +12,14 @@ from fixtures_loader import FIXTURES, partitions
 from forge import TIMESTAMP, batch, flip, marker, record, write_partition
 from recipes_producers import AT_100, AT_END, END, SOUND_FIRST, SOUND_LAST, data, end, plain
 
-from kdump.audit.replay import Doubt, Replay, ViolationKind, replay
-from kdump.audit.survey import Survey, survey
+from kdump.audit.replay.replay import Doubt, Replay, ViolationKind, replay
+from kdump.audit.survey.survey import Survey, survey
 from kdump.format.checkpoint import decode_epochs
 from kdump.format.index import AbortedTxn, TransactionIndex
 from kdump.format.snapshot import ProducerEntry, decode_snapshot
+from kdump.storage.access import open_source
 from kdump.storage.logdir import Partition, read_partition
 from kdump.storage.names import FileKind
-from kdump.storage.source import open_source
 from kdump.storage.walk import Damage, walk
 
 #: With producers, and a cleaner that kept its hands off.

@@ -22,8 +22,8 @@ from damaged import LAST
 from forge import marker, write_partition
 from recipes_producers import RECIPES, History, data, one, plain
 
-from kdump.audit.replay import Replay, ViolationKind, replay
-from kdump.audit.survey import survey
+from kdump.audit.replay.replay import Replay, ViolationKind, replay
+from kdump.audit.survey.survey import survey
 from kdump.format.checkpoint import decode_epochs
 from kdump.format.index import TransactionIndex
 from kdump.format.snapshot import decode_snapshot

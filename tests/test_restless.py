@@ -15,14 +15,14 @@ import pytest
 from damaged import RECIPES
 from restless import changing
 
-import kdump.audit.groups
-import kdump.audit.survey
-import kdump.audit.survey_tasks
-import kdump.audit.verify
-from kdump.audit.survey import Survey
-from kdump.cli import exits
+import kdump.audit.run.tasks
+import kdump.audit.run.verify
+import kdump.audit.survey.survey
+import kdump.audit.targets.target
+from kdump.audit.survey.survey import Survey
 from kdump.cli.main import main
-from kdump.storage import source, workers
+from kdump.cli.ui import exits
+from kdump.storage import access, source, workers
 from kdump.storage import walk as storage_walk
 from kdump.storage.liveness import Liveness, State
 
@@ -31,7 +31,7 @@ from kdump.storage.liveness import Liveness, State
 def seen(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """What happened to the workers: ``SIGBUS``, ``vanished``, ``shortened``, counted by file."""
     counts: Counter[str] = Counter()
-    unmapped, survey_of = kdump.audit.verify._unmapped, kdump.audit.survey_tasks.survey_of
+    unmapped, survey_of = kdump.audit.run.verify._unmapped, kdump.audit.run.tasks.survey_of
     run = workers.run
 
     def watched(*args: Any, **options: Any) -> Iterator[workers.Outcome[object, object]]:
@@ -40,19 +40,21 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
                 counts[outcome.value.label] += 1
             yield outcome
 
-    def retry(task: kdump.audit.survey_tasks.SurveyTask, died: workers.Died) -> object:
+    def retry(task: kdump.audit.run.tasks.SurveyTask, died: workers.Died) -> object:
         counts[died.label] += 1
         return unmapped(task, died)
 
-    def note(group: kdump.audit.groups.Group, outcome: workers.Outcome[object, Survey]) -> object:
+    def note(
+        group: kdump.audit.targets.target.Group, outcome: workers.Outcome[object, Survey]
+    ) -> object:
         if isinstance(outcome.value, Survey):
             for unread in outcome.value.unread:
                 counts["shortened" if "was cut meanwhile" in unread.text else "vanished"] += 1
         return survey_of(group, outcome)  # type: ignore[arg-type]
 
     monkeypatch.setattr(workers, "run", watched)
-    monkeypatch.setattr(kdump.audit.verify, "_unmapped", retry)
-    for module in (kdump.audit.verify, kdump.audit.survey_tasks):
+    monkeypatch.setattr(kdump.audit.run.verify, "_unmapped", retry)
+    for module in (kdump.audit.run.verify, kdump.audit.run.tasks):
         monkeypatch.setattr(module, "survey_of", note)
     return counts
 
@@ -67,10 +69,10 @@ def slow_disk(monkeypatch: pytest.MonkeyPatch) -> None:
             time.sleep(0.001)
             yield piece
 
-    monkeypatch.setattr(source, "WINDOW_BYTES", 1 << 17)
+    monkeypatch.setattr(access, "WINDOW_BYTES", 1 << 17)
     defaults = source.WindowedFile.__init__.__kwdefaults__ or {}
     monkeypatch.setitem(defaults, "window_bytes", 1 << 17)
-    monkeypatch.setattr(kdump.audit.survey, "walk", slowly)
+    monkeypatch.setattr(kdump.audit.survey.survey, "walk", slowly)
 
 
 @pytest.mark.usefixtures("slow_disk")
@@ -91,7 +93,7 @@ def test_what_is_wrongly_believed_stopped_gives_no_false_alarm(
     (torn,) = [recipe for recipe in RECIPES if recipe.name == "torn-sealed"]
     torn.write(directory)
     believed = Liveness(State.STOPPED, "as the test says")
-    monkeypatch.setattr(kdump.audit.groups, "liveness", lambda _: believed)
+    monkeypatch.setattr(kdump.audit.targets.target, "liveness", lambda _: believed)
     faulthandler.disable()  # pytest's would print the last words of workers
     chance, codes = random.Random(runs), Counter[str]()
     with changing(directory, seed=runs):

@@ -32,12 +32,12 @@ from crashing.subjects import CONVERT, LOSSY, POINT
 from crashing.trees import take
 from planning import interrupt, truncation
 
-from kdump.audit.groups import assign, open_roots
-from kdump.cli.exits import INCOMPLETE, OK, PROBLEMS, REFUSED, USAGE
+from kdump.audit.targets.target import assign, open_roots
+from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS, REFUSED, USAGE
 from kdump.errors import KdumpError, UsageError
-from kdump.repair.apply import apply
-from kdump.repair.building import building
-from kdump.repair.undo import undo, undoable
+from kdump.repair.newdir.appearance import building
+from kdump.repair.transaction.apply import apply
+from kdump.repair.transaction.undo import undo, undoable
 from kdump.storage.rights import Rights, acting, is_root
 from kdump.storage.selection import Selection
 
@@ -274,16 +274,16 @@ def test_no_export_into_a_directory_of_root_that_others_can_write(place: Path) -
 
 def destination() -> ModuleType:
     pytest.importorskip("pyspark")
-    import kdump.fleet.destination
+    import kdump.fleet.export.destination
 
-    return kdump.fleet.destination
+    return kdump.fleet.export.destination
 
 
 def export_to(to: Path, origin: Path) -> None:
     """What ``kdump export --to`` does, with its tasks in this process."""
     made = destination().made
-    from kdump.fleet.export import Order, export
-    from kdump.fleet.export_task import Form
+    from kdump.fleet.export.export import Order, export
+    from kdump.fleet.export.task import Form
 
     def here(
         work: Callable[[Any], Any], tasks: Sequence[Any], sizes: Sequence[int], **_: object

@@ -12,15 +12,16 @@ from forge import TIMESTAMP, Record, batch, compressed, flip, marker, message, r
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kdump.cli.dump_lines import DumpFile, JsonDump, TextDump
-from kdump.cli.dump_print import Printer
-from kdump.format import _kernel, lines
+from kdump.cli.views.dump.lines import DumpFile, JsonDump, TextDump
+from kdump.cli.views.dump.records import Printer
+from kdump.format import _kernel
 from kdump.format.batch import BatchTable
-from kdump.format.lines import JsonLines, TextLines
+from kdump.format.lines import lines
+from kdump.format.lines.lines import JsonLines, TextLines
 from kdump.format.records import RecordReader
+from kdump.storage.access import open_source
 from kdump.storage.names import parse_file_name
 from kdump.storage.selection import Selection
-from kdump.storage.source import open_source
 
 #: Prints the same, batch by batch.
 ONE_BY_ONE = Selection(limit=10**9)

@@ -29,25 +29,27 @@ from resealing import places
 
 import kdump.cli.main
 from kdump.audit.codes import Severity
-from kdump.audit.context import Context
-from kdump.audit.events import EpochRun
-from kdump.audit.fates import HIGHEST
-from kdump.audit.groups import assign, open_roots
+from kdump.audit.replay.fates import HIGHEST
+from kdump.audit.survey.events import EpochRun
+from kdump.audit.targets.context import Context
+from kdump.audit.targets.target import assign, open_roots
 from kdump.errors import SourceError
 from kdump.format.batch import read_header
 from kdump.format.checkpoint import EpochEntry, decode_epochs
 from kdump.format.index import TransactionIndex
 from kdump.format.snapshot import decode_snapshot
-from kdump.repair import disk, picking, weighing
-from kdump.repair.building import building
-from kdump.repair.companions import epochs
-from kdump.repair.holes import holes
-from kdump.repair.picking import pick
-from kdump.repair.salvage import salvage as rescue
-from kdump.repair.salvaged import Salvaged
-from kdump.repair.stretches import Stretch
+from kdump.repair.content.companions import epochs
+from kdump.repair.newdir.appearance import building
+from kdump.repair.salvage import overlap, selection
+from kdump.repair.salvage.offset_gaps import holes
+from kdump.repair.salvage.receipt import Salvaged
+from kdump.repair.salvage.salvage import salvage as rescue
+from kdump.repair.salvage.selection import pick
+from kdump.repair.salvage.stretches import Stretch
+from kdump.repair.transaction import disk
+from kdump.storage.access import open_source
 from kdump.storage.logdir import read_partition
-from kdump.storage.source import Source, open_source
+from kdump.storage.source import Source
 from kdump.storage.walk import Damage, walk
 
 Of = Callable[[str], Oracle]
@@ -392,7 +394,7 @@ def test_a_run_that_goes_back_over_several_stretches(tmp_path: Path, salvage: Sa
 
 
 def test_weighing_ends(tmp_path: Path, salvage: Salvage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(weighing, "_MOST_WEIGHED", 0)
+    monkeypatch.setattr(overlap, "_MOST_WEIGHED", 0)
     batches = some(0, 6)
     spoilt = [*batches[:2], moved(batches[2], 12), *batches[3:]]
     origin = forge.write_partition(tmp_path / "in", "orders", 7, {0: spoilt})
@@ -1200,7 +1202,7 @@ def test_what_cannot_be_read_is_told_and_the_rest_taken(
             return Unreadable(source, len(b"".join(segments[0][:4])) + 80)
         return source
 
-    monkeypatch.setattr(picking, "open_source", opened)
+    monkeypatch.setattr(selection, "open_source", opened)
     receipt = salvage.one(origin, code=5)
     assert logs(salvage.output / "orders-7") == {
         0: b"".join(segments[0][:4]),

@@ -15,8 +15,8 @@ from directory_state import state
 from dumps import dumped
 from test_disk import cloning
 
-from kdump.cli import exits
 from kdump.cli.main import main
+from kdump.cli.ui import exits
 
 pytestmark = pytest.mark.usefixtures("unsearched")
 

@@ -8,7 +8,7 @@ import forge
 import pytest
 from caching import assert_left_as_it_was, bring_in, cached, drop_cache
 
-from kdump.audit.survey import survey
+from kdump.audit.survey.survey import survey
 from kdump.storage import source
 from kdump.storage.logdir import read_partition
 

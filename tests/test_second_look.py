@@ -14,17 +14,18 @@ from fixtures_loader import copy_fixture
 from forge import batch, flip, record
 from pipeline import NOW_MS
 
-import kdump.audit.settling
-import kdump.audit.survey_tasks
-import kdump.audit.verify
-from kdump.audit import codes, second_look
-from kdump.audit.context import read_context
+import kdump.audit.run.reconcile
+import kdump.audit.run.tasks
+import kdump.audit.run.verify
+from kdump.audit import codes
 from kdump.audit.findings import Finding
-from kdump.audit.groups import Group, assign, open_roots
-from kdump.audit.judged import Judged
-from kdump.audit.second_look import Look, settle, suspects
-from kdump.audit.survey import Survey, survey
-from kdump.audit.verify import verify
+from kdump.audit.run import recheck
+from kdump.audit.run.recheck import Look, settle, suspects
+from kdump.audit.run.verify import verify
+from kdump.audit.survey.survey import Survey, survey
+from kdump.audit.targets.context import read_context
+from kdump.audit.targets.target import Group, assign, open_roots
+from kdump.audit.verdicts.verdict import Judged
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import Segment, read_partition
 
@@ -274,7 +275,7 @@ def test_without_errors_nothing_is_looked_at_twice(
         raise AssertionError(f"listed {path} again")
 
     found = groups(recipe("torn-last").write(tmp_path), State.LIVE)
-    monkeypatch.setattr(kdump.audit.settling, "read_partition", refuse)
+    monkeypatch.setattr(kdump.audit.run.reconcile, "read_partition", refuse)
     (one,) = verify(found, deep=False, jobs=1)
     assert names(one) == ["torn-tail-live"]
 
@@ -283,7 +284,7 @@ def test_errors_of_a_stopped_partition_are_told_without_reading_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = groups(recipe("crc-sealed").write(tmp_path), State.STOPPED)
-    monkeypatch.setattr(second_look, "suspects", None)
+    monkeypatch.setattr(recheck, "suspects", None)
     (one,) = verify(found, deep=False, jobs=1)
     assert names(one) == ["batch-crc-mismatch"]
 
@@ -299,7 +300,7 @@ def test_errors_of_what_changed_though_believed_stopped_are_looked_at_again(
         assert options["mapped"] or segment.base_offset == LAST or not found.gaps
         return found
 
-    monkeypatch.setattr(kdump.audit.survey_tasks, "survey", healed_behind)
+    monkeypatch.setattr(kdump.audit.run.tasks, "survey", healed_behind)
     (one,) = verify(groups(directory, State.STOPPED), deep=False, jobs=1)
     assert names(one) == ["changed-while-read"]
 
@@ -322,7 +323,7 @@ def test_a_file_that_comes_while_logs_are_read_again(
             kept.rename(index)
         return survey(segment, *args, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(kdump.audit.survey_tasks, "survey", read)
+    monkeypatch.setattr(kdump.audit.run.tasks, "survey", read)
     (root,) = open_roots([partition])
     assert root.directory is not None
     (one,) = verify(

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdump.cli.main import main
-from kdump.format.shell import operand, shell_text
-from kdump.format.text import printable
+from kdump.format.lines.shell import operand, shell_text
+from kdump.format.lines.text import printable
 
 pytestmark = pytest.mark.once
 

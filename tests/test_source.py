@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from kdump.errors import SourceError, VanishedError
 from kdump.storage import source
+from kdump.storage.access import open_source
 from kdump.storage.source import (
     Identity,
     MappedFile,
@@ -25,7 +26,6 @@ from kdump.storage.source import (
     Source,
     WindowedFile,
     open_regular,
-    open_source,
 )
 
 Opener = Callable[[Path], Source]

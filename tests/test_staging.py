@@ -21,8 +21,9 @@ from crashing.seam import Around, Call
 from crashing.subjects import CONVERT
 from crashing.trees import put, take
 
-from kdump.cli.exits import INCOMPLETE, INTERRUPTED, OK, REFUSED, TERMINATED
-from kdump.repair import read_back, staging
+from kdump.cli.ui.exits import INCOMPLETE, INTERRUPTED, OK, REFUSED, TERMINATED
+from kdump.repair.rewrite import read_back
+from kdump.repair.transaction import staging
 
 pytestmark = pytest.mark.once
 

@@ -15,8 +15,8 @@ from forge import TIMESTAMP, batch, flip, marker, record
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kdump.audit.faults import FaultKind
-from kdump.audit.survey import LISTED, Survey, survey
+from kdump.audit.survey.anomalies import FaultKind
+from kdump.audit.survey.survey import LISTED, Survey, survey
 from kdump.format.records import RecordReader
 from kdump.storage.logdir import Segment, open_path, read_partition
 from kdump.storage.walk import Reason

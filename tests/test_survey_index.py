@@ -23,8 +23,8 @@ from kdump.audit.checks.indexes import (
     check_time_entries,
 )
 from kdump.audit.findings import Finding
-from kdump.audit.survey import Survey, survey
-from kdump.audit.survey_index import LISTED, EntryFault, EntryKind, IndexFacts
+from kdump.audit.survey.index_promises import LISTED, EntryFault, EntryKind, IndexFacts
+from kdump.audit.survey.survey import Survey, survey
 from kdump.storage.logdir import Segment, open_path
 
 BASE = 1000

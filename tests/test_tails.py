@@ -12,13 +12,18 @@ from fixtures_loader import copy_fixture
 from forge import batch, checkpoint, flip, message, record, wrapper, write_partition
 
 import kdump.cli.main
-from kdump.audit.facts import PartitionFacts, TopicSettings, read_directory, read_partition_facts
-from kdump.audit.recovery import Span, Tail, recover
-from kdump.audit.tails import records_behind
-from kdump.cli import exits
+from kdump.audit.facts.small_files import (
+    PartitionFacts,
+    TopicSettings,
+    read_directory,
+    read_partition_facts,
+)
+from kdump.audit.startup.unread_tail import records_behind
+from kdump.audit.survey.recovery import Span, Tail, recover
+from kdump.cli.ui import exits
+from kdump.storage.access import open_source
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import LogDirectory, open_path, read_partition
-from kdump.storage.source import open_source
 
 CRC_AT = 17
 _POINT, _MARK = "recovery-point-offset-checkpoint", "replication-offset-checkpoint"

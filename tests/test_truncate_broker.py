@@ -15,7 +15,7 @@ from brokers.oracle import Loaded
 from side_by_side import Copy, Mended, Of, compare_all, ends, mend, sizes, sound, unlike
 from starts import Start, starts
 
-from kdump.repair.plan import Loss
+from kdump.repair.transaction.plan import Loss
 
 pytestmark = pytest.mark.broker
 

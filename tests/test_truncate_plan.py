@@ -18,15 +18,25 @@ from forged_starts import FORGED, INTERVAL, SOUND
 from pipeline import read
 
 from kdump.audit.judge import judge
-from kdump.audit.judged import Judged
-from kdump.audit.recovery import Span
-from kdump.audit.survey import Unread
+from kdump.audit.survey.recovery import Span
+from kdump.audit.survey.survey import Unread
+from kdump.audit.verdicts.verdict import Judged
 from kdump.errors import Refused, SourceError, UsageError
 from kdump.format.checkpoint import decode_epochs
 from kdump.format.index import TransactionIndex
 from kdump.format.snapshot import decode_snapshot
-from kdump.repair.plan import Cut, Line, Loss, Plan, Prefix, Put, PutMarker, Remove, TakeMarker
-from kdump.repair.truncate import plan_truncate
+from kdump.repair.transaction.plan import (
+    Cut,
+    Line,
+    Loss,
+    Plan,
+    Prefix,
+    Put,
+    PutMarker,
+    Remove,
+    TakeMarker,
+)
+from kdump.repair.truncate.plan import plan_truncate
 from kdump.storage.names import CLEAN_MARKER
 
 _LINES = {

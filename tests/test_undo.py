@@ -38,12 +38,12 @@ from planning import (
 )
 
 import kdump.cli.main
-from kdump.cli import exits
+from kdump.cli.ui import exits
 from kdump.errors import KdumpError, Refused, Unfinished
-from kdump.repair.apply import apply, resume
-from kdump.repair.folder import Folder
-from kdump.repair.undo import discard, undo, undoable
-from kdump.storage.kept import KeptState, kept
+from kdump.repair.transaction.apply import apply, resume
+from kdump.repair.transaction.folder import Folder
+from kdump.repair.transaction.undo import discard, undo, undoable
+from kdump.storage.repair_record import KeptState, kept
 
 pytestmark = pytest.mark.usefixtures("unsearched")
 

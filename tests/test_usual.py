@@ -13,13 +13,13 @@ from forge import TIMESTAMP, batch, flip, marker, message, record, wrapper
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kdump.audit.facts import TopicSettings
-from kdump.audit.recovery import recover
-from kdump.audit.survey import Survey, survey
+from kdump.audit.facts.small_files import TopicSettings
+from kdump.audit.survey.recovery import recover
+from kdump.audit.survey.survey import Survey, survey
 from kdump.format import _kernel
 from kdump.format.batch import BatchTable, Usual
+from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment, open_path
-from kdump.storage.source import open_source
 from kdump.storage.walk import walk
 
 TWO = (record(b"one"), record(b"two"))

@@ -15,13 +15,13 @@ from children import children
 from damaged import FIRST, LAST, RECIPES, Recipe, batches, name
 from fixtures_loader import FIXTURES, copy_fixture
 
-import kdump.audit.survey_tasks
-import kdump.audit.verify
+import kdump.audit.run.tasks
+import kdump.audit.run.verify
 from kdump.audit.codes import Severity
-from kdump.audit.groups import Group, Root, assign, open_roots
-from kdump.audit.judged import Covered, Judged
-from kdump.audit.survey import Survey, survey
-from kdump.audit.verify import verify
+from kdump.audit.run.verify import verify
+from kdump.audit.survey.survey import Survey, survey
+from kdump.audit.targets.target import Group, Root, assign, open_roots
+from kdump.audit.verdicts.verdict import Covered, Judged
 from kdump.errors import SourceError, UsageError
 from kdump.storage.liveness import State
 from kdump.storage.logdir import Segment
@@ -81,7 +81,7 @@ def beside_a_broker(log_directory: Path) -> Iterator[Path]:
 @pytest.fixture
 def instead(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Survey]], None]:
     """``instead(other)``: workers call ``other`` where they would call ``survey``."""
-    return lambda other: monkeypatch.setattr(kdump.audit.survey_tasks, "survey", other)
+    return lambda other: monkeypatch.setattr(kdump.audit.run.tasks, "survey", other)
 
 
 def test_all_recipes_at_once(log_directory: Path) -> None:

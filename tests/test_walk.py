@@ -14,14 +14,7 @@ from memory import MemorySource, assert_tiles, batches, damages, pieces
 
 from kdump.format import _kernel
 from kdump.format.batch import BatchTable, RecordBatch
-from kdump.storage.walk import (
-    HUNTING_BOUND,
-    HUNTING_FLOOR,
-    WINDOW_BYTES,
-    Damage,
-    Reason,
-    walk,
-)
+from kdump.storage.walk import HUNTING_BOUND, HUNTING_FLOOR, WINDOW_BYTES, Damage, Reason, walk
 
 WINDOWS = (None, 61, 100, 1000)
 

@@ -11,7 +11,7 @@ from forge import CODECS, TIMESTAMP, batch, compressed, flip, message, record, w
 from kdump.format import _kernel
 from kdump.format.batch import BatchTable, RecordTable
 from kdump.format.records import RecordReader
-from kdump.storage.source import open_source
+from kdump.storage.access import open_source
 from kdump.storage.walk import Damage, batch_bytes, walk
 
 RUN = [message(offset, b"%d" % offset, timestamp=TIMESTAMP + offset) for offset in range(3)]

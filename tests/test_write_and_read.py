@@ -12,11 +12,11 @@ import pytest
 from children import children
 from forge import batch, flip, record
 
-from kdump.audit.facts import TopicSettings
+from kdump.audit.facts.small_files import TopicSettings
 from kdump.errors import Refused, SourceError
-from kdump.repair import read_back, write_and_read
-from kdump.repair.read_back import ReadBack, ReadingBack
-from kdump.repair.write_and_read import Written, shared, telling
+from kdump.repair.rewrite import read_back, write_and_read
+from kdump.repair.rewrite.read_back import ReadBack, ReadingBack
+from kdump.repair.rewrite.write_and_read import Written, shared, telling
 from kdump.storage.workers import Report
 
 MIB = 1 << 20

@@ -1,7 +1,6 @@
-"""Finding: one thing found in one file.
+"""Finding: one problem or oddity, with its file, position, offsets and remedy.
 
 Spec: the invariants of KOD 9; the codes are in ``kdump.audit.codes``.
-It must never hold a record's key or value.
 """
 
 from __future__ import annotations

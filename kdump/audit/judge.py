@@ -1,6 +1,6 @@
-"""judge(): every check over one partition, in order. Which checks there are stands here alone.
+"""judge(): all checks over one partition or log directory, in order.
 
-Spec: the invariants of KOD 9. It must never read a file: a case holds all there is.
+Spec: the invariants of KOD 9.
 """
 
 from __future__ import annotations
@@ -11,37 +11,37 @@ from pathlib import Path
 from typing import Final
 
 from kdump.audit import codes
-from kdump.audit.case import Case
 from kdump.audit.checks import (
     batches,
     directory,
     epochs,
     indexes,
-    kept,
     leftovers,
     metadata,
     missing_offsets,
     partition_files,
     producers,
+    repair_records,
     segments,
     topic,
     transactions,
     txn_indexes,
 )
-from kdump.audit.context import Context
-from kdump.audit.facts import DirectoryFacts, PartitionFacts
+from kdump.audit.evidence import Case
+from kdump.audit.facts.settings import longest_transaction_ms
+from kdump.audit.facts.small_files import DirectoryFacts, PartitionFacts
 from kdump.audit.findings import Detail, Finding, unreadable
-from kdump.audit.groups import Group
-from kdump.audit.judged import Covered, Judged
-from kdump.audit.loss import lost_now
 from kdump.audit.remedies import remedied
-from kdump.audit.replay import Replay
-from kdump.audit.settings import longest_transaction_ms
-from kdump.audit.stable_offset import StableOffset
-from kdump.audit.survey import Survey, Unread
-from kdump.audit.swap_loss import swap_loss
+from kdump.audit.replay.replay import Replay
+from kdump.audit.replay.stable_offset import StableOffset
+from kdump.audit.startup.swap_loss import swap_loss
+from kdump.audit.survey.survey import Survey, Unread
+from kdump.audit.targets.context import Context
+from kdump.audit.targets.target import Group
+from kdump.audit.verdicts.loss import lost_now
+from kdump.audit.verdicts.verdict import Covered, Judged
 from kdump.errors import MissingDirectoryError
-from kdump.format.shell import operand
+from kdump.format.lines.shell import operand
 from kdump.storage.logdir import is_metadata_log
 from kdump.storage.workers import Died
 
@@ -76,7 +76,7 @@ def judge(
     for check in CHECKS:
         findings += check(case)
     if facts is not None:
-        findings = list(kept.of_receipts(facts, findings))
+        findings = list(repair_records.of_receipts(facts, findings))
     told = tuple(remedied(case, findings))
     covered = _covered(group, surveys)
     stable = None
@@ -132,7 +132,7 @@ def _unread(case: Case) -> Iterator[Finding]:
 
 
 def _segment(case: Case) -> Iterator[Finding]:
-    clean = case.facts is not None and segments.stopped_cleanly(case.facts)
+    clean = case.facts is not None and case.facts.stopped_cleanly
     for survey, next_base in case.neighbours:
         yield from batches.check_segment(
             survey, next_base, live=case.live, clean=clean, compacted=case.compacted
@@ -359,7 +359,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     _cleaner_offset,
     partial(_of_facts, leftovers.check_leftovers),
     partial(_of_facts, leftovers.check_foreign),
-    partial(_of_facts, kept.check_kept),
+    partial(_of_facts, repair_records.check_kept),
     _swaps,
     partial(_of_facts, metadata.check_quorum_state),
     _metadata_snapshots,

@@ -1,29 +1,20 @@
-"""Which command of kdump heals what was found: the one place where remedies name its repairs.
-
-Spec: none of Kafka's. It must never name a repair that finds nothing to do there, as where recovery
-accepts what is odd: then the finding is to be explained.
-"""
+"""The repair that heals each finding, where there is one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 
 from kdump.audit import codes
-from kdump.audit.case import Case
-from kdump.audit.cluster import Node
 from kdump.audit.codes import FindingCode, Severity
-from kdump.audit.facts import PartitionFacts
+from kdump.audit.commands import converting, reindexing, salvaging, truncating
+from kdump.audit.evidence import Case
+from kdump.audit.facts.cluster import Node
+from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.findings import Finding
-from kdump.audit.survey import Survey
-from kdump.format.shell import operand
-from kdump.storage.kept import Kept, KeptState
+from kdump.audit.survey.survey import Survey
 from kdump.storage.logdir import is_metadata_log
-
-Remedy = tuple[str, ...]
-"""A command as an argv."""
 
 #: What is wrong with files that are made anew from the log beside them.
 REINDEXED: Final[frozenset[FindingCode]] = frozenset(
@@ -100,39 +91,6 @@ _DISORDER: Final[frozenset[FindingCode]] = frozenset(
         codes.BATCH_OFFSETS_INVERTED,
     }
 )
-
-
-def reindexing(partition: Path) -> Remedy:
-    """Make indexes and producer snapshots anew."""
-    return "kdump", "reindex", operand(partition)
-
-
-def salvaging(partition: Path) -> Remedy:
-    """Copy every sound batch, before and behind the damage."""
-    return "kdump", "salvage", operand(partition), "--output", "DIR"
-
-
-def truncating(partition: Path) -> Remedy:
-    """Cut the log where recovery would."""
-    return "kdump", "truncate-to-valid", operand(partition)
-
-
-def converting(partition: Path) -> Remedy:
-    """Bring batches to magic 2 with a leader epoch."""
-    return "kdump", "convert-v0-v2", operand(partition)
-
-
-def resuming(partition: Path, one: Kept) -> Remedy:
-    """Go on with a repair, or an undo, that was interrupted, with the consent that it needs."""
-    if one.state is KeptState.UNDOING or one.command is None:
-        return undoing(partition, one.id)
-    confirm = ("--confirm", one.id) if one.lossy else ()
-    return "kdump", one.command, operand(partition), "--apply", *confirm
-
-
-def undoing(partition: Path, plan_id: str) -> Remedy:
-    """Take a repair back, or finish that."""
-    return "kdump", "undo", operand(partition), "--plan", plan_id, "--apply"
 
 
 def remedied(case: Case, findings: Sequence[Finding]) -> Iterator[Finding]:

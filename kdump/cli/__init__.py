@@ -1,4 +1,8 @@
-"""The command line: one module per command, which parses, calls, renders and gives an exit code.
+"""The command line: arguments in, reports and exit codes out.
 
-Spec: none of Kafka's; this is the only layer that prints. It must never judge or read a log itself.
+ui/        Pieces that all commands print with.
+main       The ``kdump`` command: finds the sub-command, runs it, maps exceptions to exit codes.
+options/   Options that several commands share.
+views/     Reports as text and JSON.
+commands/  One module for each command.
 """

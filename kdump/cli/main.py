@@ -1,7 +1,6 @@
-"""The ``kdump`` command: finds the sub-command, runs it, and turns what happens into an exit code.
+"""The ``kdump`` command: finds the sub-command, runs it, maps exceptions to exit codes.
 
-Spec: none of Kafka's. Commands are imported only when asked for, so that ``kdump --help`` is quick.
-It must never let a traceback out, except for a bug in kdump itself.
+Commands are imported only when asked for, so that ``kdump --help`` is quick.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import Any, Final, NoReturn
 
 import click
 
-from kdump.cli.exits import (
+from kdump.cli.ui.exits import (
     BUG,
     CLOSED_PIPE,
     INCOMPLETE,
@@ -34,16 +33,16 @@ from kdump.errors import KdumpError, UsageError
 
 #: Where each command is, as ``module:attribute``.
 _COMMANDS: Final = {
-    "dump": "kdump.cli.dump:dump",
-    "explain": "kdump.cli.explain:explain",
-    "export": "kdump.cli.export:export",
-    "verify": "kdump.cli.verify:verify",
-    "next-start": "kdump.cli.next_start:next_start",
-    "salvage": "kdump.cli.salvage:salvage",
-    "reindex": "kdump.cli.reindex:reindex",
-    "truncate-to-valid": "kdump.cli.truncate:truncate_to_valid",
-    "convert-v0-v2": "kdump.cli.convert:convert_v0_v2",
-    "undo": "kdump.cli.undo:undo",
+    "dump": "kdump.cli.commands.dump:dump",
+    "explain": "kdump.cli.commands.explain:explain",
+    "export": "kdump.cli.commands.export:export",
+    "verify": "kdump.cli.commands.verify:verify",
+    "next-start": "kdump.cli.commands.next_start:next_start",
+    "salvage": "kdump.cli.commands.salvage:salvage",
+    "reindex": "kdump.cli.commands.reindex:reindex",
+    "truncate-to-valid": "kdump.cli.commands.truncate:truncate_to_valid",
+    "convert-v0-v2": "kdump.cli.commands.convert:convert_v0_v2",
+    "undo": "kdump.cli.commands.undo:undo",
 }
 #: Other names of commands, which no list shows.
 _ALIASES: Final = {"convert": "convert-v0-v2"}
@@ -107,7 +106,7 @@ class _Commands(click.Group):
 def _print_version(context: click.Context, _: click.Parameter, asked: bool) -> None:
     if not asked or context.resilient_parsing:
         return
-    from kdump.cli.version import version
+    from kdump.cli.ui.version import version
     from kdump.format._kernel import COMPILED
 
     click.echo(f"kdump {version()} (kernel {'compiled' if COMPILED else 'plain'})")
@@ -211,7 +210,7 @@ def _bug() -> int:
 
 
 def _show(error: click.ClickException) -> None:
-    from kdump.format.text import printable
+    from kdump.format.lines.text import printable
 
     # Older releases of Click repeat an unknown option as it was typed.
     told = StringIO()
@@ -220,6 +219,6 @@ def _show(error: click.ClickException) -> None:
 
 
 def _complain(message: str) -> None:
-    from kdump.format.text import printable
+    from kdump.format.lines.text import printable
 
     click.echo(f"kdump: {printable(message)}", err=True)

@@ -1,9 +1,7 @@
-"""The functions behind the commands, for notebooks and programs: paths in, Arrow or findings out.
+"""The functions behind the Spark commands, for notebooks and programs.
 
 ``register`` is for Spark; the others read here, in this process or workers of it, and need no
 Spark.
-
-Spec: none of Kafka's. It must never print, and never change a file.
 """
 
 from __future__ import annotations
@@ -14,18 +12,18 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kdump.audit.groups import Selection
-from kdump.audit.judged import Judged
-from kdump.audit.listing import list_targets
-from kdump.audit.next_start import concluded
-from kdump.audit.settling import settled_directories
-from kdump.audit.targets import Targets
-from kdump.audit.verify import verify as judge
+from kdump.audit.run.reconcile import settled_directories
+from kdump.audit.run.verify import verify as judge
+from kdump.audit.targets.listing import list_targets
+from kdump.audit.targets.target import Selection
+from kdump.audit.targets.targets import Targets
+from kdump.audit.verdicts.next_start import concluded
+from kdump.audit.verdicts.verdict import Judged
 from kdump.errors import SourceError
-from kdump.fleet import tables
-from kdump.fleet.findings import finding_rows
-from kdump.fleet.schema import BATCHES, FINDINGS, RECORDS
-from kdump.storage.remote import as_path
+from kdump.fleet.tables import tables
+from kdump.fleet.tables.findings import finding_rows
+from kdump.fleet.tables.schema import BATCHES, FINDINGS, RECORDS
+from kdump.storage.objects.address import as_path
 from kdump.storage.workers import default_jobs
 
 if TYPE_CHECKING:
@@ -36,7 +34,7 @@ Paths = Sequence[str | PathLike[str]]
 
 def register(spark: SparkSession) -> None:
     """Let ``spark.read.format("kdump")`` find the tables; see ``KdumpDataSource``."""
-    from kdump.fleet.datasource import KdumpDataSource
+    from kdump.fleet.tables.datasource import KdumpDataSource
 
     spark.dataSource.register(KdumpDataSource)
 

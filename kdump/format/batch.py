@@ -1,11 +1,9 @@
-"""Record batches of magic 2, and the columns in which batches and records are handled in bulk.
+"""Record batches of magic 2: header fields, and the columns that hold many batches or records.
 
 A ``BatchTable`` or ``RecordTable`` holds many of them as 64-bit columns; ``RecordBatch`` and
 ``Record`` are for reading one in comfort. Nothing here checks a checksum: ``storage.walk`` does.
 
 Spec: ``DefaultRecordBatch``, ``DefaultRecord`` (KIP-98, KIP-82, KIP-534); KOD 3.2.
-It must never open a file, and never trust a count or a size that it has not compared with what
-is there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reads and writes the counted text files: the four offset checkpoints and the leader epochs.
+"""The text checkpoints: the four offset checkpoints and ``leader-epoch-checkpoint``.
 
 Spec: ``CheckpointFile``, ``OffsetCheckpointFile``, ``LeaderEpochCheckpointFile``. Lines stay in
 file order with their duplicates, of which the last counts; none may be dropped in silence.

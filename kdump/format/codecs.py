@@ -1,4 +1,4 @@
-"""Decompresses and compresses the record block of a batch, never beyond a limit of bytes.
+"""Decompression and compression of a batch's record block, bounded by a limit in bytes.
 
 Spec: ``org.apache.kafka.common.compress`` (KIP-110 for zstd). A block is good here when Kafka's own
 reader takes it, also where that reader is laxer or stricter than the codec's specification; each

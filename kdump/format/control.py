@@ -1,7 +1,7 @@
-"""Reads the records of control batches, and writes the marker that ends a transaction.
+"""Control records: transaction markers, leader changes, snapshot headers and footers.
 
 Spec: ``ControlRecordType``, ``EndTransactionMarker`` (KIP-98), ``ControlRecordUtils`` (KIP-595,
-KIP-630, KIP-853). It must never refuse a type or version only because it is newer than its tables.
+KIP-630, KIP-853).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Legacy records as batches of magic 2, a buffer at a time.
+"""Encoding of records as batches of magic 2, and the conversion of old messages to them.
 
 Spec: ``DefaultRecordBatch``, ``MemoryRecords.buildRetainedRecordsInto`` for what such a batch says
-of its records (KOD 6). It must never read a record's headers, make an object per record, or write a
-batch whose offsets do not rise.
+of its records (KOD 6).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reads and writes the offset index, the time index and the transaction index of a segment.
+"""The offset index, the time index and the transaction index of a segment.
 
 Spec: ``OffsetIndex``, ``TimeIndex``, ``TransactionIndex`` (KIP-33, KIP-98). Any bytes decode, and
 encode back to themselves: what is odd is kept and counted, for the checks to judge. Indexes have up

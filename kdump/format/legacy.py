@@ -1,11 +1,10 @@
-"""Messages of magic 0 and 1: alone, or compressed into the value of a wrapper.
+"""Messages of magic 0 and 1, alone or compressed into the value of a wrapper message.
 
 A message is its own batch: an offset, a size, and a checksum over the rest. A wrapper is a message
 without a key whose value is a compressed run of messages; its offset is that of the last of them.
 
 Spec: ``LegacyRecord``, ``AbstractLegacyRecordBatch.DeepRecordsIterator`` (KIP-31, KIP-32; KOD 3.1).
-As there, a size below zero is null, and bytes behind the value are not looked at. It must never
-open a file, and never trust a size that it has not compared with what is there.
+As there, a size below zero is null, and bytes behind the value are not looked at.
 """
 
 from __future__ import annotations

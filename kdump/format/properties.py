@@ -1,8 +1,7 @@
-"""Reads the small files of properties and JSON in a log directory and in its partitions.
+"""``meta.properties``, ``partition.metadata``, ``quorum-state`` and ``server.properties``.
 
 Spec: ``java.util.Properties``, ``MetaProperties`` (KIP-631, KIP-858), ``PartitionMetadataFile``
-(KIP-516), ``FileQuorumStateStore`` (KIP-595, KIP-853), ``CleanShutdownFileHandler`` (KIP-966). It
-must never pass on a file that brokers of its time refuse.
+(KIP-516), ``FileQuorumStateStore`` (KIP-595, KIP-853), ``CleanShutdownFileHandler`` (KIP-966).
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""A digest of records: the same for the same records, however they are batched or compressed.
+"""A digest of records that does not depend on how they are batched or compressed.
 
 It is XXH3 of 128 bits over the form that the kernel's ``fold_records`` gives each record: it finds
 accidents, not forgeries. NoTimestampType counts as CreateTime, as which magic 2 keeps it.
-
-It must never make an object per record, but for headers of records larger than its buffer.
 """
 
 from __future__ import annotations

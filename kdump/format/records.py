@@ -1,7 +1,7 @@
-"""Reads the records of batches of any magic, many at a time, in reused memory.
+"""Records of batches of any magic, decoded many at a time into reused memory.
 
 Spec: ``DefaultRecordBatch`` for magic 2, ``AbstractLegacyRecordBatch`` for 0 and 1; what differs
-between them is in ``batch`` and ``legacy``. It must never hold more of a batch than its limit.
+between them is in ``batch`` and ``legacy``.
 """
 
 from __future__ import annotations

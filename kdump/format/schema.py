@@ -1,8 +1,7 @@
-"""Reads Kafka's generated messages by tables: the metadata log's, and the transaction log's.
+"""Kafka's generated messages, read by tables of their fields; the tables of metadata records.
 
 Spec: ``MessageDataGenerator`` (KIP-482 for flexible versions); ``MetadataRecordSerde`` for the
-frame, ``TransactionLog``. It must never believe a length or count that the bytes left do not hold,
-nor call a message read that does not end exactly where its bytes end.
+frame, ``TransactionLog``.
 
 A table is text: a line for the message, then one for each field in wire order::
 

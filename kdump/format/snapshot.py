@@ -1,8 +1,7 @@
-"""Reads and writes producer snapshots, the ``.snapshot`` files of a partition.
+"""Producer snapshots, the ``.snapshot`` files of a partition.
 
-Spec: ``ProducerStateManager.readSnapshot``, ``ProducerSnapshot.json``. A broker deletes a
-snapshot that is not whole, so no part of such a one must ever be used: ``read_snapshot`` is for
-showing it.
+Spec: ``ProducerStateManager.readSnapshot``, ``ProducerSnapshot.json``. A broker deletes a snapshot
+that is not whole, so no part of such a one must ever be used: ``read_snapshot`` is for showing it.
 """
 
 from __future__ import annotations

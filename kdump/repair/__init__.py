@@ -1,4 +1,11 @@
-"""Changing what is on disk: plans, the few durable steps that they are made of, and undo.
+"""Changing what is on disk: plans, durable steps, and undo.
 
-Spec: none of Kafka's. Nothing outside ``repair.disk`` may change a file.
+rewrite/      Logs written again: conversion to magic 2, and the proof by reading back.
+transaction/  A repair as a transaction: plan, journal, steps, undo.
+content/      The content of small files that repairs write.
+newdir/       New partition directories.
+reindex/      ``kdump reindex``: the files beside the logs.
+truncate/     ``kdump truncate-to-valid``: the cut of a log.
+salvage/      ``kdump salvage``: a new partition from the sound batches of a damaged one.
+convert/      ``kdump convert-v0-v2``: old messages to magic 2.
 """

@@ -1,5 +1,21 @@
-"""Reading files: the layer between a broker's disk and the formats.
+"""Files and objects to bytes, names, partitions and segments. This layer writes nothing.
 
-Spec: org.apache.kafka.storage.internals.log, as far as it reads. Nothing here writes, creates,
-locks or renames anything.
+names          The grammar of file and directory names in a log directory.
+throttle       The read rate and I/O priority beside a running broker.
+page_cache     The pages of an open file that the page cache holds.
+workers        A pool of forked workers that survives the death of a worker.
+rights         File work with the effective ids of a directory's owner.
+ownership      Opening of a directory component by component, with the users who could redirect
+               the path.
+objects/       Object stores, read through child processes.
+source         Source: the bytes of one regular file, mapped or through a reused window.
+object_source  ObjectSource: the bytes of one object in a store, through a reused window.
+access         Opening of a path, in the file system or in a store, as a Source.
+walk           walk(): a segment as a sequence of sound batches and damage that covers each of its
+               bytes.
+seek           The position in a segment from which no batch at or above an offset is missed.
+repair_record  The folders that repairs have left in a partition: backups and unfinished repairs.
+logdir         Listing of a log directory: partitions, segments and other files.
+selection      Selection of batches and records by offset, time, key, producer and count.
+liveness       Whether a broker uses a path: live, stopped or unknown, with the reason.
 """

@@ -1,4 +1,4 @@
-"""Is a broker using this path: live, stopped or unknown, and why.
+"""Whether a broker uses a path: live, stopped or unknown, with the reason.
 
 Spec: LogManager.lockLogDirs, org.apache.kafka.server.util.FileLock. A broker holds a POSIX record
 lock on ``.lock`` at the top of each of its log directories, has the logs of its partitions open for
@@ -27,7 +27,7 @@ from pathlib import Path
 from kdump.errors import SourceError, VanishedError
 from kdump.storage.logdir import enclosing_log_directory
 from kdump.storage.names import LOCK
-from kdump.storage.remote import RemotePath
+from kdump.storage.objects.address import RemotePath
 from kdump.storage.source import open_regular, source_error
 
 _PROC = Path("/proc")

@@ -1,8 +1,7 @@
-"""What lies in a log directory: its partitions, their segments, and everything else in them.
+"""Listing of a log directory: partitions, segments and other files.
 
 Spec: LogManager.loadLogs, LogLoader.loadSegmentFiles. Only names and file types are read, one
-directory at a time and each once; sizes and contents are the business of others. This module must
-never open a file, and never leave out an entry: what is no segment is kept as an ``Entry``.
+directory at a time and each once; sizes and contents are the business of others.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from kdump.storage.names import (
     parse_directory_name,
     parse_file_name,
 )
-from kdump.storage.remote import ScanEntry, scan
+from kdump.storage.objects.address import ScanEntry, scan
 from kdump.storage.source import source_error
 
 #: The largest log that a broker loads: what ``FileRecords`` opens at the most.

@@ -1,9 +1,9 @@
-"""The grammar of the names in a log directory, read as a broker reads them.
+"""The grammar of file and directory names in a log directory.
 
 Spec: LogFileUtils, UnifiedLog.parseTopicPartitionName, Snapshots.parse, Topic.validate. A broker
 goes by the ending of a file's name and takes everything before the first dot as a number, so that
-``7.log`` is a segment to it, whose file it then looks for under the padded name. This module
-parses strings: it must never look at a file system, and no string makes it raise.
+``7.log`` is a segment to it, whose file it then looks for under the padded name. This module parses
+strings: it must never look at a file system, and no string makes it raise.
 """
 
 from __future__ import annotations

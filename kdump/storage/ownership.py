@@ -1,10 +1,10 @@
-"""open_safely(): opens a directory; as root, step by step, and none of root's that others lead to.
+"""Opening of a directory component by component, with the users who could redirect the path.
 
 Root may follow a path only where no other user can put a link into it: neither a directory on the
 way, nor a link, may belong to another user, or be writable for others. In a directory with the
 sticky bit others cannot replace what belongs to root.
 
-Spec: ``open(2)``, ``inode(7)``. It must never change anything.
+Spec: ``open(2)``, ``inode(7)``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Which pages of an open file the page cache holds, so that a reader can leave it as it was.
+"""The pages of an open file that the page cache holds.
 
-Spec: mincore(2) of Linux. It must never touch the memory that it asks about: the file may be cut
-underneath at any time.
+Spec: mincore(2) of Linux.
 """
 
 from __future__ import annotations

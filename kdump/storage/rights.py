@@ -1,4 +1,4 @@
-"""acting(): for a while this process has the rights of another user, if it is root.
+"""File work with the effective ids of a directory's owner.
 
 A repair can do no more than the owner of what it changes could: what he has put in its way, a link
 into another directory above all, leads no further than he comes himself.

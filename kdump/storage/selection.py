@@ -1,7 +1,6 @@
-"""Selection: ranges of offsets and times, a key, a producer, and how many, of batches and records.
+"""Selection of batches and records by offset, time, key, producer and count.
 
-Spec: none of Kafka's. Only what the headers rule out is passed over unread. It must never pass over
-damage in what is read, nor believe an index.
+Only what the headers rule out is passed over unread.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from typing import Final
 
 from kdump.format import _rows
 from kdump.format.batch import BatchTable, RecordTable
-from kdump.storage.entry import entry_position
 from kdump.storage.logdir import Segment
+from kdump.storage.seek import entry_position
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, walk
 

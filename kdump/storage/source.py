@@ -1,9 +1,7 @@
-"""The one way to get at a file's bytes: mapped, or through one reused window.
+"""Source: the bytes of one regular file, mapped or through a reused window.
 
-Spec: org.apache.kafka.common.record.FileRecords, as far as it reads. Only regular files are
-opened, and only for reading. A symbolic link is followed, because a broker follows it too. This
-module must never create or change a file, take a lock, wait on a FIFO, or resolve a path to
-another spelling of it.
+Spec: org.apache.kafka.common.record.FileRecords, as far as it reads. Only regular files are opened,
+and only for reading. A symbolic link is followed, because a broker follows it too.
 
 Touching a map of a file that was truncated underneath kills the process with SIGBUS: ``MappedFile``
 belongs into a forked worker (``kdump.storage.workers``), and what may be alive is read with
@@ -26,9 +24,9 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from kdump.errors import DeniedError, SourceError, VanishedError
-from kdump.storage.pace import Pace
+from kdump.storage.objects.address import RemotePath
 from kdump.storage.page_cache import absent_runs
-from kdump.storage.remote import RemotePath
+from kdump.storage.throttle import Pace
 
 WINDOW_BYTES = 4 * 1024 * 1024
 """What a window holds at most, unless more is asked for."""
@@ -108,32 +106,6 @@ class Source(Protocol):
     ) -> None: ...
 
 
-def open_source(
-    path: Path,
-    *,
-    mapped: bool,
-    sealed: bool = False,
-    pace: Pace | None = None,
-    window_bytes: int | None = None,
-) -> Source:
-    """Open the regular file, or the object in a store, at ``path``.
-
-    ``window_bytes`` are held at a time; without it, what suits the way of reading. ``mapped``: map
-    it; only in a forked worker, and only where nobody writes; objects never are, nor is a file of
-    which only windows of ``window_bytes`` are wanted. Otherwise
-    ``sealed`` says that nobody appends to the file any more, so that it is read past the page
-    cache where the file system can do that. With a ``pace`` nothing is mapped, because nobody
-    would know when the bytes of a map are read. Raises SourceError, VanishedError.
-    """
-    if isinstance(path, RemotePath):
-        from kdump.storage.object_store import READ_BYTES, ObjectSource
-
-        return ObjectSource(path, window_bytes=window_bytes or READ_BYTES, pace=pace)
-    if mapped and pace is None:
-        return MappedFile(path) if window_bytes is None else PiecesOfFile(path, window_bytes)
-    return WindowedFile(path, sealed=sealed, window_bytes=window_bytes or WINDOW_BYTES, pace=pace)
-
-
 def source_error(path: Path, error: OSError) -> SourceError:
     """Put an OSError about ``path`` into words.
 
@@ -185,26 +157,6 @@ def open_regular(path: Path) -> tuple[int, os.stat_result]:
         os.close(descriptor)
         raise
     return descriptor, status
-
-
-def read_end(path: Path, most_bytes: int) -> tuple[int, bytes]:
-    """Return the size of the regular file at ``path`` and its last bytes, at most ``most_bytes``.
-
-    Raises SourceError, VanishedError.
-    """
-    if isinstance(path, RemotePath):
-        with open_source(path, mapped=False, window_bytes=most_bytes) as source:
-            start = max(source.size - most_bytes, 0)
-            return source.size, bytes(source.window(start, source.size - start))
-    descriptor, status = open_regular(path)
-    try:
-        size = status.st_size
-        length = min(size, most_bytes)  # for as much as is asked for, room is made at once
-        return size, os.pread(descriptor, length, size - length)
-    except OSError as error:
-        raise source_error(path, error) from error
-    finally:
-        os.close(descriptor)
 
 
 def _refuse_irregular(path: Path, status: os.stat_result) -> None:

@@ -1,11 +1,10 @@
-"""walk(): a segment as a tiling of sound batches and damage, in file order.
+"""walk(): a segment as a sequence of sound batches and damage that covers each of its bytes.
 
 Every byte of the file lies in exactly one batch or one ``Damage``. *Sound* is what the broker's
 recovery accepts: a possible size and a matching checksum, whatever the magic (KOD 3.6). Offsets,
 records and magic numbers are for others to judge.
 
 Spec: ``FileLogInputStream.nextBatch``, ``DefaultRecordBatch.ensureValid``, ``LogSegment.recover``.
-It must never raise on damage, decompress, or hold more of a file than one window.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A pool of forked workers that survives the death of any of them.
+"""A pool of forked workers that survives the death of a worker.
 
-Spec: none of Kafka's. Plain ``fork`` and pipes, because the pools of ``multiprocessing`` need a
-writable /dev/shm. A worker that a signal killed (SIGBUS, when a mapped file was cut underneath) is
-replaced, and its task is told apart. Fork before any thread is started: this module must never
-start one. No child outlives ``run``, and none returns from it.
+Plain ``fork`` and pipes, because the pools of ``multiprocessing`` need a writable /dev/shm. A
+worker that a signal killed (SIGBUS, when a mapped file was cut underneath) is replaced, and its
+task is told apart. Fork before any thread is started: this module must never start one. No child
+outlives ``run``, and none returns from it.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ from brokers.programs import java_command
 from bench.report import Row
 from bench.segments import KIB, Made, Shape, write
 from bench.timing import best, process
-from kdump.audit.groups import assign, open_roots
-from kdump.audit.verify import verify
+from kdump.audit.run.verify import verify
+from kdump.audit.targets.target import assign, open_roots
 from kdump.storage import workers
 
 KAFKA = "4.3.1"

@@ -22,6 +22,7 @@ from kdump.format.batch import BatchTable
 from kdump.format.checkpoint import EpochEntry, OffsetEntry, encode_epochs, encode_offsets
 from kdump.format.index import OffsetIndex, TimeIndex
 from kdump.format.snapshot import encode_snapshot
+from kdump.storage.access import open_source
 from kdump.storage.names import (
     CLEAN_MARKER,
     HIGH_WATERMARK_CHECKPOINT,
@@ -30,7 +31,6 @@ from kdump.storage.names import (
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
 )
-from kdump.storage.source import open_source
 from kdump.storage.walk import walk
 
 PARTITIONS = 4_000

@@ -24,17 +24,17 @@ from bench.conversion import output_in
 from bench.report import Row
 from bench.segments import KIB
 from bench.timing import median
-from kdump.audit.groups import Selection
-from kdump.audit.judged import Judged
-from kdump.audit.listing import list_targets
-from kdump.audit.next_start import Concluding
-from kdump.audit.verify import verify
+from kdump.audit.run.verify import verify
+from kdump.audit.targets.listing import list_targets
+from kdump.audit.targets.target import Selection
+from kdump.audit.verdicts.next_start import Concluding
+from kdump.audit.verdicts.verdict import Judged
 from kdump.errors import UsageError
-from kdump.fleet.java import check_java
+from kdump.fleet.session.java import check_java
 from kdump.storage import selection
 
 if TYPE_CHECKING:
-    from kdump.fleet.session import Session
+    from kdump.fleet.session.session import Session
 
 _CORES = 2
 _VERIFY_TIMES = 0.8
@@ -145,15 +145,15 @@ def measure_export(directory: Path, tmpfs: Path, size_bytes: int, repeat: int) -
 
 @contextmanager
 def _session() -> Iterator[Session]:
-    from kdump.fleet.session import Cluster, opened
+    from kdump.fleet.session.session import Cluster, opened
 
     with opened(Cluster(master=f"local[{_CORES}]")) as session:
         yield session
 
 
 def _on_spark(session: Session, path: Path) -> None:
-    from kdump.fleet import listing
-    from kdump.fleet import verify as fleet
+    from kdump.fleet.verify import listing
+    from kdump.fleet.verify import verify as fleet
 
     listed = listing.find(session, [path], None, Selection())
     targets = listed.targets
@@ -184,11 +184,11 @@ def _expect(judged: Iterable[Judged], size_bytes: int) -> None:
 
 def _export(session: Session, paths: Sequence[Path], to: Path) -> int:
     """How many records are in the files of a new directory, which is taken away again."""
-    from kdump.fleet import export as fleet
-    from kdump.fleet.destination import made
-    from kdump.fleet.export_task import Form
-    from kdump.fleet.listing import find
-    from kdump.fleet.spread import spread
+    from kdump.fleet.export import export as fleet
+    from kdump.fleet.export.destination import made
+    from kdump.fleet.export.task import Form
+    from kdump.fleet.job.spread import spread
+    from kdump.fleet.verify.listing import find
 
     listed = find(session, paths, None, Selection())
     order = fleet.Order(Form.PARQUET, selection.Selection())

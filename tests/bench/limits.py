@@ -19,7 +19,7 @@ from crc32c import crc32c
 
 from kdump.format.batch import CHECKSUM_START, HEADER_BYTES, BatchTable
 from kdump.format.codecs import Codec, decompress
-from kdump.storage.source import open_source
+from kdump.storage.access import open_source
 from kdump.storage.walk import walk
 
 try:

@@ -17,10 +17,10 @@ from bench import limits
 from bench.report import Row
 from bench.segments import KIB, MIB, Made
 from bench.timing import best
-from kdump.audit.survey import survey
+from kdump.audit.survey.survey import survey
 from kdump.format.codecs import Codec
+from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment
-from kdump.storage.source import open_source
 from kdump.storage.walk import walk
 
 _WALK = {16 * KIB: 0.60, MIB: 0.85}

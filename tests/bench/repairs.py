@@ -19,14 +19,14 @@ from bench.commands import KAFKA, PROCESS_REPEATS, kdump
 from bench.report import Row
 from bench.segments import KIB, MIB, Made, Shape, write
 from bench.timing import best, process
-from kdump.audit.context import read_context
-from kdump.audit.groups import assign, open_roots
-from kdump.audit.verify import verify
-from kdump.repair.apply import apply
-from kdump.repair.plan import Plan
-from kdump.repair.truncate import plan_truncate
-from kdump.repair.undo import undo, undoable
-from kdump.storage.kept import FOLDERS
+from kdump.audit.run.verify import verify
+from kdump.audit.targets.context import read_context
+from kdump.audit.targets.target import assign, open_roots
+from kdump.repair.transaction.apply import apply
+from kdump.repair.transaction.plan import Plan
+from kdump.repair.transaction.undo import undo, undoable
+from kdump.repair.truncate.plan import plan_truncate
+from kdump.storage.repair_record import FOLDERS
 
 _REINDEX_TIMES = 1.3
 _CUT_TIMES = 1.5

@@ -23,10 +23,10 @@ from crashing.sound import misleads, sound_offsets
 from crashing.subjects import CHECKPOINTS, INTERVAL, MARKER, PARTITION, Subject
 from crashing.trees import Tree, differences, put, take
 from kdump.audit.judge import judge
-from kdump.audit.next_start import next_start
-from kdump.audit.outcomes import Outcome
-from kdump.cli.exits import INCOMPLETE, OK, PROBLEMS, REFUSED
-from kdump.repair import conversion
+from kdump.audit.startup.outcome import Outcome
+from kdump.audit.verdicts.next_start import next_start
+from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS, REFUSED
+from kdump.repair.rewrite import conversion
 
 LOCK = "data/.lock"
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import kdump.cli.main
 from crashing.seam import Call, Watched
-from kdump.repair import disk
+from kdump.repair.transaction import disk
 
 
 def main() -> int:

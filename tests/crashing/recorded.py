@@ -11,7 +11,7 @@ from pathlib import Path
 from crashing.running import Run, run
 from crashing.seam import Call, Operation, recording
 from crashing.trees import Tree, take
-from kdump.repair import disk
+from kdump.repair.transaction import disk
 
 
 @dataclass(frozen=True)

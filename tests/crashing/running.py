@@ -15,7 +15,7 @@ from importlib import import_module
 import kdump
 import kdump.cli.main
 from crashing.seam import Around, Watched
-from kdump.repair import disk
+from kdump.repair.transaction import disk
 from kdump.storage import liveness
 
 # Once here, instead of in every child; what runs on Spark repairs nothing.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from crashing.trees import Node, node_of
-from kdump.repair.disk import System
+from kdump.repair.transaction.disk import System
 
 #: What each method is to ``strace``: the kinds of calls that it may come out as.
 SYSCALLS = {

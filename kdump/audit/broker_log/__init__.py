@@ -1,13 +1,16 @@
-"""What a broker's log says about its log directories.
+"""Messages in a broker's server.log about its log directories.
 
-- ``entries``: lines of a log to entries, each a line with its level and the trace below it
-- ``message``: a row of the table, and the match of a pattern with an entry
-- ``directories``, ``small_files``, ``segments``, ``indexes``, ``metadata``, ``serving``,
-  ``replicas``, ``elsewhere``: the rows, by what they are about
-- ``answers``: what several of them say
-- ``table``: all rows, and which of them an entry holds
-- ``report``: the entries of a whole log in groups, with the cause of each consequence
-
-Spec: the messages of the modules core, storage, raft, metadata, server and clients, 3.9 to 4.3.
-It must never read a file: it takes lines.
+entries      Lines of a log as entries: level, text and stack trace.
+message      Message: a pattern of logged text, and the answer to it.
+answers      Answers that several messages share.
+directories  Messages about log directories as a whole, mostly at a start.
+segments     Messages about segments while a log is loaded, recovered and served.
+indexes      Messages about offset, time and transaction indexes and producer snapshots.
+small_files  Messages about checkpoints, ``partition.metadata`` and ``meta.properties``.
+replicas     Messages about replicas: fetches, truncation, moves between directories.
+serving      Messages of a running broker: appends, fetches, cleaning, retention, disk errors.
+metadata     Messages about the metadata log, its snapshots and ``quorum-state``.
+elsewhere    Frequent messages that do not concern log directories.
+table        The table of all messages, and the search for the one that matches an entry.
+report       The entries of a log in groups: damage, consequences, other messages.
 """

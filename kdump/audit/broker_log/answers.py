@@ -1,7 +1,4 @@
-"""Sentences that the answers to many messages share.
-
-Spec: none of Kafka's.
-"""
+"""Answers that several messages share."""
 
 from __future__ import annotations
 

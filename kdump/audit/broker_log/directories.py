@@ -1,4 +1,4 @@
-"""What a broker logs of its log directories as a whole, and of partitions that come, go or move.
+"""Messages about log directories as a whole, mostly at a start.
 
 Spec: LogManager, LogDirFailureChannel, KafkaRaftServer and ReplicaManager of 3.9 to 4.3.
 """

@@ -1,4 +1,4 @@
-"""What brokers log often that is no matter of log directories.
+"""Frequent messages that do not concern log directories.
 
 Spec: brokers and controllers of 3.9 to 4.3. What is here was met in logs of sound directories.
 """

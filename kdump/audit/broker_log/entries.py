@@ -1,4 +1,4 @@
-"""Lines of a log to entries: a line with its level, and the trace below it.
+"""Lines of a log as entries: level, text and stack trace.
 
 Spec: the layout ``[%d] %p %m (%c)%n`` of Kafka's own logging configuration; what stands before the
 time, as the prefix of a container's or a system's log, is passed over, and so is a missing time.

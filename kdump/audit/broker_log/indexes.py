@@ -1,4 +1,4 @@
-"""What a broker logs of indexes, producer snapshots, producers and leader epochs.
+"""Messages about offset, time and transaction indexes and producer snapshots.
 
 Spec: AbstractIndex, ProducerStateManager, ProducerAppendInfo and LeaderEpochFileCache of 3.9 to
 4.3.

@@ -1,7 +1,4 @@
-"""A row of the table of messages, and the match of its pattern with what was logged.
-
-Spec: none of Kafka's. It must never judge anything: a message is what a broker said.
-"""
+"""Message: a pattern of logged text, and the answer to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node logs of its metadata log, snapshots, quorum-state and bootstrap.checkpoint.
+"""Messages about the metadata log, its snapshots and ``quorum-state``.
 
 Spec: KafkaMetadataLog, KafkaRaftClient, QuorumState, the snapshot reader, MetadataLoader,
 SharedServer and BootstrapDirectory of 3.9 to 4.3.

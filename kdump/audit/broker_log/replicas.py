@@ -1,4 +1,4 @@
-"""What a broker logs of followers, of consumers, and of coordinators that read their partitions.
+"""Messages about replicas: fetches, truncation, moves between directories.
 
 Spec: AbstractFetcherThread, ReplicaManager, CoordinatorRuntime and TransactionStateManager of 3.9
 to 4.3.

@@ -1,6 +1,6 @@
-"""The entries of a whole log in groups: what happened where, how often, and following from what.
+"""The entries of a log in groups: damage, consequences, other messages.
 
-Spec: none of Kafka's. Memory stays bounded however long the log is.
+Memory stays bounded however long the log is.
 """
 
 from __future__ import annotations

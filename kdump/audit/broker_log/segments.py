@@ -1,4 +1,4 @@
-"""What a broker logs of segments and their batches while it loads, recovers and cleans a log.
+"""Messages about segments while a log is loaded, recovered and served.
 
 Spec: LogLoader, LogSegment and the record batches of 3.9 to 4.3.
 """

@@ -1,4 +1,4 @@
-"""What a running broker logs of its logs: appends, flushes, cleaning, retention, and disk errors.
+"""Messages of a running broker: appends, fetches, cleaning, retention, disk errors.
 
 Spec: UnifiedLog, LocalLog, LogCleaner and LogCleanerManager of 3.9 to 4.3.
 """

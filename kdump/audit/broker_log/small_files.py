@@ -1,4 +1,4 @@
-"""What a broker logs of checkpoint files, meta.properties, partition.metadata and names of files.
+"""Messages about checkpoints, ``partition.metadata`` and ``meta.properties``.
 
 Spec: CheckpointFile, MetaPropertiesEnsemble, PartitionMetadataFile and OffsetCheckpoints of 3.9 to
 4.3.

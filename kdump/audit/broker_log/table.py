@@ -1,7 +1,4 @@
-"""All messages that are known, and which of them an entry of a log holds.
-
-Spec: none of Kafka's.
-"""
+"""The table of all messages, and the search for the one that matches an entry."""
 
 from __future__ import annotations
 

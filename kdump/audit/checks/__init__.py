@@ -1,4 +1,17 @@
-"""The checks: pure functions from surveys to findings, one module for each kind of file.
+"""The checks: pure functions from evidence to findings, a module for each kind of file.
 
-Spec: the invariants of KOD 9. They must never read a file.
+batches          Checks of batches and records: damage, offsets, timestamps, undecodable records.
+segments         Checks of segments in a row: retention by timestamps, preallocated tails.
+missing_offsets  Checks of offsets that are missing between and inside segments.
+indexes          Checks of offset and time indexes: files, entries, missing indexes.
+txn_indexes      Checks of transaction indexes against the log.
+producers        Checks of producer snapshots and sequence numbers against the replay.
+transactions     Checks of transactions: order, hanging transactions, lost markers.
+epochs           Checks of leader epochs in batches and in ``leader-epoch-checkpoint``.
+partition_files  Checks of a partition's small files, file names and checkpoint lines.
+leftovers        Checks of unfinished cleanings, splits and deletions.
+topic            Checks of a partition against the metadata of its topic.
+metadata         Checks of the KRaft metadata log: snapshots, ``quorum-state``.
+repair_records   Checks of backups and unfinished repairs in a partition.
+directory        Checks of log directories and of the directories of one node together.
 """

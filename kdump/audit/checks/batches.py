@@ -1,7 +1,6 @@
-"""Checks of the batches and records of segments: damage, offsets, and what ``deep`` has read.
+"""Checks of batches and records: damage, offsets, timestamps, undecodable records.
 
 Spec: KOD 9, checks 1 to 8.
-It must never take for damage what a broker may still be writing.
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ from typing import Final
 
 from kdump.audit import codes
 from kdump.audit.codes import FindingCode
-from kdump.audit.faults import Fault, FaultKind
 from kdump.audit.findings import Detail, Finding, Offsets, explaining
-from kdump.audit.survey import LISTED, Gap, Survey
+from kdump.audit.survey.anomalies import Fault, FaultKind
+from kdump.audit.survey.survey import LISTED, Gap, Survey
 from kdump.format.batch import MAX_OFFSET_DELTA
 from kdump.storage.walk import Damage, Reason
 

@@ -1,7 +1,7 @@
-"""Checks of log directories: what stands at their top, and what one node's say of each other.
+"""Checks of log directories and of the directories of one node together.
 
 Spec: ``LogManager.loadLogs``, ``MetaPropertiesEnsemble.verify``, ``CheckpointFile``; KOD 9, checks
-26, 28, 29, 37. It must never hold two nodes' directories, or a copy, against each other.
+26, 28, 29, 37.
 """
 
 from __future__ import annotations
@@ -14,18 +14,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from kdump.audit import codes
-from kdump.audit.cluster import Node
 from kdump.audit.codes import FindingCode
-from kdump.audit.facts import DirectoryFacts, Offsets, Read
+from kdump.audit.commands import reindexing
+from kdump.audit.facts.cluster import Node
+from kdump.audit.facts.small_files import DirectoryFacts, Offsets, Read
 from kdump.audit.findings import Finding, judged, unreadable
-from kdump.audit.remedies import reindexing
-from kdump.errors import (
-    DecodeError,
-    DeniedError,
-    MissingDirectoryError,
-    SourceError,
-    VanishedError,
-)
+from kdump.audit.targets.node_directories import copies
+from kdump.errors import DecodeError, DeniedError, MissingDirectoryError, SourceError, VanishedError
 from kdump.format.checkpoint import CheckpointNumberError
 from kdump.format.properties import MetaProperties
 from kdump.storage.liveness import State
@@ -37,7 +32,7 @@ from kdump.storage.names import (
     META_PROPERTIES,
     FileKind,
 )
-from kdump.storage.remote import as_path
+from kdump.storage.objects.address import as_path
 
 #: What belongs at the top of a log directory; a file of another kind is none of Kafka's there.
 _TOP_KINDS: Final = frozenset(
@@ -167,41 +162,13 @@ def missing_directory(error: MissingDirectoryError, *, kraft: bool) -> Finding:
 # --- the directories of one node
 
 
-def siblings(
-    directories: Sequence[DirectoryFacts], *, one_node: bool
-) -> Iterator[Sequence[DirectoryFacts]]:
-    """Group ``directories`` by the node that they belong to.
-
-    ``one_node`` says that they do, as when its configuration names them. Otherwise only those of
-    the same cluster and node do that have directory ids (3.7 and later), and of several with one id
-    just the first: the others are copies. Without an id nothing tells a copy, or the same broker id
-    in a cluster without a name.
-    """
-    if one_node:
-        if directories:
-            yield directories
-        return
-    groups: dict[object, list[DirectoryFacts]] = defaultdict(list)
-    seen: set[tuple[object, str]] = set()
-    for number, facts in enumerate(directories):
-        meta = _meta(facts)
-        key: object = number
-        if meta is not None and meta.directory_id is not None:
-            node = (meta.cluster_id, meta.node_id)
-            if (node, meta.directory_id) not in seen:
-                key = node
-            seen.add((node, meta.directory_id))
-        groups[key].append(facts)
-    yield from groups.values()
-
-
 def check_node(directories: Sequence[DirectoryFacts]) -> Iterator[Finding]:
     """Judge what the directories of one node say in meta.properties against each other."""
     first: MetaProperties | None = None
     ids: dict[str, Path] = {}
     kraft = any(map(_of_kraft, directories))
     for facts in directories:
-        path, meta = facts.directory.path / META_PROPERTIES, _meta(facts)
+        path, meta = facts.directory.path / META_PROPERTIES, facts.identity
         if facts.meta is None and kraft:
             yield judged(codes.META_PROPERTIES_MISSING, path, "meta.properties", "no such file")
         if meta is None:
@@ -233,7 +200,7 @@ def check_node_id(
     else:
         return
     for facts in directories:
-        meta = _meta(facts)
+        meta = facts.identity
         if meta is not None and meta.node_id is not None and meta.node_id != int(text):
             yield judged(
                 codes.NODE_ID_MISMATCH,
@@ -255,16 +222,6 @@ def check_bootstrap(directories: Sequence[DirectoryFacts]) -> Iterator[Finding]:
                 "metadata records, one of them of metadata.version",
                 _of(facts.bootstrap),
             )
-
-
-def copies(directories: Sequence[DirectoryFacts]) -> Iterator[tuple[Path, ...]]:
-    """Yield the places of each partition that has several in one node; ``-future`` ones apart."""
-    places: dict[tuple[str, int, str], list[Path]] = defaultdict(list)
-    for path in chain.from_iterable(facts.directory.partition_paths for facts in directories):
-        name = directory_name(path)
-        if name is not None and name.suffix not in ("delete", "stray"):
-            places[name.topic, name.partition, name.suffix].append(path)
-    return (tuple(paths) for paths in places.values() if len(paths) > 1)
 
 
 def check_twice(
@@ -295,7 +252,7 @@ def check_missing_replicas(directories: Sequence[DirectoryFacts], node: Node) ->
         read = next((read for read in _checkpoints(facts) if read.value is not None), None)
         if read is not None and read.value is not None:
             gone = sorted(read.value.keys() - existing)
-            yield from _missing(read.path, gone, _meta(facts), node)
+            yield from _missing(read.path, gone, facts.identity, node)
 
 
 def _missing(
@@ -318,7 +275,7 @@ def _mismatch(path: Path, expected: str, found: str) -> Finding:
 
 def _of_kraft(facts: DirectoryFacts) -> bool:
     """Whether it belongs to a node that has, or is about to have, no ZooKeeper."""
-    meta = _meta(facts)
+    meta = facts.identity
     if meta is not None and meta.version == _KRAFT_VERSION:
         return True
     return _has_metadata_log(facts)
@@ -327,10 +284,6 @@ def _of_kraft(facts: DirectoryFacts) -> bool:
 def _has_metadata_log(facts: DirectoryFacts) -> bool:
     names = map(directory_name, facts.directory.partition_paths)
     return any(name is not None and name.topic == CLUSTER_METADATA_TOPIC for name in names)
-
-
-def _meta(facts: DirectoryFacts) -> MetaProperties | None:
-    return None if facts.meta is None else facts.meta.value
 
 
 def _checkpoints(facts: DirectoryFacts) -> list[Read[Offsets]]:

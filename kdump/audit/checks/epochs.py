@@ -1,7 +1,6 @@
-"""Checks of leader epochs: of batches among themselves, and against leader-epoch-checkpoint.
+"""Checks of leader epochs in batches and in ``leader-epoch-checkpoint``.
 
 Spec: ``LeaderEpochFileCache``, ``LogSegment.recover`` (KIP-101, KIP-279); KOD 9, checks 22 and 23.
-It must never take -1 for an epoch: legacy batches have none, nor what a cleaner makes of them.
 """
 
 from __future__ import annotations
@@ -13,11 +12,11 @@ from itertools import groupby, pairwise
 from typing import Final
 
 from kdump.audit import codes
-from kdump.audit.events import EpochRun
-from kdump.audit.facts import PartitionFacts, Read
+from kdump.audit.facts.small_files import PartitionFacts, Read
 from kdump.audit.findings import Detail, Finding, Offsets, explaining
-from kdump.audit.replay import Replay
-from kdump.audit.survey import Survey
+from kdump.audit.replay.replay import Replay
+from kdump.audit.survey.events import EpochRun
+from kdump.audit.survey.survey import Survey
 from kdump.format.checkpoint import EpochEntry
 from kdump.storage.names import LEADER_EPOCH_CHECKPOINT
 

@@ -1,8 +1,8 @@
-"""Checks of offset and time indexes: their files, the promise of each entry, and what is missing.
+"""Checks of offset and time indexes: files, entries, missing indexes.
 
 Spec: ``AbstractIndex``, ``OffsetIndex``, ``TimeIndex``, ``LogSegment.largestTimestamp``,
 ``findOffsetByTimestamp``, ``readNextOffset``; KOD 9, checks 9 to 14. An index that differs from a
-rebuilt one is not wrong. It must never judge the unused part of a last segment's index.
+rebuilt one is not wrong.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Final
 from kdump.audit import codes
 from kdump.audit.codes import FindingCode, Severity
 from kdump.audit.findings import Detail, Finding, Offsets, explaining
-from kdump.audit.survey import Survey
-from kdump.audit.survey_index import LISTED, EntryFault, EntryKind, IndexFacts
+from kdump.audit.survey.index_promises import LISTED, EntryFault, EntryKind, IndexFacts
+from kdump.audit.survey.survey import Survey
 from kdump.storage.logdir import Partition
 
 _NO_TIMESTAMP: Final = -1

@@ -1,7 +1,7 @@
-"""Checks of what a broker left half done in a partition, by what its next start does with it.
+"""Checks of unfinished cleanings, splits and deletions.
 
-Spec: ``LogLoader.removeTempFilesAndCollectSwapFiles``, ``LogLoader.load``, KAFKA-6264; KOD 5,
-KOD 9 check 28. It must never judge the work in progress of a broker that runs.
+Spec: ``LogLoader.removeTempFilesAndCollectSwapFiles``, ``LogLoader.load``, KAFKA-6264; KOD 5, KOD 9
+check 28.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from pathlib import Path
 
 from kdump.audit import codes
 from kdump.audit.codes import FindingCode
-from kdump.audit.facts import PartitionFacts
+from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.findings import Finding, Offsets, judged
-from kdump.audit.swap_loss import SwapLoss
+from kdump.audit.startup.swap_loss import SwapLoss
 from kdump.storage.logdir import EntryType, Partition
 from kdump.storage.names import FileKind, Suffix, parse_file_name
 

@@ -1,7 +1,7 @@
-"""Checks of a KRaft node's metadata log: its snapshots against its segments, and quorum-state.
+"""Checks of the KRaft metadata log: snapshots, ``quorum-state``.
 
 Spec: ``KafkaMetadataLog.recoverSnapshots``, ``RecordsSnapshotReader``, ``FileQuorumStateStore``;
-KOD 9, check 36. It must never hold a snapshot against a log that a node may be writing.
+KOD 9, check 36.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kdump.audit import codes
-from kdump.audit.facts import PartitionFacts
+from kdump.audit.facts.metadata_log import MetadataSnapshot
+from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.findings import Finding, judged
-from kdump.audit.metadata_log import MetadataSnapshot
 from kdump.errors import DecodeError
 
 

@@ -1,4 +1,4 @@
-"""Check of offsets that are missing in a log although nothing damaged stands in their place.
+"""Checks of offsets that are missing between and inside segments.
 
 Compaction leaves such gaps. Where the topic was never compacted, records are lost. Where its
 settings are unknown, the log itself is the evidence.
@@ -15,15 +15,15 @@ from typing import Final
 
 from kdump.audit import codes
 from kdump.audit.codes import FindingCode
-from kdump.audit.compaction import Compaction, weigh_compaction
-from kdump.audit.facts import PartitionFacts
-from kdump.audit.faults import FaultKind
+from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.findings import Detail, Finding, Offsets, explaining
-from kdump.audit.replay import Replay
-from kdump.audit.sequences import Evidence, Sequences, weigh_sequences
-from kdump.audit.survey import LISTED, Survey
+from kdump.audit.replay.replay import Replay
+from kdump.audit.replay.sequences import Evidence, Sequences, weigh_sequences
+from kdump.audit.survey.anomalies import FaultKind
+from kdump.audit.survey.compaction import Compaction, weigh_compaction
+from kdump.audit.survey.survey import LISTED, Survey
 from kdump.format.batch import RecordBatch
-from kdump.format.shell import operand
+from kdump.format.lines.shell import operand
 
 _MAGIC: Final = 2
 #: So many gaps are listed of which nothing decides whether records are lost; the rest is counted.

@@ -1,8 +1,7 @@
-"""Checks of a partition's small files and names, and of its lines in the checkpoints.
+"""Checks of a partition's small files, file names and checkpoint lines.
 
 Spec: ``LogLoader``, ``UnifiedLog``, ``LeaderEpochFileCache``, ``ProducerStateManager``,
-``LogCleanerManager``; KOD 9, checks 19, 21, 22, 25 to 27, 29, 30. It must never hold a checkpoint
-against a log that a broker may be appending to, nor against an end that nobody knows.
+``LogCleanerManager``; KOD 9, checks 19, 21, 22, 25 to 27, 29, 30.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from kdump.audit import codes
-from kdump.audit.facts import PartitionFacts, Read
+from kdump.audit.facts.small_files import PartitionFacts, Read
 from kdump.audit.findings import Finding, Offsets, judged
 from kdump.errors import DecodeError
 from kdump.format.checkpoint import CheckpointNumberError, EpochEntry
@@ -26,18 +25,6 @@ from kdump.storage.names import (
     RECOVERY_POINT_CHECKPOINT,
     FileKind,
 )
-
-
-def is_current(facts: PartitionFacts) -> bool:
-    """Whether a broker that starts would serve this partition to clients."""
-    name = facts.partition.name
-    return (
-        facts.in_log_directory
-        and name is not None
-        and name.suffix == ""
-        and name.topic != CLUSTER_METADATA_TOPIC
-    )
-
 
 # --- names and sizes
 
@@ -254,7 +241,7 @@ def _beyond_end(
 
 def _comparable(facts: PartitionFacts) -> bool:
     """Whether checkpoints and log are of the same moment, and a start holds them together."""
-    return facts.stopped and is_current(facts)
+    return facts.stopped and facts.is_current
 
 
 def _log_start(facts: PartitionFacts, first_base: int | None) -> int | None:

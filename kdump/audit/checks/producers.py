@@ -1,10 +1,10 @@
-"""Checks of producers: snapshots against a replay of the log, and sequences.
+"""Checks of producer snapshots and sequence numbers against the replay.
 
-Timestamps are not compared: before 2.x snapshots leave out those of markers, and the cleaner
-lowers those of batches.
+Timestamps are not compared: before 2.x snapshots leave out those of markers, and the cleaner lowers
+those of batches.
 
 Spec: ``ProducerStateManager``, ``ProducerStateEntry`` (KIP-98, KIP-360, KIP-890); KOD 7.1 and 9
-(checks 19, 20, 33). It must never expect a producer in a snapshot: idle ones expire.
+(checks 19, 20, 33).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Final
 
 from kdump.audit import codes
-from kdump.audit.facts import PartitionFacts
+from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.findings import Detail, Finding, Offsets, explaining
-from kdump.audit.replay import Replay, ViolationKind
+from kdump.audit.replay.replay import Replay, ViolationKind
 from kdump.format.snapshot import ProducerEntries, ProducerEntry
 
 #: Coordinators write there for many producers, and give no sequences that mean anything.

@@ -1,4 +1,4 @@
-"""Checks of a partition's segments as a row: times that keep them, their end.
+"""Checks of segments in a row: retention by timestamps, preallocated tails.
 
 Spec: ``UnifiedLog.deleteRetentionMsBreachedSegments``, ``LogSegment.readNextOffset``,
 ``AbstractIndex``, KIP-937; KOD 9, checks 31 and 37.
@@ -12,11 +12,10 @@ from typing import Final
 
 from kdump.audit import codes
 from kdump.audit.codes import FindingCode
-from kdump.audit.facts import PartitionFacts, TopicSettings
+from kdump.audit.facts.small_files import PartitionFacts, TopicSettings
 from kdump.audit.findings import Finding, Offsets, judged
-from kdump.audit.survey import Survey
-from kdump.audit.survey_index import IndexFacts
-from kdump.storage.names import CLUSTER_METADATA_TOPIC
+from kdump.audit.survey.index_promises import IndexFacts
+from kdump.audit.survey.survey import Survey
 
 #: What brokers since 4.0 accept as ``message.timestamp.after.max.ms`` by default: clocks differ.
 _TOLERANCE_MS: Final = 3_600_000
@@ -68,23 +67,10 @@ def check_clean_stop(facts: PartitionFacts, last: Survey) -> Iterator[Finding]:
 
     An index has no more entries than its log has batches: what is beyond is padding.
     """
-    if not stopped_cleanly(facts) or not last.complete or last.gaps:
+    if not facts.stopped_cleanly or not last.complete or last.gaps:
         return
     yield from _padded(codes.INDEX_PADDED_CLEAN, last.index, last.batches)
     yield from _padded(codes.TIMEINDEX_PADDED_CLEAN, last.time_index, last.batches)
-
-
-def stopped_cleanly(facts: PartitionFacts) -> bool:
-    """Whether the partition was closed in order, and the next start believes that.
-
-    For a metadata log no start does. A broker that stops closes those that it serves or moves: what
-    it has set aside or is about to delete stays as loading has left it, with room in its indexes.
-    """
-    name = facts.partition.name
-    closed = name is None or (
-        name.topic != CLUSTER_METADATA_TOPIC and name.suffix in ("", "future")
-    )
-    return facts.clean and facts.stopped and closed
 
 
 def _padded(code: FindingCode, index: IndexFacts | None, batches: int) -> Iterator[Finding]:

@@ -1,7 +1,7 @@
-"""Checks of a partition against what the cluster says of its topic.
+"""Checks of a partition against the metadata of its topic.
 
 Spec: ``PartitionMetadataFile``, ``LogManager.isStrayKraftReplica``, ``LogConfig``, KIP-516; KOD 9,
-check 24, KOD 10. It must never take for gone what a metadata log that is not whole does not show.
+check 24, KOD 10.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from kdump.audit import codes
-from kdump.audit.checks.partition_files import is_current
-from kdump.audit.cluster import Node
-from kdump.audit.facts import PartitionFacts
+from kdump.audit.facts.cluster import Node
+from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.findings import Finding, judged
 from kdump.errors import DecodeError
 from kdump.format.properties import FatalMetadataError
@@ -36,7 +35,7 @@ def check_topic_id(facts: PartitionFacts, node: Node, log_bytes: int) -> Iterato
 
     Nothing is judged beside a broker: topics come and go there.
     """
-    if not node.kraft or not facts.stopped or not is_current(facts):
+    if not node.kraft or not facts.stopped or not facts.is_current:
         return
     path = facts.partition.path / PARTITION_METADATA
     if facts.metadata is None:
@@ -87,7 +86,7 @@ def _against_image(
 def check_segment_bytes(facts: PartitionFacts, node: Node) -> Iterator[Finding]:
     """Judge the topic's segment.bytes against what newer brokers accept."""
     name, image = facts.partition.name, node.image
-    if name is None or image is None or not is_current(facts):
+    if name is None or image is None or not facts.is_current:
         return
     text = image.topic_configs.get(name.topic, {}).get("segment.bytes", "")
     if text.isascii() and text.isdigit() and int(text) < _MIN_SEGMENT_BYTES:

@@ -1,22 +1,22 @@
-"""Checks of transactions: batches that replay objects to, transactions without an end, horizons.
+"""Checks of transactions: order, hanging transactions, lost markers.
 
 Spec: ``ProducerAppendInfo``, ``EndTransactionMarker`` (KIP-98, KIP-890, KIP-664); KOD 9, checks 32,
-34 and 35. It must never judge what depends on damage: that is told by itself.
+34 and 35.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Final
 
 from kdump.audit import codes
-from kdump.audit.coordinator import Coordinator, Place
-from kdump.audit.facts import PartitionFacts
-from kdump.audit.fates import Fate, LostEnd, decide, evidence_of
+from kdump.audit.facts.coordinator import Coordinator, Place
+from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.findings import Detail, Finding, Offsets, explaining
-from kdump.audit.replay import (
+from kdump.audit.replay.clock import Clock
+from kdump.audit.replay.fates import Fate, LostEnd, decide, evidence_of
+from kdump.audit.replay.replay import (
     OpenTransaction,
     Replay,
     Violation,
@@ -24,8 +24,8 @@ from kdump.audit.replay import (
     marks_of,
     missing_of,
 )
-from kdump.audit.survey import Survey
-from kdump.format.text import time_text
+from kdump.audit.survey.survey import Survey
+from kdump.format.lines.text import time_text
 
 #: How long a transaction may take by default, and what a broker grants any of them beyond that.
 _DEFAULT_MS: Final = 15 * 60_000
@@ -59,43 +59,6 @@ def check_transactions(replay: Replay) -> Iterator[Finding]:
             yield _violation(segment.survey, violation, more)
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """By what the age of a transaction is measured, in ms.
-
-    Markers have the time of a broker's clock, and so have files: ``markers_ms`` and ``files_ms``
-    are the times up to which somebody could have ended a transaction, by each. Beside a running
-    broker both are now; of a stopped one, when it last wrote. ``modified_ms`` are the modification
-    times of segments by base offset. Times of markers and of files are not compared with each
-    other where a broker is stopped, for the files may be copies.
-    """
-
-    markers_ms: int
-    files_ms: int
-    modified_ms: Mapping[int, int]
-
-    def age_ms(self, replay: Replay, transaction: OpenTransaction) -> int:
-        """How long ago the last batch of a transaction was written, at the least.
-
-        Timestamps of records do not count: a producer may give its records any time.
-        """
-        last = transaction.last_offset
-        base = _holding(replay, last).segment.base_offset
-        behind = [
-            segment.survey
-            for segment in replay.segments
-            if segment.survey.segment.base_offset >= base
-        ]
-        markers = (marker for survey in behind for marker in survey.events.markers())
-        later = next((marker.timestamp for marker in markers if marker.offset > last), None)
-        ages = [0]
-        if later is not None:
-            ages.append(self.markers_ms - later)
-        if base in self.modified_ms:
-            ages.append(self.files_ms - self.modified_ms[base])
-        return max(ages)
-
-
 def check_hanging(
     replay: Replay,
     topic: str,
@@ -126,7 +89,7 @@ def check_hanging(
         hangs = code is not codes.TRANSACTION_OPEN
         yield Finding(
             code,
-            _holding(replay, start).segment.log,
+            replay.holding(start).segment.log,
             offsets=Offsets(start, replay.end_offset - 1),
             detail=_open_detail(transaction),
             remedy=_abort(topic, partition, start) if hangs else None,
@@ -157,7 +120,7 @@ def check_lost_ends(replay: Replay, facts: PartitionFacts) -> Iterator[Finding]:
                 "waits for its end" if end.marker is None else "takes the next marker for its end"
             )
             text = f"a broker that replays the log {what}; the last stable offset is then {stable}"
-            yield end_lost(_holding(replay, end.begin), end, text)
+            yield end_lost(replay.holding(end.begin), end, text)
 
 
 def end_lost(survey: Survey, end: LostEnd, consequence: str) -> Finding:
@@ -219,13 +182,6 @@ def _open_detail(transaction: OpenTransaction) -> Detail:
         f"a marker of producer {transaction.producer_id}, epoch {transaction.producer_epoch}",
         f"none since its last batch, of {time_text(transaction.timestamp)}",
     )
-
-
-def _holding(replay: Replay, offset: int) -> Survey:
-    """The survey of the segment that holds ``offset``, or of the first one."""
-    surveys = [segment.survey for segment in replay.segments]
-    below = [survey for survey in surveys if survey.segment.base_offset <= offset]
-    return below[-1] if below else surveys[0]
 
 
 def _abort(topic: str, partition: int, start_offset: int) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
-"""Checks of transaction indexes: each by itself, its entries against the log, the log against it.
+"""Checks of transaction indexes against the log.
 
 Spec: ``TransactionIndex``, ``ProducerStateManager.lastStableOffset`` (KIP-98); KOD 7.2, 9 (checks
-16 to 18) and 10.4. It must never expect an entry whose transaction began where nobody replays.
+16 to 18) and 10.4.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from pathlib import Path
 
 from kdump.audit import codes
 from kdump.audit.codes import FindingCode
-from kdump.audit.events import Marker
-from kdump.audit.facts import PartitionFacts
+from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.findings import Detail, Finding, Offsets, explaining
-from kdump.audit.replay import Replay, Replayed
+from kdump.audit.replay.replay import Replay, Replayed
+from kdump.audit.survey.events import Marker
 from kdump.format.index import AbortedTxn, TransactionIndex
 
 

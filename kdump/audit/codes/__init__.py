@@ -1,11 +1,15 @@
-"""The one table of finding codes, which reports, ``explain``, manual and tests read.
+"""The table of finding codes, which reports, ``explain``, man pages and tests read.
 
-Severity belongs to the code, so context chooses the code (``torn-tail``, ``torn-tail-sealed``).
-Codes never change their meaning. Each family of codes has a module; all their names are here too.
-
-Spec: what a broker does and logs is from ``LogLoader``, ``LogSegment.recover``, ``AbstractIndex``,
-``DefaultRecordBatch`` and ``CompletedFetch`` of 3.9 to 4.3.
-It must never judge anything: that is for the checks.
+code         FindingCode: severity, meaning, what a broker does, what to do, broker messages.
+batches      Finding codes of batches, their offsets and records.
+segments     Finding codes of the order of segments in a partition.
+indexes      Finding codes of offset and time indexes.
+producers    Finding codes of producers, transactions, snapshots and leader epochs.
+partitions   Finding codes of a partition's small files and of directory names.
+directories  Finding codes of log directories and the files at their top.
+metadata     Finding codes of the KRaft metadata log.
+repairs      Finding codes of backups and unfinished repairs.
+unjudged     Finding codes of what could not be judged.
 """
 
 from __future__ import annotations

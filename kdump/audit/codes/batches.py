@@ -1,4 +1,4 @@
-"""Finding codes: batches, their offsets and their records.
+"""Finding codes of batches, their offsets and records.
 
 Spec: what brokers of 3.9 to 4.3 do and log. Codes never change their meaning.
 """

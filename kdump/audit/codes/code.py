@@ -1,7 +1,4 @@
-"""A finding code: what a finding of that name means, wherever it turns up.
-
-Spec: none of Kafka's. It must never judge anything: that is for the checks.
-"""
+"""FindingCode: severity, meaning, what a broker does, what to do, broker messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding codes: log directories and the files at their top.
+"""Finding codes of log directories and the files at their top.
 
 Spec: what brokers of 3.9 to 4.3 do and log. Codes never change their meaning.
 """

@@ -1,4 +1,4 @@
-"""Finding codes: offset and time indexes.
+"""Finding codes of offset and time indexes.
 
 Spec: what brokers of 3.9 to 4.3 do and log. Codes never change their meaning.
 """

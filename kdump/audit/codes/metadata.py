@@ -1,4 +1,4 @@
-"""Finding codes: the metadata log of KRaft.
+"""Finding codes of the KRaft metadata log.
 
 Spec: what brokers of 3.9 to 4.3 do and log. Codes never change their meaning.
 """

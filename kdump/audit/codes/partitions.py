@@ -1,4 +1,4 @@
-"""Finding codes: the small files and names of partitions.
+"""Finding codes of a partition's small files and of directory names.
 
 Spec: what brokers of 3.9 to 4.3 do and log. Codes never change their meaning.
 """

@@ -1,4 +1,4 @@
-"""Finding codes: producers, transactions, snapshots and leader epochs.
+"""Finding codes of producers, transactions, snapshots and leader epochs.
 
 Spec: what brokers of 3.9 to 4.3 do and log. Codes never change their meaning.
 """
@@ -7,13 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kdump.audit.codes.code import (
-    REINDEX,
-    REPLICA_FIRST,
-    SALVAGE_OR_CUT,
-    FindingCode,
-    Severity,
-)
+from kdump.audit.codes.code import REINDEX, REPLICA_FIRST, SALVAGE_OR_CUT, FindingCode, Severity
 
 TRANSACTION_MIXED: Final = FindingCode(
     "transaction-mixed",

@@ -1,6 +1,6 @@
-"""Finding codes: what kdump's own repairs have left.
+"""Finding codes of backups and unfinished repairs.
 
-Spec: none of Kafka's; brokers ignore directories in a partition. Codes never change their meaning.
+Brokers ignore directories in a partition. Codes never change their meaning.
 """
 
 from __future__ import annotations

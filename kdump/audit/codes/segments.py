@@ -1,4 +1,4 @@
-"""Finding codes: how the segments of a partition follow each other.
+"""Finding codes of the order of segments in a partition.
 
 Spec: what brokers of 3.9 to 4.3 do and log. Codes never change their meaning.
 """

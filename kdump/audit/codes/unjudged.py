@@ -1,4 +1,4 @@
-"""Finding codes: what could not be judged, or not for certain.
+"""Finding codes of what could not be judged.
 
 Spec: what brokers of 3.9 to 4.3 do and log. Codes never change their meaning.
 """

@@ -1,0 +1,326 @@
+"""Topics, replicas and configs as the node's own metadata log has them.
+
+Spec: ``MetadataImage``, ``TopicsDelta``, ``ConfigurationsDelta``; KIP-866 and KIP-868 for metadata
+transactions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from typing import Any, Final
+
+from kdump.audit.facts.coordinator import Coordinator
+from kdump.audit.facts.metadata_log import Stop, metadata_records, read_snapshots
+from kdump.audit.facts.small_files import read_small
+from kdump.errors import SourceError
+from kdump.format.properties import decode_quorum_state
+from kdump.format.schema import MetadataRecord
+from kdump.storage.logdir import LogDirectory, Partition, directory_name, read_partition
+from kdump.storage.names import CLUSTER_METADATA_TOPIC, FileKind
+
+Configs = Mapping[str, str]
+"""Values by the name of the setting."""
+
+ALL_BROKERS: Final = ""
+"""The name under which the dynamic configs of all brokers stand."""
+
+_TOPIC_RESOURCE: Final = 2
+_BROKER_RESOURCE: Final = 4
+
+
+#: With this begin the ids that stand for no directory (``DirectoryId.reserved``): 15 bytes of 0.
+_NO_DIRECTORY: Final = 20 * "A"
+
+
+class _Type(IntEnum):
+    """The records that are of interest here, by the number under which they travel."""
+
+    TOPIC = 2
+    PARTITION = 3
+    CONFIG = 4
+    PARTITION_CHANGE = 5
+    REMOVE_TOPIC = 9
+    BEGIN_TRANSACTION = 23
+    END_TRANSACTION = 24
+    ABORT_TRANSACTION = 25
+
+
+_TYPES: Final = frozenset(_Type)
+
+
+@dataclass(frozen=True, slots=True)
+class Replicas:
+    """Who holds a partition: node ids, and the id of each one's log directory where it is said.
+
+    ``in_sync`` are those in sync when the record was written.
+    """
+
+    nodes: tuple[int, ...]
+    directories: tuple[str, ...] = ()
+    in_sync: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """The other nodes that hold a partition, and which of them were in sync."""
+
+    nodes: tuple[int, ...]
+    in_sync: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterImage:
+    """What the metadata log says up to ``end_offset``, which is exclusive.
+
+    Topic ids are uuids' texts. ``topics`` has ids by name, ``names`` names by id, ``deleted`` the
+    ids that were removed behind the snapshot, ``replicas`` those of each topic id by partition.
+    ``broker_configs`` are by node id as text, or ``ALL_BROKERS``. ``problem`` says what could not
+    be read: then what is not here may exist all the same. ``left`` are the partitions, by topic
+    id, whose records stay when the next start cuts the log at its damage; None where it cuts
+    nothing. ``leader`` is the controller that led last.
+    """
+
+    end_offset: int
+    topics: Mapping[str, str]
+    names: Mapping[str, str]
+    deleted: frozenset[str]
+    replicas: Mapping[str, Mapping[int, Replicas]]
+    topic_configs: Mapping[str, Configs]
+    broker_configs: Mapping[str, Configs]
+    problem: str | None
+    left: frozenset[tuple[str, int]] | None = None
+    leader: int | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether a topic that is not here does not exist."""
+        return self.problem is None
+
+    def partitions(self, topic: str) -> Collection[int] | None:
+        """The numbers of a topic's partitions; None where they are not certain."""
+        replicas = self.replicas.get(self.topics.get(topic, ""))
+        return replicas if self.complete and replicas else None
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """The broker that a log directory belongs to, as far as known.
+
+    ``kraft`` says that it has no ZooKeeper. ``image`` is None where no metadata log is at hand.
+    ``coordinator`` has the partitions of ``__transaction_state`` that it holds, None without any.
+    """
+
+    kraft: bool = False
+    node_id: int | None = None
+    image: ClusterImage | None = None
+    coordinator: Coordinator | None = None
+
+    def sets_aside(self, topic_id: str | None, partition: int) -> bool:
+        """Whether a start surely renames a partition's directory to ``-stray``, whatever it holds.
+
+        ``topic_id`` is what its partition.metadata says, None without that file.
+        """
+        if not self.kraft or topic_id is None:
+            return self.kraft
+        if self.image is None:
+            return False
+        replicas = self.image.replicas.get(topic_id, {}).get(partition)
+        if replicas is None:
+            return self.image.complete
+        return self.node_id is not None and self.node_id not in replicas.nodes
+
+    def loses(self, topic_id: str, partition: int) -> bool:
+        """Whether a start cuts the records of a partition from the metadata log.
+
+        Not where another controller led: what it holds comes back before replicas are compared.
+        """
+        if self.image is None or self.image.left is None:
+            return False
+        led = self.image.leader in (None, -1, self.node_id)
+        return led and (topic_id, partition) not in self.image.left
+
+    def copies(self, topic: str, partition: int) -> Copies | None:
+        """The other replicas of a partition; None where this node's metadata log has none of it."""
+        if self.image is None or self.node_id is None:
+            return None
+        replicas = self.image.replicas.get(self.image.topics.get(topic, ""), {}).get(partition)
+        if replicas is None:
+            return None
+        nodes = tuple(one for one in replicas.nodes if one != self.node_id)
+        return Copies(nodes, tuple(one for one in nodes if one in replicas.in_sync))
+
+    def other_replicas(
+        self, topic: str, partition: int, directory_id: str | None
+    ) -> tuple[int, ...] | None:
+        """The nodes that hold a partition too, if this one does in its directory ``directory_id``.
+
+        None if it surely does not, or nobody knows. Without a directory that the cluster knows by
+        its id, any of the node's may be the one.
+        """
+        if self.image is None or not self.image.complete or self.node_id is None:
+            return None
+        replicas = self.image.replicas.get(self.image.topics.get(topic, ""), {}).get(partition)
+        if replicas is None or self.node_id not in replicas.nodes:
+            return None
+        if len(replicas.directories) == len(replicas.nodes):
+            known = replicas.directories[replicas.nodes.index(self.node_id)]
+            if known != directory_id and not known.startswith(_NO_DIRECTORY):
+                return None
+        return tuple(one for one in replicas.nodes if one != self.node_id)
+
+
+def find_cluster(directories: Iterable[LogDirectory]) -> ClusterImage | None:
+    """Read the metadata log in one of ``directories``; None where none has one."""
+    for directory in directories:
+        for path in directory.partition_paths:
+            name = directory_name(path)
+            if name is not None and (name.topic, name.suffix) == (CLUSTER_METADATA_TOPIC, ""):
+                with suppress(SourceError):
+                    return read_cluster(read_partition(path))
+    return None
+
+
+def read_cluster(partition: Partition) -> ClusterImage:
+    """Read the newest whole snapshot of a metadata partition, and the log behind it."""
+    image = _Image()
+    snapshots = [one for one in read_snapshots(partition) if one.fault is None]
+    if snapshots:
+        image.read(metadata_records(snapshots[-1].path, 0, 0, _TYPES))
+        image.end_offset = snapshots[-1].end_offset
+    covered = image.end_offset
+    for segment in partition.segments:
+        if segment.base_offset > image.end_offset:
+            image.miss(f"offsets {image.end_offset}..{segment.base_offset - 1} are not there")
+        records = metadata_records(segment.log, segment.base_offset, covered, _TYPES)
+        image.end_offset = max(image.end_offset, image.read(records))
+    return replace(image.frozen(), leader=_leader(partition))
+
+
+def _leader(partition: Partition) -> int | None:
+    for entry in partition.entries:
+        if entry.name.kind is FileKind.QUORUM_STATE and entry.name.suffix == "":
+            read = read_small(entry.path, decode_quorum_state)
+            return None if read.value is None else read.value.leader_id
+    return None
+
+
+@dataclass(slots=True)
+class _Image:
+    """A ClusterImage while it is read; ``pending`` are the records of an open transaction."""
+
+    end_offset: int = 0
+    topics: dict[str, str] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    deleted: set[str] = field(default_factory=set)
+    replicas: dict[str, dict[int, Replicas]] = field(default_factory=dict)
+    topic_configs: dict[str, dict[str, str]] = field(default_factory=dict)
+    broker_configs: dict[str, dict[str, str]] = field(default_factory=dict)
+    pending: list[MetadataRecord] | None = None
+    problem: str | None = None
+    left: frozenset[tuple[str, int]] | None = None
+
+    def frozen(self) -> ClusterImage:
+        return ClusterImage(
+            self.end_offset,
+            self.topics,
+            self.names,
+            frozenset(self.deleted),
+            self.replicas,
+            self.topic_configs,
+            self.broker_configs,
+            self.problem,
+            self.left,
+        )
+
+    def miss(self, what: str) -> None:
+        """Keep the first thing that could not be read."""
+        self.problem = self.problem or what
+
+    def read(self, records: Iterable[MetadataRecord | Stop]) -> int:
+        """Take over ``records`` up to their Stop, and return its offset."""
+        end = 0
+        for record in records:
+            if not isinstance(record, Stop):
+                self._replay(record)
+                continue
+            end = record.offset
+            if record.cut and self.left is None:
+                self.left = frozenset(
+                    (topic_id, number) for topic_id, of in self.replicas.items() for number in of
+                )
+            if record.reason:
+                self.miss(record.reason)
+        return end
+
+    def _replay(self, record: MetadataRecord) -> None:
+        if record.fields is None:
+            self.miss(f"a record of type {record.type_id}, version {record.version}")
+        elif record.type_id == _Type.BEGIN_TRANSACTION:
+            self.pending = []
+        elif record.type_id == _Type.ABORT_TRANSACTION:
+            self.pending = None
+        elif record.type_id == _Type.END_TRANSACTION:
+            committed, self.pending = self.pending or [], None
+            for held in committed:
+                self._apply(held.type_id, held.fields or {})
+        elif self.pending is not None:
+            self.pending.append(record)
+        else:
+            self._apply(record.type_id, record.fields)
+
+    def _apply(self, type_id: int, fields: dict[str, Any]) -> None:
+        match type_id:
+            case _Type.TOPIC:
+                self.topics[fields["name"]] = fields["topicId"]
+                self.names[fields["topicId"]] = fields["name"]
+            case _Type.PARTITION:
+                of_topic = self.replicas.setdefault(fields["topicId"], {})
+                of_topic[fields["partitionId"]] = Replicas(
+                    tuple(fields["replicas"]),
+                    tuple(fields.get("directories") or ()),
+                    tuple(fields["isr"]),
+                )
+            case _Type.PARTITION_CHANGE:
+                self._change(fields)
+            case _Type.REMOVE_TOPIC:
+                self._remove(fields["topicId"])
+            case _Type.CONFIG:
+                self._configure(fields)
+
+    def _change(self, fields: dict[str, Any]) -> None:
+        topic_id, partition = fields["topicId"], fields["partitionId"]
+        of_topic = self.replicas.get(topic_id, {})
+        before = of_topic.get(partition)
+        if before is None:
+            self.miss(f"the partition that a change of {topic_id}, partition {partition} is about")
+            return
+        nodes, directories = fields["replicas"], fields.get("directories")
+        in_sync = fields["isr"]
+        of_topic[partition] = Replicas(
+            before.nodes if nodes is None else tuple(nodes),
+            before.directories if directories is None else tuple(directories),
+            before.in_sync if in_sync is None else tuple(in_sync),
+        )
+
+    def _remove(self, topic_id: str) -> None:
+        self.deleted.add(topic_id)
+        name = self.names.pop(topic_id, None)
+        if name is not None:
+            self.topic_configs.pop(name, None)
+            if self.topics.get(name) == topic_id:
+                del self.topics[name]
+        self.replicas.pop(topic_id, None)
+
+    def _configure(self, fields: dict[str, Any]) -> None:
+        kinds = {_TOPIC_RESOURCE: self.topic_configs, _BROKER_RESOURCE: self.broker_configs}
+        configs = kinds.get(fields["resourceType"])
+        if configs is None:
+            return
+        of_resource = configs.setdefault(fields["resourceName"], {})
+        if fields["value"] is None:
+            of_resource.pop(fields["name"], None)
+        else:
+            of_resource[fields["name"]] = fields["value"]

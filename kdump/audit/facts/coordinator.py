@@ -1,0 +1,248 @@
+"""The transaction coordinator's state from ``__transaction_state`` logs.
+
+Its logs are compacted, may be damaged, and this node's copies may lag behind the leader's. Entries
+of sound batches are facts, missing ones are not. So a fate follows only from entries with
+consecutive offsets, from the first of a producer's epoch to a later epoch: these are all the
+transactions of that epoch, and records of that epoch belong to those that name their partition.
+Where all of these ended the same way, it does not matter which of them a record belongs to. Since
+KIP-890 an epoch has a single transaction. A producer's last entry may not have been replicated, and
+is left out; those before it have been, for the coordinator waits for that.
+
+Spec: ``TransactionLog``, ``TransactionMetadata``, ``TransactionStateManager`` (KIP-98, KIP-890).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from itertools import groupby, pairwise
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from kdump.errors import DecodeError, LimitError, SourceError
+from kdump.format.batch import RecordTable
+from kdump.format.records import RecordReader
+from kdump.format.schema import decode_transaction
+from kdump.storage.access import open_source
+from kdump.storage.logdir import LogDirectory, Segment, directory_name, read_partition
+from kdump.storage.names import TRANSACTION_TOPIC
+from kdump.storage.walk import Damage, Reason, batch_bytes, walk
+
+#: Behind every epoch of a producer: its transactional id is gone, or has another producer.
+_GONE: Final = 1 << 15
+#: Where the producer id stands in a value, behind the version.
+_PRODUCER: Final = slice(2, 10)
+_HARMLESS: Final = (Reason.TORN_TAIL, Reason.PREALLOCATED)
+
+Place = tuple[str, int]
+"""A topic and the number of a partition."""
+
+
+class Status(IntEnum):
+    """The states of a transaction."""
+
+    EMPTY = 0
+    ONGOING = 1
+    PREPARE_COMMIT = 2
+    PREPARE_ABORT = 3
+    COMPLETE_COMMIT = 4
+    COMPLETE_ABORT = 5
+    DEAD = 6
+    PREPARE_EPOCH_FENCE = 7
+
+
+_ENDING: Final = (Status.PREPARE_COMMIT, Status.PREPARE_ABORT)
+
+
+class Entry(NamedTuple):
+    """A state of a producer: its epoch, and the partitions of its transaction."""
+
+    epoch: int
+    status: int
+    partitions: frozenset[Place] = frozenset()
+
+
+class Ended(NamedTuple):
+    """How all transactions of an epoch ended in a partition, and the epochs of their markers."""
+
+    committed: bool
+    marker_epochs: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The entries of one producer.
+
+    Between the entries of one of ``runs`` the log lacks no offset. ``current`` says that no damage
+    stands behind the last of them.
+    """
+
+    runs: tuple[tuple[Entry, ...], ...] = ()
+    current: bool = True
+
+    def ended(self, epoch: int, place: Place) -> Ended | None:
+        """How the transactions of ``epoch`` ended at ``place``; None where that is not certain."""
+        for entries in self.runs:
+            replicated = entries[:-1]
+            first = next((at for at, each in enumerate(replicated) if each.epoch == epoch), None)
+            if first is None or all(each.epoch <= epoch for each in replicated[first:]):
+                continue
+            if first or replicated[0].status == Status.EMPTY:
+                return _ended(replicated[first:], epoch, place)
+        return None
+
+    def names(self, place: Place) -> bool | None:
+        """Whether the last state is a transaction at ``place`` that has to end, or get its marker.
+
+        None where that is not certain.
+        """
+        last = self.runs[-1][-1] if self.runs else Entry(_GONE, Status.DEAD)
+        if last.status in (Status.ONGOING, *_ENDING) and place in last.partitions:
+            return True
+        return False if self.current else None
+
+
+def _ended(entries: Sequence[Entry], epoch: int, place: Place) -> Ended | None:
+    commits: set[bool] = set()
+    epochs: set[int] = set()
+    for before, after in pairwise(entries):
+        if (before.epoch, before.status) != (epoch, Status.ONGOING):
+            continue
+        if after.status in _ENDING:
+            if place in before.partitions | after.partitions:
+                commits.add(after.status == Status.PREPARE_COMMIT)
+                epochs.add(after.epoch)
+        elif after.status != Status.ONGOING:
+            return None
+    return Ended(commits.pop(), frozenset(epochs)) if len(commits) == 1 else None
+
+
+@dataclass(frozen=True)
+class Coordinator:
+    """The partitions of ``__transaction_state`` in reach, as directories.
+
+    ``whole`` says that these are all that there are. They are read where a question first needs
+    them; ``known`` are the producers that were asked about.
+    """
+
+    paths: tuple[Path, ...]
+    whole: bool
+    known: dict[int, History] = field(default_factory=dict, compare=False)
+
+    def histories(self, producers: Collection[int]) -> Mapping[int, History]:
+        """What is known of ``producers``, and perhaps of others."""
+        wanted = frozenset(producers) - self.known.keys()
+        if wanted:
+            logs = [_Log(wanted) for _ in self.paths]
+            for log, path in zip(logs, self.paths, strict=True):
+                log.read(path)
+            intact = self.whole and not any(log.damages for log in logs)
+            self.known.update((each, _history(each, logs, intact)) for each in wanted)
+        return self.known
+
+
+def find_coordinator(
+    directories: Iterable[LogDirectory], partitions: Collection[int] | None
+) -> Coordinator | None:
+    """Return those in ``directories``; None where none has any.
+
+    ``partitions`` are the numbers of all that there are, None where that is unknown.
+    """
+    found: dict[Path, int] = {}
+    for directory in directories:
+        for path in directory.partition_paths:
+            name = directory_name(path)
+            if name is not None and (name.topic, name.suffix) == (TRANSACTION_TOPIC, ""):
+                found[path] = name.partition
+    if not found:
+        return None
+    whole = partitions is not None and set(found.values()) >= set(partitions)
+    return Coordinator(tuple(found), whole)
+
+
+class _Log:
+    """The entries of ``producers`` in one partition, each with the number of its run."""
+
+    def __init__(self, producers: frozenset[int]) -> None:
+        self.entries: dict[int, list[tuple[int, Entry]]] = defaultdict(list)
+        self.damages = 0
+        self.damages_before: dict[int, int] = {}  # the last entry of a producer
+        self._producers = producers
+        self._ids: dict[bytes, int] = {}
+        self._run = 0
+        self._next = -1
+
+    def read(self, path: Path) -> None:
+        """Read the partition at ``path``."""
+        try:
+            for segment in read_partition(path).segments:
+                self._segment(segment)
+        except (DecodeError, LimitError, SourceError):
+            self.damages += 1
+
+    def _segment(self, segment: Segment) -> None:
+        reader = RecordReader()
+        with open_source(segment.log, mapped=False) as source:
+            for piece in walk(source, segment.base_offset):
+                if isinstance(piece, Damage):
+                    at_end = piece.position + piece.size == source.size
+                    self.damages += not (at_end and piece.reason in _HARMLESS)
+                    self._next = -1
+                    continue
+                row = 0
+                while row < len(piece):
+                    run = reader.run(piece, row, source.window(piece.position))
+                    if len(run):
+                        self._records(run.block, run.rows)
+                    elif not piece[row].is_control:
+                        for table in reader.tables(piece[row], batch_bytes(source, piece[row])):
+                            self._records(table.block, table.rows)
+                    row += max(len(run), 1)
+
+    def _records(self, block: memoryview, rows: memoryview) -> None:
+        for at in range(0, len(rows), RecordTable.WIDTH):
+            offset, _, key, key_size, start, size = rows[at : at + 6]
+            self._run += offset != self._next
+            self._next = offset + 1
+            value = block[start : start + max(size, 0)]
+            producer = int.from_bytes(value[_PRODUCER], "big") if value else None
+            if producer in self._producers or self._ids:
+                self._record(bytes(block[key : key + max(key_size, 0)]), producer, value)
+
+    def _record(self, key: bytes, producer: int | None, value: memoryview) -> None:
+        before = self._ids.get(key)
+        if before is not None and before != producer:
+            del self._ids[key]
+            self._add(before, Entry(_GONE, Status.DEAD))
+        if producer in self._producers and producer is not None:
+            self._ids[key] = producer
+            self._add(producer, _entry(value))
+
+    def _add(self, producer: int, entry: Entry) -> None:
+        self.entries[producer].append((self._run, entry))
+        self.damages_before[producer] = self.damages
+
+
+def _entry(value: memoryview) -> Entry:
+    fields: dict[str, Any] = decode_transaction(value)
+    places = (
+        (topic["topic"], number)
+        for topic in fields["transactionPartitions"] or ()
+        for number in topic["partitionIds"]
+    )
+    return Entry(fields["producerEpoch"], fields["transactionStatus"], frozenset(places))
+
+
+def _history(producer: int, logs: Iterable[_Log], intact: bool) -> History:
+    """Of a producer that is in several logs, which no broker writes, nothing is certain."""
+    holding = [log for log in logs if producer in log.entries]
+    if len(holding) != 1:
+        return History(current=intact and not holding)
+    (log,) = holding
+    runs = groupby(log.entries[producer], key=lambda each: each[0])
+    return History(
+        tuple(tuple(entry for _, entry in same) for _, same in runs),
+        log.damages_before[producer] == log.damages,
+    )

@@ -1,0 +1,194 @@
+"""The records and snapshots of ``__cluster_metadata-0``.
+
+Spec: ``RecordsSnapshotReader``, ``Snapshots``, ``MetadataRecordSerde`` (KIP-500, KIP-630).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from kdump.errors import DecodeError, LimitError, SourceError
+from kdump.format.batch import RecordBatch, RecordRun, RecordTable, read_header
+from kdump.format.control import ControlType, control_type_id
+from kdump.format.records import RecordReader
+from kdump.format.schema import MetadataRecord, Value, decode_metadata
+from kdump.storage.access import open_source
+from kdump.storage.logdir import EntryType, Partition
+from kdump.storage.names import FileKind
+from kdump.storage.source import Source
+from kdump.storage.walk import Damage, Reason, batch_bytes, walk
+
+_FRAME_VERSION: Final = 1
+_FEATURE_LEVEL: Final = 12
+#: The bytes of a batch up to its magic, and the least that it may have behind its size.
+_UP_TO_MAGIC: Final = 17
+_LEAST_SIZE: Final = 14
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataSnapshot:
+    """A frozen snapshot ``<end_offset>-<epoch>.checkpoint``; ``end_offset`` is exclusive.
+
+    ``fault`` says why it is not whole, None if it is: all batches sound, the header first, the
+    footer last.
+    """
+
+    path: Path
+    end_offset: int
+    epoch: int
+    fault: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Reading ended before the end of the file, in front of ``offset``; why, in words.
+
+    ``cut`` says that recovery cuts the log there.
+    """
+
+    offset: int
+    reason: str
+    cut: bool = False
+
+
+def read_snapshots(partition: Partition) -> tuple[MetadataSnapshot, ...]:
+    """Read the snapshots of a metadata partition that are neither partial nor deleted, by age."""
+    found = [
+        MetadataSnapshot(entry.path, entry.name.base_offset, entry.name.epoch, _fault(entry.path))
+        for entry in partition.entries
+        if entry.type is EntryType.FILE
+        and entry.name.kind is FileKind.METADATA_SNAPSHOT
+        and entry.name.suffix == ""
+        and entry.name.base_offset is not None
+        and entry.name.epoch is not None
+    ]
+    return tuple(sorted(found, key=lambda snapshot: (snapshot.end_offset, snapshot.epoch)))
+
+
+def metadata_records(
+    path: Path, base_offset: int, start: int, types: Collection[int]
+) -> Iterator[MetadataRecord | Stop]:
+    """The data records of ``types`` from offset ``start`` on in a segment or snapshot at ``path``.
+
+    Always ends with a Stop: where the file ends, with an empty reason. A fragment or zeros at the
+    file's end are no reason: their writer died.
+    """
+    offset = base_offset
+    reader = RecordReader()
+    try:
+        with open_source(path, mapped=False) as source:
+            for piece in walk(source, base_offset):
+                if isinstance(piece, Damage):
+                    torn = piece.reason in (Reason.TORN_TAIL, Reason.PREALLOCATED)
+                    at_end = torn and piece.position + piece.size == source.size
+                    reason = "" if at_end else f"{piece.reason.value} in {path.name}"
+                    yield Stop(offset, reason, cut=True)
+                    return
+                row = 0
+                while row < len(piece):
+                    run = reader.run(piece, row, source.window(piece.position))
+                    if len(run):
+                        yield from _decoded(run.block, run.rows, start, types)
+                    else:
+                        yield from _of_batch(reader, source, piece[row], start, types)
+                    row += max(len(run), 1)
+                    offset = piece[row - 1].last_offset + 1
+    except (DecodeError, LimitError, SourceError) as error:
+        yield Stop(offset, str(error))
+        return
+    yield Stop(offset, "")
+
+
+def decode_bootstrap(data: bytes) -> Value:
+    """The level of metadata.version in ``bootstrap.checkpoint``, read as a starting node reads it.
+
+    It does not compare checksums. Raises DecodeError where the node does not start.
+    """
+    view, position = memoryview(data), 0
+    level: Value = None
+    reader = RecordReader()
+    while position < len(view) - _UP_TO_MAGIC:
+        batch = read_header(view[position:], position)
+        size = int.from_bytes(view[position + 8 : position + 12], "big", signed=True)
+        if size < _LEAST_SIZE:
+            raise DecodeError(f"expected a batch at position {position}, found a size of {size}")
+        if batch is None or position + batch.size > len(view):
+            break
+        if not batch.is_control:
+            for record in _all_records(reader, batch, view[position : position + batch.size]):
+                fields = record.fields
+                if (
+                    record.type_id == _FEATURE_LEVEL
+                    and fields is not None
+                    and fields["name"] == "metadata.version"
+                ):
+                    level = fields["featureLevel"]
+        position += batch.size
+    if level is None:
+        raise DecodeError("expected a record of metadata.version, found none")
+    return level
+
+
+def _all_records(
+    reader: RecordReader, batch: RecordBatch, data: memoryview
+) -> Iterator[MetadataRecord]:
+    try:
+        for table in reader.tables(batch, data):
+            for record in table:
+                yield decode_metadata(record.value or b"")
+    except LimitError as error:
+        raise DecodeError(str(error)) from error
+
+
+def _of_batch(
+    reader: RecordReader, source: Source, batch: RecordBatch, start: int, types: Collection[int]
+) -> Iterator[MetadataRecord]:
+    if not batch.is_control:
+        for table in reader.tables(batch, batch_bytes(source, batch)):
+            run = RecordRun.of(table)
+            yield from _decoded(run.block, run.rows, start, types)
+
+
+def _decoded(
+    block: memoryview, rows: memoryview, start: int, types: Collection[int]
+) -> Iterator[MetadataRecord]:
+    # Most records of an idle cluster are of no interest, and their type is one byte.
+    for at in range(0, len(rows), RecordTable.WIDTH):
+        value, size = rows[at + 4], rows[at + 5]
+        if (
+            rows[at] >= start
+            and size > 2
+            and (block[value] != _FRAME_VERSION or block[value + 1] in types)
+        ):
+            yield decode_metadata(block[value : value + size])
+
+
+def _fault(path: Path) -> str | None:
+    """Why the snapshot at ``path`` is not whole; None if it is."""
+    first = last = None
+    reader = RecordReader()
+    try:
+        with open_source(path, mapped=False) as source:
+            for piece in walk(source, 0):
+                if isinstance(piece, Damage):
+                    return f"{piece.reason.value} at position {piece.position}"
+                if first is None:
+                    first = _control_type(reader, source, piece[0])
+                last = _control_type(reader, source, piece[len(piece) - 1])
+    except (DecodeError, LimitError, SourceError) as error:
+        return str(error)
+    if first != ControlType.SNAPSHOT_HEADER:
+        return "no header at its start"
+    return None if last == ControlType.SNAPSHOT_FOOTER else "no footer at its end"
+
+
+def _control_type(reader: RecordReader, source: Source, batch: RecordBatch) -> int | None:
+    """The type of the batch's first record; None for data."""
+    if not batch.is_control:
+        return None
+    for table in reader.tables(batch, batch_bytes(source, batch)):
+        return control_type_id(table[0].key)
+    return None

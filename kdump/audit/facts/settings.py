@@ -1,0 +1,204 @@
+"""The topic settings that apply: metadata log, cleaner checkpoint, ``server.properties``, defaults.
+
+Spec: ``LogConfig``, ``ServerTopicConfigSynonyms``, ``KafkaConfig``: a topic's own setting goes
+before the node's dynamic one, that before the one of all brokers, and that before the file's.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from kdump.audit.facts.cluster import ALL_BROKERS, ClusterImage, Configs
+from kdump.audit.facts.small_files import TopicSettings
+from kdump.errors import SourceError, UsageError
+from kdump.format.properties import parse_properties
+from kdump.storage.access import open_source
+
+_CONFIG_BYTES: Final = 1 << 20
+_NUMBER: Final = re.compile(r"[+-]?\d{1,19}", re.ASCII)
+_MAX_INT: Final = 2**31 - 1
+_DEFAULTS: Final = TopicSettings()
+_DEFAULT_RETENTION_MS: Final = 7 * 86_400_000
+_DEFAULT_TRANSACTION_MS: Final = 900_000
+
+#: What a broker calls a topic's setting, the first one first, and the factor between their units.
+_SYNONYMS: Final = {
+    "cleanup.policy": {"log.cleanup.policy": 1},
+    "index.interval.bytes": {"log.index.interval.bytes": 1},
+    "segment.index.bytes": {"log.index.size.max.bytes": 1},
+    "retention.ms": {
+        "log.retention.ms": 1,
+        "log.retention.minutes": 60_000,
+        "log.retention.hours": 3_600_000,
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where settings are from: the image of the cluster, and the pairs of ``server.properties``.
+
+    None where they are not at hand. ``node_id`` says whose dynamic configs count.
+    """
+
+    image: ClusterImage | None = None
+    config: Configs | None = None
+    node_id: int | None = None
+
+    def find(self, topic: str, name: str) -> tuple[str, int] | None:
+        """The text of a topic's setting and the factor to its unit; None where nobody says."""
+        by_rank: list[Configs] = []
+        if self.image is not None:
+            of_topic = self.image.topic_configs.get(topic, {})
+            if name in of_topic:
+                return of_topic[name], 1
+            brokers = self.image.broker_configs
+            by_rank = [brokers.get(key, {}) for key in (str(self.node_id), ALL_BROKERS)]
+        for configs in (*by_rank, self.config or {}):
+            for synonym, factor in _SYNONYMS.get(name, {}).items():
+                if synonym in configs:
+                    return configs[synonym], factor
+        return None
+
+    def number(self, topic: str, name: str) -> int | None:
+        """The same as a number, None also for what is none."""
+        found = self.find(topic, name)
+        if found is None or not _NUMBER.fullmatch(found[0].strip()):
+            return None
+        return int(found[0]) * found[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Settings of a topic that go before what files say; None for none."""
+
+    index_interval_bytes: int | None = None
+    segment_index_bytes: int | None = None
+    compacted: bool | None = None
+
+    def over(self, found: TopicSettings) -> TopicSettings:
+        """The settings that were found, with these instead."""
+        interval, room = self.index_interval_bytes, self.segment_index_bytes
+        return replace(
+            found,
+            index_interval_bytes=found.index_interval_bytes if interval is None else interval,
+            segment_index_bytes=found.segment_index_bytes if room is None else room,
+            compacted=found.compacted if self.compacted is None else self.compacted,
+        )
+
+
+def read_config(path: Path) -> Configs:
+    """Read ``server.properties``. Raises SourceError, DecodeError."""
+    with open_source(path, mapped=False) as source:
+        if source.size > _CONFIG_BYTES:
+            raise SourceError(
+                path, f"{path}: expected at most {_CONFIG_BYTES} bytes, found {source.size}"
+            )
+        return parse_properties(bytes(source.window(0, source.size)[: source.size]))
+
+
+def log_directories(config: Configs) -> tuple[Path, ...]:
+    """The log directories that ``config`` names, the one of the metadata log among them.
+
+    Raises UsageError for what is no path.
+    """
+    names = [*_listed(config), config.get("metadata.log.dir", "").strip()]
+    return tuple(dict.fromkeys(_path(name) for name in names if name))
+
+
+def data_directories(config: Configs) -> int:
+    """How many log directories a broker has for topics: without any of these it exits."""
+    return len(set(_listed(config)))
+
+
+def _listed(config: Configs) -> list[str]:
+    listed = config.get("log.dirs") or config.get("log.dir") or "/tmp/kafka-logs"
+    return [name.strip() for name in listed.split(",") if name.strip()]
+
+
+def _path(name: str) -> Path:
+    try:
+        encoded = os.fsencode(name)
+    except UnicodeEncodeError:
+        encoded = b"\0"
+    if b"\0" in encoded:
+        raise UsageError(f"expected paths of log directories in the configuration, found {name!r}")
+    return Path(name)
+
+
+def longest_transaction_ms(config: Configs | None) -> int | None:
+    """How long a transaction may take at most, None where nobody says.
+
+    It is in no metadata log: brokers do not take it as a dynamic config.
+    """
+    if config is None:
+        return None
+    text = config.get("transaction.max.timeout.ms", str(_DEFAULT_TRANSACTION_MS)).strip()
+    return int(text) if _NUMBER.fullmatch(text) and 0 < int(text) <= _MAX_INT else None
+
+
+#: Topics that coordinators make, and that are compacted whatever their settings say.
+_COMPACTED: Final = frozenset({"__consumer_offsets", "__transaction_state"})
+
+
+def topic_settings(topic: str, sources: Sources, *, cleaned: bool) -> TopicSettings:
+    """Say what is legal for ``topic``.
+
+    ``cleaned`` says that the cleaner's checkpoint has a line of the partition: what was cleaned
+    once keeps its holes, whatever its policy is today.
+    """
+    image = sources.image
+    topic_id = None if image is None else image.topics.get(topic)
+    # A topic that says nothing has the broker's default, which hardly anybody changes. What a
+    # topic says of itself is in no configuration file: that alone makes none uncompacted.
+    told = topic_id is not None and image is not None and image.complete
+    policies = _policies(sources, topic)
+    retention = sources.number(topic, "retention.ms")
+    if policies and "delete" not in policies:
+        retention = -1
+    elif cleaned and not told:
+        retention = None
+    elif retention is None and sources.config is not None:
+        retention = _DEFAULT_RETENTION_MS
+    remote = sources.find(topic, "remote.storage.enable")
+    return TopicSettings(
+        compacted=(
+            cleaned or "compact" in policies or topic in _COMPACTED or (False if told else None)
+        ),
+        index_interval_bytes=_int(
+            sources.number(topic, "index.interval.bytes"), 0, _DEFAULTS.index_interval_bytes
+        ),
+        segment_index_bytes=_int(
+            sources.number(topic, "segment.index.bytes"), 4, _DEFAULTS.segment_index_bytes
+        ),
+        retention_ms=None if retention is None else max(retention, -1),
+        origin=_origin(topic_id, sources, cleaned=cleaned),
+        remote_storage=None if not told else remote is not None and _true(remote[0]),
+    )
+
+
+def _policies(sources: Sources, topic: str) -> frozenset[str]:
+    """The cleanup policies of ``topic``, none where nobody says."""
+    found = sources.find(topic, "cleanup.policy")
+    return frozenset(part.strip().lower() for part in found[0].split(",")) if found else frozenset()
+
+
+def _origin(topic_id: str | None, sources: Sources, *, cleaned: bool) -> str:
+    if topic_id is not None:
+        return "__cluster_metadata-0"
+    if sources.config is not None:
+        return "the broker's configuration file"
+    return "the cleaner's checkpoint" if cleaned else _DEFAULTS.origin
+
+
+def _int(number: int | None, least: int, default: int) -> int:
+    """A setting of 32 bits, or ``default`` for what a broker accepts as none."""
+    return number if number is not None and least <= number <= _MAX_INT else default
+
+
+def _true(text: str) -> bool:
+    return text.strip().lower() == "true"

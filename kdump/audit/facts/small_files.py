@@ -1,0 +1,349 @@
+"""The small files of log directories and partitions, read and decoded.
+
+Spec: ``LogManager``, ``OffsetCheckpointFile``, ``LeaderEpochCheckpointFile``,
+``PartitionMetadataFile``, ``ProducerStateManager``; KOD 1 and 2. A file that cannot be read or does
+not follow its format keeps its place, with the error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Generic, TypeVar
+
+from kdump.audit.facts.coordinator import Coordinator
+from kdump.audit.facts.metadata_log import MetadataSnapshot, decode_bootstrap
+from kdump.errors import DecodeError, SourceError
+from kdump.format.checkpoint import EpochEntry, decode_epochs, decode_offsets
+from kdump.format.index import TransactionIndex
+from kdump.format.properties import (
+    MetaProperties,
+    PartitionMetadata,
+    QuorumState,
+    decode_meta_properties,
+    decode_partition_metadata,
+    decode_quorum_state,
+)
+from kdump.format.schema import Value
+from kdump.format.snapshot import ProducerEntries, decode_snapshot
+from kdump.storage.access import read_end
+from kdump.storage.liveness import Liveness, State
+from kdump.storage.logdir import Entry, EntryType, LogDirectory, Partition, is_metadata_log
+from kdump.storage.names import (
+    BOOTSTRAP_SNAPSHOT,
+    CLEAN_MARKER,
+    CLEANER_CHECKPOINT,
+    CLUSTER_METADATA_TOPIC,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    META_PROPERTIES,
+    RECOVERY_POINT_CHECKPOINT,
+    FileKind,
+)
+from kdump.storage.repair_record import FOLDERS, Kept, is_linked, kept
+
+T = TypeVar("T")
+
+#: The largest small file that is read: a snapshot of 1.4 million producers.
+_SMALL_BYTES: Final = 64 << 20
+
+#: What a broker writes again and again at the top of a log directory, and as it stops.
+_WRITTEN: Final = (
+    RECOVERY_POINT_CHECKPOINT,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    CLEAN_MARKER,
+)
+
+Offsets = Mapping[tuple[str, int], int]
+"""What an offset checkpoint says of each (topic, partition)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read(Generic[T]):
+    """A small file that exists: what it says, or why that cannot be told.
+
+    ``error`` is a DecodeError for bytes that do not follow the format, a SourceError (also
+    VanishedError) for a file that could not be read; just then ``value`` is None.
+    """
+
+    path: Path
+    value: T | None
+    error: DecodeError | SourceError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSettings:
+    """What is legal for a topic, as far as known.
+
+    ``compacted`` is None where nobody says, which is to be taken for yes. ``retention_ms`` is -1
+    for no limit. ``origin`` is where the settings are from, in words. ``remote_storage`` says that
+    older segments may stand in a remote storage; None for unknown.
+    """
+
+    compacted: bool | None = None
+    index_interval_bytes: int = 4096
+    segment_index_bytes: int = 10_485_760
+    retention_ms: int | None = None
+    origin: str = "Kafka's defaults"
+    remote_storage: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryFacts:
+    """A log directory's own files. All files are None that do not exist.
+
+    ``clean_marker`` says that the clean shutdown marker is there; its content means nothing.
+    ``bootstrap`` is the metadata.version in bootstrap.checkpoint.
+    ``written_ms`` is when a broker last wrote a checkpoint or the marker, which it does all the
+    time while it runs; 0 without any.
+    """
+
+    directory: LogDirectory
+    liveness: Liveness
+    clean_marker: bool
+    meta: Read[MetaProperties] | None
+    recovery_points: Read[Offsets] | None
+    high_watermarks: Read[Offsets] | None
+    log_starts: Read[Offsets] | None
+    cleaner_offsets: Read[Offsets] | None
+    bootstrap: Read[Value] | None
+    written_ms: int = 0
+
+    @property
+    def stopped(self) -> bool:
+        """Whether surely no broker uses it; what is unknown is taken for live."""
+        return self.liveness.state is State.STOPPED
+
+    @property
+    def identity(self) -> MetaProperties | None:
+        """What ``meta.properties`` says; None where it is missing or unreadable."""
+        return None if self.meta is None else self.meta.value
+
+
+@dataclass(frozen=True, slots=True)
+class SwapLog:
+    """What a ``.swap`` log holds.
+
+    ``end`` is the offset behind the last record, ``records`` the number of records; each is None
+    where it is unknown. ``cleaned`` is as for a survey. ``dense``: it has records, and no offset is
+    missing from its base to its end.
+    """
+
+    end: int | None
+    records: int | None
+    cleaned: bool
+    dense: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFacts:
+    """A partition as listed, its small files, and its lines in the directory's checkpoints.
+
+    ``clean`` says whether the next start takes the shutdown for clean; with a partition that
+    stands in no log directory, ``in_log_directory`` is False and nothing is known of checkpoints.
+    ``snapshots`` and ``txn_indexes`` are by the offset in their name, of files with a plain name.
+    The four offsets are None without a line of this partition, or if the file cannot be read.
+    ``swaps`` are the ``.swap`` logs by base offset; ``metadata_snapshots`` are those of a metadata
+    log. ``repairs`` are the folders that repairs have left, None without any; ``repairs_linked``
+    says that a link stands in the place of them. ``coordinator`` is the node's, if any.
+    """
+
+    partition: Partition
+    stopped: bool
+    in_log_directory: bool
+    clean: bool
+    settings: TopicSettings
+    epochs: Read[tuple[EpochEntry, ...]] | None
+    metadata: Read[PartitionMetadata] | None
+    quorum_state: Read[QuorumState] | None
+    snapshots: Mapping[int, Read[ProducerEntries]] = field(default_factory=dict)
+    txn_indexes: Mapping[int, Read[TransactionIndex]] = field(default_factory=dict)
+    recovery_point: int | None = None
+    high_watermark: int | None = None
+    log_start: int | None = None
+    cleaner_offset: int | None = None
+    swaps: Mapping[int, SwapLog] = field(default_factory=dict)
+    metadata_snapshots: tuple[MetadataSnapshot, ...] = ()
+    repairs: Read[tuple[Kept, ...]] | None = None
+    repairs_linked: bool = False
+    coordinator: Coordinator | None = None
+
+    @property
+    def compacted(self) -> bool | None:
+        """Whether the cleaner may have been at the log, by settings; None where they are unknown.
+
+        Of a metadata log brokers delete segments alone.
+        """
+        return False if is_metadata_log(self.partition) else self.settings.compacted
+
+    @property
+    def swap_ends(self) -> Mapping[int, int]:
+        """The offset behind the last record of each ``.swap`` log, where it is known."""
+        known = ((base, swap.end) for base, swap in self.swaps.items())
+        return {base: end for base, end in known if end is not None}
+
+    @property
+    def start_offset(self) -> int:
+        """Where the log starts, as far as files tell.
+
+        A broker that deletes records moves the start of the first leader epoch at once. It writes
+        the checkpoint within a minute, and the next start goes by that alone.
+        """
+        epochs = None if self.stopped or self.epochs is None else self.epochs.value
+        return max(self.log_start or 0, epochs[0].start_offset if epochs else 0)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether a broker that starts would serve this partition to clients."""
+        name = self.partition.name
+        return (
+            self.in_log_directory
+            and name is not None
+            and name.suffix == ""
+            and name.topic != CLUSTER_METADATA_TOPIC
+        )
+
+    @property
+    def stopped_cleanly(self) -> bool:
+        """Whether the partition was closed in order, and the next start believes that.
+
+        For a metadata log no start does. A broker that stops closes those that it serves or moves:
+        a directory named -stray or -delete stays as loading has left it, with room in its indexes.
+        """
+        name = self.partition.name
+        closed = name is None or (
+            name.topic != CLUSTER_METADATA_TOPIC and name.suffix in ("", "future")
+        )
+        return self.clean and self.stopped and closed
+
+    def recovered(self, next_base: int | None) -> bool:
+        """Whether the next start recovers the segment before base offset ``next_base``.
+
+        None stands for the last segment. False where nobody knows.
+        """
+        if not self.stopped or not self.in_log_directory or self.clean:
+            return False
+        return next_base is None or next_base > (self.recovery_point or 0)
+
+
+def read_directory(directory: LogDirectory, liveness: Liveness) -> DirectoryFacts:
+    """Read the files at the top of ``directory``."""
+    files = {entry.name.name: entry for entry in directory.entries}
+
+    def read(name: str, decode: Callable[[bytes], T]) -> Read[T] | None:
+        return read_small(files[name].path, decode) if name in files else None
+
+    return DirectoryFacts(
+        directory,
+        liveness,
+        CLEAN_MARKER in files,
+        read(META_PROPERTIES, decode_meta_properties),
+        read(RECOVERY_POINT_CHECKPOINT, _offsets),
+        read(HIGH_WATERMARK_CHECKPOINT, _offsets),
+        read(LOG_START_CHECKPOINT, _offsets),
+        read(CLEANER_CHECKPOINT, _offsets),
+        read(BOOTSTRAP_SNAPSHOT, decode_bootstrap),
+        max((_modified_ms(files[name].path) for name in _WRITTEN if name in files), default=0),
+    )
+
+
+def read_partition_facts(
+    partition: Partition,
+    directory: DirectoryFacts | None,
+    settings: TopicSettings,
+    *,
+    stopped: bool,
+) -> PartitionFacts:
+    """Read the small files of ``partition``; ``directory`` is None where it stands in none."""
+    by_kind = {entry.name.kind: entry for entry in partition.entries if _plain_file(entry)}
+    name = partition.name
+
+    def read(kind: FileKind, decode: Callable[[bytes], T]) -> Read[T] | None:
+        return read_small(by_kind[kind].path, decode) if kind in by_kind else None
+
+    def line(of: Callable[[DirectoryFacts], Read[Offsets] | None]) -> int | None:
+        checkpoint = None if directory is None else of(directory)
+        if checkpoint is None or checkpoint.value is None or name is None:
+            return None
+        return checkpoint.value.get((name.topic, name.partition))
+
+    return PartitionFacts(
+        partition=partition,
+        stopped=stopped,
+        in_log_directory=directory is not None,
+        # KafkaMetadataLog takes every stop for unclean.
+        clean=(
+            directory is not None
+            and directory.clean_marker
+            and (name is None or name.topic != CLUSTER_METADATA_TOPIC)
+        ),
+        settings=settings,
+        epochs=read(FileKind.LEADER_EPOCHS, decode_epochs),
+        metadata=read(FileKind.PARTITION_METADATA, decode_partition_metadata),
+        quorum_state=read(FileKind.QUORUM_STATE, decode_quorum_state),
+        snapshots=read_producer_snapshots(partition),
+        txn_indexes={
+            segment.base_offset: read_small(segment.txn_index, TransactionIndex.decode)
+            for segment in partition.segments
+            if segment.txn_index
+        },
+        recovery_point=line(lambda facts: facts.recovery_points),
+        high_watermark=line(lambda facts: facts.high_watermarks),
+        log_start=line(lambda facts: facts.log_starts),
+        cleaner_offset=line(lambda facts: facts.cleaner_offsets),
+        repairs=_repairs(partition),
+        repairs_linked=is_linked(partition.path),
+    )
+
+
+def read_producer_snapshots(partition: Partition) -> dict[int, Read[ProducerEntries]]:
+    """Read the snapshots with a plain name, by their offset."""
+    paths = {
+        segment.base_offset: segment.snapshot for segment in partition.segments if segment.snapshot
+    } | {
+        entry.name.base_offset: entry.path
+        for entry in partition.entries
+        if entry.name.kind is FileKind.SNAPSHOT
+        and _plain_file(entry)
+        and entry.name.base_offset is not None
+    }
+    return {offset: read_small(path, decode_snapshot) for offset, path in sorted(paths.items())}
+
+
+def _modified_ms(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns // 1_000_000
+    except OSError:
+        return 0
+
+
+def _repairs(partition: Partition) -> Read[tuple[Kept, ...]] | None:
+    path = partition.path / FOLDERS
+    if all(entry.path != path for entry in partition.entries):
+        return None
+    try:
+        return Read(path, kept(partition.path))
+    except SourceError as error:
+        return Read(path, None, error)
+
+
+def read_small(path: Path, decode: Callable[[bytes], T]) -> Read[T]:
+    """Read a whole small file; whatever is wrong with it ends up in ``error``."""
+    try:
+        size, data = read_end(path, _SMALL_BYTES)
+        if size > _SMALL_BYTES:
+            raise SourceError(path, f"{path}: expected at most {_SMALL_BYTES} bytes, found {size}")
+        return Read(path, decode(data))
+    except (DecodeError, SourceError) as error:
+        return Read(path, None, error)
+
+
+def _offsets(data: bytes) -> Offsets:
+    # Of lines that stand twice a broker takes the last.
+    return {(entry.topic, entry.partition): entry.offset for entry in decode_offsets(data)}
+
+
+def _plain_file(entry: Entry) -> bool:
+    return entry.type is EntryType.FILE and entry.name.suffix == "" and entry.name.canonical

@@ -1,0 +1,9 @@
+"""The replay of a partition's segments: producers, transactions, leader epochs.
+
+fates          The fate of transactions whose markers may be lost, with the evidence that decides
+               it.
+replay         replay(): the state of producers and transactions before and behind each segment.
+sequences      Sequence numbers of producers across gaps between and inside segments.
+stable_offset  The last stable offset of a partition, and the transaction that holds it.
+clock          The time by which the age of an open transaction is measured.
+"""

@@ -1,0 +1,360 @@
+"""The fate of transactions whose markers may be lost, with the evidence that decides it.
+
+A marker may be among what is missing. The next marker of the producer then belongs to a later
+transaction, perhaps, so that a replay which goes on to it may hide committed records, or show
+aborted ones. Salvage, verify, the repairs and exports all ask here.
+
+Spec: ``TransactionIndex``, ``ProducerStateManager`` (KIP-98); KOD 7. A transaction index is
+evidence where it is sound and names every abort that the log shows in its segment; one that is not
+there proves nothing. A snapshot is evidence of the producers that it lists. Where neither decides,
+the coordinator's log is asked: see ``coordinator``.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from functools import cached_property
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from kdump.audit.facts.coordinator import Coordinator, Ended, History, Place
+from kdump.audit.facts.small_files import PartitionFacts
+from kdump.format import _events
+from kdump.format.index import AbortedTxn, TransactionIndex
+from kdump.format.snapshot import ProducerEntries
+from kdump.storage.logdir import Segment
+
+#: Behind every offset that there can be.
+HIGHEST: Final = (1 << 63) - 1
+
+
+class Mark(NamedTuple):
+    """Where a transaction begins, or goes on behind damage, or ends; ``kind`` is an event's.
+
+    ``epoch`` is the producer's, -1 where that is unknown.
+    """
+
+    offset: int
+    kind: int
+    producer: int
+    epoch: int = -1
+
+
+class Fate(Enum):
+    """What became of a transaction where offsets are missing."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    RUNNING = "running"  # its marker, if it has one, is not there
+    UNDECIDED = "undecided"
+
+
+class Missing(NamedTuple):
+    """Offsets that are missing, and the first of those that are missing next."""
+
+    first: int
+    last: int
+    following: int
+
+
+class Decision(NamedTuple):
+    """``ended`` is the offset of the marker if that is ``exact``, else the highest that it has."""
+
+    fate: Fate
+    ended: int
+    exact: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LostEnd:
+    """A transaction whose marker may be, or is, among the missing offsets ``first`` to ``last``.
+
+    ``begin`` is its first offset. ``last`` is None where nothing stands behind. ``marker`` is the
+    event of the producer's next marker in the log, None without one. ``ended`` and ``exact`` are as
+    in ``Decision``.
+    """
+
+    producer: int
+    begin: int
+    first: int
+    last: int | None
+    fate: Fate
+    ended: int
+    marker: int | None
+    exact: bool = False
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What files beside the logs say of transactions.
+
+    ``indexes`` are the transaction indexes by the base offset of their segment, None where it is
+    not there or cannot be read; every segment has its place. ``snapshots`` are by their offset.
+    ``coordinator`` is asked about the partition ``place``; both are None where they are unknown.
+    """
+
+    indexes: Mapping[int, TransactionIndex | None]
+    snapshots: Mapping[int, ProducerEntries] = field(default_factory=dict)
+    coordinator: Coordinator | None = None
+    place: Place | None = None
+
+    def decide(self, producer: int, begin: int, gap: Missing, next_marker: Mark | None) -> Decision:
+        """Say what became of a transaction that ran where the offsets of ``gap`` are missing.
+
+        ``next_marker`` is the producer's next one in the log.
+        """
+        abort = next(self._aborts(producer, gap.first), None)
+        if abort is not None and abort.first_offset <= begin:
+            inside = abort.last_offset <= gap.last
+            return Decision(Fate.ABORTED if inside else Fate.RUNNING, abort.last_offset, exact=True)
+        before = HIGHEST if next_marker is None else next_marker.offset
+        if abort is not None and abort.first_offset < before:
+            return self._ended(gap, abort.first_offset)
+        commits = next_marker is not None and next_marker.kind == _events.COMMIT
+        if commits and self._covered(gap.first, gap.last):
+            return Decision(Fate.RUNNING, gap.last)  # committed, here or there
+        fate = Fate.UNDECIDED
+        for offset, opened in self._states(producer, gap.first, before):
+            if opened < 0 or opened > begin:
+                return self._ended(gap, offset if opened < 0 else opened)
+            if offset > gap.last:
+                return Decision(Fate.RUNNING, gap.last)
+            if gap.last == HIGHEST:
+                fate = Fate.RUNNING
+        return Decision(fate, gap.last)
+
+    def _ended(self, gap: Missing, before: int) -> Decision:
+        """A transaction that ended below ``before``, and is in no index as an aborted one."""
+        last = min(gap.last, before - 1)
+        if not self._covered(gap.first, last):
+            return Decision(Fate.UNDECIDED, last)
+        # Its marker may be in the last gap too.
+        return Decision(Fate.RUNNING if gap.following < before else Fate.COMMITTED, last)
+
+    def abort_offsets(self) -> Iterator[int]:
+        """Where the markers stand, or stood, of transactions that were aborted."""
+        for index in self.indexes.values():
+            for entry in () if index is None else index.entries:
+                yield entry.last_offset
+
+    def _covered(self, first: int, last: int) -> bool:
+        """Whether an index would name every abort from ``first`` to ``last``."""
+        bases = sorted(self.indexes)
+        if not bases or first < bases[0]:
+            return False
+        return all(
+            self.indexes[base] is not None
+            for base, end in pairwise([*bases, HIGHEST])
+            if base <= last and end > first
+        )
+
+    def _aborts(self, producer: int, first: int) -> Iterator[AbortedTxn]:
+        """The entries of a producer that end at ``first`` or behind, ascending."""
+        for base in sorted(self.indexes):
+            index = self.indexes[base]
+            for entry in () if index is None else index.entries:
+                if entry.producer_id == producer and entry.last_offset >= first:
+                    yield entry
+
+    def _states(self, producer: int, first: int, before: int) -> Iterator[tuple[int, int]]:
+        """The offsets of snapshots behind ``first``, and where the producer's transaction began.
+
+        -1 stands for none.
+        """
+        for offset in sorted(self.snapshots):
+            if first < offset <= before:
+                for entry in self.snapshots[offset]:
+                    if entry.producer_id == producer:
+                        yield offset, entry.current_txn_first_offset
+
+
+def evidence_of(facts: PartitionFacts, segments: Iterable[Segment]) -> Evidence:
+    """What stands beside the logs of ``segments`` and says what became of transactions."""
+    read = {segment.base_offset: facts.txn_indexes.get(segment.base_offset) for segment in segments}
+    name = facts.partition.name
+    return Evidence(
+        {base: None if index is None else index.value for base, index in read.items()},
+        {offset: each.value for offset, each in facts.snapshots.items() if each.value},
+        facts.coordinator,
+        None if name is None else (name.topic, name.partition),
+    )
+
+
+def decide(
+    marks: Sequence[Mark], missing: Sequence[tuple[int, int]], evidence: Evidence
+) -> tuple[LostEnd, ...]:
+    """Return what became of each transaction that runs where offsets are missing, in order.
+
+    ``marks`` are those of the log, ascending; behind missing offsets a transaction may begin again.
+    ``missing`` are the first and last offsets that are not there, ascending; the last is
+    ``HIGHEST`` where nothing stands behind. A transaction that is still running behind some of them
+    is decided where the next are missing.
+    """
+    if not missing:
+        return ()
+    witness = _consistent(evidence, marks, missing)
+    coordinator = _Coordinated(evidence, marks)
+    ends = _ends(marks)
+    found: list[LostEnd] = []
+    running: dict[int, Mark] = {}
+    at = 0
+    following = [*(first for first, _ in missing[1:]), HIGHEST]
+    for gap in map(Missing, *zip(*missing, strict=True), following):
+        first, last, _ = gap
+        while at < len(marks) and marks[at].offset < first:
+            _run(running, marks[at])
+            at += 1
+        for producer, begin in list(running.items()):
+            marker = _next(ends.get(producer, ()), first)
+            if marker is not None and marker.offset <= last:
+                continue  # a marker that stands for the one that was lost
+            decision = witness.decide(producer, begin.offset, gap, marker)
+            if decision.fate is Fate.UNDECIDED:
+                decision = coordinator.decide(begin, gap, marker, decision)
+            fate, ended, exact = decision
+            if fate is not Fate.RUNNING:
+                del running[producer]
+                behind = None if last == HIGHEST else last
+                kind = None if marker is None else marker.kind
+                end = LostEnd(producer, begin.offset, first, behind, fate, ended, kind, exact)
+                found.append(end)
+    return tuple(found)
+
+
+class _Coordinated:
+    """What the coordinator's log decides; it is read when that is first asked."""
+
+    def __init__(self, evidence: Evidence, marks: Sequence[Mark]) -> None:
+        self._evidence = evidence
+        self._marks = marks
+        self._known: Mapping[int, History] | None = None
+
+    def decide(
+        self, begin: Mark, gap: Missing, next_marker: Mark | None, undecided: Decision
+    ) -> Decision:
+        """As ``Evidence.decide``, which has left it ``undecided``."""
+        ended = self._ended(begin)
+        if ended is None:
+            return undecided
+        before = self._next_epoch(begin, gap)
+        if next_marker is not None and next_marker.offset < before:
+            before = next_marker.offset
+            if next_marker.epoch in ended.marker_epochs:  # perhaps it is this transaction's own
+                ends_so = (next_marker.kind == _events.COMMIT) == ended.committed
+                return Decision(Fate.RUNNING, gap.last) if ends_so else undecided
+        if gap.following < before:
+            return Decision(Fate.RUNNING, gap.last)  # its marker may be in the next gap too
+        fate = Fate.COMMITTED if ended.committed else Fate.ABORTED
+        return Decision(fate, min(undecided.ended, before - 1))
+
+    def _ended(self, begin: Mark) -> Ended | None:
+        coordinator, place = self._evidence.coordinator, self._evidence.place
+        if coordinator is None or place is None or begin.epoch < 0:
+            return None
+        if self._known is None:
+            self._known = coordinator.histories({mark.producer for mark in self._marks})
+        return self._known[begin.producer].ended(begin.epoch, place)
+
+    def _next_epoch(self, begin: Mark, gap: Missing) -> int:
+        """The first offset behind a gap where the producer writes under another epoch."""
+        first = _next(self._begins[begin.producer], gap.last + 1)
+        if first is not None and first.epoch == begin.epoch:
+            first = _next(self._changes[begin.producer], first.offset + 1)
+        return HIGHEST if first is None else first.offset
+
+    @cached_property
+    def _begins(self) -> Mapping[int, Sequence[Mark]]:
+        found: dict[int, list[Mark]] = defaultdict(list)
+        for mark in self._marks:
+            if mark.kind == _events.BEGIN:
+                found[mark.producer].append(mark)
+        return found
+
+    @cached_property
+    def _changes(self) -> Mapping[int, Sequence[Mark]]:
+        """Those of ``_begins`` that have another epoch than the one before."""
+        return {
+            producer: [
+                behind for before, behind in pairwise(begins) if before.epoch != behind.epoch
+            ]
+            for producer, begins in self._begins.items()
+        }
+
+
+def _run(running: dict[int, Mark], mark: Mark) -> None:
+    if mark.kind == _events.BEGIN:
+        running.setdefault(mark.producer, mark)
+    else:
+        running.pop(mark.producer, None)
+
+
+def _ends(marks: Iterable[Mark]) -> dict[int, list[Mark]]:
+    """The markers of each producer."""
+    found: dict[int, list[Mark]] = {}
+    for mark in marks:
+        if mark.kind != _events.BEGIN:
+            found.setdefault(mark.producer, []).append(mark)
+    return found
+
+
+def _next(marks: Sequence[Mark], first: int) -> Mark | None:
+    place = bisect_left(marks, first, key=lambda mark: mark.offset)
+    return marks[place] if place < len(marks) else None
+
+
+def _consistent(
+    evidence: Evidence, marks: Iterable[Mark], missing: Sequence[tuple[int, int]]
+) -> Evidence:
+    """The same without the indexes that are malformed, or that the log contradicts."""
+    bases = sorted(evidence.indexes)
+    aborts: dict[int, dict[int, int]] = {base: {} for base in bases}
+    expected: dict[int, set[int]] = {base: set() for base in bases}
+    commits: set[int] = set()
+    running: dict[int, Mark] = {}
+    for mark in marks:
+        begin = running.get(mark.producer)
+        _run(running, mark)
+        if mark.kind == _events.COMMIT:
+            commits.add(mark.offset)
+        elif mark.kind == _events.ABORT:
+            base = bases[max(bisect_right(bases, mark.offset) - 1, 0)] if bases else 0
+            aborts.setdefault(base, {})[mark.offset] = mark.producer
+            if begin is not None and not any(
+                first <= mark.offset and last >= begin.offset for first, last in missing
+            ):
+                expected.setdefault(base, set()).add(mark.offset)
+
+    def holds(base: int, index: TransactionIndex) -> bool:
+        named = {entry.last_offset for entry in index.entries}
+        return (
+            _sound(base, index)
+            and not named & commits
+            and expected[base] <= named
+            and all(
+                aborts[base].get(entry.last_offset, entry.producer_id) == entry.producer_id
+                for entry in index.entries
+            )
+        )
+
+    indexes = {
+        base: index if index is not None and holds(base, index) else None
+        for base, index in evidence.indexes.items()
+    }
+    return replace(evidence, indexes=indexes)
+
+
+def _sound(base: int, index: TransactionIndex) -> bool:
+    """Whether a broker could have written it for a segment of that base offset."""
+    ends = [entry.last_offset for entry in index.entries]
+    return (
+        not index.remainder
+        and all(before < behind for before, behind in pairwise([base - 1, *ends]))
+        and all(
+            entry.version == 0 and 0 <= entry.first_offset <= entry.last_offset
+            for entry in index.entries
+        )
+    )

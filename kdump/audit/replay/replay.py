@@ -1,0 +1,414 @@
+"""replay(): the state of producers and transactions before and behind each segment.
+
+Folds the surveys of a partition in order. What a log says behind damage depends on what was lost
+there: a ``Doubt`` says from where to where that reaches.
+
+Spec: ``LogSegment.recover``, ``ProducerStateManager``, ``ProducerAppendInfo`` with the origin
+REPLICATION, ``LeaderEpochFileCache`` (KIP-98, KIP-101, KIP-890); KOD 7.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from kdump.audit.replay.fates import HIGHEST, Mark
+from kdump.audit.survey.anomalies import FaultKind
+from kdump.audit.survey.events import Events
+from kdump.audit.survey.survey import Survey
+from kdump.format import _events
+from kdump.format.checkpoint import EpochEntry
+from kdump.format.index import AbortedTxn
+from kdump.format.snapshot import ProducerEntry
+from kdump.storage.walk import Reason
+
+_EVENT: Final = len(_events.EVENT_FIELDS)
+_MARKS: Final = (_events.BEGIN, _events.COMMIT, _events.ABORT)
+_STATE: Final = len(_events.STATE_FIELDS)
+_SEGMENT: Final = _events.STATE_FIELDS.index("segment")
+_OPEN: Final = _events.STATE_FIELDS.index("transaction_first_offset")
+_ENTRY: Final = 8  # so many of the state's fields are those of a snapshot's entry
+_ABORTED: Final = len(_events.ABORTED_FIELDS)
+_VIOLATION: Final = len(_events.VIOLATION_FIELDS)
+_BEFORE: Final = -1  # stands for a segment where a producer is known from before the first one
+#: Nothing is read behind what these tell of at the end of a log, and nothing is lost with it.
+_HARMLESS_TAILS: Final = frozenset({Reason.TORN_TAIL, Reason.PREALLOCATED})
+
+
+class ViolationKind(IntEnum):
+    """What cannot be right about a batch of a producer; numbers are those of the events."""
+
+    PLAIN = _events.PLAIN  # not transactional, but the producer's transaction is open
+    CONTROL_CUT = _events.CONTROL_CUT  # no marker: recovery ends the log behind it, then fails
+    CONTROL_FATAL = _events.CONTROL_FATAL  # no marker: recovery fails
+    CONTROL_ODD = _events.CONTROL_ODD  # a marker in a batch that no broker writes so
+    EPOCH_FALLS = _events.EPOCH_FALLS  # below an epoch that the producer had before
+    SEQUENCE_BREAK = _events.SEQUENCE_BREAK  # not the sequence behind the one before
+
+
+#: Of segments of which there is nothing to replay: there may be very many.
+_NO_COUNTS: Final[Counter[ViolationKind]] = Counter()
+_NO_ROWS: Final = array("q")
+
+
+class Violation(NamedTuple):
+    """A batch that replay objects to.
+
+    ``expected`` and ``found`` are epochs (EPOCH_FALLS: at least the first of them) or sequences.
+    ``previous_offset`` is where the producer's batch before it ends (SEQUENCE_BREAK), else -1.
+    """
+
+    kind: ViolationKind
+    producer_id: int
+    producer_epoch: int
+    offset: int
+    position: int
+    expected: int
+    found: int
+    previous_offset: int
+
+
+class OpenTransaction(NamedTuple):
+    """A transaction without its end; ``timestamp`` is that of its producer's last batch, in ms."""
+
+    producer_id: int
+    producer_epoch: int
+    first_offset: int
+    last_offset: int
+    timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """The offsets from the first that damage hides to the last, None if there is no telling.
+
+    What begins and ends before, or begins behind, is certain.
+    """
+
+    first: int
+    last: int | None
+
+    def spares(self, first: int, last: int) -> bool:
+        """Whether all from ``first`` to ``last``, both inclusive, lies to one side of it."""
+        return last < self.first or (self.last is not None and first > self.last)
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """One segment's part of a replay.
+
+    ``aborted`` are the entries that its transaction index should have, ``committed`` counts the
+    transactions that end there otherwise. ``violations`` lists the first few of each kind, and
+    ``counts`` has all. ``touched`` are rows of ``_events.STATE_FIELDS``: the producers that it says
+    something of, as they are at its end.
+    """
+
+    survey: Survey
+    aborted: tuple[AbortedTxn, ...]
+    committed: int
+    violations: tuple[Violation, ...]
+    counts: Counter[ViolationKind]
+    touched: array[int]
+
+    def producers(self) -> Iterator[ProducerEntry]:
+        """Yield the entries of ``touched``."""
+        rows = self.touched
+        return (ProducerEntry(*rows[at : at + _ENTRY]) for at in range(0, len(rows), _STATE))
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What the log of a partition says, from its first segment to its end.
+
+    ``start`` is the state of producers before the first segment, ``end_offset`` the offset behind
+    the last batch. ``open`` are the transactions without an end, by first offset. ``epochs`` are
+    the entries that recovery would write with an empty ``leader-epoch-checkpoint``. ``doubt`` is
+    None where nothing is damaged.
+    """
+
+    segments: tuple[Replayed, ...]
+    start: tuple[ProducerEntry, ...]
+    end_offset: int
+    open: tuple[OpenTransaction, ...]
+    epochs: tuple[EpochEntry, ...]
+    doubt: Doubt | None
+
+    def states(self) -> Iterator[tuple[int, Mapping[int, ProducerEntry]]]:
+        """Yield the producers by id as they are before each segment, and at the end.
+
+        Each comes with the offset that it is the state before. The mapping is the same each time,
+        and changes with the next step.
+        """
+        state = {entry.producer_id: entry for entry in self.start}
+        for segment in self.segments:
+            yield segment.survey.segment.base_offset, state
+            state.update((entry.producer_id, entry) for entry in segment.producers())
+        yield self.end_offset, state
+
+    def holding(self, offset: int) -> Survey:
+        """The survey of the segment that holds ``offset``, or of the first one."""
+        surveys = [segment.survey for segment in self.segments]
+        below = [survey for survey in surveys if survey.segment.base_offset <= offset]
+        return below[-1] if below else surveys[0]
+
+    def certain(self, first: int, last: int) -> bool:
+        """Whether what the log says of ``first`` to ``last`` does not depend on damage."""
+        return self.doubt is None or self.doubt.spares(first, last)
+
+
+def replay(
+    surveys: Sequence[Survey],
+    start: Iterable[ProducerEntry] = (),
+    *,
+    compacted: bool | None = None,
+) -> Replay:
+    """Replay the segments of a partition, ascending by base offset; at least one.
+
+    ``start`` is what is known of producers before the first of them. ``compacted`` is None where
+    nobody knows: only where it is False does a hole between segments mean that something is gone.
+    """
+    start = tuple(start)
+    fold = _Fold(start)
+    segments = tuple(fold.segment(number, survey) for number, survey in enumerate(surveys))
+    last = surveys[-1]
+    return Replay(
+        segments,
+        start,
+        last.segment.base_offset if last.last_offset is None else last.last_offset + 1,
+        fold.open(),
+        _epochs(surveys),
+        _doubt(surveys, holes=compacted is False),
+    )
+
+
+def marks_of(surveys: Iterable[Survey], start: Iterable[ProducerEntry] = ()) -> tuple[Mark, ...]:
+    """Where transactions begin and end, ascending; ``start`` as in ``replay``."""
+    begun = (
+        Mark(entry.current_txn_first_offset, _events.BEGIN, entry.producer_id, entry.producer_epoch)
+        for entry in start
+        if entry.current_txn_first_offset >= 0
+    )
+    shown = (
+        Mark(rows[at + 3], rows[at], rows[at + 1], rows[at + 2])
+        for rows in (survey.events.rows for survey in surveys)
+        for at in range(0, len(rows), _EVENT)
+        if rows[at] in _MARKS
+    )
+    return tuple(sorted((*begun, *shown)))
+
+
+class _Fold:
+    """The producers while segments are replayed."""
+
+    def __init__(self, start: Sequence[ProducerEntry]) -> None:
+        self.state = array("q", bytes(8 * _events.FOLD_FIELDS))
+        self.state[_events.F_OLDEST] = self.state[_events.F_NEWEST] = -1
+        self.aborted = array("q", bytes(8 * _ABORTED * 4))
+        self.violations = array("q", bytes(8 * _VIOLATION * _events.KINDS * _events.LISTED))
+        # Of a producer that stands twice the last entry counts, as in a broker.
+        known = {entry.producer_id: entry for entry in start}.values()
+        self.producers = array("q")
+        for row, entry in enumerate(
+            sorted(known, key=lambda entry: entry.current_txn_first_offset)
+        ):
+            self.producers.extend(_row(entry))
+            if entry.current_txn_first_offset >= 0:
+                self._chain(row)
+        self.state[_events.F_PRODUCERS] = len(self.producers) // _STATE
+        self.producers.extend(bytes(_STATE * 4))
+        self.slots = array("q")
+        self._hash()
+
+    def segment(self, number: int, survey: Survey) -> Replayed:
+        """Replay one segment."""
+        if not survey.events.rows and not survey.events.runs:
+            return Replayed(survey, (), 0, (), _NO_COUNTS, _NO_ROWS)
+        state = self.state
+        for field in (_events.F_EVENT, _events.F_RUN, _events.F_ABORTED, _events.F_COMMITTED):
+            state[field] = 0
+        state[_events.F_VIOLATIONS] = 0
+        for kind in range(_events.KINDS):
+            state[_events.F_COUNTS + kind] = 0
+        events, why = survey.events, _events.MORE_ROOM
+        while why == _events.MORE_ROOM:
+            _events.fold(
+                events.rows,
+                events.runs,
+                number,
+                state,
+                self.producers,
+                self.slots,
+                self.aborted,
+                self.violations,
+            )
+            why = state[_events.F_WHY]
+            if why == _events.MORE_ROOM:
+                self._grow()
+        return Replayed(
+            survey,
+            tuple(AbortedTxn(0, *row) for row in _rows(self.aborted, _ABORTED, self._aborted)),
+            state[_events.F_COMMITTED],
+            self._violations(events),
+            Counter({kind: state[_events.F_COUNTS + kind] for kind in ViolationKind})
+            + Counter({ViolationKind.SEQUENCE_BREAK: events.break_count}),
+            self._touched(number),
+        )
+
+    def _violations(self, events: Events) -> tuple[Violation, ...]:
+        """The first of this segment, with the breaks that it shows by itself."""
+        rows = _rows(self.violations, _VIOLATION, self.state[_events.F_VIOLATIONS])
+        found = [Violation(ViolationKind(row[0]), *row[1:]) for row in rows]
+        found += (Violation(ViolationKind.SEQUENCE_BREAK, *each) for each in events.breaks)
+        return tuple(sorted(found, key=lambda violation: violation.position))
+
+    def open(self) -> tuple[OpenTransaction, ...]:
+        """Return the transactions that are open now, by first offset."""
+        rows = _rows(self.producers, _STATE, self.state[_events.F_PRODUCERS])
+        found = (ProducerEntry(*row[:_ENTRY]) for row in rows if row[_OPEN] >= 0)
+        return tuple(
+            OpenTransaction(
+                entry.producer_id,
+                entry.producer_epoch,
+                entry.current_txn_first_offset,
+                entry.last_offset,
+                entry.timestamp,
+            )
+            for entry in sorted(found, key=lambda entry: entry.current_txn_first_offset)
+        )
+
+    @property
+    def _aborted(self) -> int:
+        return self.state[_events.F_ABORTED]
+
+    def _touched(self, number: int) -> array[int]:
+        known = self.state[_events.F_PRODUCERS]
+        count = _events.touched(self.producers, known, number, array("q"))
+        found = array("q", bytes(8 * _STATE * count))
+        _events.touched(self.producers, known, number, found)
+        return found
+
+    def _chain(self, row: int) -> None:
+        """Put a producer with an open transaction behind the others."""
+        newest = self.state[_events.F_NEWEST]
+        older = _events.STATE_FIELDS.index("older_open")
+        newer = _events.STATE_FIELDS.index("newer_open")
+        self.producers[row * _STATE + older] = newest
+        if newest >= 0:
+            self.producers[newest * _STATE + newer] = row
+        else:
+            self.state[_events.F_OLDEST] = row
+        self.state[_events.F_NEWEST] = row
+
+    def _grow(self) -> None:
+        if self._aborted == len(self.aborted) // _ABORTED:
+            self.aborted.extend(self.aborted)
+        if self.state[_events.F_PRODUCERS] == len(self.producers) // _STATE:
+            self.producers.extend(self.producers)
+            self._hash()
+
+    def _hash(self) -> None:
+        size = 8
+        while size < 2 * (len(self.producers) // _STATE):
+            size *= 2
+        self.slots = array("q", bytes(8 * size))
+        known = self.state[_events.F_PRODUCERS]
+        _events.hash_producers(self.producers, _STATE, known, self.slots)
+
+
+def _row(entry: ProducerEntry) -> list[int]:
+    fields = [
+        entry.producer_id,
+        entry.producer_epoch,
+        entry.last_sequence,
+        entry.last_offset,
+        entry.offset_delta,
+        entry.timestamp,
+        entry.coordinator_epoch,
+        entry.current_txn_first_offset,
+    ]
+    return [*fields, -1, -1, _BEFORE, -1]
+
+
+def _rows(rows: array[int], width: int, count: int) -> Iterator[array[int]]:
+    return (rows[at : at + width] for at in range(0, count * width, width))
+
+
+def _epochs(surveys: Sequence[Survey]) -> tuple[EpochEntry, ...]:
+    entries: list[EpochEntry] = []
+    for survey in surveys:
+        for run in survey.events.epochs():
+            if run.epoch > (entries[-1].epoch if entries else -1):
+                entries.append(EpochEntry(run.epoch, run.first_offset))
+    return tuple(entries)
+
+
+def missing_of(surveys: Sequence[Survey], *, compacted: bool | None) -> tuple[tuple[int, int], ...]:
+    """The first and last offsets that damage hides, or that are not there, ascending.
+
+    The last is ``HIGHEST`` where nothing stands behind. Both arguments are as in ``replay``.
+    """
+    found: list[tuple[int, int]] = []
+    for doubt in sorted(_missing(surveys, holes=compacted is False), key=lambda one: one.first):
+        last = HIGHEST if doubt.last is None else doubt.last
+        if found and doubt.first <= found[-1][1] + 1:
+            found[-1] = found[-1][0], max(found[-1][1], last)
+        elif doubt.first <= last:
+            found.append((doubt.first, last))
+    return tuple(found)
+
+
+def shows_all_missing(surveys: Iterable[Survey]) -> bool:
+    """Whether ``missing_of`` has all that is damaged or not there, in order."""
+    return all(
+        survey.damages <= len(survey.gaps)
+        and survey.counts[FaultKind.HOLE]
+        <= sum(fault.kind is FaultKind.HOLE for fault in survey.faults)
+        and survey.ordered
+        and survey.complete
+        for survey in surveys
+    )
+
+
+def _missing(surveys: Sequence[Survey], *, holes: bool) -> Iterator[Doubt]:
+    for number, survey in enumerate(surveys):
+        base, is_last = survey.segment.base_offset, number + 1 == len(surveys)
+        end = None if is_last else surveys[number + 1].segment.base_offset - 1
+        for gap in survey.gaps:
+            behind = end if gap.offset_behind is None else gap.offset_behind - 1
+            tail = is_last and gap.offset_behind is None
+            if not (tail and gap.damage.reason in _HARMLESS_TAILS):
+                yield Doubt(gap.offset_before + 1, behind)
+        for fault in survey.faults if holes else ():
+            if fault.kind is FaultKind.HOLE:
+                yield Doubt(fault.reference + 1, fault.batch.base_offset - 1)
+        behind = base if survey.last_offset is None else survey.last_offset + 1
+        if holes and end is not None and behind <= end:
+            yield Doubt(behind, end)
+
+
+def _doubt(surveys: Sequence[Survey], *, holes: bool) -> Doubt | None:
+    doubts = list(_missing(surveys, holes=holes))
+    for number, survey in enumerate(surveys):
+        base, is_last = survey.segment.base_offset, number + 1 == len(surveys)
+        end = None if is_last else surveys[number + 1].segment.base_offset - 1
+        if survey.damages > len(survey.gaps):
+            doubts.append(Doubt(base, end))
+        listed = sum(fault.kind is FaultKind.HOLE for fault in survey.faults)
+        if holes and survey.counts[FaultKind.HOLE] > listed:
+            doubts.append(Doubt(base, end))
+        # Where offsets run backwards there is no telling which of them are wrong.
+        if not survey.ordered:
+            doubts.append(Doubt(base, end))
+        if not survey.complete:
+            doubts.append(Doubt(base, end))
+    if not doubts:
+        return None
+    ends = [doubt.last for doubt in doubts]
+    return Doubt(
+        min(doubt.first for doubt in doubts),
+        None if None in ends else max(end for end in ends if end is not None),
+    )

@@ -1,0 +1,187 @@
+"""Sequence numbers of producers across gaps between and inside segments.
+
+A sequence that jumps from the last batch before a gap to the first behind it shows that batches are
+lost. Where no producer can have lost any, those that go on show that offsets were changed.
+
+Spec: ``ProducerAppendInfo.checkSequence`` (KIP-98, KIP-360); KOD 7.1.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from itertools import pairwise
+from typing import Final
+
+from kdump.audit.replay.replay import Replay, Replayed, Violation, ViolationKind
+from kdump.audit.survey.events import ProducerRun
+
+_MAX: Final = 2**31 - 1
+
+
+class Sequences(Enum):
+    """What the sequence numbers of producers show at a gap."""
+
+    JUMP = "jump"
+    GO_ON = "go on"
+    SILENT = "silent"
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What sequences show at a gap, in words too."""
+
+    shows: Sequences = Sequences.SILENT
+    text: str = ""
+
+
+def weigh_sequences(replay: Replay, gaps: Sequence[tuple[int, int]]) -> tuple[Evidence, ...]:
+    """Weigh the evidence at each of ``gaps``, first and last missing offsets that ascend."""
+    ordered = all(segment.survey.ordered for segment in replay.segments)
+    if not ordered or any(gap[1] >= following[0] for gap, following in pairwise(gaps)):
+        return (Evidence(),) * len(gaps)
+    return tuple(_Weighing(replay, gaps).evidence())
+
+
+class _Weighing:
+    """One pass over the producers of a log.
+
+    ``_open`` says at which gaps a producer can have lost batches: its sequence is broken there.
+    ``_last`` are the last runs of producers, ``_since`` the offsets from which on their sequences
+    are unbroken. ``_lowest`` is the first run of all.
+    """
+
+    def __init__(self, replay: Replay, gaps: Sequence[tuple[int, int]]) -> None:
+        self._gaps = gaps
+        self._firsts = [first for first, _ in gaps]
+        self._lasts = [last for _, last in gaps]
+        self._jumps: list[Violation | None] = [None] * len(gaps)
+        self._open = [False] * len(gaps)
+        self._last: dict[int, ProducerRun] = {}
+        self._since: dict[int, int] = {}
+        self._lowest: ProducerRun | None = None
+        self._end_offset = replay.end_offset
+        self._damages = list(_damages(replay))
+        for segment in replay.segments:
+            for run in segment.survey.events.producer_runs():
+                self._add(run)
+            self._add_breaks(segment)
+            if _has_unnumbered(segment):
+                self._leave_open(-1, self._end_offset)
+        for run in self._last.values():
+            self._leave_open(run.last_offset, self._end_offset)
+
+    def evidence(self) -> Iterator[Evidence]:
+        """Yield what is shown at each gap."""
+        changed = self._changed()
+        for number, (first, _) in enumerate(self._gaps):
+            jump, lowest = self._jumps[number], self._lowest
+            if jump is not None:
+                yield Evidence(
+                    Sequences.JUMP,
+                    f"the sequence of producer {jump.producer_id} jumps from "
+                    f"{jump.expected - 1} to {jump.found} at offset {jump.offset}",
+                )
+            elif number == len(self._gaps) - 1 and changed is not None:
+                yield _going_on(changed)
+            elif not self._open[number] and lowest is not None and lowest.first_offset < first:
+                yield _going_on(lowest)
+            else:
+                yield Evidence()
+
+    def _add(self, run: ProducerRun) -> None:
+        known = self._last.get(run.producer_id)
+        if known is None:
+            if run.first_sequence != 0:
+                self._leave_open(-1, run.first_offset)
+            self._since[run.producer_id] = run.first_offset
+        elif not _joins(known, run):
+            self._leave_open(known.last_offset, run.first_offset)
+            self._since[run.producer_id] = run.first_offset
+        self._last[run.producer_id] = run
+        if self._lowest is None:
+            self._lowest = run
+
+    def _add_breaks(self, segment: Replayed) -> None:
+        breaks = [
+            violation
+            for violation in segment.violations
+            if violation.kind is ViolationKind.SEQUENCE_BREAK
+        ]
+        for each in breaks:
+            self._leave_open(each.previous_offset, each.offset)
+            since = self._since[each.producer_id]
+            self._since[each.producer_id] = max(since, each.offset)
+            # Clients before 2.5 begin at 0 again; and damage in between also makes it jump.
+            if each.found != 0 and not self._damaged(each.previous_offset, each.offset):
+                for number in self._within(each.previous_offset, each.offset):
+                    self._jumps[number] = self._jumps[number] or each
+        if segment.counts[ViolationKind.SEQUENCE_BREAK] > len(breaks):
+            end = segment.survey.last_offset or 0
+            self._leave_open(-1, end)
+            for run in segment.survey.events.producer_runs():
+                self._since[run.producer_id] = end
+
+    def _changed(self) -> ProducerRun | None:
+        """The producer of the last batch, where a changed bit explains the last gap.
+
+        The batch then has the offset behind the gap but for that bit, and its sequence joins:
+        nothing is lost before it, whichever other producers there are.
+        """
+        first, last = self._gaps[-1]
+        if ((last + 1) ^ first).bit_count() != 1:
+            return None
+        for producer_id, run in self._last.items():
+            is_last = run.last_offset == self._end_offset - 1
+            if is_last and run.last_offset - run.offset_delta == last + 1:
+                return run if self._since[producer_id] < first else None
+        return None
+
+    def _leave_open(self, before: int, behind: int) -> None:
+        for number in self._within(before, behind):
+            self._open[number] = True
+
+    def _within(self, before: int, behind: int) -> range:
+        """The numbers of the gaps between two offsets that are there."""
+        return range(bisect_right(self._firsts, before), bisect_left(self._lasts, behind))
+
+    def _damaged(self, before: int, behind: int) -> bool:
+        return any(first < behind and before < last for first, last in self._damages)
+
+
+def _going_on(run: ProducerRun) -> Evidence:
+    return Evidence(
+        Sequences.GO_ON, f"the sequence of producer {run.producer_id} goes on behind them"
+    )
+
+
+def _joins(run: ProducerRun, following: ProducerRun) -> bool:
+    return (
+        run.producer_epoch == following.producer_epoch
+        and run.last_sequence >= 0
+        and following.first_sequence == (run.last_sequence + 1) & _MAX
+    )
+
+
+def _damages(replay: Replay) -> Iterator[tuple[int, int]]:
+    """The offsets that stand before and behind each damage."""
+    for segment in replay.segments:
+        survey = segment.survey
+        if survey.damages > len(survey.gaps):
+            yield survey.segment.base_offset - 1, replay.end_offset
+        for gap in survey.gaps:
+            behind = replay.end_offset if gap.offset_behind is None else gap.offset_behind
+            yield gap.offset_before, behind
+
+
+def _has_unnumbered(segment: Replayed) -> bool:
+    """Whether a segment has records of producers that do not number them."""
+    survey = segment.survey
+    numbered = sum(
+        ((run.last_sequence - run.first_sequence) & _MAX) + 1
+        for run in survey.events.producer_runs()
+        if run.first_sequence >= 0 and run.last_sequence >= 0
+    )
+    return survey.wrappers > 0 or survey.records - survey.control_batches > numbered

@@ -1,0 +1,57 @@
+"""The last stable offset of a partition, and the transaction that holds it.
+
+Spec: ``UnifiedLog.lastStableOffset`` (KIP-98). The high watermark, which may lie below, is left
+out: a checkpoint has it of an earlier moment.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from kdump.audit.replay.replay import OpenTransaction, Replay
+from kdump.format import _events
+
+_EVENT: Final = len(_events.EVENT_FIELDS)
+
+
+@dataclass(frozen=True, slots=True)
+class StableOffset:
+    """The last stable offset, and the end of the log.
+
+    ``holder`` is the oldest transaction without an end, None where there is none; ``since_ms`` is
+    the timestamp of its first batch, or else of its last.
+    """
+
+    offset: int
+    end_offset: int
+    holder: OpenTransaction | None
+    since_ms: int | None
+
+    @property
+    def waiting(self) -> int:
+        """How many records wait, at the most."""
+        return self.end_offset - self.offset
+
+    @classmethod
+    def of(cls, replay: Replay, log_start: int) -> StableOffset:
+        """What a replay comes to."""
+        if not replay.open:
+            return cls(replay.end_offset, replay.end_offset, None, None)
+        holder = replay.open[0]
+        offset = max(holder.first_offset, log_start)
+        since_ms = _begun_ms(replay, holder)
+        return cls(offset, max(replay.end_offset, offset), holder, since_ms)
+
+
+def _begun_ms(replay: Replay, transaction: OpenTransaction) -> int:
+    for segment in reversed(replay.segments):
+        rows = segment.survey.events.rows
+        if segment.survey.segment.base_offset <= transaction.first_offset:
+            for at in range(0, len(rows), _EVENT):
+                kind, producer, _, offset = rows[at : at + 4]
+                begin = kind == _events.BEGIN and producer == transaction.producer_id
+                if begin and offset == transaction.first_offset:
+                    return rows[at + _EVENT - 1]
+            break
+    return transaction.timestamp

@@ -1,0 +1,110 @@
+"""Findings reconciled with a second read, where files have changed.
+
+How two looks are compared is in ``recheck``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Final
+
+from kdump.audit.facts.small_files import DirectoryFacts, read_directory
+from kdump.audit.findings import Finding
+from kdump.audit.judge import judge, judge_directories, unread
+from kdump.audit.run import recheck
+from kdump.audit.run.gather import gather
+from kdump.audit.run.recheck import Look
+from kdump.audit.survey.survey import Survey, Unread
+from kdump.audit.targets.context import Context, read_context
+from kdump.audit.targets.target import Group
+from kdump.audit.verdicts.verdict import Judged
+from kdump.errors import SourceError
+from kdump.storage.logdir import LogDirectory, Segment, open_path, read_partition
+from kdump.storage.source import Identity
+
+_SETTLE_SECONDS: Final = 0.5  # until a second look: a broker has renamed its segments by then
+
+Again = Callable[[Group, Sequence[Segment]], Sequence[Survey | Finding]]
+"""Surveys some segments of a group once more."""
+
+
+def settled(judged: Judged, context: Context | None, again: Again) -> Judged:
+    """Return ``judged``, or what a second look makes of it, where one is needed."""
+    group = judged.group
+    if group.error is not None or not recheck.needed(judged.findings):
+        return judged
+    if not group.stopped:
+        time.sleep(_SETTLE_SECONDS)
+    first = Look(judged.surveys, judged.findings)
+    try:
+        now = _listed_again(group)
+        logs = _logs(now.segments)
+        if group.stopped and not recheck.changed(judged.surveys, logs):
+            return judged
+        suspects = recheck.suspects(first, now.segments, logs)
+        results = list(again(now, suspects))
+        # Listed once more: files that came while the logs were read say what these say.
+        facts = None
+        if judged.facts is not None and context is not None:
+            facts = gather(_listed_again(now), context)
+    except SourceError as error:
+        gone = unread(group, Unread.of(group.path, error))
+        return replace(judged, findings=(gone, *recheck.settle(first, Look((), ()))))
+    kept = {segment.base_offset for segment in now.segments if segment not in suspects}
+    results += (survey for survey in judged.surveys if survey.segment.base_offset in kept)
+    second = judge(now, results, facts, context, quick=judged.quick)
+    findings = recheck.settle(first, Look(second.surveys, second.findings))
+    return replace(second, findings=tuple(findings))
+
+
+def settled_directories(context: Context) -> tuple[Finding, ...]:
+    """Judge the log directories themselves; an error stands if a second look has it too."""
+    first = tuple(judge_directories(context))
+    if not recheck.needed(first):
+        return first
+    directories = [facts for together in context.siblings for facts in together]
+    if not all(facts.stopped for facts in directories):
+        time.sleep(_SETTLE_SECONDS)
+    now = [_read_again(facts) for facts in directories]
+    again = tuple(judge_directories(read_context(now, context.config, context.now_ms)))
+    seen = {(finding.code.name, finding.path) for finding in first}
+    return tuple(
+        finding
+        for finding in again
+        if (finding.code.name, finding.path) in seen or not recheck.needed([finding])
+    )
+
+
+def _read_again(facts: DirectoryFacts) -> DirectoryFacts:
+    with suppress(SourceError):
+        target = open_path(facts.directory.path)
+        if isinstance(target, LogDirectory):
+            return read_directory(target, facts.liveness)
+    return facts
+
+
+def _listed_again(group: Group) -> Group:
+    """What there is now of ``group``, leaving out segments that are new; raises SourceError."""
+    known = {segment.base_offset for segment in group.segments}
+    listed = read_partition(group.path if group.partition else group.path.parent)
+    segments = tuple(segment for segment in listed.segments if segment.base_offset in known)
+    last = segments[-1].base_offset if segments else 0
+    behind = [segment.base_offset for segment in listed.segments if segment.base_offset > last]
+    return replace(
+        group,
+        segments=segments,
+        next_base=min(behind, default=None),
+        partition=group.partition and listed,
+    )
+
+
+def _logs(segments: Iterable[Segment]) -> dict[int, Identity]:
+    """The logs that are there now, by base offset."""
+    logs = {}
+    for segment in segments:
+        with suppress(OSError):
+            logs[segment.base_offset] = Identity.of(segment.log.stat())
+    return logs

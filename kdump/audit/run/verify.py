@@ -1,0 +1,115 @@
+"""verify(): all segments over a pool of workers, each partition judged in turn.
+
+The unit of work is a segment, because there are large ones. Partitions come out in the order in
+which they were listed, however the workers finish. Where files may have changed meanwhile, an error
+is looked at again before it is told.
+
+A bad, unreadable or vanished file becomes a finding.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+
+from kdump.audit.facts.small_files import PartitionFacts
+from kdump.audit.findings import Finding
+from kdump.audit.judge import judge
+from kdump.audit.run.gather import gather
+from kdump.audit.run.reconcile import settled
+from kdump.audit.run.tasks import SurveyTask, survey_of, survey_tasks, surveyed, surveyed_again
+from kdump.audit.survey.survey import Survey
+from kdump.audit.targets.context import Context
+from kdump.audit.targets.target import Group
+from kdump.audit.verdicts.verdict import Conclude, Judged, as_it_is
+from kdump.storage import workers
+from kdump.storage.logdir import Segment
+from kdump.storage.throttle import Pace, use_idle_io
+
+
+def beside_broker(groups: Iterable[Group]) -> bool:
+    """Whether a broker may be using any of ``groups``."""
+    return not all(group.stopped for group in groups)
+
+
+def verify(
+    groups: Sequence[Group],
+    *,
+    deep: bool,
+    jobs: int,
+    rebuild: bool = False,
+    context: Context | None = None,
+    known: Mapping[int, Judged] | None = None,
+    conclude: Conclude = as_it_is,
+    pace: Pace | None = None,
+    on_progress: Callable[[int], None] | None = None,
+) -> Generator[Judged, None, None]:
+    """Survey and judge ``groups`` in at most ``jobs`` workers; every group comes out, in order.
+
+    ``rebuild`` has the indexes of each segment built anew, for its survey. Without a ``context``
+    the logs alone are judged. ``known`` has, by their numbers, groups of which no more need be
+    read. ``conclude`` is called as soon as a group is judged, so that what it leaves out is not
+    kept until the group's turn. The workers keep to ``pace`` together, and read when disks are idle
+    if a broker may be using any of the groups.
+    ``on_progress`` gets counts of bytes of logs that were read since its last call. Leaving early
+    ends the workers.
+    """
+    live = beside_broker(groups)
+
+    def work(task: SurveyTask, report: Callable[[int], None]) -> Survey:
+        if live:
+            use_idle_io()
+        return surveyed(task, report, pace=pace)
+
+    def again(now: Group, suspects: Sequence[Segment]) -> list[Survey | Finding]:
+        tasks = survey_tasks(0, now, context, deep=deep, rebuild=rebuild)
+        return surveyed_again(now, suspects, tasks, work)
+
+    listed: dict[int, Group] = {}
+    facts: dict[int, PartitionFacts | None] = {}
+    results: dict[int, list[Survey | Finding]] = {}
+    known = known or {}
+    ready = dict(known)
+    next_up = 0
+
+    def tasks() -> Iterator[SurveyTask]:
+        for number, group in enumerate(groups):
+            if number not in known:
+                # Before the logs, which a broker may go on writing, and not long before.
+                now = listed[number] = group.listed()
+                results[number] = []
+                facts[number] = None if context is None else gather(now, context)
+                yield from survey_tasks(number, now, context, deep=deep, rebuild=rebuild)
+
+    def complete(number: int) -> None:
+        judged = judge(listed.pop(number), results.pop(number), facts.pop(number), context)
+        ready[number] = conclude(settled(judged, context, again))
+
+    def in_turn() -> Iterator[Judged]:
+        nonlocal next_up
+        while next_up < len(groups):
+            if next_up in results and not listed[next_up].segments:
+                complete(next_up)
+            if next_up not in ready:
+                return
+            yield ready.pop(next_up)
+            next_up += 1
+
+    outcomes = workers.run(work, tasks(), jobs, retry=_unmapped, on_progress=on_progress)
+    with closing(outcomes):
+        for outcome in outcomes:
+            number = outcome.task.group
+            results[number].append(survey_of(listed[number], outcome))
+            if len(results[number]) == len(listed[number].segments):
+                complete(number)
+            yield from in_turn()
+    yield from in_turn()
+
+
+def _unmapped(task: SurveyTask, died: workers.Died) -> SurveyTask | None:
+    # The file was cut while it was mapped: somebody writes there after all.
+    if died.signal == signal.SIGBUS and task.mapped:
+        return replace(task, mapped=False)
+    return None

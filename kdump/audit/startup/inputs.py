@@ -1,0 +1,224 @@
+"""The facts about segments that the loader's work depends on.
+
+Surveys tell most of it. The end of the last log and what waits as ``.swap`` is read here.
+
+Spec: ``LogLoader.load``; KOD 5. A file that cannot be read leaves its place empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import pairwise, zip_longest
+from pathlib import Path
+from typing import Final
+
+from kdump.audit.facts.small_files import PartitionFacts, Read
+from kdump.audit.replay.replay import Replay, Replayed, ViolationKind, replay
+from kdump.audit.startup.outcome import Effect, LogFacts, Violation
+from kdump.audit.startup.swaps import settle, swapping
+from kdump.audit.survey.log_end import LogEnd, Search, read_end, search
+from kdump.audit.survey.recovery import Recovered, recover
+from kdump.audit.survey.survey import Survey
+from kdump.errors import SourceError
+from kdump.format.index import TransactionIndex
+from kdump.format.snapshot import NO_PRODUCERS
+from kdump.storage.access import open_source
+from kdump.storage.logdir import Segment
+
+#: Above every offset that a name can hold.
+_NO_OFFSET: Final = 1 << 63
+_TEXTS: Final = {
+    ViolationKind.PLAIN: "a batch outside of transactions while its producer's is open",
+    ViolationKind.CONTROL_FATAL: "a control batch that holds no end of a transaction",
+    ViolationKind.CONTROL_CUT: "a control batch whose record cannot be read",
+}
+
+
+def look(
+    facts: PartitionFacts,
+    surveys: Iterable[Survey],
+    violations: Sequence[Violation] = (),
+    replayed: Replay | None = None,
+) -> tuple[LogFacts, ...]:
+    """Say of each log that will be opened what is known, and of those that a swap replaces.
+
+    That is all of it for those that were surveyed. After a clean stop the end of the last one is
+    enough, and is read here: few bytes, unless its index is of no use. ``replayed`` is what the
+    ``surveys`` come to from the first one on, None where nobody has replayed them.
+    """
+    surveys = tuple(surveys)
+    surveyed = {survey.segment.log: survey for survey in surveys}
+    known = {log.log: _swap(log, facts) for log in swapping(facts.partition)}
+    stops = {one.base_offset: one for one in reversed(violations) if one.effect is Effect.CUTS}
+
+    def next_offset(swap: Segment) -> int:
+        end = known[swap.log].end
+        ends = (swap.base_offset,) if end is None else (end.next_offset, end.searched_offset)
+        return max((each for each in ends if each is not None), default=swap.base_offset)
+
+    segments = settle(facts.partition, next_offset).segments
+    unstable = _unstable(facts, surveys, replayed)
+    for segment, following in zip_longest(segments, segments[1:]):
+        stop = _NO_OFFSET if following is None else following.base_offset
+        if segment.log in known:
+            continue
+        survey = surveyed.get(segment.log)
+        recovered = None if survey is None else survey.recovered
+        if recovered is not None and segment.base_offset in stops:
+            recovered = _recover(segment, facts, stops[segment.base_offset])
+        end = None
+        if following is None and facts.clean:
+            end = _end(segment) if survey is None else _surveyed_end(survey)
+        found = None
+        if unstable is not None and segment.base_offset <= unstable < stop:
+            found = _search(segment, unstable)
+        size, index_sizes = _sizes(segment, survey)
+        known[segment.log] = LogFacts(segment, size, recovered, end, index_sizes, found)
+    for segment in facts.partition.segments:
+        survey = surveyed.get(segment.log)
+        if segment.log not in known and survey is not None:
+            known[segment.log] = LogFacts(segment, survey.size, survey.recovered)
+    return tuple(known.values())
+
+
+def violations(
+    facts: PartitionFacts, surveys: Sequence[Survey], replayed: Replay | None = None
+) -> tuple[Violation, ...]:
+    """Say which batches a start comes by that stop a broker, or make its recovery cut.
+
+    ``surveys`` are those of the partition's segments, ascending by base offset. What is before the
+    snapshot that the start begins from counts as that says. ``replayed`` is as for ``look``.
+    """
+    found = _replay(facts, surveys, replayed)
+    return (
+        () if found is None else tuple(one for each in found.segments for one in _violations(each))
+    )
+
+
+def _replay(
+    facts: PartitionFacts, surveys: Sequence[Survey], replayed: Replay | None
+) -> Replay | None:
+    """What a start replays at the most, None if nothing."""
+    begin = _begin(facts)
+    if begin is None:
+        return replayed or (replay(surveys) if surveys else None)
+    met = [one for one in surveys if one.segment.base_offset >= begin]
+    return replay(met, facts.snapshots[begin].value or NO_PRODUCERS) if met else None
+
+
+def _unstable(
+    facts: PartitionFacts, surveys: Sequence[Survey], replayed: Replay | None
+) -> int | None:
+    """The offset of the first batch of the oldest transaction that is open after a start."""
+    last = max((segment.base_offset for segment in facts.partition.segments), default=0)
+    newest = max((offset for offset, read in facts.snapshots.items() if not read.error), default=0)
+    if facts.clean and newest > last:
+        # Of the end of the log, where it was closed.
+        opened = (facts.snapshots[newest].value or NO_PRODUCERS).open_transactions()
+    else:
+        found = _replay(facts, surveys, replayed)
+        opened = [] if found is None else [one.first_offset for one in found.open]
+    oldest = min(opened, default=None)
+    return None if oldest is None else max(oldest, facts.log_start or 0)
+
+
+def _begin(facts: PartitionFacts) -> int | None:
+    """The snapshot that a start begins from at the earliest, if it is at a segment's base."""
+    bases = [segment.base_offset for segment in facts.partition.segments]
+    recovered = [log.base_offset for log in facts.partition.segments if log.index is None]
+    recovered += [base for base, read in facts.txn_indexes.items() if _begins_below(base, read)]
+    if not facts.clean:
+        point = facts.recovery_point or 0
+        recovered.append(max((base for base in bases if base <= point), default=0))
+    latest = min(recovered, default=_NO_OFFSET)
+    good = [
+        offset
+        for offset, read in facts.snapshots.items()
+        if read.error is None and (facts.log_start or 0) < offset <= latest
+    ]
+    return max(good) if good and max(good) in bases else None
+
+
+def _begins_below(base: int, read: Read[TransactionIndex]) -> bool:
+    return read.value is not None and any(one.last_offset < base for one in read.value.entries)
+
+
+def _violations(segment: Replayed) -> Iterator[Violation]:
+    base_offset = segment.survey.segment.base_offset
+    for one in segment.violations:
+        if one.kind in _TEXTS:
+            cuts = one.kind is ViolationKind.CONTROL_CUT
+            effect = Effect.CUTS if cuts else Effect.STOPS
+            yield Violation(base_offset, one.position, one.offset, _TEXTS[one.kind], effect)
+    for before, entry in pairwise(segment.aborted):
+        if entry.last_offset <= before.last_offset:
+            position = max(
+                marker.position
+                for marker in segment.survey.events.markers()
+                if marker.offset == entry.last_offset
+            )
+            yield Violation(
+                base_offset,
+                position,
+                entry.last_offset,
+                "an aborted transaction that ends below the one before",
+                Effect.STOPS_RECOVERY,
+            )
+
+
+def _swap(segment: Segment, facts: PartitionFacts) -> LogFacts:
+    recovered = None if facts.clean else _recover(segment, facts, None)
+    size, index_sizes = _sizes(segment, None)
+    return LogFacts(segment, size, recovered, _end(segment), index_sizes)
+
+
+def _recover(segment: Segment, facts: PartitionFacts, cut: Violation | None) -> Recovered | None:
+    with suppress(SourceError), open_source(segment.log, mapped=False) as source:
+        # The batch itself is counted as valid before its record is found not to be.
+        stop = None if cut is None else cut.position + 1
+        return recover(source, segment.base_offset, facts.settings, stop)
+    return None
+
+
+def _search(segment: Segment, offset: int) -> Search | None:
+    with suppress(SourceError):
+        return search(segment, offset)
+    return None
+
+
+def _surveyed_end(survey: Survey) -> LogEnd | None:
+    """The end of a log: where all of it was found sound, a loader finds what the survey has."""
+    index, end = survey.index, survey.last_offset
+    read = survey.recovered is not None and survey.magics == (2, 2) and not survey.counts
+    if not read or index is None or index.last is None or end is None or end < index.last[0]:
+        return _end(survey.segment)
+    if index.room or index.padding or index.disorder or index.counts:
+        return _end(survey.segment)
+    return LogEnd(end + 1, end + 1)
+
+
+def _end(segment: Segment) -> LogEnd | None:
+    with suppress(SourceError):
+        return read_end(segment)
+    return None
+
+
+def _sizes(segment: Segment, survey: Survey | None) -> tuple[int, tuple[int, int]]:
+    """The bytes of the log, and of its two indexes, as they were surveyed or else are now."""
+    index = None if survey is None else survey.index
+    times = None if survey is None else survey.time_index
+    return (
+        _size(segment.log) if survey is None or survey.identity is None else survey.size,
+        (
+            _size(segment.index) if index is None else index.size,
+            _size(segment.time_index) if times is None else times.size,
+        ),
+    )
+
+
+def _size(path: Path | None) -> int:
+    try:
+        return 0 if path is None else path.stat().st_size
+    except OSError:
+        return 0

@@ -1,0 +1,437 @@
+"""The loader's work on one partition, step by step, on facts alone.
+
+The steps follow the loader's own, in their order: swaps, opening, recovery, the end of the log,
+producer state. What stops the broker leaves them as ``Stopped``.
+
+Spec: ``LogLoader.load``, ``LocalLog.splitOverflowedSegment``, ``UnifiedLog``; KOD 5.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from kdump.audit.facts.small_files import PartitionFacts, Read
+from kdump.audit.startup.outcome import (
+    Cause,
+    Cut,
+    Effect,
+    LogFacts,
+    Outcome,
+    Release,
+    Stopped,
+    Violation,
+)
+from kdump.audit.startup.snapshot_reload import Snapshots
+from kdump.audit.startup.swaps import misnamed, settle, swapping
+from kdump.audit.startup.unread_tail import records_behind
+from kdump.audit.survey.recovery import Ending, Records, Recovered, Span
+from kdump.errors import DeniedError, SourceError
+from kdump.format.checkpoint import CheckpointNumberError
+from kdump.format.index import OffsetIndex, TimeIndex, TransactionIndex
+from kdump.format.properties import FatalMetadataError
+from kdump.storage.logdir import MAX_LOG_BYTES, Segment
+from kdump.storage.names import FileKind, format_file_name
+
+
+class _SplitError(Exception):
+    """A segment was split while it was recovered: the step begins again."""
+
+
+@dataclass(slots=True)
+class _Log:
+    """A segment while it is loaded; ``named`` is the base offset in the name of its file.
+
+    A split gives its parts other ones. ``result`` is what recovery makes of it, None where nobody
+    has looked; ``recovered`` says that it has been recovered, so that the index is new and nothing
+    more is cut.
+    """
+
+    base: int
+    facts: LogFacts
+    result: Recovered | None
+    index_sound: bool
+    recovered: bool = False
+
+    @property
+    def named(self) -> int:
+        return self.facts.segment.base_offset
+
+    @property
+    def path(self) -> Path:
+        return self.facts.segment.log
+
+
+class Loader:
+    """The loader of one partition; ``load()`` runs it once, and the fields say what it did.
+
+    ``segments`` are what is left, by base offset; ``deleted`` and ``replaced`` what is not,
+    ``split`` what has become two or more, and ``recovered`` what recovery reads. ``exact`` is False
+    where something decides that nobody has looked at.
+    """
+
+    def __init__(
+        self,
+        facts: PartitionFacts,
+        logs: Iterable[LogFacts],
+        violations: Iterable[Violation],
+        release: Release,
+    ) -> None:
+        self.exact = True
+        self.log_start_offset = 0
+        self.log_end_offset: int | None = None
+        self.cuts: list[Cut] = []
+        self.deleted: list[int] = []
+        self.recovered: set[int] = set()
+        self.split: list[int] = []
+        self.replaced: tuple[Path, ...] = ()
+        self.read_bytes = self.deleted_bytes = 0
+        self.lost = Records()
+        self._facts, self._release = facts, release
+        self._log_start = facts.log_start or 0
+        self._violations: dict[int, list[Violation]] = defaultdict(list)
+        for one in sorted(violations, key=lambda one: one.position):
+            self._violations[one.base_offset].append(one)
+        self._logs: dict[int, _Log] = {}
+        self._bases: list[int] = []  # of the logs, ascending
+        self._found: dict[int, _Log] = {}
+        self._known = {log.segment.log: log for log in logs}
+        self._snapshots = Snapshots({})
+
+    @property
+    def segments(self) -> tuple[int, ...]:
+        """The base offsets of the segments that are open."""
+        return tuple(self._bases)
+
+    @property
+    def snapshots(self) -> frozenset[int]:
+        """The offsets of the producer snapshots that are there."""
+        return self._snapshots.offsets
+
+    def load(self) -> None:
+        """Run it. Raises Stopped; the fields then say what was done up to there."""
+        facts = self._facts
+        self._read_epochs()
+        self._settle()
+        self._until_nothing_splits(self._open)
+        name = facts.partition.name
+        if name is not None and name.suffix == "delete":
+            # It is opened only to be deleted: nobody misses what that cuts.
+            self.lost = Records()
+            self._stop_at(facts.metadata)
+            return
+        if not facts.clean:
+            self._until_nothing_splits(self._recover_unflushed)
+        self._find_end()
+        if self.log_end_offset is None:
+            return
+        self._resize_indexes()
+        self._snapshots.remove_stray(self._bases)
+        self._rebuild(self.log_start_offset, self.log_end_offset, trusting=facts.clean)
+        self._find_unstable()
+        self._stop_at(facts.metadata)
+
+    # --- files
+
+    def _stop_at(self, read: Read[Any] | None) -> None:
+        """Stop where a small file cannot be read."""
+        if read is None or read.error is None:
+            return
+        if isinstance(read.error, DeniedError):  # which says nothing of the broker's rights
+            self.exact = False
+            return
+        number = isinstance(read.error, CheckpointNumberError | FatalMetadataError)
+        outcome = Outcome.REFUSES if number else Outcome.OFFLINE
+        raise Stopped(Cause(outcome, str(read.error), read.path))
+
+    def _read_epochs(self) -> None:
+        read = self._facts.epochs
+        self._stop_at(read)
+        if read is not None and read.value is not None:
+            for entry in read.value:
+                if entry.epoch < 0 or entry.start_offset < 0:
+                    raise self._refusal("an epoch or start offset below 0", read.path)
+
+    def _settle(self) -> None:
+        partition = self._facts.partition
+        entry = misnamed(partition)
+        if entry is not None:
+            raise self._refusal("its name does not begin with an offset", entry.path)
+        settled = settle(partition, self._end_of_swap)
+        self.replaced = settled.replaced
+        readable = {offset: read.error is None for offset, read in self._facts.snapshots.items()}
+        self._snapshots = Snapshots(
+            {offset: readable.get(offset, True) for offset in settled.snapshots}
+        )
+        swapped = {segment.log for segment in swapping(partition)}
+        for segment in settled.segments:
+            known = self._known.get(segment.log)
+            if known is None:
+                self.exact = False
+                known = LogFacts(segment, 0)
+            # Looking for its end has made an index for one that was swapped in without.
+            index_sound = segment.index is not None or segment.log in swapped
+            base = segment.base_offset
+            self._found[base] = _Log(base, known, known.recovered, index_sound)
+
+    def _end_of_swap(self, segment: Segment) -> int:
+        known = self._known.get(segment.log)
+        if known is None or known.end is None:
+            self.exact = False
+            return segment.base_offset
+        end = self._of_release(known.end.next_offset, known.end.searched_offset)
+        if end is None:
+            raise self._refusal("its end cannot be found", segment.log)
+        return end
+
+    def _open(self) -> None:
+        """Open all segments, and recover those without a sound index."""
+        self._logs.clear()
+        self._bases.clear()
+        for base in sorted(self._found):
+            log = self._found[base]
+            if log.facts.size > MAX_LOG_BYTES:
+                raise self._refusal("more bytes than a segment may have", log.path)
+            if not log.index_sound or self._transaction_index_is_bad(base):
+                self._recover(log)
+                log.index_sound = True
+                if log.result is not None and log.result.ending is Ending.EMPTIED:
+                    raise self._refusal("index entries that do not rise", log.path)
+            self._put(log)
+
+    def _put(self, log: _Log) -> None:
+        if log.base not in self._logs:
+            insort(self._bases, log.base)
+        self._logs[log.base] = log
+
+    def _transaction_index_is_bad(self, base: int) -> bool:
+        read: Read[TransactionIndex] | None = self._facts.txn_indexes.get(base)
+        log = self._found[base]
+        if read is None or log.recovered or log.path.suffix != ".log":
+            return False
+        if isinstance(read.error, DeniedError):
+            self.exact = False
+        elif isinstance(read.error, SourceError):
+            raise Stopped(Cause(Outcome.OFFLINE, str(read.error), read.path))
+        for entry in () if read.value is None else read.value.entries:
+            if entry.version >> 8 > 0:  # the first of its two bytes is all that is looked at
+                raise self._refusal("an entry of an unknown version", read.path)
+            if entry.last_offset < base:
+                return True
+        return False
+
+    # --- recovery
+
+    def _until_nothing_splits(self, step: Callable[[], None]) -> None:
+        while True:
+            try:
+                return step()
+            except _SplitError:
+                continue
+
+    def _recover_unflushed(self) -> None:
+        point = self._facts.recovery_point or 0
+        bases = self.segments
+        floor = max((base for base in bases if base <= point), default=point)
+        unflushed = [base for base in bases if base >= floor]
+        for number, base in enumerate(unflushed):
+            log = self._logs[base]
+            if self._recover(log):
+                self._delete(unflushed[number + 1 :])
+                return
+
+    def _recover(self, log: _Log) -> bool:
+        """Recover one segment; says whether anything was cut."""
+        self._rebuild(self._log_start, log.base, trusting=False)
+        self.read_bytes += log.facts.size
+        self.recovered.add(log.base)
+        result = log.result
+        if result is None:
+            self.exact = False
+            log.recovered = True
+            return False
+        cut = False
+        if not log.recovered:
+            self._judge(log, result)
+            log.recovered = True
+            cut = result.valid_bytes < result.size
+            if cut:
+                self._cut(log, result)
+            if result.ending is Ending.EMPTIED:
+                return cut
+        if not result.legacy and result.valid_bytes:
+            # A batch whose record is found invalid stays, but counts for nothing.
+            invalid = [one.offset for one in self._within(log, result) if one.effect is Effect.CUTS]
+            self._snapshots.map_end = min([result.next_offset, *invalid])
+        self._snapshots.take()
+        return cut
+
+    def _judge(self, log: _Log, result: Recovered) -> None:
+        """Stop where recovery does, and split what it splits."""
+        for one in self._within(log, result):
+            if one.effect is not Effect.CUTS:
+                raise self._refusal(one.text, log.path, one.position)
+        stop = result.position + result.valid_bytes
+        match result.ending:
+            case Ending.OVERFLOW:
+                raise self._refusal("an offset out of the segment's range", log.path, stop)
+            case Ending.FULL:
+                raise self._refusal("more index entries than there is room for", log.path, stop)
+            case Ending.SPLIT:
+                self._split(log, result)
+
+    def _within(self, log: _Log, result: Recovered) -> Iterator[Violation]:
+        """What recovery comes by in a segment."""
+        stop = result.position + result.passed_bytes
+        for one in self._violations.get(log.named, ()):
+            if result.position <= one.position < stop:
+                yield one
+
+    def _split(self, log: _Log, result: Recovered) -> None:
+        first, parts = result.kept.first_offset, []
+        if result.rest is not None:
+            parts.append(result.rest)
+        if first is not None:
+            whole = replace(result, base_offset=first, ending=Ending.WHOLE, rest=None)
+            parts.insert(0, whole)
+        self.split.append(log.base)
+        del self._found[log.base]
+        if self._logs.pop(log.base, None) is not None:
+            self._bases.remove(log.base)
+        self._snapshots.remove([log.base])
+        for part in parts:
+            facts = LogFacts(log.facts.segment, part.size, part)
+            new = _Log(part.base_offset, facts, part, index_sound=True)
+            self._found[new.base] = new
+            self._put(new)
+        raise _SplitError
+
+    def _cut(self, log: _Log, result: Recovered) -> None:
+        position, size = result.position + result.valid_bytes, result.size - result.valid_bytes
+        self.cuts.append(Cut(log.base, position, result.next_offset, size))
+        self.deleted_bytes += size
+        self.lost += result.behind + self._tail(log, result)
+
+    def _tail(self, log: _Log, result: Recovered) -> Records:
+        """The unreadable records at the end of a log."""
+        if result.tail is None:
+            return Records()
+        following = min((base for base in self._found if base > log.base), default=None)
+        return Records(Span(), records_behind(result.tail, following, self._facts))
+
+    def _delete(self, bases: Sequence[int]) -> None:
+        gone = set(bases)
+        self._bases = [base for base in self._bases if base not in gone]
+        self._snapshots.remove(bases)
+        for base in bases:
+            log = self._logs.pop(base)
+            self.deleted.append(base)
+            if log.result is None:
+                self.exact = False
+                self.deleted_bytes += log.facts.size
+                continue
+            self.lost += Records(log.result.kept)
+            self.deleted_bytes += log.result.valid_bytes
+            if not log.recovered:
+                self.deleted_bytes += log.facts.size - log.result.valid_bytes
+                self.lost += log.result.behind + self._tail(log, log.result)
+
+    # --- the end
+
+    def _find_end(self) -> None:
+        if self._logs:
+            last = self._logs[self._bases[-1]]
+            self.log_end_offset = self._next_offset(last)
+            if self.log_end_offset is None:
+                self.exact = False
+            elif self.log_end_offset < self._log_start:
+                self._delete(self.segments)
+                self._snapshots = Snapshots({})
+            else:
+                self._hide(last, self.log_end_offset)
+        if not self._logs:
+            end = self.log_end_offset = self._log_start
+            nothing = Recovered(end, 0, 0, 0, 0, Ending.WHOLE, end, end, Span(), Records())
+            path = self._facts.partition.path / format_file_name(FileKind.LOG, end)
+            facts = LogFacts(Segment(end, path, None, None, None, None, ""), 0)
+            self._put(_Log(end, facts, nothing, index_sound=True, recovered=True))
+        self.log_start_offset = self._log_start
+        if not self._facts.settings.remote_storage:  # which may hold what is before the first
+            self.log_start_offset = max(self._log_start, self._bases[0])
+
+    def _resize_indexes(self) -> None:
+        log = self._logs[self._bases[-1]]
+        room = self._facts.settings.segment_index_bytes
+        slots = (OffsetIndex.ENTRY_BYTES, TimeIndex.ENTRY_BYTES)
+        for slot, size in zip(slots, log.facts.index_sizes, strict=True):
+            if not log.recovered and size // slot > room // slot:
+                raise self._refusal("more entries than segment.index.bytes has room for", log.path)
+
+    def _next_offset(self, log: _Log) -> int | None:
+        """Where the log goes on behind its last segment, None if nobody has looked."""
+        result = log.result
+        if log.recovered and result is not None:
+            searched = None if result.tail_unreadable else result.searched_offset
+            end = self._of_release(result.next_offset, searched)
+        elif not log.recovered and log.facts.end is not None:
+            end = self._of_release(log.facts.end.next_offset, log.facts.end.searched_offset)
+        else:
+            return None
+        if end is None:
+            raise self._refusal("its end cannot be found", log.path)
+        return end
+
+    def _hide(self, log: _Log, end: int) -> None:
+        """Count the records that stay in the file, beyond the end of the log."""
+        if log.result is None:
+            return
+        sound = log.result.kept if log.recovered else log.result.sound
+        if sound.last_offset is None or sound.last_offset < end:
+            return
+        count = sound.count if end == log.base else min(sound.count, sound.last_offset + 1 - end)
+        self.lost += Records(replace(sound, count=count, first_offset=end))
+
+    def _rebuild(self, log_start: int, last_offset: int, *, trusting: bool) -> None:
+        replayed = self._snapshots.rebuild(self._bases, log_start, last_offset, trusting=trusting)
+        for base, start in replayed:
+            log = self._logs[base]
+            self.read_bytes += log.facts.size
+            for one in self._violations.get(log.named, ()):
+                within = start <= one.offset < last_offset
+                if within and one.effect is not Effect.STOPS_RECOVERY:
+                    raise self._refusal(one.text, log.path, one.position)
+            if not log.recovered and log.result is not None and log.result.breaks:
+                raise self._refusal("a size that no batch has, in what is replayed", log.path)
+            last = base == self._bases[-1] and last_offset > base
+            if self._release is Release.V4_3 and not _wrappers_readable(log, to_end=last):
+                raise self._refusal("a wrapper that cannot be read", log.path)
+
+    def _find_unstable(self) -> None:
+        for log in self._logs.values():
+            found = log.facts.unstable
+            newer = self._release is Release.V4_3
+            if found is None or log.recovered:
+                continue
+            if found.by_base_stops if newer else found.stops:
+                raise self._refusal("the way to an open transaction's first batch", log.path)
+
+    def _of_release(self, next_offset: int | None, searched_offset: int | None) -> int | None:
+        return searched_offset if self._release is Release.V4_3 else next_offset
+
+    def _refusal(self, text: str, path: Path, position: int | None = None) -> Stopped:
+        return Stopped(Cause(Outcome.REFUSES, text, path, position))
+
+
+def _wrappers_readable(log: _Log, *, to_end: bool) -> bool:
+    """Whether those can be read that a search from the start, and one for the end, come by."""
+    if log.result is not None and log.result.head_unreadable:
+        return False
+    if not to_end:
+        return True
+    if log.recovered or log.facts.end is None:
+        return log.result is None or not log.result.tail_unreadable
+    return log.facts.end.readable

@@ -1,0 +1,103 @@
+"""The producer snapshots that a loader deletes and writes, and the segments it reads for them.
+
+Spec: ``UnifiedLog.rebuildProducerState``, ``ProducerStateManager.truncateAndReload``,
+``takeSnapshot`` and ``removeStraySnapshots``; KOD 5, 7.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+
+class Snapshots:
+    """The snapshot files of a partition while it is loaded, and the manager that is at work.
+
+    ``map_end`` is the offset up to which the manager knows the producers, ``last`` that of its last
+    snapshot. A loader asks for every segment that it recovers: what is done then must not take
+    longer the more segments there are.
+    """
+
+    def __init__(self, files: Mapping[int, bool]) -> None:
+        """``files`` says of each offset whether its snapshot can be read."""
+        self.map_end = self.last = 0
+        self._readable = dict(files)
+        self._offsets = sorted(files)
+
+    @property
+    def offsets(self) -> frozenset[int]:
+        """Those of all files."""
+        return frozenset(self._offsets)
+
+    def remove(self, offsets: Iterable[int]) -> None:
+        """Delete files, as far as they are there."""
+        gone = [offset for offset in offsets if self._readable.pop(offset, None) is not None]
+        if gone:
+            self._offsets = sorted(self._readable)
+
+    def take(self) -> None:
+        """Write a snapshot, if there is anything new to be said."""
+        if self.map_end > self.last:
+            if self.map_end not in self._readable:
+                insort(self._offsets, self.map_end)
+            self._readable[self.map_end] = True
+            self.last = self.map_end
+
+    def remove_stray(self, bases: Sequence[int]) -> None:
+        """Delete those of no segment; the newest of them stays if it lies above the last one."""
+        known = set(bases)
+        strays = [offset for offset in self._offsets if offset not in known]
+        if strays and strays[-1] >= bases[-1]:
+            strays.pop()
+        self.remove(strays)
+
+    def rebuild(
+        self, bases: Sequence[int], log_start: int, last_offset: int, *, trusting: bool
+    ) -> Iterator[tuple[int, int]]:
+        """Start a manager and bring it to ``last_offset``.
+
+        ``bases`` are those of the segments that are open, ascending. ``trusting``: after a clean
+        stop, where no snapshot means that there was no producer. Gives (base, start offset) of the
+        segments that are replayed on the way.
+        """
+        self.map_end = self.last = 0
+        told = {*bases[-2:], last_offset}
+        if trusting and not self._offsets:
+            for offset in (*bases[-2:], last_offset):
+                self.map_end = offset
+                self.take()
+            return
+        self._reload(log_start, last_offset)
+        if last_offset > self.map_end and last_offset > 0:
+            for base in _holding(bases, self.map_end, last_offset):
+                self.map_end = max(base, self.map_end, log_start)
+                if base in told:
+                    self.take()
+                yield base, self.map_end
+        self.map_end = last_offset
+        self.take()
+
+    def _reload(self, log_start: int, last_offset: int) -> None:
+        self._drop(bisect_right(self._offsets, last_offset), len(self._offsets))
+        self._drop(0, bisect_right(self._offsets, log_start))
+        if last_offset == 0:
+            self.map_end = max(self.map_end, log_start)
+            self.last = self._newest(log_start)
+            return
+        while self._offsets and not self._readable[self._offsets[-1]]:
+            self._drop(len(self._offsets) - 1, len(self._offsets))
+        self.map_end = self.last = self._newest(log_start)
+
+    def _drop(self, start: int, stop: int) -> None:
+        for offset in self._offsets[start:stop]:
+            del self._readable[offset]
+        del self._offsets[start:stop]
+
+    def _newest(self, default: int) -> int:
+        return self._offsets[-1] if self._offsets else default
+
+
+def _holding(bases: Sequence[int], start: int, stop: int) -> Sequence[int]:
+    """The segments that hold offsets from ``start`` up to ``stop``, as far as bases can say."""
+    floor = max(bisect_right(bases, start) - 1, 0)
+    return bases[floor : bisect_left(bases, stop)]

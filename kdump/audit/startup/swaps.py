@@ -1,0 +1,151 @@
+"""The segments that a loader opens beside files of an unfinished cleaning or split.
+
+Spec: ``LogLoader.removeTempFilesAndCollectSwapFiles`` and the first passes of ``load``; KOD 5,
+steps 1 and 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from kdump.storage.logdir import Entry, EntryType, Partition, Segment
+from kdump.storage.names import EXTENSIONS, FileKind, Suffix
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The files of a partition once nothing is on the way in or out any more.
+
+    ``segments`` ascend by base offset; the paths of one that was swapped in still end in ``.swap``.
+    ``snapshots`` are the offsets of the producer snapshots left, ``replaced`` the files that swaps
+    replace or delete.
+    """
+
+    segments: tuple[Segment, ...]
+    snapshots: frozenset[int]
+    replaced: tuple[Path, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    base: int
+    kind: FileKind
+    suffix: Suffix
+    path: Path
+
+
+def misnamed(partition: Partition) -> Entry | None:
+    """The first file whose name begins with no number although a loader must read one there."""
+    for entry in partition.entries:
+        swapping = entry.name.suffix in (".swap", ".cleaned")
+        plain = entry.name.suffix == "" and entry.name.kind in EXTENSIONS
+        if (
+            entry.type is EntryType.FILE
+            and (swapping or plain)
+            and entry.name.base_offset is None
+            and not _is_number(entry.path.name.partition(".")[0])
+        ):
+            return entry
+    return None
+
+
+def _is_number(text: str) -> bool:
+    """Whether ``Long.parseLong`` takes it, signs and all."""
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    return digits.isdecimal() and -(1 << 63) <= int(text) < 1 << 63
+
+
+def swapping(partition: Partition) -> tuple[Segment, ...]:
+    """The ``.log.swap`` files that a loader swaps in, with their companions."""
+    swaps = [log for log in partition.transient if log.suffix == ".swap"]
+    cleaned = _least_cleaned(_files(partition)) if swaps else None
+    return tuple(log for log in swaps if cleaned is None or log.base_offset < cleaned)
+
+
+def settle(partition: Partition, next_offset: Callable[[Segment], int]) -> Settled:
+    """Say which files there are after the swaps; ``next_offset`` says where a swapped log ends."""
+    settled = _as_it_is(partition)
+    if settled is not None:  # as nearly always, over thousands of partitions
+        return settled
+    files = _files(partition)
+    cleaned = _least_cleaned(files)
+    swaps = {
+        (file.base, file.kind): file.path
+        for file in files
+        if file.suffix == ".swap" and (cleaned is None or file.base < cleaned)
+    }
+    kept = {(file.base, file.kind): file.path for file in files if file.suffix == ""}
+    ends = [(log.base_offset, next_offset(log)) for log in swapping(partition)]
+    replaced: list[Path] = []
+    if ends:
+        first, stop = min(base for base, _ in ends), max(end for _, end in ends)
+        replaced += [kept.pop(key) for key in list(kept) if first <= key[0] < stop]
+    replaced += [kept[key] for key in swaps if key in kept]
+    kept |= swaps
+    return Settled(
+        tuple(
+            Segment(
+                base,
+                path,
+                kept.get((base, FileKind.INDEX)),
+                kept.get((base, FileKind.TIME_INDEX)),
+                kept.get((base, FileKind.TXN_INDEX)),
+                kept.get((base, FileKind.SNAPSHOT)),
+                "",
+            )
+            for (base, kind), path in sorted(kept.items(), key=lambda item: item[0][0])
+            if kind is FileKind.LOG
+        ),
+        frozenset(base for base, kind in kept if kind is FileKind.SNAPSHOT),
+        tuple(replaced),
+    )
+
+
+def _as_it_is(partition: Partition) -> Settled | None:
+    """What ``settle`` says where nothing is on its way, nor is a name spelled oddly."""
+    loose = [entry for entry in partition.entries if _is_numbered(entry)]
+    plain = all(
+        entry.name.kind is FileKind.SNAPSHOT and not entry.name.suffix and entry.name.canonical
+        for entry in loose
+    )
+    if partition.transient or not plain:
+        return None
+    snapshots = [segment.base_offset for segment in partition.segments if segment.snapshot]
+    snapshots += [entry.name.base_offset for entry in loose if entry.name.base_offset is not None]
+    return Settled(partition.segments, frozenset(snapshots), ())
+
+
+def _is_numbered(entry: Entry) -> bool:
+    return entry.type is EntryType.FILE and entry.name.base_offset is not None
+
+
+def _least_cleaned(files: Iterable[_File]) -> int | None:
+    return min((file.base for file in files if file.suffix == ".cleaned"), default=None)
+
+
+def _files(partition: Partition) -> list[_File]:
+    """All files with an offset in their name."""
+    found = [
+        _File(segment.base_offset, kind, segment.suffix, path)
+        for segment in (*partition.segments, *partition.transient)
+        for kind, path in _paths(segment).items()
+        if path is not None
+    ]
+    found += [
+        _File(entry.name.base_offset, entry.name.kind, entry.name.suffix, entry.path)
+        for entry in partition.entries
+        if entry.type is EntryType.FILE and entry.name.base_offset is not None
+    ]
+    return found
+
+
+def _paths(segment: Segment) -> dict[FileKind, Path | None]:
+    return {
+        FileKind.LOG: segment.log,
+        FileKind.INDEX: segment.index,
+        FileKind.TIME_INDEX: segment.time_index,
+        FileKind.TXN_INDEX: segment.txn_index,
+        FileKind.SNAPSHOT: segment.snapshot,
+    }

@@ -1,0 +1,249 @@
+"""Producer, transaction and leader epoch events of a segment, in offset order.
+
+Events, not states: what was before the segment only ``audit.replay`` knows. They are kept as rows
+of numbers, whose number grows with producers and transactions, not with batches.
+
+Spec: ``ProducerAppendInfo``, ``LeaderEpochFileCache.assign`` (KIP-98, KIP-101); KOD 7.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from kdump.format import _events, _kernel
+from kdump.format.batch import BatchTable, Usual
+from kdump.storage.source import Source
+
+_EVENT: Final = len(_events.EVENT_FIELDS)
+_RUN: Final = len(_events.RUN_FIELDS)
+_EPOCH: Final = len(_events.EPOCH_FIELDS)
+_EPOCH_LAST: Final = _events.EPOCH_FIELDS.index("last_offset")
+_BREAK: Final = len(_events.BREAK_FIELDS)
+_SEEN: Final = len(_events.SEEN_FIELDS)
+_POSITION: Final = _kernel.BATCH_FIELDS.index("position")
+_SIZE: Final = _kernel.BATCH_FIELDS.index("size")
+_LAST_OFFSET: Final = _kernel.BATCH_FIELDS.index("last_offset")
+_NOTHING: Final = memoryview(b"")
+
+
+class EpochRun(NamedTuple):
+    """Neighbouring batches under one leader epoch, -1 for none; offsets are inclusive."""
+
+    epoch: int
+    first_offset: int
+    first_position: int
+    last_offset: int
+
+
+class SequenceBreak(NamedTuple):
+    """A data batch whose first sequence is not the one after its producer's last.
+
+    ``previous_offset`` is the last offset of that producer's batch before it.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    offset: int
+    position: int
+    expected: int
+    found: int
+    previous_offset: int
+
+
+class ProducerRun(NamedTuple):
+    """The data batches of a producer epoch in a segment: the first and the last of them.
+
+    A sequence is -1 for none; ``timestamp`` is that of the last batch, in ms.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    first_offset: int
+    first_position: int
+    first_sequence: int
+    last_offset: int
+    last_position: int
+    last_sequence: int
+    offset_delta: int
+    timestamp: int
+
+
+class Marker(NamedTuple):
+    """A control batch that ends a transaction; ``timestamp`` is from the broker's clock, in ms."""
+
+    commit: bool
+    producer_id: int
+    producer_epoch: int
+    offset: int
+    position: int
+    coordinator_epoch: int
+    timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class Horizons:
+    """The batches with a delete horizon: how many, the position of the first, lowest and highest.
+
+    Horizons are in ms.
+    """
+
+    count: int = 0
+    position: int = 0
+    lowest_ms: int = 0
+    highest_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """What the batches of one segment say of producers, transactions and leader epochs.
+
+    ``rows`` are flat rows of ``_events.EVENT_FIELDS`` in the order of the file, ``runs`` of
+    ``RUN_FIELDS``, ``epoch_rows`` of ``EPOCH_FIELDS``. Of ``break_count`` breaks in a run the
+    first few are listed.
+    """
+
+    rows: array[int] = field(default_factory=lambda: array("q"))
+    runs: array[int] = field(default_factory=lambda: array("q"))
+    epoch_rows: array[int] = field(default_factory=lambda: array("q"))
+    breaks: tuple[SequenceBreak, ...] = ()
+    break_count: int = 0
+    horizons: Horizons = Horizons()
+
+    def epochs(self) -> Iterator[EpochRun]:
+        """Yield the runs of leader epochs in the order of the file."""
+        rows = self.epoch_rows
+        return (EpochRun(*rows[at : at + _EPOCH]) for at in range(0, len(rows), _EPOCH))
+
+    def producer_runs(self) -> Iterator[ProducerRun]:
+        """Yield the runs of producer epochs by their first batch."""
+        rows = self.runs
+        return (ProducerRun(*rows[at : at + _RUN]) for at in range(0, len(rows), _RUN))
+
+    def markers(self) -> Iterator[Marker]:
+        """Yield the markers in the order of the file."""
+        for at in range(0, len(self.rows), _EVENT):
+            kind = self.rows[at]
+            if kind in (_events.COMMIT, _events.ABORT):
+                yield Marker(kind == _events.COMMIT, *self.rows[at + 1 : at + _EVENT])
+
+
+#: Of a segment that says nothing of them; there may be very many.
+NO_EVENTS: Final = Events()
+#: Where the state counts what there is.
+_COUNTS: Final = (
+    _events.G_EVENTS,
+    _events.G_RUNS,
+    _events.G_EPOCHS,
+    _events.G_BREAKS,
+    _events.G_HORIZONS,
+)
+
+
+class Gathering:
+    """The events of one segment, as its batches come by."""
+
+    def __init__(self) -> None:
+        self.state = array("q", bytes(8 * _events.GATHER_FIELDS))
+        self.state[_events.G_LAST] = -1
+        self.producers = _room(_SEEN)
+        self.runs = _room(_RUN)
+        self.rows = _room(_EVENT)
+        self.epoch_rows = _room(_EPOCH)
+        self.breaks = _room(_BREAK, _events.LISTED)
+        self.slots = _room(1, 8)
+        self.scratch = _room(len(_kernel.RECORD_FIELDS) + 3, 1)
+
+    def add(self, table: BatchTable, source: Source) -> None:
+        """Add the events of ``table``, the newest piece of a walk over ``source``.
+
+        Raises SourceError where a control batch cannot be read.
+        """
+        if self._goes_on(table.usual):
+            return
+        first, data, origin = 0, _NOTHING, 0
+        while True:
+            first = _events.gather(
+                table.rows,
+                first,
+                data,
+                origin,
+                self.state,
+                self.producers,
+                self.slots,
+                self.runs,
+                self.rows,
+                self.epoch_rows,
+                self.breaks,
+                self.scratch,
+            )
+            match self.state[_events.G_WHY]:
+                case _events.MORE_BYTES:
+                    at = first * BatchTable.WIDTH
+                    origin = table.rows[at + _POSITION]
+                    size = min(table.rows[at + _SIZE], _events.CONTROL_BYTES)
+                    data = source.window(origin, size)
+                case _events.MORE_ROOM:
+                    self._grow()
+                case _:
+                    return
+
+    def go_on_behind_damage(self) -> None:
+        """Take a producer's next batch for the begin of a transaction, which it may be."""
+        self.state[_events.G_GAPS] += 1
+
+    def events(self) -> Events:
+        """Return what was gathered; nothing can be added any more."""
+        state = self.state
+        if not any(state[count] for count in _COUNTS):
+            return NO_EVENTS
+        return Events(
+            _cut(self.rows, state[_events.G_EVENTS] * _EVENT),
+            _cut(self.runs, state[_events.G_RUNS] * _RUN),
+            _cut(self.epoch_rows, state[_events.G_EPOCHS] * _EPOCH),
+            tuple(
+                SequenceBreak(*self.breaks[number * _BREAK : (number + 1) * _BREAK])
+                for number in range(min(state[_events.G_BREAKS], _events.LISTED))
+            ),
+            state[_events.G_BREAKS],
+            Horizons(
+                state[_events.G_HORIZONS],
+                state[_events.G_HORIZON_AT],
+                state[_events.G_LOWEST_HORIZON],
+                state[_events.G_HIGHEST_HORIZON],
+            ),
+        )
+
+    def _goes_on(self, usual: Usual | None) -> bool:
+        """Whether these batches only go on under the last leader epoch; then takes them in."""
+        at = (self.state[_events.G_EPOCHS] - 1) * _EPOCH
+        if usual is None or usual.producers or at < 0 or self.epoch_rows[at] != usual.leader_epoch:
+            return False
+        self.epoch_rows[at + _EPOCH_LAST] = usual.last_offset
+        return True
+
+    def _grow(self) -> None:
+        """Make room in the arrays that have little left."""
+        state, used = self.state, {}
+        used[_events.G_PRODUCERS] = self.producers, _SEEN
+        used[_events.G_RUNS] = self.runs, _RUN
+        used[_events.G_EVENTS] = self.rows, _EVENT
+        used[_events.G_EPOCHS] = self.epoch_rows, _EPOCH
+        for count, (rows, width) in used.items():
+            if state[count] + 2 > len(rows) // width:
+                rows.extend(rows)
+        if len(self.slots) < 2 * (len(self.producers) // _SEEN):
+            self.slots = _room(1, 2 * len(self.slots))
+            _events.hash_producers(self.producers, _SEEN, state[_events.G_PRODUCERS], self.slots)
+
+
+def _cut(rows: array[int], length: int) -> array[int]:
+    # In place: there may be millions of events, and then there is no room for two of each.
+    del rows[length:]
+    return rows
+
+
+def _room(width: int, rows: int = 4) -> array[int]:
+    return array("q", bytes(8 * width * rows))

@@ -1,0 +1,202 @@
+"""The end that a loader finds in a segment that it does not recover.
+
+Spec: ``LogSegment.readNextOffset``, ``AbstractIndex.indexSlotRangeFor``,
+``FileRecords.searchForOffset*``; KOD 5, step 5.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from kdump.errors import DecodeError, LimitError
+from kdump.format import _recovery
+from kdump.format.batch import HEADER_BYTES, RecordBatch, read_header
+from kdump.format.index import OffsetIndex
+from kdump.format.legacy import first_offset, is_wrapper
+from kdump.storage.access import open_source
+from kdump.storage.logdir import Segment
+from kdump.storage.source import Source
+from kdump.storage.walk import batch_bytes
+
+#: Much of what is read are headers, one here and one there.
+_WINDOW_BYTES: Final = 16 << 10
+#: How many of the last entries of an index are searched first (``AbstractIndex.warmEntries``).
+_WARM_ENTRIES: Final = 8192 // OffsetIndex.ENTRY_BYTES
+_REACHED: Final = _recovery.FOLLOW_FIELDS.index("reached")
+_PASSED: Final = _recovery.FOLLOW_FIELDS.index("passed")
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """Where a loader that trusts the index ends a log; None where it stops the broker instead.
+
+    ``searched_offset`` is for releases that look for the end by base offsets (4.3). To look for
+    something behind the end these read all wrappers from the last index entry on: ``readable`` says
+    whether they can.
+    """
+
+    next_offset: int | None
+    searched_offset: int | None
+    readable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Whether a broker stops that looks for an offset in a log that it has not recovered.
+
+    ``by_base`` is for releases that look by base offsets (4.3).
+    """
+
+    stops: bool
+    by_base_stops: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Followed:
+    """What headers from a position on have shown; ``found`` by base offsets, wrappers read.
+
+    ``corrupt``: they end at a size that nobody reads over.
+    """
+
+    begun: bool
+    next_offset: int
+    reached: bool
+    passed: bool
+    found: bool
+    readable: bool
+    corrupt: bool
+
+
+def read_end(segment: Segment) -> LogEnd:
+    """Find the end of a log as a loader does that does not recover it: from its last index entry.
+
+    Only batch headers from there on are read. Raises SourceError.
+    """
+    base_offset = segment.base_offset
+    target, position = base_offset, 0
+    if segment.index is not None:
+        with _open(segment.index) as index:
+            target, position = _entry(index, base_offset, None)
+    with _open(segment.log) as source:
+        seen = _follow(source, target, position, to_end=True)
+    if seen.corrupt:
+        return LogEnd(None, None)
+    if not seen.begun:
+        return LogEnd(base_offset, base_offset)
+    searched = seen.next_offset if seen.passed or seen.next_offset > target else base_offset
+    end = seen.next_offset if seen.reached else base_offset
+    return LogEnd(end, searched if seen.found else None, seen.readable)
+
+
+def search(segment: Segment, offset: int) -> Search:
+    """Look for ``offset`` as a broker does, by the index and headers from there on.
+
+    Raises SourceError.
+    """
+    position = 0
+    if segment.index is not None:
+        with _open(segment.index) as index:
+            _, position = _entry(index, segment.base_offset, offset)
+    with _open(segment.log) as source:
+        seen = _follow(source, offset, position, to_end=False)
+    corrupt = seen.corrupt
+    return Search(corrupt and not seen.reached, (corrupt and not seen.passed) or not seen.found)
+
+
+def _open(path: Path) -> Source:
+    return open_source(path, mapped=False, window_bytes=_WINDOW_BYTES)
+
+
+def _follow(source: Source, target: int, position: int, *, to_end: bool) -> _Followed:
+    state = memoryview(array("q", [target, *bytes(len(_recovery.FOLLOW_FIELDS) - 1)]))
+    readable = found = True
+    why = _recovery.SHORT
+    while position < source.size and why not in (_recovery.CORRUPT, _recovery.END):
+        if state[_REACHED] and state[_PASSED] and not to_end:
+            break
+        view = source.window(position, HEADER_BYTES)
+        moved, why = _recovery.follow(view, position, source.size, state)
+        position += moved
+        if why == _recovery.WRAPPER:
+            batch = read_header(source.window(position, HEADER_BYTES), position)
+            if batch is None:
+                why = _recovery.CORRUPT
+                break
+            first = first_offset_of(source, batch)
+            readable = readable and first is not None
+            found = found and (first is not None or bool(state[_PASSED]))
+            _recovery.take(state, batch.last_offset if first is None else first, batch.last_offset)
+            position += batch.size
+    _, begun, next_offset, reached, passed = state
+    corrupt = why == _recovery.CORRUPT
+    return _Followed(
+        bool(begun), next_offset, bool(reached), bool(passed), found, readable, corrupt
+    )
+
+
+def _entry(index: Source, base_offset: int, offset: int | None) -> tuple[int, int]:
+    """An offset, by default that of the last slot, and the position that a lookup of it finds."""
+    entries = index.size // OffsetIndex.ENTRY_BYTES
+
+    def slot(number: int) -> tuple[int, int]:
+        view = index.window(number * OffsetIndex.ENTRY_BYTES, OffsetIndex.ENTRY_BYTES)
+        return (
+            int.from_bytes(view[:4], "big", signed=True),
+            int.from_bytes(view[4:8], "big", signed=True),
+        )
+
+    if not entries:
+        return base_offset if offset is None else offset, 0
+    relative = slot(entries - 1)[0] if offset is None else offset - base_offset
+    number = lower_bound(lambda number: slot(number)[0], entries, relative)
+    # Below 0 no position is, whatever the slot says.
+    return _wrapped(base_offset + relative), 0 if number is None else max(slot(number)[1], 0)
+
+
+def _wrapped(offset: int) -> int:
+    """A sum of offsets as Java has it: in 64 bits, also where the base is nearly the largest."""
+    return (offset + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def lower_bound(key: Callable[[int], int], entries: int, target: int) -> int | None:
+    """Return the slot that a broker's search takes for the last one not above ``target``.
+
+    ``key`` gives the key of each of the ``entries`` slots. Where they do not rise it is not always
+    that one. None if the search takes all to be above.
+    """
+    warm = max(0, entries - 1 - _WARM_ENTRIES)
+    if key(warm) < target:
+        low, high = warm, entries - 1
+    elif key(0) > target:
+        return None
+    else:
+        low, high = 0, warm
+    while low < high:
+        middle = (low + high + 1) // 2
+        found = key(middle)
+        if found == target:
+            return middle
+        if found > target:
+            high = middle - 1
+        else:
+            low = middle
+    return low
+
+
+def first_offset_of(source: Source, batch: RecordBatch) -> int | None:
+    """Return the offset of a batch's first record, None if it is a wrapper nobody can read.
+
+    Raises SourceError.
+    """
+    if not is_wrapper(batch):
+        return batch.base_offset
+    try:
+        return first_offset(batch, batch_bytes(source, batch))
+    except DecodeError:
+        return None
+    except LimitError:
+        return batch.base_offset

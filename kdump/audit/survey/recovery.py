@@ -1,0 +1,441 @@
+"""What recovery of one segment cuts, keeps and reads.
+
+``Recovery`` is fed the pieces of a walk and gives a ``Recovered``. It looks at one segment alone:
+what its partition makes of that is for ``startup.loader``.
+
+Spec: ``LogSegment.recover``, ``truncateTo``, ``hasOverflow``, ``readNextOffset``,
+``LocalLog.splitOverflowedSegment``; KOD 4.2, 5.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Final, NamedTuple
+
+from kdump.audit.facts.small_files import TopicSettings
+from kdump.audit.survey.log_end import first_offset_of
+from kdump.format import _recovery
+from kdump.format._kernel import BATCH_FIELDS
+from kdump.format.batch import (
+    HEADER_BYTES,
+    MAX_OFFSET_DELTA,
+    MIN_OFFSET,
+    BatchTable,
+    RecordBatch,
+    read_header,
+)
+from kdump.format.index import OffsetIndex, TimeIndex
+from kdump.format.legacy import is_wrapper
+from kdump.storage.source import Source
+from kdump.storage.walk import Damage, Reason, walk
+
+_LAST_OFFSET: Final = BATCH_FIELDS.index("last_offset")
+_ORIGIN: Final = _recovery.RECOVERY_FIELDS.index("origin")
+_LAST: Final = _recovery.COUNT_FIELDS.index("last")
+_LEGACY: Final = _recovery.COUNT_FIELDS.index("legacy")
+#: Into how many parts a split is followed; beyond, it is taken to fail.
+_PARTS: Final = 16
+#: Whatever claims to be shorter, overhead included, stops who comes by.
+_LEAST_BYTES: Final = 26
+#: The least that a record of magic 2 takes: its length and seven fields, of which some are empty.
+_RECORD_BYTES: Final = 7
+_NOTHING: Final = memoryview(array("q"))
+
+
+class Ending(Enum):
+    """How the recovery of a segment ends."""
+
+    WHOLE = "whole"  # nothing is cut
+    CUT = "cut"  # at the first batch that is not valid
+    EMPTIED = "emptied"  # an index entry was not above the one before: all of the log is cut
+    SPLIT = "split"  # its end overflows the index: it becomes two segments, which are recovered
+    OVERFLOW = "overflow"  # a batch inside overflows the index: the broker stops
+    FULL = "full"  # the entries do not fit into segment.index.bytes: the broker stops
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A number of records, the offsets they span, and their timestamps in ms; None for unknown.
+
+    ``unbounded`` says that there may be more of them, nobody knows how many.
+    """
+
+    count: int = 0
+    first_offset: int | None = None
+    last_offset: int | None = None
+    first_timestamp: int | None = None
+    last_timestamp: int | None = None
+    unbounded: bool = False
+
+    def __bool__(self) -> bool:
+        return self.count > 0 or self.unbounded
+
+    def __add__(self, other: Span) -> Span:
+        return Span(
+            self.count + other.count,
+            _least(self.first_offset, other.first_offset),
+            _most(self.last_offset, other.last_offset),
+            _least(self.first_timestamp, other.first_timestamp),
+            _most(self.last_timestamp, other.last_timestamp),
+            self.unbounded or other.unbounded,
+        )
+
+
+NO_RECORDS: Final = Span()
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Records in sound batches, and those that damage makes unreadable.
+
+    A count is one at most where headers do not say it: that of unreadable ones is from the offsets
+    missing between their sound neighbours.
+    """
+
+    sound: Span = NO_RECORDS
+    unreadable: Span = NO_RECORDS
+
+    def __add__(self, other: Records) -> Records:
+        return Records(self.sound + other.sound, self.unreadable + other.unreadable)
+
+
+NOTHING_BEHIND: Final = Records()
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The damage that a log ends with: ``first_offset`` is the first one that it may have held.
+
+    ``end`` is the offset behind the last one, where the damage is one batch whose header can be
+    believed. ``torn``: the file ends inside that batch, as where its writer died.
+    """
+
+    first_offset: int
+    end: int | None
+    torn: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What the recovery of a segment, or of the part of one that a split makes one, does to it.
+
+    ``position`` is where it starts in its file, ``size`` its bytes, ``valid_bytes`` how many are
+    kept, ``passed_bytes`` how many it came by: more where it empties the log. ``next_offset`` is
+    where the log goes on; ``searched_offset`` is the same in releases that look for the end by base
+    offsets (4.3). ``kept`` are the records in the valid bytes, ``behind`` those behind; ``tail`` is
+    the damage at the end, whose records are in neither.
+    ``head_unreadable`` and ``tail_unreadable`` say that a wrapper cannot be read which these
+    releases read: the first batch, and one from the last index entry on. ``legacy``: none of the
+    batches is of magic 2. ``breaks``: nobody reads over its damage, who goes by sizes alone.
+    ``rest`` is the next part of a split.
+    """
+
+    base_offset: int
+    position: int
+    size: int
+    valid_bytes: int
+    passed_bytes: int
+    ending: Ending
+    next_offset: int
+    searched_offset: int
+    kept: Span
+    behind: Records
+    tail: Tail | None = None
+    head_unreadable: bool = False
+    tail_unreadable: bool = False
+    legacy: bool = False
+    breaks: bool = False
+    rest: Recovered | None = None
+
+    @property
+    def disordered(self) -> bool:
+        """Whether it loses sound records, or stops, for the order or the range of offsets."""
+        return self.ending in (Ending.EMPTIED, Ending.OVERFLOW)
+
+    @property
+    def sound(self) -> Span:
+        """All records that can be read, kept or not."""
+        return self.kept + self.behind.sound
+
+
+class _State(NamedTuple):
+    """The fields of the kernel's ``RECOVERY_FIELDS``."""
+
+    base: int
+    origin: int
+    interval: int
+    index_room: int
+    time_room: int
+    valid_bytes: int = 0
+    last_offset: int = 0
+    indexed_at: int = 0
+    indexed_offset: int = 0
+    index_entries: int = 0
+    time_entries: int = 0
+    time_timestamp: int = -1
+    time_offset: int = 0
+    max_timestamp: int = -1
+    max_offset: int = 0
+    found: int = 0
+    outcome: int = _recovery.GOING
+
+
+class Recovery:
+    """The recovery of one segment, fed with the pieces of its walk in order.
+
+    ``position`` is where it starts, ``part`` the how many-eth of a split it is. ``stop`` is a
+    position where it ends although the batch there is sound.
+    """
+
+    def __init__(
+        self,
+        base_offset: int,
+        settings: TopicSettings,
+        *,
+        position: int = 0,
+        part: int = 0,
+        stop: int | None = None,
+    ) -> None:
+        self._settings = settings
+        self._part = part
+        self._stop = stop
+        self._state = begin(base_offset, settings, position)
+        self._kept = _counter(base_offset)
+        self._behind = _counter(base_offset)
+        self._unreadable = NO_RECORDS
+        self._previous = max(base_offset - 1, MIN_OFFSET)
+        self._gap: tuple[Damage, int] | None = None
+        self._damaged = self._breaks = False
+        self._rest: Recovery | None = None
+
+    def add(self, piece: BatchTable | Damage) -> None:
+        """Go on with the next piece."""
+        if isinstance(piece, Damage) and self._rest is not None:
+            self._rest.add(piece)
+        elif isinstance(piece, Damage):
+            self._open_gap(piece)
+            self._damaged = True
+            claimed = piece.claimed_bytes
+            self._breaks = self._breaks or (claimed is not None and claimed < _LEAST_BYTES)
+        else:
+            self._close_gap(piece[0].base_offset)
+            self._batches(piece)
+
+    def finish(self, source: Source) -> Recovered:
+        """What recovery does, all pieces of ``source`` having been told.
+
+        Raises SourceError where wrappers of old formats cannot be read back.
+        """
+        state = _State(*self._state)
+        size = source.size - state.origin
+        rest = None
+        if self._rest is not None:
+            rest = self._rest.finish(source)
+            size = rest.position - state.origin
+        ending = self._ending(state)
+        valid = {Ending.WHOLE: size, Ending.EMPTIED: 0}.get(ending, state.valid_bytes)
+        end = state.last_offset + 1 if valid else state.base
+        searched = end
+        if valid and not state.found and state.last_offset < state.indexed_offset:
+            searched = state.base
+        kept, behind = _span(self._kept), _span(self._behind)
+        if ending is Ending.EMPTIED:
+            kept, behind = NO_RECORDS, kept + behind
+        head, tail = self._wrappers(source, state)
+        return Recovered(
+            base_offset=state.base,
+            position=state.origin,
+            size=size,
+            valid_bytes=valid,
+            passed_bytes=state.valid_bytes,
+            ending=ending,
+            next_offset=end,
+            searched_offset=searched,
+            kept=kept,
+            behind=NOTHING_BEHIND
+            if not (behind or self._unreadable)
+            else Records(behind, self._unreadable),
+            tail=self._tail(source),
+            head_unreadable=head,
+            tail_unreadable=tail,
+            legacy=self._kept[_LEGACY] == self._kept[0],
+            breaks=self._breaks,
+            rest=rest,
+        )
+
+    def _ending(self, state: _State) -> Ending:
+        if state.outcome == _recovery.OVERFLOW:
+            # Only the first test is of the whole: that the last batch overflows.
+            overflows = self._previous - state.base > MAX_OFFSET_DELTA
+            permitted = overflows or self._part > 0
+            return Ending.SPLIT if permitted and self._rest is not None else Ending.OVERFLOW
+        if state.outcome == _recovery.FULL:
+            return Ending.FULL
+        if state.outcome == _recovery.DISORDER or not _recovery.close_times(self._state, _NOTHING):
+            return Ending.EMPTIED
+        return Ending.CUT if self._damaged else Ending.WHOLE
+
+    def _batches(self, table: BatchTable) -> None:
+        rows, row = table.rows, 0
+        if self._stop is not None and table.end > self._stop:
+            self._batches_up_to(table, self._stop)
+            return
+        if not self._damaged and self._state[-1] == _recovery.GOING:
+            row = _recovery.recover(rows, 0, self._state, _NOTHING, _NOTHING)
+            _count(table, 0, row, self._kept)
+            if self._state[-1] == _recovery.OVERFLOW:
+                self._rest = self._next_part(table[row])
+        if self._rest is not None:
+            self._rest.add(table.part(row, len(table)))
+        elif row < len(table):
+            if not self._behind[0]:
+                self._behind[_LAST] = table[row - 1].last_offset if row else self._previous
+            _count(table, row, len(table), self._behind)
+        self._previous = rows[len(rows) - BatchTable.WIDTH + _LAST_OFFSET]
+
+    def _next_part(self, first: RecordBatch) -> Recovery | None:
+        """What a split makes of the rest, which begins with ``first``; None if it cannot."""
+        nothing = self._part > 0 and first.position == self._state[_ORIGIN]
+        if nothing or self._part == _PARTS:
+            return None
+        base, position = first.base_offset, first.position
+        return Recovery(base, self._settings, position=position, part=self._part + 1)
+
+    def _batches_up_to(self, table: BatchTable, stop: int) -> None:
+        self._stop = None
+        row = bisect_left(table.column("position"), stop)
+        if row:
+            self._batches(table.first(row))
+        self._damaged = True
+        if row < len(table):
+            self._batches(table.part(row, len(table)))
+
+    def _open_gap(self, damage: Damage) -> None:
+        if self._gap is not None:
+            damage = replace(self._gap[0], size=self._gap[0].size + damage.size)
+        self._gap = damage, self._previous
+
+    def _close_gap(self, offset_behind: int) -> None:
+        if self._gap is None:
+            return
+        _, before = self._gap
+        self._gap = None
+        if offset_behind > before + 1:
+            self._unreadable += Span(offset_behind - before - 1, before + 1, offset_behind - 1)
+
+    def _tail(self, source: Source) -> Tail | None:
+        if self._gap is None or self._gap[0].reason is Reason.PREALLOCATED:
+            return None
+        damage, first_offset = self._gap[0], self._gap[1] + 1
+        end = _claimed_end(source, damage, first_offset)
+        return Tail(first_offset, end, damage.reason is Reason.TORN_TAIL)
+
+    def _wrappers(self, source: Source, state: _State) -> tuple[bool, bool]:
+        """Whether a wrapper cannot be read: the first batch, and any from the last entry on."""
+        stop = state.origin + state.valid_bytes
+        if not self._kept[_LEGACY]:
+            return False, False
+        head = _batch_at(source, state.origin, stop)
+        tail, position = False, state.indexed_at
+        while (batch := _batch_at(source, position, stop)) is not None:
+            tail = tail or first_offset_of(source, batch) is None
+            position += batch.size
+        return head is not None and first_offset_of(source, head) is None, tail
+
+
+def recover(
+    source: Source, base_offset: int, settings: TopicSettings, stop: int | None = None
+) -> Recovered:
+    """Read the log ``source`` whole and say what recovery does to it. Raises SourceError.
+
+    ``stop`` is as for ``Recovery``.
+    """
+    recovery = Recovery(base_offset, settings, stop=stop)
+    for piece in walk(source, base_offset):
+        recovery.add(piece)
+    return recovery.finish(source)
+
+
+def _claimed_end(source: Source, damage: Damage, first_offset: int) -> int | None:
+    """The offset behind a damaged batch at the end of a log, None if its header is not credible.
+
+    It is where its size leads to the end of the log and its base offset is the next one, and its
+    last offset, its count and its size agree: what broke one of these left the others.
+    """
+    if damage.reason is not Reason.BAD_CHECKSUM or damage.claimed_bytes != damage.size:
+        return None
+    header = _batch_at(source, damage.position, source.size)
+    if header is None or header.base_offset != first_offset or is_wrapper(header):
+        return None
+    count = header.last_offset - header.base_offset + 1
+    room = damage.size - HEADER_BYTES if header.magic > 1 and not header.codec_id else None
+    if count < 1 or count != header.count or (room is not None and count * _RECORD_BYTES > room):
+        return None
+    return header.last_offset + 1
+
+
+def _batch_at(source: Source, position: int, stop: int) -> RecordBatch | None:
+    if position >= stop:
+        return None
+    return read_header(source.window(position, HEADER_BYTES), position)
+
+
+def begin(base_offset: int, settings: TopicSettings, position: int = 0) -> array[int]:
+    """The kernel's ``RECOVERY_FIELDS`` where a recovery begins, which is at ``position``."""
+    return array(
+        "q",
+        _State(
+            base=base_offset,
+            origin=position,
+            interval=settings.index_interval_bytes,
+            index_room=settings.segment_index_bytes // OffsetIndex.ENTRY_BYTES,
+            time_room=settings.segment_index_bytes // TimeIndex.ENTRY_BYTES,
+            indexed_at=position,
+            indexed_offset=base_offset,
+            time_offset=base_offset,
+            max_offset=base_offset,
+        ),
+    )
+
+
+def _counter(base_offset: int) -> array[int]:
+    return array("q", [0, 0, 0, max(base_offset - 1, MIN_OFFSET), -1, -1, 0])
+
+
+def _count(table: BatchTable, first: int, stop: int, counter: array[int]) -> None:
+    """Add the batches from number ``first`` up to ``stop`` of ``table`` to ``counter``."""
+    usual = table.usual
+    if usual is None or stop - first < len(table):
+        _recovery.count(table.rows, first, stop, counter)
+        return
+    batches, records, lowest, highest, first_ms, last_ms, legacy = counter
+    fresh = (
+        batches + len(table),
+        records + usual.records,
+        min(lowest, usual.first_offset) if batches else usual.first_offset,
+        max(highest, usual.last_offset) if batches else usual.last_offset,
+        usual.lowest_timestamp if first_ms < 0 else min(first_ms, usual.lowest_timestamp),
+        max(last_ms, usual.highest_timestamp),
+        legacy,
+    )
+    counter[:] = array("q", fresh)
+
+
+def _span(counter: array[int]) -> Span:
+    batches, records, first, last, first_timestamp, last_timestamp, _ = counter
+    if not batches:
+        return NO_RECORDS
+    if first_timestamp < 0:
+        return Span(records, first, last)
+    return Span(records, first, last, first_timestamp, last_timestamp)
+
+
+def _least(a: int | None, b: int | None) -> int | None:
+    return min((number for number in (a, b) if number is not None), default=None)
+
+
+def _most(a: int | None, b: int | None) -> int | None:
+    return max((number for number in (a, b) if number is not None), default=None)

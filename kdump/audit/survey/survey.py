@@ -1,0 +1,376 @@
+"""survey(): one pass over a segment, with damage, offsets, timestamps, events and statistics.
+
+A survey holds facts, and the first few of each kind of irregularity; what they mean is for the
+checks. Its size grows with producers and transactions, not with batches.
+
+Spec: ``LogSegment``, ``DefaultRecordBatch``; KOD 9.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from kdump.audit.facts.small_files import TopicSettings
+from kdump.audit.survey.anomalies import OUT_OF_ORDER, Fault, FaultKind, HeaderFaults, known_codec
+from kdump.audit.survey.events import NO_EVENTS, Events, Gathering
+from kdump.audit.survey.index_promises import IndexFacts, IndexPass
+from kdump.audit.survey.rebuilt_indexes import Rebuild, RebuiltIndexes
+from kdump.audit.survey.recovery import Recovered, Recovery
+from kdump.errors import DecodeError, DeniedError, LimitError, SourceError, VanishedError
+from kdump.format import _kernel
+from kdump.format.batch import HEADER_BYTES, MARKER_BYTES, BatchTable, RecordBatch, shows_marker
+from kdump.format.legacy import is_wrapper
+from kdump.format.records import RecordReader, RecordSummary
+from kdump.storage.access import open_source
+from kdump.storage.logdir import Segment
+from kdump.storage.source import Identity, Source
+from kdump.storage.throttle import Pace
+from kdump.storage.walk import Damage, Reason, batch_bytes, sound_batch, walk
+
+#: How many irregularities of one kind a survey lists; all are counted.
+LISTED: Final = 8
+
+_REPORT_BYTES: Final = 8 << 20
+_DEFAULTS: Final = TopicSettings()
+_NO_COUNTS: Final[Counter[Reason | FaultKind]] = Counter()
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A damage, the last offset before it, and the first offset behind it (None at the end).
+
+    The times are the largest of the batches there, in ms; None without one, or if it has none.
+    ``marker``: the header of what is damaged is that of a transaction's marker.
+    """
+
+    damage: Damage
+    offset_before: int
+    offset_behind: int | None
+    time_before_ms: int | None = None
+    time_behind_ms: int | None = None
+    marker: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A file that could not be read, or not to its end, and why."""
+
+    path: Path
+    vanished: bool
+    text: str
+    denied: bool = False
+
+    @classmethod
+    def of(cls, path: Path, error: SourceError) -> Unread:
+        """What ``error`` says of the file at ``path``."""
+        vanished, denied = isinstance(error, VanishedError), isinstance(error, DeniedError)
+        return cls(path, vanished, str(error), denied)
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What one pass over a segment has shown.
+
+    ``size`` is the bytes of the log at open, ``read_bytes`` how far it was read, ``sound_bytes``
+    those in sound batches. ``first_offset`` and ``last_offset`` are of the first and last sound
+    batch in the file, None without one. ``records`` counts what headers say, markers included;
+    ``wrappers`` is the number of those (magic 0 and 1) whose headers do not say, and which were not
+    read. ``counts`` has all damages by reason and all faults by kind, listed or not.
+    ``record_timestamp`` is the latest of batches that hold records, ``magics`` the lowest and the
+    highest; both leave out batches that were found by hunting.
+    ``identity`` is the log's at open, None if it could not be opened. ``room_behind`` says that the
+    last damage goes on to the end of the log, which is zeros, as where a batch is being written
+    into a preallocated file. ``recovered`` is what recovery would do to the log, None where it was
+    not read from its start to its end; ``rebuilt`` are its indexes as they would be built anew, if
+    that was asked for.
+    """
+
+    segment: Segment
+    deep: bool
+    size: int
+    read_bytes: int
+    sound_bytes: int
+    batches: int
+    control_batches: int
+    records: int
+    wrappers: int
+    first_offset: int | None
+    last_offset: int | None
+    last_position: int | None
+    max_timestamp: int
+    gaps: tuple[Gap, ...]
+    faults: tuple[Fault, ...]
+    counts: Counter[Reason | FaultKind]
+    index: IndexFacts | None
+    time_index: IndexFacts | None
+    unread: tuple[Unread, ...]
+    identity: Identity | None = None
+    room_behind: bool = False
+    record_timestamp: int = -1
+    magics: tuple[int, int] | None = None
+    events: Events = NO_EVENTS
+    recovered: Recovered | None = None
+    rebuilt: RebuiltIndexes | None = None
+
+    @property
+    def damages(self) -> int:
+        """How many there are, listed or not."""
+        return sum(self.counts[reason] for reason in Reason) if self.counts else 0
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the offsets of its sound batches rise from each to the next."""
+        return not any(self.counts[kind] for kind in OUT_OF_ORDER)
+
+    @property
+    def cleaned(self) -> bool:
+        """Whether a batch shows the cleaner: one with too few records, or with a delete horizon."""
+        return self.counts[FaultKind.MISCOUNTED] > 0 or self.events.horizons.count > 0
+
+    @property
+    def counted(self) -> int | None:
+        """The records of all sound batches, None where not all was read, or headers do not say."""
+        whole = self.complete and self.read_bytes == self.size and not self.wrappers
+        return self.records if whole else None
+
+    @property
+    def complete(self) -> bool:
+        """Whether the log was read to its end."""
+        return all(unread.path != self.segment.log for unread in self.unread)
+
+
+def survey(
+    segment: Segment,
+    report: Callable[[int], None],
+    *,
+    mapped: bool,
+    sealed: bool,
+    deep: bool,
+    pace: Pace | None = None,
+    settings: TopicSettings = _DEFAULTS,
+    rebuild_room: int | None = None,
+) -> Survey:
+    """Read ``segment`` and its indexes once; ``deep`` also reads every record.
+
+    ``mapped``, ``sealed`` and ``pace`` are as for ``open_source``; ``sealed`` also says that the
+    segment is not its partition's last, so that its indexes have no room left. ``report`` is called
+    with counts of bytes of the log that were read. ``settings`` are those that recovery would build
+    the indexes by; they also say whether the cleaner may have been there. With a ``rebuild_room``
+    the indexes are built anew; their content is kept if it is of at most so many bytes.
+    """
+    # The indexes first: while a broker appends, their entries must not outrun what is seen of it.
+    indexes = IndexPass(segment, mapped=mapped, sealed=sealed, pace=pace)
+    unread = [Unread.of(path, error) for path, error in indexes.errors]
+    recovery = Recovery(segment.base_offset, settings)
+    rebuild = None
+    if rebuild_room is not None:
+        rebuild = Rebuild(segment.base_offset, settings, room=rebuild_room)
+    cleaned = settings.compacted
+    log = LogPass(segment, report, deep, indexes, recovery, rebuild, cleaned=cleaned)
+    try:
+        with open_source(segment.log, mapped=mapped, sealed=sealed, pace=pace) as source:
+            log.read(source)
+    except SourceError as error:
+        unread.append(Unread.of(segment.log, error))
+    return log.survey(indexes.index, indexes.time_index, tuple(unread))
+
+
+class LogPass:
+    """The sums of one pass over a segment's log, or over its end, as it goes on."""
+
+    def __init__(
+        self,
+        segment: Segment,
+        report: Callable[[int], None],
+        deep: bool,
+        indexes: IndexPass | None = None,
+        recovery: Recovery | None = None,
+        rebuild: Rebuild | None = None,
+        *,
+        cleaned: bool | None = True,
+    ) -> None:
+        self.segment = segment
+        self.report = report
+        self.indexes = indexes
+        self.reader = RecordReader() if deep else None
+        self.gathering = Gathering()
+        self.size = self.start = self.position = self.reported = 0
+        self.headers = HeaderFaults(segment.base_offset, cleaned=cleaned)
+        self.state = self.headers.state
+        self.first_offset: int | None = None
+        self.last_position: int | None = None
+        self.gaps: list[Gap] = []
+        self.faults: list[Fault] = []
+        self.counts: Counter[Reason | FaultKind] = Counter()
+        self.open_gap: Gap | None = None
+        self.last_time_ms: int | None = None
+        self.identity: Identity | None = None
+        self.room_behind = False
+        self.recovery = recovery
+        self.recovered: Recovered | None = None
+        self.rebuild = rebuild
+        self.rebuilt: RebuiltIndexes | None = None
+
+    def read(self, source: Source, start: int = 0) -> None:
+        """Walk the file from ``start``, where a batch begins; raises SourceError."""
+        self.size = source.size
+        self.identity = source.identity
+        self.start = self.position = self.reported = start
+        self._walk(source)
+        # Behind the walk, which goes on in the window where somebody has found the start.
+        if start and (first := sound_batch(source, self.segment.base_offset, 0)) is not None:
+            self.first_offset = first.base_offset
+
+    def _walk(self, source: Source) -> None:
+        for piece in walk(source, self.segment.base_offset, self.start):
+            if self.recovery is not None:
+                self.recovery.add(piece)
+            if self.rebuild is not None:
+                self.rebuild.add(piece)
+            if isinstance(piece, Damage):
+                self._close_gap()
+                self.headers.damage()
+                marker = shows_marker(source.window(piece.position, MARKER_BYTES))
+                self.open_gap = Gap(
+                    piece, self.headers.previous, None, self.last_time_ms, marker=marker
+                )
+                self.gathering.go_on_behind_damage()
+                if self.indexes is not None:
+                    self.indexes.damage(piece.position + piece.size)
+                self._advance(piece.position + piece.size)
+                continue
+            if self.open_gap is not None:
+                first = piece[0]
+                behind_ms = _time(first.max_timestamp)
+                self.open_gap = replace(
+                    self.open_gap, offset_behind=first.base_offset, time_behind_ms=behind_ms
+                )
+                self._close_gap()
+            previous = self.headers.previous
+            if self.first_offset is None:
+                self.first_offset = piece.column("base_offset")[0]
+            for fault in self.headers.add(piece):
+                self._fault(fault)
+            last = len(piece) - 1
+            self.last_position = piece.column("position")[last]
+            self.last_time_ms = _time(piece.column("max_timestamp")[last])
+            if self.indexes is not None:
+                self.indexes.table(piece)
+            self.gathering.add(piece, source)
+            if self.reader is not None:
+                self._records(source, piece, self.reader, previous)
+            self._advance(piece.end)
+        if self.open_gap is not None and self.open_gap.damage.size > HEADER_BYTES:
+            self.room_behind = not any(source.window(self.size - HEADER_BYTES))
+        self._close_gap()
+        if self.indexes is not None:
+            self.indexes.finish(self.size)
+        if self.recovery is not None:
+            self.recovered = self.recovery.finish(source)
+        if self.rebuild is not None:
+            self.rebuilt = self.rebuild.finish()
+        if self.position > self.reported:
+            self.report(self.position - self.reported)
+
+    def survey(
+        self, index: IndexFacts | None, time_index: IndexFacts | None, unread: tuple[Unread, ...]
+    ) -> Survey:
+        """Return the survey, with what the indexes look like and what could not be read."""
+        state = self.state
+        found = state[_kernel.T_BATCHES] > 0
+        return Survey(
+            segment=self.segment,
+            deep=self.reader is not None,
+            size=self.size,
+            read_bytes=self.position - self.start,
+            sound_bytes=state[_kernel.T_BYTES],
+            batches=state[_kernel.T_BATCHES],
+            control_batches=state[_kernel.T_CONTROL],
+            records=state[_kernel.T_RECORDS],
+            wrappers=0 if self.reader else state[_kernel.T_WRAPPERS],
+            first_offset=self.first_offset,
+            last_offset=state[_kernel.T_PREVIOUS] if found else None,
+            last_position=self.last_position,
+            max_timestamp=state[_kernel.T_MAX_TIMESTAMP],
+            gaps=tuple(self.gaps),
+            faults=tuple(self.faults),
+            counts=self.counts or _NO_COUNTS,
+            index=index,
+            time_index=time_index,
+            unread=unread,
+            identity=self.identity,
+            room_behind=self.room_behind,
+            record_timestamp=-1 if self.indexes is None else self.indexes.record_timestamp,
+            magics=None if self.indexes is None else self.indexes.magics,
+            events=self.gathering.events(),
+            recovered=self.recovered,
+            rebuilt=self.rebuilt,
+        )
+
+    def _advance(self, position: int) -> None:
+        self.position = position
+        if position - self.reported >= _REPORT_BYTES:
+            self.report(position - self.reported)
+            self.reported = position
+
+    def _close_gap(self) -> None:
+        if self.open_gap is None:
+            return
+        gap, self.open_gap = self.open_gap, None
+        self.counts[gap.damage.reason] += 1
+        if self.counts[gap.damage.reason] <= LISTED:
+            self.gaps.append(gap)
+
+    def _records(
+        self, source: Source, table: BatchTable, reader: RecordReader, previous: int
+    ) -> None:
+        row = reader.skip_matching(table, 0, source.window(table.position))
+        while row < len(table):
+            if row:
+                previous = table[row - 1].last_offset
+            self._records_of(source, table[row], reader, previous)
+            row = reader.skip_matching(table, row + 1, source.window(table.position))
+
+    def _records_of(
+        self, source: Source, batch: RecordBatch, reader: RecordReader, previous: int
+    ) -> None:
+        """Judges the records of one batch; ``previous`` is the last offset before it."""
+        try:
+            summary = reader.summary(batch, batch_bytes(source, batch))
+        except DecodeError as error:
+            if known_codec(batch):  # else it was said why
+                self._fault(Fault(FaultKind.UNREADABLE, batch, text=str(error)))
+        except LimitError as error:
+            self._fault(Fault(FaultKind.LIMIT, batch, text=str(error)))
+        else:
+            if is_wrapper(batch):
+                self._wrapper(batch, summary, previous)
+            beyond = summary.last_offset - batch.last_offset
+            if is_wrapper(batch) and batch.magic == 0:
+                beyond = abs(beyond)  # its offset is that of the last message inside
+            if summary.disorder or beyond > 0:
+                self._fault(Fault(FaultKind.DISORDER, batch, summary.last_offset))
+            if summary.count and summary.max_timestamp > batch.max_timestamp:
+                self._fault(Fault(FaultKind.LATE, batch, summary.max_timestamp))
+        self._advance(batch.position + batch.size)
+
+    def _wrapper(self, batch: RecordBatch, summary: RecordSummary, previous: int) -> None:
+        """What a wrapper's header does not say: how many messages it holds, and from where."""
+        self.state[_kernel.T_RECORDS] += summary.count
+        first = summary.first_offset
+        if first is not None and first <= previous < batch.base_offset:
+            whole = replace(batch, base_offset=first)
+            self._fault(Fault(FaultKind.BACKWARDS, whole, previous))
+
+    def _fault(self, fault: Fault) -> None:
+        self.counts[fault.kind] += 1
+        if self.counts[fault.kind] <= LISTED:
+            self.faults.append(fault)
+
+
+def _time(timestamp_ms: int) -> int | None:
+    return None if timestamp_ms < 0 else timestamp_ms

@@ -1,0 +1,126 @@
+"""The node and the settings around each partition.
+
+Spec: ``LogManager``, ``LogConfig``; KOD 1. What nobody says stays unknown.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+
+from kdump.audit.facts.cluster import Configs, Node, find_cluster
+from kdump.audit.facts.coordinator import find_coordinator
+from kdump.audit.facts.settings import Sources, Wanted, topic_settings
+from kdump.audit.facts.small_files import DirectoryFacts, TopicSettings, read_small
+from kdump.audit.targets.node_directories import copies, siblings
+from kdump.audit.targets.target import Group, identity
+from kdump.format.properties import decode_partition_metadata
+from kdump.storage.logdir import LogDirectory, directory_name
+from kdump.storage.names import CLUSTER_METADATA_TOPIC, PARTITION_METADATA, TRANSACTION_TOPIC
+
+_KRAFT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What is known beside the partitions themselves.
+
+    ``nodes`` has the node of each log directory by its path, ``siblings`` the directories of each
+    node together. ``config`` are the pairs of ``server.properties``, None without it. ``now_ms`` is
+    the time by this machine's clock. ``strays`` are those of a partition's several directories that
+    a start sets aside. ``wanted`` are settings that go before all others.
+    """
+
+    now_ms: int
+    config: Configs | None = None
+    siblings: tuple[tuple[DirectoryFacts, ...], ...] = ()
+    nodes: Mapping[Path, Node] = field(default_factory=dict)
+    strays: frozenset[Path] = frozenset()
+    wanted: Wanted = field(default_factory=Wanted)
+
+    def node(self, group: Group) -> Node:
+        """The node that a partition belongs to; one of which nothing is known, if need be."""
+        return Node() if group.directory is None else self.node_of(group.directory)
+
+    def node_of(self, directory: DirectoryFacts) -> Node:
+        """The same for a log directory."""
+        return self.nodes.get(directory.directory.path, Node())
+
+    @property
+    def kraft(self) -> bool:
+        """Whether the configuration is of a node without ZooKeeper, as all are from 4.0 on."""
+        config = self.config or {}
+        return "process.roles" in config or "zookeeper.connect" not in config
+
+    def settings(self, group: Group) -> TopicSettings:
+        """What is legal for a partition."""
+        return self.wanted.over(self._found_settings(group))
+
+    def _found_settings(self, group: Group) -> TopicSettings:
+        name = None if group.partition is None else group.partition.name
+        if name is None:
+            return TopicSettings()
+        node, directory = self.node(group), group.directory
+        cleaned = None if directory is None else directory.cleaner_offsets
+        return topic_settings(
+            name.topic,
+            Sources(node.image, self.config, node.node_id),
+            cleaned=cleaned is not None and (name.topic, name.partition) in (cleaned.value or {}),
+        )
+
+
+def read_context(
+    directories: Sequence[DirectoryFacts],
+    config: Configs | None,
+    now_ms: int,
+    beyond: Iterable[LogDirectory] = (),
+) -> Context:
+    """Sort log directories by their nodes, and read what their metadata logs say.
+
+    With a ``config`` they are all taken for directories of its node, and so are those ``beyond``:
+    of these only the metadata log is read, where no other is at hand, and the transaction log. Of
+    several spellings of one directory the first counts.
+    """
+    beyond = tuple(beyond)
+    nodes: dict[Path, Node] = {}
+    strays: set[Path] = set()
+    spelled: dict[object, list[DirectoryFacts]] = defaultdict(list)
+    for facts in directories:
+        spelled[identity(facts.directory.path) or facts.directory.path].append(facts)
+    distinct = [same[0] for same in spelled.values()]
+    groups = tuple(tuple(group) for group in siblings(distinct, one_node=config is not None))
+    for group in groups:
+        metas = [facts.meta.value for facts in group if facts.meta is not None]
+        known = next((meta for meta in metas if meta is not None), None)
+        held = [*(facts.directory for facts in group), *beyond]
+        image = find_cluster(held)
+        numbers = None if image is None else image.partitions(TRANSACTION_TOPIC)
+        node = Node(
+            kraft=known is not None and known.version == _KRAFT_VERSION,
+            node_id=None if known is None else known.node_id,
+            image=image,
+            coordinator=find_coordinator(held, numbers),
+        )
+        nodes.update((facts.directory.path, node) for facts in group)
+        strays.update(_strays(group, node))
+    for first, *others in spelled.values():
+        nodes.update((facts.directory.path, nodes[first.directory.path]) for facts in others)
+    return Context(now_ms, config, groups, nodes, frozenset(strays))
+
+
+def _strays(directories: Sequence[DirectoryFacts], node: Node) -> Iterator[Path]:
+    for path in chain.from_iterable(copies(directories)):
+        name, file = directory_name(path), path / PARTITION_METADATA
+        if name is None or name.topic == CLUSTER_METADATA_TOPIC:
+            continue
+        read = read_small(file, decode_partition_metadata) if file.exists() else None
+        if read is None:
+            aside = node.sets_aside(None, name.partition)
+        else:
+            known = read.value
+            aside = known is not None and node.sets_aside(known.topic_id, name.partition)
+        if aside:
+            yield path

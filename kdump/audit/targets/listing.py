@@ -1,0 +1,42 @@
+"""Listing of the paths of a command as targets.
+
+A path that cannot be opened is a root with the error.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from kdump.audit.facts.cluster import Configs
+from kdump.audit.facts.settings import log_directories
+from kdump.audit.targets.context import read_context
+from kdump.audit.targets.target import Selection, assign, open_roots
+from kdump.audit.targets.targets import Targets, check_patterns, directories_of
+from kdump.errors import SourceError
+from kdump.storage.logdir import LogDirectory, open_path
+
+
+def list_targets(paths: Iterable[Path], settings: Configs | None, selection: Selection) -> Targets:
+    """List what there is to judge at ``paths``; ``settings`` are those of a broker.
+
+    Raises UsageError, also for a pattern that no topic matches.
+    """
+    roots = tuple(open_roots(paths, log_directories(settings) if settings else ()))
+    check_patterns(roots, selection)
+    around = directories_of(roots)
+    beyond = _beyond(settings, {facts.directory.path for facts in around})
+    context = read_context(around, settings, time.time_ns() // 1_000_000, beyond)
+    return Targets(roots, tuple(assign(root, selection) for root in roots), context)
+
+
+def _beyond(settings: Configs | None, known: Collection[Path]) -> Iterator[LogDirectory]:
+    """The log directories of a configuration that are not ``known`` and can be listed."""
+    for path in log_directories(settings) if settings else ():
+        if path not in known:
+            with suppress(SourceError):
+                target = open_path(path)
+                if isinstance(target, LogDirectory):
+                    yield target

@@ -1,0 +1,52 @@
+"""The log directories of one node, and partitions that have several places in it.
+
+Spec: ``MetaPropertiesEnsemble``, ``LogManager.loadLogs``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+
+from kdump.audit.facts.small_files import DirectoryFacts
+from kdump.storage.logdir import directory_name
+
+
+def siblings(
+    directories: Sequence[DirectoryFacts], *, one_node: bool
+) -> Iterator[Sequence[DirectoryFacts]]:
+    """Group ``directories`` by the node that they belong to.
+
+    ``one_node`` says that they do, as when its configuration names them. Otherwise only those of
+    the same cluster and node do that have directory ids (3.7 and later), and of several with one id
+    just the first: the others are copies. Without an id nothing tells a copy, or the same broker id
+    in a cluster without a name.
+    """
+    if one_node:
+        if directories:
+            yield directories
+        return
+    groups: dict[object, list[DirectoryFacts]] = defaultdict(list)
+    seen: set[tuple[object, str]] = set()
+    for number, facts in enumerate(directories):
+        meta = facts.identity
+        key: object = number
+        if meta is not None and meta.directory_id is not None:
+            node = (meta.cluster_id, meta.node_id)
+            if (node, meta.directory_id) not in seen:
+                key = node
+            seen.add((node, meta.directory_id))
+        groups[key].append(facts)
+    yield from groups.values()
+
+
+def copies(directories: Sequence[DirectoryFacts]) -> Iterator[tuple[Path, ...]]:
+    """Yield the places of each partition that has several in one node; ``-future`` ones apart."""
+    places: dict[tuple[str, int, str], list[Path]] = defaultdict(list)
+    for path in chain.from_iterable(facts.directory.partition_paths for facts in directories):
+        name = directory_name(path)
+        if name is not None and name.suffix not in ("delete", "stray"):
+            places[name.topic, name.partition, name.suffix].append(path)
+    return (tuple(paths) for paths in places.values() if len(paths) > 1)

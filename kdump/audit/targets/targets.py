@@ -1,0 +1,64 @@
+"""Targets: what all paths of a command lead to, with their context."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kdump.audit import codes
+from kdump.audit.facts.small_files import DirectoryFacts
+from kdump.audit.findings import Finding
+from kdump.audit.targets.context import Context
+from kdump.audit.targets.target import Group, Root, Selection, identity, unmatched
+from kdump.errors import UsageError
+from kdump.storage.logdir import LogDirectory, directory_name
+
+#: What stands in a file of a log directory, about partitions that are not there.
+_OF_PARTITIONS: Final = frozenset(
+    {codes.REPLICA_MISSING, codes.REPLICA_MISSING_ONLY, codes.CHECKPOINT_LINE_UNKNOWN}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """``parts`` has the groups of each of ``roots``, in their order."""
+
+    roots: tuple[Root, ...]
+    parts: tuple[tuple[Group, ...], ...]
+    context: Context
+
+    @property
+    def groups(self) -> list[Group]:
+        """All there is to judge, in order."""
+        return [group for part in self.parts for group in part]
+
+
+def concerning(findings: Iterable[Finding], targets: Targets) -> tuple[Finding, ...]:
+    """Leave out findings about partitions that were not asked for, unless they stop a start."""
+    asked = {identity(group.path) for group in targets.groups}
+    whole = {root.path for root in targets.roots if isinstance(root.target, LogDirectory)}
+
+    def concerns(one: Finding) -> bool:
+        if one.code.stops is not None or not whole.isdisjoint((one.path, *one.path.parents)):
+            return True
+        if one.code in _OF_PARTITIONS:
+            return False
+        same = None if directory_name(one.path) is None else identity(one.path)
+        return same is None or same in asked
+
+    return tuple(filter(concerns, findings))
+
+
+def directories_of(roots: Iterable[Root]) -> tuple[DirectoryFacts, ...]:
+    """Return the log directories that ``roots`` are or stand in, each path once."""
+    # What a root is goes first: by its spelling its findings are told.
+    ordered = sorted(roots, key=lambda root: not isinstance(root.target, LogDirectory))
+    around = [root.directory for root in ordered if root.directory is not None]
+    return tuple({facts.directory.path: facts for facts in around}.values())
+
+
+def check_patterns(roots: Sequence[Root], selection: Selection) -> None:
+    """Raise UsageError for a pattern that no topic matches."""
+    for pattern in unmatched(roots, selection):
+        raise UsageError(f"--topic {pattern}: expected a pattern that some topic matches here")

@@ -1,0 +1,163 @@
+"""``kdump convert-v0-v2``: old messages to magic 2.
+
+Spec: ``MemoryRecords.filterTo`` of 4.0 and later (KIP-724); KOD 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+import click
+
+from kdump.cli.commands.repairing import Choice, first_of, given, partitions, repair, repairing
+from kdump.cli.options.targets import SomePath
+
+if TYPE_CHECKING:
+    from kdump.audit.targets.target import Group
+    from kdump.audit.targets.targets import Targets
+    from kdump.audit.verdicts.verdict import Judged
+    from kdump.cli.ui.progress import Mode
+    from kdump.repair.convert.receipt import ConvertedCopy
+    from kdump.repair.rewrite.conversion import Rules
+    from kdump.repair.transaction.plan import Plan
+
+_COMMAND: Final = "convert-v0-v2"
+_CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+_BATCH_BYTES: Final = 16 * 1024
+#: A batch is made in memory, whatever somebody asks for.
+_MOST_BATCH_BYTES: Final = 16 << 20
+
+
+@click.command(
+    _COMMAND,
+    short_help="Rewrite messages of magic 0 and 1 as batches of magic 2.",
+    epilog="Exit codes: 0 nothing to do, or done; 2 wrong usage; 4 there is a plan, which --apply "
+    "carries out, or verify finds errors in what --output has made; 5 something could not be read, "
+    "or a repair was interrupted: then the last line on standard error is the command that goes on "
+    "with it; 6 refused, nothing changed; 130, 143 ended by a signal; 141 the reader of the output "
+    "went away.",
+)
+@click.option(
+    "--output",
+    metavar="DIR",
+    type=SomePath(),
+    help="Write a new directory DIR/TOPIC-PARTITION, with all files of the partition, and change "
+    "nothing else: a broker may be running. DIR is made if need be; it must not lie in a log "
+    "directory.",
+)
+@click.option(
+    "--batch-bytes",
+    type=click.IntRange(min=0, max=_MOST_BATCH_BYTES),
+    default=_BATCH_BYTES,
+    show_default=True,
+    metavar="N",
+    help="Join neighbouring uncompressed messages into batches of up to N bytes. 0 makes each a "
+    "batch of its own, as a broker's cleaner does.",
+)
+@click.option(
+    "--codec",
+    type=click.Choice(_CODECS),
+    help="Compress what is rewritten with this codec. Default: as it was. zstd needs brokers and "
+    "clients of 2.1 or later.",
+)
+@repairing
+def convert_v0_v2(
+    paths: tuple[Path, ...],
+    config: Path | None,
+    topics: Sequence[str],
+    excluded: Sequence[str],
+    output: Path | None,
+    batch_bytes: int,
+    codec: str | None,
+    apply: bool,
+    confirm: tuple[str, ...],
+    assume_stopped: bool,
+    full_proof: bool,
+    form: Literal["text", "json"],
+    progress: Mode,
+    jobs: int | None,
+) -> int:
+    """Rewrite messages of magic 0 and 1 as batches of magic 2, with the same records.
+
+    PATH is a partition directory or a log directory. Offsets, timestamps and their type, keys,
+    values and nulls stay; records of magic 0, which have no timestamp, get CreateTime -1. A
+    compressed wrapper becomes one batch with the same codec; batches of magic 2 are copied byte
+    for byte. New batches get the leader epoch that leader-epoch-checkpoint gives for their offset,
+    and at least 0; so do batches of magic 2 without one, which followers refuse. Segments keep
+    their names and get new indexes; one that would grow beyond what a broker can open is split.
+
+    Before a new log takes the old one's place it is read back: a digest over offset, timestamp,
+    type, key, value and headers of all its records must be that of the old one. Both digests stand
+    in the receipt. Damaged logs are refused: truncate-to-valid or salvage come first. So convert
+    decides over no transaction: messages of magic 0 and 1 have none, and transaction indexes are
+    taken over. The old logs go into a backup, and kdump undo brings them back. Brokers before 0.11
+    cannot read the result. kdump convert is the same command.
+    """
+    from kdump.cli.options.targets import find_targets
+    from kdump.format.codecs import Codec
+    from kdump.repair.rewrite.conversion import Rules
+
+    rules = Rules(None if codec is None else Codec[codec.upper()], batch_bytes)
+    arguments = given(
+        (
+            ("--batch-bytes", None if batch_bytes == _BATCH_BYTES else batch_bytes),
+            ("--codec", codec),
+            ("--config", config),
+        )
+    )
+    choice = Choice(
+        _COMMAND, arguments, apply, confirm, assume_stopped, full_proof, form, progress, jobs
+    )
+    if output is None:
+        return _in_place(find_targets(paths, config, topics, excluded, stores=False), choice, rules)
+    if apply or confirm or assume_stopped or full_proof:
+        raise click.UsageError(
+            "--output changes nothing that is there, and proves all: it goes without --apply, "
+            "--confirm, --assume-stopped and --full-proof."
+        )
+    targets = find_targets(paths, config, topics, excluded, stores=False)
+    return _to_output(targets, choice, rules, output)
+
+
+def _in_place(targets: Targets, choice: Choice, rules: Rules) -> int:
+    from kdump.repair.convert.plan import plan_convert
+
+    def planner(judged: Judged, report: Callable[[int], None]) -> Plan:
+        return plan_convert(
+            judged,
+            rules,
+            settings=targets.context.settings(judged.group),
+            arguments=choice.arguments,
+            jobs=choice.processes,
+            report=report,
+        )
+
+    # Surveyed and converted; once more to be written, and read back.
+    return repair(targets, choice, planner, passes=4 if choice.apply else 2)
+
+
+def _to_output(targets: Targets, choice: Choice, rules: Rules, output: Path) -> int:
+    from kdump.cli.ui.progress import Progress
+    from kdump.cli.views.repair.convert import report
+    from kdump.cli.views.repair.outputs import write_all
+    from kdump.repair.convert.output import convert_to
+
+    groups = partitions(targets)
+    told = report(choice.form, choice.command, targets)
+    with Progress(choice.progress) as shown:
+
+        def write(group: Group) -> ConvertedCopy:
+            return convert_to(
+                group,
+                targets.context,
+                output,
+                rules,
+                jobs=choice.processes,
+                report=shown.advance,
+            )
+
+        exit_code = first_of(write_all(groups, write, told, shown))
+    told.finish(exit_code)
+    return exit_code

@@ -1,0 +1,121 @@
+"""``kdump dump``: the content of segments and small files.
+
+Spec: ``org.apache.kafka.tools.DumpLogSegments`` 4.3.1 for the text (KOD 8).
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from kdump.cli.options.filters import filtering
+from kdump.cli.options.targets import LogPath
+
+
+class _Dump(click.Command):
+    """A command whose help lists where it differs from Kafka's tool."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from kdump.cli.views.dump.differences import DIFFERENCES
+
+        with formatter.section("Differences from Kafka's tool"):
+            formatter.write_dl(list(DIFFERENCES.items()))
+        super().format_epilog(ctx, formatter)
+
+
+@click.command(
+    cls=_Dump,
+    short_help="Print batches, records and index entries, damage in its place.",
+    epilog="Exit codes: 0 printed; 2 wrong usage; 4 damage was met and shown; 5 something could "
+    "not be read, which comes before 4; 130, 143 ended by a signal; 141 the reader of the output "
+    "went away.",
+)
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Text as Kafka's own dump tool prints it, or JSON Lines without loss.",
+)
+@click.option("--records", is_flag=True, help="Print the records of each batch too.")
+@click.option("--data", is_flag=True, help="Print keys and values in the text; implies --records.")
+@click.option("--base64", is_flag=True, help="Print all bytes in JSON as base64, text or not.")
+@filtering(
+    until=" Where no records are printed, a batch counts as beginning with the timestamp of its "
+    "first record.",
+    key="; implies --records",
+    limit="End after N records, or N batches where no records are printed, in the whole run.",
+)
+@click.option(
+    "--summary",
+    is_flag=True,
+    help="Print what the batches come to, partition by partition: counts, sizes, offsets, times, "
+    "compression, producers, transactions.",
+)
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=LogPath())
+def dump(
+    paths: tuple[Path, ...],
+    output_format: str,
+    records: bool,
+    data: bool,
+    base64: bool,
+    offsets: str | None,
+    since: str | None,
+    until: str | None,
+    key: str | None,
+    key_base64: str | None,
+    producer_id: int | None,
+    limit: int | None,
+    summary: bool,
+) -> int:
+    """Print what stands in PATH: a file that brokers write, a partition or a log directory.
+
+    It may be an address too, such as s3://BUCKET/PREFIX. Of directories the segments and metadata
+    snapshots are printed. Other files are printed when they are named: .index, .timeindex,
+    .txnindex and .snapshot, the offset checkpoints and the leader epochs, partition.metadata,
+    meta.properties, quorum-state, .kafka_cleanshutdown.
+
+    Damage is shown in its place, and the dump goes on behind it. In text, keys and values are
+    printed only with --data, and characters that could upset a terminal are escaped.
+
+    Options that ask for less can be combined. Without records, each batch is printed that may hold
+    what they ask for, by its header; with records, each that does hold some of it. Damage in what
+    is read is always shown.
+    """
+    from kdump.cli.options.selection import select
+    from kdump.cli.views.dump.lines import JsonDump, TextDump
+    from kdump.cli.views.dump.records import Printer
+    from kdump.cli.views.dump.run import Output, files, run
+
+    if output_format == "json" and data:
+        raise click.UsageError("--data is for text: use --records with --format json.")
+    if output_format == "text" and base64:
+        raise click.UsageError("--base64 is for JSON: use --format json.")
+    selection = select(
+        offsets=offsets,
+        since=since,
+        until=until,
+        key=key,
+        key_base64=key_base64,
+        producer_id=producer_id,
+        limit=limit,
+    )
+    records = records or data or selection.key is not None
+    if summary and (records or base64):
+        raise click.UsageError("--summary is of batches: it prints no records, bytes or keys.")
+    found = list(files(paths, selection, summary=summary))
+    out = sys.stdout.buffer
+    in_json = output_format == "json"
+    output: Output
+    if summary:
+        from kdump.cli.views.dump.summary import JsonView, Summarizer, TextView
+
+        view = JsonView(paths) if in_json else TextView(terminal=out.isatty())
+        output = Summarizer(view, selection, out)
+    else:
+        renderer = JsonDump(paths, force_base64=base64) if in_json else TextDump(data)
+        output = Printer(renderer, selection, out, records=records)
+    return run(found, output)

@@ -1,0 +1,172 @@
+"""``kdump explain``: finding codes and lines of a server.log.
+
+Spec: the tables in ``kdump.audit.codes`` and ``kdump.audit.broker_log``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+import click
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import BinaryIO
+
+    from kdump.audit.codes import FindingCode
+
+_LABEL: Final = 9
+#: A single word that can only be meant as a code.
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*")
+
+
+class _Explain(click.Command):
+    """A command whose help lists the finding codes, which are looked up only then."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from kdump.audit.codes import CODES
+
+        with formatter.section("Codes"):
+            formatter.write(_wrapped(", ".join(CODES), "  ", "  ") + "\n")
+        super().format_epilog(ctx, formatter)
+
+
+def _complete(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
+    from kdump.audit.codes import CODES
+
+    return [name for name in CODES if name.startswith(begun)]
+
+
+@click.command(
+    cls=_Explain,
+    short_help="Explain finding codes, or a broker's log.",
+    epilog="Exit codes: 0 explained; 2 no code of that name, or nothing to explain; "
+    "5 a line that may be about disks is not known, or no line is.",
+)
+@click.option("--list", "listing", is_flag=True, help="List all codes with their severity.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Text for people, or JSON Lines for scripts.",
+)
+@click.argument(
+    "words", nargs=-1, metavar="[CODE]... | [LINE] | [FILE] | [-]", shell_complete=_complete
+)
+def explain(words: tuple[str, ...], listing: bool, form: str) -> int:
+    """Say what finding codes, or the lines of a broker's log, mean and what to do.
+
+    Instead of codes it takes a line from a broker's or client's log, quoted; or a whole log, as a
+    file or on standard input (kdump explain < server.log), with the traces below its lines.
+
+    Of a log it reads lines at WARN and above, and some of recovery. It brings lines together that
+    say the same of the same place, says what has happened, reads path, partition and offset out of
+    them, and tells damage from its consequences and from what is no matter of disks.
+    """
+    from kdump.audit.codes import CODES
+
+    if listing and words:
+        raise click.UsageError("Give either codes, or a log, or --list.")
+    if listing:
+        if form == "json":
+            return _print_codes(list(CODES.values()), form)
+        width = max(map(len, CODES))
+        for code in CODES.values():
+            click.echo(f"{code.name:{width}}  {code.severity.value}")
+        return 0
+    if words and all(word in CODES for word in words):
+        return _print_codes([CODES[word] for word in dict.fromkeys(words)], form)
+    return _explain_log(words, form)
+
+
+def _explain_log(words: tuple[str, ...], form: str) -> int:
+    """Explain standard input, a file, or a line that ``words`` are."""
+    import sys
+    from pathlib import Path
+
+    if words in ((), ("-",)):
+        if not words and sys.stdin.isatty():
+            raise click.UsageError("Give either codes, or a log, or --list.")
+        return _print_report(sys.stdin.buffer, form, None)
+    path = Path(words[0]) if len(words) == 1 else None
+    if path is not None and _is_readable(path):
+        with path.open("rb") as stream:
+            return _print_report(stream, form, path)
+    if len(words) == 1 and _NAME.fullmatch(words[0]):
+        raise _unknown_code(words[0])
+    from io import BytesIO
+
+    return _print_report(BytesIO(" ".join(words).encode(errors="replace")), form, None)
+
+
+def _is_readable(path: Path) -> bool:
+    try:
+        return path.exists() and not path.is_dir()
+    except (OSError, ValueError):  # a line of a log may be no path at all
+        return False
+
+
+def _unknown_code(name: str) -> click.UsageError:
+    from difflib import get_close_matches
+
+    from kdump.audit.codes import CODES
+
+    close = get_close_matches(name.lower(), CODES, n=3, cutoff=0.5)
+    hint = f"Did you mean {' or '.join(close)}?" if close else "See kdump explain --list."
+    return click.UsageError(
+        f"Expected a finding code, a line of a log or a file, found {name}. {hint}"
+    )
+
+
+def _print_report(stream: BinaryIO, form: str, source: Path | None) -> int:
+    from kdump.audit.broker_log.entries import LINE_BYTES, read_entries
+    from kdump.audit.broker_log.report import group_entries
+    from kdump.cli.views.explain import exit_code, json_lines, text_lines
+
+    lines = iter(lambda: stream.readline(LINE_BYTES), b"")
+    report = group_entries(read_entries(lines))
+    for row in json_lines(report, source) if form == "json" else text_lines(report):
+        click.echo(row)
+    return exit_code(report)
+
+
+def _print_codes(codes: list[FindingCode], form: str) -> int:
+    if form == "text":
+        click.echo("\n\n".join(_explained(code) for code in codes))
+        return 0
+    from kdump.cli.ui.jsonl import header, line
+
+    click.echo(line("header", header("explain", [])))
+    for code in codes:
+        fields: dict[str, object] = {
+            "name": code.name,
+            "severity": code.severity.value,
+            "meaning": code.meaning,
+            "broker": code.broker,
+            "advice": code.advice,
+            "messages": list(code.messages),
+        }
+        click.echo(line("code", fields))
+    click.echo(line("summary", {"exit": 0, "codes": len(codes)}))
+    return 0
+
+
+def _explained(code: FindingCode) -> str:
+    rows = [("meaning", code.meaning), ("broker", code.broker), ("do", code.advice)]
+    rows += [("logs", message.replace("{}", "…")) for message in code.messages]
+    lines = [f"{code.name}: {code.severity.value}"]
+    for label, text in rows:
+        lines.append(_wrapped(text, f"  {label:{_LABEL}}", " " * (_LABEL + 2)))
+    return "\n".join(lines)
+
+
+def _wrapped(text: str, first_indent: str, indent: str) -> str:
+    from textwrap import fill
+
+    # Names and messages that are to be looked for must not be torn at their hyphens.
+    return fill(
+        text, 80, initial_indent=first_indent, subsequent_indent=indent, break_on_hyphens=False
+    )

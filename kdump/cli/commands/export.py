@@ -1,0 +1,198 @@
+"""``kdump export``: records to Parquet or JSON Lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kdump.cli.options.filters import filtering
+from kdump.cli.options.spark import on_spark
+from kdump.cli.options.targets import LogPath, selecting
+from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS
+from kdump.cli.ui.progress import Mode, showing_progress
+
+if TYPE_CHECKING:
+    from kdump.fleet.export.manifest import Manifest, PartitionEntry
+
+_DEFAULT_MASTER = "local[*]"
+
+
+@click.command(
+    short_help="Write records to Parquet or JSON Lines, on as many cores or hosts as there are.",
+    epilog="Exit codes: 0 exported; 2 wrong usage; 4 damage was met, and the records around it are "
+    "exported; 5 something could not be read, which comes before 4; 130, 143 ended by a signal, "
+    "and nothing is left of the directory; 141 the reader of the output went away.",
+)
+@click.option(
+    "--to",
+    required=True,
+    metavar="DIR",
+    type=LogPath(),
+    help="Write into this directory, which must not exist yet, or below an address such as "
+    "s3://BUCKET/PREFIX, where nothing may be yet. Executors must see it too.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["parquet", "jsonl"]),
+    default="parquet",
+    show_default=True,
+    help="Parquet with zstd, or JSON Lines in zstd: the lines of dump --format json --records.",
+)
+@click.option(
+    "--read-committed",
+    is_flag=True,
+    help="Leave out what consumers with isolation.level=read_committed do not get: records of "
+    "aborted transactions, markers, and all from the first open transaction on. A transaction "
+    "whose marker is lost, and of which nothing shows whether it was committed, is left out and "
+    "reported.",
+)
+@click.option(
+    "--dedupe-replicas",
+    is_flag=True,
+    help="Take each offset once where PATHs hold several copies of a partition, from a sound one "
+    "where another is damaged, and from the highest leader epoch where they differ.",
+)
+@filtering(limit="End after N records in the whole run; then one task runs at a time.")
+@click.option("--quiet", is_flag=True, help="Print nothing if the exit code is 0.")
+@showing_progress
+@on_spark
+@selecting
+def export(
+    paths: tuple[Path, ...],
+    config: Path | None,
+    topics: Sequence[str],
+    excluded: Sequence[str],
+    to: Path,
+    form: str,
+    read_committed: bool,
+    dedupe_replicas: bool,
+    offsets: str | None,
+    since: str | None,
+    until: str | None,
+    key: str | None,
+    key_base64: str | None,
+    producer_id: int | None,
+    limit: int | None,
+    quiet: bool,
+    progress: Mode,
+    master: str | None,
+    remote: str | None,
+) -> int:
+    """Write the records of the logs in PATH into files below a new directory.
+
+    There is a directory topic=NAME for each topic, and _manifest.json, which names the files that
+    count, with digests and with counts and offsets for each partition. Sound records around damage
+    are exported, and the damage is told. Metadata snapshots are not: they repeat what stands in
+    the log. Nor are, of a log directory, partitions that are called -delete, -stray or -future,
+    unless they are named themselves, nor records below the log start offset, which a broker
+    serves no more: a segment that is named itself is exported whole. As root, the files are made
+    with the rights of the owner of the directory that DIR is made in, and belong to them. Without
+    --master or --remote, all cores of this machine work.
+    """
+    from kdump.cli.options.selection import select
+    from kdump.cli.options.spark import spark_session
+    from kdump.cli.options.targets import named_paths
+    from kdump.cli.ui.progress import Progress
+    from kdump.fleet.export.destination import check_outside, made
+
+    selection = select(
+        offsets=offsets,
+        since=since,
+        until=until,
+        key=key,
+        key_base64=key_base64,
+        producer_id=producer_id,
+        limit=limit,
+    )
+    named, settings = named_paths(paths, config)
+    if master is None and remote is None:
+        master = _DEFAULT_MASTER
+    check_outside(to.absolute(), named)
+    with (
+        # Outermost: what tasks still write is taken away when they have ended.
+        made(to.absolute()) as destination,
+        Progress("none" if quiet and progress == "auto" else progress) as shown,
+        spark_session(master, remote, [*named, to]) as session,
+    ):
+        from kdump.audit.targets.target import Selection as Topics
+        from kdump.fleet.export.export import Order
+        from kdump.fleet.export.export import export as run
+        from kdump.fleet.export.task import Form
+        from kdump.fleet.job.spread import spread
+        from kdump.fleet.verify.listing import find
+
+        listed = find(session, named, settings, Topics(tuple(topics), tuple(excluded), served=True))
+        order = Order(
+            Form.PARQUET if form == "parquet" else Form.JSONL,
+            selection,
+            read_committed,
+            dedupe_replicas,
+        )
+        shown.expect(listed.total_bytes)
+        manifest = run(
+            listed.open(),
+            order,
+            destination,
+            partial(spread, session),
+            listed.sizes(),
+            context=listed.targets.context,
+            on_progress=shown.advance,
+        )
+    return _told(manifest, quiet=quiet)
+
+
+def _told(manifest: Manifest, *, quiet: bool) -> int:
+    """Say what was exported and what not; returns the exit code."""
+    from kdump.cli.ui.units import count_text, size_text
+    from kdump.format.lines.text import printable
+
+    incomplete = any(not trouble.damaged for trouble in manifest.troubles)
+    code = INCOMPLETE if incomplete else PROBLEMS if manifest.troubles else OK
+    if code == OK and quiet:
+        return code
+    for trouble in manifest.troubles:
+        where = "" if trouble.position is None else f" at position {trouble.position}"
+        size = "" if trouble.size is None else f", {size_text(trouble.size)}"
+        kind = "damage" if trouble.damaged else "incomplete"
+        click.echo(printable(f"{kind}: {trouble.path}{where}{size}: {trouble.reason}"))
+    for entry in manifest.partitions:
+        name = (
+            "a directory of no topic" if entry.topic is None else f"{entry.topic}-{entry.partition}"
+        )
+        for line in _decisions(entry):
+            click.echo(printable(f"{name}: {line}"))
+    records = count_text(manifest.records, "record")
+    files = count_text(len(manifest.files), "file")
+    partitions = count_text(len(manifest.partitions), "partition")
+    click.echo(f"Exported {records} of {partitions} into {files}.")
+    return code
+
+
+def _decisions(entry: PartitionEntry) -> Iterator[str]:
+    """What was decided about a partition, where somebody else might decide otherwise."""
+    if entry.log_start is not None:
+        yield (
+            f"records below the log start offset {entry.log_start} are left out: a broker does not "
+            "serve them"
+        )
+    for conflict in entry.conflicts:
+        epochs = ", ".join(map(str, conflict.epochs))
+        yield (
+            f"copies differ at offsets {conflict.first} to {conflict.last}: leader epochs {epochs},"
+            " of which the last was taken"
+        )
+    for overtaken in entry.overtaken:
+        yield (
+            f"offsets {overtaken.first} to {overtaken.last} are of leader epoch {overtaken.epoch}, "
+            "behind ones of a higher: just a copy that had not yet cut its log holds them"
+        )
+    for producer, first in entry.undecided:
+        yield (
+            f"the transaction of producer {producer} from offset {first} on is left out: damage may"
+            " have taken its marker"
+        )

@@ -1,0 +1,386 @@
+"""The course of every repair command: plan, report, consent, apply."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from kdump.cli.options.targets import selecting
+from kdump.cli.ui.exits import INCOMPLETE, INTERRUPTED, OK, PROBLEMS, REFUSED, TERMINATED, USAGE
+from kdump.cli.ui.progress import showing_progress
+from kdump.cli.ui.units import MOST_JOBS
+
+if TYPE_CHECKING:
+    from kdump.audit.targets.target import Group
+    from kdump.audit.targets.targets import Targets
+    from kdump.audit.verdicts.verdict import Judged
+    from kdump.cli.ui.progress import Mode, Progress
+    from kdump.cli.views.repair.report import Report
+    from kdump.repair.transaction.plan import Plan
+
+    #: Makes the plan for a partition, and is told to whom to report counts of bytes that it reads.
+    Planner = Callable[[Judged, Callable[[int], None]], Plan]
+
+#: Which of several exit codes counts, the first one first.
+_PRECEDENCE = (INTERRUPTED, TERMINATED, INCOMPLETE, REFUSED, USAGE, PROBLEMS, OK)
+EXIT_CODES = (
+    "Exit codes: 0 nothing to do, or done; 2 wrong usage; 4 there is a plan, --apply carries it "
+    "out; 5 something could not be read, or a repair was interrupted: then the last line on "
+    "standard error is the command that goes on with it; 6 refused, nothing changed; 130, 143 "
+    "ended by a signal; 141 the reader of the output went away."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What somebody chose, the same for all repairs.
+
+    ``arguments`` are the options of the command at hand that a plan depends on.
+    """
+
+    command: str
+    arguments: tuple[str, ...]
+    apply: bool
+    confirm: tuple[str, ...]
+    assume_stopped: bool
+    full_proof: bool
+    form: Literal["text", "json"]
+    progress: Mode
+    jobs: int | None
+
+    @property
+    def processes(self) -> int:
+        """How many processes may read at a time."""
+        from kdump.storage.workers import default_jobs
+
+        return self.jobs or default_jobs()
+
+
+def repairing(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options that all repairs have."""
+    for option in (
+        click.option(
+            "--jobs",
+            type=click.IntRange(min=1, max=MOST_JOBS),
+            metavar="N",
+            help="Read with N processes at a time. Default: as many as this process may use CPUs.",
+        ),
+        showing_progress,
+        click.option(
+            "--format",
+            "form",
+            type=click.Choice(["text", "json"]),
+            default="text",
+            show_default=True,
+            help="Print for people, or JSON Lines: a header, a line for each plan and each "
+            "receipt, a summary.",
+        ),
+        click.option(
+            "--full-proof",
+            is_flag=True,
+            help="Put the SHA-256 of all files of the partition into the receipt, whole logs too: "
+            "they are read once more.",
+        ),
+        click.option(
+            "--assume-stopped",
+            is_flag=True,
+            help="Go on where it cannot be shown that no broker runs, as on a network file system, "
+            "or in a container that has the partition without its log directory.",
+        ),
+        click.option(
+            "--confirm",
+            metavar="ID",
+            multiple=True,
+            help="With --apply: agree to the plan of this id, which loses records. Without it the "
+            "id is asked for on the terminal. Repeatable.",
+        ),
+        click.option(
+            "--apply",
+            is_flag=True,
+            help="Carry the plan out, or go on with a repair that was interrupted. Without it "
+            "nothing is changed.",
+        ),
+        selecting,
+    ):
+        command = option(command)
+    return command
+
+
+def repair(
+    targets: Targets,
+    choice: Choice,
+    planner: Planner,
+    *,
+    rebuild: bool = False,
+    passes: int = 1,
+) -> int:
+    """Plan, and if so chosen apply, a repair of every partition of ``targets``.
+
+    ``rebuild`` says that the planner needs indexes built anew, ``passes`` how often logs are read
+    in all.
+    """
+    from kdump.cli.ui.progress import Progress
+    from kdump.cli.views.repair.report import report
+
+    groups = partitions(targets)
+    told = report(
+        choice.form, choice.command, targets, choice.confirm, assume_stopped=choice.assume_stopped
+    )
+    codes = {OK}
+    with Progress(choice.progress) as shown:
+        run = _Run(targets, groups, choice, planner, told, shown, rebuild=rebuild, passes=passes)
+        with closing(run.codes()) as found:
+            for code in found:
+                codes.add(code)
+                if is_signal(code):
+                    break
+    exit_code = first_of(codes)
+    told.finish(exit_code)
+    if run.resume is not None:
+        click.echo(run.resume, err=True)
+    return exit_code
+
+
+class _Run:
+    """One run of a repair over partitions; ``resume`` is the command that goes on, if need be."""
+
+    def __init__(
+        self,
+        targets: Targets,
+        groups: Sequence[Group],
+        choice: Choice,
+        planner: Planner,
+        told: Report,
+        shown: Progress,
+        *,
+        rebuild: bool,
+        passes: int,
+    ) -> None:
+        self.resume: str | None = None
+        self._targets, self._groups = targets, groups
+        self._choice, self._planner = choice, planner
+        self._told, self._shown = told, shown
+        self._rebuild, self._passes = rebuild, passes
+
+    def codes(self) -> Generator[int, None, None]:
+        """Do it all; yields the exit code of each partition."""
+        from kdump.errors import KdumpError
+
+        fresh: list[Group] = []
+        for group in self._groups:
+            try:
+                code = self._unfinished(group)
+            except KdumpError as error:
+                code = self._failed(error)
+            if code is None:
+                fresh.append(group)
+            else:
+                yield code
+        self._shown.expect(self._passes * sum(group.size for group in fresh))
+        for judged in self._judged(fresh):
+            # Logs that need no other pass, or are refused, count as if they had got it.
+            counted = self._shown.done + (self._passes - 1) * judged.group.size
+            try:
+                code = first_of({self._one(judged), _read_code(judged)})
+            except KdumpError as error:
+                code = self._failed(error)
+            self._shown.advance(max(counted - self._shown.done, 0))
+            yield code
+
+    def _unfinished(self, group: Group) -> int | None:
+        """What to do of a repair that was interrupted there; None if there was none."""
+        from kdump.errors import Refused
+        from kdump.format.lines.shell import shell_text
+        from kdump.repair.transaction.apply import resume
+        from kdump.repair.transaction.folder import Folder
+        from kdump.repair.transaction.lock import check_stopped, unfinished, ways_on
+        from kdump.repair.transaction.plan import finishing, located
+        from kdump.storage.repair_record import KeptState
+
+        if group.error is not None:
+            raise group.error
+        if not group.stopped or group.directory is None:
+            check_stopped(group.path, assume_stopped=self._choice.assume_stopped)
+        one = unfinished(group.path)
+        if one is None:
+            return None
+        if one.state is KeptState.UNDOING or one.command != self._choice.command:
+            raise Refused(
+                f"{group.path}: expected no interrupted repair, found {one.id}: "
+                f"{ways_on(one, group.path)}"
+            )
+        folder = Folder(group.path, one.id)
+        plan = located(folder.plan(), group.path, _above(group))
+        with self._shown.paused():
+            self._told.pending(one, plan)
+        if not self._choice.apply:
+            self.resume = shell_text(finishing(plan))
+            return INCOMPLETE
+        with self._shown.paused():
+            _consent(plan, self._choice)
+        receipt = resume(
+            folder,
+            _above(group),
+            assume_stopped=self._choice.assume_stopped,
+            full_proof=self._choice.full_proof,
+        )
+        self._tell_receipt(plan, receipt, group)
+        return OK
+
+    def _judged(self, groups: Sequence[Group]) -> Iterator[Judged]:
+        """Everything about each partition; one by one where each is repaired at once."""
+        from kdump.audit.run.verify import verify
+
+        stopped = [replace(group, stopped=True) for group in groups]
+        parts = [[group] for group in stopped] if self._choice.apply else [stopped]
+        for part in parts:
+            found = verify(
+                part,
+                deep=False,
+                jobs=self._choice.processes,
+                context=self._targets.context,
+                rebuild=self._rebuild,
+                on_progress=self._shown.advance,
+            )
+            with closing(found):
+                yield from found
+
+    def _one(self, judged: Judged) -> int:
+        from kdump.repair.transaction.apply import apply
+
+        plan = self._planner(judged, self._shown.advance)
+        with self._shown.paused():
+            self._told.plan(plan, applying=self._choice.apply)
+        if not plan.steps:
+            return OK
+        if not self._choice.apply:
+            return PROBLEMS
+        with self._shown.paused():
+            _consent(plan, self._choice)
+        receipt = apply(
+            plan,
+            jobs=self._choice.processes,
+            report=self._shown.advance,
+            assume_stopped=self._choice.assume_stopped,
+            full_proof=self._choice.full_proof,
+        )
+        self._tell_receipt(plan, receipt, judged.group)
+        return OK
+
+    def _tell_receipt(self, plan: Plan, receipt: Mapping[str, Any], group: Group) -> None:
+        checked = self._checked(group)
+        with self._shown.paused():
+            self._told.receipt(plan, receipt, checked)
+
+    def _checked(self, group: Group) -> Judged | None:
+        """A quick look at what the repair has left."""
+        from kdump.audit.run.prescan import quick_pass
+        from kdump.cli.options.targets import find_targets
+
+        now = find_targets([group.path], None, (), ())
+        with closing(quick_pass(now.groups, now.context, jobs=1)) as looked:
+            return next(looked, None)
+
+    def _failed(self, error: Exception) -> int:
+        from kdump.errors import Unfinished
+        from kdump.format.lines.shell import shell_text
+
+        with self._shown.paused():
+            self._told.failed(error)
+        if isinstance(error, Unfinished):
+            self.resume = shell_text(error.resume)
+        return code_of(error)
+
+
+def partitions(targets: Targets) -> list[Group]:
+    """The partitions that were named, listed. Raises UsageError for a file of one."""
+    from kdump.errors import UsageError
+
+    found = []
+    for root, part in zip(targets.roots, targets.parts, strict=True):
+        for group in part:
+            listed = group.listed()
+            if listed.partition is None and listed.error is None:
+                raise UsageError(
+                    f"{root.path}: expected a partition directory or a log directory, found a "
+                    "file of one: name its directory"
+                )
+            found.append(listed)
+    return found
+
+
+def code_of(error: Exception) -> int:
+    """The exit code of a repair, or an undo, that ended with ``error``."""
+    from kdump.errors import Refused, Unfinished, UsageError
+
+    if isinstance(error, Unfinished):
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            return INTERRUPTED
+        return TERMINATED if isinstance(error.__cause__, SystemExit) else INCOMPLETE
+    if isinstance(error, UsageError):
+        return USAGE
+    return REFUSED if isinstance(error, Refused) else INCOMPLETE
+
+
+def is_signal(code: int) -> bool:
+    """Whether a signal asked for an end: then nothing more is begun."""
+    return code in (INTERRUPTED, TERMINATED)
+
+
+def first_of(codes: Iterable[int]) -> int:
+    """Which of several exit codes counts."""
+    return min(codes, key=_PRECEDENCE.index)
+
+
+def _read_code(judged: Judged) -> int:
+    """INCOMPLETE if some of a partition could not be read."""
+    from kdump.audit import codes
+
+    unread = {codes.UNREADABLE, codes.DENIED, codes.VANISHED}
+    return INCOMPLETE if any(one.code in unread for one in judged.findings) else OK
+
+
+def _above(group: Group) -> Path | None:
+    return None if group.directory is None else group.directory.directory.path
+
+
+def _consent(plan: Plan, choice: Choice) -> None:
+    """Raise Refused unless somebody agreed to lose what just this plan loses."""
+    from kdump.cli.views.repair.text import consent_text
+    from kdump.errors import Refused
+
+    if not plan.lossy or plan.id in choice.confirm:
+        return
+    if choice.confirm:
+        given = ", ".join(choice.confirm)
+        raise Refused(f"{plan.partition}: expected --confirm {plan.id}, found {given}")
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise Refused(
+            f"{plan.partition}: the plan loses records: expected --confirm {plan.id}, or a "
+            "terminal to ask on, found neither"
+        )
+    try:
+        word = click.prompt(consent_text(plan), default="", show_default=False, err=True)
+    except click.Abort as abort:
+        if isinstance(abort.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from abort
+        word = ""
+    if word.strip() != plan.id:
+        raise Refused(f"{plan.partition}: declined, nothing was changed")
+
+
+def given(options: Iterable[tuple[str, object]]) -> tuple[str, ...]:
+    """The options that were given, as they are typed: a flag alone, others with their value."""
+    told: list[str] = []
+    for name, value in options:
+        if value is True:
+            told.append(name)
+        elif value is not None and value is not False:
+            told += [name, str(value)]
+    return tuple(told)

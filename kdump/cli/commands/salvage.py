@@ -1,0 +1,203 @@
+"""``kdump salvage``: sound batches copied to a new partition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from kdump.cli.options.targets import LogPath, SomePath
+from kdump.cli.ui.exits import INCOMPLETE, REFUSED
+from kdump.cli.ui.progress import showing_progress
+
+if TYPE_CHECKING:
+    from kdump.audit.targets.target import Group
+    from kdump.audit.targets.targets import Targets
+    from kdump.cli.ui.progress import Mode
+    from kdump.repair.salvage.backup import Backup
+    from kdump.repair.salvage.receipt import Salvaged
+
+
+def _topic_id(_: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
+    """The id, if it is one. Raises Click's error for wrong usage."""
+    if text is not None:
+        from kdump.errors import DecodeError
+        from kdump.format.properties import encode_partition_metadata
+
+        try:
+            encode_partition_metadata(text)
+        except DecodeError as error:
+            raise click.BadParameter(
+                f"expected a topic id as kafka-topics.sh prints it, found {text!r}", param=parameter
+            ) from error
+    return text
+
+
+@click.command(
+    short_help="Copy every sound batch of a partition to a new directory.",
+    epilog="Exit codes: 0 done; 2 wrong usage; 4 done, and verify finds errors in the result; 5 "
+    "something could not be read; 6 refused, or no room, nothing written; 130, 143 ended by a "
+    "signal, nothing left behind; 141 the reader of the output went away.",
+)
+@click.argument("paths", nargs=-1, metavar="PATH...", required=True, type=LogPath())
+@click.option(
+    "--output",
+    metavar="DIR",
+    required=True,
+    type=SomePath(),
+    help="Write to DIR/TOPIC-PARTITION, which must not be there yet. DIR is made if need be; it "
+    "must not lie in a log directory.",
+)
+@click.option(
+    "--hunted",
+    is_flag=True,
+    help="Also take batches that were found by looking for them behind damage. They may have been "
+    "values of records that hold batches themselves.",
+)
+@click.option(
+    "--topic-id",
+    metavar="ID",
+    callback=_topic_id,
+    help="Write this topic id to partition.metadata. Default: that of the partition's own file, "
+    "else the one that the metadata log has for the topic.",
+)
+@click.option(
+    "--config",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Take the settings of topics from this server.properties, and topic ids from the metadata "
+    "log in its log directories.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Print for people, or JSON Lines: a header, a receipt for each partition, a summary.",
+)
+@showing_progress
+def salvage(
+    paths: tuple[Path, ...],
+    output: Path,
+    hunted: bool,
+    topic_id: str | None,
+    config: Path | None,
+    form: Literal["text", "json"],
+    progress: Mode,
+) -> int:
+    """Copy every sound batch of a partition, before and behind damage, to a new directory.
+
+    PATH is a partition directory, also one that a broker has renamed to delete it (-delete), or
+    because the cluster does not assign it to the broker (-stray). Segments that a broker has
+    renamed to delete them (.deleted) are read too. Or it is the backup of a repair,
+    PARTITION/.kdump/ID: then the records are read that the repair cut off, also when a broker has
+    since written others in their place. Batches and offsets stay as they are; indexes, producer
+    snapshots, transaction indexes and leader epochs are made to fit.
+
+    Where the marker of a transaction is lost, transaction indexes, producer snapshots, and
+    __transaction_state in the node's log directories show what became of it, and a new marker is
+    written in its place. A transaction that nothing decides is
+    committed, so that its records can be read, and reported (transaction-end-lost).
+
+    The receipt ends with the commands that put the result in the place of the partition. What is
+    missing stands in a receipt beside the result. The source is not changed, and a broker may be
+    running.
+    """
+    from kdump.cli.commands.repairing import first_of
+    from kdump.cli.options.targets import find_targets
+    from kdump.cli.ui.progress import Progress
+    from kdump.cli.views.repair.outputs import write_all
+    from kdump.cli.views.repair.salvage import report
+    from kdump.errors import Refused
+    from kdump.repair.newdir.output import check_targets
+    from kdump.repair.salvage.backup import partition_of
+    from kdump.repair.salvage.salvage import salvage as rescue
+
+    named = [partition_of(path) or path for path in paths]
+    targets = find_targets(named, config, (), (), stores=False)
+    groups = _groups(targets)
+    _check_topics(groups, topic_id)
+    told = report(form, paths)
+    unread = False
+    try:
+        backups = _backups(paths)
+        check_targets(groups, output)
+    except Refused as error:
+        told.failed(error)
+        told.finish(REFUSED)
+        return REFUSED
+    with Progress(progress) as shown:
+
+        def write(group: Group) -> Salvaged:
+            nonlocal unread
+            salvaged = rescue(
+                group,
+                targets.context,
+                output,
+                hunted=hunted,
+                backup=backups.get(group.path),
+                topic_id=topic_id,
+                report=shown.advance,
+            )
+            unread |= bool(salvaged.picked.errors)
+            return salvaged
+
+        codes = write_all(groups, write, told, shown)
+    exit_code = first_of(codes | {INCOMPLETE} if unread else codes)
+    told.finish(exit_code)
+    return exit_code
+
+
+def _backups(paths: tuple[Path, ...]) -> dict[Path, Backup]:
+    """The backups that were named, by the partitions that they are of.
+
+    Raises UsageError, Refused, SourceError.
+    """
+    from kdump.errors import UsageError
+    from kdump.repair.salvage.backup import partition_of, read_backup
+
+    backups: dict[Path, Backup] = {}
+    owners = [partition_of(path) for path in paths]
+    for path, owner in zip(paths, owners, strict=True):
+        if owner is None:
+            continue
+        if owners.count(owner) > 1 or owner in paths:
+            raise UsageError(
+                f"{path}: expected one origin for each partition, found {owner} more than once: "
+                "salvage its backups one by one, each to an --output of its own"
+            )
+        backups[owner] = read_backup(path)
+    return backups
+
+
+def _check_topics(groups: Sequence[Group], topic_id: str | None) -> None:
+    """Raise UsageError for one id for several topics."""
+    from kdump.errors import UsageError
+
+    names = {
+        group.partition.name.topic for group in groups if group.partition and group.partition.name
+    }
+    if topic_id is not None and len(names) > 1:
+        found = ", ".join(sorted(names))
+        raise UsageError(f"--topic-id {topic_id}: expected partitions of one topic, found {found}")
+
+
+def _groups(targets: Targets) -> list[Group]:
+    """The partitions that were named. Raises UsageError, SourceError."""
+    from kdump.errors import SourceError, UsageError
+    from kdump.storage.logdir import Partition
+
+    groups: list[Group] = []
+    for root, part in zip(targets.roots, targets.parts, strict=True):
+        if isinstance(root.target, SourceError):
+            raise root.target
+        if not isinstance(root.target, Partition):
+            raise UsageError(
+                f"{root.path}: expected a partition directory, found something else: name the "
+                "directories of partitions, one by one"
+            )
+        groups += part
+    return groups

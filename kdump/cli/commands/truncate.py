@@ -1,0 +1,78 @@
+"""``kdump truncate-to-valid``: a log cut where recovery would cut it.
+
+Spec: ``LogSegment.recover``, ``UnifiedLog.truncateTo``; KOD 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from kdump.cli.commands.repairing import EXIT_CODES, Choice, given, repair, repairing
+from kdump.cli.ui.units import LARGEST_LONG
+
+if TYPE_CHECKING:
+    from kdump.audit.verdicts.verdict import Judged
+    from kdump.cli.ui.progress import Mode
+    from kdump.repair.transaction.plan import Plan
+
+
+@click.command(
+    "truncate-to-valid",
+    short_help="Cut logs where a broker's recovery would, with a plan and an undo.",
+    epilog=EXIT_CODES,
+)
+@click.option(
+    "--at",
+    type=click.IntRange(min=0, max=LARGEST_LONG),
+    metavar="OFFSET",
+    help="Cut at this offset instead: every batch with an offset from there on goes.",
+)
+@repairing
+def truncate_to_valid(
+    paths: tuple[Path, ...],
+    config: Path | None,
+    topics: Sequence[str],
+    excluded: Sequence[str],
+    at: int | None,
+    apply: bool,
+    confirm: tuple[str, ...],
+    assume_stopped: bool,
+    full_proof: bool,
+    form: Literal["text", "json"],
+    progress: Mode,
+    jobs: int | None,
+) -> int:
+    """Cut stopped partitions at the first batch that a broker's recovery does not accept.
+
+    PATH is a partition directory or a log directory. The plan says what is lost, sound records
+    behind the damage included, and which command loses less; a plan that loses records needs
+    --confirm, or a word on the terminal. What it leaves is what a broker's recovery would leave:
+    later segments are gone; indexes, producer snapshots, leader epochs and checkpoint lines fit.
+    The clean shutdown marker stays if it was there, so that the next start scans no other
+    partition. All that is cut off stays in a backup, and kdump undo brings it back.
+    """
+    from kdump.cli.options.targets import find_targets
+    from kdump.repair.truncate.plan import plan_truncate
+
+    targets = find_targets(paths, config, topics, excluded, stores=False)
+    arguments = given((("--at", at), ("--config", config)))
+    choice = Choice(
+        "truncate-to-valid",
+        arguments,
+        apply,
+        confirm,
+        assume_stopped,
+        full_proof,
+        form,
+        progress,
+        jobs,
+    )
+
+    def planner(judged: Judged, _: Callable[[int], None]) -> Plan:
+        return plan_truncate(judged, at=at, arguments=arguments)
+
+    return repair(targets, choice, planner)

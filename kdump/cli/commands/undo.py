@@ -1,0 +1,159 @@
+"""``kdump undo``: lists, shows, takes back or deletes the backups of repairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from kdump.cli.commands.repairing import code_of, first_of, is_signal, partitions
+from kdump.cli.options.targets import LogPath
+from kdump.cli.ui.exits import OK, USAGE
+
+if TYPE_CHECKING:
+    from kdump.audit.targets.target import Group
+    from kdump.storage.repair_record import Kept
+
+
+@click.command(
+    short_help="List repairs, take them back, or free the space of their backups.",
+    epilog="Exit codes: 0 listed, shown, taken back or discarded; 2 wrong usage; 5 something could "
+    "not be read, or a repair or an undo was interrupted: the last line on standard error is the "
+    "command that goes on with it; 6 refused, nothing changed; 130, 143 ended by a signal; 141 the "
+    "reader of the output went away.",
+)
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=LogPath())
+@click.option(
+    "--plan",
+    "plan_id",
+    metavar="ID",
+    help="Take the repair of this id. Without --apply or --discard it is shown.",
+)
+@click.option(
+    "--apply",
+    is_flag=True,
+    help="Take the repair back; without --plan the newest of each partition.",
+)
+@click.option(
+    "--discard",
+    is_flag=True,
+    help="Remove the backup for good, which gives its space back; needs --plan.",
+)
+@click.option(
+    "--assume-stopped",
+    is_flag=True,
+    help="Go on where it cannot be shown that no broker runs, as on a network file system, or in "
+    "a container that has the partition without its log directory.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Print for people, or JSON Lines: a header, a line for each backup, a summary.",
+)
+def undo(
+    paths: tuple[Path, ...],
+    plan_id: str | None,
+    apply: bool,
+    discard: bool,
+    assume_stopped: bool,
+    form: Literal["text", "json"],
+) -> int:
+    """List the repairs of partitions, newest last; take one back with --apply.
+
+    PATH is a partition directory, or a log directory for all of its partitions. All files that a
+    repair wrote go, and all files of the partition that it changed or took away come back as they
+    were: bytes, owner, mode, attributes, times. In the log directory's checkpoint files the lines
+    of the partition come back; the files have the time of the undo. An interrupted repair is taken
+    back too. Once a broker has changed a file of the repair, undo refuses and changes nothing: what
+    was saved stays in .kdump, in the partition directory.
+    """
+    from kdump.cli.options.targets import find_targets
+    from kdump.cli.views.repair.report import KeptReport
+    from kdump.errors import KdumpError, Unfinished, UsageError
+    from kdump.format.lines.shell import shell_text
+    from kdump.repair.transaction.folder import Folder
+    from kdump.repair.transaction.plan import located
+    from kdump.storage.repair_record import KeptState
+
+    if discard and (plan_id is None or apply):
+        raise click.UsageError("--discard goes with --plan ID, and without --apply.")
+    targets = find_targets(paths, None, (), (), stores=False)
+    groups = partitions(targets)
+    report = KeptReport(form, targets)
+    codes, resume = {OK}, None
+    for group in groups:
+        try:
+            if group.error is not None:
+                raise group.error
+            found = _chosen(group.path, plan_id)
+            if apply or discard:
+                begun = [one for one in found if discard or one.state is not KeptState.PREPARED]
+                for one in begun[-1:]:
+                    if not discard:
+                        plan = Folder(group.path, one.id).plan()
+                        report.undoing(located(plan, group.path, _above(group)))
+                    _change(
+                        one,
+                        group.path,
+                        _above(group),
+                        discard=discard,
+                        assume_stopped=assume_stopped,
+                    )
+                    report.changed(one, group.path, discarded=discard)
+            else:
+                for one in found:
+                    whole = plan_id is not None
+                    refused = _refusal(one, group) if whole else None
+                    report.kept(one, group.path, whole=whole, refused=refused)
+        except KdumpError as error:
+            report.failed(error)
+            codes.add(code_of(error))
+            if isinstance(error, Unfinished):
+                resume = shell_text(error.resume)
+        if any(map(is_signal, codes)):
+            break
+    if plan_id is not None and not report.count and codes == {OK}:
+        report.failed(
+            UsageError(f"--plan {plan_id}: expected the id of a repair there, found none")
+        )
+        codes = {USAGE}
+    code = first_of(codes)
+    report.finish(code)
+    if resume is not None:
+        click.echo(resume, err=True)
+    return code
+
+
+def _chosen(partition: Path, plan_id: str | None) -> Sequence[Kept]:
+    from kdump.repair.transaction.directories import check_own_directory
+    from kdump.storage.repair_record import FOLDERS, kept
+
+    check_own_directory(partition / FOLDERS, partition.stat().st_uid)
+    found = kept(partition)
+    return found if plan_id is None else [one for one in found if one.id == plan_id]
+
+
+def _above(group: Group) -> Path | None:
+    return None if group.directory is None else group.directory.directory.path
+
+
+def _refusal(one: Kept, group: Group) -> Exception | None:
+    from kdump.repair.transaction.undo import refusal
+
+    return refusal(one, group.path, _above(group))
+
+
+def _change(
+    one: Kept, partition: Path, above: Path | None, *, discard: bool, assume_stopped: bool
+) -> None:
+    from kdump.repair.transaction import undo as repair_undo
+
+    if discard:
+        repair_undo.discard(one, partition)
+    else:
+        repair_undo.undo(one, partition, above, assume_stopped=assume_stopped)

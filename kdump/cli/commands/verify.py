@@ -1,0 +1,185 @@
+"""``kdump verify``: what is on disk, what is wrong, what the next start does.
+
+The checks are in ``kdump.audit``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from kdump.cli.options.spark import on_spark
+from kdump.cli.options.targets import selecting
+from kdump.cli.ui.exits import INTERRUPTED, OK, TERMINATED
+from kdump.cli.ui.progress import showing_progress
+from kdump.cli.ui.units import MOST_JOBS
+
+if TYPE_CHECKING:
+    from kdump.cli.ui.progress import Mode
+
+
+def _rate(_: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
+    """The bytes a second, 0 for any number of them; None where nobody said."""
+    from kdump.cli.ui.units import parse_size
+
+    if text is None or text == "none":
+        return None if text is None else 0
+    try:
+        return parse_size(text.removesuffix("/s"))
+    except ValueError as error:
+        raise click.BadParameter(str(error), param=parameter) from error
+
+
+@click.command(
+    short_help="Check everything a broker relies on; forecast its next start.",
+    epilog="Exit codes: 0 nothing found that --fail-on asks for; 2 wrong usage; 4 problems found, "
+    "records lost, or records that a stopped broker's next start loses; "
+    "5 something could not be read or judged, which comes before 4; 130, 143 ended by a signal, "
+    "after a report of what was done; 141 the reader of the output went away.",
+)
+@click.option(
+    "--quick",
+    "depth",
+    flag_value="quick",
+    help="Look at names, sizes, small files and the ends of logs and indexes alone: seconds for "
+    "thousands of partitions, but no damage inside a log is seen.",
+)
+@click.option("--deep", "depth", flag_value="deep", help="Also decompress and read every record.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Print a report for people, or JSON Lines: a header, a line a finding, a line with the "
+    "forecast of each partition, a summary.",
+)
+@showing_progress
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1, max=MOST_JOBS),
+    metavar="N",
+    help="Read with N processes at a time. Default: one beside a running broker, else as many as "
+    "this process may use CPUs. Not on Spark.",
+)
+@click.option(
+    "--limit-rate",
+    metavar="RATE",
+    callback=_rate,
+    help="Read at most so many bytes a second, such as 50MB or 20MiB; none or 0 for no limit. "
+    "Default: 50MB beside a running broker, else none. On Spark only none.",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(["error", "warning"]),
+    default="error",
+    show_default=True,
+    help="The least severity that makes the exit code 4.",
+)
+@click.option(
+    "--info",
+    is_flag=True,
+    help="List notes in text too: oddities of normal running. JSON has them always.",
+)
+@click.option("--quiet", is_flag=True, help="Print nothing if the exit code is 0.")
+@on_spark
+@selecting
+def verify(
+    paths: tuple[Path, ...],
+    config: Path | None,
+    topics: Sequence[str],
+    excluded: Sequence[str],
+    depth: Literal["quick", "deep"] | None,
+    form: Literal["text", "json"],
+    progress: Mode,
+    jobs: int | None,
+    limit_rate: int | None,
+    fail_on: Literal["error", "warning"],
+    info: bool,
+    quiet: bool,
+    master: str | None,
+    remote: str | None,
+) -> int:
+    """Check every file of a log directory, and say what a broker's next start will do.
+
+    PATH is a log directory, a partition directory or a segment, or an address such as
+    s3://BUCKET/PREFIX where one was copied to. First comes a quick look at everything; then every
+    batch header and checksum is read, and compared with indexes, producer snapshots, leader epochs
+    and checkpoints. Nothing is changed, and a broker may be running: it keeps its page cache, comes
+    first at the disks, and what it may still be writing is not taken for damage.
+    """
+    from kdump.audit.codes import Severity
+    from kdump.audit.targets.targets import concerning
+    from kdump.audit.verdicts.directory_start import Starts
+    from kdump.audit.verdicts.next_start import Concluding
+    from kdump.audit.verdicts.verdict import Judged
+    from kdump.cli.commands.verify_engine import Asked, engine
+    from kdump.cli.ui.progress import Progress
+    from kdump.cli.views.verify.json_lines import JsonReport
+    from kdump.cli.views.verify.summary import Run, summarize
+    from kdump.cli.views.verify.text import TextReport
+    from kdump.storage.logdir import LogDirectory
+
+    started = time.monotonic()
+    held: list[str] = []
+    emit = held.append if quiet else click.echo
+    judged: list[Judged] = []
+    stopped_by = None
+    far = depth or "default"
+    asked = Asked(paths, config, topics, excluded, far, jobs, limit_rate, master, remote)
+    with (
+        Progress("none" if quiet and progress == "auto" else progress) as shown,
+        engine(asked, shown) as working,
+    ):
+        targets = working.targets
+        starts = Starts(targets.roots, targets.context.config)
+        report: JsonReport | TextReport
+        if form == "json":
+            report = JsonReport(emit, targets.roots, starts, depth=far)
+        else:
+            counts = [len(part) for part in targets.parts]
+            report = TextReport(emit, shown.note, targets.roots, counts, starts, info=info)
+        found = concerning(working.directories(), targets)
+        report.directories(found)
+        # Of a log directory thousands of partitions are kept for the report.
+        spelled_out = frozenset(
+            group.path
+            for root, part in zip(targets.roots, targets.parts, strict=True)
+            if not isinstance(root.target, LogDirectory)
+            for group in part
+        )
+        try:
+            with closing(working.judge(Concluding(spelled_out), report.look)) as judging:
+                for one in judging:
+                    judged.append(one)
+                    report.add(one, one.forecast)
+        except KeyboardInterrupt:
+            stopped_by = INTERRUPTED
+        except SystemExit:  # raised at SIGTERM
+            stopped_by = TERMINATED
+    summary = summarize(
+        Run(
+            depth=far,
+            jobs=working.jobs,
+            limit_rate=working.limit_rate,
+            fail_on=Severity(fail_on),
+            total=len(targets.groups),
+            # A log may have grown since it was listed.
+            total_bytes=max(working.total_bytes, sum(one.covered.read_bytes for one in judged)),
+            seconds=time.monotonic() - started,
+            stopped_by=stopped_by,
+        ),
+        found,
+        judged,
+        starts,
+    )
+    report.finish(summary)
+    if summary.exit_code != OK:
+        for line in held:
+            click.echo(line)
+    return summary.exit_code

@@ -1,0 +1,57 @@
+"""The options that select records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from kdump.cli.ui.units import LARGEST_LONG
+
+
+def filtering(
+    *, until: str = "", key: str = "", limit: str
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a command these options; ``until`` and ``key`` go on with their help.
+
+    ``limit`` is the help of that option.
+    """
+    options = (
+        click.option(
+            "--offsets",
+            metavar="A..B",
+            help="Only offsets A to B, both included; A.., ..B and A alone are ranges too. "
+            "Segments of a directory that lie outside are not opened; a segment is entered through "
+            "its index where that leads to a sound batch, else read from its start.",
+        ),
+        click.option(
+            "--since",
+            metavar="TIME",
+            help="Only from TIME on: ISO, such as 2026-11-21T10:00Z (UTC where no zone is given), "
+            "or digits, milliseconds since 1970. A batch is passed over by its largest timestamp.",
+        ),
+        click.option("--until", metavar="TIME", help=f"Only before TIME.{until}"),
+        click.option("--key", metavar="TEXT", help=f"Only records with just this key{key}."),
+        click.option(
+            "--key-base64",
+            metavar="BASE64",
+            help="As --key, for a key as JSON prints it in key_base64.",
+        ),
+        click.option(
+            "--producer-id",
+            type=click.IntRange(min=0, max=LARGEST_LONG),
+            metavar="ID",
+            help="Only batches of this producer, its transaction markers included.",
+        ),
+        click.option(
+            "--limit", type=click.IntRange(min=1, max=LARGEST_LONG), metavar="N", help=limit
+        ),
+    )
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate

@@ -1,0 +1,61 @@
+"""The options of a run on Spark, and its session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from kdump.errors import UsageError
+
+if TYPE_CHECKING:
+    from kdump.fleet.session.session import Session
+
+#: What the extra brings, by the names of modules.
+_EXTRA: Final = {"pyspark", "py4j", "pyarrow", "pandas", "numpy", "grpc", "google"}
+
+
+def on_spark(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options ``--master`` and ``--remote``."""
+    for option in (
+        click.option(
+            "--remote",
+            metavar="URL",
+            help="Do the work on the Spark Connect server at URL, such as sc://host:15002, whose "
+            "executors must see each PATH under its name; or as --master local[N], over Connect.",
+        ),
+        click.option(
+            "--master",
+            metavar="URL",
+            help="Do the work on Spark: local[N] for N tasks at a time here, or the URL of a "
+            "cluster's master, such as spark://host:7077 or yarn, whose executors need kdump and "
+            "must see each PATH, an absolute one, under its name.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@contextmanager
+def spark_session(
+    master: str | None, remote: str | None, paths: Iterable[Path] = ()
+) -> Iterator[Session]:
+    """Start Spark, or connect to it, and end that. Raises UsageError for what cannot be so."""
+    if master is not None and remote is not None:
+        raise UsageError("expected --master or --remote, found both")
+    try:
+        from kdump.fleet.session.session import Cluster, opened
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in _EXTRA:
+            raise
+        raise UsageError("expected the extra spark: pip install 'kafka-kdump[spark]'") from error
+    cluster = Cluster(master=master, remote=remote)
+    for path in paths if cluster.here is None else ():
+        # Where an executor runs is no directory that the caller knows.
+        if not path.is_absolute() and "://" not in str(path):
+            raise UsageError(f"{path}: expected an absolute path, which executors see too")
+    with opened(cluster) as session:
+        yield session

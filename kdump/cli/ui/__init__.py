@@ -1,0 +1,9 @@
+"""Pieces that all commands print with.
+
+version     The version of the installed package.
+exits       The exit codes and their precedence.
+units       Counts, sizes, durations and times in words.
+paragraphs  Paragraphs of at most 80 columns.
+jsonl       JSON Lines: header, typed lines, summary.
+progress    Progress on standard error: a bar, or a line a minute.
+"""

@@ -1,0 +1,43 @@
+"""JSON Lines: header, typed lines, summary.
+
+The shapes are a promise to scripts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import fsencode
+from pathlib import Path
+from typing import Final
+
+from kdump.cli.ui.version import version
+from kdump.format.lines.text import json_bytes, json_text
+
+#: Goes up when a line that scripts read changes its meaning.
+SCHEMA: Final = 1
+
+
+def line(kind: str, fields: dict[str, object]) -> str:
+    """Return one line, without its end: ``fields`` behind the type."""
+    return json_text({"type": kind, **fields})
+
+
+def header(command: str, paths: Sequence[Path]) -> dict[str, object]:
+    """Return the fields of a first line."""
+    return {
+        "schema": SCHEMA,
+        "command": command,
+        "version": version(),
+        "paths": [path_value(path) for path in paths],
+    }
+
+
+def path_field(path: Path | str) -> dict[str, str | None]:
+    """Return ``path`` under its name, or base64 under ``path_base64`` where it is not UTF-8."""
+    return json_bytes("path", fsencode(path))
+
+
+def path_value(path: Path | str) -> str | dict[str, str | None]:
+    """Return ``path`` as a string, or as ``{"path_base64": …}`` where it is not UTF-8."""
+    field = path_field(path)
+    return field.get("path") or field

@@ -1,0 +1,189 @@
+"""Progress on standard error: a bar, or a line a minute.
+
+It starts no thread, because workers are forked beside it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType, TracebackType
+from typing import Final, Literal, Protocol, Self
+
+import click
+
+from kdump.cli.ui.units import duration_text, part_text, rate_text
+
+Mode = Literal["auto", "bar", "line", "none"]
+
+showing_progress = click.option(
+    "--progress",
+    type=click.Choice(["auto", "bar", "line", "none"]),
+    default="auto",
+    show_default=True,
+    help="Show progress on standard error: a bar, or a line a minute; auto takes a bar on a "
+    "terminal. SIGUSR1 prints a line at once, except with none.",
+)
+
+_LINE_SECONDS: Final = 60.0
+_BAR_SECONDS: Final = 0.1
+_ESTIMATE_SECONDS: Final = 3.0  # before that a rate is mostly start-up
+
+
+class _Display(Protocol):
+    """Shows how far a run is."""
+
+    def show(self, progress: Progress) -> None: ...
+
+    def open(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Progress:
+    """Counts what is done and shows it in the chosen ``mode``; a context manager.
+
+    While it is entered, SIGUSR1 prints one line, or nothing in the mode ``none``.
+    """
+
+    def __init__(self, mode: Mode, clock: Callable[[], float] = time.monotonic) -> None:
+        self.total = self.done = 0
+        self._things: str | None = None
+        self._mode = _on_this_terminal() if mode == "auto" else mode
+        self._clock = clock
+        self._started = self._shown = clock()
+        self._interval = _BAR_SECONDS if self._mode == "bar" else _LINE_SECONDS
+        self._display: _Display | None = None
+        self._handler: signal.Handlers | Callable[[int, FrameType | None], object] | int | None
+        self._handler = None
+
+    def __enter__(self) -> Self:
+        quiet = self._mode == "none"
+        self._handler = signal.signal(signal.SIGUSR1, signal.SIG_IGN if quiet else self._asked)
+        if self._mode == "bar":
+            self._display = _Bar()
+        elif self._mode == "line":
+            self._display = _Lines()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._display is not None:
+            self._display.close()
+        signal.signal(signal.SIGUSR1, self._handler)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Show nothing meanwhile, so that something can be printed or asked."""
+        if self._display is not None:
+            self._display.close()
+        try:
+            yield
+        finally:
+            if self._display is not None:
+                self._display.open()
+
+    def expect(self, total: int, things: str | None = None) -> None:
+        """Say how many ``things`` there are to do, by default bytes, and that it begins now."""
+        self.total, self.done, self._things = total, 0, things
+        self._started = self._clock()
+
+    def advance(self, count: int) -> None:
+        """Count so many as done, and show them if it is time to."""
+        # A segment that is read again, after its worker died, counts once.
+        self.done = min(self.done + count, self.total)
+        now = self._clock()
+        if self._display is not None and now - self._shown >= self._interval:
+            self._shown = now
+            self._display.show(self)
+
+    @property
+    def seconds(self) -> float:
+        """How long it has been going on."""
+        return self._clock() - self._started
+
+    def line(self) -> str:
+        """How far it is, how fast, and how long it will still take."""
+        seconds = self.seconds
+        if self._things is None:
+            text = part_text(self.done, self.total)
+        else:
+            text = f"{self.done:,} of {self.total:,} {self._things}"
+        if self.total:
+            text += f" ({100 * self.done // self.total} %)"
+        if seconds >= _ESTIMATE_SECONDS and self.done:
+            left = (self.total - self.done) * seconds / self.done
+            if self._things is None:
+                text += f", {rate_text(self.done, seconds)}"
+            text += f", about {duration_text(left)} left"
+        return text
+
+    def note(self, text: str) -> None:
+        """Show a line that cannot wait for the end, except in the mode ``none``."""
+        if self._mode != "none":
+            print(f"kdump: {text}", file=sys.stderr, flush=True)
+
+    def _asked(self, _: int, __: FrameType | None) -> None:
+        # A handler may have interrupted a write to sys.stderr, which cannot be entered twice.
+        os.write(2, f"kdump: {self.line()}\n".encode())
+
+
+class _Lines:
+    """A line each time."""
+
+    def show(self, progress: Progress) -> None:
+        print(f"kdump: {progress.line()}", file=sys.stderr, flush=True)
+
+    def open(self) -> None:
+        """Nothing to prepare."""
+
+    def close(self) -> None:
+        """Nothing to put back."""
+
+
+class _Bar:
+    """A bar that is drawn over and over, and gone at the end."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, TextColumn
+        from rich.progress import Progress as RichProgress
+
+        self._bar = RichProgress(
+            BarColumn(bar_width=20),
+            TextColumn("{task.description}", markup=False),
+            console=Console(stderr=True),
+            auto_refresh=False,
+            transient=True,
+        )
+        self._task = self._bar.add_task("", total=None)
+        self.open()
+
+    def show(self, progress: Progress) -> None:
+        self._bar.update(
+            self._task,
+            total=progress.total,
+            completed=progress.done,
+            description=progress.line(),
+            refresh=True,
+        )
+
+    def open(self) -> None:
+        self._bar.start()
+
+    def close(self) -> None:
+        self._bar.stop()
+
+
+def _on_this_terminal() -> Mode:
+    if sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+        return "bar"
+    return "line"

@@ -1,0 +1,80 @@
+"""Counts, sizes, durations and times in words.
+
+Offsets and positions never come here: people paste them, so they stay bare.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+#: The most that a setting of 32 bits can say, and the largest offset or id.
+LARGEST_INT: Final = 2**31 - 1
+LARGEST_LONG: Final = 2**63 - 1
+#: More processes than that only wait for each other.
+MOST_JOBS: Final = 1024
+_UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
+_SIZE: Final = re.compile(r"(\d{1,15}(?:\.\d{1,9})?) *(?:([kmgt])(i?)b|b)?", re.I | re.A)
+_POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+
+
+def count_text(number: int, singular: str, plural: str | None = None) -> str:
+    """Return a count with its noun: "1 batch", "1,204 batches"."""
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
+
+
+def size_text(size_bytes: float) -> str:
+    """Return a size to three digits or so: "17 bytes", "2.31 GiB"."""
+    power = 0
+    while size_bytes >= 1024 and power < len(_UNITS) - 1:
+        size_bytes /= 1024
+        power += 1
+    return f"{size_bytes:.0f} bytes" if power == 0 else f"{size_bytes:.2f} {_UNITS[power]}"
+
+
+def parse_size(text: str) -> int:
+    """Read a size such as "50MB" (millions), "20MiB" (1024 times 1024), "512kB" or "4096".
+
+    Raises ValueError for anything else.
+    """
+    found = _SIZE.fullmatch(text)
+    if found is None:
+        raise ValueError(f"expected a size such as 50MB or 20MiB, found {text!r}")
+    number, prefix, binary = found.groups(default="")
+    return int(float(number) * (1024 if binary else 1000) ** _POWERS[prefix.lower()])
+
+
+def part_text(part_bytes: int, whole_bytes: int) -> str:
+    """Return how much of a whole, in the unit of the whole: "1.20 of 11.90 TiB"."""
+    unit, scale = _UNITS[0], 1
+    for unit in _UNITS:
+        if whole_bytes < 1024 * scale or unit == _UNITS[-1]:
+            break
+        scale *= 1024
+    digits = 0 if scale == 1 else 2
+    return f"{part_bytes / scale:.{digits}f} of {whole_bytes / scale:.{digits}f} {unit}"
+
+
+def rate_text(size_bytes: int, seconds: float) -> str:
+    """Return a rate, such as "559.00 MiB/s"; of no time at all, that of a millisecond."""
+    return f"{size_text(size_bytes / max(seconds, 0.001))}/s"
+
+
+def duration_text(seconds: float) -> str:
+    """Return a duration in its two largest units: "0.4 s", "1 min 12 s", "6 h 12 min"."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min"
+
+
+def period_text(first_ms: int, last_ms: int) -> str:
+    """Return two times to the second: "2026-11-20T22:14:02Z..22:14:03Z", or with both dates."""
+    from kdump.format.lines.text import time_text
+
+    first, last = (re.sub(r"\.\d{3}Z$", "Z", time_text(each)) for each in (first_ms, last_ms))
+    day, _, _ = first.partition("T")
+    return f"{first}..{last.removeprefix(f'{day}T')}"

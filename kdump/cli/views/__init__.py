@@ -1,0 +1,10 @@
+"""Reports as text and JSON.
+
+explain        The report of ``explain`` on a server.log.
+forecast_json  The JSON line of a forecast.
+forecast_text  A forecast in words.
+verdict_text   The first line of a report: lost now, and at the next start.
+verify/        The reports of ``verify`` and ``next-start``.
+repair/        Plans, receipts and backups.
+dump/          The output of ``dump``.
+"""

@@ -1,0 +1,250 @@
+"""Sums over batches: counts, sizes, compression, producers, transactions.
+
+Headers are added up many at a time; read are only compressed batches, for their true size, and
+markers.
+
+Spec: ``DefaultRecordBatch``, ``EndTransactionMarker``; KOD 7.3.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import accumulate, starmap
+from typing import Final
+
+from kdump.errors import DecodeError, LimitError
+from kdump.format import _rows
+from kdump.format.batch import (
+    CODEC_MASK,
+    CONTROL,
+    HEADER_BYTES,
+    TRANSACTIONAL,
+    BatchTable,
+    Record,
+    RecordBatch,
+    record_block,
+)
+from kdump.format.codecs import Codec
+from kdump.format.control import ControlType, decode_control
+from kdump.format.lines.forms import codec_label
+from kdump.format.records import RecordReader
+from kdump.storage.source import Source
+from kdump.storage.walk import Damage, batch_bytes
+
+_LOWEST: Final = -(2**63)
+_HIGHEST: Final = 2**63 - 1
+_NO_PRODUCER: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class CodecTotals:
+    """The batches of one codec.
+
+    ``stored_bytes`` are those of their records as they stand in the file. ``uncompressed_bytes``
+    and ``ratio`` (uncompressed to stored) leave out what could not be read; ``ratio`` is None where
+    nothing is left.
+    """
+
+    codec: str
+    batches: int
+    records: int
+    stored_bytes: int
+    uncompressed_bytes: int
+    ratio: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """A transaction without a marker behind it, and the base offset of its first batch."""
+
+    producer_id: int
+    first_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """The sums of some files of batches. What there is none of is None; times are in ms.
+
+    ``bytes`` are those in sound batches. ``first_timestamp`` is the lowest of a batch's first
+    record. At least half of the batches are smaller than ``half_below_bytes``, a power of two.
+    ``committed`` and ``aborted`` count markers. ``unreadable`` and ``over_limit`` count batches
+    that had to be read and could not.
+    """
+
+    files: int
+    bytes: int
+    batches: int
+    control_batches: int
+    records: int
+    first_offset: int | None
+    last_offset: int | None
+    first_timestamp: int | None
+    last_timestamp: int | None
+    smallest_batch_bytes: int | None
+    half_below_bytes: int | None
+    largest_batch_bytes: int | None
+    codecs: tuple[CodecTotals, ...]
+    producers: int
+    committed: int
+    aborted: int
+    open_transactions: tuple[OpenTransaction, ...]
+    damages: int
+    damaged_bytes: int
+    unreadable: int
+    over_limit: int
+
+
+class Sums:
+    """The sums of one file after the other, as they grow."""
+
+    def __init__(self, reader: RecordReader) -> None:
+        self.files = 0
+        self._reader = reader
+        self._state = array("q", bytes(8 * _rows.SUM_FIELDS))
+        for place in (_rows.S_FIRST_OFFSET, _rows.S_FIRST_TIMESTAMP, _rows.S_SMALLEST):
+            self._state[place] = _HIGHEST
+        for place in (_rows.S_LAST_OFFSET, _rows.S_LAST_TIMESTAMP):
+            self._state[place] = _LOWEST
+        self._packed: Counter[int] = Counter()
+        self._unpacked: Counter[int] = Counter()
+        self._wrapped: Counter[int] = Counter()
+        self._producers: set[int] = set()
+        self._open: dict[int, int] = {}
+        self._markers: Counter[ControlType | None] = Counter()
+        self._damages = self._damaged_bytes = self._unreadable = self._over_limit = 0
+
+    def damage(self, damage: Damage) -> None:
+        """Add a damage."""
+        self._damages += 1
+        self._damaged_bytes += damage.size
+
+    def add(self, table: BatchTable, source: Source) -> None:
+        """Add the batches of ``table``, the newest piece of a walk over ``source``."""
+        compressed, transactional = self._compressed, self._transactional
+        _rows.sum_batches(table.rows, self._state)
+        self._producers.update(table.column("producer_id"))
+        if self._compressed > compressed:
+            for row, attributes in enumerate(table.column("attributes")):
+                if attributes & CODEC_MASK:
+                    self._read(table[row], source, self._unpack)
+        if self._transactional > transactional:
+            self._transactions(table, source)
+
+    def totals(self) -> Totals:
+        """Return the sums so far."""
+        state = self._state
+        found = state[_rows.S_BATCHES] > 0
+        last_offset = state[_rows.S_LAST_OFFSET]
+        timed = state[_rows.S_LAST_TIMESTAMP] >= 0
+        first_timestamp = min(state[_rows.S_FIRST_TIMESTAMP], state[_rows.S_LAST_TIMESTAMP])
+        return Totals(
+            files=self.files,
+            bytes=state[_rows.S_BYTES],
+            batches=state[_rows.S_BATCHES],
+            control_batches=state[_rows.S_CONTROL],
+            records=state[_rows.S_RECORDS] + self._wrapped.total(),
+            first_offset=min(state[_rows.S_FIRST_OFFSET], last_offset) if found else None,
+            last_offset=last_offset if found else None,
+            first_timestamp=first_timestamp if timed else None,
+            last_timestamp=state[_rows.S_LAST_TIMESTAMP] if timed else None,
+            smallest_batch_bytes=state[_rows.S_SMALLEST] if found else None,
+            half_below_bytes=self._half_below() if found else None,
+            largest_batch_bytes=state[_rows.S_LARGEST] if found else None,
+            codecs=tuple(self._codecs()),
+            producers=len(self._producers - {_NO_PRODUCER}),
+            committed=self._markers[ControlType.COMMIT],
+            aborted=self._markers[ControlType.ABORT],
+            open_transactions=tuple(starmap(OpenTransaction, self._open.items())),
+            damages=self._damages,
+            damaged_bytes=self._damaged_bytes,
+            unreadable=self._unreadable,
+            over_limit=self._over_limit,
+        )
+
+    @property
+    def _compressed(self) -> int:
+        return self._state[_rows.S_BATCHES] - self._state[_rows.S_CODECS]
+
+    @property
+    def _transactional(self) -> int:
+        return self._state[_rows.S_TRANSACTIONAL]
+
+    def _half_below(self) -> int:
+        sizes = self._state[_rows.S_SIZES : _rows.SUM_FIELDS]
+        half = (self._state[_rows.S_BATCHES] + 1) // 2
+        bits = next(bits for bits, reached in enumerate(accumulate(sizes)) if reached >= half)
+        return 1 << bits
+
+    def _codecs(self) -> Iterator[CodecTotals]:
+        numbers = self._state[_rows.S_CODECS : _rows.S_SIZES]
+        for codec, (batches, records, stored) in enumerate(
+            zip(numbers[0::3], numbers[1::3], numbers[2::3], strict=True)
+        ):
+            if batches:
+                read = stored if codec == Codec.NONE else self._packed[codec]
+                unpacked = stored if codec == Codec.NONE else self._unpacked[codec]
+                yield CodecTotals(
+                    codec_label(codec),
+                    batches,
+                    records + self._wrapped[codec],
+                    stored,
+                    unpacked,
+                    unpacked / read if read else None,
+                )
+
+    def _read(
+        self, batch: RecordBatch, source: Source, take: Callable[[RecordBatch, memoryview], None]
+    ) -> None:
+        """Have ``take`` read the bytes of ``batch``, and count it if that fails."""
+        try:
+            take(batch, batch_bytes(source, batch))
+        except DecodeError:
+            self._unreadable += 1
+        except LimitError:
+            self._over_limit += 1
+
+    def _unpack(self, batch: RecordBatch, data: memoryview) -> None:
+        """Add the true size of a compressed batch, and what the header of a wrapper lacks."""
+        codec = batch.codec_id
+        if batch.magic > 1:
+            self._unpacked[codec] += len(record_block(batch, data))
+            self._packed[codec] += batch.size - HEADER_BYTES
+            return
+        for place, table in enumerate(self._reader.tables(batch, data)):
+            if place == 0:
+                self._unpacked[codec] += len(table.block)
+                self._packed[codec] += batch.size
+                self._begins(table[0])
+            self._wrapped[codec] += len(table)
+
+    def _begins(self, record: Record) -> None:
+        """Take the offset and time of the first message in a wrapper into account."""
+        state = self._state
+        state[_rows.S_FIRST_OFFSET] = min(state[_rows.S_FIRST_OFFSET], record.offset)
+        if record.timestamp >= 0:
+            first_timestamp = min(state[_rows.S_FIRST_TIMESTAMP], record.timestamp)
+            state[_rows.S_FIRST_TIMESTAMP] = first_timestamp
+
+    def _transactions(self, table: BatchTable, source: Source) -> None:
+        """Follow the transactions of producers, in the order of the file."""
+        rows = zip(
+            table.column("attributes"),
+            table.column("producer_id"),
+            table.column("base_offset"),
+            strict=True,
+        )
+        for row, (attributes, producer_id, offset) in enumerate(rows):
+            if attributes & TRANSACTIONAL and producer_id > _NO_PRODUCER:
+                if attributes & CONTROL:
+                    self._read(table[row], source, self._end_transaction)
+                else:
+                    self._open.setdefault(producer_id, offset)
+
+    def _end_transaction(self, batch: RecordBatch, data: memoryview) -> None:
+        for table in self._reader.tables(batch, data):
+            for record in table:
+                self._markers[decode_control(record.key, record.value).type] += 1
+                self._open.pop(batch.producer_id, None)

@@ -1,0 +1,171 @@
+"""The report of ``explain`` on a server.log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from kdump.audit.broker_log.message import Kind
+from kdump.audit.broker_log.report import Group, Report
+from kdump.cli.ui.exits import INCOMPLETE, OK
+from kdump.cli.ui.jsonl import header, line
+from kdump.cli.ui.paragraphs import labelled
+from kdump.format.lines.shell import shell_text
+from kdump.format.lines.text import printable
+
+#: How names in a log directory end that are no partitions.
+_IN_DIRECTORY: Final = ("-checkpoint", "lost+found", "remote-log-index-cache")
+
+_ABOUT: Final = {
+    Kind.DISK: "what is on a disk",
+    Kind.CONSEQUENCE: "a consequence",
+    Kind.NOTE: "normal running; no problem by itself",
+    Kind.ELSEWHERE: "not a disk problem",
+}
+
+
+def exit_code(report: Report) -> int:
+    """5 where a line that may be about disks is not known, or where no line is; else 0."""
+    unknown = report.unknown
+    return INCOMPLETE if any(each.disks for each in unknown) or _only(report) else OK
+
+
+def _only(report: Report) -> bool:
+    return bool(report.groups) and len(report.unknown) == len(report.groups)
+
+
+def text_lines(report: Report) -> Iterator[str]:
+    """Yield the groups as paragraphs, and a last line that counts them."""
+    for group in report.groups:
+        yield from _paragraph(group)
+        yield ""
+    yield labelled("result", _result(report))
+
+
+def json_lines(report: Report, source: Path | None) -> Iterator[str]:
+    """Yield a header, a line for each group, and a summary."""
+    yield line("header", header("explain", [source] if source else []))
+    for group in report.groups:
+        known, place = group.known, group.place
+        command = _command(group)
+        fields: dict[str, object] = {
+            "line": group.first.line,
+            "last_line": group.last_line,
+            "count": group.count,
+            "level": group.first.level or None,
+            "time": group.first.time or None,
+            "last_time": group.last_time or None,
+            "logger": group.first.logger or None,
+            "message": group.first.message,
+            "about": known.message.kind.value if known else "unknown",
+            "may_be_disks": known.message.kind is Kind.DISK if known else group.disks,
+            "happened": known.message.happened if known else None,
+            "advice": known.message.advice if known else None,
+            "codes": [code.name for code in known.codes] if known else [],
+            "path": place.path,
+            "partition": place.partition,
+            "position": place.position,
+            "first_offset": group.first_offset,
+            "last_offset": group.last_offset,
+            "follows_line": group.follows,
+            "remedy": list(command) if command else None,
+        }
+        yield line("message", fields)
+    counts = {kind.value: report.count(kind) for kind in Kind}
+    yield line(
+        "summary",
+        {
+            "exit": exit_code(report),
+            "entries": report.entries,
+            "groups": len(report.groups),
+            **counts,
+            "unknown": len(report.unknown),
+            "unlisted": report.unlisted,
+        },
+    )
+
+
+def _paragraph(group: Group) -> Iterator[str]:
+    first, known = group.first, group.known
+    heading = " ".join(part for part in (first.level, first.time) if part)
+    times = f", {group.count:,} times up to line {group.last_line}" if group.count > 1 else ""
+    yield printable(f"line {first.line}{times}{': ' + heading if heading else ''}")
+    yield labelled("  logged", printable(first.message) or "(no text)")
+    if known is None:
+        yield from _unknown(group)
+        return
+    about = _ABOUT[known.message.kind]
+    if known.message.kind is Kind.CONSEQUENCE:
+        about += (
+            f" of line {group.follows}" if group.follows else " of an earlier line that is not here"
+        )
+    yield labelled("  about", about)
+    where = _where(group)
+    if where:
+        yield labelled("  where", printable(where))
+    yield labelled("  happened", known.message.happened)
+    if known.codes:
+        yield labelled("  findings", ", ".join(code.name for code in known.codes))
+    yield labelled("  do", known.message.advice)
+    command = _command(group)
+    if command:
+        yield f"{'  next':12}{shell_text(command)}"
+
+
+def _unknown(group: Group) -> Iterator[str]:
+    if group.disks:
+        yield labelled("  about", "not known to kdump; it may be about disks")
+        yield labelled(
+            "  do",
+            "Run kdump verify on the log directory, and kdump next-start if the broker does not "
+            "start: they go by what is on the disk, whatever was logged.",
+        )
+    else:
+        yield labelled("  about", "not known to kdump; it does not seem to be about disks")
+        yield labelled(
+            "  do", "If a log directory is under suspicion all the same, run kdump verify on it."
+        )
+
+
+def _where(group: Group) -> str:
+    place = group.place
+    offsets = {group.first_offset, group.last_offset} - {None}
+    parts = [
+        place.path,
+        place.partition and f"partition {place.partition}",
+        offsets and "offset " + "..".join(str(each) for each in sorted(offsets, key=int)),  # type: ignore[arg-type]
+        None if place.position is None else f"position {place.position}",
+    ]
+    return ", ".join(str(part) for part in parts if part)
+
+
+def _command(group: Group) -> tuple[str, ...] | None:
+    """What checks the place that a message names; None where it names none that can be typed."""
+    path, known = group.place.path, group.known
+    if known is None or known.message.kind is not Kind.DISK:
+        return None
+    if path is None or not path.startswith("/") or not path.isprintable():
+        return None
+    found = Path(path)
+    partition = group.place.partition
+    if partition is not None and partition in found.parts:
+        found = Path(*found.parts[: found.parts.index(partition) + 1])
+    elif found.suffix or found.name.startswith(".") or found.name.endswith(_IN_DIRECTORY):
+        found = found.parent
+    return ("kdump", "verify", str(found))
+
+
+def _result(report: Report) -> str:
+    if not report.groups:
+        return "no line at WARN or above, and nothing about log directories"
+    counts = (
+        (report.count(Kind.DISK), "about disks"),
+        (report.count(Kind.CONSEQUENCE), "consequences"),
+        (report.count(Kind.NOTE), "normal"),
+        (report.count(Kind.ELSEWHERE), "not disk problems"),
+        (len(report.unknown), "not known"),
+    )
+    listed = ", ".join(f"{count:,} {what}" for count, what in counts if count)
+    more = f"; {report.unlisted:,} lines of further kinds not listed" if report.unlisted else ""
+    return f"lines explained: {report.entries:,}; by cause and place: {listed}{more}"

@@ -1,0 +1,110 @@
+"""The report of a conversion to a new directory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import click
+
+from kdump.audit.targets.targets import Targets
+from kdump.cli.ui import jsonl
+from kdump.cli.ui.paragraphs import labelled
+from kdump.cli.ui.units import count_text
+from kdump.cli.views.repair.logs import Conversion
+from kdump.cli.views.repair.outputs import Report, complain, done_lines, proof_lines, receipt_line
+from kdump.cli.views.repair.text import nothing_lines
+from kdump.repair.convert.receipt import ConvertedCopy, encode
+
+
+def report(form: Literal["text", "json"], command: str, targets: Targets) -> Report[ConvertedCopy]:
+    """The report of a run in that form; its first line, if it has one, is out."""
+    return _Json(command, targets) if form == "json" else _Text(command)
+
+
+class _Text:
+    """For people. Partitions with nothing to do are counted, and told at the end."""
+
+    def __init__(self, command: str) -> None:
+        self._command = command
+        self._done = self._failed = 0
+        self._nothing: list[ConvertedCopy] = []
+
+    def receipt(self, output: ConvertedCopy) -> None:
+        if output.nothing:
+            self._nothing.append(output)
+            return
+        self._done += 1
+        for line in lines(output, self._command):
+            click.echo(line)
+
+    def failed(self, error: Exception) -> None:
+        self._failed += 1
+        complain(error)
+
+    def finish(self, exit_code: int) -> None:
+        """Tell of partitions that were not told of, and of several what came of all."""
+        if self._done + self._failed + len(self._nothing) > 1:
+            click.echo(labelled("result", "; ".join(self._sums())))
+            return
+        for copy in self._nothing:
+            for line in nothing_lines(copy.partition, copy.notes):
+                click.echo(line)
+
+    def _sums(self) -> Iterator[str]:
+        """How many partitions came to what."""
+        if self._done:
+            yield f"{self._done:,} done"
+        if self._failed:
+            yield f"{self._failed:,} refused or failed"
+        if idle := len(self._nothing):
+            yield f"nothing to do in {count_text(idle, 'partition')}"
+
+
+class _Json:
+    """For scripts."""
+
+    def __init__(self, command: str, targets: Targets) -> None:
+        self._done = self._nothing = self._failed = 0
+        paths = [root.path for root in targets.roots]
+        click.echo(jsonl.line("header", jsonl.header(command, paths)))
+
+    def receipt(self, output: ConvertedCopy) -> None:
+        if output.nothing:
+            self._nothing += 1
+            where = jsonl.path_value(output.partition)
+            click.echo(jsonl.line("nothing", {"partition": where, "notes": list(output.notes)}))
+            return
+        self._done += 1
+        click.echo(receipt_line(output, encode(output)))
+
+    def failed(self, error: Exception) -> None:
+        self._failed += 1
+        complain(error)
+
+    def finish(self, exit_code: int) -> None:
+        fields: dict[str, object] = {
+            "exit": exit_code,
+            "partitions": self._done,
+            "nothing": self._nothing,
+            "failed": self._failed,
+        }
+        click.echo(jsonl.line("summary", fields))
+
+
+def lines(copy: ConvertedCopy, command: str) -> Iterator[str]:
+    """Yield the receipt for people."""
+    conversion = Conversion.copied(copy)
+    yield from done_lines(copy, command)
+    yield labelled(
+        "converted",
+        f"{conversion.logs}, {conversion.sizes}; "
+        f"{count_text(copy.legacy, 'old message or wrapper', 'old messages and wrappers')}",
+    )
+    yield labelled("read back", f"{conversion.count}: the same as before")
+    if copy.untouched:
+        others = count_text(len(copy.untouched), "other log")
+        yield labelled("copied", f"{others}, byte for byte")
+    yield labelled("result", f"log start offset {copy.log_start}, log end offset {copy.log_end}")
+    proof = "SHA-256 of every file written, digests of the records before and after"
+    yield from proof_lines(copy, len(copy.parts) + len(copy.untouched), proof)

@@ -1,0 +1,86 @@
+"""Converted logs: sizes before and after, and the proof."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from kdump.cli.ui.units import count_text, size_text
+from kdump.repair.convert.receipt import ConvertedCopy
+from kdump.repair.transaction.plan import Converted, Plan, Put, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """Logs that are converted, and the new ones: ``old`` and ``new`` are how many there are.
+
+    ``digests`` are those of the records, one for each new log.
+    """
+
+    old: int
+    new: int
+    before_bytes: int
+    after_bytes: int
+    records: int
+    digests: tuple[str, ...]
+
+    @classmethod
+    def of(cls, plan: Plan, steps: Iterable[Step]) -> Self:
+        """What some steps of a plan convert; they put all parts of each log in place."""
+        made = [
+            (step.size, step.recipe)
+            for step in steps
+            if isinstance(step, Put) and isinstance(step.recipe, Converted)
+        ]
+        logs = {recipe.log for _, recipe in made}
+        return cls(
+            len(logs),
+            len(made),
+            sum(plan.files[log].size for log in logs),
+            sum(size for size, _ in made),
+            sum(recipe.records for _, recipe in made),
+            tuple(recipe.digest for _, recipe in made),
+        )
+
+    @classmethod
+    def told(cls, logs: Mapping[str, Mapping[str, Any]]) -> Self:
+        """What a receipt says of its new logs."""
+        before = {log["from"]: log["bytes_before"] for log in logs.values()}
+        return cls(
+            len(before),
+            len(logs),
+            sum(before.values()),
+            sum(log["bytes_after"] for log in logs.values()),
+            sum(log["records"] for log in logs.values()),
+            tuple(log["digest_after"] for log in logs.values()),
+        )
+
+    @classmethod
+    def copied(cls, copy: ConvertedCopy) -> Self:
+        """What was converted on the way to a new directory."""
+        return cls(
+            len(copy.logs),
+            len(copy.parts),
+            copy.bytes_before,
+            copy.bytes_after,
+            copy.records,
+            tuple(part.digest_after for part in copy.parts),
+        )
+
+    @property
+    def sizes(self) -> str:
+        """The bytes of the logs before and after."""
+        return f"{size_text(self.before_bytes)} -> {size_text(self.after_bytes)}"
+
+    @property
+    def logs(self) -> str:
+        """How many logs become how many."""
+        split = f" -> {self.new:,}" if self.new != self.old else ""
+        return f"{self.old:,}{split} {'log' if self.new == 1 else 'logs'}"
+
+    @property
+    def count(self) -> str:
+        """How many records there are; of one log with their digest."""
+        digest = f", digest {self.digests[0]}" if len(self.digests) == 1 else ""
+        return count_text(self.records, "record") + digest

@@ -1,0 +1,69 @@
+"""The first line of a report: lost now, and at the next start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import click
+
+from kdump.audit.codes import Outcome, Severity
+from kdump.audit.verdicts.losses import Losses
+from kdump.cli.ui.paragraphs import wrapped
+from kdump.cli.ui.units import count_text
+from kdump.cli.views.forecast_text import OUTCOMES, bound_text
+
+LABELS: Final = {
+    Severity.ERROR: "ERROR",
+    Severity.INCOMPLETE: "UNREAD",
+    Severity.WARNING: "WARN",
+    Severity.INFO: "INFO",
+}
+_COLOURS: Final = {
+    Severity.ERROR: "red",
+    Severity.INCOMPLETE: "magenta",
+    Severity.WARNING: "yellow",
+    Severity.INFO: "cyan",
+}
+
+
+def severity_text(severity: Severity | None) -> str:
+    """A severity as a label of a finding, or of the first line; None for sound."""
+    if severity is None:
+        return f"{'sound':6}"
+    return click.style(f"{LABELS[severity]:6}", fg=_COLOURS[severity])
+
+
+def verdict_lines(losses: Losses, severity: Severity | None) -> Iterator[str]:
+    """Yield the first line of a report, whose worst finding has ``severity``."""
+    parts = [f"lost now: {lost_now_text(losses)}", _start_text(losses)]
+    if losses.start_is_worse:
+        parts.reverse()
+    first, *others = wrapped("; ".join(parts), 7)
+    yield f"{severity_text(severity)} {first.lstrip()}"
+    yield from others
+
+
+def lost_now_text(losses: Losses) -> str:
+    """What consumers cannot get today, in all partitions together."""
+    if losses.now:
+        where = count_text(losses.now_partitions, "partition")
+        return f"{bound_text(losses.now, 'record')} in {where}"
+    if losses.undecided:
+        return "undecided, offsets are missing"
+    return "no record" if losses.now_exact else "none seen, not all was read"
+
+
+def _start_text(losses: Losses) -> str:
+    when = "next start" if losses.stopped else "if it died"
+    parts = []
+    if losses.outcome is not Outcome.STARTS:
+        parts.append(OUTCOMES[losses.outcome])
+    if losses.further:
+        where = count_text(losses.further_partitions, "partition")
+        parts.append(f"{count_text(losses.further.count, 'SOUND record')} lost in {where}")
+    if losses.strays:
+        parts.append(f"{count_text(losses.strays, 'partition')} renamed to -stray, not served")
+    if not parts:
+        parts.append("loses no more" if losses.further_exact else "no more loss seen")
+    return f"{when}: {', '.join(parts)}"

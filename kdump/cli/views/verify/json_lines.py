@@ -1,0 +1,140 @@
+"""The JSON Lines of ``verify``.
+
+Scripts rely on it: fields may come, none may change or go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from kdump.audit.codes import Severity
+from kdump.audit.findings import Finding
+from kdump.audit.startup.forecast import Forecast
+from kdump.audit.targets.target import Root
+from kdump.audit.verdicts.directory_start import Starts
+from kdump.audit.verdicts.verdict import Judged
+from kdump.cli.ui import jsonl
+from kdump.cli.views.forecast_json import directory_fields, forecast_line, losses_fields
+from kdump.cli.views.verify.summary import Summary
+from kdump.storage.liveness import Liveness
+
+
+class JsonReport:
+    """Emits the lines one by one: the header at once, findings as they come, each once."""
+
+    def __init__(
+        self, emit: Callable[[str], None], roots: Sequence[Root], starts: Starts, *, depth: str
+    ) -> None:
+        self._emit = emit
+        self._told: set[tuple[str, Path, int | None]] = set()
+        self._starts = starts
+        emit(header_line(roots, depth=depth))
+
+    def directories(self, findings: Iterable[Finding]) -> None:
+        """Emit what was found at the top of log directories."""
+        findings = tuple(findings)
+        self._starts.judge(findings)
+        for finding in findings:
+            self._tell(finding)
+
+    def look(self, judged: Judged) -> None:
+        """Emit what the quick pass has found in one partition."""
+        for finding in judged.findings:
+            self._tell(finding)
+
+    def add(self, judged: Judged, forecast: Forecast | None) -> None:
+        """Emit what else was found in one partition, and its next start."""
+        for finding in judged.findings:
+            self._tell(finding)
+        self._starts.add(judged, forecast)
+        if forecast is not None:
+            line = forecast_line(judged.group.path, forecast, judged.lost.records, judged.stable)
+            self._emit(line)
+
+    def finish(self, summary: Summary) -> None:
+        """Emit the last line."""
+        starts = [
+            {**jsonl.path_field(path), **directory_fields(start)}
+            for path, start in self._starts.directories()
+        ]
+        self._emit(summary_line(summary, starts))
+
+    def _tell(self, finding: Finding) -> None:
+        key = finding.code.name, finding.path, finding.position
+        if key not in self._told:
+            self._told.add(key)
+            self._emit(finding_line(finding))
+
+
+def header_line(roots: Sequence[Root], *, depth: str) -> str:
+    """Return the first line: what is going to be verified, and whether brokers use it.
+
+    ``liveness`` has a place for each of ``paths``, null for one that is not there.
+    """
+    fields = jsonl.header("verify", [root.path for root in roots])
+    liveness = [root.liveness and _liveness(root.liveness) for root in roots]
+    return jsonl.line(
+        "header", {**fields, "depth": depth, "deep": depth == "deep", "liveness": liveness}
+    )
+
+
+def finding_line(finding: Finding) -> str:
+    """Return the line of one finding; what does not apply to it is null."""
+    return jsonl.line(
+        "finding",
+        {
+            "code": finding.code.name,
+            "severity": finding.code.severity.value,
+            **jsonl.path_field(finding.path),
+            "position": finding.position,
+            "size": finding.size,
+            "offsets": finding.offsets and asdict(finding.offsets),
+            "detail": finding.detail and asdict(finding.detail),
+            "remedy": finding.remedy,
+            "repeats": finding.repeats,
+        },
+    )
+
+
+def summary_line(summary: Summary, next_starts: Sequence[dict[str, object]] = ()) -> str:
+    """Return the last line: the exit code, what was covered, how many findings there were.
+
+    ``next_starts`` has the forecast of each log directory.
+    """
+    run, covered = summary.run, summary.covered
+    return jsonl.line(
+        "summary",
+        {
+            "exit": summary.exit_code,
+            "depth": run.depth,
+            "deep": run.depth == "deep",
+            "partitions": covered.partitions,
+            "partitions_total": run.total,
+            "segments": covered.segments,
+            "bytes": covered.read_bytes,
+            "bytes_total": run.total_bytes,
+            "batches": covered.batches,
+            "control_batches": covered.control_batches,
+            "records": covered.records,
+            "uncounted_wrappers": covered.wrappers,
+            "severities": {severity.value: summary.severities[severity] for severity in Severity},
+            "codes": dict(sorted(summary.codes.items())),
+            "seconds": round(run.seconds, 3),
+            "jobs": run.jobs,
+            "verdict": "sound" if summary.verdict is None else summary.verdict.value,
+            "losses": losses_fields(summary.losses),
+            "next_starts": next_starts,
+            "limit_rate": run.limit_rate or None,
+        },
+    )
+
+
+def _liveness(liveness: Liveness) -> dict[str, object]:
+    return {
+        "state": liveness.state.value,
+        "reason": liveness.reason,
+        "pid": liveness.pid,
+        "uninspected": [process.pid for process in liveness.uninspected],
+    }

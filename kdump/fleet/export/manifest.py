@@ -1,0 +1,88 @@
+"""The manifest of an export: its files and their content."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from kdump.fleet.export.replicas import Conflict, Overtaken
+from kdump.fleet.export.task import Ledger, Trouble
+from kdump.format.lines.text import json_text
+
+_SCHEMA: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """A file by its name below the export, with the digest of its bytes and the logs in it."""
+
+    path: str
+    bytes: int
+    sha256: str
+    logs: tuple[Ledger, ...]
+
+    @property
+    def records(self) -> int:
+        """How many are in it."""
+        return sum(log.records for log in self.logs)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionEntry:
+    """What was exported of a partition; ``sha256`` is over the digests of its files, in order.
+
+    ``end`` is the last stable offset, None if there is no bound. ``undecided`` are producers and
+    first offsets of transactions whose markers damage may have taken. ``log_start`` is the log
+    start offset below which records are left out, None where none are.
+    """
+
+    topic: str | None
+    partition: int | None
+    records: int
+    first_offset: int | None
+    last_offset: int | None
+    sha256: str
+    end: int | None = None
+    undecided: tuple[tuple[int, int], ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
+    overtaken: tuple[Overtaken, ...] = ()
+    log_start: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What an export came to."""
+
+    files: tuple[FileEntry, ...]
+    partitions: tuple[PartitionEntry, ...]
+    troubles: tuple[Trouble, ...]
+
+    @property
+    def records(self) -> int:
+        """How many were exported."""
+        return sum(file.records for file in self.files)
+
+    def encode(self) -> bytes:
+        """The same as JSON."""
+        files = [{**asdict(file), "records": file.records} for file in self.files]
+        whole = {"schema": _SCHEMA, "records": self.records, **asdict(self), "files": files}
+        return json_text(whole).encode() + b"\n"
+
+
+def partition_entry(
+    topic: str | None, partition: int | None, files: Iterable[FileEntry], logs: Sequence[Ledger]
+) -> PartitionEntry:
+    """Sum up ``logs``, which are those of a partition, and the files that they went to."""
+    digests = hashlib.sha256("".join(file.sha256 for file in files).encode())
+    firsts = [log.first_offset for log in logs if log.first_offset is not None]
+    lasts = [log.last_offset for log in logs if log.last_offset is not None]
+    return PartitionEntry(
+        topic,
+        partition,
+        sum(log.records for log in logs),
+        min(firsts, default=None),
+        max(lasts, default=None),
+        digests.hexdigest(),
+    )

@@ -1,0 +1,8 @@
+"""Sessions of Spark.
+
+environment  Environment variables set for a while.
+java         The check of the Java version that Spark starts with.
+signals      Signals held back while an exception could be lost.
+jvm          A JVM that ends with its session.
+session      A session of Spark, started here or reached over Connect.
+"""

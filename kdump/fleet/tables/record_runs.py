@@ -1,0 +1,58 @@
+"""The records of batches in the order of a walk, many batches at a time."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kdump.errors import DecodeError, LimitError
+from kdump.format.batch import BatchTable, RecordBatch, RecordRun, RecordTable
+from kdump.format.records import RecordReader
+from kdump.storage.source import Source
+from kdump.storage.walk import batch_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A batch whose records, or the last of them, are not there: ``error`` says why.
+
+    A DecodeError is damage; for a LimitError nobody has tried.
+    """
+
+    batch: RecordBatch
+    error: DecodeError | LimitError
+
+
+def record_runs(
+    table: BatchTable, source: Source, reader: RecordReader
+) -> Iterator[RecordRun | Unread]:
+    """Read the records of ``table``, the newest piece of a walk over ``source``, in their order.
+
+    Each run is valid until the next. Raises SourceError.
+    """
+    row = 0
+    while row < len(table):
+        view = source.window(table.position)
+        run = reader.run(table, row, view)
+        if len(run.rows):
+            yield run
+            view = source.window(table.position)
+        row += len(run)
+        if row == len(table):
+            return
+        if (whole := reader.block(table, row, view)) is not None:
+            block, rows = whole
+            starts = memoryview(array("q", (0, len(rows) // RecordTable.WIDTH)))
+            yield RecordRun(table.part(row, row + 1), block, rows, starts)
+        else:
+            yield from _one(table[row], source, reader)
+        row += 1
+
+
+def _one(batch: RecordBatch, source: Source, reader: RecordReader) -> Iterator[RecordRun | Unread]:
+    try:
+        for records in reader.tables(batch, batch_bytes(source, batch)):
+            yield RecordRun.of(records)
+    except (DecodeError, LimitError) as error:
+        yield Unread(batch, error)

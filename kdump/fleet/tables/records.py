@@ -1,0 +1,314 @@
+"""Records of any magic and codec as Arrow columns.
+
+A row says what a line of ``kdump dump --format json --records`` does.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import pyarrow as pa
+
+from kdump.fleet.tables.schema import RECORDS
+from kdump.format import _columns, _kernel
+from kdump.format.batch import CODEC_MASK, RecordRun, RecordTable
+from kdump.format.codecs import CODECS
+
+#: The most rows of an Arrow batch, and of a run.
+_ROWS: Final = 65_536
+#: Room for headers, and for the bytes of a binary column. What is not used takes no memory.
+_HEADERS: Final = 65_536
+_BYTES: Final = 8 << 20
+#: Of the rows that ``_kernel.fill_headers`` fills: where the key and the value stand.
+_HEADER_WIDTH: Final = 4
+_HEADER_KEY, _HEADER_VALUE = 0, 2
+_HEADERS_AT_ONCE: Final = 4_096
+#: Signed numbers of 64, 32, 16 and 8 bits, and bytes.
+_Code = Literal["q", "i", "h", "b", "B"]
+_ATTRIBUTES: Final = _kernel.BATCH_FIELDS.index("attributes")
+_KEY: Final = _kernel.RECORD_FIELDS.index("key")
+_VALUE: Final = _kernel.RECORD_FIELDS.index("value")
+
+#: By the numbers that ``_columns.fill`` gives them.
+_WORDS: Final = {
+    "timestamp_type": _columns.TIMESTAMP_TYPES,
+    "codec": tuple(codec.label for codec in CODECS),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where records come from; ``topic`` and ``partition`` are None where nobody knows."""
+
+    topic: str | None
+    partition: int | None
+    source_file: str
+
+
+class RecordColumns:
+    """Makes Arrow batches of records, which may be of many files.
+
+    ``names`` are columns of ``RECORDS``, in the order that is wanted. With ``encoded``, strings
+    stand in dictionaries, which are written to Parquet in less time.
+    """
+
+    def __init__(self, names: Sequence[str] = RECORDS.names, *, encoded: bool = False) -> None:
+        self._encoded = encoded
+        fields = (RECORDS.field(name) for name in names)
+        self.schema: pa.Schema = pa.schema([self._typed(field) for field in fields])
+        self._names = frozenset(names)
+        self._room: _Room | None = None
+        self._origin = Origin(None, None, "")
+
+    def start(self, origin: Origin) -> None:
+        """Say where the records come from that are added next."""
+        self._origin = origin
+
+    def add(self, run: RecordRun) -> pa.RecordBatch | None:
+        """Take the records of ``run``; returns those before it if there is no room beside them."""
+        needed = self._needed(run)
+        full = None
+        if self._room is not None and not self._room.holds(needed):
+            full = self.finish()
+        if self._room is None:
+            self._room = _Room(needed)
+        self._room.add(run, self._origin, self._names)
+        return full
+
+    def finish(self) -> pa.RecordBatch | None:
+        """Return what was added and not returned yet, None if that is nothing."""
+        room, self._room = self._room, None
+        if room is None or not room.rows:
+            return None
+        columns = [room.column(field, encoded=self._encoded) for field in self.schema]
+        return pa.record_batch(columns, schema=self.schema)
+
+    def _typed(self, field: pa.Field) -> pa.Field:
+        if self._encoded and field.type == pa.string():
+            return field.with_type(pa.dictionary(pa.int32(), field.type))
+        return field
+
+    def _needed(self, run: RecordRun) -> _Size:
+        keys, values, headers = _columns.measure(run.rows)
+        headers = headers if "headers" in self._names else 0
+        return _Size(
+            rows=len(run.rows) // RecordTable.WIDTH,
+            key_bytes=keys if "key" in self._names else 0,
+            value_bytes=values if "value" in self._names else 0,
+            headers=headers,
+            header_bytes=_record_bytes(run) if headers else 0,  # not more than that
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Size:
+    """How much some records need: counts, and bytes of columns."""
+
+    rows: int
+    key_bytes: int
+    value_bytes: int
+    headers: int
+    header_bytes: int
+
+
+class _Binary:
+    """A binary column in the making."""
+
+    def __init__(self, rows: int, size: int) -> None:
+        self._ends = _Numbers("i", rows + 1)
+        self._ends.view[0] = 0
+        self._present = bytearray(rows + 7 >> 3)
+        self._data = _Numbers("B", size)
+
+        self._rows = 0
+
+    @property
+    def room(self) -> int:
+        """How many more bytes there is room for."""
+        return len(self._data.view) - int(self._ends.view[self._rows])
+
+    def add(self, rows: memoryview, width: int, field: int, block: memoryview) -> None:
+        """Take a field of ``rows`` behind what is there."""
+        ends, data = self._ends.view, self._data.view
+        self._rows = _columns.gather(
+            rows, width, field, block, self._rows, ends, self._present, data
+        )
+
+    def array(self) -> pa.Array:
+        """All that was added."""
+        count = self._rows
+        data = self._data.buffer(0, int(self._ends.view[count]))
+        buffers = [pa.py_buffer(self._present), self._ends.buffer(0, count + 1), data]
+        return pa.Array.from_buffers(pa.binary(), count, buffers)
+
+
+class _Numbers:
+    """Room for numbers of one width, whatever they are at first."""
+
+    def __init__(self, code: _Code, count: int) -> None:
+        self._width = array(code).itemsize
+        self._memory = pa.allocate_buffer(self._width * count)
+        self.view = memoryview(self._memory).cast("B").cast(code)
+
+    def buffer(self, start: int, count: int) -> pa.Buffer:
+        """``count`` of them, from number ``start`` on."""
+        return self._memory.slice(start * self._width, count * self._width)
+
+
+class _Room:
+    """One Arrow batch in the making, with room at least for what its first run needs."""
+
+    def __init__(self, first: _Size) -> None:
+        self.rows = 0
+        self._headers = 0
+        self._origins: list[tuple[Origin, int]] = []
+        self._longs = _Numbers("q", len(_columns.LONGS) * _ROWS)
+        self._ints = _Numbers("i", len(_columns.INTS) * _ROWS)
+        self._shorts = _Numbers("h", len(_columns.SHORTS) * _ROWS)
+        self._bytes = _Numbers("b", len(_columns.BYTES) * _ROWS)
+        self._bits = bytearray(len(_columns.BITS) * _ROWS >> 3)
+        self._key = _Binary(_ROWS, _at_least(_BYTES, first.key_bytes))
+        self._value = _Binary(_ROWS, _at_least(_BYTES, first.value_bytes))
+        self._header_room = _at_least(_HEADERS, first.headers)
+        self._header_ends = _Numbers("i", _ROWS + 1)
+        self._header_ends.view[0] = 0
+        header_bytes = _at_least(_BYTES, first.header_bytes)
+        self._header_key = _Binary(self._header_room, header_bytes)
+        self._header_value = _Binary(self._header_room, header_bytes)
+
+    def holds(self, more: _Size) -> bool:
+        """Whether there is room for so much more."""
+        return (
+            self.rows + more.rows <= _ROWS
+            and more.key_bytes <= self._key.room
+            and more.value_bytes <= self._value.room
+            and self._headers + more.headers <= self._header_room
+            and more.header_bytes <= self._header_key.room
+            and more.header_bytes <= self._header_value.room
+        )
+
+    def add(self, run: RecordRun, origin: Origin, names: frozenset[str]) -> None:
+        """Take the records of ``run``, for which there is room; of large columns the named ones."""
+        magic = _columns.OWN_MAGIC if run.magic is None else run.magic
+        at = self.rows
+        self.rows = _columns.fill(
+            run.batches.rows,
+            run.starts,
+            run.rows,
+            magic,
+            at,
+            self._longs.view,
+            self._ints.view,
+            self._shorts.view,
+            self._bytes.view,
+            self._bits,
+        )
+        if "key" in names:
+            self._key.add(run.rows, RecordTable.WIDTH, _KEY, run.block)
+        if "value" in names:
+            self._value.add(run.rows, RecordTable.WIDTH, _VALUE, run.block)
+        if "headers" in names:
+            self._add_headers(run, at)
+        if self._origins and self._origins[-1][0] is origin:
+            self._origins[-1] = (origin, self._origins[-1][1] + self.rows - at)
+        else:
+            self._origins.append((origin, self.rows - at))
+
+    def _add_headers(self, run: RecordRun, at: int) -> None:
+        _columns.count_headers(run.rows, at, self._header_ends.view)
+        if self._header_ends.view[self.rows] == self._headers:
+            return
+        state = memoryview(array("q", (0, 0, 0)))
+        rows = memoryview(array("q", bytes(8 * _HEADER_WIDTH * _HEADERS_AT_ONCE)))
+        while n := _kernel.fill_headers(run.block, run.rows, state, rows):
+            found = rows[: n * _HEADER_WIDTH]
+            for column, field in (
+                (self._header_key, _HEADER_KEY),
+                (self._header_value, _HEADER_VALUE),
+            ):
+                column.add(found, _HEADER_WIDTH, field, run.block)
+            self._headers += n
+
+    def column(self, field: pa.Field, *, encoded: bool) -> pa.Array:
+        """The column that ``field`` describes."""
+        name: str = field.name
+        if name == "key":
+            return self._key.array()
+        if name == "value":
+            return self._value.array()
+        if name == "headers":
+            return self._header_lists(field.type)
+        if name in ("topic", "partition", "source_file"):
+            return self._origin_column(name, encoded=encoded)
+        if name in _columns.BITS:
+            return pa.Array.from_buffers(pa.bool_(), self.rows, [None, self._bit_buffer(name)])
+        if name in _WORDS:
+            return self._word_column(name, encoded=encoded)
+        return self._number_column(name, field.type)
+
+    def _number_column(self, name: str, kind: pa.DataType) -> pa.Array:
+        widths = (
+            (_columns.LONGS, self._longs),
+            (_columns.INTS, self._ints),
+            (_columns.SHORTS, self._shorts),
+            (_columns.BYTES, self._bytes),
+        )
+        names, numbers = next(pair for pair in widths if name in pair[0])
+        valid = self._bit_buffer("has_timestamp") if name == "timestamp" else None
+        buffer = numbers.buffer(names.index(name) * _ROWS, self.rows)
+        return pa.Array.from_buffers(kind, self.rows, [valid, buffer])
+
+    def _bit_buffer(self, name: str) -> pa.Buffer:
+        count = _ROWS >> 3
+        return pa.py_buffer(self._bits).slice(_columns.BITS.index(name) * count, count)
+
+    def _header_lists(self, kind: pa.DataType) -> pa.Array:
+        count = self._headers
+        pairs = [self._header_key.array(), self._header_value.array()]
+        structs = pa.Array.from_buffers(kind.value_type, count, [None], children=pairs)
+        ends = self._header_ends.buffer(0, self.rows + 1)
+        return pa.Array.from_buffers(kind, self.rows, [None, ends], children=[structs])
+
+    def _word_column(self, name: str, *, encoded: bool) -> pa.Array:
+        places = self._number_column(name, pa.int8())
+        numbers = bytes(places.buffers()[1])
+        if not numbers.strip(numbers[:1]):  # most logs have one codec alone
+            return _words([(_WORDS[name][numbers[0]], self.rows)], pa.string(), encoded=encoded)
+        found = pa.DictionaryArray.from_arrays(places.cast(pa.int32()), pa.array(_WORDS[name]))
+        return found if encoded else found.dictionary_decode()
+
+    def _origin_column(self, name: str, *, encoded: bool) -> pa.Array:
+        stretches = [(getattr(origin, name), count) for origin, count in self._origins]
+        if name == "partition":
+            return _words(stretches, pa.int32(), encoded=False)
+        return _words(stretches, pa.string(), encoded=encoded)
+
+
+def _record_bytes(run: RecordRun) -> int:
+    """No less than its records take; what is not compressed may stand in a view of far more."""
+    if run.batches.rows[_ATTRIBUTES] & CODEC_MASK:
+        return len(run.block)  # then it is the only batch
+    return run.batches.end - run.batches.position
+
+
+def _at_least(usual: int, needed: int) -> int:
+    """The room for what needs so much; none where that is nothing, as it often is for good."""
+    return max(usual, needed) if needed else 0
+
+
+def _words(
+    stretches: Sequence[tuple[object, int]], kind: pa.DataType, *, encoded: bool
+) -> pa.Array:
+    """Each of the values so many times."""
+    if not encoded:
+        return pa.concat_arrays([pa.repeat(pa.scalar(word, kind), n) for word, n in stretches])
+    numbers: dict[object, int] = {}
+    for word, _ in stretches:
+        numbers.setdefault(word, len(numbers))
+    places = [(numbers[word], count) for word, count in stretches]
+    return pa.DictionaryArray.from_arrays(
+        _words(places, pa.int32(), encoded=False), pa.array(list(numbers), kind)
+    )

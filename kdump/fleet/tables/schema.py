@@ -1,0 +1,107 @@
+"""The columns of the tables, in Arrow and in Spark.
+
+A timestamp is a number of milliseconds: a log may hold any of 64 bits, and Spark's own type counts
+microseconds, so that large ones would be lost. Bytes that are text by custom alone, such as the
+keys of headers, are binary. ``topic`` and ``partition`` are null for a file outside a partition
+directory; ``timestamp`` is in magic 0.
+
+The names are those of ``kdump dump --format json``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import pyarrow as pa
+
+#: Named and typed as Spark does it.
+_HEADERS: Final = pa.list_(
+    pa.field("element", pa.struct([("key", pa.binary()), ("value", pa.binary())]))
+)
+
+#: A row is a record; ``position`` is that of its batch in ``source_file``.
+RECORDS: Final = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.int64()),
+        ("timestamp_type", pa.string()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", _HEADERS),
+        ("producer_id", pa.int64()),
+        ("producer_epoch", pa.int16()),
+        ("sequence", pa.int32()),
+        ("codec", pa.string()),
+        ("magic", pa.int8()),
+        ("leader_epoch", pa.int32()),
+        ("transactional", pa.bool_()),
+        ("control", pa.bool_()),
+        ("source_file", pa.string()),
+        ("position", pa.int64()),
+    ]
+)
+
+#: A row is a sound batch, or damage: then ``damage`` is its reason, and of the others just
+#: ``position``, ``size``, and where it lies, are given. Together they cover each byte of a file.
+BATCHES: Final = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("position", pa.int64()),
+        ("size", pa.int64()),
+        ("base_offset", pa.int64()),
+        ("last_offset", pa.int64()),
+        ("count", pa.int32()),
+        ("magic", pa.int8()),
+        ("crc", pa.int64()),
+        ("attributes", pa.int16()),
+        ("codec", pa.string()),
+        ("timestamp_type", pa.string()),
+        ("base_timestamp", pa.int64()),
+        ("max_timestamp", pa.int64()),
+        ("leader_epoch", pa.int32()),
+        ("producer_id", pa.int64()),
+        ("producer_epoch", pa.int16()),
+        ("base_sequence", pa.int32()),
+        ("last_sequence", pa.int32()),
+        ("transactional", pa.bool_()),
+        ("control", pa.bool_()),
+        ("delete_horizon_ms", pa.int64()),
+        ("damage", pa.string()),
+        ("source_file", pa.string()),
+    ]
+)
+
+#: A row is a finding of ``kdump verify``; the remedy is a command line.
+FINDINGS: Final = pa.schema(
+    [
+        ("code", pa.string()),
+        ("severity", pa.string()),
+        ("path", pa.string()),
+        ("position", pa.int64()),
+        ("size", pa.int64()),
+        ("first_offset", pa.int64()),
+        ("last_offset", pa.int64()),
+        ("expected", pa.string()),
+        ("found", pa.string()),
+        ("remedy", pa.string()),
+        ("repeats", pa.int64()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+    ]
+)
+
+#: By the name that ``option("table", …)`` takes.
+TABLES: Final[Mapping[str, pa.Schema]] = {
+    "records": RECORDS,
+    "batches": BATCHES,
+    "findings": FINDINGS,
+}
+
+
+def utf8(text: str) -> str:
+    """``text`` with escapes for the bytes of a name that are not UTF-8, which no column takes."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

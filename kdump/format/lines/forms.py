@@ -1,0 +1,137 @@
+"""The fields of a batch in one line of a dump.
+
+The words depend on the magic and the attributes alone, so that one form does for many batches, and
+compiled code can fill in the numbers.
+
+Spec: ``org.apache.kafka.tools.DumpLogSegments`` 4.3.1 for the text (KOD 8).
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from typing import Final
+
+from kdump.format import _lines
+from kdump.format.batch import RecordBatch
+from kdump.format.codecs import Codec
+from kdump.format.legacy import is_wrapper
+from kdump.format.lines.text import json_text
+
+#: A field whose number is filled in; in JSON it is no string.
+_FIELD: Final = re.compile(r'"?<(\w+)>"?')
+
+
+class Form:
+    """A line, or a part of one, with ``<field>`` where a number of the header belongs.
+
+    What stands ``before`` it is taken as it is. ``text`` is what stands between the numbers;
+    ``marks`` are pairs: where a number belongs in it, and which of the compiled code's
+    ``FORM_FIELDS`` that is.
+    """
+
+    __slots__ = ("_parts", "marks", "text")
+
+    def __init__(self, line: str, before: str = "") -> None:
+        self._parts = _FIELD.split(line)
+        self._parts[0] = before + self._parts[0]
+        self.text = b""
+        self.marks = array("q")
+        for words, field in zip(self._parts[::2], [*self._parts[1::2], ""], strict=True):
+            self.text += words.encode()
+            if field:
+                self.marks.extend((len(self.text), _lines.FORM_FIELDS.index(field)))
+
+    def line(self, batch: RecordBatch) -> bytes:
+        """It with the numbers of ``batch``."""
+        parts = list(self._parts)
+        parts[1::2] = [str(getattr(batch, field)) for field in parts[1::2]]
+        return "".join(parts).encode()
+
+
+#: What stands where nothing is to stand.
+NOTHING: Final = Form("")
+
+
+def codec_label(codec_id: int) -> str:
+    """The codec's name, or its number where that is no codec."""
+    try:
+        return Codec(codec_id).label
+    except ValueError:
+        return f"unknown({codec_id})"
+
+
+def header_of(magic: int, attributes: int) -> RecordBatch:
+    """A header that says nothing but these."""
+    return RecordBatch(0, 0, 0, 0, 0, magic, 0, attributes, 0, 0, 0, 0, 0, 0)
+
+
+def text_batch(magic: int, attributes: int, *, valid: bool) -> Form:
+    """The line of Kafka's tool; ``valid`` is what it says of the checksum."""
+    batch = header_of(magic, attributes)
+    if magic > 1:
+        horizon = "Long.empty" if batch.delete_horizon_ms is None else "Long[<base_timestamp>]"
+        own = (
+            "baseOffset: <base_offset> lastOffset: <last_offset> count: <count> "
+            "baseSequence: <base_sequence> lastSequence: <last_sequence> "
+            "producerId: <producer_id> producerEpoch: <producer_epoch> "
+            f"partitionLeaderEpoch: <leader_epoch> isTransactional: {java(batch.is_transactional)} "
+            f"isControl: {java(batch.is_control)} deleteHorizonMs: Optional{horizon}"
+        )
+    else:
+        own = "offset: <last_offset>"
+    return Form(
+        f"{own} position: <position> {batch.timestamp_type.value}: <max_timestamp> size: <size> "
+        f"magic: {magic} compresscodec: {codec_label(batch.codec_id)} crc: <crc> "
+        f"isvalid: {java(valid)}\n"
+    )
+
+
+def json_batch(before: str, magic: int, attributes: int) -> Form:
+    """Every field of the header, null for what an old one does not say, behind those ``before``."""
+    batch = header_of(magic, attributes)
+    wrapper = is_wrapper(batch)
+    fields = {
+        "position": "<position>",
+        "size": "<size>",
+        "base_offset": None if wrapper else "<base_offset>",
+        "last_offset": "<last_offset>",
+        "count": None if wrapper else "<count>",
+        "magic": magic,
+        "crc": "<crc>",
+        "attributes": attributes,
+        "codec": codec_label(batch.codec_id),
+        "timestamp_type": batch.timestamp_type.value,
+        "base_timestamp": "<base_timestamp>" if magic else None,
+        "max_timestamp": "<max_timestamp>" if magic else None,
+        "leader_epoch": "<leader_epoch>",
+        "producer_id": "<producer_id>",
+        "producer_epoch": "<producer_epoch>",
+        "base_sequence": "<base_sequence>",
+        "last_sequence": "<last_sequence>",
+        "transactional": batch.is_transactional,
+        "control": batch.is_control,
+        "delete_horizon_ms": None if batch.delete_horizon_ms is None else "<base_timestamp>",
+    }
+    return Form(f",{json_text(fields)[1:]}\n", before)
+
+
+def json_behind_record(magic: int, attributes: int, record_magic: int) -> Form:
+    """The fields that a record has of its batch, behind its own."""
+    batch = header_of(magic, attributes)
+    fields = {
+        "position": "<position>",
+        "magic": record_magic,
+        "codec": codec_label(batch.codec_id),
+        "leader_epoch": "<leader_epoch>",
+        "producer_id": "<producer_id>",
+        "producer_epoch": "<producer_epoch>",
+        "transactional": batch.is_transactional,
+        "control": batch.is_control,
+    }
+    return Form(f",{json_text(fields)[1:]}\n")
+
+
+def java(value: bool) -> str:
+    """A boolean as Java prints it."""
+    return "true" if value else "false"

@@ -1,0 +1,105 @@
+"""Escaping of text for terminals and logs, and the text form of offsets and times.
+
+Keys, values, names and paths come from anybody. Control, format, line- and paragraph-separator and
+surrogate code points (categories Cc, Cf, Zl, Zp, Cs) could move a cursor, reorder a line, or break
+a reader, so none of them leaves raw, in text or in JSON.
+
+Spec: ``java.lang.String(byte[], Charset)`` for what bytes say that are no UTF-8.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Final
+from unicodedata import category
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_UNSAFE: Final = frozenset({"Cc", "Cf", "Zl", "Zp", "Cs"})
+
+
+def printable(text: str) -> str:
+    r"""``text`` with unsafe code points as ``\xNN``, ``\uNNNN`` or ``\UNNNNNNNN``."""
+    return text if text.isprintable() else text.translate(_ESCAPES)
+
+
+def time_text(timestamp_ms: int) -> str:
+    """Return a time in ISO 8601, UTC: "2026-11-21T10:00:00.000Z"; its digits beyond year 9999."""
+    try:
+        time = _EPOCH + timedelta(milliseconds=timestamp_ms)
+    except OverflowError:
+        return f"{timestamp_ms} ms"
+    return f"{time.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
+
+
+def json_text(value: object) -> str:
+    r"""``value`` as JSON on one line, with unsafe code points as ``\uNNNN``."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text if text.isprintable() else text.translate(_JSON_ESCAPES)
+
+
+def json_bytes(
+    name: str, raw: bytes | None, *, force_base64: bool = False
+) -> dict[str, str | None]:
+    """``raw`` as a field of JSON: a string under ``name``, or base64 under ``<name>_base64``.
+
+    The latter is for what is no UTF-8, and for all with ``force_base64``. Null stays null.
+    """
+    if raw is None:
+        return {name: None}
+    if not force_base64:
+        try:
+            return {name: raw.decode()}
+        except UnicodeDecodeError:
+            pass
+    return {f"{name}_base64": b64encode(raw).decode()}
+
+
+def java_text(raw: bytes) -> str:
+    """``raw`` as Java's ``new String(raw, UTF_8)`` has it: U+FFFD for what is no UTF-8."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        # As Python has it, but for an encoded surrogate, which is one U+FFFD in Java. Bytes are
+        # replaced as characters because joining many pieces of bytes takes much more memory.
+        bytewise = _SURROGATE.sub("\xff", raw.decode("latin-1"))
+        return bytewise.encode("latin-1").decode(errors="replace")
+
+
+_SURROGATE: Final = re.compile("\xed[\xa0-\xbf][\x80-\xbf]?")
+
+
+class _Escapes(dict[int, str]):
+    """What ``str.translate`` puts in the place of a code point, filled as unsafe ones turn up.
+
+    Values may hold many millions of them, too many for a Python object each.
+    """
+
+    def __init__(self, escape: Callable[[str], str]) -> None:
+        super().__init__()
+        self._escape = escape
+
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        if category(char) not in _UNSAFE:
+            return char
+        self[code] = self._escape(char)
+        return self[code]
+
+
+def _escaped(char: str) -> str:
+    code = ord(char)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _json_escaped(char: str) -> str:
+    return json.dumps(char)[1:-1]
+
+
+_ESCAPES: Final = _Escapes(_escaped)
+_JSON_ESCAPES: Final = _Escapes(_json_escaped)

@@ -1,0 +1,8 @@
+"""The content of small files that repairs write.
+
+extent      The first offset and the end offset of a partition before a repair.
+epochs      Leader epochs after a log ends elsewhere, and those of old messages.
+producers   The producers before the first segment of a partition.
+known_ends  Surveys of a damaged log with the transaction ends that are known.
+companions  The files beside the logs of a new partition: epochs, indexes, snapshots, metadata.
+"""

@@ -1,0 +1,99 @@
+"""The files beside the logs of a new partition: epochs, indexes, snapshots, metadata.
+
+Spec: ``LeaderEpochFileCache`` (KIP-101), ``ProducerStateManager``, ``TransactionIndex`` (KIP-98);
+KOD 7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from kdump.audit.facts.small_files import PartitionFacts
+from kdump.audit.replay.replay import Replay
+from kdump.audit.survey.events import EpochRun
+from kdump.format.checkpoint import EpochEntry, encode_epochs
+from kdump.format.index import TransactionIndex
+from kdump.format.snapshot import encode_snapshot
+from kdump.storage.names import LEADER_EPOCH_CHECKPOINT, FileKind, format_file_name
+
+
+def companions(replayed: Replay, facts: PartitionFacts) -> Iterator[tuple[str, bytes]]:
+    """Yield the files, name and content, that follow from logs and from their origin's ``facts``.
+
+    ``replayed`` is what the logs come to, one at least. A snapshot of what was before the first of
+    them is made if that is known to be anything.
+    """
+    bases = [segment.survey.segment.base_offset for segment in replayed.segments]
+    for base, segment in zip(bases, replayed.segments, strict=True):
+        if segment.aborted:
+            name = format_file_name(FileKind.TXN_INDEX, base)
+            yield name, TransactionIndex(segment.aborted).encode()
+    for offset, state in replayed.states():
+        if offset > bases[0] or state:
+            entries = sorted(state.values())
+            yield format_file_name(FileKind.SNAPSHOT, offset), encode_snapshot(entries)
+    entries_of_log = epochs_of(replayed, facts)
+    if facts.epochs is not None or entries_of_log:
+        yield LEADER_EPOCH_CHECKPOINT, encode_epochs(entries_of_log)
+
+
+def epochs_of(replayed: Replay, facts: PartitionFacts) -> tuple[EpochEntry, ...]:
+    """The leader epochs of the logs, and those of the origin's file that hold for them."""
+    known = () if facts.epochs is None else facts.epochs.value or ()
+    return epochs(known, _runs(replayed), replayed.epochs, replayed.end_offset)
+
+
+def copied(facts: PartitionFacts) -> Iterator[Path]:
+    """Yield the files that are taken over as they are, because they can be read."""
+    if facts.metadata is not None and facts.metadata.error is None:
+        yield facts.metadata.path
+    if facts.quorum_state is not None and facts.quorum_state.error is None:
+        yield facts.quorum_state.path
+    for snapshot in facts.metadata_snapshots:
+        if snapshot.fault is None:
+            yield snapshot.path
+
+
+def epochs(
+    known: Iterable[EpochEntry],
+    runs: Sequence[EpochRun],
+    of_batches: Iterable[EpochEntry],
+    log_end: int,
+) -> tuple[EpochEntry, ...]:
+    """The entries for a log of these ``runs``, which by themselves give ``of_batches``.
+
+    Those that are ``known`` stay if they hold: what lies before has lower epochs, what lies behind
+    does not.
+    """
+    entries = {
+        entry.epoch: entry
+        for entry in known
+        if entry.epoch >= 0 and 0 <= entry.start_offset < log_end and _holds(entry, runs)
+    }
+    for entry in of_batches:
+        entries.setdefault(entry.epoch, entry)
+    rising: list[EpochEntry] = []
+    for entry in sorted(entries.values(), key=lambda entry: entry.epoch):
+        while rising and rising[-1].start_offset >= entry.start_offset:
+            rising.pop()  # as a broker does that is told of a later epoch from there on
+        rising.append(entry)
+    return tuple(rising)
+
+
+def _holds(entry: EpochEntry, runs: Sequence[EpochRun]) -> bool:
+    for run in runs:
+        if run.epoch < entry.epoch and run.last_offset >= entry.start_offset:
+            return False
+        if run.epoch >= entry.epoch and run.first_offset < entry.start_offset:
+            return False
+    return True
+
+
+def _runs(replayed: Replay) -> list[EpochRun]:
+    return [
+        run
+        for segment in replayed.segments
+        for run in segment.survey.events.epochs()
+        if run.epoch >= 0
+    ]

@@ -1,0 +1,23 @@
+"""The first offset and the end offset of a partition before a repair.
+
+Spec: ``UnifiedLog.logStartOffset``, ``logEndOffset``; KOD 5.
+"""
+
+from __future__ import annotations
+
+from kdump.audit.evidence import known_ends
+from kdump.audit.facts.small_files import PartitionFacts
+from kdump.audit.verdicts.verdict import Judged
+
+
+def log_start_of(facts: PartitionFacts) -> int | None:
+    """Where a broker lets it begin: at its checkpoint, or at the first segment if that is later."""
+    segments = facts.partition.segments
+    return max(facts.log_start or 0, segments[0].base_offset) if segments else facts.log_start
+
+
+def log_end_of(judged: Judged) -> int | None:
+    """The offset behind its last record, None where that is not certain."""
+    if not judged.group.segments:
+        return None
+    return known_ends(judged.surveys).get(judged.group.segments[-1].base_offset)

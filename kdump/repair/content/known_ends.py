@@ -1,0 +1,94 @@
+"""Surveys of a damaged log with the transaction ends that are known.
+
+Where a log is not written anew, its markers stay lost. A replay of these surveys comes to what a
+broker knew before the damage.
+
+Spec: ``ProducerStateManager`` (KIP-98); KOD 7.3.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from kdump.audit.facts.small_files import PartitionFacts
+from kdump.audit.replay.fates import HIGHEST, Fate, LostEnd, decide, evidence_of
+from kdump.audit.replay.replay import marks_of, missing_of, shows_all_missing
+from kdump.audit.survey.anomalies import FaultKind
+from kdump.audit.survey.survey import Survey
+from kdump.format import _events
+from kdump.format.snapshot import ProducerEntry
+
+_EVENT: Final = len(_events.EVENT_FIELDS)
+_OFFSET: Final = _events.EVENT_FIELDS.index("offset")
+_POSITION: Final = _events.EVENT_FIELDS.index("position")
+
+
+@dataclass(frozen=True, slots=True)
+class KnownEnds:
+    """``surveys`` with the ends that are known; below ``known_below`` all are."""
+
+    surveys: tuple[Survey, ...]
+    known_below: int
+
+
+def known_ends(
+    surveys: Sequence[Survey], start: Iterable[ProducerEntry], facts: PartitionFacts
+) -> KnownEnds:
+    """Decide over the transactions of ``surveys``, whose producers begin as ``start``."""
+    missing = missing_of(surveys, compacted=facts.settings.compacted)
+    marks = marks_of(surveys, start)
+    ends = decide(marks, missing, evidence_of(facts, (survey.segment for survey in surveys)))
+    bases = [survey.segment.base_offset for survey in surveys]
+    added: dict[int, list[tuple[int, ...]]] = defaultdict(list)
+    for end in ends:
+        if end.fate is not Fate.UNDECIDED:
+            offset = end.ended if end.exact else end.first
+            kind = _events.ABORT if end.fate is Fate.ABORTED else _events.COMMIT
+            number = max(bisect_right(bases, offset) - 1, 0)
+            position = _position(surveys[number], offset)
+            row = kind, end.producer, _epoch(surveys, end), offset, position, -1, -1
+            added[number].append(row)
+    together = tuple(_with(survey, added[number]) for number, survey in enumerate(surveys))
+    return KnownEnds(together, min(_unknown(surveys, ends), default=HIGHEST))
+
+
+def _unknown(surveys: Sequence[Survey], ends: Iterable[LostEnd]) -> Iterator[int]:
+    """Offsets from which on not all transactions are known."""
+    if not shows_all_missing(surveys):
+        yield surveys[0].segment.base_offset
+    yield from (end.first for end in ends if end.fate is Fate.UNDECIDED)
+    # What begins behind these, events do not say.
+    for survey in surveys:
+        holes = (fault for fault in survey.faults if fault.kind is FaultKind.HOLE)
+        yield from (fault.reference + 1 for fault in holes)
+
+
+def _with(survey: Survey, added: Sequence[tuple[int, ...]]) -> Survey:
+    if not added:
+        return survey
+    rows = survey.events.rows
+    known = [tuple(rows[at : at + _EVENT]) for at in range(0, len(rows), _EVENT)]
+    together = sorted((*known, *added), key=lambda row: (row[_POSITION], row[_OFFSET]))
+    flat = array("q", (number for row in together for number in row))
+    return replace(survey, events=replace(survey.events, rows=flat))
+
+
+def _position(survey: Survey, offset: int) -> int:
+    """Where a batch of that offset stood, or would have."""
+    before = [gap.damage.position for gap in survey.gaps if gap.offset_before < offset]
+    return before[-1] if before else survey.size
+
+
+def _epoch(surveys: Sequence[Survey], end: LostEnd) -> int:
+    for survey in surveys:
+        rows = survey.events.rows
+        for at in range(0, len(rows), _EVENT):
+            kind, producer, epoch, offset = rows[at : at + 4]
+            if kind == _events.BEGIN and (producer, offset) == (end.producer, end.begin):
+                return epoch
+    return -1

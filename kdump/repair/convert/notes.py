@@ -1,0 +1,41 @@
+"""The notes of a conversion.
+
+Spec: KIP-98, which brought magic 2 with 0.11; KIP-110, zstd with 2.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from kdump.format.codecs import Codec
+from kdump.repair.rewrite.conversion import Rules
+
+#: Of a directory that a broker is about to delete.
+DELETED_NOTE: Final = (
+    "a broker deletes this directory at its start: nothing in it is converted; kdump salvage "
+    "copies what is in it"
+)
+
+
+def readers_note(rules: Rules) -> str:
+    """Say who cannot read what is written by ``rules``."""
+    release = "2.1" if rules.codec is Codec.ZSTD else "0.11"
+    return f"brokers before {release} cannot read the result"
+
+
+def epochs_note(stamped: int) -> str:
+    """Say that so many batches get a leader epoch."""
+    batches = "1 batch" if stamped == 1 else f"{stamped:,} batches"
+    return (
+        f"{batches} of magic 2 without a leader epoch: the epoch of the offset is put in, because "
+        "a follower refuses a batch that has none"
+    )
+
+
+def split_note(log: str, bases: Sequence[int]) -> str:
+    """Say that a log becomes several, which begin at ``bases``."""
+    return (
+        f"{log} becomes more than a segment can hold: it is split into {len(bases)} of them, which "
+        f"begin at {', '.join(map(str, bases))}"
+    )

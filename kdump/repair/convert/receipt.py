@@ -1,0 +1,129 @@
+"""The receipt of a conversion to a new directory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kdump.repair.convert.plan import COMMAND
+from kdump.repair.newdir.output import Output, encode_identity, encode_output
+from kdump.repair.rewrite.conversion import Rules
+from kdump.storage.source import Identity
+
+
+@dataclass(frozen=True, slots=True)
+class NewLog:
+    """A log that was written: its file, and what was read back of it.
+
+    ``digest_before`` is that of the records as the old log holds them, ``digest_after`` that of
+    the records that were read back.
+    """
+
+    name: str
+    size: int
+    batches: int
+    records: int
+    digest_before: str
+    digest_after: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertedLog:
+    """An old log, of which ``legacy`` batches were rewritten, ``stamped`` got a leader epoch, and
+    ``copied`` are as they were.
+
+    ``identity`` is its file as it was read. ``parts`` are the new logs, one unless it was split.
+    """
+
+    name: str
+    identity: Identity
+    legacy: int
+    stamped: int
+    copied: int
+    parts: tuple[NewLog, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertedCopy(Output):
+    """What the conversion of a partition has written to a new directory.
+
+    ``logs`` are those that held batches of magic 0 or 1, ``untouched`` the names of all others,
+    which were copied. ``log_end`` is the offset behind the last batch. Where no log holds any such
+    batch nothing was written: then ``id`` and ``files`` are empty.
+    """
+
+    rules: Rules
+    logs: tuple[ConvertedLog, ...]
+    untouched: tuple[str, ...]
+    log_start: int | None
+    log_end: int | None
+
+    @property
+    def nothing(self) -> bool:
+        """Whether there was nothing to do, and nothing was written."""
+        return not self.logs
+
+    @property
+    def parts(self) -> tuple[NewLog, ...]:
+        """All logs that were written anew."""
+        return tuple(part for log in self.logs for part in log.parts)
+
+    @property
+    def legacy(self) -> int:
+        """How many messages and wrappers of magic 0 and 1 were rewritten."""
+        return sum(log.legacy for log in self.logs)
+
+    @property
+    def records(self) -> int:
+        """The records of the logs that were converted."""
+        return sum(part.records for part in self.parts)
+
+    @property
+    def bytes_before(self) -> int:
+        """The size of the logs that were converted, as they were."""
+        return sum(log.identity.size for log in self.logs)
+
+    @property
+    def bytes_after(self) -> int:
+        """The size of the logs that were made of them."""
+        return sum(part.size for part in self.parts)
+
+
+def encode(copy: ConvertedCopy) -> dict[str, Any]:
+    """Return ``copy`` as JSON has it, without its paths."""
+    codec = copy.rules.codec
+    fields = {
+        "codec": None if codec is None else codec.label,
+        "batch_bytes": copy.rules.batch_bytes,
+        "segments": [_log(log) for log in copy.logs],
+        "untouched": list(copy.untouched),
+        "records": copy.records,
+        "bytes_before": copy.bytes_before,
+        "bytes_after": copy.bytes_after,
+        "log_start_offset": copy.log_start,
+        "log_end_offset": copy.log_end,
+    }
+    return encode_output(copy, COMMAND, fields)
+
+
+def _log(log: ConvertedLog) -> dict[str, Any]:
+    return {
+        "log": log.name,
+        "identity": encode_identity(log.identity),
+        "legacy_batches": log.legacy,
+        "stamped_batches": log.stamped,
+        "copied_batches": log.copied,
+        "bytes_before": log.identity.size,
+        "bytes_after": sum(part.size for part in log.parts),
+        "new_logs": [
+            {
+                "log": part.name,
+                "size": part.size,
+                "batches": part.batches,
+                "records": part.records,
+                "digest_before": part.digest_before,
+                "digest_after": part.digest_after,
+            }
+            for part in log.parts
+        ],
+    }

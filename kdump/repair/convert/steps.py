@@ -1,0 +1,106 @@
+"""The order of the steps of a conversion in place.
+
+While an .index is missing, a start builds anew all that belongs to its segment; one that is of
+another log is believed. So it goes first and comes last.
+
+Spec: ``LogLoader.loadSegmentFiles``, ``TransactionIndex``; KOD 2, 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from kdump.audit.facts.small_files import PartitionFacts, TopicSettings
+from kdump.audit.survey.rebuilt_indexes import RebuiltIndexes
+from kdump.errors import Refused
+from kdump.format.index import TransactionIndex
+from kdump.repair.rewrite.conversion import Rules
+from kdump.repair.rewrite.measure import Measured, MeasuredPart
+from kdump.repair.transaction.plan import Converted, Put, Rebuilt, Remove, Stamp, Step
+from kdump.storage.names import FileKind, format_file_name
+
+_SECOND_NS: Final = 1_000_000_000
+
+
+class ConvertSteps:
+    """The steps of a conversion by ``rules``; ``files`` are those in the directory now."""
+
+    def __init__(
+        self,
+        facts: PartitionFacts,
+        rules: Rules,
+        settings: TopicSettings,
+        files: Mapping[str, Stamp],
+    ) -> None:
+        self._facts, self._rules, self._settings, self._files = facts, rules, settings, files
+
+    def of(self, measured: Measured) -> Iterator[Step]:
+        """Yield those of one log. Raises Refused where what belongs to it cannot be made."""
+        log, parts = measured.path.name, measured.parts
+        names = [log, *(format_file_name(FileKind.LOG, one.part.base_offset) for one in parts[1:])]
+        for index in (_beside(name, ".index") for name in names):
+            if index in self._files:
+                yield Remove(index)
+        aborts = self._transactions(parts) if len(parts) > 1 else ()
+        # What lies behind first: until then the old log still holds it.
+        for number in range(len(parts) - 1, -1, -1):
+            yield self._log(measured, names[number], number)
+            if aborts:
+                yield from self._aborts(names[number], aborts[number])
+            yield from self._indexes(names[number], parts[number].rebuilt)
+
+    def _log(self, measured: Measured, name: str, number: int) -> Put:
+        old, made = measured.path.name, measured.parts[number]
+        part, codec, before = made.part, self._rules.codec, self._files[old]
+        epochs = tuple((entry.epoch, entry.start_offset) for entry in measured.epochs)
+        label = None if codec is None else codec.label
+        # Its age is what retention goes by where records have no timestamp. Of two that look alike
+        # nobody could tell whether the new one is in place yet.
+        later_ns = _SECOND_NS if name == old and part.size == before.size else 0
+        return Put(
+            name,
+            part.size,
+            made.sha256,
+            name == old,
+            Converted(
+                old, label, self._rules.batch_bytes, number, part.records, part.digest, epochs
+            ),
+            mtime_ns=before.mtime_ns + later_ns,
+        )
+
+    def _indexes(self, log: str, rebuilt: RebuiltIndexes) -> Iterator[Put]:
+        for extension, file in ((".timeindex", rebuilt.time_index), (".index", rebuilt.index)):
+            name, recipe = _beside(log, extension), None
+            if not rebuilt.full:
+                recipe = Rebuilt(log, extension, self._settings.index_interval_bytes)
+            elif file.content is None:
+                raise Refused(
+                    f"{self._facts.partition.path / log}: expected indexes that fit into "
+                    f"segment.index.bytes, which is {self._settings.segment_index_bytes}, found "
+                    "more entries, and no room to keep them: give it more"
+                )
+            there = name in self._files and extension != ".index"
+            yield Put(name, file.size, file.sha256, there, recipe, file.content)
+
+    def _transactions(self, parts: Sequence[MeasuredPart]) -> Sequence[TransactionIndex]:
+        """The transaction index of each part."""
+        bases = [one.part.base_offset for one in parts]
+        found = self._facts.txn_indexes.get(bases[0])
+        if found is None:
+            return [TransactionIndex(())] * len(parts)
+        if found.value is None:
+            raise Refused(
+                f"{found.path}: expected a transaction index, to split it with its log, found "
+                "another file: kdump reindex makes it anew"
+            )
+        return found.value.split(bases)
+
+    def _aborts(self, log: str, aborts: TransactionIndex) -> Iterator[Put]:
+        name, content = _beside(log, ".txnindex"), aborts.encode()
+        if content or name in self._files:
+            yield Put.of(name, content, replaces=name in self._files)
+
+
+def _beside(log: str, extension: str) -> str:
+    return log.removesuffix(".log") + extension

@@ -1,0 +1,332 @@
+"""The place, the proof and the receipt of a new partition directory.
+
+Spec: ``LogManager.loadLogs``, which stops at what it does not know in a log directory; KOD 5.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from kdump.audit.codes import Severity
+from kdump.audit.facts.settings import Wanted
+from kdump.audit.facts.small_files import PartitionFacts, TopicSettings
+from kdump.audit.findings import Finding
+from kdump.audit.run.verify import verify
+from kdump.audit.survey.rebuilt_indexes import RebuiltIndexes
+from kdump.audit.survey.survey import Survey, survey
+from kdump.audit.targets.context import Context
+from kdump.audit.targets.target import Group
+from kdump.audit.verdicts.verdict import Judged
+from kdump.errors import Refused, SourceError
+from kdump.repair.newdir.appearance import Building
+from kdump.repair.transaction.disk import Attributes
+from kdump.repair.transaction.folder import Begun, Folder
+from kdump.repair.transaction.lock import unfinished, ways_on
+from kdump.repair.transaction.plan import Plan
+from kdump.storage.access import open_source
+from kdump.storage.logdir import Partition, Segment, around, is_log_directory, read_partition
+from kdump.storage.names import DirectoryName, FileKind, format_directory_name, format_file_name
+from kdump.storage.source import WINDOW_BYTES, Identity, Source
+
+#: The longest name of a directory that a broker makes: it cuts the topic to stay within.
+_LONGEST_NAME: Final = 255
+_PROBLEMS: Final = frozenset({Severity.ERROR, Severity.WARNING, Severity.INCOMPLETE})
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What was written to ``target``, out of the partition directory at ``partition``.
+
+    ``identity`` is the device and inode of ``partition``. ``files`` has size and SHA-256 of all
+    that was written, by name; ``findings`` are what verify says of it.
+    """
+
+    id: str
+    partition: Path
+    target: Path
+    identity: tuple[int, int]
+    files: Mapping[str, tuple[int, str]]
+    notes: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    begun_ns: int
+    seconds: float
+
+    @property
+    def problems(self) -> int:
+        """How many findings above info verify has about the result."""
+        return sum(1 + one.repeats for one in self.findings if one.code.severity in _PROBLEMS)
+
+    @property
+    def broken(self) -> bool:
+        """Whether one of these is an error."""
+        return any(one.code.severity is Severity.ERROR for one in self.findings)
+
+    @property
+    def begun(self) -> str:
+        """When it began, in ISO 8601."""
+        return f"{datetime.fromtimestamp(self.begun_ns // 10**9, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def encode_output(output: Output, command: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``output`` as JSON has it, without its paths; ``fields`` are what else there is."""
+    device, inode = output.identity
+    return {
+        "id": output.id,
+        "command": command,
+        "begun": output.begun,
+        "seconds": output.seconds,
+        "source_identity": {"device": device, "inode": inode},
+        **fields,
+        "files": {
+            name: {"size": size, "sha256": digest}
+            for name, (size, digest) in sorted(output.files.items())
+        },
+        "notes": list(output.notes),
+        "problems": output.problems,
+        "next": ["kdump", "verify"],
+    }
+
+
+def encode_identity(identity: Identity) -> dict[str, int]:
+    """Return ``identity`` as JSON has it."""
+    return {
+        "device": identity.device,
+        "inode": identity.inode,
+        "size": identity.size,
+        "mtime_ns": identity.mtime_ns,
+    }
+
+
+# --- where
+
+
+def target_of(partition: Partition, output: Path) -> Path:
+    """Where the new directory of a partition is written; raises Refused where that cannot be."""
+    try:
+        return _target_of(partition, output)
+    except OSError as error:
+        raise Refused(
+            f"{output}: expected a place where a directory can be made, found an error: "
+            f"{error.strerror}"
+        ) from error
+
+
+def _target_of(partition: Partition, output: Path) -> Path:
+    name = partition.name
+    if name is None:
+        raise Refused(
+            f"{partition.path}: expected a directory called <topic>-<partition>, found another "
+            "name: copy or link it under its name"
+        )
+    for directory in around(output):
+        if is_log_directory(directory):
+            raise Refused(
+                f"{output}: expected a place outside of log directories, found that "
+                f"{directory} is one: a broker would load, or stop at, what is made there"
+            )
+        if _same(directory, partition.path):
+            raise Refused(f"{output}: expected a place outside of what is read, found one inside")
+    if not output.exists() and not output.parent.is_dir():
+        raise Refused(f"{output.parent}: expected a directory, found none")
+    if output.exists() and not output.is_dir():
+        raise Refused(f"{output}: expected a directory, found something else")
+    target = output / format_directory_name(name.topic, name.partition)
+    if os.path.lexists(target):
+        raise Refused(
+            f"{partition.path}: expected nothing at {target}, found something: nothing is "
+            "overwritten"
+        )
+    return target
+
+
+def check_targets(groups: Sequence[Group], output: Path) -> None:
+    """Raise Refused before anything is written, if one of ``groups`` is going to be refused."""
+    origins: dict[Path, Path] = {}
+    for group in groups:
+        if group.partition is None:
+            continue
+        target = target_of(group.partition, output)
+        if target in origins:
+            raise Refused(
+                f"{group.path}: expected one origin for {target}, found {origins[target]} too: "
+                "give each a directory of its own"
+            )
+        origins[target] = group.path
+
+
+def check_space(output: Path, needed: int) -> None:
+    """Raise Refused unless so many bytes can be written there."""
+    space = os.statvfs(output if output.exists() else output.parent)
+    free = space.f_bavail * space.f_frsize
+    if free < needed:
+        raise Refused(f"{output}: expected {needed} free bytes, found {free}")
+
+
+# --- what
+
+
+def pieces(source: Source, report: Callable[[int], None] = lambda _: None) -> Iterator[bytes]:
+    """Read a whole file; ``report`` is called with counts of its bytes. Raises SourceError."""
+    for position in range(0, source.size, WINDOW_BYTES):
+        piece = bytes(source.window(position, WINDOW_BYTES)[:WINDOW_BYTES])
+        yield piece
+        report(len(piece))
+
+
+def copy_file(made: Building, path: Path) -> None:
+    """Write what stands in the file at ``path`` to one of the same name. Raises SourceError."""
+    with open_source(path, mapped=False) as source:
+        made.put(path.name, pieces(source), made.attributes(path))
+
+
+def survey_of(made: Building, name: str, base_offset: int, settings: TopicSettings) -> Survey:
+    """Read a log that was written, with its indexes as they are built by ``settings``.
+
+    Raises SourceError.
+    """
+    segment = Segment(base_offset, made.path / name, None, None, None, None, "")
+    found = survey(
+        segment,
+        lambda _: None,
+        mapped=False,
+        sealed=False,
+        deep=False,
+        settings=settings,
+        rebuild_room=index_room(settings),
+    )
+    for unread in found.unread:
+        raise SourceError(unread.path, unread.text)
+    return found
+
+
+def index_room(settings: TopicSettings) -> int:
+    """The most bytes that both indexes of a segment can have."""
+    return 2 * settings.segment_index_bytes
+
+
+def put_indexes(
+    made: Building,
+    base_offset: int,
+    rebuilt: RebuiltIndexes | None,
+    like: Attributes,
+    settings: TopicSettings,
+) -> list[str]:
+    """Write the indexes of a log that was written; returns what is to be said about them.
+
+    Raises SourceError.
+    """
+    log, index, times = files_of(base_offset)
+    if rebuilt is None or rebuilt.index.content is None or rebuilt.time_index.content is None:
+        raise SourceError(log, f"{log}: its indexes are too large to be built")
+    made.put(index, [rebuilt.index.content], like)
+    made.put(times, [rebuilt.time_index.content], like)
+    if not rebuilt.full:
+        return []
+    return [
+        f"{log} needs more index entries than {settings.segment_index_bytes} bytes have room for: "
+        "its indexes end before its end"
+    ]
+
+
+def files_of(base_offset: int) -> tuple[str, str, str]:
+    """The names of a segment's log, offset index and time index."""
+    kinds = FileKind.LOG, FileKind.INDEX, FileKind.TIME_INDEX
+    log, index, times = (format_file_name(kind, base_offset) for kind in kinds)
+    return log, index, times
+
+
+def name_notes(partition: Partition) -> Iterator[str]:
+    """Yield what is to be said about the name that a broker has set the directory aside under."""
+    if partition.name is not None and partition.name.suffix:
+        yield f"the directory was called {partition.path.name}"
+        if len(partition.path.name.encode()) >= _LONGEST_NAME:
+            yield (
+                "a broker cuts long topics short in such names: the topic may be longer than "
+                f"{partition.name.topic}; the topic id in partition.metadata tells it"
+            )
+
+
+def source_notes(facts: PartitionFacts, first: int) -> Iterator[str]:
+    """Yield what of the origin does not come along; ``first`` is the first base offset written."""
+    if not facts.stopped:
+        yield "a broker may be writing there: what it wrote meanwhile may be missing"
+    one = unfinished(facts.partition.path)
+    if one is not None:
+        yield (
+            f"a repair of it was interrupted, {one.id}, which keeps what it took away: "
+            f"{ways_on(one, facts.partition.path)}"
+        )
+    if facts.log_start is not None and facts.log_start > first:
+        yield (
+            f"the log start offset was {facts.log_start}, which stands in a checkpoint of the log "
+            f"directory: records from {first} on that were deleted are in the result again"
+        )
+
+
+# --- proof
+
+
+def verified(made: Building, settings: TopicSettings, jobs: int = 1) -> Judged:
+    """What verify says of the new directory, which stands in no log directory.
+
+    ``settings`` are those of the source: where it was compacted, so is the result.
+    """
+    partition = replace(read_partition(made.path), name=_final_name(made.path))
+    group = Group(made.path, partition.segments, None, True, 0, partition=partition)
+    wanted = Wanted(compacted=settings.compacted)
+    context = Context(time.time_ns() // 1_000_000, wanted=wanted)
+    with closing(verify([group], deep=False, jobs=jobs, context=context)) as judged:
+        return next(judged)
+
+
+def plan_of(
+    made: Building,
+    command: str,
+    arguments: Sequence[str],
+    target: Path,
+    log_start: int,
+    log_end: int | None,
+    notes: Sequence[str],
+) -> Plan:
+    """What the new directory has in the place of a plan: no step leads to it."""
+    status = made.path.stat()
+    return Plan(
+        command,
+        tuple(arguments),
+        target,
+        (status.st_dev, status.st_ino),
+        None,
+        (),
+        {},
+        log_start=log_start,
+        log_end=(None, log_end),
+        notes=tuple(notes),
+    )
+
+
+def leave_receipt(made: Building, plan: Plan, output: Output, fields: Mapping[str, Any]) -> None:
+    """Write plan and receipt into the new directory; ``fields`` is ``output`` as JSON has it."""
+    folder = Folder(made.path, plan.id)
+    folder.make(plan, made.like)
+    folder.begin(Begun(output.begun_ns, {}, None))
+    source, target = os.fspath(output.partition), os.fspath(output.target)
+    folder.finish({"source": source, "target": target, **fields})
+
+
+def _final_name(path: Path) -> DirectoryName:
+    topic, _, number = path.name.removeprefix(".kdump.").removesuffix(".tmp").rpartition("-")
+    return DirectoryName(topic, int(number))
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False

@@ -1,0 +1,139 @@
+"""The offset checkpoints of a log directory that a plan writes.
+
+Spec: ``OffsetCheckpointFile``, ``LogManager``, where a missing line counts as 0; KOD 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from kdump.audit.checks.partition_files import check_log_start
+from kdump.audit.facts.cluster import Node
+from kdump.audit.facts.small_files import DirectoryFacts, PartitionFacts, read_small
+from kdump.audit.run.quick_survey import quick_survey
+from kdump.audit.targets.target import Group
+from kdump.audit.verdicts.verdict import Judged
+from kdump.errors import DecodeError
+from kdump.format.checkpoint import OffsetEntry, decode_readable, encode_offsets
+from kdump.repair.content.extent import log_end_of
+from kdump.repair.transaction.fingerprint import stamp_of
+from kdump.repair.transaction.plan import Line, Rewrite, Step
+from kdump.storage.logdir import directory_name, has_lines, read_partition
+from kdump.storage.names import (
+    CLEANER_CHECKPOINT,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    DirectoryName,
+)
+
+_WITHOUT: Final = {
+    RECOVERY_POINT_CHECKPOINT: "are recovered whole after an unclean stop",
+    HIGH_WATERMARK_CHECKPOINT: "begin with the high watermark at their log start",
+    LOG_START_CHECKPOINT: "begin at their first segment: deleted records may be back",
+    CLEANER_CHECKPOINT: "are cleaned from their log start on",
+}
+
+
+def hosts(groups: Iterable[Group]) -> Mapping[Path, DirectoryFacts]:
+    """The partitions whose plans have the checkpoints of their log directory, with that directory.
+
+    It is the first of ``groups`` in each, whichever was named.
+    """
+    found: dict[Path, tuple[Path, DirectoryFacts]] = {}
+    for group in groups:
+        if group.directory is not None and has_lines(group.path):
+            found.setdefault(group.directory.directory.path, (group.path, group.directory))
+    return dict(found.values())
+
+
+def checkpoint_steps(directory: DirectoryFacts, node: Node) -> tuple[list[Step], list[str]]:
+    """The steps, and what is to be said about them. Raises SourceError."""
+    steps: list[Step] = []
+    notes: list[str] = []
+    reads = (
+        directory.recovery_points,
+        directory.high_watermarks,
+        directory.log_starts,
+        directory.cleaner_offsets,
+    )
+    for read in reads:
+        before = None if read is None else stamp_of(read.path)
+        if read is None or before is None or not isinstance(read.error, DecodeError):
+            continue
+        lines = _lines(read.path, directory, node)
+        content = encode_offsets(lines.values())
+        steps.append(Rewrite.of(read.path.name, content, before))
+        without = sum(map(has_lines, directory.directory.partition_paths)) - len(lines)
+        notes.append(
+            f"{read.path.name} gets {len(lines)} lines; {without} partitions have none and "
+            f"{_WITHOUT[read.path.name]}"
+        )
+    return steps, notes
+
+
+def log_start_steps(judged: Judged, facts: PartitionFacts) -> tuple[list[Step], list[str]]:
+    """The same for a line that has a partition's log start behind its end."""
+    end = log_end_of(judged)
+    before = facts.log_start
+    if end is None or before is None or not any(check_log_start(facts, end)):
+        return [], []
+    step = Line(LOG_START_CHECKPOINT, before, None)
+    note = (
+        f"{LOG_START_CHECKPOINT} had {before}, for which a start deletes all segments: without the "
+        "line the log starts at its first segment. Its end may be missing: if another replica is "
+        "in sync, start that one instead"
+    )
+    return [step], [note]
+
+
+def _lines(path: Path, directory: DirectoryFacts, node: Node) -> dict[tuple[str, int], OffsetEntry]:
+    """The lines that can be read, of partitions that are there, and those that logs show."""
+    readable = {
+        (entry.topic, entry.partition): entry
+        for entry in read_small(path, decode_readable).value or ()
+    }
+    lines: dict[tuple[str, int], OffsetEntry] = {}
+    for place in filter(has_lines, directory.directory.partition_paths):
+        name = directory_name(place)
+        assert name is not None
+        entry = readable.get((name.topic, name.partition))
+        if entry is not None and entry.offset < 0:
+            entry = None
+        if path.name == LOG_START_CHECKPOINT and entry is not None:
+            end = _log_end(place)
+            if end is None or entry.offset > end:
+                entry = None
+        elif entry is None and directory.clean_marker and _is_end(path.name, name, directory, node):
+            end = _log_end(place)
+            entry = None if end is None else OffsetEntry(name.topic, name.partition, end)
+        if entry is not None:
+            lines[name.topic, name.partition] = entry
+    return lines
+
+
+def _is_end(checkpoint: str, name: DirectoryName, directory: DirectoryFacts, node: Node) -> bool:
+    """Whether a clean stop leaves the log end offset in a partition's line.
+
+    All is flushed then, and what no other replica has to confirm is below the high watermark.
+    """
+    if checkpoint != HIGH_WATERMARK_CHECKPOINT:
+        return checkpoint == RECOVERY_POINT_CHECKPOINT
+    meta = None if directory.meta is None else directory.meta.value
+    directory_id = None if meta is None else meta.directory_id
+    return node.other_replicas(name.topic, name.partition, directory_id) == ()
+
+
+def _log_end(partition: Path) -> int | None:
+    """Where a log ends by its last segment, None where that is not certain. Raises SourceError."""
+    segments = read_partition(partition).segments
+    if not segments:
+        return None
+    found = quick_survey(segments[-1], sealed=False)
+    if found.gaps or found.unread:
+        return None
+    if found.last_offset is None:
+        return None if found.size else found.segment.base_offset
+    return found.last_offset + 1

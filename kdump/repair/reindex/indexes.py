@@ -1,0 +1,171 @@
+"""The offset and time indexes that a plan writes.
+
+Spec: ``AbstractIndex``, ``LogLoader.loadSegmentFiles``; KOD 4 and 9, checks 9 to 14.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+
+from kdump.audit import codes
+from kdump.audit.checks import indexes, segments
+from kdump.audit.evidence import neighbours
+from kdump.audit.facts.small_files import PartitionFacts, TopicSettings
+from kdump.audit.findings import Finding
+from kdump.audit.survey.rebuilt_indexes import RebuiltIndexes
+from kdump.audit.survey.survey import Survey
+from kdump.audit.verdicts.verdict import Judged
+from kdump.errors import SourceError, VanishedError
+from kdump.repair.transaction.plan import Put, Rebuilt, Stamp, Step
+from kdump.storage.access import open_source
+from kdump.storage.logdir import is_metadata_log
+
+_INDEX, _TIMES = ".index", ".timeindex"
+
+
+def index_steps(
+    judged: Judged,
+    facts: PartitionFacts,
+    files: Mapping[str, Stamp],
+    settings: TopicSettings,
+    *,
+    every: bool,
+) -> tuple[list[Step], list[str]]:
+    """The steps, and what is to be said about them.
+
+    The surveys of ``judged`` have the indexes built anew, by ``settings``. ``files`` are those in
+    the directory. ``every``: also those that only differ.
+    """
+    wrong = {path.name for path in _wrong(judged, facts)}
+    steps: list[Step] = []
+    notes: list[str] = []
+    for survey in judged.surveys:
+        if survey.rebuilt is None:
+            continue
+        log = survey.segment.log
+        puts = tuple(_puts(survey, survey.rebuilt, files, settings.index_interval_bytes))
+        chosen = [put for put in puts if _differs(put, survey, wrong, every=every)]
+        if chosen and every:
+            # A trimmed index beside one that still has its room is what no broker leaves.
+            chosen = [put for put in puts if put in chosen or _has_room(put, survey)]
+        if chosen and survey.rebuilt.full:
+            notes.append(
+                f"{log.name} needs more index entries than {settings.segment_index_bytes} bytes "
+                f"have room for, with one every {settings.index_interval_bytes} bytes of the log: "
+                "its indexes stay as they are"
+            )
+        elif chosen:
+            steps += chosen
+            notes += _notes(survey, survey.rebuilt)
+    return steps, notes
+
+
+def _puts(
+    survey: Survey, rebuilt: RebuiltIndexes, files: Mapping[str, Stamp], interval_bytes: int
+) -> Iterator[Put]:
+    """What puts both in place; a start builds both anew as long as the .index is missing."""
+    for extension, file in ((_TIMES, rebuilt.time_index), (_INDEX, rebuilt.index)):
+        log = survey.segment.log
+        name = log.with_suffix(extension).name
+        recipe = Rebuilt(log.name, extension, interval_bytes)
+        yield Put(name, file.size, file.sha256, name in files, recipe, file.content)
+
+
+def _has_room(put: Put, survey: Survey) -> bool:
+    """Whether the file that ``put`` would replace has empty slots behind its entries."""
+    facts = survey.index if put.name.endswith(_INDEX) else survey.time_index
+    return facts is not None and facts.room
+
+
+def _differs(put: Put, survey: Survey, wrong: set[str], *, every: bool) -> bool:
+    """Whether the file that ``put`` would replace is to be another one."""
+    path = survey.segment.log.with_name(put.name)
+    unread = any(missed.path == path and not missed.vanished for missed in survey.unread)
+    if not (every or unread or path.name in wrong):
+        return False
+    if not put.replaces:
+        return True
+    with_room = _has_room(put, survey) and path.name not in wrong
+    try:
+        same = _same(path, put, with_room=with_room)
+    except VanishedError:
+        raise
+    except SourceError:
+        return True
+    return not same and (every or path.name in wrong)
+
+
+def _same(path: Path, put: Put, *, with_room: bool) -> bool:
+    """Whether the file at ``path`` is what would be put there; zeros may follow ``with_room``."""
+    with open_source(path, mapped=False) as source:
+        if source.size < put.size or (source.size > put.size and not with_room):
+            return False
+        digest, position = sha256(), 0
+        while position < source.size:
+            piece = source.window(position)
+            entries = max(min(len(piece), put.size - position), 0)
+            digest.update(piece[:entries])
+            if bytes(piece[entries:]).strip(b"\0"):
+                return False
+            position += len(piece)
+    return digest.hexdigest() == put.sha256
+
+
+def _wrong(judged: Judged, facts: PartitionFacts) -> Iterator[Path]:
+    """The indexes that are missing, malformed, padded, or break a promise."""
+    for finding in _findings(judged, facts):
+        match finding.code:
+            case codes.INDEX_MISSING:
+                yield finding.path.with_suffix(_INDEX)
+            case codes.TIMEINDEX_MISSING:
+                yield finding.path.with_suffix(_TIMES)
+            case codes.TIMEINDEX_UNMATCHED:  # right after cleaning, and lookups are right with it
+                pass
+            case _:
+                yield finding.path
+
+
+def _findings(judged: Judged, facts: PartitionFacts) -> Iterator[Finding]:
+    """What the checks say of the indexes, whatever the next start makes of them."""
+    indexed = [_indexed(survey) for survey in judged.surveys]
+    if not is_metadata_log(facts.partition):  # whose indexes every start builds anew
+        for surveys in (judged.surveys, indexed):
+            yield from indexes.check_missing_indexes(surveys, next_base=None, live=False)
+    for survey, next_base in neighbours(judged.group, indexed):
+        sealed = next_base is not None
+        yield from indexes.check_indexes(survey, sealed=sealed)
+        yield from indexes.check_offset_entries(survey, sealed=sealed, live=False)
+        yield from indexes.check_time_entries(survey, sealed=sealed, live=False)
+        yield from indexes.check_last_timestamp(survey, sealed=sealed)
+        if not sealed:
+            yield from segments.check_clean_stop(facts, survey)
+
+
+def _indexed(survey: Survey) -> Survey:
+    """The same with an .index: once that is there, nobody rebuilds the time index any more."""
+    segment = survey.segment
+    index = segment.index or segment.log.with_suffix(_INDEX)
+    return replace(survey, segment=replace(segment, index=index))
+
+
+def _notes(survey: Survey, rebuilt: RebuiltIndexes) -> Iterator[str]:
+    name = survey.segment.log.name
+    behind = [gap for gap in survey.gaps if gap.offset_behind is not None]
+    if behind:
+        yield (
+            f"{name} is damaged at position {behind[0].damage.position}: its indexes cover what "
+            "stands before and what stands behind that"
+        )
+    if rebuilt.doubtful:
+        yield (
+            f"{name} has batches between damaged stretches that may lie inside a record's value: "
+            "its indexes leave them out"
+        )
+    if rebuilt.disorder:
+        yield (
+            f"{name} has {rebuilt.disorder} batches that an index cannot name, since their offsets "
+            "do not rise or are not of this segment: its indexes leave them out"
+        )

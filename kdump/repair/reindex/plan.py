@@ -1,0 +1,91 @@
+"""plan_reindex(): all files beside the logs of a partition.
+
+Spec: ``LogSegment.recover``, ``ProducerStateManager``; KOD 4.2, 5 and 7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from kdump.audit.facts.cluster import Node
+from kdump.audit.facts.small_files import DirectoryFacts, TopicSettings
+from kdump.audit.verdicts.verdict import Judged
+from kdump.errors import UsageError
+from kdump.repair.content.extent import log_end_of, log_start_of
+from kdump.repair.reindex.checkpoints import checkpoint_steps, log_start_steps
+from kdump.repair.reindex.indexes import index_steps
+from kdump.repair.reindex.producers import producer_steps
+from kdump.repair.reindex.small_files import small_file_steps
+from kdump.repair.transaction.fingerprint import present, refuse_swaps
+from kdump.repair.transaction.plan import Plan, Step
+
+
+def plan_reindex(
+    judged: Judged,
+    *,
+    every: bool,
+    settings: TopicSettings,
+    node: Node,
+    checkpoints: DirectoryFacts | None = None,
+    arguments: tuple[str, ...],
+) -> Plan:
+    """Say what makes the files sound again that are made from the logs of a partition of ``node``.
+
+    ``judged`` is with its evidence, and with the indexes of its surveys built anew by ``settings``.
+    ``every``: also the files that keep all they promise, if they would be others anew.
+    ``checkpoints`` is the log directory, if its checkpoint files are part of this plan.
+    Raises SourceError where files have changed since, Refused where a start first puts others in
+    place, UsageError for a lone segment.
+    """
+    if judged.group.error is not None:
+        raise judged.group.error
+    if judged.facts is None:
+        path = judged.group.path
+        raise UsageError(f"{path}: expected a partition directory, found a segment's file")
+    # Beside a broker nothing is repaired: what is not known to be stopped counts as stopped.
+    facts = replace(judged.facts, stopped=True)
+    files, identity = present(facts.partition, judged.surveys)
+    steps: list[Step] = []
+    notes = list(_unread(judged))
+    name = facts.partition.name
+    if name is not None and name.suffix == "delete":
+        notes = ["a broker deletes this directory at its start: nothing in it is made anew"]
+    else:
+        # Producers first, and of each segment its .index last: while that one is missing, a start
+        # builds all that belongs to the segment.
+        for found, said in (
+            producer_steps(judged, facts, files, every=every),
+            small_file_steps(judged, facts, files, node),
+            log_start_steps(judged, facts),
+            index_steps(judged, facts, files, settings, every=every),
+        ):
+            steps += found
+            notes += said
+    if checkpoints is not None:
+        found, said = checkpoint_steps(checkpoints, node)
+        steps += found
+        notes += said
+    if steps:
+        refuse_swaps(facts.partition)
+    end = log_end_of(judged)
+    directory = judged.group.directory
+    return Plan(
+        "reindex",
+        arguments,
+        facts.partition.path,
+        identity,
+        None if directory is None else directory.directory.path,
+        tuple(steps),
+        files,
+        log_start=log_start_of(facts),
+        log_end=(end, end),
+        notes=tuple(notes),
+    )
+
+
+def _unread(judged: Judged) -> Iterator[str]:
+    surveyed = {survey.segment.log for survey in judged.surveys if survey.complete}
+    for segment in judged.group.segments:
+        if segment.log not in surveyed:
+            yield f"{segment.log.name} could not be read whole: its indexes stay as they are"

@@ -1,0 +1,62 @@
+"""The leader epochs and the topic id that a plan writes.
+
+Spec: ``LeaderEpochFileCache`` (KIP-101), ``PartitionMetadataFile`` (KIP-516); KOD 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from kdump.audit.checks import epochs, partition_files, topic
+from kdump.audit.facts.cluster import Node
+from kdump.audit.facts.small_files import PartitionFacts
+from kdump.audit.findings import Finding
+from kdump.audit.remedies import EPOCHS, TOPIC_IDS, topic_id_of
+from kdump.audit.verdicts.verdict import Judged
+from kdump.format.checkpoint import encode_epochs
+from kdump.format.properties import encode_partition_metadata
+from kdump.repair.content.companions import epochs_of
+from kdump.repair.transaction.plan import Put, Stamp, Step
+from kdump.storage.names import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
+
+
+def small_file_steps(
+    judged: Judged, facts: PartitionFacts, files: Mapping[str, Stamp], node: Node
+) -> tuple[list[Step], list[str]]:
+    """The steps, and what is to be said about them. ``files`` are those in the directory."""
+    steps: list[Step] = []
+    notes: list[str] = []
+    found = {finding.code for finding in _findings(judged, facts, node)}
+    if found & EPOCHS:
+        if judged.replay is None:
+            notes.append(f"{LEADER_EPOCH_CHECKPOINT} stays as it is: not all of the log was read")
+        else:
+            content = encode_epochs(epochs_of(judged.replay, facts))
+            name = LEADER_EPOCH_CHECKPOINT
+            steps.append(Put.of(name, content, replaces=name in files))
+            notes.append(
+                f"{name} gets the leader epochs of the batches that are there; an epoch without a "
+                "batch is not known any more"
+            )
+    if found & TOPIC_IDS:
+        topic_id = topic_id_of(facts, node)
+        name = PARTITION_METADATA
+        if topic_id is None:
+            notes.append(f"{name} stays as it is: no metadata log within reach has the topic")
+        else:
+            content = encode_partition_metadata(topic_id)
+            steps.append(Put.of(name, content, replaces=name in files))
+            notes.append(
+                f"{name} gets topic id {topic_id}, which the topic has by the metadata log: if the "
+                "topic was deleted and created again, these records are those of the old one"
+            )
+    return steps, notes
+
+
+def _findings(judged: Judged, facts: PartitionFacts, node: Node) -> Iterator[Finding]:
+    yield from partition_files.check_epoch_file(facts)
+    if judged.replay is not None:
+        yield from epochs.check_epoch_checkpoint(judged.replay, facts)
+    yield from topic.check_partition_metadata(facts)
+    log_bytes = sum(survey.size for survey in judged.surveys)
+    yield from topic.check_topic_id(facts, node, log_bytes)

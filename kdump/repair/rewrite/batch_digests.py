@@ -1,0 +1,61 @@
+"""Digests of the records of batches of magic 2 as they stand in a file.
+
+Spec: ``DefaultRecordBatch``; KOD 3.2.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from kdump.format.batch import LOG_APPEND_TIME, BatchTable, RecordBatch
+from kdump.format.record_digest import RecordDigest
+from kdump.format.records import RecordReader
+from kdump.storage.source import Source
+from kdump.storage.walk import batch_bytes
+
+
+def add_batches(
+    digest: RecordDigest, table: BatchTable, source: Source, reader: RecordReader
+) -> None:
+    """Add all records of ``table``, which is of ``source``, in their order.
+
+    Raises DecodeError, LimitError, SourceError.
+    """
+    start = 0
+    for _, group in groupby(table.column("attributes"), key=LOG_APPEND_TIME.__and__):
+        stop = start + sum(1 for _ in group)
+        _add_alike(digest, table.part(start, stop), source, reader)
+        start = stop
+
+
+def add_batch(
+    digest: RecordDigest, batch: RecordBatch, data: memoryview, reader: RecordReader
+) -> None:
+    """Add the records of ``batch``, whose whole bytes are ``data``. Raises DecodeError, LimitError.
+
+    The rows of ``reader`` are filled anew.
+    """
+    for table in reader.tables(batch, data):
+        digest.add(table.block, table.rows, table.timestamp_type, legacy=False)
+
+
+def _add_alike(
+    digest: RecordDigest, table: BatchTable, source: Source, reader: RecordReader
+) -> None:
+    """Add the records of batches that are all of one timestamp type."""
+    timestamp_type, row = table[0].timestamp_type, 0
+    view = source.window(table.position)
+    while row < len(table):
+        whole = reader.block(table, row, view)
+        if whole is not None:
+            digest.add(*whole, timestamp_type, legacy=False)
+            row += 1
+            continue
+        run = reader.run(table, row, view)
+        if len(run):
+            digest.add(run.block, run.rows, timestamp_type, legacy=False)
+            row += len(run)
+        else:  # it is large, of control, or odd
+            add_batch(digest, table[row], batch_bytes(source, table[row]), reader)
+            view = source.window(table.position)
+            row += 1

@@ -1,0 +1,443 @@
+"""Conversion: the batches of a log with messages of magic 0 and 1 rewritten as magic 2.
+
+Uncompressed messages are joined with their neighbours, a wrapper becomes one batch. What is of
+magic 2 is copied byte for byte, but for a leader epoch that it lacks. Of all records a digest is
+made as they are read.
+
+Spec: ``MemoryRecords.buildRetainedRecordsInto`` of 4.0 and later (KAFKA-13093, KIP-724); KOD 6.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Final
+
+from kdump.audit.survey.anomalies import Fault, FaultKind, HeaderFaults
+from kdump.errors import DecodeError, LimitError, Refused, SourceError
+from kdump.format import _kernel
+from kdump.format._encode import kind_end
+from kdump.format.batch import (
+    CODEC_MASK,
+    MAX_OFFSET_DELTA,
+    BatchTable,
+    RecordBatch,
+    RecordTable,
+    TimestampType,
+    read_header,
+    timestamp_type_of,
+)
+from kdump.format.checkpoint import EpochEntry
+from kdump.format.codecs import CODECS, Codec
+from kdump.format.encoding import NO_EPOCH, BatchWriter
+from kdump.format.record_digest import RecordDigest
+from kdump.format.records import RecordReader
+from kdump.repair.rewrite.batch_digests import add_batch, add_batches
+from kdump.repair.rewrite.preconditions import damaged, unreadable, unsound
+from kdump.storage.logdir import MAX_LOG_BYTES
+from kdump.storage.source import Source
+from kdump.storage.walk import Damage, Reason, batch_bytes, walk
+
+_LEADER_EPOCH: Final = _kernel.BATCH_FIELDS.index("leader_epoch")
+_LAST_OFFSET: Final = _kernel.BATCH_FIELDS.index("last_offset")
+_MAGIC: Final = _kernel.BATCH_FIELDS.index("magic")
+_ATTRIBUTES: Final = _kernel.BATCH_FIELDS.index("attributes")
+
+_PIECE_BYTES: Final = 1 << 20
+_REPORT_BYTES: Final = 8 << 20
+#: Where a batch has its leader epoch, which its checksum does not cover.
+_EPOCH_AT: Final = 12
+_EPOCH: Final = struct.Struct(">i")
+#: baseOffset and lastOffsetDelta
+_OFFSETS: Final = struct.Struct(">q15xi")
+_TAILS: Final = (Reason.TORN_TAIL, Reason.PREALLOCATED)
+_REFUSED: Final = {
+    FaultKind.BACKWARDS: "does not begin behind the last offset before it, or the segment's base",
+    FaultKind.INVERTED: "ends below its base offset",
+    FaultKind.MAGIC: "is of a magic that no release writes",
+    FaultKind.CODEC: "is compressed by nothing that is known",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How old batches are rewritten.
+
+    ``codec`` compresses all of them, None keeps what each had. Neighbouring messages are joined to
+    batches of at most ``batch_bytes``, uncompressed and with their header; 0: none are.
+    """
+
+    codec: Codec | None = None
+    batch_bytes: int = 16 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One new log; ``digest`` is that of the ``records`` of the old one that are in it."""
+
+    base_offset: int
+    size: int
+    batches: int
+    records: int
+    digest: str
+
+
+class Conversion:
+    """The batches of one log, those of magic 0 and 1 rewritten, as they are read.
+
+    ``legacy`` counts the messages and wrappers that were rewritten, ``stamped`` the batches of
+    magic 2 that got a leader epoch, ``copied`` those that stay. ``report`` is called with counts of
+    bytes of the old log that were read. ``epochs`` are those of the log, for ``BatchWriter``; new
+    batches get no lower one than batches of magic 2 before them have. To a log that is ``growing``
+    a broker may just be writing: at what is not whole there it ends.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        path: Path,
+        base_offset: int,
+        rules: Rules,
+        report: Callable[[int], None],
+        *,
+        epochs: Sequence[EpochEntry],
+        growing: bool = False,
+    ) -> None:
+        self.legacy = self.stamped = self.copied = 0
+        self._epochs = epochs
+        self._source, self._path, self._base_offset = source, path, base_offset
+        self._rules, self._report, self._reported = rules, report, 0
+        self._growing = growing
+        self._at = 0  # the position of the batch that is read, or of the first of some
+        self._reader = RecordReader()
+        self._writer = BatchWriter(epochs)
+        self._logs = _NewLogs(base_offset)
+        # The digest of what stands before the open batch, if one is; the kind of messages joined.
+        self._before: RecordDigest | None = None
+        self._kind: tuple[int, TimestampType] | None = None
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The new logs, when ``pieces`` has come to its end; more than one where one was full."""
+        return self._logs.parts
+
+    def pieces(self) -> Iterator[tuple[int, bytes]]:
+        """Yield whole batches, one behind the other, with the number of the part they are of.
+
+        Of each part there is a piece, which is empty if the part is. Raises Refused for a log that
+        is damaged or out of order; SourceError.
+        """
+        faults = HeaderFaults(self._base_offset, cleaned=True)
+        try:
+            for piece in walk(self._source, self._base_offset):
+                if isinstance(piece, Damage):
+                    if self._growing and self._is_tail(piece):
+                        break
+                    raise damaged(self._path, piece)
+                for fault in faults.add(piece):
+                    self._refuse(fault)
+                row = 0
+                while row < len(piece):
+                    row = self._convert(piece, row)
+                    if self._logs.waiting >= _PIECE_BYTES:
+                        yield from self._logs.taken()
+                self._tell(piece.end, _REPORT_BYTES)
+            self._finish()
+        except DecodeError as error:
+            raise unreadable(self._path, f"from position {self._at} on: {error}") from error
+        except LimitError as error:
+            where = f"{self._path}: from position {self._at} on"
+            raise SourceError(self._path, f"{where}: {error}") from error
+        self._tell(self._source.size, 1)
+        yield from self._logs.taken()
+
+    def _convert(self, table: BatchTable, row: int) -> int:
+        """Go on with the batch in ``row`` and neighbours of its kind; the row behind them."""
+        at = row * BatchTable.WIDTH
+        self._at = table.rows[at]
+        legacy = table.rows[at + _MAGIC] < 2
+        if legacy and table.rows[at + _ATTRIBUTES] & CODEC_MASK:
+            return self._rewrap(table, row)
+        stop = kind_end(table.rows, row)
+        if legacy:
+            self._join(table.part(row, stop))
+        else:
+            self._copy(table.part(row, stop))
+        return stop
+
+    def _join(self, table: BatchTable) -> None:
+        """Messages that are not compressed, of one magic and timestamp type."""
+        kind = table[0].magic, table[0].timestamp_type
+        if kind != self._kind:
+            self._finish()
+            self._kind = kind
+        codec, limit_bytes = self._rules.codec or Codec.NONE, self._rules.batch_bytes
+        row = 0
+        while row < len(table):
+            run = self._reader.run(table, row, self._source.window(table.position))
+            if len(run):
+                self._encode(run.block, run.rows, codec, kind[1], limit_bytes)
+                row += len(run)
+                continue
+            # It is large.
+            for one in self._reader.tables(table[row], batch_bytes(self._source, table[row])):
+                self._encode(one.block, one.rows, codec, kind[1], limit_bytes)
+            row += 1
+        self.legacy += len(table)
+
+    def _rewrap(self, table: BatchTable, row: int) -> int:
+        """Neighbouring wrappers from ``row`` on, each a batch by itself; the row behind them."""
+        self._finish()
+        columns, view = table.rows, self._source.window(table.position)
+        for at in range(row * BatchTable.WIDTH, len(columns), BatchTable.WIDTH):
+            magic, attributes = columns[at + _MAGIC], columns[at + _ATTRIBUTES]
+            if magic > 1 or not attributes & CODEC_MASK or self._logs.waiting >= _PIECE_BYTES:
+                break
+            self._at = columns[at]
+            whole = self._reader.block(table, row, view)
+            if whole is None:
+                last_offset = self._rewrap_in_turns(table[row])
+            else:
+                codec = self._codec_of(attributes & CODEC_MASK)
+                self._encode_whole(*whole, codec, timestamp_type_of(magic, attributes))
+                last_offset = whole[1][-RecordTable.WIDTH]
+            # Old releases of librdkafka left it at 0. Any other one says where the log went on.
+            if columns[at + _LAST_OFFSET] not in (0, last_offset):
+                raise DecodeError(
+                    f"expected the offset of the last message inside, {last_offset}, in the "
+                    f"wrapper at position {columns[at]}, found {columns[at + _LAST_OFFSET]}"
+                )
+            row += 1
+            self.legacy += 1
+            if whole is None:
+                break  # that may have moved the window
+        return row
+
+    def _rewrap_in_turns(self, batch: RecordBatch) -> int | None:
+        """A wrapper that is large or odd; returns the offset of the last message in it."""
+        codec, last_offset = self._codec_of(batch.codec), None
+        for table in self._reader.tables(batch, batch_bytes(self._source, batch)):
+            # Of another magic than its wrapper (KAFKA-4298) messages may need a batch of their own.
+            self._encode(table.block, table.rows, codec, table.timestamp_type, None)
+            last_offset = table.rows[-RecordTable.WIDTH]
+        self._finish()
+        return last_offset
+
+    def _codec_of(self, codec: int) -> Codec:
+        """What the batch that comes of a wrapper with ``codec`` is compressed by."""
+        return CODECS[codec] if self._rules.codec is None else self._rules.codec
+
+    def _encode_whole(
+        self, block: memoryview, rows: memoryview, codec: Codec, timestamp_type: TimestampType
+    ) -> None:
+        """All messages of a wrapper; no batch is open before or behind them."""
+        row = 0
+        while row < len(rows):
+            first = row // RecordTable.WIDTH
+            stop = self._writer.add(block, rows, first, codec, timestamp_type, None)
+            batch = self._writer.finish()
+            assert batch is not None  # an empty one takes a record in any case
+            taken = rows[row : stop * RecordTable.WIDTH]
+            last_offset = taken[-RecordTable.WIDTH]
+            digest = self._logs.make_room(taken[0], last_offset, len(batch))
+            digest.add(block, taken, timestamp_type, legacy=True)
+            self._logs.grow(batch, 1, last_offset)
+            row += len(taken)
+
+    def _encode(
+        self,
+        block: memoryview,
+        rows: memoryview,
+        codec: Codec,
+        timestamp_type: TimestampType,
+        limit_bytes: int | None,
+    ) -> None:
+        digest, width = self._logs.digest, RecordTable.WIDTH
+        count, row = len(rows) // width, 0
+        while row < count:
+            if self._before is None:
+                self._before = digest.copy()
+            reached = self._writer.add(block, rows, row, codec, timestamp_type, limit_bytes)
+            taken = rows[row * width : reached * width]
+            digest.add(block, taken, timestamp_type, legacy=True)
+            if reached < count:
+                self._finish()
+                digest = self._logs.digest
+            row = reached
+
+    def _finish(self) -> None:
+        """Close the batch that is open, if one is."""
+        if self._before is None:
+            return
+        batch = self._writer.finish()
+        if batch is not None:
+            self._logs.add(batch, self._before)
+        self._before = None
+
+    def _copy(self, table: BatchTable) -> None:
+        """Batches of magic 2."""
+        self._finish()
+        self._check_records(table)
+        # Together, but where a log becomes full.
+        whole = self._logs.has_room(table)
+        for part in [table] if whole else (table.part(row, row + 1) for row in range(len(table))):
+            size, last_offset = part.end - part.position, part[len(part) - 1].last_offset
+            digest = self._logs.make_room(part[0].base_offset, last_offset, size)
+            add_batches(digest, part, self._source, self._reader)
+            data = bytes(self._source.window(part.position, size)[:size])
+            self._logs.grow(self._stamp(part, data), len(part), last_offset)
+
+    def _stamp(self, table: BatchTable, data: bytes) -> bytes:
+        """Batches of magic 2, those without a leader epoch with that of their offset."""
+        epochs = table.rows[_LEADER_EPOCH :: BatchTable.WIDTH]
+        if not self._epochs or min(epochs) >= 0:
+            self._writer.raise_epoch(epochs[-1] if self._epochs else NO_EPOCH)
+            self.copied += len(table)
+            return data
+        stamped = bytearray(data)
+        for row, epoch in enumerate(epochs):
+            if epoch < 0:
+                batch = table[row]
+                epoch = self._writer.epoch_at(batch.base_offset)
+                _EPOCH.pack_into(stamped, batch.position - table.position + _EPOCH_AT, epoch)
+                self.stamped += 1
+            else:
+                self.copied += 1
+            self._writer.raise_epoch(epoch)
+        return bytes(stamped)
+
+    def _check_records(self, table: BatchTable) -> None:
+        """Raise DecodeError where records of magic 2 cannot be read, or do not rise."""
+        source, reader, row = self._source, self._reader, 0
+        while (row := reader.skip_matching(table, row, source.window(table.position))) < len(table):
+            batch = table[row]
+            summary = reader.summary(batch, batch_bytes(source, batch))
+            if summary.disorder or summary.last_offset > batch.last_offset:
+                raise DecodeError(
+                    "expected offsets that rise up to the last one of the batch at position "
+                    f"{batch.position}, found others in its records"
+                )
+            row += 1
+
+    def _refuse(self, fault: Fault) -> None:
+        if fault.kind in _REFUSED:
+            raise unsound(
+                self._path,
+                "expected batches of magic 0 to 2 with rising offsets, found that the one at "
+                f"position {fault.batch.position} {_REFUSED[fault.kind]}",
+            )
+
+    def _is_tail(self, damage: Damage) -> bool:
+        """Whether it is what a broker has not written yet, or not whole."""
+        return damage.reason in _TAILS and damage.position + damage.size == self._source.size
+
+    def _tell(self, position: int, at_least: int) -> None:
+        if position - self._reported >= at_least:
+            self._report(position - self._reported)
+            self._reported = position
+
+
+class _NewLogs:
+    """The new logs of an old one, one behind the other, as they grow.
+
+    The last one is open; ``digest`` is that of its records. A new one begins before the first batch
+    that would make it larger than a log can be, or reach beyond what an index can say.
+    """
+
+    def __init__(self, base_offset: int) -> None:
+        self.digest = RecordDigest()
+        self.waiting = 0
+        self._base_offset = base_offset
+        self._size = self._batches = 0
+        self._last_offset = base_offset - 1
+        self._closed: list[Part] = []
+        self._pieces = [(0, b"")]
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """All of them, as if the last one were at its end."""
+        return (*self._closed, self._part(self.digest))
+
+    def taken(self) -> Iterator[tuple[int, bytes]]:
+        """Give away what was added since the last time, by the number of its log."""
+        pieces, self._pieces, self.waiting = self._pieces, [], 0
+        for number, group in groupby(pieces, key=itemgetter(0)):
+            yield number, b"".join(data for _, data in group)
+
+    def add(self, batch: bytes, before: RecordDigest) -> None:
+        """Add a batch whose records are in the digest already, which was ``before`` without them.
+
+        Raises DecodeError where it does not lie behind all that was added.
+        """
+        base_offset, delta = _OFFSETS.unpack_from(batch)
+        self._check_order(base_offset)
+        if not self._fits(len(batch), base_offset + delta):
+            self._begin_with(batch, base_offset, before)
+        self.grow(batch, 1, base_offset + delta)
+
+    def has_room(self, table: BatchTable) -> bool:
+        """Whether all batches of ``table`` fit into the log that is open."""
+        last = len(table) - 1
+        return self._fits(table.end - table.position, table[last].last_offset, alone=not last)
+
+    def make_room(self, base_offset: int, last_offset: int, size: int) -> RecordDigest:
+        """Begin a new log if batches of ``size`` bytes do not fit; the digest for their records.
+
+        Raises DecodeError where they do not lie behind all that was added.
+        """
+        self._check_order(base_offset)
+        if not self._fits(size, last_offset):
+            self._begin(base_offset, self.digest)
+        return self.digest
+
+    def grow(self, data: bytes, batches: int, last_offset: int) -> None:
+        """Add batches, for which there is room."""
+        self._pieces.append((len(self._closed), data))
+        self._size += len(data)
+        self._batches += batches
+        self._last_offset = last_offset
+        self.waiting += len(data)
+
+    def _check_order(self, base_offset: int) -> None:
+        if base_offset <= self._last_offset:
+            raise DecodeError(
+                f"expected records behind offset {self._last_offset}, found some from "
+                f"{base_offset} on"
+            )
+
+    def _fits(self, size: int, last_offset: int, *, alone: bool = True) -> bool:
+        """Whether so many bytes fit; one batch ``alone`` fits into any log that is empty."""
+        if last_offset - self._base_offset > MAX_OFFSET_DELTA:
+            return False
+        return (alone and not self._size) or self._size + size <= MAX_LOG_BYTES
+
+    def _begin_with(self, batch: bytes, base_offset: int, before: RecordDigest) -> None:
+        """Open the next log for a batch whose records are in the digest of this one already.
+
+        What they were read from is gone: those of the batch stand for them, if they are the same.
+        """
+        with_them = self.digest.hexdigest()
+        self._begin(base_offset, before)
+        view, reader = memoryview(batch), RecordReader()
+        header = read_header(view, 0)
+        assert header is not None  # it is there whole
+        for digest in (self.digest, before):
+            add_batch(digest, header, view, reader)
+        if before.hexdigest() != with_them:
+            raise Refused(
+                f"expected the batch at offset {base_offset} to hold the records that it was made "
+                "of, found others: check memory"
+            )
+
+    def _begin(self, base_offset: int, digest: RecordDigest) -> None:
+        """Close the log that is open, whose records have ``digest``, and open the next."""
+        self._closed.append(self._part(digest))
+        self._base_offset, self._size, self._batches = base_offset, 0, 0
+        self.digest = RecordDigest()
+
+    def _part(self, digest: RecordDigest) -> Part:
+        return Part(self._base_offset, self._size, self._batches, digest.count, digest.hexdigest())

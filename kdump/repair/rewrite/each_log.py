@@ -1,0 +1,52 @@
+"""The same work on several logs, in forked workers or in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TypeVar
+
+from kdump.errors import KdumpError, SourceError
+from kdump.storage import workers
+from kdump.storage.workers import Report
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def each_log(
+    work: Callable[[T, Report], R],
+    tasks: Sequence[T],
+    log_of: Callable[[T], Path],
+    *,
+    jobs: int,
+    report: Report,
+    close_descriptors: Iterable[int] = (),
+) -> list[R]:
+    """What came of ``work`` on each of ``tasks``, in their order; ``log_of`` names their logs.
+
+    With one of ``jobs``, or one task, it is done here; else in workers, as ``workers.run`` has it,
+    which may raise no other error than a KdumpError. That is raised here; SourceError for a worker
+    that was killed.
+    """
+    if jobs == 1 or len(tasks) < 2:
+        return [work(task, report) for task in tasks]
+    found: dict[int, R] = {}
+    outcomes = workers.run(
+        work, tasks, jobs, on_progress=report, close_descriptors=close_descriptors
+    )
+    with closing(outcomes):
+        for outcome in outcomes:
+            found[outcome.index] = value_of(outcome, log_of(outcome.task))
+    return [found[number] for number in range(len(tasks))]
+
+
+def value_of(outcome: workers.Outcome[T, R], log: Path) -> R:
+    """What a worker has found of ``log``; raises its KdumpError, SourceError if it was killed."""
+    value = outcome.value
+    if isinstance(value, KdumpError):
+        raise value
+    if isinstance(value, workers.Died):
+        raise SourceError(log, f"{log}: {value.label} killed the process that read it")
+    return value

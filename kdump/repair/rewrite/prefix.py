@@ -1,0 +1,51 @@
+"""PrefixSource: a Source that ends at a given position of another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from kdump.storage.source import Identity, Source
+
+
+class PrefixSource:
+    """The first ``size`` bytes of ``source``, all of it if it has not so many.
+
+    Closing it closes nothing: whoever has opened ``source`` does that.
+    """
+
+    def __init__(self, source: Source, size: int) -> None:
+        self._source = source
+        self.size = min(size, source.size)
+
+    @property
+    def path(self) -> Path:
+        """The path of the whole file."""
+        return self._source.path
+
+    @property
+    def identity(self) -> Identity:
+        """The identity of the whole file."""
+        return self._source.identity
+
+    def window(self, position: int, at_least: int = 1) -> memoryview:
+        """See ``Source.window``."""
+        left = self.size - position
+        if left <= 0:
+            return memoryview(b"")
+        return self._source.window(position, min(at_least, left))[:left]
+
+    def close(self) -> None:
+        """See ``Source.close``."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

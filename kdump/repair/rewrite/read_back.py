@@ -1,0 +1,126 @@
+"""A written log, read again from its file and compared.
+
+Spec: ``DefaultRecordBatch.ensureValid``, ``LogSegment.recover``; KOD 3.2, 4.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from xxhash import xxh3_128
+
+from kdump.audit.facts.small_files import TopicSettings
+from kdump.audit.survey.rebuilt_indexes import Rebuild, RebuiltIndexes
+from kdump.errors import DecodeError, LimitError, Refused, SourceError
+from kdump.format.batch import BatchTable
+from kdump.format.record_digest import RecordDigest
+from kdump.format.records import RecordReader
+from kdump.repair.rewrite.batch_digests import add_batches
+from kdump.repair.rewrite.prefix import PrefixSource
+from kdump.storage.access import open_source
+from kdump.storage.source import Source
+from kdump.storage.walk import Damage, walk
+
+_MAGIC: Final = 2
+#: How much more must be written before a log that grows is read on.
+STRETCH_BYTES: Final = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBack:
+    """What stands in a log: its bytes, its batches, and the digest of all its records.
+
+    ``xxh3`` of 128 bits is for comparing the bytes with what was written, ``sha256`` for keeping.
+    """
+
+    size: int
+    sha256: str
+    xxh3: str
+    batches: int
+    records: int
+    digest: str
+    rebuilt: RebuiltIndexes
+
+
+class ReadingBack:
+    """Reads the log at ``path`` from its file, past the page cache where that can be.
+
+    Its indexes are built by ``settings``; their content is kept if it is of at most ``room`` bytes.
+    """
+
+    def __init__(self, path: Path, base_offset: int, settings: TopicSettings, room: int) -> None:
+        self._path, self._base_offset = path, base_offset
+        self._position = self._batches = 0
+        self._records, self._kept, self._compared = RecordDigest(), sha256(), xxh3_128()
+        self._reader = RecordReader()
+        self._rebuild = Rebuild(base_offset, settings, room=room)
+
+    def follow(self, size: int) -> None:
+        """Go on, where that pays: whole batches stand in the first ``size`` bytes, others follow.
+
+        Raises as ``finish`` does.
+        """
+        if size - self._position >= STRETCH_BYTES:
+            self._read(size)
+
+    def finish(self) -> ReadBack:
+        """Read up to the end of the file, which grows no more.
+
+        Raises Refused where anything but sound batches of magic 2 stands there; SourceError.
+        """
+        self._read(None)
+        return ReadBack(
+            self._position,
+            self._kept.hexdigest(),
+            self._compared.hexdigest(),
+            self._batches,
+            self._records.count,
+            self._records.hexdigest(),
+            self._rebuild.finish(),
+        )
+
+    def _read(self, size: int | None) -> None:
+        """Read what stands before ``size``, or all that is there; opened anew, it has grown."""
+        path = self._path
+        with open_source(path, mapped=False, sealed=True) as opened:
+            source = PrefixSource(opened, opened.size if size is None else size)
+            try:
+                for piece in walk(source, self._base_offset, self._position):
+                    if isinstance(piece, Damage):
+                        raise _unsound(path, f"{piece.reason.value} at position {piece.position}")
+                    if set(piece.column("magic")) != {_MAGIC}:
+                        raise _unsound(path, f"others behind position {piece.position}")
+                    self._add(source, piece)
+            except DecodeError as error:
+                raise _unsound(path, str(error)) from error
+            except LimitError as error:
+                raise SourceError(path, f"{path}: {error}") from error
+
+    def _add(self, source: Source, table: BatchTable) -> None:
+        for view in _windows(source, table):
+            self._kept.update(view)
+            self._compared.update(view)
+        self._rebuild.add(table)
+        add_batches(self._records, table, source, self._reader)
+        self._batches += len(table)
+        self._position = table.end
+
+
+def _windows(source: Source, table: BatchTable) -> Iterator[memoryview]:
+    """The bytes of ``table``, which may hold a batch that is larger than a window."""
+    position = table.position
+    while position < table.end:
+        view = source.window(position)[: table.end - position]
+        yield view
+        position += len(view)
+
+
+def _unsound(path: Path, found: str) -> Refused:
+    return Refused(
+        f"{path}: expected sound batches of magic 2 to be read back, found {found}: nothing was "
+        "changed; check memory, controller and disk"
+    )

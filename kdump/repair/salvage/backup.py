@@ -1,0 +1,89 @@
+"""The logs that a finished repair has moved into its backup.
+
+``kdump.repair.transaction.folder`` has the files of a backup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from kdump.errors import Refused
+from kdump.repair.transaction.folder import Folder
+from kdump.repair.transaction.plan import Plan
+from kdump.storage.logdir import Entry, Partition, Segment, read_partition
+from kdump.storage.names import FileKind
+from kdump.storage.repair_record import FOLDERS, KeptState, kept
+
+#: Small files of the partition that hold for its backup too, unless that has its own.
+_SHARED: Final = frozenset({FileKind.LEADER_EPOCHS, FileKind.PARTITION_METADATA})
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """The logs in the backup at ``path`` of a repair.
+
+    ``partition`` is the repaired one, with the saved logs as its segments and with the small files
+    as they were before the repair. ``starts`` has the position of the first byte that was cut off
+    in each saved log of which that is not the first byte of the file.
+    """
+
+    path: Path
+    partition: Partition
+    starts: Mapping[Path, int]
+
+
+def partition_of(path: Path) -> Path | None:
+    """Return the partition directory that a backup at ``path`` belongs to, None for no backup."""
+    folders = path.absolute().parent
+    return path.parent.parent if folders.name == FOLDERS else None
+
+
+def read_backup(path: Path) -> Backup:
+    """List the logs in the backup at ``path``, ``<partition>/.kdump/<plan id>``.
+
+    Raises Refused where there is none, or where the repair is not finished, and SourceError.
+    """
+    directory = path.parent.parent
+    found = next((each for each in kept(directory) if each.id == path.name), None)
+    if found is None or found.state is not KeptState.DONE:
+        state = "none" if found is None else f"one that is not finished ({found.state.value})"
+        raise Refused(f"{path}: expected the backup of a finished repair, found {state}")
+    folder = Folder(directory, found.id)
+    plan = folder.plan()
+    here, saved = read_partition(directory), read_partition(folder.old(""))
+    tails = folder.begun(plan).tails
+    segments = list(saved.segments)
+    starts: dict[Path, int] = {}
+    for cut in plan.cuts:
+        log = folder.tail(cut.name)
+        starts[log] = cut.size - tails[cut.name]
+        segments.append(Segment(_cut_offset(plan, cut.name), log, None, None, None, None, ""))
+    if not segments:
+        raise Refused(
+            f"{path}: expected the backup of a repair that took logs away, found one of kdump "
+            f"{plan.command}, which saved no log"
+        )
+    segments.sort(key=lambda segment: segment.base_offset)
+    entries = (*_shared(here, saved, segments[0].base_offset), *saved.entries)
+    partition = replace(here, segments=tuple(segments), transient=(), entries=entries)
+    return Backup(path, partition, starts)
+
+
+def _cut_offset(plan: Plan, log: str) -> int:
+    """The offset from which on the records of a log were cut off."""
+    _, log_end = plan.log_end
+    return int(Path(log).stem) if log_end is None else log_end
+
+
+def _shared(here: Partition, saved: Partition, first: int) -> Iterator[Entry]:
+    """The small files that the repair did not change; snapshots up to offset ``first``."""
+    names = {entry.name.name for entry in saved.entries}
+    for entry in here.entries:
+        if entry.name.kind in _SHARED and entry.name.name not in names:
+            yield entry
+        base = entry.name.base_offset
+        if entry.name.kind is FileKind.SNAPSHOT and base is not None and base <= first:
+            yield entry

@@ -1,0 +1,196 @@
+"""The markers that a salvage writes for transactions without an end.
+
+A broker that recovers the new log replays it, and makes the transaction index anew: only a marker
+in the log itself makes it come to what the evidence says.
+
+Spec: ``EndTransactionMarker``, ``ProducerStateManager`` (KIP-98); KOD 3.3, 7.3. What nothing
+decides is committed, so that it stays readable, unless nothing stands behind: then the transaction
+stays open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kdump.audit.checks.transactions import end_lost
+from kdump.audit.findings import Finding
+from kdump.audit.replay.fates import HIGHEST, Evidence, Fate, LostEnd, decide
+from kdump.audit.replay.replay import Replay, marks_of
+from kdump.audit.survey.survey import Survey
+from kdump.format import _events
+from kdump.format.batch import Record, encode_batch
+from kdump.format.control import encode_end_txn_marker
+from kdump.format.snapshot import ProducerEntry
+from kdump.repair.salvage.marker import NewMarker
+from kdump.repair.salvage.offset_gaps import Hole
+from kdump.repair.salvage.selection import Picked
+from kdump.repair.salvage.stretches import Left, Why
+from kdump.storage.walk import Reason
+
+_EVENT: Final = len(_events.EVENT_FIELDS)
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionEnd:
+    """What became of a transaction whose marker is missing.
+
+    ``marker`` is the offset of the new one, None without one. ``served`` says whether consumers of
+    committed records get its records: True, False, or None where they wait for its end.
+    """
+
+    end: LostEnd
+    marker: int | None
+    served: bool | None
+
+    @property
+    def lost(self) -> bool:
+        """Whether nothing decides what became of it, or its marker has no place."""
+        return self.end.fate is Fate.UNDECIDED or self.marker is None
+
+
+def replacements(
+    picked: Picked,
+    missing: Sequence[Hole],
+    surveys: Sequence[Survey],
+    start: Iterable[ProducerEntry],
+    evidence: Evidence,
+) -> tuple[tuple[LostEnd, ...], tuple[NewMarker, ...]]:
+    """The transactions of new logs whose marker is missing, and the markers that they call for.
+
+    ``surveys`` are of the logs with what was ``picked``; ``missing`` are its holes. A marker for
+    which no offset is missing is left out.
+    """
+    # These are sound, and no markers.
+    known = [batches for batches in picked.left if batches.why in (Why.REFUSED, Why.WRAPPER)]
+    ranges = [part for hole in missing for part in _unknown(hole, known)]
+    torn = {
+        hole.first
+        for hole in missing
+        if hole.last is None and hole.left is not None and hole.left.why is Reason.TORN_TAIL
+    }
+    ends = tuple(
+        end
+        for end in decide(marks_of(surveys, start), ranges, evidence)
+        # What a broker was writing when it stopped: the transaction may go on.
+        if not (end.fate is Fate.UNDECIDED and end.last is None and end.first in torn)
+    )
+    used = {*(marker.offset for marker in picked.markers), *evidence.abort_offsets()}
+    writing = _Writing(surveys, start)
+    found = []
+    # Where some stood is known, of the others only up to where.
+    for end in sorted(ends, key=lambda end: not end.exact):
+        offset = next((at for at in _offsets(end, ranges) if at not in used), None)
+        if end.exact:
+            offset = end.ended
+        if offset is not None:
+            used.add(offset)
+            found.append(NewMarker(offset, writing.marker(end, offset), end))
+    return ends, tuple(sorted(found, key=lambda marker: marker.offset))
+
+
+def _unknown(hole: Hole, known: Iterable[Left]) -> Iterator[tuple[int, int]]:
+    """The offsets of a hole that none of the ``known`` batches has."""
+    first, last = hole.first, HIGHEST if hole.last is None else hole.last
+    for batches in known:
+        if batches.first_offset is None or batches.last_offset is None:
+            continue
+        if first <= batches.last_offset and batches.first_offset <= last:
+            if first < batches.first_offset:
+                yield first, batches.first_offset - 1
+            first = batches.last_offset + 1
+    if first <= last:
+        yield first, last
+
+
+def _offsets(end: LostEnd, missing: Sequence[tuple[int, int]]) -> Iterator[int]:
+    """Where the marker of a transaction may have been if that is not known, the best first."""
+    if end.fate is Fate.UNDECIDED and (end.last is None or end.marker == _events.COMMIT):
+        return
+    if end.last is None:
+        yield from range(end.first, end.ended + 1)
+    for first, last in reversed(missing):
+        if end.begin < first <= end.first:
+            yield from range(min(last, end.ended), first - 1, -1)
+
+
+class _Writing:
+    """What a marker needs to know of its producer and of its place."""
+
+    def __init__(self, surveys: Sequence[Survey], start: Iterable[ProducerEntry]) -> None:
+        self._runs = [run for survey in surveys for run in survey.events.epochs()]
+        self._begins: dict[tuple[int, int], tuple[int, int]] = {}
+        self._coordinators: dict[int, list[tuple[int, int]]] = {}
+        for entry in start:
+            key = entry.producer_id, entry.current_txn_first_offset
+            self._begins[key] = entry.producer_epoch, entry.timestamp
+            if entry.coordinator_epoch >= 0:
+                self._coordinators[entry.producer_id] = [(-1, entry.coordinator_epoch)]
+        for survey in surveys:
+            rows = survey.events.rows
+            for at in range(0, len(rows), _EVENT):
+                kind, producer, epoch, offset, _, coordinator, timestamp = rows[at : at + _EVENT]
+                if kind == _events.BEGIN:
+                    self._begins[producer, offset] = epoch, timestamp
+                elif kind in (_events.COMMIT, _events.ABORT):
+                    self._coordinators.setdefault(producer, []).append((offset, coordinator))
+
+    def marker(self, end: LostEnd, offset: int) -> bytes:
+        epoch, timestamp = self._begins[end.producer, end.begin]
+        known = self._coordinators.get(end.producer, [])
+        before = [coordinator for at, coordinator in known if at < offset]
+        coordinator = before[-1] if before else known[0][1] if known else 0
+        epochs = [run for run in self._runs if run.epoch >= 0]
+        leaders = [run.epoch for run in epochs if run.first_offset < offset]
+        commit = end.fate is not Fate.ABORTED
+        key, value = encode_end_txn_marker(commit=commit, coordinator_epoch=coordinator)
+        return encode_batch(
+            [Record(offset, timestamp, key, value, ())],
+            # A follower refuses a batch without one.
+            leader_epoch=max(leaders) if leaders else epochs[0].epoch if epochs else 0,
+            producer_id=end.producer,
+            producer_epoch=epoch,
+            transactional=True,
+            control=True,
+        )
+
+
+def results(
+    ends: Iterable[LostEnd], markers: Iterable[NewMarker], replayed: Replay
+) -> tuple[TransactionEnd, ...]:
+    """What consumers of committed records get in the end; ``replayed`` is that of the new logs."""
+    offsets = {(each.end.producer, each.end.begin): each.offset for each in markers}
+    opened = {(transaction.producer_id, transaction.first_offset) for transaction in replayed.open}
+    aborted = {
+        (entry.producer_id, entry.first_offset)
+        for segment in replayed.segments
+        for entry in segment.aborted
+    }
+    found = []
+    for end in sorted(ends, key=lambda end: (end.first, end.begin)):
+        key = end.producer, end.begin
+        served = None if key in opened else key not in aborted
+        found.append(TransactionEnd(end, offsets.get(key), served))
+    return tuple(found)
+
+
+def findings_of(ends: Iterable[TransactionEnd], replayed: Replay) -> Iterator[Finding]:
+    """Yield one for each transaction whose end is lost."""
+    stable = replayed.open[0].first_offset if replayed.open else replayed.end_offset
+    for each in ends:
+        if not each.lost:
+            continue
+        end = each.end
+        surveys = [segment.survey for segment in replayed.segments]
+        below = [survey for survey in surveys if survey.segment.base_offset <= end.begin]
+        text = f"{consequence(each)}; the last stable offset is {stable}"
+        yield end_lost(below[-1] if below else surveys[0], end, text)
+
+
+def consequence(each: TransactionEnd) -> str:
+    """What consumers of committed records get of a transaction, in words."""
+    if each.served is None:
+        return "consumers with read_committed stop before its first record"
+    get = "get" if each.served else "do not get"
+    return f"consumers with read_committed {get} its records"

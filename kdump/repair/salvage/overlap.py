@@ -1,0 +1,148 @@
+"""Stretches that overlap or go backwards, weighed against each other.
+
+It is the one with fewer batches, so that one base offset gone wrong, which no checksum covers, does
+not cost all that follows it. What a broker had deleted goes before what it had not.
+
+Whose recovery empties such a log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Final
+
+from kdump.repair.salvage.stretches import Piece, Stretch, Why, as_left, split
+from kdump.storage.logdir import Segment
+
+#: So many times two sides are weighed by reading one of them again; then the first one stays.
+_MOST_WEIGHED: Final = 1_000
+
+
+def weigh(segments: Sequence[Segment], pieces: Sequence[Piece]) -> Iterator[Piece]:
+    """Yield ``pieces`` of ``segments``, and in the place of some of them what is left of them.
+
+    The offsets of all stretches rise then. Raises SourceError.
+    """
+    return _Weighing(segments).weigh(pieces)
+
+
+class _Weighing:
+    """Stretches that overlap, or go backwards, against each other."""
+
+    def __init__(self, segments: Sequence[Segment]) -> None:
+        self._segments = segments
+        self._weighed = 0
+        # Each piece with what became of it, and the numbers of those that are taken so far.
+        self._slots: list[list[Piece]] = []
+        self._taken: list[tuple[int, Stretch]] = []
+
+    def weigh(self, pieces: Sequence[Piece]) -> Iterator[Piece]:
+        """Yield ``pieces``, and in the place of some of them what is left of them."""
+        self._slots = [[piece] for piece in pieces]
+        for run in _runs(pieces):
+            self._add(run)
+        for slot in self._slots:
+            yield from slot
+
+    def _add(self, run: list[tuple[int, Stretch]]) -> None:
+        first = run[0][1].first_offset
+        if self._taken and self._taken[-1][1].last_offset >= first:
+            if self._later_stays(run):
+                self._drop_behind(first)
+            else:
+                run = self._above(run, self._taken[-1][1].last_offset)
+        self._taken += run
+
+    def _later_stays(self, run: list[tuple[int, Stretch]]) -> bool:
+        before, after = self._taken[-1][1], run[0][1]
+        doomed = [bool(self._segments[one.log].suffix) for one in (before, after)]
+        if doomed[0] != doomed[1]:
+            return doomed[0]
+        self._weighed += 1
+        if self._weighed > _MOST_WEIGHED:
+            return False
+        head = self._count_head(run, before.last_offset)
+        tail = self._count_tail(after.first_offset, head)
+        # What one segment holds of the next one's range is in the wrong file.
+        return head > tail or (head == tail and before.log != after.log)
+
+    def _count_head(self, run: list[tuple[int, Stretch]], last_offset: int) -> int:
+        """How many batches of a run lie at or below an offset."""
+        count = 0
+        for _, stretch in run:
+            if stretch.first_offset > last_offset:
+                break
+            if stretch.last_offset > last_offset:
+                lower, _ = self._split(stretch, "base_offset", last_offset)
+                return count + (0 if lower is None else lower.batches)
+            count += stretch.batches
+        return count
+
+    def _count_tail(self, offset: int, most: int) -> int:
+        """How many of the batches that are taken lie at or above an offset; exact up to ``most``"""
+        count = 0
+        for _, stretch in reversed(self._taken):
+            if stretch.last_offset < offset or count > most:
+                break
+            if stretch.first_offset < offset:
+                _, upper = self._split(stretch, "last_offset", offset - 1)
+                return count + (0 if upper is None else upper.batches)
+            count += stretch.batches
+        return count
+
+    def _drop_behind(self, offset: int) -> None:
+        """Give up what was taken at or above an offset."""
+        while self._taken and self._taken[-1][1].last_offset >= offset:
+            number, stretch = self._taken.pop()
+            lower, upper = self._split(stretch, "last_offset", offset - 1)
+            self._replace(number, stretch, lower, upper and as_left(upper, Why.BACKWARDS))
+            if lower is not None:
+                self._taken.append((number, lower))
+                return
+
+    def _above(self, run: list[tuple[int, Stretch]], last_offset: int) -> list[tuple[int, Stretch]]:
+        """What is left of a run without what lies at or below an offset."""
+        kept = []
+        for number, stretch in run:
+            if stretch.first_offset > last_offset:
+                kept.append((number, stretch))
+                continue
+            lower, upper = self._split(stretch, "base_offset", last_offset)
+            across = None
+            if upper is not None and upper.first_offset <= last_offset:
+                # A wrapper, whose base offset is that of its last record.
+                across, upper = self._split(upper, "position", upper.start)
+            parts = [one and as_left(one, Why.BACKWARDS) for one in (lower, across)]
+            self._replace(number, stretch, *parts, upper)
+            if upper is not None:
+                kept.append((number, upper))
+        return kept
+
+    def _replace(self, number: int, stretch: Stretch, *parts: Piece | None) -> None:
+        slot = self._slots[number]
+        at = slot.index(stretch)
+        slot[at : at + 1] = [part for part in parts if part is not None]
+
+    def _split(
+        self, stretch: Stretch, field: str, bound: int
+    ) -> tuple[Stretch | None, Stretch | None]:
+        if field == "last_offset" and stretch.first_offset > bound:
+            return None, stretch
+        if field == "base_offset" and stretch.last_offset <= bound:
+            return stretch, None
+        return split(self._segments[stretch.log], stretch, field, bound)
+
+
+def _runs(pieces: Sequence[Piece]) -> Iterator[list[tuple[int, Stretch]]]:
+    """The stretches with their numbers, as long as one lies above the other, and in one log."""
+    numbered = ((at, piece) for at, piece in enumerate(pieces) if isinstance(piece, Stretch))
+    for _, in_log in groupby(numbered, key=lambda pair: pair[1].log):
+        run: list[tuple[int, Stretch]] = []
+        for at, stretch in in_log:
+            if run and stretch.first_offset <= run[-1][1].last_offset:
+                yield run
+                run = []
+            run.append((at, stretch))
+        if run:
+            yield run

@@ -1,0 +1,208 @@
+"""The stretches that a salvage takes, and what it leaves.
+
+Spec: ``LogSegment.recover``, ``LogSegment.canConvertToRelativeOffset``; KOD 3.6, 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from kdump.audit.survey.log_end import first_offset_of
+from kdump.errors import SourceError
+from kdump.format.batch import MARKER_BYTES, MAX_OFFSET_DELTA, BatchTable, RecordBatch, shows_marker
+from kdump.format.legacy import is_wrapper
+from kdump.repair.salvage.marker import NewMarker
+from kdump.repair.salvage.overlap import weigh
+from kdump.repair.salvage.stretches import Left, Piece, Stretch, Sum, Why, as_left, split
+from kdump.storage.access import open_source
+from kdump.storage.logdir import Segment
+from kdump.storage.source import Identity, Source
+from kdump.storage.walk import Damage, walk
+
+#: The format of batches whose headers say all that is asked of them here, and of later ones.
+_MAGIC: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """What was picked of ``segments``: ``pieces`` in the order of logs and positions.
+
+    ``identities`` are the files as they were read, None for one that could not be opened.
+    ``errors`` has the sentence of each that could not be read, or not to its end. ``markers`` are
+    written in the place of some that are missing, ascending.
+    """
+
+    segments: tuple[Segment, ...]
+    pieces: tuple[Piece, ...]
+    identities: tuple[Identity | None, ...]
+    errors: tuple[str, ...] = ()
+    markers: tuple[NewMarker, ...] = ()
+
+    @property
+    def stretches(self) -> tuple[Stretch, ...]:
+        """What is taken."""
+        return tuple(piece for piece in self.pieces if isinstance(piece, Stretch))
+
+    @property
+    def left(self) -> tuple[Left, ...]:
+        """What is not."""
+        return tuple(piece for piece in self.pieces if isinstance(piece, Left))
+
+
+def pick(
+    segments: Sequence[Segment],
+    *,
+    hunted: bool,
+    whole: bool,
+    starts: Mapping[Path, int] | None = None,
+    report: Callable[[int], None] = lambda _: None,
+) -> Picked:
+    """Read the logs of ``segments``, ascending by base offset, and say what is taken.
+
+    ``hunted``: also batches that were found by hunting. ``whole``: no cleaner was there, so that
+    missing offsets end a stretch. ``starts`` has the position from which on a log is read, if that
+    is not 0. ``report`` is called with counts of bytes that were read.
+    """
+    pieces: list[Piece] = []
+    identities: list[Identity | None] = []
+    errors: list[str] = []
+    for number, segment in enumerate(segments):
+        start = (starts or {}).get(segment.log, 0)
+        scan = _Scan(number, segment.base_offset, start, hunted=hunted, whole=whole)
+        identity = None
+        try:
+            with open_source(segment.log, mapped=False) as source:
+                identity = source.identity
+                scan.read(source, report)
+        except SourceError as error:
+            errors.append(str(error))
+            scan.unread(0 if identity is None else identity.size)
+        pieces += scan.pieces
+        identities.append(identity)
+    weighed = weigh(segments, pieces)
+    return Picked(tuple(segments), tuple(weighed), tuple(identities), tuple(errors))
+
+
+def without(picked: Picked, log: int, positions: Sequence[int]) -> Picked:
+    """The same without the batches at ``positions`` of log number ``log``; raises SourceError."""
+    pieces = list(picked.pieces)
+    for position in sorted(positions):
+        at = next(
+            at
+            for at, piece in enumerate(pieces)
+            if isinstance(piece, Stretch)
+            and piece.log == log
+            and piece.start <= position < piece.stop
+        )
+        stretch = pieces[at]
+        assert isinstance(stretch, Stretch)
+        before, rest = split(picked.segments[log], stretch, "position", position - 1)
+        assert rest is not None
+        batch, behind = split(picked.segments[log], rest, "position", position)
+        assert batch is not None
+        parts = (before, as_left(batch, Why.REFUSED), behind)
+        pieces[at : at + 1] = [part for part in parts if part is not None]
+    return replace(picked, pieces=tuple(pieces))
+
+
+class _Scan:
+    """The pieces of one log, each batch judged by itself and by the one before it."""
+
+    def __init__(
+        self, log: int, base_offset: int, start: int, *, hunted: bool, whole: bool
+    ) -> None:
+        self.pieces: list[Piece] = []
+        self._log = log
+        self._lowest, self._highest = base_offset, base_offset + MAX_OFFSET_DELTA
+        self._hunted, self._whole = hunted, whole
+        self._open = Sum(log)
+        self._why: Why | None = None
+        self._position = start
+
+    def read(self, source: Source, report: Callable[[int], None]) -> None:
+        """Walk the log; raises SourceError."""
+        for piece in walk(source, self._lowest, self._position):
+            before = self._position
+            if isinstance(piece, Damage):
+                self._close()
+                end = piece.position + piece.size
+                marker = shows_marker(source.window(piece.position, MARKER_BYTES))
+                self.pieces.append(
+                    Left(self._log, piece.position, end, piece.reason, marker=marker)
+                )
+                self._position = end
+            else:
+                self._table(source, piece)
+            report(self._position - before)
+        self._close()
+
+    def unread(self, size: int) -> None:
+        """Say of all that is not read yet that it cannot be."""
+        self._close()
+        stop = max(size, self._position)
+        self.pieces.append(Left(self._log, self._position, stop, Why.UNREAD))
+
+    def _table(self, source: Source, table: BatchTable) -> None:
+        usual = table.usual
+        row = 0
+        while row < len(table):
+            batch = table[row]
+            # Of a wrapper the header does not say where it begins; None: nor does anything else.
+            first = first_offset_of(source, batch)
+            why = self._objection(table, batch, first)
+            if first is None:
+                first = batch.base_offset
+            if why is not self._why or (why is None and self._breaks(batch, first)):
+                self._close()
+                self._why = why
+            stop = row + 1
+            whole = usual is not None and usual.last_offset <= self._highest
+            if why is Why.HUNTED or (why is None and whole):
+                stop = len(table)
+            elif why is None:
+                stop = self._end(table, row)
+            self._open.add(table, row, stop, first)
+            row = stop
+            last = table[row - 1]
+            self._position = last.position + last.size
+
+    def _objection(self, table: BatchTable, batch: RecordBatch, first: int | None) -> Why | None:
+        if table.hunted and not self._hunted:
+            return Why.HUNTED
+        if batch.last_offset < batch.base_offset:
+            return Why.INVERTED
+        if batch.base_offset < self._lowest or batch.last_offset > self._highest:
+            return Why.OUT_OF_RANGE
+        return Why.WRAPPER if first is None else None
+
+    def _breaks(self, batch: RecordBatch, first: int) -> bool:
+        """Whether a batch whose first record has that offset cannot go on with the stretch."""
+        if not self._open:
+            return False
+        before = self._open.last_offset
+        hole = self._whole and first != before + 1 and not is_wrapper(batch)
+        return hole or first <= before
+
+    def _end(self, table: BatchTable, row: int) -> int:
+        """The row behind the last of the batches from ``row`` on that follow one another.
+
+        Those of old formats are looked at one by one.
+        """
+        bases, lasts = table.column("base_offset"), table.column("last_offset")
+        magics = table.column("magic")
+        end, before = row + 1, lasts[row]
+        while end < len(table) and before < bases[end] <= lasts[end] <= self._highest:
+            if magics[end] < _MAGIC or (self._whole and bases[end] != before + 1):
+                break
+            before = lasts[end]
+            end += 1
+        return end
+
+    def _close(self) -> None:
+        stretch = self._open.stretch()
+        if stretch is not None:
+            self.pieces.append(stretch if self._why is None else as_left(stretch, self._why))
+        self._open = Sum(self._log)

@@ -1,0 +1,276 @@
+"""apply(): the steps of a plan in order; resume(): those that an interruption left.
+
+First everything is saved and made ready in the plan's folder; until then nothing is changed, and
+whatever fails leaves the partition as it was. From then on each step is durable before the next
+begins, so that any interruption can be gone on from, or taken back.
+
+Spec: KOD 5, 10.8 and 10.9.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from kdump.errors import Refused
+from kdump.repair.transaction import disk
+from kdump.repair.transaction.disk import Attributes
+from kdump.repair.transaction.fingerprint import present, stamp_of
+from kdump.repair.transaction.folder import Begun, Folder
+from kdump.repair.transaction.interruption import report_interruption
+from kdump.repair.transaction.lock import (
+    check_changeable,
+    check_others,
+    check_readers,
+    held,
+    unfinished,
+    ways_on,
+)
+from kdump.repair.transaction.plan import (
+    Converted,
+    Cut,
+    Line,
+    Plan,
+    Rebuilt,
+    Stamp,
+    TakeMarker,
+    encode_loss,
+    located,
+)
+from kdump.repair.transaction.staging import stage_converted
+from kdump.repair.transaction.states import Progress, States, checkpoint_path, line_of, marker_path
+from kdump.repair.transaction.steps import do, save_checkpoint, settle, stage
+from kdump.storage.logdir import read_partition
+from kdump.storage.repair_record import KeptState, kept
+
+_SECOND_NS: Final = 1_000_000_000
+_PIECE_BYTES: Final = 1 << 20
+
+Receipt = Mapping[str, Any]
+"""What was done, as JSON has it."""
+
+
+def apply(
+    plan: Plan,
+    *,
+    jobs: int = 1,
+    report: Callable[[int], None] = lambda _: None,
+    assume_stopped: bool = False,
+    full_proof: bool = False,
+) -> Receipt:
+    """Carry out a plan that has steps; returns the receipt, which also stays in its folder.
+
+    With more than one of ``jobs`` logs are converted in so many workers; ``report`` gets counts of
+    bytes that are read for that, and to read back what came of it. ``full_proof``: the receipt also
+    has the digests of the logs that stay. Raises Refused where nothing was changed, Unfinished
+    where something was, SourceError.
+    """
+    started = time.monotonic()
+    folder = Folder(plan.partition, plan.id)
+    with held(
+        plan.partition,
+        plan.log_directory,
+        identity=plan.identity,
+        assume_stopped=assume_stopped,
+    ) as lock:
+        check_readers(plan)
+        one = unfinished(plan.partition)
+        if one is not None:
+            raise Refused(
+                f"{plan.partition}: expected no interrupted repair, found {one.id}: "
+                f"{ways_on(one, plan.partition)}"
+            )
+        if folder.has_begun:
+            raise Refused(
+                f"{plan.partition}: expected no backup of plan {plan.id}, found one, although all "
+                "is as before it: free its space with kdump undo --plan ID --discard"
+            )
+        check_others(plan.partition, plan.log_directory)
+        _check_unchanged(plan)
+        check_changeable(plan)
+        begun = _prepare(
+            plan, folder, partial(stage_converted, jobs=jobs, report=report, lock=lock)
+        )
+        with report_interruption(plan, folder):
+            _go_on(plan, folder, begun)
+            return _finish(plan, folder, begun, started, full_proof=full_proof)
+
+
+def resume(
+    folder: Folder,
+    log_directory: Path | None,
+    *,
+    assume_stopped: bool = False,
+    full_proof: bool = False,
+) -> Receipt:
+    """Go on with a repair that was interrupted. Raises as ``apply`` does."""
+    started = time.monotonic()
+    plan = located(folder.plan(), folder.partition, log_directory)
+    with held(plan.partition, log_directory, assume_stopped=assume_stopped):
+        begun = folder.begun(plan)
+        States(plan, folder, begun, undoing=False).check()
+        with report_interruption(plan, folder):
+            settle(plan, folder)
+            _go_on(plan, folder, begun)
+            return _finish(plan, folder, begun, started, full_proof=full_proof)
+
+
+def _check_unchanged(plan: Plan) -> None:
+    """Raise Refused unless every file and line is as it was when the plan was made."""
+    found, identity = present(read_partition(plan.partition))
+    changed = sorted(
+        name for name in {*found, *plan.files} if found.get(name) != plan.files.get(name)
+    )
+    changed += [
+        step.checkpoint
+        for step in plan.steps
+        if isinstance(step, Line)
+        and line_of(checkpoint_path(plan, step), plan.partition) != step.before
+    ]
+    changed += [
+        step.checkpoint
+        for step in plan.rewrites
+        if stamp_of(checkpoint_path(plan, step)) != step.before
+    ]
+    if changed or identity != plan.identity:
+        what = ", ".join(changed[:5]) or "another directory"
+        raise Refused(
+            f"{plan.partition}: expected the files that the plan was made for, found others "
+            f"({what}): plan again"
+        )
+
+
+def _prepare(
+    plan: Plan, folder: Folder, convert: Callable[[Plan, Folder, int], Mapping[str, str]]
+) -> Begun:
+    """Save and make ready all that is needed; nothing of the partition is changed yet."""
+    try:
+        for one in kept(plan.partition):
+            if one.state is KeptState.PREPARED:
+                Folder(plan.partition, one.id).remove()
+        folder.make(plan, Attributes.of(plan.partition))
+        begun_ns = _begin_time(plan.partition)
+        tails = {cut.name: _save_tail(plan, cut, folder) for cut in plan.cuts}
+        marker = _save_marker(plan, folder)
+        for put in plan.puts:
+            if not isinstance(put.recipe, Rebuilt | Converted):
+                stage(plan, put, folder, begun_ns)
+        for step in plan.rewrites:
+            save_checkpoint(plan, step, folder, begun_ns)
+        begun = Begun(begun_ns, tails, marker, convert(plan, folder, begun_ns))
+        folder.begin(begun)
+    except BaseException:  # whatever ends it, Ctrl-C too: nothing was changed yet
+        with suppress(OSError, Refused):
+            folder.remove()
+        if folder.has_begun:  # which could not be taken back
+            with report_interruption(plan, folder):
+                raise
+        raise
+    return begun
+
+
+def _begin_time(partition: Path) -> int:
+    """Now, in whole seconds, which every file system can keep; later than any repair before."""
+    before = [one.begun_ns for one in kept(partition) if one.begun_ns is not None]
+    now = time.time_ns() // _SECOND_NS * _SECOND_NS
+    return max([now, *(each + _SECOND_NS for each in before)])
+
+
+def _save_tail(plan: Plan, cut: Cut, folder: Folder) -> int:
+    log, saved = plan.partition / cut.name, folder.tail(cut.name)
+    start = disk.save_tail(log, cut.size, saved, Attributes.of(log))
+    if _digest(saved, cut.size - start) != cut.tail_sha256:
+        raise Refused(f"{log}: expected the tail that the plan was made for, found another one")
+    return start
+
+
+def _save_marker(plan: Plan, folder: Folder) -> Stamp | None:
+    if not any(isinstance(step, TakeMarker) for step in plan.steps):
+        return None
+    path = marker_path(plan)
+    stamp = stamp_of(path)
+    if stamp is None:
+        raise Refused(f"{path}: expected the clean shutdown marker, found none: plan again")
+    content, like = path.read_bytes(), Attributes.of(path)
+    disk.write_file(folder.marker, [content], like, stamp.mtime_ns)
+    return stamp
+
+
+def _go_on(plan: Plan, folder: Folder, begun: Begun) -> None:
+    states = States(plan, folder, begun, undoing=False)
+    for step in plan.steps:
+        if states.of(step) is not Progress.DONE:
+            do(plan, step, folder, begun)
+
+
+def _finish(
+    plan: Plan, folder: Folder, begun: Begun, started: float, *, full_proof: bool
+) -> Receipt:
+    receipt = {
+        "id": plan.id,
+        "command": plan.command,
+        "begun": f"{datetime.fromtimestamp(begun.begun_ns // _SECOND_NS, UTC):%Y-%m-%dT%H:%M:%SZ}",
+        "seconds": round(time.monotonic() - started, 3),
+        "uid": os.getuid(),
+        "loss": encode_loss(plan.loss),
+        "log_end": list(plan.log_end),
+        "files": dict(_proofs(plan, folder, full_proof=full_proof)),
+    }
+    if plan.converted:
+        receipt["converted"] = dict(_conversions(plan, begun))
+    folder.finish(receipt)
+    return receipt
+
+
+def _conversions(plan: Plan, begun: Begun) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What became of the records of each old log, by the names of the new ones."""
+    for put, recipe in plan.converted:
+        yield (
+            put.name,
+            {
+                "from": recipe.log,
+                "records": recipe.records,
+                "digest_before": recipe.digest,
+                "digest_after": begun.digests[put.name],
+                "bytes_before": plan.files[recipe.log].size,
+                "bytes_after": put.size,
+            },
+        )
+
+
+def _proofs(
+    plan: Plan, folder: Folder, *, full_proof: bool
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The digests of every file that was written or moved, before and after."""
+    for name in sorted(plan.touched):
+        old, path = folder.old(name), plan.partition / name
+        before = _digest(old) if old.exists() else None
+        put = next((put for put in plan.puts if put.name == name), None)
+        if (cut := next((cut for cut in plan.cuts if cut.name == name), None)) is not None:
+            proof: dict[str, Any] = {"tail": cut.tail_sha256, "last_header": cut.last_header}
+            yield name, proof | ({"after": _digest(path)} if full_proof else {})
+        else:
+            yield name, {"before": before, "after": None if put is None else put.sha256}
+    for step in plan.rewrites:
+        before = _digest(folder.old(step.checkpoint))
+        yield step.checkpoint, {"before": before, "after": step.sha256}
+    if full_proof:
+        for name in sorted(set(plan.files).difference(plan.touched)):
+            yield name, {"after": _digest(plan.partition / name)}
+
+
+def _digest(path: Path, start: int = 0) -> str:
+    """The SHA-256 of a file from ``start`` on."""
+    digest = hashlib.sha256()
+    with path.open("rb", buffering=0) as file:
+        file.seek(start)
+        while piece := file.read(_PIECE_BYTES):
+            digest.update(piece)
+    return digest.hexdigest()

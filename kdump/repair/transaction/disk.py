@@ -1,0 +1,426 @@
+"""The durable file operations; all other modules change files through them.
+
+Each function returns when what it did survives a loss of power. A file appears under its name whole
+or not at all. A sync that failed is never tried again: what it left is unknown, and the error goes
+up. ``SYSTEM`` makes the calls themselves, one a method; tests put another in its place. Paths lead
+down from a directory of ``directories.opened``, and are followed from its descriptor.
+
+Spec: ``openat(2)``, ``fsync(2)``, ``renameat(2)``, ``ioctl_ficlone(2)``.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from kdump.repair.transaction.directories import descriptor_of, place, removed
+
+_FICLONE: Final = 0x40049409
+_PIECE_BYTES: Final = 1 << 20
+_PERMISSIONS: Final = 0o7777
+_READ: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
+#: What a file system answers that cannot clone, or copy by itself, between these files.
+_CANNOT_COPY: Final = frozenset(
+    {errno.EOPNOTSUPP, errno.ENOTTY, errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EPERM}
+)
+
+
+class System:
+    """The calls that change something; each makes one, and raises OSError."""
+
+    def open(self, path: Path, flags: int, mode: int = 0o600) -> int:
+        """Open a file that may be created."""
+        with place(path) as (directory, name):
+            return os.open(name, flags | os.O_CLOEXEC | os.O_NOFOLLOW, mode, dir_fd=directory)
+
+    def write(self, descriptor: int, data: memoryview) -> int:
+        """Write at the end of what was written so far; returns how much it took."""
+        return os.write(descriptor, data)
+
+    def pwrite(self, descriptor: int, data: memoryview, position: int) -> int:
+        """Write at ``position``; returns how much it took."""
+        return os.pwrite(descriptor, data, position)
+
+    def truncate(self, descriptor: int, size: int) -> None:
+        """Cut an open file."""
+        os.ftruncate(descriptor, size)
+
+    def clone(self, target: int, source: int) -> None:
+        """Let an empty file share all blocks of another."""
+        fcntl.ioctl(target, _FICLONE, source)
+
+    def copy(self, source: int, target: int, count: int, position: int) -> int:
+        """Copy from ``position`` on to where the target stands; returns how much it took."""
+        return os.copy_file_range(source, target, count, position)
+
+    def chown(self, descriptor: int, uid: int, gid: int) -> None:
+        """Give an open file away."""
+        os.fchown(descriptor, uid, gid)
+
+    def chmod(self, descriptor: int, mode: int) -> None:
+        """Set the permissions of an open file."""
+        os.fchmod(descriptor, mode)
+
+    def set_attribute(self, descriptor: int, name: str, value: bytes) -> None:
+        """Set an extended attribute of an open file."""
+        os.setxattr(descriptor, name, value)
+
+    def set_times(self, descriptor: int, mtime_ns: int) -> None:
+        """Set when an open file was written, and read."""
+        os.utime(descriptor, ns=(mtime_ns, mtime_ns))
+
+    def sync(self, descriptor: int) -> None:
+        """Wait until a file, or the names in a directory, are on disk."""
+        os.fsync(descriptor)
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Give a file another name, in place of what has that name."""
+        with place(source) as (above, name), place(target) as (directory, new):
+            os.rename(name, new, src_dir_fd=above, dst_dir_fd=directory)
+
+    def link(self, source: Path, target: Path) -> None:
+        """Give a file a second name."""
+        with place(source) as (above, name), place(target) as (directory, new):
+            os.link(name, new, src_dir_fd=above, dst_dir_fd=directory, follow_symlinks=False)
+
+    def unlink(self, path: Path) -> None:
+        """Take a name away."""
+        with place(path) as (directory, name):
+            os.unlink(name, dir_fd=directory)
+
+    def make_directory(self, path: Path, mode: int) -> None:
+        """Make a directory."""
+        with place(path) as (directory, name):
+            os.mkdir(name, mode, dir_fd=directory)
+
+    def remove_directory(self, path: Path) -> None:
+        """Remove an empty directory."""
+        with place(path) as (directory, name):
+            os.rmdir(name, dir_fd=directory)
+
+
+#: Makes all calls; replaced by tests alone.
+SYSTEM = System()
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """Who owns a file, what is allowed, and its extended attributes, labels and ACLs among them."""
+
+    uid: int
+    gid: int
+    mode: int
+    extended: tuple[tuple[str, bytes], ...] = ()
+
+    @classmethod
+    def of(cls, path: Path) -> Attributes:
+        """Those of the file or directory at ``path``. Raises OSError."""
+        status = path.stat()
+        extended = []
+        try:
+            for name in os.listxattr(path):
+                with suppress(FileNotFoundError):
+                    extended.append((name, os.getxattr(path, name)))
+        except OSError as error:
+            if error.errno != errno.EOPNOTSUPP:
+                raise
+        return cls(status.st_uid, status.st_gid, status.st_mode & _PERMISSIONS, tuple(extended))
+
+
+def write_file(
+    path: Path, pieces: Iterable[bytes], like: Attributes, mtime_ns: int | None = None
+) -> None:
+    """Write a new file, in the place of one that a repair left there half written.
+
+    Its name may be lost with the power until its directory is synced.
+    """
+    descriptor = _create(path)
+    try:
+        for piece in pieces:
+            _write(descriptor, piece)
+        _finish(descriptor, like, mtime_ns)
+    finally:
+        os.close(descriptor)
+
+
+def copy_file(source: Path, path: Path, size: int, like: Attributes, mtime_ns: int) -> None:
+    """Write the first ``size`` bytes of ``source`` to a new file, by cloning where that goes."""
+    origin = _open(source)
+    try:
+        descriptor = _create(path)
+        try:
+            if _cloned(descriptor, origin):
+                SYSTEM.truncate(descriptor, size)
+            else:
+                _copy(origin, descriptor, 0, size)
+            _finish(descriptor, like, mtime_ns)
+        finally:
+            os.close(descriptor)
+    finally:
+        os.close(origin)
+
+
+def save_tail(source: Path, start: int, path: Path, like: Attributes) -> int:
+    """Save what ``source`` holds from ``start`` on; returns from where on it was saved.
+
+    That is 0 where the file could be cloned, which takes neither time nor space.
+    """
+    origin = _open(source)
+    try:
+        descriptor = _create(path)
+        try:
+            if _cloned(descriptor, origin):
+                start = 0
+            else:
+                _copy(origin, descriptor, start, os.fstat(origin).st_size)
+            _finish(descriptor, like, None)
+        finally:
+            os.close(descriptor)
+    finally:
+        os.close(origin)
+    return start
+
+
+def cut(path: Path, size: int, mtime_ns: int) -> None:
+    """Cut a log to ``size`` bytes; it stays as old as it was."""
+    descriptor = SYSTEM.open(path, os.O_RDWR)
+    try:
+        SYSTEM.truncate(descriptor, size)
+        SYSTEM.set_times(descriptor, mtime_ns)
+        SYSTEM.sync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def give_back(path: Path, position: int, saved: Path, start: int, mtime_ns: int) -> None:
+    """Undo ``cut``: write from ``position`` on what ``saved`` has from ``start`` on."""
+    origin = _open(saved)
+    try:
+        descriptor = SYSTEM.open(path, os.O_RDWR)
+        try:
+            while piece := os.pread(origin, _PIECE_BYTES, start):
+                _write_at(descriptor, piece, position)
+                start += len(piece)
+                position += len(piece)
+            # Its time says that it is whole: that must not be on disk before its bytes are.
+            SYSTEM.sync(descriptor)
+            SYSTEM.set_times(descriptor, mtime_ns)
+            SYSTEM.sync(descriptor)
+        finally:
+            os.close(descriptor)
+    finally:
+        os.close(origin)
+
+
+def rename(source: Path, target: Path) -> None:
+    """Move a file, in place of what is there; both directories are synced."""
+    SYSTEM.rename(source, target)
+    sync_directory(target.parent)
+    if source.parent != target.parent:
+        sync_directory(source.parent)
+
+
+def link(source: Path, target: Path) -> None:
+    """Give a file a second name, unless it has it already."""
+    try:
+        SYSTEM.link(source, target)
+    except FileExistsError:
+        if not os.path.samestat(source.lstat(), target.lstat()):
+            raise
+    sync_directory(target.parent)
+
+
+def unlink(path: Path) -> None:
+    """Take a file's name away, if it still has it."""
+    with suppress(FileNotFoundError):
+        SYSTEM.unlink(path)
+    sync_directory(path.parent)
+
+
+def unlink_all(paths: Sequence[Path]) -> None:
+    """Take the names of files in one directory away, which is synced once."""
+    for path in paths:
+        SYSTEM.unlink(path)
+    if paths:
+        sync_directory(paths[0].parent)
+
+
+def make_directory(path: Path, like: Attributes) -> None:
+    """Make a directory for the owner of ``like`` alone, unless it is there.
+
+    One that is there is synced all the same: who made it may have been killed before. It is given
+    to no other owner.
+    """
+    try:
+        SYSTEM.make_directory(path, 0o700)
+        made = True
+    except FileExistsError:
+        made = False
+    with place(path) as (directory, name):
+        descriptor = os.open(name, _DIRECTORY, dir_fd=directory)
+        try:
+            if made:
+                _own(descriptor, like)
+            SYSTEM.sync(descriptor)
+        finally:
+            os.close(descriptor)
+    sync_directory(path.parent)
+
+
+def own_directory(path: Path, like: Attributes) -> None:
+    """Give a directory the permissions and the extended attributes of another, and its owner."""
+    _finish(descriptor_of(path), like, None)
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a directory with all that is in it, what is a link without following it."""
+    for name, is_directory in list_directory(path):
+        if is_directory:
+            remove_tree(path / name)
+        else:
+            SYSTEM.unlink(path / name)
+    SYSTEM.remove_directory(path)
+    removed(path)
+    sync_directory(path.parent)
+
+
+def remove_empty(path: Path) -> None:
+    """Remove a directory if nothing is in it."""
+    try:
+        SYSTEM.remove_directory(path)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        return
+    removed(path)
+    sync_directory(path.parent)
+
+
+def list_directory(path: Path) -> list[tuple[str, bool]]:
+    """What is in a directory, in order: names, and whether they are of directories, not of links.
+
+    Raises OSError.
+    """
+    with os.scandir(descriptor_of(path)) as entries:
+        return sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
+
+
+def exists(path: Path) -> bool:
+    """Whether something has this name, be it a link to nowhere. Raises OSError."""
+    try:
+        with place(path) as (directory, name):
+            os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def open_lock(path: Path) -> int:
+    """Open a lock file for locking; if there is none it is made, and stays.
+
+    It belongs to who owns its directory, whose rights make it. What is no file is opened too.
+    """
+    flags = os.O_RDWR | os.O_NONBLOCK
+    with suppress(FileExistsError):
+        return SYSTEM.open(path, flags | os.O_CREAT | os.O_EXCL, 0o644)
+    return SYSTEM.open(path, flags)
+
+
+def sync_file(path: Path) -> None:
+    """Wait until a file is on disk as it is now, whoever wrote it."""
+    descriptor = _open(path)
+    try:
+        SYSTEM.sync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_directory(path: Path) -> None:
+    """Wait until the names in a directory are on disk."""
+    SYSTEM.sync(descriptor_of(path))
+
+
+def _open(path: Path) -> int:
+    with place(path) as (directory, name):
+        return os.open(name, _READ, dir_fd=directory)
+
+
+def _create(path: Path) -> int:
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
+    try:
+        return SYSTEM.open(path, flags)
+    except FileExistsError:
+        SYSTEM.unlink(path)
+        return SYSTEM.open(path, flags)
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[SYSTEM.write(descriptor, view) :]
+
+
+def _write_at(descriptor: int, data: bytes, position: int) -> None:
+    view = memoryview(data)
+    while view:
+        taken = SYSTEM.pwrite(descriptor, view, position)
+        view, position = view[taken:], position + taken
+
+
+def _cloned(target: int, source: int) -> bool:
+    try:
+        SYSTEM.clone(target, source)
+    except OSError as error:
+        if error.errno not in _CANNOT_COPY:
+            raise
+        return False
+    return True
+
+
+def _copy(source: int, target: int, start: int, stop: int) -> None:
+    space = os.fstatvfs(target)
+    if stop - start > space.f_bavail * space.f_frsize:
+        raise OSError(errno.ENOSPC, f"{stop - start} bytes are to be copied")
+    by_kernel = True
+    while start < stop:
+        count = min(_PIECE_BYTES, stop - start)
+        if by_kernel:
+            try:
+                taken = SYSTEM.copy(source, target, count, start)
+            except OSError as error:
+                if error.errno not in _CANNOT_COPY:
+                    raise
+                by_kernel = False
+                continue
+        else:
+            piece = os.pread(source, count, start)
+            taken = len(piece)
+            _write(target, piece)
+        if not taken:
+            raise OSError(errno.EIO, f"the file ends at {start}, before {stop}")
+        start += taken
+
+
+def _own(descriptor: int, like: Attributes) -> None:
+    status = os.fstat(descriptor)
+    if (status.st_uid, status.st_gid) != (like.uid, like.gid):
+        SYSTEM.chown(descriptor, like.uid, like.gid)
+
+
+def _finish(descriptor: int, like: Attributes, mtime_ns: int | None) -> None:
+    _own(descriptor, like)
+    SYSTEM.chmod(descriptor, like.mode)
+    have = set(os.listxattr(descriptor)) if like.extended else set()
+    for name, value in like.extended:
+        if name not in have or os.getxattr(descriptor, name) != value:
+            SYSTEM.set_attribute(descriptor, name, value)
+    if mtime_ns is not None:
+        SYSTEM.set_times(descriptor, mtime_ns)
+    SYSTEM.sync(descriptor)

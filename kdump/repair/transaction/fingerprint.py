@@ -1,0 +1,75 @@
+"""The files of a partition as a plan identifies them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+
+from kdump.audit.survey.survey import Survey
+from kdump.errors import Refused, SourceError
+from kdump.repair.transaction.plan import Stamp
+from kdump.storage.logdir import Partition
+from kdump.storage.source import source_error
+
+
+def present(
+    partition: Partition, surveys: Iterable[Survey] = ()
+) -> tuple[dict[str, Stamp], tuple[int, int]]:
+    """The stamps of all regular files in the directory by name, and its device and inode.
+
+    Symbolic links are followed, as brokers do. Raises SourceError where the directory cannot be
+    read, or a log of ``surveys`` is not as it was when it was read.
+    """
+    path = partition.path
+    try:
+        found = path.stat()
+        with os.scandir(path) as entries:
+            stamps = {
+                entry.name: Stamp(status.st_size, status.st_mtime_ns)
+                for entry in entries
+                if (status := _status(Path(entry.path))) is not None
+            }
+    except OSError as error:
+        raise source_error(path, error) from error
+    for survey in surveys:
+        log, read = survey.segment.log, survey.identity
+        if read is not None and stamps.get(log.name) != Stamp(read.size, read.mtime_ns):
+            raise SourceError(
+                log, f"{log}: expected the file as it was read, found that it changed meanwhile"
+            )
+    return stamps, (found.st_dev, found.st_ino)
+
+
+def stamp_of(path: Path) -> Stamp | None:
+    """The stamp of the regular file at ``path``, None without one. Raises OSError."""
+    status = _status(path)
+    return None if status is None else Stamp(status.st_size, status.st_mtime_ns)
+
+
+def refuse_swaps(partition: Partition) -> None:
+    """Raise Refused if a start first puts other files in place, which wait there for it."""
+    swaps = [one.log.name for one in partition.transient if one.suffix == ".swap"]
+    swaps += [entry.name.name for entry in partition.entries if entry.name.suffix == ".swap"]
+    if swaps:
+        raise Refused(
+            f"{partition.path}: expected no files that a cleaning or a split has left, found "
+            f"{', '.join(sorted(swaps)[:3])}: let a broker finish that first"
+        )
+
+
+def refuse_links(logs: Iterable[Path]) -> None:
+    """Raise Refused if one of them is a symbolic link, in whose place nothing can be put."""
+    for log in logs:
+        if log.is_symlink():
+            raise Refused(f"{log}: expected a file, found a symbolic link")
+
+
+def _status(path: Path) -> os.stat_result | None:
+    """What ``stat`` says of a regular file; None for all else, and for what is gone again."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status if stat.S_ISREG(status.st_mode) else None

@@ -1,0 +1,64 @@
+"""The report of an interrupted repair: steps done, steps left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from kdump.errors import KdumpError, Unfinished
+from kdump.format.lines.shell import operand
+from kdump.repair.transaction.folder import Folder
+from kdump.repair.transaction.plan import Plan, finishing
+from kdump.repair.transaction.states import Progress, States
+
+
+class Interruption(Unfinished):
+    """``done`` and ``left`` are the plan with the steps that are done, or undone, and the others.
+
+    Both are None where the files do not show how far it has come.
+    """
+
+    def __init__(
+        self, message: str, resume: tuple[str, ...], done: Plan | None, left: Plan | None
+    ) -> None:
+        super().__init__(message, resume)
+        self.done, self.left = done, left
+
+
+@contextmanager
+def report_interruption(plan: Plan, folder: Folder, *, undoing: bool = False) -> Iterator[None]:
+    """Raise an Interruption for all that ends the work in between."""
+    again = finishing(plan)
+    back = ("kdump", "undo", operand(plan.partition), "--plan", plan.id, "--apply")
+    try:
+        yield
+    except (KdumpError, OSError, ValueError, KeyboardInterrupt, SystemExit) as error:
+        cause = str(error) or type(error).__name__
+        work, end = ("undo", "undone") if undoing else ("repair", "done")
+        done, left = _progress(plan, folder, undoing=undoing)
+        count = "an unknown number" if done is None else str(len(done.steps))
+        message = (
+            f"{plan.partition}: the {work} of plan {plan.id} was interrupted: {cause}; {count} of "
+            f"{len(plan.steps)} steps are {end}; what it saved is in {folder.path}; go on with it"
+        )
+        if not undoing:
+            message += ", or take it back with kdump undo"
+        raise Interruption(message, back if undoing else again, done, left) from error
+
+
+def _progress(
+    plan: Plan, folder: Folder, *, undoing: bool
+) -> tuple[Plan, Plan] | tuple[None, None]:
+    """The plan with the steps that are done, or undone, and with the others."""
+    end = Progress.TODO if undoing else Progress.DONE
+    try:
+        states = States(plan, folder, folder.begun(plan), undoing=undoing)
+        at_end = [states.of(step) is end for step in plan.steps]
+    except (KdumpError, OSError):
+        return None, None
+    pairs = list(zip(plan.steps, at_end, strict=True))
+    return (
+        replace(plan, steps=tuple(step for step, ended in pairs if ended)),
+        replace(plan, steps=tuple(step for step, ended in pairs if not ended)),
+    )

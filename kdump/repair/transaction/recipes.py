@@ -1,0 +1,41 @@
+"""The content of a file that a plan names by a recipe.
+
+Spec: ``LogSegment.recover``; KOD 4.2.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from kdump.audit.facts.small_files import TopicSettings
+from kdump.audit.survey.rebuilt_indexes import Rebuild
+from kdump.repair.transaction.plan import Rebuilt
+from kdump.storage.access import open_source
+from kdump.storage.names import parse_file_name
+from kdump.storage.walk import walk
+
+#: More than any index has: whether a broker has room for it was asked when it was planned.
+_ROOM: Final = 2**31 - 1
+
+
+def make(recipe: Rebuilt, partition: Path) -> bytes:
+    """Build the index of a segment of ``partition`` anew.
+
+    Raises SourceError where the log cannot be read; ValueError for a recipe of no index.
+    """
+    base_offset = parse_file_name(recipe.log).base_offset
+    if base_offset is None or recipe.extension not in (".index", ".timeindex"):
+        raise ValueError(
+            f"expected an index of a segment, found {recipe.extension} of {recipe.log}"
+        )
+    settings = TopicSettings(index_interval_bytes=recipe.interval_bytes, segment_index_bytes=_ROOM)
+    rebuild = Rebuild(base_offset, settings, room=_ROOM)
+    with open_source(partition / recipe.log, mapped=False, sealed=True) as source:
+        for piece in walk(source, base_offset):
+            rebuild.add(piece)
+    rebuilt = rebuild.finish()
+    file = rebuilt.index if recipe.extension == ".index" else rebuilt.time_index
+    if file.content is None:
+        raise ValueError(f"{recipe.log}: expected at most {_ROOM} bytes of indexes, found more")
+    return file.content

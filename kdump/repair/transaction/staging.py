@@ -1,0 +1,150 @@
+"""Converted logs written into the folder of a repair, and read back there."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
+
+from kdump.audit.facts.small_files import TopicSettings
+from kdump.errors import Refused
+from kdump.format.checkpoint import EpochEntry
+from kdump.format.codecs import Codec
+from kdump.repair.rewrite.conversion import Conversion, Rules
+from kdump.repair.rewrite.each_log import each_log
+from kdump.repair.rewrite.read_back import ReadBack
+from kdump.repair.rewrite.write_and_read import Written, shared, telling, write_and_read
+from kdump.repair.transaction import disk
+from kdump.repair.transaction.folder import Folder
+from kdump.repair.transaction.plan import Converted, Plan, Put
+from kdump.repair.transaction.steps import like_of
+from kdump.storage.access import open_source
+from kdump.storage.names import parse_file_name
+from kdump.storage.workers import Report
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """The new logs of one old log, each with its recipe, in order."""
+
+    log: str
+    puts: tuple[tuple[Put, Converted], ...]
+
+
+def stage_converted(
+    plan: Plan, folder: Folder, begun_ns: int, *, jobs: int, report: Report, lock: int | None
+) -> Mapping[str, str]:
+    """Make all converted logs of ``plan``; returns the digest of the records read back of each.
+
+    Workers, as ``each_log`` has them, do not keep ``lock`` open. ``report`` gets counts of bytes
+    that were read. Raises Refused, SourceError.
+    """
+    not_theirs, tasks = () if lock is None else (lock,), list(_tasks(plan))
+
+    def work(task: _Task, told: Report) -> dict[str, str]:
+        share = shared(jobs, len(tasks), plan.files[task.log].size)
+        try:
+            return _stage(plan, task, folder, begun_ns, told, share=share, not_theirs=not_theirs)
+        except OSError as error:  # which a worker cannot hand over
+            raise Refused(f"{plan.partition}: nothing was changed: {error}") from error
+
+    staged = each_log(
+        work,
+        tasks,
+        lambda task: plan.partition / task.log,
+        jobs=jobs,
+        report=report,
+        close_descriptors=not_theirs,
+    )
+    return {name: digest for digests in staged for name, digest in digests.items()}
+
+
+def _tasks(plan: Plan) -> Iterator[_Task]:
+    by_log: dict[str, list[tuple[Put, Converted]]] = defaultdict(list)
+    for put, recipe in plan.converted:
+        by_log[recipe.log].append((put, recipe))
+    for log, puts in by_log.items():
+        yield _Task(log, tuple(sorted(puts, key=lambda each: each[1].part)))
+
+
+def _stage(
+    plan: Plan,
+    task: _Task,
+    folder: Folder,
+    begun_ns: int,
+    report: Report,
+    *,
+    share: bool,
+    not_theirs: Iterable[int],
+) -> dict[str, str]:
+    """Write the new logs of one old log, and read them back."""
+    _, found = write_and_read(
+        partial(_write, plan, task, folder, begun_ns),
+        plan.partition / task.log,
+        TopicSettings(),
+        room=0,
+        share=share,
+        report=report,
+        close_descriptors=not_theirs,
+    )
+    digests = {}
+    for (put, recipe), back in zip(task.puts, found, strict=True):
+        report(back.size)
+        _check(put, recipe, folder, back)
+        digests[put.name] = back.digest
+    return digests
+
+
+def _write(
+    plan: Plan, task: _Task, folder: Folder, begun_ns: int, report: Report, written: Written
+) -> None:
+    """Write the new logs of one old log, which must be as they were planned."""
+    log, recipe = plan.partition / task.log, task.puts[0][1]
+    codec = None if recipe.codec is None else Codec[recipe.codec.upper()]
+    rules = Rules(codec, recipe.batch_bytes)
+    epochs = [EpochEntry(epoch, offset) for epoch, offset in recipe.epochs]
+    with open_source(log, mapped=False, sealed=True) as source:
+        conversion = Conversion(source, log, _base_offset(task.log), rules, report, epochs=epochs)
+        for number, pieces in groupby(conversion.pieces(), key=itemgetter(0)):
+            if number == len(task.puts):
+                raise _differs(plan, task.log)
+            put = task.puts[number][0]
+            path = folder.new(put.name)
+            told = partial(written, path, _base_offset(put.name))
+            content, like = telling(map(itemgetter(1), pieces), told), like_of(plan, put, folder)
+            disk.write_file(path, content, like, put.time_ns(begun_ns))
+    read = [(part.size, part.records, part.digest) for part in conversion.parts]
+    if read != [(put.size, one.records, one.digest) for put, one in task.puts]:
+        raise _differs(plan, task.log)
+
+
+def _base_offset(log: str) -> int:
+    base_offset = parse_file_name(log).base_offset
+    if base_offset is None:
+        raise ValueError(f"expected the log of a segment, found {log}")
+    return base_offset
+
+
+def _check(put: Put, recipe: Converted, folder: Folder, back: ReadBack) -> None:
+    """Raise Refused unless a new log was read back as it was planned."""
+    path = folder.new(put.name)
+    if (back.size, back.sha256) != (put.size, put.sha256):
+        raise Refused(
+            f"{path}: expected the {put.size} bytes that were planned to be read back, found "
+            f"others ({back.size}): nothing was changed; check memory, controller and disk"
+        )
+    if (back.records, back.digest) != (recipe.records, recipe.digest):
+        raise Refused(
+            f"{path}: expected the {recipe.records} records of {recipe.log} to be read back, found "
+            f"others ({back.records}): nothing was changed; check memory, controller and disk"
+        )
+
+
+def _differs(plan: Plan, log: str) -> Refused:
+    return Refused(
+        f"{plan.partition / log}: expected it to become what was planned, found that it does not: "
+        "nothing was changed; plan again"
+    )

@@ -1,0 +1,223 @@
+"""The state of each step of a plan, found from the files.
+
+A file that is neither as the plan found it nor as the plan leaves it was changed by somebody else,
+most likely a broker: then nothing more may be done.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+
+from kdump.audit.facts.small_files import read_small
+from kdump.errors import Refused
+from kdump.format.checkpoint import OffsetEntry, decode_offsets
+from kdump.repair.transaction.fingerprint import present, stamp_of
+from kdump.repair.transaction.folder import Begun, Folder
+from kdump.repair.transaction.plan import (
+    Cut,
+    Line,
+    Plan,
+    Put,
+    PutMarker,
+    Remove,
+    Rewrite,
+    Stamp,
+    Step,
+    TakeMarker,
+)
+from kdump.storage.logdir import directory_name, read_partition
+from kdump.storage.names import CLEAN_MARKER
+
+
+class Progress(Enum):
+    """How far a step has come."""
+
+    TODO = "to do"
+    PARTLY = "partly done"  # it was interrupted, and can be done again or undone
+    DONE = "done"
+
+
+class States:
+    """The steps of a plan in the partition of ``folder``, once changes may have been made.
+
+    ``undoing``: they are being taken back, so that a log may have got part of its tail again.
+    """
+
+    def __init__(self, plan: Plan, folder: Folder, begun: Begun, *, undoing: bool) -> None:
+        self._plan = plan
+        self._folder = folder
+        self._begun = begun
+        self._undoing = undoing
+        self._removed = {step.name for step in plan.steps if isinstance(step, Remove)}
+        self._puts = {put.name: put for put in plan.puts}
+
+    def check(self) -> None:
+        """Raise Refused unless every file of the partition is as some step or none leaves it."""
+        found, _ = present(read_partition(self._plan.partition))
+        wrong = sorted(
+            name
+            for name in {*found, *self._plan.files}.difference(self._plan.touched)
+            if found.get(name) != self._plan.files.get(name)
+        )
+        for step in self._plan.steps:
+            try:
+                self.of(step)
+            except _ChangedError as changed:
+                wrong.append(changed.name)
+        if wrong:
+            raise Refused(self._refusal(list(dict.fromkeys(wrong))))
+
+    def of(self, step: Step) -> Progress:
+        """Say how far a step has come. Raises Refused if a file of it is neither here nor there."""
+        match step:
+            case Remove():
+                return self._remove(step)
+            case Put():
+                return self._put(step)
+            case Cut():
+                return self._cut(step)
+            case Line():
+                return self._line(step)
+            case Rewrite():
+                return self._rewrite(step)
+            case TakeMarker() | PutMarker():
+                return self._marker(step)
+
+    def _remove(self, step: Remove) -> Progress:
+        if self._folder.old(step.name).exists():
+            if step.name not in self._puts and self._stamp(step.name) is not None:
+                raise _ChangedError(step.name, self._refusal([step.name]))
+            return Progress.DONE
+        return self._as_planned(step.name, self._plan.files[step.name])
+
+    def _put(self, step: Put) -> Progress:
+        if self._stamp(step.name) == Stamp(step.size, step.time_ns(self._begun.begun_ns)):
+            return Progress.DONE
+        if step.replaces:
+            return self._as_planned(step.name, self._plan.files[step.name])
+        if step.name in self._removed and not self._folder.old(step.name).exists():
+            return self._as_planned(step.name, self._plan.files[step.name])
+        return self._as_planned(step.name, None)
+
+    def _cut(self, step: Cut) -> Progress:
+        now, before = self._stamp(step.name), self._plan.files[step.name]
+        if now == before:
+            return Progress.TODO
+        if now == Stamp(step.size, before.mtime_ns):
+            return Progress.DONE
+        if now is not None:
+            most = before.size if self._undoing else step.size
+            if step.size <= now.size <= most:
+                return Progress.PARTLY
+        raise _ChangedError(step.name, self._refusal([step.name]))
+
+    def _line(self, step: Line) -> Progress:
+        path = checkpoint_path(self._plan, step)
+        value = line_of(path, self._plan.partition)
+        if value == step.after:
+            return Progress.DONE
+        if value == step.before:
+            return Progress.TODO
+        raise _ChangedError(step.checkpoint, self._refusal([step.checkpoint]))
+
+    def _rewrite(self, step: Rewrite) -> Progress:
+        now = stamp_of(checkpoint_path(self._plan, step))
+        if now == Stamp(step.size, self._begun.begun_ns):
+            return Progress.DONE
+        if now == step.before:
+            return Progress.TODO
+        raise _ChangedError(step.checkpoint, self._refusal([step.checkpoint]))
+
+    def _marker(self, step: TakeMarker | PutMarker) -> Progress:
+        now = stamp_of(marker_path(self._plan))
+        if now is None:
+            return Progress.DONE if isinstance(step, TakeMarker) else Progress.TODO
+        if now == self._begun.marker:
+            return Progress.TODO
+        if now.size == 0:  # put back empty, by this repair or by one of another partition since
+            return Progress.DONE
+        raise _ChangedError(CLEAN_MARKER, self._refusal([CLEAN_MARKER]))
+
+    def _as_planned(self, name: str, expected: Stamp | None) -> Progress:
+        if self._stamp(name) != expected:
+            raise _ChangedError(name, self._refusal([name]))
+        return Progress.TODO
+
+    def _stamp(self, name: str) -> Stamp | None:
+        return stamp_of(self._plan.partition / name)
+
+    def _refusal(self, names: list[str]) -> str:
+        told = ", ".join(names[:5]) + (", ..." if names[5:] else "")
+        return (
+            f"{self._plan.partition}: expected files as repair {self._plan.id} found or left them, "
+            f"found {told} changed since: a broker has run here. It can be neither finished nor "
+            f"undone; what it saved is in {self._folder.path}, and kdump salvage reads the logs "
+            f"there: move it out of the partition to go on without it"
+        )
+
+
+class _ChangedError(Refused):
+    """``name`` was changed by somebody else."""
+
+    def __init__(self, name: str, message: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+
+def marker_path(plan: Plan) -> Path:
+    """Where the clean shutdown marker of the plan's log directory stands."""
+    return _above(plan) / CLEAN_MARKER
+
+
+def checkpoint_path(plan: Plan, step: Line | Rewrite) -> Path:
+    """Where the checkpoint file of a step stands."""
+    return _above(plan) / step.checkpoint
+
+
+def line_of(checkpoint: Path, partition: Path) -> int | None:
+    """What a checkpoint file says of a partition, None without a line. Raises Refused."""
+    topic, number = _name(partition)
+    found = None
+    for entry in read_lines(checkpoint):
+        if (entry.topic, entry.partition) == (topic, number):
+            found = entry.offset
+    return found
+
+
+def changed_lines(checkpoint: Path, partition: Path, offset: int | None) -> list[OffsetEntry]:
+    """The lines of a checkpoint file with another offset for a partition, or None for no line.
+
+    The line stays where it stands; of several the last one counts.
+    """
+    topic, number = _name(partition)
+    lines = list(read_lines(checkpoint))
+    mine = [at for at, one in enumerate(lines) if (one.topic, one.partition) == (topic, number)]
+    fresh = [] if offset is None else [OffsetEntry(topic, number, offset)]
+    at = mine[-1] if mine else len(lines)
+    return [*lines[:at], *fresh, *lines[at + 1 :]]
+
+
+def read_lines(checkpoint: Path) -> tuple[OffsetEntry, ...]:
+    """The lines of a checkpoint file, none if it is not there. Raises Refused."""
+    if not checkpoint.exists():
+        return ()
+    read = read_small(checkpoint, decode_offsets)
+    if read.value is None:
+        raise Refused(
+            f"{checkpoint}: expected an offset checkpoint, found another file: {read.error}"
+        )
+    return read.value
+
+
+def _name(partition: Path) -> tuple[str, int]:
+    name = directory_name(partition)
+    if name is None:
+        raise Refused(f"{partition}: expected a directory called topic-partition")
+    return name.topic, name.partition
+
+
+def _above(plan: Plan) -> Path:
+    if plan.log_directory is None:
+        raise Refused(f"{plan.partition}: expected it in a log directory, found it in none")
+    return plan.log_directory

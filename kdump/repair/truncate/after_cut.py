@@ -1,0 +1,76 @@
+"""The log behind a cut: its last segment and its replay.
+
+Spec: ``LogSegment.recover``; KOD 4.2, 7.3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from kdump.audit.facts.small_files import PartitionFacts, TopicSettings
+from kdump.audit.replay.replay import Replay, replay
+from kdump.audit.survey.rebuilt_indexes import Rebuild
+from kdump.audit.survey.survey import LogPass, Survey
+from kdump.repair.content.known_ends import known_ends
+from kdump.repair.rewrite.prefix import PrefixSource
+from kdump.repair.truncate.cut_point import Place
+from kdump.storage.access import open_source
+
+#: However many entries an index has, it is made before anything is changed.
+_ANY_ROOM: Final = 1 << 40
+
+
+@dataclass(frozen=True, slots=True)
+class AfterCut:
+    """What stays.
+
+    ``indexes`` are the offset and the time index of the last segment, as recovery would write them;
+    None where that segment stays whole. ``ends_known``: what became of all transactions is.
+    """
+
+    replay: Replay
+    indexes: tuple[bytes, bytes] | None
+    ends_known: bool
+
+    @property
+    def kept(self) -> tuple[Survey, ...]:
+        """The surveys of what stays, of the last segment as far as it does."""
+        return tuple(segment.survey for segment in self.replay.segments)
+
+    @property
+    def end(self) -> int:
+        """The log end offset."""
+        return self.replay.end_offset
+
+    @property
+    def base(self) -> int:
+        """The base offset of the last segment."""
+        return self.replay.segments[-1].survey.segment.base_offset
+
+
+def after_cut(before: Replay, place: Place, facts: PartitionFacts) -> AfterCut:
+    """What stays after a cut at ``place``; ``before`` is the replay of all. Raises SourceError."""
+    surveys = [segment.survey for segment in before.segments]
+    last, indexes = surveys[place.number], None
+    if place.position < last.size:
+        last, indexes = _prefix(last, place.position, facts.settings)
+    kept = [*surveys[: place.number], last]
+    ends = known_ends(kept, before.start, facts)
+    after = replay(ends.surveys, before.start, compacted=facts.settings.compacted)
+    return AfterCut(after, indexes, ends.known_below >= after.end_offset)
+
+
+def _prefix(
+    survey: Survey, size: int, settings: TopicSettings
+) -> tuple[Survey, tuple[bytes, bytes]]:
+    """The first ``size`` bytes of a log as a log of their own."""
+    segment = survey.segment
+    cleaned = settings.compacted is not False
+    rebuild = Rebuild(segment.base_offset, settings, room=_ANY_ROOM)
+    log = LogPass(segment, lambda _: None, False, rebuild=rebuild, cleaned=cleaned)
+    with open_source(segment.log, mapped=False, sealed=True) as source:
+        log.read(PrefixSource(source, size))
+    built = log.rebuilt
+    assert built is not None  # read() has set it, or has raised
+    return log.survey(None, None, ()), (built.index.content or b"", built.time_index.content or b"")

@@ -1,0 +1,106 @@
+"""The records, producers and transactions that a cut removes."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from kdump.audit.facts.small_files import PartitionFacts, TopicSettings
+from kdump.audit.replay.replay import Replay
+from kdump.audit.startup.unread_tail import records_behind
+from kdump.audit.survey.recovery import Records, Recovered, Recovery, Span, Tail
+from kdump.audit.survey.survey import Survey
+from kdump.format.snapshot import ProducerEntry
+from kdump.repair.transaction.plan import Loss
+from kdump.repair.truncate.cut_point import Place
+from kdump.storage.access import open_source
+from kdump.storage.walk import Damage, walk
+
+#: No index entry falls between batches that are so near to each other.
+_NO_INTERVAL: Final = 2**62
+
+
+def loss_of(
+    facts: PartitionFacts,
+    place: Place,
+    before: Replay,
+    after: Replay,
+    high_watermark: int | None,
+) -> Loss:
+    """What is lost with a cut at ``place``.
+
+    ``before`` and ``after`` are replays of the log from the same start: of all of it, and of what
+    stays. Raises SourceError.
+    """
+    surveys = [segment.survey for segment in before.segments]
+    cut, later = surveys[place.number], surveys[place.number + 1 :]
+    records = Records()
+    if place.position < cut.size:
+        behind = _records_from(cut, place.position, after.end_offset, facts.settings)
+        records += _counted(behind, _next_base(surveys, place.number), facts)
+    for number, survey in enumerate(later, place.number + 1):
+        if survey.recovered is not None:
+            records += _counted(survey.recovered, _next_base(surveys, number), facts)
+    told, known = _producers(before), _producers(after)
+    still_open = {(one.producer_id, one.first_offset) for one in before.open}
+    opened = [one for one in after.open if (one.producer_id, one.first_offset) not in still_open]
+    below = high_watermark is not None and high_watermark > after.end_offset
+    return Loss(
+        size=cut.size - place.position + sum(survey.size for survey in later),
+        sound=records.sound,
+        unreadable=records.unreadable,
+        producers=sum(known.get(producer) != entry for producer, entry in told.items()),
+        committed=_committed(before) - _committed(after),
+        opened=len(opened),
+        below_high_watermark=below and bool(records.sound or records.unreadable),
+    )
+
+
+def _records_from(
+    survey: Survey, position: int, next_offset: int, settings: TopicSettings
+) -> Recovered:
+    """What stands from ``position`` on, as if a segment began there with ``next_offset``."""
+    counting = replace(settings, index_interval_bytes=_NO_INTERVAL)
+    recovery = Recovery(next_offset, counting, position=position)
+    with open_source(survey.segment.log, mapped=False, sealed=True) as source:
+        for piece in walk(source, survey.segment.base_offset):
+            if isinstance(piece, Damage):
+                if piece.position >= position:
+                    recovery.add(piece)
+            elif piece.end > position:
+                first = bisect_left(piece.column("position"), position)
+                recovery.add(piece.part(first, len(piece)) if first else piece)
+        return recovery.finish(source)
+
+
+def _counted(recovered: Recovered, next_base: int | None, facts: PartitionFacts) -> Records:
+    """All records of a segment, whatever would become of them."""
+    part: Recovered | None = recovered
+    records, tail = Records(), None
+    while part is not None:
+        records += Records(part.sound, part.behind.unreadable)
+        tail, part = part.tail, part.rest
+    return records + Records(Span(), _behind(tail, next_base, facts))
+
+
+def _behind(tail: Tail | None, next_base: int | None, facts: PartitionFacts) -> Span:
+    return Span() if tail is None else records_behind(tail, next_base, facts)
+
+
+def _next_base(surveys: Sequence[Survey], number: int) -> int | None:
+    following = surveys[number + 1 : number + 2]
+    return following[0].segment.base_offset if following else None
+
+
+def _producers(replay: Replay) -> dict[int, ProducerEntry]:
+    """The producers as they are at the end."""
+    known = {entry.producer_id: entry for entry in replay.start}
+    for segment in replay.segments:
+        known.update((entry.producer_id, entry) for entry in segment.producers())
+    return known
+
+
+def _committed(replay: Replay) -> int:
+    return sum(segment.committed for segment in replay.segments)

@@ -1,0 +1,118 @@
+"""The notes of a plan to cut: reasons, what goes, what loses less."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from kdump.audit.codes import TRANSACTION_END_LOST
+from kdump.audit.facts.small_files import PartitionFacts, TopicSettings
+from kdump.audit.replay.fates import Fate, decide, evidence_of
+from kdump.audit.replay.replay import Replay, marks_of, missing_of
+from kdump.audit.survey.recovery import Ending
+from kdump.audit.survey.survey import Survey
+from kdump.repair.transaction.plan import Loss
+from kdump.repair.truncate.cut_point import Place, disorder
+
+#: So many transactions are named.
+_LISTED = 3
+
+
+def about_cut(
+    survey: Survey, place: Place, loss: Loss, log_end: int, high_watermark: int | None
+) -> Iterator[str]:
+    """Say why the log of ``survey`` is cut at ``place``, and what to think of before that."""
+    log, whole = survey.segment.log.name, place.position == survey.size
+    where = "stays whole" if whole else f"is cut at position {place.position}"
+    yield f"{log} {where}: {place.cause}"
+    if not loss:
+        return
+    if loss.sound:
+        yield (
+            f"{loss.sound.count:,} sound records lie behind that place: kdump salvage copies them "
+            "too, to another directory"
+        )
+    yield (
+        "kdump cannot see the cluster: if another replica is in sync, start that one first; if "
+        "this one leads, the others cut there too"
+    )
+    if loss.below_high_watermark:
+        yield (
+            f"the high watermark is {high_watermark}, above {log_end}: consumers may have read "
+            "what goes"
+        )
+
+
+def about_open(before: Replay, after: Replay, facts: PartitionFacts) -> Iterator[str]:
+    """Name the transactions whose end goes with a cut; the replays are of all and of what stays."""
+    surveys = [segment.survey for segment in before.segments]
+    missing = missing_of(surveys, compacted=facts.settings.compacted)
+    evidence = evidence_of(facts, (survey.segment for survey in surveys))
+    lost = {
+        (end.producer, end.begin): end.fate
+        for end in decide(marks_of(surveys, before.start), missing, evidence)
+    }
+    still_open = {
+        (transaction.producer_id, transaction.first_offset) for transaction in before.open
+    }
+    opened = [
+        (transaction, lost.get(key))
+        for transaction in after.open
+        if (key := (transaction.producer_id, transaction.first_offset)) not in still_open
+        or key in lost
+    ]
+    for transaction, fate in opened[:_LISTED]:
+        known = f", which was {fate.value}," if fate in (Fate.COMMITTED, Fate.ABORTED) else ""
+        yield (
+            f"{TRANSACTION_END_LOST.name}: the transaction of producer {transaction.producer_id} "
+            f"from offset {transaction.first_offset} on{known} stays without its end: "
+            f"consumers with read_committed stop at offset {after.open[0].first_offset} "
+            "until its coordinator ends it, or kafka-transactions.sh abort does"
+        )
+    if len(opened) > _LISTED:
+        yield f"{len(opened) - _LISTED} more transactions stay without their end"
+
+
+def about_order(
+    surveys: Sequence[Survey], place: Place | None, refused: Place | None, settings: TopicSettings
+) -> Iterator[str]:
+    """Say what is wrong with what stays after a cut at ``place``, None for none.
+
+    ``refused`` is the first place that recovery does not accept.
+    """
+    if refused is not None and place is not None and _before(refused, place):
+        log = surveys[refused.number].segment.log.name
+        yield (
+            f"{log} stays damaged at position {refused.position} ({refused.cause}): without --at "
+            "the log is cut there"
+        )
+    stop = len(surveys) - 1 if place is None else place.number
+    for number, survey in enumerate(surveys[: stop + 1]):
+        end = place.position if place is not None and number == place.number else survey.size
+        for position, told in disorder(survey):
+            if position < end:
+                yield (
+                    f"{survey.segment.log.name}, position {position}: {told}, which recovery "
+                    "accepts: it stays, unless --at cuts before it"
+                )
+        if survey.recovered is not None and survey.recovered.ending is Ending.SPLIT:
+            yield (
+                f"{survey.segment.log.name} holds offsets beyond the range of its index: a broker "
+                "that recovers it splits it in two, and loses nothing"
+            )
+        if survey.recovered is not None and survey.recovered.ending is Ending.FULL:
+            yield (
+                f"the index entries of {survey.segment.log.name} do not fit into "
+                f"segment.index.bytes, which is {settings.segment_index_bytes}: a broker that "
+                "recovers it does not start; give it more"
+            )
+    for before, behind in pairwise(surveys[: stop + 1]):
+        if before.last_offset is not None and before.last_offset >= behind.segment.base_offset:
+            yield (
+                f"{before.segment.log.name} ends at offset {before.last_offset}, behind the start "
+                f"of {behind.segment.log.name}, which recovery accepts: both stay"
+            )
+
+
+def _before(one: Place, other: Place) -> bool:
+    return (one.number, one.position) < (other.number, other.position)

@@ -1,0 +1,169 @@
+"""plan_truncate(): a log cut where recovery would cut it, or at an offset.
+
+The broker's own recovery does the same without a word of what is lost, and for good.
+
+Spec: ``LogLoader.recoverLog``, ``UnifiedLog.truncateTo``, ``ProducerStateManager.takeSnapshot``;
+KOD 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from kdump.audit.facts.small_files import PartitionFacts
+from kdump.audit.replay.replay import Replay, replay
+from kdump.audit.startup.inputs import violations
+from kdump.audit.startup.outcome import Violation
+from kdump.audit.survey.recovery import Ending
+from kdump.audit.survey.survey import Survey
+from kdump.audit.verdicts.verdict import Judged
+from kdump.errors import Refused, UsageError
+from kdump.format.snapshot import ProducerEntry
+from kdump.repair.content.producers import start_of
+from kdump.repair.transaction.fingerprint import present, refuse_swaps
+from kdump.repair.transaction.plan import Plan
+from kdump.repair.truncate.after_cut import after_cut
+from kdump.repair.truncate.cut_point import Place, first_from, first_refused
+from kdump.repair.truncate.loss import loss_of
+from kdump.repair.truncate.notes import about_cut, about_open, about_order
+from kdump.repair.truncate.reread import confirm
+from kdump.repair.truncate.steps import CutSteps, has_lines
+from kdump.storage.logdir import is_metadata_log
+
+COMMAND: Final = "truncate-to-valid"
+
+
+def plan_truncate(judged: Judged, *, at: int | None, arguments: tuple[str, ...]) -> Plan:
+    """Plan the cut of a partition; a plan without steps where there is nothing to be cut.
+
+    ``judged`` is what ``verify`` has found, with its evidence. With ``at`` every batch goes whose
+    last offset is that or above. Raises Refused, UsageError, SourceError.
+    """
+    facts, surveys = _checked(judged)
+    stamps, identity = present(facts.partition, surveys)
+    directory = None if judged.group.directory is None else judged.group.directory.directory.path
+    plan = Plan(COMMAND, arguments, facts.partition.path, identity, directory, (), stamps)
+    if not surveys:
+        return plan
+    if at is not None:
+        _check_offset(at, facts, surveys)
+    start = start_of(facts, surveys)
+    before = _replay(judged, facts, surveys, () if isinstance(start, str) else start)
+    refused = first_refused(surveys, _violations(judged, facts, surveys))
+    place = refused if at is None else first_from(surveys, at)
+    log_start = max(facts.log_start or 0, surveys[0].segment.base_offset)
+    plan = replace(plan, log_start=log_start, log_end=(before.end_offset, before.end_offset))
+    if place is None:
+        nothing = [] if at is None else [f"no batch reaches offset {at}"]
+        return replace(plan, notes=(*nothing, *about_order(surveys, None, refused, facts.settings)))
+    if is_metadata_log(facts.partition):
+        raise Refused(
+            f"{facts.partition.path}: expected a topic's partition, found the cluster's metadata "
+            "log: what is valid there is decided by its quorum"
+        )
+    refuse_swaps(facts.partition)
+    if at is None:
+        _refuse_hole(facts, surveys, place)
+    after = after_cut(before, place, facts)
+    mark = facts.high_watermark if has_lines(facts) else None
+    loss = loss_of(facts, place, before, after.replay, mark)
+    if loss:
+        confirm(surveys[place.number], place)
+    known = not isinstance(start, str)
+    steps = CutSteps(facts, surveys, place, after, stamps, known=known)
+    notes = [
+        *about_cut(surveys[place.number], place, loss, after.end, mark),
+        *about_open(before, after.replay, facts),
+        *about_order(surveys, place, refused, facts.settings),
+        *([f"producer state cannot be made anew: {start}"] if isinstance(start, str) else []),
+    ]
+    return replace(
+        plan,
+        steps=tuple(steps.steps()),
+        loss=loss,
+        log_start=min(log_start, after.end),
+        log_end=(before.end_offset, after.end),
+        notes=tuple(notes),
+    )
+
+
+# --- what is known
+
+
+def _checked(judged: Judged) -> tuple[PartitionFacts, tuple[Survey, ...]]:
+    """The facts and the surveys of a partition that can be cut."""
+    group, facts, path = judged.group, judged.facts, judged.group.path
+    if group.error is not None:
+        raise group.error
+    if facts is None:
+        raise UsageError(f"{path}: expected a partition directory, found a segment of one")
+    read = [one for one in judged.surveys if one.complete and one.recovered is not None]
+    if judged.quick or len(read) < len(group.segments):
+        unread = sorted(
+            {each.log.name for each in group.segments} - {one.segment.log.name for one in read}
+        )
+        raise Refused(
+            f"{path}: expected all of the log to be read, found that "
+            f"{', '.join(unread[:3]) or 'a log'} was not, or not to its end"
+        )
+    return facts, judged.surveys
+
+
+def _check_offset(at: int, facts: PartitionFacts, surveys: tuple[Survey, ...]) -> None:
+    lowest = max(facts.log_start or 0, surveys[0].segment.base_offset)
+    if at < lowest:
+        raise UsageError(
+            f"{facts.partition.path}: expected an offset from {lowest} on, where the log starts, "
+            f"found {at}"
+        )
+
+
+def _refuse_hole(facts: PartitionFacts, surveys: Sequence[Survey], place: Place) -> None:
+    """Raise Refused where a broker would cut one log alone, and keep what is behind it.
+
+    So it does with a segment whose indexes it makes anew before it recovers the partition.
+    """
+    survey = surveys[place.number]
+    segment, recovered = survey.segment, survey.recovered
+    if place.damage is None or recovered is None or recovered.ending is not Ending.CUT:
+        return
+    aborts = facts.txn_indexes.get(segment.base_offset)
+    entries = () if aborts is None or aborts.value is None else aborts.value.entries
+    alone = segment.index is None or any(
+        entry.last_offset < segment.base_offset for entry in entries
+    )
+    if alone and any(later.size for later in surveys[place.number + 1 :]):
+        raise Refused(
+            f"{segment.log}: expected an index beside it, and a transaction index that fits, found "
+            f"otherwise: so a broker cuts this log alone at position {place.position}, and keeps "
+            "all segments behind it. kdump salvage copies what is sound; to cut here all the same, "
+            f"give --at {recovered.next_offset}"
+        )
+
+
+def _replay(
+    judged: Judged,
+    facts: PartitionFacts,
+    surveys: Sequence[Survey],
+    start: tuple[ProducerEntry, ...],
+) -> Replay:
+    if judged.replay is not None and judged.replay.start == start:
+        return judged.replay
+    return replay(surveys, start, compacted=facts.settings.compacted)
+
+
+def _violations(
+    judged: Judged, facts: PartitionFacts, surveys: Sequence[Survey]
+) -> tuple[Violation, ...]:
+    """What recovery objects to that begins with the first segment."""
+    first, log_start = surveys[0].segment.base_offset, facts.log_start or 0
+    start: tuple[ProducerEntry, ...] = ()
+    for offset in sorted(facts.snapshots, reverse=True):
+        entries = facts.snapshots[offset].value
+        if log_start < offset <= first and entries is not None:
+            start = tuple(entries)
+            break
+    unclean = replace(facts, clean=False, recovery_point=0)
+    return violations(unclean, surveys, _replay(judged, facts, surveys, start))

@@ -1,0 +1,84 @@
+"""The batch at the cut, read again past the page cache.
+
+Memory, a controller or a cable may give other bytes the next time: then nothing may be cut.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kdump.audit.survey.survey import Survey
+from kdump.errors import Refused
+from kdump.format.batch import HEADER_BYTES, LOG_OVERHEAD
+from kdump.repair.rewrite.prefix import PrefixSource
+from kdump.repair.truncate.cut_point import Place
+from kdump.storage.source import WindowedFile
+from kdump.storage.walk import Damage, Reason, walk
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What one reading has shown of a batch: its header, and what it is if not sound."""
+
+    head: bytes
+    sound: bool
+    stored_crc: int | None = None
+    computed_crc: int | None = None
+
+
+def confirm(survey: Survey, place: Place) -> None:
+    """Read the batch at ``place`` twice more, once from the medium itself where that can be.
+
+    Where the log stays whole there is none.
+    Raises Refused unless both readings, and that of ``survey``, have found the same; SourceError.
+    """
+    if place.position == survey.size:
+        return
+    cached, direct = (_read(survey, place.position, sealed=sealed) for sealed in (False, True))
+    if cached != direct or not _as_surveyed(direct, _expected(survey, place)):
+        raise Refused(
+            f"{survey.segment.log}: unstable-read: expected the batch at position "
+            f"{place.position} to be the same each time that it is read, found different bytes: "
+            f"check memory, controller and disk before anything is cut"
+        )
+
+
+def _expected(survey: Survey, place: Place) -> Damage | None:
+    """What ``survey`` has found there, as far as it lists all damage."""
+    if survey.damages > len(survey.gaps):
+        return place.damage
+    found = (gap.damage for gap in survey.gaps if gap.damage.position == place.position)
+    return next(found, None)
+
+
+def _as_surveyed(reading: _Reading, damage: Damage | None) -> bool:
+    if damage is None:
+        return reading.sound
+    if reading.sound or damage.reason is Reason.PREALLOCATED:
+        return not reading.sound and not any(reading.head)
+    if damage.claimed_bytes != _claimed(reading.head):
+        return False
+    if damage.reason is not Reason.BAD_CHECKSUM:
+        return True
+    return (damage.stored_crc, damage.computed_crc) == (reading.stored_crc, reading.computed_crc)
+
+
+def _read(survey: Survey, position: int, *, sealed: bool) -> _Reading:
+    with WindowedFile(survey.segment.log, sealed=sealed) as source:
+        head = bytes(source.window(position, HEADER_BYTES)[:HEADER_BYTES])
+        claimed = _claimed(head)
+        if claimed is None or not 0 < claimed <= source.size - position:
+            return _Reading(head, sound=False)
+        # Nothing behind the batch is shown, so that no more is looked for there.
+        batch = PrefixSource(source, position + claimed)
+        piece = next(walk(batch, survey.segment.base_offset, position))
+        if isinstance(piece, Damage):
+            return _Reading(head, False, piece.stored_crc, piece.computed_crc)
+        return _Reading(head, sound=True)
+
+
+def _claimed(head: bytes) -> int | None:
+    """The size that a header gives, None where there are too few bytes for one."""
+    if len(head) < LOG_OVERHEAD:
+        return None
+    return int.from_bytes(head[8:LOG_OVERHEAD], "big", signed=True) + LOG_OVERHEAD

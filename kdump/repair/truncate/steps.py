@@ -1,0 +1,199 @@
+"""The order of the steps of a cut.
+
+Until the log has its new end a start recovers it, and comes to that end itself. Whenever the log is
+shorter than its index says, the index is not there.
+
+Spec: ``UnifiedLog.truncateTo``, ``LogManager.checkpointLogs``; KOD 5.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from itertools import takewhile
+from pathlib import Path
+from typing import Final
+
+from kdump.audit.facts.small_files import PartitionFacts
+from kdump.audit.survey.survey import Survey
+from kdump.format.batch import HEADER_BYTES
+from kdump.format.checkpoint import encode_epochs
+from kdump.format.index import TransactionIndex
+from kdump.format.snapshot import encode_snapshot
+from kdump.repair.content.epochs import epochs_after
+from kdump.repair.content.producers import possible
+from kdump.repair.transaction.plan import (
+    Cut,
+    Line,
+    Prefix,
+    Put,
+    PutMarker,
+    Remove,
+    Stamp,
+    Step,
+    TakeMarker,
+)
+from kdump.repair.truncate.after_cut import AfterCut
+from kdump.repair.truncate.cut_point import Place
+from kdump.storage.access import open_source
+from kdump.storage.names import (
+    CLEANER_CHECKPOINT,
+    HIGH_WATERMARK_CHECKPOINT,
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    FileKind,
+    format_file_name,
+)
+from kdump.storage.source import Source, source_error
+
+_PIECE_BYTES: Final = 1 << 20
+
+
+class CutSteps:
+    """The steps of a cut at ``place``.
+
+    ``surveys`` are of all segments, ``files`` what stands in the directory now. ``known``: all
+    producers are, so that their state after the cut can be written down.
+    """
+
+    def __init__(
+        self,
+        facts: PartitionFacts,
+        surveys: tuple[Survey, ...],
+        place: Place,
+        after: AfterCut,
+        files: Mapping[str, Stamp],
+        *,
+        known: bool,
+    ) -> None:
+        self._facts = facts
+        self._cut = surveys[place.number]
+        self._later = [survey.segment for survey in surveys[place.number + 1 :]]
+        self._place = place
+        self._after = after
+        self._files = files
+        self._known = known
+
+    def steps(self) -> Iterator[Step]:
+        """Yield all of them. Raises SourceError."""
+        if self._facts.clean:
+            yield TakeMarker()
+        yield from self._line(
+            RECOVERY_POINT_CHECKPOINT, self._facts.recovery_point, self._after.base
+        )
+        yield from self._removed()
+        if self._after.indexes is not None:
+            yield from self._last_segment(self._after.indexes)
+        yield from self._snapshot()
+        yield from self._epochs()
+        yield from self._clamped()
+        if self._facts.clean:
+            yield PutMarker()
+
+    def _removed(self) -> Iterator[Step]:
+        """The later segments, and the snapshots of them and of all that lies behind the end."""
+        for segment in reversed(self._later):
+            # The log first: what is left of the others without it, a broker clears away.
+            for path in (segment.log, segment.index, segment.time_index, segment.txn_index):
+                if path is not None:
+                    yield Remove(path.name)
+        later, end = {segment.base_offset for segment in self._later}, self._after.end
+        for offset in sorted(self._facts.snapshots, reverse=True):
+            if offset > end or (offset in later and offset < end):
+                yield Remove(self._facts.snapshots[offset].path.name)
+
+    def _last_segment(self, indexes: tuple[bytes, bytes]) -> Iterator[Step]:
+        """The log that is cut, and its indexes."""
+        names = self._name(FileKind.INDEX), self._name(FileKind.TIME_INDEX)
+        yield from (Remove(name) for name in names if name in self._files)
+        yield self._shortened()
+        for name, content in zip(names, indexes, strict=True):
+            yield Put.of(name, content, replaces=False)
+        yield from self._transactions()
+
+    def _shortened(self) -> Cut | Put:
+        log, size = self._cut.segment.log, self._place.position
+        with open_source(log, mapped=False, sealed=True) as source:
+            if _links(log) > 1:
+                # Cutting it would cut what stands under its other names.
+                digest, mtime_ns = _digest(source, 0, size), self._files[log.name].mtime_ns
+                return Put(log.name, size, digest, True, Prefix(size), mtime_ns=mtime_ns)
+            header, last = b"", self._after.kept[-1].last_position
+            if last is not None:
+                header = bytes(source.window(last, HEADER_BYTES)[: min(HEADER_BYTES, size - last)])
+            return Cut(log.name, size, _digest(source, size, source.size), header.hex())
+
+    def _transactions(self) -> Iterator[Step]:
+        name, found = self._name(FileKind.TXN_INDEX), self._facts.txn_indexes.get(self._after.base)
+        exists, there = name in self._files, None if found is None else found.value
+        aborted = self._after.replay.segments[-1].aborted
+        if not (self._known and self._after.ends_known) and there is not None:
+            # They rise by their ends, and those before the cut stay right.
+            within = takewhile(lambda one: one.last_offset < self._after.end, there.entries)
+            aborted = tuple(within)
+        content = TransactionIndex(tuple(aborted)).encode()
+        if (content or exists) and (there is None or there.encode() != content):
+            yield Put.of(name, content, replaces=exists)
+
+    def _snapshot(self) -> Iterator[Step]:
+        """The producers at the end, unless a sound snapshot has them."""
+        end = self._after.end
+        found = self._facts.snapshots.get(end)
+        if found is not None and found.value is not None and possible(found.value, end):
+            return
+        if not self._known or end <= (self._facts.log_start or 0):
+            return
+        *_, (_, state) = self._after.replay.states()
+        name = format_file_name(FileKind.SNAPSHOT, end)
+        yield Put.of(name, encode_snapshot(state.values()), replaces=name in self._files)
+
+    def _epochs(self) -> Iterator[Step]:
+        read = self._facts.epochs
+        entries = () if read is None else read.value
+        if entries is None or any(one.epoch < 0 or one.start_offset < 0 for one in entries):
+            return
+        after, log_start = self._after, self._facts.log_start or 0
+        first = after.kept[0].segment.base_offset
+        now = epochs_after(entries, after.kept, max(log_start, first), after.end)
+        if now is not None:
+            name = LEADER_EPOCH_CHECKPOINT
+            yield Put.of(name, encode_epochs(now), replaces=name in self._files)
+
+    def _clamped(self) -> Iterator[Step]:
+        facts, end = self._facts, self._after.end
+        yield from self._line(HIGH_WATERMARK_CHECKPOINT, facts.high_watermark, end)
+        yield from self._line(LOG_START_CHECKPOINT, facts.log_start, end)
+        yield from self._line(CLEANER_CHECKPOINT, facts.cleaner_offset, self._after.base)
+
+    def _line(self, checkpoint: str, offset: int | None, most: int) -> Iterator[Step]:
+        if offset is not None and offset > most and has_lines(self._facts):
+            yield Line(checkpoint, offset, most)
+
+    def _name(self, kind: FileKind) -> str:
+        return format_file_name(kind, self._after.base)
+
+
+def has_lines(facts: PartitionFacts) -> bool:
+    """Whether lines of this topic and partition in the checkpoints are about this directory.
+
+    Not if it is to be deleted, or was set aside: the name is another directory's by then.
+    """
+    name = facts.partition.name
+    return facts.in_log_directory and name is not None and name.suffix in ("", "future")
+
+
+def _links(log: Path) -> int:
+    try:
+        return log.stat().st_nlink
+    except OSError as error:
+        raise source_error(log, error) from error
+
+
+def _digest(source: Source, position: int, stop: int) -> str:
+    digest = hashlib.sha256()
+    while position < stop:
+        piece = source.window(position)[: min(stop - position, _PIECE_BYTES)]
+        digest.update(piece)
+        position += len(piece)
+    return digest.hexdigest()

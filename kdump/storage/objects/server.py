@@ -1,0 +1,137 @@
+"""The answers of a child process: status, listings and bytes of objects.
+
+Spec: ``pyarrow.fs``.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections import OrderedDict
+from datetime import datetime
+from typing import Final
+
+from pyarrow import NativeFile
+from pyarrow.fs import (
+    AwsStandardS3RetryStrategy,
+    FileInfo,
+    FileSelector,
+    FileSystem,
+    FileType,
+    S3FileSystem,
+)
+
+from kdump.storage.objects.address import RemotePath
+from kdump.storage.objects.client import Listed, Status
+
+#: How long a connection may take, how long nothing may come, and how often the client tries.
+_CONNECT_SECONDS: Final = 5
+_SILENT_SECONDS: Final = 15
+_ATTEMPTS: Final = 3
+#: How many objects are kept open: a segment and its indexes.
+_OPEN_OBJECTS: Final = 4
+_ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+
+
+class Stores:
+    """The stores that were asked for, and the objects that were read last."""
+
+    def __init__(self) -> None:
+        self._systems: dict[RemotePath, tuple[FileSystem, str]] = {}
+        self._open: OrderedDict[RemotePath, NativeFile] = OrderedDict()
+
+    def status(self, path: RemotePath) -> Status:
+        """Say what is at ``path`` now."""
+        system, name = self.system(path)
+        if path.key:
+            try:
+                return self._opened(path)[1]
+            except FileNotFoundError:
+                pass  # there may be some below
+        if system.get_file_info(name).type is not FileType.Directory:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        return Status(directory=True)
+
+    def entries(self, path: RemotePath) -> list[Listed]:
+        """List what is right below ``path``."""
+        system, name = self.system(path)
+        return [
+            Listed(info.base_name, _listed(info))
+            for info in system.get_file_info(FileSelector(name))
+        ]
+
+    def read(self, path: RemotePath, position: int, length: int, expected: Status) -> memoryview:
+        """Return ``length`` bytes from ``position`` on, of the object as it was ``expected``."""
+        file = self._open.get(path)
+        if file is None:
+            file, found = self._opened(path)
+            _refuse_another(found, expected)
+        try:
+            data = file.read_at(length, position)
+        except OSError:
+            _refuse_another(self._opened(path)[1], expected)  # which says more
+            raise
+        _refuse_another(self._opened(path)[1], expected)
+        return memoryview(data)
+
+    def _opened(self, path: RemotePath) -> tuple[NativeFile, Status]:
+        system, name = self.system(path)
+        old = self._open.pop(path, None)
+        if old is not None:
+            old.close()
+        file = system.open_input_file(name)
+        self._open[path] = file
+        if len(self._open) > _OPEN_OBJECTS:
+            self._open.popitem(last=False)[1].close()
+        said = file.metadata() or {}
+        changed = said.get("Last-Modified")
+        if changed is None:
+            mtime_ns = system.get_file_info(name).mtime_ns or 0
+        else:
+            mtime_ns = int(datetime.fromisoformat(changed.decode()).timestamp()) * 1_000_000_000
+        version = said.get("ETag", b"").decode("utf-8", "replace")
+        return file, Status(False, file.size(), mtime_ns, version)
+
+    def system(self, path: RemotePath) -> tuple[FileSystem, str]:
+        """The store, and the name that the object at ``path`` has there."""
+        store = path.store
+        if store not in self._systems:
+            self._systems[store] = _connect(store)
+        system, base = self._systems[store]
+        return system, f"{base.rstrip('/')}/{path.key}" if path.key else base
+
+
+def _connect(store: RemotePath) -> tuple[FileSystem, str]:
+    if store.scheme != "s3":
+        system, base = FileSystem.from_uri(str(store))
+        return system, base
+    options = store.options
+    endpoint = options.get("endpoint_override")
+    if endpoint is None:
+        endpoint = next((os.environ[name] for name in _ENDPOINTS if os.environ.get(name)), None)
+    scheme, separator, host = (endpoint or "").rpartition("://")
+    return (
+        S3FileSystem(
+            endpoint_override=host or None,
+            scheme=options.get("scheme") or (scheme if separator else None),
+            region=options.get("region"),
+            # What was written and not yet sent would be held without a bound.
+            background_writes=False,
+            anonymous=options.get("anonymous", "").lower() in ("true", "1"),
+            connect_timeout=_CONNECT_SECONDS,
+            request_timeout=_SILENT_SECONDS,
+            retry_strategy=AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
+        ),
+        store.parts[1],
+    )
+
+
+def _listed(info: FileInfo) -> Status:
+    if info.type is FileType.Directory:
+        return Status(directory=True)
+    return Status(False, info.size or 0, info.mtime_ns or 0)
+
+
+def _refuse_another(found: Status, expected: Status) -> None:
+    if found != expected:
+        raise OSError(errno.ESTALE, "it was replaced while it was read")
