@@ -247,3 +247,15 @@ def test_every_exit_code_is_in_the_help(capsys: pytest.CaptureFixture[str]) -> N
     help_text = " ".join(capsys.readouterr().out.split())
     for code in (0, 1, 2, 4, 5, 6, 130, 143, 141):
         assert re.search(rf"\b{code}\b", help_text)
+
+
+def test_it_runs_as_a_module(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "kdump", "verify", tmp_path / "gone"],
+        cwd=tmp_path,  # not the checkout
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == exits.INCOMPLETE
+    assert "vanished" in ran.stdout

@@ -71,6 +71,8 @@ def _of_module(tree: ast.Module, module: list[str]) -> Iterator[tuple[int, str]]
 
 
 def _layer(module: list[str]) -> str | None:
+    if module == ["kdump", "__main__"]:
+        return "cli"
     return module[1] if module[0] == "kdump" and module[1:2] and module[1] in LAYERS else None
 
 
