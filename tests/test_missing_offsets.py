@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from commands import kdump
 from damaged import FIRST, LAST, batches, name
+from fixtures_loader import copy_fixture
 from forge import batch, checkpoint, offset_index, record
 from recipes_directory import RECIPES, sent
 
@@ -176,3 +178,32 @@ def test_a_gap_is_reported_from_the_start_of_the_log(
     assert main(["verify", "--progress", "none", str(partition)]) == exits.PROBLEMS
     text = capsys.readouterr().out
     assert "lost now    at most 10 records: 90..99" in text
+
+
+def test_a_last_segment_that_is_gone_is_lost(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The checkpoints of a clean stop say where the log ended; a bare copy has an epoch alone."""
+    data = copy_fixture("4.3.1/clean", tmp_path / "data")
+    partition = data / "codec-none-0"
+    *_, last = sorted(partition.glob("*.log"))
+    for path in partition.glob(f"{last.stem}.*"):
+        path.unlink()
+    ran = kdump("verify", data, searching=False)
+    errors = [each for each in ran.of("finding") if each["severity"] == "error"]
+    assert {each["code"] for each in errors} == {
+        "recovery-point-beyond-end",
+        "high-watermark-beyond-end",
+    }
+    (lost,) = (each["lost_now"] for each in ran.of("forecast") if each["lost_now"]["records"])
+    end = 1 + max(each["offsets"]["last"] for each in errors)
+    assert (lost["first_offset"], lost["last_offset"]) == (int(last.stem), end - 1)
+    assert ran.code == exits.PROBLEMS
+    assert main(["verify", "--progress", "none", str(data)]) == exits.PROBLEMS
+    first, *_ = capsys.readouterr().out.splitlines()
+    assert first.startswith(f"ERROR  lost now: at most {lost['records']} records in 1 ")
+
+    alone = shutil.copytree(partition, tmp_path / "alone-0")
+    assert main(["verify", "--progress", "none", str(alone)]) == exits.OK
+    first, *_ = capsys.readouterr().out.splitlines()
+    assert first.startswith("WARN   lost now: undecided, offsets are missing")

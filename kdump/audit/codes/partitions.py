@@ -212,19 +212,22 @@ LOG_START_BEYOND_END: Final = FindingCode(
 )
 RECOVERY_POINT_BEYOND_END: Final = FindingCode(
     "recovery-point-beyond-end",
-    Severity.WARNING,
+    Severity.ERROR,
     "Records up to the recovery point were on the disk, but the log ends before it.",
     "Lowers the recovery point; recovers the last segment alone after an unclean stop.",
-    "The end of the log is lost, as after a restored backup: start another replica first.",
+    "The end of the log is lost, as where a backup was restored or a segment was deleted by hand: "
+    "start another replica first.",
     check=26,
+    loses=True,
 )
 HIGH_WATERMARK_BEYOND_END: Final = FindingCode(
     "high-watermark-beyond-end",
-    Severity.WARNING,
+    Severity.ERROR,
     "Records up to the high watermark were on all replicas in sync, but the log ends before it.",
     "Lowers the high watermark to the log's end.",
     "The end of the log is lost here, as after a power failure: start another replica first.",
     check=26,
+    loses=True,
 )
 HIGH_WATERMARK_BELOW_START: Final = FindingCode(
     "high-watermark-below-start",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from kdump.audit import codes
 from kdump.audit.codes import Outcome, Severity
@@ -14,6 +15,9 @@ from kdump.audit.startup.forecast import Forecast, worst_outcome
 from kdump.audit.startup.outcome import Cause
 from kdump.audit.survey.recovery import Span
 from kdump.audit.verdicts.verdict import Judged
+
+#: Offsets are missing, and nothing decides whether records are lost.
+_UNDECIDED: Final = frozenset({codes.OFFSETS_MISSING, codes.EPOCHS_BEYOND_END})
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,7 @@ def losses_of(
     stopped, undecided, strays = True, False, 0
     for judged, forecast in partitions:
         stopped &= judged.group.stopped
-        undecided |= any(one.code is codes.OFFSETS_MISSING for one in judged.findings)
+        undecided |= any(one.code in _UNDECIDED for one in judged.findings)
         now_exact &= not judged.quick
         if judged.lost.records:
             now.append(judged.lost.records)

@@ -109,7 +109,8 @@ def _strays(
 
 
 def _remedies(judged: Judged) -> list[Remedy]:
-    found = (one for one in judged.findings if one.code.severity is not Severity.INFO)
+    found = [one for one in judged.findings if one.code.severity is not Severity.INFO]
+    found.sort(key=lambda one: one.code.severity is not Severity.ERROR)
     return list(dict.fromkeys(one.remedy for one in found if one.remedy is not None))
 
 
