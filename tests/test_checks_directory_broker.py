@@ -32,6 +32,8 @@ LOST: Mapping[str, tuple[int, tuple[int, ...]]] = {
     "swap-empty": (100, (0, 100)),
     "swap-over-both": (150, (0,)),
     "swap-inside": (END, (0, 50, 100)),
+    "swap-unknown-torn": (90, (0,)),
+    "swap-unknown-empty": (100, (0, 100)),
     "name-unpadded": (END, (0, 7, 100)),
     "name-negative": (END, (-5, 0, 100)),
     "id-none-empty": (0, (0,)),

@@ -256,7 +256,7 @@ _MEASURE = """
 import sys
 from pathlib import Path
 from kdump.audit.survey.survey import survey
-from kdump.storage import store_process
+from kdump.storage.objects import client
 from kdump.storage.logdir import Segment
 from kdump.storage.objects.address import as_path
 
@@ -267,7 +267,7 @@ def peak(pid):
 segment = Segment(0, as_path(sys.argv[1]), None, None, None, None, "")
 found = survey(segment, lambda _: None, mapped=False, sealed=True, deep=False)
 assert not found.faults and not found.gaps, found
-print(found.read_bytes, peak("self"), peak(store_process._children[store_process.READS].pid))
+print(found.read_bytes, peak("self"), peak(client._children[client.READS].pid))
 """
 
 

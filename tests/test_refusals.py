@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from crashing.conditions import LOCK, Trial
@@ -22,6 +23,8 @@ from crashing.trees import put, take
 from damaged import name
 
 from kdump.cli.ui.exits import OK, REFUSED
+from kdump.repair.transaction import fingerprint
+from kdump.repair.transaction.plan import Stamp
 from kdump.storage import liveness
 
 pytestmark = pytest.mark.once
@@ -227,3 +230,21 @@ def test_a_partition_on_another_file_system(stop: int, place: Path) -> None:
                 assert trial.wrong_after_undo(tree) == []
     except UnmountableError as error:
         pytest.skip(f"may not mount: {error}")
+
+
+def test_a_file_that_goes_while_its_repair_is_planned(
+    trial: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the checks have read, and the listing that a plan holds, are of two moments."""
+    listed = fingerprint.present
+
+    def later(*arguments: Any) -> tuple[dict[str, Stamp], tuple[int, int]]:
+        stamps, identity = listed(*arguments)
+        return {name: stamps[name] for name in stamps if ".snapshot" not in name}, identity
+
+    monkeypatch.setattr("kdump.repair.truncate.plan.present", later)
+    put(trial.root, trial.original)
+    ran = run(trial.argv)
+    assert ran.code == REFUSED, ran
+    assert "as when it was read, found no such file" in ran.err
+    assert trial.wrong_when_unchanged(take(trial.root), trial.original) == []

@@ -252,9 +252,15 @@ class _Run:
                 yield from found
 
     def _one(self, judged: Judged) -> int:
+        from kdump.errors import Refused
         from kdump.repair.transaction.apply import apply
 
         plan = self._planner(judged, self._shown.advance)
+        if plan.unlisted:
+            raise Refused(
+                f"{plan.partition}: expected {plan.unlisted[0]} as when it was read, found no such "
+                "file: the directory has changed. Nothing was changed; run the command again"
+            )
         with self._shown.paused():
             self._told.plan(plan, applying=self._choice.apply)
         if not plan.steps:

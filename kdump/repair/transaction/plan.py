@@ -265,6 +265,16 @@ class Plan:
         return frozenset(step.name for step in self.steps if isinstance(step, Remove | Put | Cut))
 
     @property
+    def unlisted(self) -> tuple[str, ...]:
+        """Files that steps take away, and that ``files`` lacks: the directory has changed since."""
+        taken = (
+            step.name
+            for step in self.steps
+            if isinstance(step, Remove | Cut) or (isinstance(step, Put) and step.replaces)
+        )
+        return tuple(name for name in taken if name not in self.files)
+
+    @property
     def tail_bytes(self) -> int:
         """The bytes of tails that are cut off, which take space where nothing can be cloned."""
         return sum(self.files[cut.name].size - cut.size for cut in self.cuts)
