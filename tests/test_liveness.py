@@ -205,6 +205,24 @@ def test_an_index_mapped_as_a_broker_does_means_live(log_directory: Path) -> Non
         assert liveness(log_directory).pid == pid
 
 
+def test_maps_that_only_root_may_follow(
+    log_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another user, whose own broker it is, reads what is mapped, and may not open it there."""
+    follow = Path.stat
+
+    def refused(path: Path, *, follow_symlinks: bool = True) -> os.stat_result:
+        if "map_files" in path.parts:
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(path))
+        return follow(path, follow_symlinks=follow_symlinks)
+
+    monkeypatch.setattr(Path, "stat", refused)
+    mapped = log_directory / "orders-0" / BASE
+    with child(MAP, mapped, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE) as pid:
+        answer = liveness(log_directory)
+        assert (answer.state, answer.pid) == (State.LIVE, pid)
+
+
 @pytest.mark.parametrize(
     ("flags", "protection"),
     [

@@ -300,6 +300,13 @@ def _opened_for_writing(info: Path) -> bool | None:
         return None
 
 
+def _is_directory(file: Path) -> bool:
+    try:
+        return file.is_dir()
+    except OSError:  # only root may follow what a process maps, and nothing maps a directory
+        return False
+
+
 @dataclass(frozen=True, slots=True)
 class _Inside:
     """Whether what a process has open leads into one of ``targets``.
@@ -315,7 +322,7 @@ class _Inside:
     def __call__(self, link: str, file: Path) -> bool:
         if not self._is_below(_parent(link)) and not _is_one_of(file, self.targets):
             return False
-        return not file.is_dir()  # a shell may stand in it
+        return not _is_directory(file)  # a shell may stand in it
 
     def _is_below(self, directory: str) -> bool:
         asked: list[str] = []
