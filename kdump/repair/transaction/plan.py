@@ -265,13 +265,18 @@ class Plan:
         return frozenset(step.name for step in self.steps if isinstance(step, Remove | Put | Cut))
 
     @property
-    def unlisted(self) -> tuple[str, ...]:
-        """Files that steps take away, and that ``files`` lacks: the directory has changed since."""
-        taken = (
+    def whole(self) -> tuple[str, ...]:
+        """The names of files that go into the backup whole."""
+        return tuple(
             step.name
             for step in self.steps
-            if isinstance(step, Remove | Cut) or (isinstance(step, Put) and step.replaces)
+            if isinstance(step, Remove) or (isinstance(step, Put) and step.replaces)
         )
+
+    @property
+    def unlisted(self) -> tuple[str, ...]:
+        """Files that steps take away, and that ``files`` lacks: the directory has changed since."""
+        taken = (*self.whole, *(cut.name for cut in self.cuts))
         return tuple(name for name in taken if name not in self.files)
 
     @property

@@ -19,7 +19,7 @@ from kdump.cli.views.repair.steps import offset_text, step_texts
 from kdump.format.lines.shell import operand, shell_text
 from kdump.format.lines.text import printable, time_text
 from kdump.repair.transaction.interruption import Interruption
-from kdump.repair.transaction.plan import Loss, Plan, Put, Remove, finishing
+from kdump.repair.transaction.plan import Loss, Plan, finishing
 from kdump.storage.repair_record import FOLDERS, Kept, KeptState
 
 _STATES = {
@@ -227,10 +227,10 @@ def _cuts(plan: Plan) -> bool:
 
 
 def _saved(plan: Plan) -> str:
-    whole = len(_whole(plan))
+    whole = len(plan.whole)
     parts = [f"tail {size_text(plan.tail_bytes)}"] if plan.cuts else []
     if whole:
-        size = sum(plan.files[name].size for name in _whole(plan))
+        size = sum(plan.files[name].size for name in plan.whole)
         parts.append(f"{count_text(whole, 'whole file')}, {size_text(size)}, not copied")
     if plan.rewrites:
         parts.append(count_text(len(plan.rewrites), "checkpoint file"))
@@ -239,18 +239,9 @@ def _saved(plan: Plan) -> str:
     return f"{partition_name(plan.partition)}/{FOLDERS}/{plan.id}/: {'; '.join(parts)}"
 
 
-def _whole(plan: Plan) -> list[str]:
-    """The names of files that go into the backup whole."""
-    return [
-        step.name
-        for step in plan.steps
-        if isinstance(step, Remove) or (isinstance(step, Put) and step.replaces)
-    ]
-
-
 def _backup_bytes(plan: Plan) -> int:
     checkpoints = sum(step.before_size for step in plan.rewrites)
-    return plan.tail_bytes + checkpoints + sum(plan.files[name].size for name in _whole(plan))
+    return plan.tail_bytes + checkpoints + sum(plan.files[name].size for name in plan.whole)
 
 
 def _space(plan: Plan) -> str:
