@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import math
 import os
 import time
 import tracemalloc
@@ -39,16 +41,20 @@ def foreseen(group: Group, small: Small) -> Judged:
 
 @pytest.mark.parametrize("small", [Small.ENDS, Small.HEADERS])
 def test_four_times_the_segments_take_four_times_as_long(tmp_path: Path, small: Small) -> None:
-    took = []
-    for count in (1_000, 4_000):
-        group = empty_segments(tmp_path / f"t-{count}", count)
-        start = time.process_time()
-        judged = foreseen(group, small)
-        took.append(time.process_time() - start)
-        assert judged.forecast is not None
-        assert len(judged.forecast.segments) == count
-    once, longer = took
-    assert longer < 6 * once + 0.2
+    groups = {count: empty_segments(tmp_path / f"t-{count}", count) for count in (1_000, 4_000)}
+    took = dict.fromkeys(groups, math.inf)
+    gc.collect()
+    gc.freeze()  # a collection of what other tests left would be timed, too
+    try:
+        for count, group in 3 * tuple(groups.items()):
+            start = time.process_time()
+            judged = foreseen(group, small)
+            took[count] = min(took[count], time.process_time() - start)
+            assert judged.forecast is not None
+            assert len(judged.forecast.segments) == count
+    finally:
+        gc.unfreeze()
+    assert took[4_000] < 6 * took[1_000] + 0.2
 
 
 @pytest.mark.parametrize(("small", "most_bytes"), [(Small.ENDS, 1_700), (Small.HEADERS, 2_400)])

@@ -26,10 +26,13 @@ from kdump.storage import access, source, workers
 from kdump.storage import walk as storage_walk
 from kdump.storage.liveness import Liveness, State
 
+#: What happens to workers whose files change under them.
+HAPPENS = ("SIGBUS", "vanished", "shortened")
+
 
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """What happened to the workers: ``SIGBUS``, ``vanished``, ``shortened``, counted by file."""
+    """What happened to the workers, of ``HAPPENS``, counted by file."""
     counts: Counter[str] = Counter()
     unmapped, survey_of = kdump.audit.run.verify._unmapped, kdump.audit.run.tasks.survey_of
     run = workers.run
@@ -97,7 +100,10 @@ def test_what_is_wrongly_believed_stopped_gives_no_false_alarm(
     faulthandler.disable()  # pytest's would print the last words of workers
     chance, codes = random.Random(runs), Counter[str]()
     with changing(directory, seed=runs):
-        for _ in range(runs):
+        done = 0
+        # How often a file shrinks between two looks at its map is the machine's to say.
+        while done < runs or (done < 20 * runs and min(map(seen.__getitem__, HAPPENS)) < enough):
+            done += 1
             options = ["--deep"] * chance.randint(0, 1)
             options += ["--limit-rate", "4GB"] * chance.randint(0, 1)  # then nothing is mapped
             options += ["--jobs", str(chance.randint(1, 2))]
@@ -110,8 +116,6 @@ def test_what_is_wrongly_believed_stopped_gives_no_false_alarm(
             assert {Path(line["path"]).parent.name for line in errors} == {"torn-sealed-0"}, lines
             assert [line["code"] for line in errors] == ["torn-tail-sealed"]
             codes.update(line["code"] for line in lines if line["type"] == "finding")
-    print(f"in {runs} runs: {dict(seen)}; findings: {dict(codes)}")
-    assert seen["SIGBUS"] >= enough
-    assert seen["vanished"] >= enough
-    assert seen["shortened"] >= enough
-    assert set(seen) == {"SIGBUS", "vanished", "shortened"}
+    print(f"in {done} runs: {dict(seen)}; findings: {dict(codes)}")
+    assert set(seen) == set(HAPPENS)
+    assert min(seen.values()) >= enough
