@@ -1,7 +1,7 @@
 """Finds the fixtures that real brokers left, and makes whole copies of them.
 
-Spec: the table of files in ``fixtures/README.md``; a file whose full size is above its stored
-size had a tail of zeros, which is not stored.
+``fixtures/SHA256SUMS`` lists every stored file. ``fixtures/FULL_SIZES`` lists those that had a tail
+of zeros, which is not stored, with the size that the broker left.
 Must never write below ``fixtures/``, nor import kdump.
 """
 
@@ -9,20 +9,23 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent / "fixtures"
 README = ROOT / "README.md"
-
-_ROW = re.compile(r"\| `([^`]+)` \| (\d+) \| (\d+) \| `([0-9a-f]{64})` \|")
+SUMS = ROOT / "SHA256SUMS"
+FULL_SIZES = ROOT / "FULL_SIZES"
+#: What is about the fixtures, and none of them.
+LISTS = (README, SUMS, FULL_SIZES)
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """One row of the table: a file's path below ``fixtures/``, its sizes and its digest."""
+    """A file's path below ``fixtures/``, its sizes in bytes, and the digest of what is stored."""
 
     path: str
     full_bytes: int
@@ -45,13 +48,27 @@ def _age(name: str) -> tuple[tuple[int, ...], str]:
 FIXTURES = names()
 
 
+@cache
 def listing() -> dict[str, Stored]:
-    """The table of ``fixtures/README.md`` by path."""
-    rows = (
-        Stored(path, int(full), int(stored), digest)
-        for path, full, stored, digest in _ROW.findall(README.read_text())
-    )
-    return {row.path: row for row in rows}
+    """The listed files by path."""
+    full = full_sizes()
+    rows = {}
+    for path, digest in _lines(SUMS):
+        stored_bytes = (ROOT / path).stat().st_size
+        rows[path] = Stored(path, full.get(path, stored_bytes), stored_bytes, digest)
+    return rows
+
+
+def full_sizes() -> dict[str, int]:
+    """The full sizes, in bytes, of the files that are stored without their tail of zeros."""
+    return {path: int(size) for path, size in _lines(FULL_SIZES)}
+
+
+def _lines(path: Path) -> Iterator[tuple[str, str]]:
+    """The lines of a list: a path each, and what stands before it."""
+    for line in path.read_text().splitlines():
+        value, name = line.split("  ", 1)
+        yield name, value
 
 
 def copy_fixture(name: str, target: Path) -> Path:
@@ -61,9 +78,9 @@ def copy_fixture(name: str, target: Path) -> Path:
     """
     prefix = f"brokers/{name}/"
     shutil.copytree(ROOT / prefix, target, copy_function=shutil.copyfile, dirs_exist_ok=True)
-    for row in listing().values():
-        if row.path.startswith(prefix) and row.full_bytes > row.stored_bytes:
-            os.truncate(target / row.path.removeprefix(prefix), row.full_bytes)
+    for path, size in full_sizes().items():
+        if path.startswith(prefix):
+            os.truncate(target / path.removeprefix(prefix), size)
     return target
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from fixtures_loader import README, ROOT, listing
+from fixtures_loader import FULL_SIZES, ROOT, full_sizes
 
 from brokers.fixtures import make
 from brokers.jars import missing
@@ -40,17 +40,16 @@ def main(wanted: list[str]) -> None:
     reason = missing()
     if reason is not None:
         sys.exit(f"brokers cannot run here: {reason}")
-    rows = listing().values() if README.exists() else ()
-    full_sizes = {row.path: row.full_bytes for row in rows if row.full_bytes > row.stored_bytes}
+    sizes = full_sizes() if FULL_SIZES.exists() else {}
     names = wanted or KNOWN
     # Two at a time: each spends half of its time on waiting until a broker rests.
     with ThreadPoolExecutor(2) as pool:
         made = tuple(pool.map(_make, names))
     for name, trimmed in zip(names, made, strict=True):
         prefix = f"brokers/{name}/"
-        kept = {path: size for path, size in full_sizes.items() if not path.startswith(prefix)}
-        full_sizes = kept | trimmed
-    write(full_sizes)
+        others = {path: size for path, size in sizes.items() if not path.startswith(prefix)}
+        sizes = others | trimmed
+    write(sizes)
 
 
 def _make(name: str) -> dict[str, int]:

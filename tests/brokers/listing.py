@@ -1,6 +1,5 @@
-"""Writes ``fixtures/README.md``: what the fixtures are, and the table of their files.
+"""Writes what the fixtures are, and the lists of their files, which ``fixtures_loader`` reads.
 
-Spec: none; ``fixtures_loader`` reads the table.
 Must never list a file that is not there, nor pass over one that is.
 """
 
@@ -9,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 
-from fixtures_loader import README, ROOT, Stored, names
+from fixtures_loader import FULL_SIZES, LISTS, README, ROOT, SUMS, names
 
 from brokers.fixtures import TRIMMED_BYTES
 from brokers.topics import TOPICS, Topic, topics
@@ -37,14 +36,14 @@ topic and the round. Times of the broker, its ids and what the cleaner did when 
 run. Kafka 0.8 and 0.10 write magic 0 and 1, later ones magic 2 where a topic's settings ask for
 nothing older.
 
-Tails of {TRIMMED_BYTES} zeros and more (preallocated indexes and segments) are not stored: where
-the full size in the table is above the stored size, the rest is zeros, and the loader's copies have
-them. A stored log keeps a few of them, since a batch may end with a zero.
+Tails of {TRIMMED_BYTES} zeros and more (preallocated indexes and segments) are not stored.
+`FULL_SIZES` has the sizes that the broker left, and the loader's copies are as large. A stored log
+keeps a few zeros, since a batch may end with one. `sha256sum -c SHA256SUMS` checks what is stored.
 """
 
 
 def write(full_sizes: Mapping[str, int]) -> None:
-    """Write the page; ``full_sizes`` holds the full sizes, in bytes, of files stored trimmed."""
+    """Write page and lists; ``full_sizes`` has those, in bytes, of files stored trimmed."""
     parts = (
         _INTRODUCTION,
         "## Log directories\n",
@@ -56,10 +55,10 @@ def write(full_sizes: Mapping[str, int]) -> None:
             ("topic", "releases", "partitions", "segment bytes", "settings", "shows"),
             map(_topic, TOPICS),
         ),
-        "\n## Files\n",
-        *_table(("path", "full size", "stored size", "SHA-256"), map(_file, _stored(full_sizes))),
     )
     README.write_text("\n".join(parts) + "\n")
+    FULL_SIZES.write_text("".join(f"{size}  {path}\n" for path, size in sorted(full_sizes.items())))
+    SUMS.write_text("".join(f"{digest}  {path}\n" for path, digest in _digests()))
 
 
 def _table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> Iterator[str]:
@@ -81,13 +80,8 @@ def _topic(topic: Topic) -> tuple[object, ...]:
     return name, having, topic.partitions, segment_bytes, settings, topic.shows
 
 
-def _file(row: Stored) -> tuple[object, ...]:
-    return f"`{row.path}`", row.full_bytes, row.stored_bytes, f"`{row.sha256}`"
-
-
-def _stored(full_sizes: Mapping[str, int]) -> Iterator[Stored]:
+def _digests() -> Iterator[tuple[str, str]]:
     for path in sorted(ROOT.rglob("*")):
-        if path.is_file() and path != README:
-            name, content = path.relative_to(ROOT).as_posix(), path.read_bytes()
-            full = full_sizes.get(name, len(content))
-            yield Stored(name, full, len(content), hashlib.sha256(content).hexdigest())
+        if path.is_file() and path not in LISTS:
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+            yield path.relative_to(ROOT).as_posix(), digest
