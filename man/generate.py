@@ -1,13 +1,17 @@
-"""Writes the manual pages from the commands' own help: ``python man/generate.py [DIRECTORY]``.
+"""Writes the manual pages: ``python man/generate.py [DIRECTORY]``.
 
-Spec: man(7), for groff and mandoc. The text is that of ``--help``; the finding codes are those of
-``kdump.audit.codes``. It must never say anything of a command that its help does not say.
+The pages of section 1 say of each command what its ``--help`` says. The guides beside this file are
+section 7, made by pandoc; ``kdump-findings.md`` is written first, from ``kdump.audit.codes``.
+
+Spec: man(7), for groff and mandoc.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
+import shutil
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -16,12 +20,20 @@ from textwrap import wrap
 
 import click
 
-from kdump.audit.codes import CODES
+from kdump.audit.codes import FAMILIES, FindingCode
 from kdump.cli.main import cli
 from kdump.cli.views.dump.differences import DIFFERENCES
 
 HERE = Path(__file__).parent
 VERSION = tomllib.loads((HERE.parent / "pyproject.toml").read_text())["project"]["version"]
+
+#: A guide begins with its title line: ``# NAME(7): what it is about``.
+_TITLE = re.compile(r"# (?P<name>[a-z-]+)\(7\): (?P<about>.*)\n")
+_COMMENT = re.compile(r"^ *<!--.*?-->\n", re.MULTILINE | re.DOTALL)
+#: A link inside the repository, of which a page shows the text alone.
+_LINK = re.compile(r"\[([^]]+)]\((?!https?:)[^)]+\)")
+#: pandoc's Markdown, but for what a forge does not know.
+_MARKDOWN = "markdown-smart-citations-tex_math_dollars-raw_tex-raw_html-subscript-superscript"
 
 _EXIT_CODES = "Exit codes: "
 _EXIT_CODE = re.compile(r"(\d+(?:, \d+)*) (.*)")
@@ -32,7 +44,8 @@ def pages() -> dict[str, str]:
     top = click.Context(cli, info_name="kdump", **cli.context_settings)
     subs = {name: cli.get_command(top, name) for name in cli.list_commands(top)}
     commands = {name: command for name, command in subs.items() if command is not None}
-    titles = ["kdump", *(f"kdump-{name}" for name in commands)]
+    titles = ["kdump (1)", *(f"kdump-{name} (1)" for name in commands)]
+    titles += [f"{name} (7)" for name in guides()]
     texts = {"kdump": _page("kdump", top, titles, _commands(commands))}
     for name, command in commands.items():
         context = click.Context(command, info_name=name, parent=top)
@@ -41,16 +54,67 @@ def pages() -> dict[str, str]:
     return {f"{title}.1": text for title, text in texts.items()}
 
 
+def guides() -> dict[str, str]:
+    """The text of each guide in Markdown by name, that of the finding codes from the table."""
+    texts = {path.stem: path.read_text() for path in HERE.glob("*.md")}
+    texts["kdump-findings"] = _findings()
+    return dict(sorted(texts.items()))
+
+
+def guide_page(name: str, text: str) -> str:
+    """The page of section 7 that pandoc makes of a guide."""
+    title = _TITLE.match(text)
+    if title is None or title["name"] != name:
+        raise ValueError(f"expected '# {name}(7): ABOUT' as the first line of the guide")
+    body = _LINK.sub(r"\1", _COMMENT.sub("", text[title.end() :]))
+    made = subprocess.run(
+        [
+            "pandoc",
+            "-f",
+            _MARKDOWN,
+            "-t",
+            "man",
+            "--ascii",
+            "--columns=72",
+            "--shift-heading-level-by=-1",
+        ],
+        input=body,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    ).stdout
+    made = re.sub(r"\\f\[(?:V|CR?)]", r"\\f[B]", made)  # other releases of pandoc have other fonts
+    made = re.sub(r"(?<![\\'])-", r"\\-", made)  # what is copied has to be a minus
+    lines = [
+        *_head(name, 7, f"man/{name}.md"),
+        _name(name, title["about"]),
+        ".SH DESCRIPTION",
+        made,
+    ]
+    tables = ["'\\\" t"] if "\n.TS\n" in made else []  # has man(1) run tbl
+    return "\n".join(tables + lines)
+
+
+def _head(name: str, section: int, source: str) -> list[str]:
+    return [
+        f'.\\" Written by man/generate.py from {source}.',
+        f'.TH {_text(name.upper())} {section} "" "kdump {VERSION}" "kdump manual"',
+        ".nh",  # no word broken in two: commands are copied from here
+        ".ad l",
+        ".SH NAME",
+    ]
+
+
+def _name(name: str, about: str) -> str:
+    return f"{_text(name)} \\- {_text(about)}"
+
+
 def _page(title: str, context: click.Context, titles: list[str], more: Iterator[str]) -> str:
     command = context.command
     first, *paragraphs = _paragraphs(command.help or "")
     lines = [
-        '.\\" Written by man/generate.py from the help of the commands.',
-        f'.TH {_text(title.upper())} 1 "" "kdump {VERSION}" "kdump manual"',
-        ".nh",  # no word broken in two: commands are copied from here
-        ".ad l",
-        ".SH NAME",
-        f"{_text(title)} \\- {_text(_name_line(first))}",
+        *_head(title, 1, "the help of the commands"),
+        _name(title, _name_line(first)),
         ".SH SYNOPSIS",
         f".B {_text(context.command_path)}",
         _text(" ".join(command.collect_usage_pieces(context))),
@@ -61,7 +125,7 @@ def _page(title: str, context: click.Context, titles: list[str], more: Iterator[
         *more,
         *_epilog(command.epilog or ""),
         ".SH SEE ALSO",
-        ",\n".join(f".BR {_text(other)} (1)" for other in titles if other != title),
+        ",\n".join(f".BR {_text(other)}" for other in titles if other != f"{title} (1)"),
     ]
     return "\n".join(lines) + "\n"
 
@@ -106,15 +170,46 @@ def _commands(commands: dict[str, click.Command]) -> Iterator[str]:
         yield from _item(name, command.get_short_help_str(limit=200))
 
 
-def _finding_codes() -> Iterator[str]:
-    yield ".SH FINDING CODES"
-    for code in CODES.values():
-        yield from _item(f"{code.name} ({code.severity.value})", code.meaning)
-        messages = (message.replace("{}", "…") for message in code.messages)
-        rows = [("Broker", code.broker), ("Do", code.advice), *(("Logs", row) for row in messages)]
-        for label, text in rows:
-            yield ".br"
-            yield from _wrapped(f"{label}: {text}")
+def _findings() -> str:
+    """The guide of the finding codes, family by family."""
+    parts = [
+        "# kdump-findings(7): what kdump finds, what a broker does there, and what to do\n",
+        "<!-- Written by man/generate.py from kdump/audit/codes. -->\n",
+        inspect.cleandoc(_FINDINGS) + "\n",
+    ]
+    for title, family in FAMILIES.items():
+        parts += [f"## {title}\n", *map(_finding, family)]
+    return "\n".join(parts)
+
+
+_FINDINGS = """
+    A finding has a code, which never changes its meaning. `kdump explain CODE` prints one entry
+    of this page; `kdump explain 'LINE'` finds the entries for a line of a broker's log. The
+    severity belongs to the code:
+
+    - **error**: data is lost, or a broker refuses it or serves it wrongly. The exit code is 4.
+    - **incomplete**: something could not be checked; no damage is known. The exit code is 5.
+    - **warning**: a broker heals it or ignores it, at a cost. With `--fail-on warning` the exit
+      code is 4.
+    - **info**: an oddity of normal running. The text report counts these; `--info` lists them.
+"""
+
+
+def _finding(code: FindingCode) -> str:
+    rows = [("Broker", _markdown(code.broker)), ("Do", _markdown(code.advice))]
+    rows += [("Logs", _code_span(message.replace("{}", "…"))) for message in code.messages]
+    items = (f"- {label}: {text}" for label, text in rows)
+    lines = [f"**{code.severity.value}**: {_markdown(code.meaning)}", "", *items]
+    return f"### {code.name}\n\n" + "\n".join(lines) + "\n"
+
+
+def _markdown(text: str) -> str:
+    """``text`` as Markdown takes it: nothing in it is a mark."""
+    return re.sub(r"[\\`*_<\[]", r"\\\g<0>", text)
+
+
+def _code_span(text: str) -> str:
+    return f"`` {text} ``" if "`" in text else f"`{text}`"
 
 
 def _differences() -> Iterator[str]:
@@ -124,7 +219,7 @@ def _differences() -> Iterator[str]:
 
 
 #: What the pages of some commands have beside their help's options.
-_MORE = {"dump": _differences, "explain": _finding_codes}
+_MORE = {"dump": _differences}
 
 
 def _epilog(epilog: str) -> Iterator[str]:
@@ -163,9 +258,14 @@ def _text(text: str) -> str:
 
 
 def main(directory: Path) -> None:
-    """Write the pages to ``directory``."""
+    """Write the pages to ``directory``, and the guide of the finding codes."""
     for name, text in pages().items():
         (directory / name).write_text(text)
+    (directory / "kdump-findings.md").write_text(_findings())
+    if shutil.which("pandoc") is None:
+        raise SystemExit("no pandoc command: the pages of section 7 are not written")
+    for name, text in guides().items():
+        (directory / f"{name}.7").write_text(guide_page(name, text))
 
 
 if __name__ == "__main__":

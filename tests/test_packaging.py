@@ -102,10 +102,12 @@ def test_the_commands_say_which_kernel_runs(command: str) -> None:
 
 @NOT_SOURCE
 def test_the_manual_is_installed() -> None:
-    pages = sorted((ROOT / "man").glob("*.1"))
-    assert pages
-    for page in pages:
-        assert (Path(sys.prefix) / "share/man/man1" / page.name).read_bytes() == page.read_bytes()
+    for section in "17":
+        pages = sorted((ROOT / "man").glob(f"*.{section}"))
+        assert pages
+        for page in pages:
+            installed = Path(sys.prefix, f"share/man/man{section}", page.name)
+            assert installed.read_bytes() == page.read_bytes()
 
 
 def test_the_licence_is_apache_2() -> None:
@@ -183,8 +185,8 @@ def test_a_wheel_is_built_where_no_compiler_is(sdist: Path) -> None:
         f"kafka_kdump-{PROJECT['version']}{end}" for end in (".data", ".dist-info")
     }
     assert [name for name in names if name.endswith("licenses/LICENSE")]
-    pages = {Path(name).name for name in names if "/share/man/man1/" in name}
-    assert pages == {page.name for page in (ROOT / "man").glob("*.1")}
+    pages = {"/".join(Path(name).parts[-2:]) for name in names if "/share/man/" in name}
+    assert pages == {f"man{page.suffix[1:]}/{page.name}" for page in (ROOT / "man").glob("*.[17]")}
 
 
 @pytest.mark.parametrize(("lock", "extras"), [("test", ["test"]), ("spark", ["test", "spark"])])

@@ -43,26 +43,26 @@ from kdump.audit.codes.repairs import *  # noqa: F403
 from kdump.audit.codes.segments import *  # noqa: F403
 from kdump.audit.codes.unjudged import *  # noqa: F403
 
-_FAMILIES: Final = (
-    batches,
-    indexes,
-    directories,
-    partitions,
-    segments,
-    metadata,
-    producers,
-    repairs,
-    unjudged,
-)
-
-#: The table of codes by name, in the order in which manual and ``explain --list`` show it.
-CODES: Final[Mapping[str, FindingCode]] = MappingProxyType(
+#: The codes of each family by its title, in the order of the manual and of ``explain --list``.
+FAMILIES: Final[Mapping[str, tuple[FindingCode, ...]]] = MappingProxyType(
     {
-        code.name: code
-        for family in _FAMILIES
-        for code in vars(family).values()
-        if isinstance(code, FindingCode)
+        title: tuple(code for code in vars(family).values() if isinstance(code, FindingCode))
+        for title, family in (
+            ("Batches, their offsets and records", batches),
+            ("Offset and time indexes", indexes),
+            ("Log directories and the files at their top", directories),
+            ("The small files of a partition, and names", partitions),
+            ("The order of segments", segments),
+            ("The cluster's metadata log", metadata),
+            ("Producers, transactions, snapshots and leader epochs", producers),
+            ("Backups and unfinished repairs", repairs),
+            ("What could not be checked", unjudged),
+        )
     }
+)
+#: The table of codes by name, in the same order.
+CODES: Final[Mapping[str, FindingCode]] = MappingProxyType(
+    {code.name: code for family in FAMILIES.values() for code in family}
 )
 
 
