@@ -85,6 +85,7 @@ def guide_page(name: str, text: str) -> str:
     ).stdout
     made = re.sub(r"\\f\[(?:V|CR?)]", r"\\f[B]", made)  # other releases of pandoc have other fonts
     made = re.sub(r"(?<![\\'])-", r"\\-", made)  # what is copied has to be a minus
+    made = re.sub(r"lw\(([\d.]+)n\)", _narrower, made)
     lines = [
         *_head(name, 7, f"man/{name}.md"),
         _name(name, title["about"]),
@@ -93,6 +94,11 @@ def guide_page(name: str, text: str) -> str:
     ]
     tables = ["'\\\" t"] if "\n.TS\n" in made else []  # has man(1) run tbl
     return "\n".join(tables + lines)
+
+
+def _narrower(width: re.Match[str]) -> str:
+    """The width of a column of a table: pandoc gives all of them 70, man(7) indents by 7."""
+    return f"lw({float(width[1]) * 0.87:.1f}n)"
 
 
 def _head(name: str, section: int, source: str) -> list[str]:

@@ -80,6 +80,27 @@ def test_the_pages_are_those_that_the_generator_writes(written: Path) -> None:
     assert (written / findings).read_text() == (MAN / findings).read_text()
 
 
+def test_what_comments_cite_is_in_the_guide() -> None:
+    guide = (MAN / "kdump-on-disk.md").read_text()
+    parts = {
+        number: set(re.findall(r"^(\d+)\. ", text, re.MULTILINE))
+        for number, text in re.findall(
+            r"^###? (\d+(?:\.\d)?)\.? .*\n((?:(?!##).*\n)*)", guide, re.MULTILINE
+        )
+    }
+    cited = set()
+    for path in (MAN.parent / "kdump").rglob("*.py"):
+        text = path.read_text()
+        cited |= set(re.findall(r"KOD (\d+(?:\.\d)?)", text))
+        steps = re.findall(r"KOD (\d)[,: ]+steps?\s(\d)", text)
+        assert all(step in parts[number] for number, step in steps), path
+        checks = re.findall(r"KOD \d(?:\.\d)?[, (:]+checks?\s(\d+)", text)
+        assert set(checks) <= parts["9"], path
+    assert len(cited) > 10
+    assert cited - {"10.8"} <= set(parts)  # an item of section 10
+    assert {str(code.check) for code in CODES.values() if code.check} <= parts["9"]
+
+
 def test_there_is_a_page_for_every_guide() -> None:
     assert set(GUIDES) == {path.stem for path in MAN.glob("*.md")}
 
@@ -148,6 +169,8 @@ def test_every_difference_from_kafkas_tool_is_in_the_help_and_on_the_page() -> N
 )
 def test_groff_takes_the_pages_without_a_warning(name: str) -> None:
     done = subprocess.run(
-        ["groff", "-man", "-t", "-Tutf8", "-ww", "-z", MAN / name], capture_output=True, text=True
+        ["groff", "-man", "-t", "-Tutf8", "-rcR=1", "-ww", "-z", MAN / name],
+        capture_output=True,
+        text=True,
     )
     assert (done.returncode, done.stderr) == (0, "")

@@ -1,121 +1,85 @@
-"""What README.md shows was run: every ``console`` block is run again, on a copy of the fixtures."""
+"""What README and the guides show was run: it is run again, on copies of the fixtures."""
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
+import shlex
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import click
 import pytest
+from shown import DOCUMENTS, ROOT, elided, environment, printed, rewritten, settled, steps
 
 from kdump.audit.codes import CODES
 from kdump.cli.main import cli
 
 pytestmark = pytest.mark.once
 
-ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text()
-CONSOLE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
+TEXTS = {path.stem: path.read_text() for path in DOCUMENTS}
+README = TEXTS["README"]
+STEPS = [step for text in TEXTS.values() for step in steps(text)]
 EXAMPLE = re.compile(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SHELL = re.compile(r"^```sh\n(.*?)\n```", re.MULTILINE | re.DOTALL)
+#: Commands that are named, not run: in text and tables, and in blocks that are no ``console``.
+INLINE = re.compile(r"`((?:kdump|kafka-kdump) [^`\n]+)`")
+SCRIPT = re.compile(r"^ *```(?!console)\w+\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
+LINE = re.compile(r"(?:^|/)(kdump [a-z].*)$", re.MULTILINE)
 
 ON_SPARK = re.compile("kdump export|--master|exported")
 
-#: What differs from run to run, and from machine to machine.
-VARYING = [
-    (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ, \d[\d.]* s", "WHEN"),
-    (r"([0-9a-f]{8}) \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", r"\1 WHEN"),
-    (r"done; \d[\d.]* (bytes|KiB)", "done; SIZE"),
-    (r"free \d[\d.]* [KMGT]iB; device [0-9a-f]+:[0-9a-f]+, directory inode \d+", "PLACE"),
-    (r"\d[\d.]* s, [\d,.]+ (bytes|[KMGT]iB)/s, \d+ jobs?", "TIME"),
-    (r"; broker (stopped|unknown): .*? open(, as far as .*? are hidden)?", "; LIVENESS"),
-]
-#: Where plans are named: by other ids in each run, since files have other inodes and times.
-PLAN_ID = re.compile(r"^(?:PLAN|DONE) ([0-9a-f]{8})\b", re.MULTILINE)
 
-
-def steps() -> list[tuple[str, str]]:
-    """The commands of all console blocks in order, each with what is shown below it."""
-    found = []
-    for block in CONSOLE.findall(README):
-        for step in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            command, _, output = step.partition("\n")
-            found.append((command, output))
-    return found
-
-
-def settled(output: str) -> str:
-    """``output`` with what varies replaced, and wrapped nowhere."""
-    text = " ".join(output.split())
-    for pattern, replacement in VARYING:
-        text = re.sub(pattern, replacement, text)
-    return text
+@cache
+def place(top: Path, name: str) -> Path:
+    """Where the commands of a document run."""
+    directory = top / name
+    directory.mkdir()
+    return directory
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the commands run."""
-    return tmp_path_factory.mktemp("readme")
+def top(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("shown")
 
 
-@pytest.fixture(scope="module")
-def shown(place: Path) -> list[str]:
-    """What the commands print now, each in turn."""
-    shutil.copytree(ROOT / "fixtures", place / "fixtures")
-    ids: dict[str, str] = {}  # as README has them, to what they are in this run
-    texts = []
-    for command, output in steps():
-        printed = subprocess.run(
-            ["bash", "-c", translated(command, ids)],
-            cwd=place,
-            env=environment(),
-            stdout=subprocess.PIPE,
-            text=True,
-        ).stdout
-        ids |= zip(PLAN_ID.findall(output), PLAN_ID.findall(printed), strict=False)
-        printed = printed.replace(str(place), "/srv")
-        texts.append(translated(printed, {here: there for there, here in ids.items()}))
-    return texts
-
-
-def environment() -> dict[str, str]:
-    """That of a shell that has the environment of the tests activated."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    return os.environ | {"PATH": path, "COLUMNS": "80"}
-
-
-def translated(text: str, ids: dict[str, str]) -> str:
-    """``text`` with the ids of plans replaced."""
-    return re.sub(r"\b[0-9a-f]{8}\b", lambda found: ids.get(found[0], found[0]), text)
+@cache
+def outputs(top: Path, name: str) -> list[str]:
+    """What the commands of a document print now, each in turn, as far as it is shown."""
+    return [
+        "" if step.output is None else elided(output, step.output)
+        for step, output in printed(TEXTS[name], place(top, name))
+    ]
 
 
 @pytest.mark.parametrize(
-    "number",
+    ("name", "number"),
     [
         pytest.param(
+            name,
             number,
-            id=command,
-            marks=[pytest.mark.spark] if ON_SPARK.search(command) else [],
+            id=f"{name}: {step.command}",
+            marks=[pytest.mark.spark] if ON_SPARK.search(step.command) else [],
         )
-        for number, (command, _) in enumerate(steps())
+        for name, text in TEXTS.items()
+        for number, step in enumerate(steps(text))
+        if step.output is not None
     ],
 )
-def test_the_commands_print_what_is_shown(shown: list[str], number: int) -> None:
-    _, output = steps()[number]
-    assert settled(shown[number]) == settled(output)
+def test_the_commands_print_what_is_shown(top: Path, name: str, number: int) -> None:
+    output = list(steps(TEXTS[name]))[number].output
+    assert output is not None
+    assert settled(outputs(top, name)[number]) == settled(output)
 
 
 @pytest.mark.spark
-@pytest.mark.usefixtures("shown")  # its commands make the damage
-def test_the_example_in_python_prints_what_is_shown(place: Path) -> None:
-    ((program, output),) = EXAMPLE.findall(README)
+def test_the_example_in_python_prints_what_is_shown(top: Path) -> None:
+    outputs(top, "kdump-spark")  # whose commands make the damage
+    ((program, output),) = EXAMPLE.findall(TEXTS["kdump-spark"])
     ran = subprocess.run(
         [sys.executable, "-c", program],
-        cwd=place,
+        cwd=place(top, "kdump-spark"),
         env=environment() | {"SPARK_LOCAL_IP": "127.0.0.1"},
         capture_output=True,
         text=True,
@@ -123,19 +87,28 @@ def test_the_example_in_python_prints_what_is_shown(place: Path) -> None:
     assert ran.stdout.split() == output.split(), ran.stderr
 
 
+def test_what_differs_is_rewritten_and_nothing_else(tmp_path: Path) -> None:
+    text = (
+        "1. Step:\n\n   ```console\n   $ D=x\n   $ printf 'a  1\\nb: 2\\n   3\\nc  4\\n' | tee $D\n"
+        "   b: 9\n   ...\n   $ kdump --version | cut -c1-5\n   kdump\n   ```\n\nEnd.\n"
+    )
+    assert rewritten(text, tmp_path) == text.replace("   b: 9\n", "   ...\n   b: 2\n      3\n")
+
+
 def test_every_command_is_shown() -> None:
     commands = cli.list_commands(click.Context(cli))
-    assert all(re.search(rf"^\$ kdump {name}\b", README, re.MULTILINE) for name in commands)
+    shown = {step.command.split()[1] for step in STEPS if step.command.startswith("kdump ")}
+    assert shown >= set(commands)
 
 
-def test_only_commands_that_exist_are_named() -> None:
-    named = set(
-        re.findall(
-            r"kdump ([a-z][a-z0-9-]*)\b(?= [A-Z'\-$]| damaged| broken| old| fixtures| --quiet)",
-            README,
-        )
-    )
-    assert named == set(cli.list_commands(click.Context(cli)))
+@pytest.mark.parametrize("name", TEXTS)
+def test_only_commands_and_options_that_exist_are_named(name: str) -> None:
+    scripts = "".join(SCRIPT.findall(TEXTS[name]))
+    for text in INLINE.findall(TEXTS[name]) + LINE.findall(scripts):
+        words = shlex.split(re.split(" [|<] | && ", text)[0])
+        command = cli.get_command(click.Context(cli), words[1])
+        assert command is not None, text
+        command.make_parser(click.Context(command)).parse_args(words[2:])
 
 
 def test_the_exit_codes_are_those_of_the_help() -> None:
@@ -152,6 +125,16 @@ def test_log_lines_in_the_table_are_known() -> None:
     messages = [message.replace("{}", "…") for code in CODES.values() for message in code.messages]
     for line in lines:
         assert any(message.startswith(line.removesuffix(" …")) for message in messages)
+
+
+def test_links_lead_to_files() -> None:
+    for document in DOCUMENTS:
+        for target in re.findall(r"]\(((?!https?:)[^)#]+)", document.read_text()):
+            assert (document.parent / target).exists(), (document.name, target)
+
+
+def test_readme_is_short() -> None:
+    assert len(README.splitlines()) <= 220
 
 
 def test_ci_runs_the_test_command() -> None:

@@ -1,4 +1,4 @@
-"""README's commands for a cluster, run as they stand there, on a cluster of this machine's."""
+"""The commands for a cluster in kdump-spark(7), run as they stand there, on a cluster here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 from object_stores import free_port
-from test_readme import EXAMPLE, README, environment
+from shown import environment
+from test_readme import EXAMPLE, TEXTS
 
 pyspark = pytest.importorskip("pyspark")
 
@@ -24,13 +25,13 @@ import kdump  # noqa: E402
 pytestmark = [pytest.mark.spark, pytest.mark.nightly]
 
 PACK, VERIFY, SUBMIT, SERVE, CONNECT = re.findall(
-    r"^```bash\n(.*?)^```", README.partition("### On a cluster")[2], re.MULTILINE | re.DOTALL
+    r"^```bash\n(.*?)^```", TEXTS["kdump-spark"], re.MULTILINE | re.DOTALL
 )
 DIRECTORY = Path(__file__).parent.parent / "fixtures/brokers/4.3.1/clean"
 
 
 class Shell:
-    """Runs what README says, with the addresses of this cluster."""
+    """Runs what the guide says, with the addresses of this cluster."""
 
     def __init__(self, top: Path, master: str) -> None:
         self.top = top
@@ -124,6 +125,6 @@ def test_the_same_over_connect(shell: Shell, here: tuple[int, list[str]]) -> Non
 @pytest.mark.usefixtures("server")
 def test_the_tables_over_connect(shell: Shell) -> None:
     """The example in Python, on the cluster."""
-    ((program, output),) = EXAMPLE.findall(README)
+    ((program, output),) = EXAMPLE.findall(TEXTS["kdump-spark"])
     code, words = shell.report(f"python - <<'END'\n{program}END\n")
     assert (code, words) == (0, output.split())
