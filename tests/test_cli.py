@@ -22,8 +22,8 @@ from kdump.format import _kernel
 RUN = "import sys; from kdump.cli.main import main; sys.exit(main())"
 #: The same, with workers that take their time.
 SLOW = f"""
-import time, kdump.audit.run.verify
-kdump.audit.run.verify.survey = lambda *_, **__: time.sleep(60)
+import time, kdump.audit.run.prescan
+kdump.audit.run.prescan.survey = lambda *_, **__: time.sleep(60)
 {RUN}
 """
 

@@ -106,9 +106,11 @@ def test_only_commands_and_options_that_exist_are_named(name: str) -> None:
     scripts = "".join(SCRIPT.findall(TEXTS[name]))
     for text in INLINE.findall(TEXTS[name]) + LINE.findall(scripts):
         words = shlex.split(re.split(" [|<] | && ", text)[0])
-        command = cli.get_command(click.Context(cli), words[1])
+        # With the settings of a real run: a command keeps the help option that it first makes.
+        top = click.Context(cli, **cli.context_settings)
+        command = cli.get_command(top, words[1])
         assert command is not None, text
-        command.make_parser(click.Context(command)).parse_args(words[2:])
+        command.make_parser(click.Context(command, parent=top)).parse_args(words[2:])
 
 
 def test_the_exit_codes_are_those_of_the_help() -> None:
