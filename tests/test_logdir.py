@@ -16,6 +16,7 @@ from kdump.storage.logdir import (
     LogDirectory,
     Partition,
     Segment,
+    around,
     find,
     is_log_directory,
     open_path,
@@ -433,3 +434,14 @@ def test_four_thousand_partitions_take_about_a_second(tmp_path: Path) -> None:
     listed = [partition for partition in opened.partitions() if isinstance(partition, Partition)]
     assert sum(len(partition.segments) for partition in listed) == 16_000
     assert time.process_time() - start < 3  # some 0.5 s, with room for a slow machine
+
+
+def test_a_link_that_goes_while_it_is_followed_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(path: Path) -> str:  # as that of Python 3.11 does between its lstat and its readlink
+        raise FileNotFoundError(2, "No such file or directory", str(path))
+
+    monkeypatch.setattr(os.path, "realpath", gone)
+    with pytest.raises(VanishedError, match="link"):
+        list(around(tmp_path / "link" / "out"))

@@ -252,10 +252,16 @@ def enclosing_log_directory(path: Path) -> Path | None:
 
 
 def around(path: Path) -> Iterator[Path]:
-    """Give the directory ``path`` and all above it, by its spelling and by where that leads."""
+    """Give the directory ``path`` and all above it, by its spelling and by where that leads.
+
+    Raises SourceError where a link on the way is removed while it is followed.
+    """
     spelled = Path(os.path.normpath(Path.cwd() / path))
     yield from (spelled, *spelled.parents)
-    real = Path(os.path.realpath(path))
+    try:
+        real = Path(os.path.realpath(path))
+    except OSError as error:
+        raise source_error(path, error) from error
     yield from (real, *real.parents)
 
 
