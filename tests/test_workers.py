@@ -6,6 +6,7 @@ import fcntl
 import os
 import pickle
 import resource
+import select
 import signal
 import subprocess
 import sys
@@ -23,6 +24,8 @@ from kdump.errors import KdumpError, VanishedError
 from kdump.storage import workers
 from kdump.storage.access import open_source
 from kdump.storage.workers import Died, Outcome, Report, WorkerBug, default_jobs, run
+
+PLAIN_POLL = select.poll
 
 # A pool that goes wrong hangs. It may take long only where the whole machine stands still.
 pytestmark = pytest.mark.timeout(300)
@@ -307,6 +310,31 @@ def test_a_second_interrupt_finds_all_workers_killed(monkeypatch: pytest.MonkeyP
     # The one that was idle, too: it may have the pipes of another pool open.
     ended = [os.WTERMSIG(plain_reap(worker)) for worker in hired]
     assert ended == [signal.SIGKILL, signal.SIGKILL]
+
+
+def test_a_signal_just_before_the_wait_is_noticed_within_a_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The wait ends by itself: what came before it, when Python had last looked, cannot end it."""
+    signalled: list[float] = []
+
+    class Poll:
+        def __init__(self) -> None:
+            self._poll = PLAIN_POLL()
+            self.register, self.unregister = self._poll.register, self._poll.unregister
+
+        def poll(self, *timeout: float) -> list[tuple[int, int]]:
+            ready = self._poll.poll(*timeout)
+            signalled.append(time.monotonic())
+            if not ready:  # as where Python's handler runs when the wait is over
+                raise KeyboardInterrupt
+            return ready
+
+    monkeypatch.setattr(select, "poll", Poll)
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        list(run(lambda task, _: time.sleep(1000), range(2), 2))
+    assert signalled[0] - started < 10
 
 
 def test_a_task_that_cannot_be_handed_over_counts_as_lost_with_its_worker(

@@ -37,6 +37,9 @@ Report = Callable[[int], None]
 _HEADER = struct.Struct("=cQ")  # kind and length of a message; both ends are the same program
 _TASK, _PROGRESS, _RESULT, _ERROR, _BUG = b"T", b"P", b"R", b"E", b"B"
 _PIPE_BYTES = 1 << 16  # what a pipe holds
+# A signal that comes between Python's last look for one and the wait for workers does not end that
+# wait: only the next message would, and a worker may take minutes until it has one.
+_WAIT_MILLISECONDS = 1000
 _PR_SET_PDEATHSIG = 1
 # Over a fork: until a child has handlers of its own, a signal must not run its parent's in it.
 _HELD_BACK = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1}
@@ -172,7 +175,9 @@ def run(
         dispatch()
         while any(worker.job is not None for worker in workers.values()):
             outcomes = [
-                outcome for descriptor, _ in poll.poll() for outcome in receive(workers[descriptor])
+                outcome
+                for descriptor, _ in poll.poll(_WAIT_MILLISECONDS)
+                for outcome in receive(workers[descriptor])
             ]
             dispatch()  # before the caller takes its time with the outcomes
             yield from outcomes
