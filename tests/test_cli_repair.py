@@ -27,6 +27,9 @@ from damaged import name
 from forge import flip
 from planning import left
 
+from kdump.audit.targets.target import Group
+from kdump.audit.targets.targets import Targets
+from kdump.cli.commands.repairing import partitions
 from kdump.cli.main import main
 from kdump.cli.ui import exits
 from kdump.cli.ui.paragraphs import labelled
@@ -154,6 +157,22 @@ def test_what_is_not_there_is_told(lossy: Path, argv: list[str]) -> None:
     ran = run([*argv, str(lossy), str(lossy.parent / "nowhere-0")])
     assert ran.code == exits.INCOMPLETE, ran
     assert "nowhere-0" in ran.err
+
+
+def test_a_partition_that_goes_away_is_an_error(
+    lossy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was there when paths were read, as one may be that another user moves to and fro."""
+
+    def list_and_move(targets: Targets) -> list[Group]:
+        found = partitions(targets)
+        lossy.rename(lossy.parent / "elsewhere-0")
+        return found
+
+    monkeypatch.setattr("kdump.cli.commands.undo.partitions", list_and_move)
+    ran = run(["undo", str(lossy), "--apply"])
+    assert ran.code == exits.INCOMPLETE, ran
+    assert f"{lossy}: cannot be read: No such file or directory" in ran.err
 
 
 @pytest.mark.parametrize("command", [CUT, "reindex", "undo"])

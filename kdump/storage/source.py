@@ -121,6 +121,14 @@ def source_error(path: Path, error: OSError) -> SourceError:
     return SourceError(path, text)
 
 
+def status_of(path: Path) -> os.stat_result:
+    """What ``stat`` says of a file or directory. Raises SourceError."""
+    try:
+        return path.stat()
+    except OSError as error:
+        raise source_error(path, error) from error
+
+
 def user_name(uid: int) -> str:
     """What a user is called, as ``sudo -u`` takes it."""
     try:

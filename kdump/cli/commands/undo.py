@@ -132,8 +132,9 @@ def undo(
 def _chosen(partition: Path, plan_id: str | None) -> Sequence[Kept]:
     from kdump.repair.transaction.directories import check_own_directory
     from kdump.storage.repair_record import FOLDERS, kept
+    from kdump.storage.source import status_of
 
-    check_own_directory(partition / FOLDERS, partition.stat().st_uid)
+    check_own_directory(partition / FOLDERS, status_of(partition).st_uid)
     found = kept(partition)
     return found if plan_id is None else [one for one in found if one.id == plan_id]
 

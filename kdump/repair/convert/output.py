@@ -46,6 +46,7 @@ from kdump.repair.transaction.fingerprint import refuse_swaps
 from kdump.repair.transaction.lock import unfinished, ways_on
 from kdump.storage.logdir import EntryType, Partition
 from kdump.storage.names import FileKind
+from kdump.storage.source import status_of
 
 #: What is left free beside what is written: for indexes, the receipt and directories.
 _SPARE_BYTES: Final = 1 << 20
@@ -107,7 +108,7 @@ def _convert_to(
             f"{partition.path}: expected no interrupted repair, found {one.id}: "
             f"{ways_on(one, partition.path)}"
         )
-    status = partition.path.stat()
+    status = status_of(partition.path)
     nothing = ConvertedCopy(
         id="",
         partition=partition.path,

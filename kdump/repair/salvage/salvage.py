@@ -54,6 +54,7 @@ from kdump.repair.salvage.topic_id import topic_id_for
 from kdump.repair.transaction.directories import read_as_owner
 from kdump.storage.logdir import Partition, Segment, read_partition
 from kdump.storage.names import PARTITION_METADATA, FileKind
+from kdump.storage.source import status_of
 from kdump.storage.walk import Reason
 
 #: What is left free beside what is written: for the receipt, snapshots and directories.
@@ -113,7 +114,7 @@ def _salvage(
         raise Refused(f"{group.path}: expected a partition directory called <topic>-<partition>")
     partition, target = facts.partition, target_of(facts.partition, output)
     identified = topic_id_for(facts, context.node(group), topic_id)
-    status = partition.path.stat()
+    status = status_of(partition.path)
     whole = facts.settings.compacted is False
     segments, notes = _segments(partition)
     starts = None if backup is None else backup.starts

@@ -28,7 +28,7 @@ from kdump.storage.access import read_end
 from kdump.storage.names import CLEAN_MARKER
 from kdump.storage.repair_record import BEGUN, FOLDERS, PLAN, RECEIPT, UNDOING
 from kdump.storage.rights import is_root
-from kdump.storage.source import source_error
+from kdump.storage.source import source_error, status_of
 
 _OLD: Final = "old"
 _NEW: Final = "new"
@@ -144,10 +144,7 @@ class Folder:
 
     def check(self) -> None:
         """Raise Refused unless its directories are real ones, and no other user can write them."""
-        try:
-            uid = self.partition.stat().st_uid
-        except OSError as error:
-            raise source_error(self.partition, error) from error
+        uid = status_of(self.partition).st_uid
         for path in (self.path.parent, self.path, self.path / _OLD, self.path / _NEW):
             check_own_directory(path, uid)
 
