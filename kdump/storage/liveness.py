@@ -28,7 +28,7 @@ from kdump.errors import SourceError, VanishedError
 from kdump.storage.logdir import enclosing_log_directory
 from kdump.storage.names import LOCK
 from kdump.storage.objects.address import RemotePath
-from kdump.storage.source import open_regular, source_error
+from kdump.storage.source import open_regular, status_of
 
 _PROC = Path("/proc")
 _PF_KTHREAD = 0x00200000
@@ -364,10 +364,7 @@ def _is_one_of(path: Path | str, targets: set[tuple[int, int]]) -> bool:
 
 
 def _key(path: Path) -> tuple[int, int]:
-    try:
-        status = path.stat()
-    except OSError as error:
-        raise source_error(path, error) from error
+    status = status_of(path)
     return status.st_dev, status.st_ino
 
 

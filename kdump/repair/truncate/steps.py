@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from itertools import takewhile
-from pathlib import Path
 from typing import Final
 
 from kdump.audit.facts.small_files import PartitionFacts
@@ -45,7 +44,7 @@ from kdump.storage.names import (
     FileKind,
     format_file_name,
 )
-from kdump.storage.source import Source, source_error
+from kdump.storage.source import Source, status_of
 
 _PIECE_BYTES: Final = 1 << 20
 
@@ -115,7 +114,7 @@ class CutSteps:
     def _shortened(self) -> Cut | Put:
         log, size = self._cut.segment.log, self._place.position
         with open_source(log, mapped=False, sealed=True) as source:
-            if _links(log) > 1:
+            if status_of(log).st_nlink > 1:
                 # Cutting it would cut what stands under its other names.
                 digest, mtime_ns = _digest(source, 0, size), self._files[log.name].mtime_ns
                 return Put(log.name, size, digest, True, Prefix(size), mtime_ns=mtime_ns)
@@ -181,13 +180,6 @@ def has_lines(facts: PartitionFacts) -> bool:
     """
     name = facts.partition.name
     return facts.in_log_directory and name is not None and name.suffix in ("", "future")
-
-
-def _links(log: Path) -> int:
-    try:
-        return log.stat().st_nlink
-    except OSError as error:
-        raise source_error(log, error) from error
 
 
 def _digest(source: Source, position: int, stop: int) -> str:
