@@ -303,6 +303,14 @@ RECIPES = (
         | {name(LAST, ending): None for ending in (".log", ".index", ".timeindex")},
         first=[b""],
     ),
+    # preallocate=true: the log has its full size before the first record.
+    kraft(
+        "id-none-preallocated",
+        "preallocated-tail topic-id-missing-empty",
+        files={"partition.metadata": None, _EPOCHS: None}
+        | {name(LAST, ending): None for ending in (".log", ".index", ".timeindex")},
+        first=[bytes(500)],
+    ),
     kraft("id-unknown", "partition-stray", files={"partition.metadata": _ID_OF_OTHER}),
     kraft("id-removed", "partition-stray", forge_metadata.remove(TOPIC_ID)),
     kraft(

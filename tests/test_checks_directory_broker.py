@@ -37,6 +37,7 @@ LOST: Mapping[str, tuple[int, tuple[int, ...]]] = {
     "name-unpadded": (END, (0, 7, 100)),
     "name-negative": (END, (-5, 0, 100)),
     "id-none-empty": (0, (0,)),
+    "id-none-preallocated": (0, (0,)),
     "held": (END, (0, 50, 100)),
     "held-not-due": (END, (0, 50, 100)),
     "held-forever": (END, (0, 50, 100)),

@@ -1,7 +1,8 @@
 """Files damaged at random, by seed: nothing but values, findings and kdump's own errors come out.
 
-``KDUMP_FUZZ_CASES`` is how many cases the slow tests take (10,000), ``KDUMP_FUZZ_FIRST`` the seed
-that all start from (0): a case that failed is run again with its seed and one case.
+``KDUMP_FUZZ_CASES`` is how many cases the slow tests take (10,000), ``KDUMP_FUZZ_COMMAND_CASES``
+on how many of them the commands are run (all), ``KDUMP_FUZZ_FIRST`` the seed that all start from
+(0): a case that failed is run again with its seed and one case.
 """
 
 from __future__ import annotations
@@ -49,15 +50,20 @@ from kdump.storage.walk import batch_bytes, walk
 
 FIRST = int(os.environ.get("KDUMP_FUZZ_FIRST", "0"))
 CASES = int(os.environ.get("KDUMP_FUZZ_CASES", "10000"))
+COMMAND_CASES = int(os.environ.get("KDUMP_FUZZ_COMMAND_CASES", CASES))
 ORDINARY = 300
 CASE_SECONDS = 2.0
 CASE_BYTES = 256 << 20
 #: How many cases share a log directory: starting a command takes longer than reading them.
 DIRECTORY_CASES = 40
 
-AMOUNTS = pytest.mark.parametrize(
-    "cases", [pytest.param(ORDINARY, id="sample"), pytest.param(CASES, marks=pytest.mark.slow)]
-)
+
+def amounts(most: int) -> pytest.MarkDecorator:
+    """Runs a test on a few cases, and on ``most`` of them where slow tests are run."""
+    slow = pytest.param(most, marks=pytest.mark.slow, id="many")
+    return pytest.mark.parametrize("cases", [pytest.param(ORDINARY, id="sample"), slow])
+
+
 #: All cases of a directory meet these, and ``SOME`` of the others.
 VERIFY = (
     ("verify", "--deep", "--progress", "none"),
@@ -156,7 +162,7 @@ DECODERS: Sequence[Callable[[bytes], object]] = (
 )
 
 
-@AMOUNTS
+@amounts(CASES)
 def test_decoders_give_a_value_or_a_decode_error(cases: int) -> None:
     read = refused = 0
     with memory_bound(CASE_BYTES):
@@ -176,7 +182,7 @@ def test_decoders_give_a_value_or_a_decode_error(cases: int) -> None:
 # --- walking and reading
 
 
-@AMOUNTS
+@amounts(CASES)
 def test_walk_tiles_and_records_are_read_or_refused(cases: int) -> None:
     reader = RecordReader()
     seen = [0, 0, 0]
@@ -236,7 +242,7 @@ def _readable(batch: RecordBatch, source: MemorySource, reader: RecordReader) ->
 # --- the commands
 
 
-@AMOUNTS
+@amounts(COMMAND_CASES)
 def test_commands_report_and_change_nothing(
     cases: int, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:

@@ -223,7 +223,7 @@ def _suffix(case: Case) -> Iterator[Finding]:
 
 def _topic_id(case: Case) -> Iterator[Finding]:
     if case.facts is not None:
-        yield from topic.check_topic_id(case.facts, case.node, case.log_bytes)
+        yield from topic.check_topic_id(case.facts, case.node, case.surveys)
 
 
 def _segment_bytes(case: Case) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ check 24, KOD 10.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +14,7 @@ from kdump.audit import codes
 from kdump.audit.facts.cluster import Node
 from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.findings import Finding, judged
+from kdump.audit.survey.survey import Survey
 from kdump.errors import DecodeError
 from kdump.format.properties import FatalMetadataError
 from kdump.storage.names import PARTITION_METADATA
@@ -30,16 +31,20 @@ def check_partition_metadata(facts: PartitionFacts) -> Iterator[Finding]:
         yield judged(code, read.path, "a version and a topic id", f"an error: {read.error}")
 
 
-def check_topic_id(facts: PartitionFacts, node: Node, log_bytes: int) -> Iterator[Finding]:
-    """Judge a partition's topic id against what the cluster says; ``log_bytes`` are all its logs'.
+def check_topic_id(
+    facts: PartitionFacts, node: Node, surveys: Iterable[Survey]
+) -> Iterator[Finding]:
+    """Judge a partition's topic id against what the cluster says; ``surveys`` are of all its logs.
 
-    Nothing is judged beside a broker: topics come and go there.
+    Nothing is judged beside a broker: topics come and go there. A broker writes the file before
+    the first record, so that one killed just after creating the partition leaves empty logs.
     """
     if not node.kraft or not facts.stopped or not facts.is_current:
         return
     path = facts.partition.path / PARTITION_METADATA
     if facts.metadata is None:
-        code = codes.TOPIC_ID_MISSING if log_bytes else codes.TOPIC_ID_MISSING_EMPTY
+        empty = all(survey.unwritten for survey in surveys)
+        code = codes.TOPIC_ID_MISSING_EMPTY if empty else codes.TOPIC_ID_MISSING
         yield judged(code, path, "a file with the topic id", "no such file")
     elif facts.metadata.value is not None:
         yield from _against_image(facts, node, path, facts.metadata.value.topic_id)

@@ -122,6 +122,12 @@ class Survey:
         return sum(self.counts[reason] for reason in Reason) if self.counts else 0
 
     @property
+    def unwritten(self) -> bool:
+        """Whether the log holds nothing, or only the zeros that ``preallocate`` creates it with."""
+        room = all(gap.damage.reason is Reason.PREALLOCATED for gap in self.gaps)
+        return self.complete and self.first_offset is None and room
+
+    @property
     def ordered(self) -> bool:
         """Whether the offsets of its sound batches rise from each to the next."""
         return not any(self.counts[kind] for kind in OUT_OF_ORDER)

@@ -58,5 +58,4 @@ def _findings(judged: Judged, facts: PartitionFacts, node: Node) -> Iterator[Fin
     if judged.replay is not None:
         yield from epochs.check_epoch_checkpoint(judged.replay, facts)
     yield from topic.check_partition_metadata(facts)
-    log_bytes = sum(survey.size for survey in judged.surveys)
-    yield from topic.check_topic_id(facts, node, log_bytes)
+    yield from topic.check_topic_id(facts, node, judged.surveys)
