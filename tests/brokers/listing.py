@@ -19,7 +19,7 @@ _INTRODUCTION = f"""\
 
 Log directories that real Kafka brokers wrote, and beside them what a real consumer read. Nothing
 here was edited by hand; `python tests/brokers` makes it (Java 17 or later and Maven), and
-`tests/fixtures_loader.py` reads it.
+`tests/support/fixtures_loader.py` reads it.
 
 - `brokers/<version>/<state>/` is the broker's log directory, after a clean stop (`clean`:
   SIGTERM) or a crash (`killed`: SIGKILL).

@@ -1,0 +1,87 @@
+"""Exports on Spark that are interrupted, and jobs whose JVM is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import fleet_work
+import pytest
+from fleet_exports import FIXTURE
+from java_processes import SECONDS, descendants, gone
+
+from kdump.fleet.job.job import _said
+from kdump.fleet.job.spread import spread
+from kdump.fleet.session.jvm import SparkFailed
+from kdump.fleet.session.session import Cluster, opened
+
+pytestmark = pytest.mark.spark
+
+
+def test_a_jvm_that_is_lost_is_told_with_its_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with (
+        fleet_work.by_value(),
+        pytest.raises(SparkFailed, match="Spark was lost amid a job"),
+        opened(Cluster(master="local[1]")) as session,
+    ):
+        list(spread(session, fleet_work.without_jvm, [1], [0]))
+    assert not [path for path in tmp_path.iterdir() if path.is_dir()]
+
+
+def test_of_an_error_of_grpc_the_details_are_told() -> None:
+    shown = '<_Rendezvous of RPC:\n\tstatus = UNAVAILABLE\n\tdetails = "gone"\n\tdebug = "x"\n>'
+    assert _said(shown) == "gone"
+
+
+PROGRAM = """
+import sys
+from functools import partial
+from pathlib import Path
+import fleet_work
+import kdump.fleet.export.export
+from kdump.cli.main import main
+
+flag, *arguments = sys.argv[1:]
+with fleet_work.by_value():
+    kdump.fleet.export.export.exported = partial(fleet_work.export_slow_once, flag=Path(flag))
+    raise SystemExit(main(arguments))
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_leaves_neither_files_nor_processes(
+    number: signal.Signals, code: int, grown: Callable[[str], Path], tmp_path: Path
+) -> None:
+    temporary, flag, to = tmp_path / "tmp", tmp_path / "flag", tmp_path / "out"
+    temporary.mkdir()
+    support = str(Path(__file__).parents[1] / "support")
+    command = [flag, "export", "--master", "local[2]", "--to", to, grown(FIXTURE)]
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, *map(str, command)],
+        env=os.environ | {"TMPDIR": str(temporary), "PYTHONPATH": support},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        while not flag.exists():
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.05)
+        assert any((to / "_temporary").iterdir())
+        children = descendants(process.pid)
+        os.killpg(process.pid, number)
+        output, _ = process.communicate(timeout=SECONDS)
+    finally:
+        process.kill()
+    assert (process.returncode, output) == (code, b"")
+    assert gone(children)
+    assert not to.exists()
+    assert list(temporary.iterdir()) == []

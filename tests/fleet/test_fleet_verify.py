@@ -1,0 +1,263 @@
+"""``verify`` on Spark comes to the same findings and exit codes as in this process."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import damaged
+import fleet_work
+import pytest
+import recipes_directory
+import recipes_indexes
+import recipes_producers
+from damaged import Recipe
+from fixtures_loader import FIXTURES
+from spark_sessions import through
+
+from kdump.cli.main import main
+from kdump.cli.ui import exits
+
+pytest.importorskip("pyspark")
+
+
+from fleet_reports import Verified, assert_equal, fleet_broker
+
+from kdump.fleet.job.spread import spread
+from kdump.fleet.session.session import Cluster, Session, opened
+
+pytestmark = pytest.mark.spark
+
+
+DEPTHS: list[list[str]] = [[], ["--deep"], ["--quick"]]
+DEPTH_NAMES = ["default", "deep", "quick"]
+
+
+@pytest.fixture(scope="module")
+def events(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where Spark writes what it does."""
+    return tmp_path_factory.mktemp("events")
+
+
+@pytest.fixture(scope="module")
+def session(events: Path) -> Iterator[Session]:
+    settings = {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.dir": events.as_uri(),
+    }
+    with (
+        fleet_work.by_value(),
+        opened(Cluster(master="local[2]"), settings=settings) as started,
+    ):
+        yield started
+
+
+@pytest.fixture
+def on_spark(session: Session, verified: Verified, monkeypatch: pytest.MonkeyPatch) -> Verified:
+    """The same through the session of all tests, which no run starts or ends."""
+
+    through(session, monkeypatch)
+    return lambda *arguments: verified("--master", "local[2]", *arguments)
+
+
+def written(recipes: Sequence[Recipe], top: Path) -> list[Path]:
+    """Each recipe in a log directory of its own."""
+    directories = [top / f"{number:03d}" for number in range(len(recipes))]
+    for recipe, directory in zip(recipes, directories, strict=True):
+        recipe.write(directory)
+    return directories
+
+
+@pytest.mark.parametrize("depth", DEPTHS, ids=DEPTH_NAMES)
+def test_all_fixtures(
+    depth: list[str], grown: Callable[[str], Path], verified: Verified, on_spark: Verified
+) -> None:
+    """Together they contradict each other, as many are of node 1: that must be told as well."""
+    paths = [grown(name) for name in FIXTURES]
+    here = verified(*depth, *paths)
+    assert here[0] == exits.PROBLEMS
+    assert_equal(here, on_spark(*depth, *paths))
+
+
+def test_a_fixture_alone(
+    grown: Callable[[str], Path], verified: Verified, on_spark: Verified
+) -> None:
+    here = verified(grown("4.3.1/killed"))
+    assert here[0] == exits.OK
+    assert_equal(here, on_spark(grown("4.3.1/killed")))
+
+
+@pytest.mark.parametrize(
+    "depth",
+    [DEPTHS[0], *(pytest.param(depth, marks=pytest.mark.nightly) for depth in DEPTHS[1:])],
+    ids=DEPTH_NAMES,
+)
+@pytest.mark.parametrize(
+    "recipes",
+    [
+        damaged.RECIPES,
+        recipes_indexes.RECIPES,
+        recipes_producers.RECIPES,
+        recipes_directory.RECIPES,
+    ],
+    ids=["damaged", "indexes", "producers", "directory"],
+)
+def test_all_damage(
+    recipes: Sequence[Recipe],
+    depth: list[str],
+    tmp_path: Path,
+    verified: Verified,
+    on_spark: Verified,
+) -> None:
+    paths = written(recipes, tmp_path)
+    here = verified(*depth, *paths)
+    # Of what is wrong with producers a quick look sees nothing.
+    assert here[0] in (exits.PROBLEMS, exits.INCOMPLETE) or depth == ["--quick"]
+    assert_equal(here, on_spark(*depth, *paths))
+
+
+def test_twenty_brokers_and_two_thousand_partitions(
+    tmp_path: Path, verified: Verified, on_spark: Verified
+) -> None:
+    paths = [fleet_broker(tmp_path / f"broker{number}", number) for number in range(20)]
+    here = verified(*paths)
+    assert here[0] == exits.PROBLEMS
+    assert here[1][-1]["partitions"] == 2000
+    assert here[1][-1]["codes"]["batch-crc-mismatch"] == 20
+    assert_equal(here, on_spark(*paths))
+
+
+def test_the_event_log_shows_tasks_of_other_processes(
+    session: Session, events: Path, tmp_path: Path, on_spark: Verified
+) -> None:
+    assert on_spark(fleet_broker(tmp_path / "broker", 5))[0] == exits.PROBLEMS
+    tasks: Counter[int] = Counter()
+    for path in events.rglob("events_*"):
+        for line in path.read_text().splitlines():
+            event = json.loads(line)
+            if event["Event"] == "SparkListenerTaskEnd":
+                tasks[event["Stage ID"]] += 1
+    assert max(tasks.values()) > 1
+    pids = spread(session, fleet_work.pid, range(2), [1 << 30] * 2)
+    assert os.getpid() not in dict(pids).values()
+
+
+Deadly = Callable[[str, Callable[..., object]], None]
+
+
+@pytest.fixture
+def deadly(monkeypatch: pytest.MonkeyPatch) -> Deadly:
+    """``deadly(name, work)``: executors do ``work`` in the place of ``fleet.verify``'s function."""
+    return lambda name, work: monkeypatch.setattr(f"kdump.fleet.verify.verify.{name}", work)
+
+
+def test_a_log_that_kills_who_reads_it_is_a_finding(
+    tmp_path: Path, verified: Verified, on_spark: Verified, deadly: Deadly
+) -> None:
+    top = fleet_broker(tmp_path / "broker", 5)
+    _, here = verified(top)
+    log = top / "orders-5" / f"{2:020d}.log"
+    deadly("work", partial(fleet_work.deadly_work, log=log))
+    code, lines = on_spark(top)
+    assert code == exits.INCOMPLETE
+    (finding,) = [line for line in lines if line["type"] == "finding" and line not in here]
+    assert (finding["code"], finding["path"]) == ("unreadable", str(log))
+    assert "SIGKILL" in finding["detail"]["found"]
+    assert lines[-1]["partitions"] == 100
+    assert lines[-1]["segments"] == here[-1]["segments"] - 1
+
+
+def test_a_reader_killed_once_is_told_by_nothing(
+    tmp_path: Path, verified: Verified, on_spark: Verified, deadly: Deadly
+) -> None:
+    top = fleet_broker(tmp_path / "broker", 5)
+    here = verified(top)
+    deadly("work", partial(fleet_work.work_killed_once, flag=tmp_path / "flag"))
+    assert_equal(here, on_spark(top))
+    assert (tmp_path / "flag").exists()
+
+
+def test_what_surveys_have_shown_is_told_without_a_judgement(
+    tmp_path: Path, verified: Verified, on_spark: Verified, deadly: Deadly
+) -> None:
+    top = fleet_broker(tmp_path / "broker", 5)
+    partition = top / "orders-94"
+    deadly("work", partial(fleet_work.deadly_whole, path=partition))
+    deadly("judge_read", partial(fleet_work.deadly_judge, path=partition))
+    code, lines = on_spark(top)
+    assert code == exits.INCOMPLETE
+    found = {(line["code"], line["path"]) for line in lines if line["type"] == "finding"}
+    assert {
+        ("unreadable", str(partition)),
+        ("batch-crc-mismatch", str(partition / f"{0:020d}.log")),
+    } <= found
+    assert lines[-1]["partitions"] == 100
+
+
+def test_a_missing_result_is_a_finding(tmp_path: Path, on_spark: Verified, deadly: Deadly) -> None:
+    """The ledger proves what was read: a log that came back without a line is told."""
+    top = fleet_broker(tmp_path / "broker", 5)
+    log = top / "orders-5" / f"{2:020d}.log"
+    deadly("work", partial(fleet_work.forgetful_work, log=log))
+    code, lines = on_spark(top)
+    assert code == exits.INCOMPLETE
+    (finding,) = [line for line in lines if line.get("code") == "unreadable"]
+    assert finding["path"] == str(log)
+    assert finding["detail"]["found"] == "0 lines of the ledger"
+
+
+def test_large_partitions_are_read_in_pieces(
+    tmp_path: Path, verified: Verified, on_spark: Verified, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where nothing may be read together, each segment is a task, and each judgement another."""
+    top = fleet_broker(tmp_path / "broker", 5)
+    here = verified(top)
+    monkeypatch.setattr("kdump.fleet.verify.verify.most_together", lambda *_: 0)
+    assert_equal(here, on_spark(top))
+
+
+@pytest.mark.parametrize("arguments", [["--quiet"], ["--topic", "orders*", "--exclude", "*x"]])
+def test_options_mean_the_same(
+    arguments: list[str], tmp_path: Path, verified: Verified, on_spark: Verified
+) -> None:
+    path = fleet_broker(tmp_path / "broker", 5)
+    assert_equal(verified(*arguments, path), on_spark(*arguments, path))
+
+
+def test_paths_of_every_kind(tmp_path: Path, verified: Verified, on_spark: Verified) -> None:
+    top = fleet_broker(tmp_path / "broker", 5)
+    paths = [
+        tmp_path / "missing",
+        top / "orders-5",
+        top / "orders-5" / ".." / "orders-5",
+        top / "orders-94" / f"{0:020d}.log",
+    ]
+    here = verified(*paths)
+    assert here[0] == exits.INCOMPLETE
+    assert_equal(here, on_spark(*paths))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--jobs", "2"], "--jobs: expected"),
+        (["--limit-rate", "1MB"], "--limit-rate: expected none"),
+        (["--remote", "sc://localhost"], "found both"),
+    ],
+)
+def test_what_cannot_be_asked_of_spark(
+    arguments: list[str], text: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["verify", "--master", "local[2]", *arguments, str(tmp_path)])
+    assert code == exits.USAGE
+    assert text in capfd.readouterr().err
+
+
+def test_a_cluster_takes_absolute_paths(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", "--master", "spark://localhost:1", "data"]) == exits.USAGE
+    assert "data: expected an absolute path" in capfd.readouterr().err

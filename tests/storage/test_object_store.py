@@ -1,0 +1,371 @@
+"""Log directories in object stores: the same findings as of files, and a store that misbehaves."""
+
+from __future__ import annotations
+
+import errno
+import importlib.util
+import json
+import os
+import pickle
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import damaged
+import pytest
+import s3_objects
+from fixtures_loader import FIXTURES
+from object_stores import Bucket, free_port, served
+from store_reports import told
+
+from kdump.cli.main import main
+from kdump.errors import SourceError, UsageError, VanishedError
+from kdump.storage.access import open_source, read_end
+from kdump.storage.objects import client
+from kdump.storage.objects.address import RemotePath, as_path
+
+pytestmark = pytest.mark.forks
+
+_MIB = 1 << 20
+#: Of an address in tests that ask nobody.
+_OPTIONS = "endpoint_override=localhost%3A9000&scheme=http"
+
+Ran = tuple[int, list[dict[str, Any]]]
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[Bucket]:
+    with served() as server:
+        yield server.bucket("copies")
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    """The port of a server that misbehaves."""
+    support = Path(__file__).parents[1] / "support"
+    with subprocess.Popen(
+        [sys.executable, support / "s3_objects.py"],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(support)},
+    ) as process:
+        assert process.stdout is not None
+        yield int(process.stdout.readline())
+        process.kill()
+
+
+@pytest.fixture
+def ran(capfdbinary: pytest.CaptureFixture[bytes]) -> Callable[..., Ran]:
+    """``ran(*args)``: the exit code of a command and the lines that it printed as JSON."""
+
+    def of(*args: str | Path) -> Ran:
+        code = main([args[0], "--format", "json", *map(str, args[1:])])  # type: ignore[list-item]
+        return code, [json.loads(line) for line in capfdbinary.readouterr().out.splitlines()]
+
+    return of
+
+
+@pytest.fixture(autouse=True)
+def _rested() -> Iterator[None]:
+    """Each test has a child of its own, which leaves when nobody can ask it any more."""
+    client._outages.clear()
+    yield
+    child = client._children.pop(client.READS, None)
+    if child is not None:
+        child.channel.close()
+        assert os.waitpid(child.pid, 0)[1] == 0
+
+
+def remote(bucket: Bucket, key: str) -> RemotePath:
+    path = as_path(bucket.address(key))
+    assert isinstance(path, RemotePath)
+    return path
+
+
+@pytest.mark.parametrize("name", [FIXTURES[0], pytest.param(FIXTURES[-1], marks=pytest.mark.slow)])
+def test_fixtures_are_told_as_their_files_are(
+    name: str, grown: Callable[[str], Path], bucket: Bucket, ran: Callable[..., Ran]
+) -> None:
+    directory = grown(name)
+    there = bucket.upload(directory, f"fixtures/{name}")
+    for command in (["verify", "--deep", "--info"], ["next-start", "--scan"], ["dump"]):
+        here_code, here = ran(*command, directory)
+        code, lines = ran(*command, there)
+        assert code == here_code
+        assert told(lines, there) == told(here, str(directory))
+
+
+@pytest.mark.parametrize("depth", ["--quick", "--deep"])
+def test_damage_is_told_as_that_of_files_is(
+    depth: str, tmp_path: Path, bucket: Bucket, ran: Callable[..., Ran]
+) -> None:
+    """All recipes stand in one log directory."""
+    for recipe in damaged.RECIPES:
+        recipe.write(tmp_path)
+    there = bucket.upload(tmp_path, f"recipes{depth}")
+    here_code, here = ran("verify", depth, "--info", tmp_path)
+    code, lines = ran("verify", depth, "--info", there)
+    assert code == here_code == (4 if depth == "--quick" else 5)
+    assert told(lines, there) == told(here, str(tmp_path))
+    seen = {line["code"] for line in lines if line["type"] == "finding"}
+    assert len(seen) > (10 if depth == "--quick" else 20)
+
+
+def test_records_of_a_partition_and_of_a_file(
+    grown: Callable[[str], Path], bucket: Bucket, ran: Callable[..., Ran]
+) -> None:
+    log = next(grown(FIXTURES[-1]).glob("codec-zstd-0/*.log"))
+    bucket.upload(log.parent, "one/codec-zstd-0")
+    for below in ("codec-zstd-0", f"codec-zstd-0/{log.name}"):
+        address = bucket.address(f"one/{below}")
+        here = ran("dump", "--records", log.parent.parent / below)
+        there = ran("dump", "--records", address)
+        assert there[0] == here[0] == 0
+        records = [line for line in here[1] if line["type"] == "record"]
+        assert len(records) > 10
+        assert [line for line in there[1] if line["type"] == "record"] == records
+
+
+def test_a_prefix_that_is_not_there_is_incomplete(bucket: Bucket, ran: Callable[..., Ran]) -> None:
+    code, lines = ran("verify", bucket.address("nothing/here"))
+    assert code == 5
+    assert [line["code"] for line in lines if line["type"] == "finding"] == ["vanished"]
+
+
+def test_a_bucket_that_is_not_there_is_incomplete(bucket: Bucket, ran: Callable[..., Ran]) -> None:
+    other = Bucket(bucket.server, "no-such-bucket")
+    code, lines = ran("verify", other.address("t-0"))
+    assert code == 5
+    assert [line["severity"] for line in lines if line["type"] == "finding"] == ["incomplete"]
+
+
+def test_a_dead_endpoint_is_incomplete(bucket: Bucket, ran: Callable[..., Ran]) -> None:
+    started = time.monotonic()
+    code, lines = ran("verify", bucket.address("logs/t-0", free_port()))
+    assert time.monotonic() - started < 60
+    assert code == 5
+    (finding,) = [line for line in lines if line["type"] == "finding"]
+    assert (finding["code"], finding["severity"]) == ("unreadable", "incomplete")
+    assert "Could not connect" in finding["detail"]["found"]
+
+
+def test_many_files_do_not_each_wait_for_a_dead_endpoint(bucket: Bucket) -> None:
+    path = as_path(bucket.address("logs/t-0", free_port()))
+    with pytest.raises(OSError):
+        path.stat()
+    with pytest.raises(OSError):
+        path.stat()
+    started = time.monotonic()
+    for number in range(100):
+        with pytest.raises(OSError, match="not asked again"):
+            (path / str(number)).stat()
+    assert time.monotonic() - started < 5
+
+
+def test_an_object_that_vanishes_behind_the_listing(bucket: Bucket) -> None:
+    path = remote(bucket, "gone/00000000000000000000.log")
+    with pytest.raises(VanishedError):
+        open_source(path, mapped=False)
+    bucket.put("gone/00000000000000000000.log", bytes(10))
+    with open_source(path, mapped=False) as source:
+        bucket.server.client.delete_object(Bucket=bucket.name, Key=path.key)
+        with pytest.raises(VanishedError):
+            source.window(0)
+
+
+@pytest.mark.parametrize("size", [3 << 19, 3 << 20, 100], ids=["cut", "as long", "to little"])
+def test_an_object_that_is_replaced_while_it_is_read(bucket: Bucket, size: int) -> None:
+    path = remote(bucket, "changing.log")
+    bucket.put(path.key, os.urandom(3 * _MIB))
+    with open_source(path, mapped=False, window_bytes=_MIB) as source:
+        assert source.size == 3 * _MIB
+        assert len(source.window(0)) == _MIB
+        bucket.put(path.key, os.urandom(size))
+        with pytest.raises(VanishedError, match="replaced while it was read"):
+            source.window(_MIB)
+
+
+def test_windows_are_what_the_object_holds(bucket: Bucket) -> None:
+    path, data = remote(bucket, "data.log"), os.urandom(10 * _MIB + 7)
+    bucket.put(path.key, data)
+    with open_source(path, mapped=True) as source:
+        for position, at_least in ((0, 1), (8 * _MIB - 3, 10), (9 * _MIB, 1), (5, 9 * _MIB)):
+            view = source.window(position, at_least)
+            assert len(view) >= at_least
+            assert view == data[position : position + len(view)]
+        assert source.window(len(data) - 7, 100) == data[-7:]
+        assert not source.window(len(data))
+    assert read_end(path, 10) == (len(data), data[-10:])
+    assert read_end(path, 1 << 30) == (len(data), data)
+
+
+def test_identity_is_that_of_the_content(bucket: Bucket) -> None:
+    path = remote(bucket, "same.log")
+    bucket.put(path.key, b"one")
+    with open_source(path, mapped=False) as source:
+        assert (source.identity.inode, source.identity.size) == (path.stat().st_ino, 3)
+        bucket.put(path.key, b"two")
+        assert source.identity.inode != path.stat().st_ino
+
+
+@pytest.mark.parametrize("name", ["short.log", "refused.log"])
+def test_a_store_that_misbehaves_is_an_error(name: str, port: int, bucket: Bucket) -> None:
+    path = as_path(bucket.address(f"t-0/{name}", port))
+    with pytest.raises(SourceError, match=name), open_source(path, mapped=False) as source:
+        source.window(0)
+
+
+def test_a_store_that_is_silent_is_given_up(
+    port: int, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "_ANSWER_SECONDS", 2.0)
+    started = time.monotonic()
+    with pytest.raises(OSError) as caught:
+        as_path(bucket.address("t-0/silent.log", port)).stat()
+    assert caught.value.errno == errno.ETIMEDOUT
+    assert time.monotonic() - started < 10
+    # It goes on with another child.
+    assert as_path(bucket.address("t-0/made-100000.log", port)).stat().st_size > 0
+
+
+def test_a_child_that_dies_is_replaced(bucket: Bucket) -> None:
+    path = remote(bucket, "still-there.log")
+    bucket.put(path.key, b"one")
+    assert path.is_file()
+    os.kill(client._children[client.READS].pid, 9)
+    with pytest.raises(OSError, match="died"):
+        path.stat()
+    assert path.is_file()
+
+
+_MEASURE = """
+import sys
+from pathlib import Path
+from kdump.audit.survey.survey import survey
+from kdump.storage.objects import client
+from kdump.storage.logdir import Segment
+from kdump.storage.objects.address import as_path
+
+def peak(pid):
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0])
+
+segment = Segment(0, as_path(sys.argv[1]), None, None, None, None, "")
+found = survey(segment, lambda _: None, mapped=False, sealed=True, deep=False)
+assert not found.faults and not found.gaps, found
+print(found.read_bytes, peak("self"), peak(client._children[client.READS].pid))
+"""
+
+
+def _measured(address: str) -> tuple[int, int, int]:
+    done = subprocess.run(
+        [sys.executable, "-c", _MEASURE, address], stdout=subprocess.PIPE, check=True, text=True
+    )
+    read_bytes, own, child = map(int, done.stdout.split())
+    return read_bytes, own, child
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
+def test_memory_is_flat_over_a_gibibyte(port: int, bucket: Bucket) -> None:
+    small, large = 64 * _MIB, 1024 * _MIB
+    read_small, own_small, child_small = _measured(bucket.address(f"t-0/made-{small}.log", port))
+    read_large, own_large, child_large = _measured(bucket.address(f"t-0/made-{large}.log", port))
+    assert (read_small, read_large) == (s3_objects.whole(small), s3_objects.whole(large))
+    assert own_large < own_small + (24 << 10)  # KiB
+    assert child_large < child_small + (48 << 10)
+
+
+def test_repairs_refuse_addresses(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    address = "s3://bucket/logs/t-0"
+    for args in (
+        ["truncate-to-valid"],
+        ["reindex"],
+        ["convert", "--codec", "zstd"],
+        ["convert", "--codec", "zstd", "--output", str(tmp_path)],
+        ["salvage", "--output", str(tmp_path)],
+        ["undo"],
+    ):
+        assert main([*args, address]) == 2, args
+        assert "copy it here first" in capfd.readouterr().err
+
+
+def test_paths_stay_addresses() -> None:
+    path = as_path(f"s3://bucket/logs?{_OPTIONS}")
+    inner = path / "t-0" / "x.log"
+    assert isinstance(inner, RemotePath)
+    assert str(inner) == os.fspath(inner) == f"s3://bucket/logs/t-0/x.log?{_OPTIONS}"
+    assert (inner.key, str(inner.store)) == ("logs/t-0/x.log", f"s3://bucket?{_OPTIONS}")
+    assert inner.options == {"endpoint_override": "localhost:9000", "scheme": "http"}
+    for other in (inner.parent / "x.log", inner.with_name("x.log"), as_path(str(inner))):
+        assert (type(other), other, hash(other)) == (RemotePath, inner, hash(inner))
+    copied = pickle.loads(pickle.dumps(inner))
+    assert (type(copied), copied, str(copied)) == (RemotePath, inner, str(inner))
+    assert (inner.parent.name, inner.name, inner.parent.parent) == ("t-0", "x.log", path)
+    assert inner.absolute() is inner
+    assert str(as_path("s3://bucket")) == "s3://bucket"
+    assert str(as_path("s3://bucket/a/")) == "s3://bucket/a"
+    assert type(as_path("t-0")) is type(Path("t-0"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("s3://", "s3://BUCKET/PREFIX"),
+        ("s3:///a", "s3://BUCKET/PREFIX"),
+        ("s3://key:secret@bucket/a", "without a password"),
+        ("s3://bucket/a?secret_key=x", "found secret_key"),
+    ],
+)
+def test_what_is_no_address(text: str, expected: str) -> None:
+    with pytest.raises(UsageError, match=expected) as caught:
+        as_path(text)
+    assert "x" not in str(caught.value).split() and "secret@" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["s3a://bucket/logs", "file:///logs", "S3://bucket"])
+def test_an_address_of_another_kind_is_no_path(
+    text: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["verify", text]) == 2
+    assert (
+        f"{text}: expected a path, or an address that begins with s3://" in capfd.readouterr().err
+    )
+
+
+def test_without_the_extra_it_is_named(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    assert main(["verify", "s3://bucket/logs"]) == 2
+    assert "pip install 'kafka-kdump[spark]'" in capfd.readouterr().err
+
+
+def test_the_process_that_asks_does_not_import_pyarrow(bucket: Bucket) -> None:
+    bucket.put("light/x", b"1")
+    code = (
+        "import sys; from kdump.storage.objects.address import as_path; "
+        f"assert as_path({bucket.address('light/x')!r}).stat().st_size == 1; "
+        "assert 'pyarrow' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_no_process_is_left_behind(bucket: Bucket) -> None:
+    bucket.put("left/x", b"1")
+    code = (
+        "from kdump.storage.objects import client\n"
+        "from kdump.storage.objects.address import as_path\n"
+        f"as_path({bucket.address('left/x')!r}).stat(); "
+        "print(client._children[client.READS].pid)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True)
+    pid, until = int(done.stdout), time.monotonic() + 10
+    while Path(f"/proc/{pid}").exists() and time.monotonic() < until:
+        if "State:\tZ" in Path(f"/proc/{pid}/status").read_text():
+            break
+        time.sleep(0.05)
+    else:
+        assert not Path(f"/proc/{pid}").exists()

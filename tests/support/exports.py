@@ -1,0 +1,108 @@
+"""Exports in this process, and what is in them."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+from forge import batch, record
+from zstandard import ZstdDecompressor
+
+from kdump.audit.targets.context import Context
+from kdump.audit.targets.target import assign, open_roots
+from kdump.cli.main import main
+from kdump.fleet.export.destination import made
+from kdump.fleet.export.export import Order, export
+from kdump.fleet.export.manifest import Manifest
+from kdump.fleet.export.task import Form
+from kdump.storage.selection import Selection
+
+JsonObject = dict[str, Any]
+Capture = pytest.CaptureFixture[bytes]
+
+
+def here(
+    work: Callable[[Any], Any], tasks: Sequence[Any], sizes: Sequence[int], **_: object
+) -> Iterator[tuple[int, Any]]:
+    """Each task twice, the attempts in turn: of two results the last one counts."""
+    assert len(tasks) == len(sizes)
+    for number, task in reversed(list(enumerate(tasks))):
+        work(task)
+        yield number, work(task)
+
+
+def exported(
+    paths: Sequence[Path], to: Path, context: Context | None = None, **options: Any
+) -> Manifest:
+    groups = [one.listed() for root in open_roots(paths) for one in assign(root)]
+    order = Order(**{"form": Form.JSONL, "selection": Selection(), **options})
+    with made(to) as destination:
+        return export(groups, order, destination, here, {}, context=context)
+
+
+def lines_of(to: Path, manifest: Manifest) -> list[JsonObject]:
+    files = [to / file.path for file in manifest.files]
+    assert sorted(files) == sorted(to.rglob("part-*")), "just the files of the manifest"
+    texts = [ZstdDecompressor().stream_reader(path.read_bytes()).read() for path in files]
+    return [json.loads(line) for text in texts for line in text.splitlines()]
+
+
+def dumped(capture: Capture, path: Path, *options: str) -> tuple[int, list[JsonObject]]:
+    """The records that a dump prints of logs, with the names of their files."""
+    code = main(["dump", "--format", "json", "--records", *options, str(path)])
+    found, file, kind = [], "", ""
+    for line in map(json.loads, capture.readouterr().out.splitlines()):
+        if line["type"] == "file":
+            file, kind = line["path"], line["kind"]
+        elif line["type"] == "record" and kind == "log":
+            found.append({**line, "source_file": file})
+    return code, found
+
+
+def as_bytes(line: JsonObject, name: str) -> bytes | None:
+    if f"{name}_base64" in line:
+        return base64.b64decode(line[f"{name}_base64"])
+    value = line[name]
+    return None if value is None else value.encode()
+
+
+def as_row(line: JsonObject) -> JsonObject:
+    """A line of a dump as a row of the table of records."""
+    plain = {name: value for name, value in line.items() if not name.endswith("_base64")}
+    headers = [
+        {name: as_bytes(pair, name) for name in ("key", "value")} for pair in line["headers"]
+    ]
+    row = {**plain, **{name: as_bytes(line, name) for name in ("key", "value")}}
+    del row["type"]
+    return {**row, "headers": headers}
+
+
+def rows_of(to: Path) -> list[JsonObject]:
+    """The records of an export as Parquet, in order."""
+    hive = ds.partitioning(pa.schema([("topic", pa.string())]), flavor="hive")
+    return by_place(ds.dataset(to, partitioning=hive).to_table().to_pylist())
+
+
+def by_place(rows: Iterable[JsonObject]) -> list[JsonObject]:
+    names = ("topic", "source_file", "position", "offset")
+    return sorted(rows, key=lambda row: [row[name] for name in names])
+
+
+def one_batch(offset: int, *, epoch: int = 0, **more: Any) -> bytes:
+    """Three records, each with its offset as value."""
+    values = [record(value=f"{offset + place}@{epoch}".encode()) for place in range(3)]
+    return batch(offset, values, leader_epoch=epoch, **more)
+
+
+def copies(top: Path, *logs: bytes) -> list[Path]:
+    paths = [top / f"broker{number}" / "orders-0" for number in range(len(logs))]
+    for path, log in zip(paths, logs, strict=True):
+        path.mkdir(parents=True)
+        (path / f"{0:020d}.log").write_bytes(log)
+    return paths

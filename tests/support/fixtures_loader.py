@@ -1,0 +1,105 @@
+"""Finds the fixtures that real brokers left, and makes whole copies of them.
+
+``fixtures/SHA256SUMS`` lists every stored file. ``fixtures/FULL_SIZES`` lists those that had a tail
+of zeros, which is not stored, with the size that the broker left.
+Must never write below ``fixtures/``, nor import kdump.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2] / "fixtures"
+README = ROOT / "README.md"
+SUMS = ROOT / "SHA256SUMS"
+FULL_SIZES = ROOT / "FULL_SIZES"
+#: What is about the fixtures, and none of them.
+LISTS = (README, SUMS, FULL_SIZES)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A file's path below ``fixtures/``, its sizes in bytes, and the digest of what is stored."""
+
+    path: str
+    full_bytes: int
+    stored_bytes: int
+    sha256: str
+
+
+def names() -> tuple[str, ...]:
+    """The stored log directories, ``<version>/<state>``, oldest release first."""
+    found = ROOT.glob("brokers/*/*.topics.json")
+    paths = (path.relative_to(ROOT / "brokers").as_posix() for path in found)
+    return tuple(sorted((path.removesuffix(".topics.json") for path in paths), key=_age))
+
+
+def _age(name: str) -> tuple[tuple[int, ...], str]:
+    version, state = name.split("/")
+    return tuple(map(int, version.split("."))), state
+
+
+FIXTURES = names()
+
+
+@cache
+def listing() -> dict[str, Stored]:
+    """The listed files by path."""
+    full = full_sizes()
+    rows = {}
+    for path, digest in _lines(SUMS):
+        stored_bytes = (ROOT / path).stat().st_size
+        rows[path] = Stored(path, full.get(path, stored_bytes), stored_bytes, digest)
+    return rows
+
+
+def full_sizes() -> dict[str, int]:
+    """The full sizes, in bytes, of the files that are stored without their tail of zeros."""
+    return {path: int(size) for path, size in _lines(FULL_SIZES)}
+
+
+def _lines(path: Path) -> Iterator[tuple[str, str]]:
+    """The lines of a list: a path each, and what stands before it."""
+    for line in path.read_text().splitlines():
+        value, name = line.split("  ", 1)
+        yield name, value
+
+
+def copy_fixture(name: str, target: Path) -> Path:
+    """Copy the log directory ``name`` to ``target``, as large as the broker left it.
+
+    ``target`` is made if it is not there. What grows is sparse. Returns ``target``.
+    """
+    prefix = f"brokers/{name}/"
+    shutil.copytree(ROOT / prefix, target, copy_function=shutil.copyfile, dirs_exist_ok=True)
+    for path, size in full_sizes().items():
+        if path.startswith(prefix):
+            os.truncate(target / path.removeprefix(prefix), size)
+    return target
+
+
+def partitions(name: str) -> list[Path]:
+    """The stored partition directories of a fixture, ``__cluster_metadata-0`` too, by name."""
+    return sorted(path for path in (ROOT / "brokers" / name).iterdir() if path.is_dir())
+
+
+def consumed(name: str) -> dict[tuple[str, str], Path]:
+    """What a real consumer read: (``<topic>-<partition>``, isolation level) -> JSON Lines file."""
+    files = {}
+    for path in sorted((ROOT / "consumed" / name).glob("*.jsonl")):
+        # A topic's name may hold dots too.
+        partition, isolation, _ = path.name.rsplit(".", 2)
+        files[partition, isolation] = path
+    return files
+
+
+def topic_configs(name: str) -> dict[str, dict[str, str]]:
+    """The settings in force for each topic of a fixture when its broker wrote it."""
+    text = (ROOT / "brokers" / f"{name}.topics.json").read_text()
+    return {topic: described["config"] for topic, described in json.loads(text).items()}
