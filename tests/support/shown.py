@@ -4,7 +4,8 @@
 documents. Commands stand in ``console`` blocks, behind ``$``, with their output below. A line
 ``...`` in an output stands for lines that are not shown: those whose label, the text before two
 blanks or a colon, no line of the output has. A comment ``<!-- run: COMMAND -->`` is run too, and
-shows nothing: it makes the damage that a reader of the guide already has. """
+shows nothing: it makes the damage that a reader of the guide already has.
+"""
 
 from __future__ import annotations
 
