@@ -1,4 +1,4 @@
-"""Evidence: all that is known of one partition or segment when its checks run."""
+"""Evidence: all that the checks of a partition, a segment or a node read."""
 
 from __future__ import annotations
 

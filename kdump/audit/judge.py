@@ -1,5 +1,9 @@
 """judge(): all checks over one partition or log directory, in order.
 
+A check of a partition takes ``Evidence``, a check of a log directory ``DirectoryFacts``, a check of
+a node ``NodeEvidence``. Its first lines hold its conditions: they return where there is nothing to
+check.
+
 Spec: the invariants of KOD 9.
 """
 
@@ -120,10 +124,11 @@ def judge(
     *,
     quick: bool = False,
 ) -> Judged:
-    """Judge one group by all that was found out about it.
+    """Run all checks of one group.
 
-    ``results`` are the surveys of its segments, in any order, or what is to be said instead of one;
-    ``quick``: they are of the ends alone. ``facts`` are as in ``Judged``.
+    ``results`` has a survey of each segment, in any order, or the finding that takes its place.
+    ``quick``: the surveys are of the ends of logs alone. ``facts`` is None for a lone segment, and
+    for a directory that could not be listed.
     """
     around = context or Context(now_ms=0)
     surveys = tuple(
@@ -189,7 +194,7 @@ def _covered(group: Group, surveys: Sequence[Survey]) -> Covered:
 
 
 def judge_directories(context: Context) -> Iterator[Finding]:
-    """Judge the log directories themselves, each alone and those of one node together."""
+    """Run the checks of log directories: of each by itself, then of those of a node together."""
     for together in context.siblings:
         for facts in together:
             for check in DIRECTORY_CHECKS:
