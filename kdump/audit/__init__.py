@@ -7,7 +7,7 @@ facts/       Facts about partitions from everything but their segments.
 survey/      One pass over a segment and its indexes; the result is small and can travel.
 replay/      The replay of a partition's segments: producers, transactions, leader epochs.
 targets/     From paths as typed to log directories, partitions and segments.
-evidence     Evidence: all that is known of one partition or segment when its checks run.
+evidence     Evidence: all that the checks of a partition, a segment or a node read.
 remedies     The repair that heals each finding, where there is one.
 startup/     A broker's next start: what its loader deletes, cuts, recovers and refuses.
 checks/      The checks: pure functions from evidence to findings, a module for each kind of file.

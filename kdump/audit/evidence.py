@@ -1,40 +1,53 @@
-"""Evidence: all that is known of one partition or segment when its checks run."""
+"""Evidence: all that the checks of a partition, a segment or a node read."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
+from pathlib import Path
 
-from kdump.audit.facts.cluster import Node
-from kdump.audit.facts.small_files import PartitionFacts
+from kdump.audit.facts.cluster import Configs, Node
+from kdump.audit.facts.small_files import DirectoryFacts, PartitionFacts
 from kdump.audit.replay.clock import Clock
 from kdump.audit.replay.replay import Replay, replay
 from kdump.audit.survey.survey import Survey
 from kdump.audit.targets.target import Group
+from kdump.storage.logdir import is_metadata_log
 from kdump.storage.names import FileKind
 from kdump.storage.walk import Reason
 
-#: What may stand behind the last batch of a log that is sound.
+#: What may follow the last batch of a log that is sound.
 _TAILS = (Reason.TORN_TAIL, Reason.PREALLOCATED)
 
 
 @dataclass(frozen=True)
-class Case:
-    """What the checks get; ``surveys`` ascend by base offset.
+class Evidence:
+    """What the checks of a partition, or of a lone segment, read.
 
-    ``quick``: the surveys are of the ends alone. ``longest_transaction_ms`` is None where nobody
-    says how long a transaction may take. ``facts`` is None where only a segment is judged,
-    or the directory could not be listed.
+    group                   The partition or segment as listed: its segments, and whether a broker
+                            may be writing.
+    surveys                 The surveys of its segments, ascending by base offset. A segment that
+                            could not be read has none.
+    facts                   The small files of the partition, and its lines in checkpoints. None for
+                            a lone segment, and for a directory that could not be listed.
+    replay                  The replay of the surveys, as ``replay_of`` returns it. None where not
+                            all of the log was read, or ``facts`` is None.
+    node                    The node of the partition; its fields are None where they are unknown.
+    now_ms                  The time by this machine's clock.
+    quick                   Whether the surveys are of the ends of logs alone.
+    longest_transaction_ms  How long the brokers let a transaction take. None where no
+                            configuration says so.
     """
 
     group: Group
     surveys: tuple[Survey, ...]
-    facts: PartitionFacts | None
-    node: Node
-    now_ms: int
-    quick: bool
+    facts: PartitionFacts | None = None
+    replay: Replay | None = None
+    node: Node = field(default_factory=Node)
+    now_ms: int = 0
+    quick: bool = False
     longest_transaction_ms: int | None = None
 
     @property
@@ -44,7 +57,10 @@ class Case:
 
     @property
     def doomed(self) -> bool:
-        """Whether a broker loads it only to delete it, file by file."""
+        """Whether a broker loads the partition only to delete it, file by file.
+
+        It first forgets the leader epochs, and where the log starts.
+        """
         name = None if self.facts is None else self.facts.partition.name
         return name is not None and name.suffix == "delete"
 
@@ -52,6 +68,16 @@ class Case:
     def compacted(self) -> bool | None:
         """Whether the cleaner may have been there; None where that is unknown."""
         return None if self.facts is None else self.facts.settings.compacted
+
+    @property
+    def is_metadata_log(self) -> bool:
+        """Whether it is the log of a KRaft cluster's metadata; not where only a segment is read."""
+        return self.facts is not None and is_metadata_log(self.facts.partition)
+
+    @property
+    def stopped_cleanly(self) -> bool:
+        """Whether the next start believes that the log was closed in order; not if unknown."""
+        return self.facts is not None and self.facts.stopped_cleanly
 
     @property
     def first_base(self) -> int | None:
@@ -66,17 +92,17 @@ class Case:
 
     @cached_property
     def neighbours(self) -> Sequence[tuple[Survey, int | None]]:
-        """Each survey with the base offset of the segment behind, None for the last one."""
+        """Each survey with the base offset of the next segment, None for the last segment."""
         return tuple(neighbours(self.group, self.surveys))
 
     @cached_property
     def ends(self) -> Mapping[int, int]:
-        """The offset behind the last record by base offset, of segments where it is certain."""
+        """The offset after the last record of each segment, by base offset, where it is certain."""
         return known_ends(self.surveys)
 
     @cached_property
     def log_end(self) -> int | None:
-        """Where the log goes on, None where that is not certain."""
+        """The log end offset; None where it is not certain."""
         if not self.group.segments:
             return self._end_without_segments()
         if not self.surveys or len(self.surveys) < len(self.group.segments):
@@ -89,7 +115,7 @@ class Case:
         return _end(last)
 
     def _end_without_segments(self) -> int | None:
-        """Where a broker begins the log anew that serves a partition without a segment."""
+        """The offset at which a broker creates the first segment of a log that has none."""
         facts = self.facts
         if facts is None or not facts.stopped or not facts.is_current:
             return None
@@ -97,7 +123,7 @@ class Case:
         return None if odd or facts.partition.transient else facts.log_start or 0
 
     def clock(self) -> Clock:
-        """By what the age of transactions is measured."""
+        """The times by which the age of a transaction is measured."""
         modified_ms = {
             survey.segment.base_offset: survey.identity.mtime_ns // 1_000_000
             for survey in self.surveys
@@ -114,19 +140,38 @@ class Case:
             modified_ms,
         )
 
-    @cached_property
-    def replay(self) -> Replay | None:
-        """What a replay comes to; None where not all of the log was read."""
-        read = len(self.surveys) == len(self.group.segments) > 0
-        if self.quick or self.facts is None or not read:
-            return None
-        return replay(self.surveys, compacted=self.facts.settings.compacted)
+
+@dataclass(frozen=True, slots=True)
+class NodeEvidence:
+    """What the checks of a node read.
+
+    directories  The log directories of the node, at least one.
+    node         Its node id and the image of its metadata log; its fields are None where they are
+                 unknown.
+    config       The pairs of its ``server.properties``. None without that file.
+    strays       Partition directories that a start renames to ``-stray`` before it loads logs.
+    """
+
+    directories: tuple[DirectoryFacts, ...]
+    node: Node
+    config: Configs | None
+    strays: frozenset[Path]
+
+
+def replay_of(
+    group: Group, surveys: Sequence[Survey], facts: PartitionFacts | None, *, quick: bool
+) -> Replay | None:
+    """Replay the surveys of a partition; None where not all of its log was read."""
+    read = len(surveys) == len(group.segments) > 0
+    if quick or facts is None or not read:
+        return None
+    return replay(surveys, compacted=facts.settings.compacted)
 
 
 def neighbours(group: Group, surveys: Sequence[Survey]) -> Iterator[tuple[Survey, int | None]]:
-    """Yield each survey of a group with the base offset of the segment behind, None for the last.
+    """Yield each survey of a group with the base offset of the next segment, None for the last.
 
-    A segment that could not be surveyed counts too.
+    The next segment counts even if it could not be surveyed.
     """
     bases = [segment.base_offset for segment in group.segments]
     following = dict(pairwise(bases))
@@ -135,7 +180,7 @@ def neighbours(group: Group, surveys: Sequence[Survey]) -> Iterator[tuple[Survey
 
 
 def known_ends(surveys: Sequence[Survey]) -> Mapping[int, int]:
-    """The offset behind the last record by base offset, of segments where it is certain."""
+    """The offset after the last record of each segment, by base offset, where it is certain."""
     return {
         survey.segment.base_offset: _end(survey)
         for survey in surveys

@@ -9,12 +9,11 @@ from typing import Final
 from kdump.audit import codes
 from kdump.audit.codes import FindingCode, Severity
 from kdump.audit.commands import converting, reindexing, salvaging, truncating
-from kdump.audit.evidence import Case
+from kdump.audit.evidence import Evidence
 from kdump.audit.facts.cluster import Node
 from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.findings import Finding
 from kdump.audit.survey.survey import Survey
-from kdump.storage.logdir import is_metadata_log
 
 #: What is wrong with files that are made anew from the log beside them.
 REINDEXED: Final[frozenset[FindingCode]] = frozenset(
@@ -93,7 +92,7 @@ _DISORDER: Final[frozenset[FindingCode]] = frozenset(
 )
 
 
-def remedied(case: Case, findings: Sequence[Finding]) -> Iterator[Finding]:
+def remedied(evidence: Evidence, findings: Sequence[Finding]) -> Iterator[Finding]:
     """Yield ``findings`` with the repair that heals each, where there is one.
 
     A lone segment is left as it is: repairs are of partitions.
@@ -102,28 +101,28 @@ def remedied(case: Case, findings: Sequence[Finding]) -> Iterator[Finding]:
     cut = {finding.path for finding in findings if finding.code in _CUT | _DISORDER}
     surveys = {
         survey.segment.log: (survey, base)
-        for survey, base in (case.neighbours if cut else ())
+        for survey, base in (evidence.neighbours if cut else ())
         if survey.segment.log in cut
     }
     for finding in findings:
-        if case.facts is None or finding.code.severity is Severity.INFO:
+        if evidence.facts is None or finding.code.severity is Severity.INFO:
             yield finding
         elif finding.code in REINDEXED | EPOCHS or (
-            finding.code in TOPIC_IDS and topic_id_of(case.facts, case.node) is not None
+            finding.code in TOPIC_IDS and topic_id_of(evidence.facts, evidence.node) is not None
         ):
-            yield replace(finding, remedy=reindexing(case.group.path))
-        elif is_metadata_log(case.facts.partition):
+            yield replace(finding, remedy=reindexing(evidence.group.path))
+        elif evidence.is_metadata_log:
             yield finding  # what is valid there its quorum decides
         elif finding.code is codes.LEADER_EPOCH_ABSENT:
-            yield replace(finding, remedy=converting(case.group.path))
+            yield replace(finding, remedy=converting(evidence.group.path))
         elif finding.code in _CUT | _DISORDER and finding.path in surveys:
             survey, next_base = surveys[finding.path]
             if finding.code in _DISORDER and not _refused(survey):
                 yield finding
             elif next_base is not None or _goes_on(survey, finding):
-                yield replace(finding, remedy=salvaging(case.group.path))
+                yield replace(finding, remedy=salvaging(evidence.group.path))
             else:
-                yield replace(finding, remedy=truncating(case.group.path))
+                yield replace(finding, remedy=truncating(evidence.group.path))
         else:
             yield finding
 

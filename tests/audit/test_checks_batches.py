@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import forge
 import pytest
 from damaged import FIRST, LAST, RECIPES, Recipe, batches, name
 from forge import batch, flip, record
+from pipeline import evidence
 
-from kdump.audit.checks.batches import check_segment, check_sequence
+from kdump.audit.checks.batches import check_segments, check_sequence
 from kdump.audit.checks.indexes import (
     check_indexes,
     check_last_timestamp,
@@ -18,48 +20,30 @@ from kdump.audit.checks.indexes import (
     check_offset_entries,
     check_time_entries,
 )
-from kdump.audit.facts.small_files import TopicSettings
 from kdump.audit.findings import Detail, Finding, Offsets
-from kdump.audit.survey.survey import LISTED, Survey, survey
-from kdump.storage.logdir import read_partition
+from kdump.audit.survey.survey import LISTED
 
-
-def surveys(directory: Path, *, deep: bool = False, compacted: bool | None = None) -> list[Survey]:
-    segments = read_partition(directory).segments
-    return [
-        survey(
-            segment,
-            lambda _: None,
-            mapped=False,
-            sealed=segment is not segments[-1],
-            deep=deep,
-            settings=TopicSettings(compacted=compacted),
-        )
-        for segment in segments
-    ]
+CHECKS = (
+    check_segments,
+    check_indexes,
+    check_offset_entries,
+    check_time_entries,
+    check_last_timestamp,
+    check_sequence,
+    check_missing_indexes,
+)
 
 
 def findings(
-    found: Sequence[Survey], *, live: bool = False, compacted: bool | None = None
+    directory: Path, *, deep: bool = False, live: bool = False, compacted: bool | None = None
 ) -> list[Finding]:
-    first, last = found
-    return [
-        *check_segment(first, LAST, live=live, compacted=compacted),
-        *check_segment(last, None, live=live, compacted=compacted),
-        *check_indexes(first, sealed=True),
-        *check_indexes(last, sealed=False),
-        *check_offset_entries(first, sealed=True, live=live),
-        *check_offset_entries(last, sealed=False, live=live),
-        *check_time_entries(first, sealed=True, live=live),
-        *check_time_entries(last, sealed=False, live=live),
-        *check_last_timestamp(first, sealed=True),
-        *check_sequence(found),
-        *check_missing_indexes(found, next_base=None, live=live),
-    ]
+    given = evidence(directory, deep=deep, live=live, compacted=compacted)
+    assert [next_base for _, next_base in given.neighbours] == [LAST, None]
+    return [finding for check in CHECKS for finding in check(given)]
 
 
 def only(directory: Path, *, deep: bool = False, live: bool = False) -> Finding:
-    (finding,) = findings(surveys(directory, deep=deep), live=live)
+    (finding,) = findings(directory, deep=deep, live=live)
     return finding
 
 
@@ -70,7 +54,7 @@ def recipe(title: str) -> Recipe:
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
 def test_a_recipe_gives_its_findings(recipe: Recipe, tmp_path: Path) -> None:
-    found = findings(surveys(recipe.write(tmp_path), deep=recipe.deep))
+    found = findings(recipe.write(tmp_path), deep=recipe.deep)
     assert sorted(finding.code.name for finding in found) == sorted(recipe.expected)
 
 
@@ -78,7 +62,7 @@ def test_a_recipe_gives_its_findings(recipe: Recipe, tmp_path: Path) -> None:
     "recipe", [recipe for recipe in RECIPES if recipe.deep], ids=lambda recipe: recipe.name
 )
 def test_records_are_left_alone_without_deep(recipe: Recipe, tmp_path: Path) -> None:
-    assert findings(surveys(recipe.write(tmp_path))) == []
+    assert findings(recipe.write(tmp_path)) == []
 
 
 def test_a_bad_checksum_says_where_and_what(tmp_path: Path) -> None:
@@ -156,7 +140,7 @@ def test_repeats_are_counted_and_not_listed(tmp_path: Path) -> None:
     sound = [batch(offset, [record(bytes(4000))]) for offset in range(40)]
     damaged = [flip(data, -1) if number % 2 else data for number, data in enumerate(sound)]
     directory = Recipe("many", [], damaged, batches(LAST)).write(tmp_path)
-    found = findings(surveys(directory))
+    found = findings(directory)
     assert [finding.repeats for finding in found] == [0] * (LISTED - 1) + [20 - LISTED]
 
 
@@ -164,8 +148,8 @@ def test_repeats_of_one_kind_do_not_crowd_out_another(tmp_path: Path) -> None:
     same = [batch(0, [record()])] * 30
     damaged = [*same, batch(40, [record()], last_offset_delta=-1)]
     directory = Recipe("mixed", [], damaged, batches(LAST)).write(tmp_path)
-    first = surveys(directory)[0]
-    found = list(check_segment(first, LAST, live=False))
+    given = evidence(directory)
+    found = list(check_segments(replace(given, surveys=given.surveys[:1])))
     assert [finding.code.name for finding in found].count("batch-offsets-inverted") == 1
     assert sum(1 + finding.repeats for finding in found) == 30
 
@@ -174,7 +158,7 @@ def test_exactly_as_many_as_are_listed_have_no_repeats(tmp_path: Path) -> None:
     directory = Recipe("some", [], [batch(0, [record()])] * (LISTED + 1), batches(LAST)).write(
         tmp_path
     )
-    assert [finding.repeats for finding in findings(surveys(directory))] == [0] * LISTED
+    assert [finding.repeats for finding in findings(directory)] == [0] * LISTED
 
 
 def test_a_codec_that_there_is_not_is_told_once(tmp_path: Path) -> None:
@@ -191,10 +175,9 @@ def test_a_magic_says_which(tmp_path: Path) -> None:
 
 def never_compacted(tmp_path: Path, first: Sequence[bytes], last: Sequence[bytes]) -> list[Finding]:
     directory = Recipe("kept", [], first, last).write(tmp_path)
-    whole = findings(surveys(directory, deep=True, compacted=False), compacted=False)
+    whole = findings(directory, deep=True, compacted=False)
     for compacted in (None, True):
-        found = surveys(directory, deep=True, compacted=compacted)
-        silent = findings(found, compacted=compacted)
+        silent = findings(directory, deep=True, compacted=compacted)
         assert silent == [one for one in whole if one.code.check != 6]
     return whole
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from forge_metadata import (
     snapshot_name,
     topic,
 )
-from pipeline import NOW_MS, judge
+from pipeline import NOW_MS, evidence, judge
 from recipes_directory import (
     CLEAN,
     CLUSTER_ID,
@@ -31,12 +32,12 @@ from recipes_directory import (
     meta_properties,
 )
 
-from kdump.audit.checks.directory import check_read
 from kdump.audit.checks.partition_files import check_log_sizes
+from kdump.audit.checks.read_errors import check_unread_files
 from kdump.audit.codes import CODES, Outcome, Severity
 from kdump.audit.facts.small_files import read_small
 from kdump.audit.findings import Detail, Finding, Offsets
-from kdump.format.checkpoint import decode_offsets
+from kdump.format.snapshot import decode_snapshot
 from kdump.storage.liveness import State
 
 Grown = Callable[[str], Path]
@@ -363,17 +364,25 @@ def test_a_directory_that_was_set_aside_says_its_size(tmp_path: Path) -> None:
 
 
 def test_a_log_of_more_than_2_gib_is_refused(tmp_path: Path) -> None:
-    (finding,) = check_log_sizes([(tmp_path / "a", 2**31 - 1), (tmp_path / "b", 2**31)])
-    assert (finding.code.name, finding.path) == ("log-too-large", tmp_path / "b")
+    given = evidence(Recipe("large", [], batches(0), batches(100)).write(tmp_path))
+    first, last = given.surveys
+    sizes = replace(first, size=2**31 - 1), replace(last, size=2**31)
+    (finding,) = check_log_sizes(replace(given, surveys=sizes))
+    assert (finding.code.name, finding.path) == ("log-too-large", last.segment.log)
 
 
 def test_small_files_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "bad").write_bytes(b"x")
     names = ("fifo", "gone", "bad")
-    reads = [None, *(read_small(tmp_path / name, decode_offsets) for name in names)]
-    assert codes(list(check_read(reads, stopped=True))) == ["unreadable", "vanished"]
-    assert codes(list(check_read(reads, stopped=False))) == ["unreadable", "vanished-live"]
+    reads = dict(enumerate(read_small(tmp_path / name, decode_snapshot) for name in names))
+    directory = Recipe("unread", [], batches(0), batches(100)).write(tmp_path)
+    for live, expected in ((False, "vanished"), (True, "vanished-live")):
+        given = evidence(directory, live=live)
+        assert given.facts is not None
+        facts = replace(given.facts, epochs=None, snapshots=reads)
+        found = check_unread_files(replace(given, facts=facts))
+        assert codes(list(found)) == ["unreadable", expected]
 
 
 def test_the_cluster_id_of_recipes_is_a_uuid() -> None:

@@ -6,12 +6,14 @@ Further recipes are in ``damaged``.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from damaged import FIRST, LAST, Recipe, batches, name
 from fixtures_loader import FIXTURES, copy_fixture
 from forge import TIMESTAMP
+from pipeline import evidence, of_survey
 from recipes_indexes import RECIPES
 
 from kdump.audit import codes
@@ -24,13 +26,14 @@ from kdump.audit.checks.indexes import (
     rebuilt,
 )
 from kdump.audit.codes import CODES
+from kdump.audit.evidence import Evidence
 from kdump.audit.findings import Detail, Finding, Offsets
 from kdump.audit.run.verify import verify
 from kdump.audit.survey.index_promises import IndexFacts
-from kdump.audit.survey.survey import Survey, survey
+from kdump.audit.survey.survey import Survey
 from kdump.audit.targets.target import assign, open_roots
 from kdump.audit.verdicts.verdict import Judged
-from kdump.storage.logdir import Segment, read_partition
+from kdump.storage.logdir import Segment
 
 INDEX, TIMES = Path("p-0/1.index"), Path("p-0/1.timeindex")
 SEGMENT = Segment(0, Path("p-0/1.log"), INDEX, TIMES, None, None, "")
@@ -75,13 +78,16 @@ def test_no_index_of_a_broker_is_found_fault_with(fixture: str, tmp_path: Path) 
     assert [finding for finding in found if "index" in finding.code.name] == []
 
 
-def surveys(title: str, tmp_path: Path) -> list[Survey]:
+def beside_a_broker(title: str, tmp_path: Path) -> Evidence:
     (recipe,) = [recipe for recipe in RECIPES if recipe.name == title]
-    segments = read_partition(recipe.write(tmp_path)).segments
-    return [
-        survey(segment, lambda _: None, mapped=False, sealed=sealed, deep=False)
-        for segment, sealed in zip(segments, (True, False), strict=True)
-    ]
+    given = evidence(recipe.write(tmp_path), live=True)
+    assert len(given.surveys) == 2
+    return given
+
+
+def followed(given: Evidence) -> Evidence:
+    """The same with a further segment, which is not listed."""
+    return replace(given, group=replace(given.group, next_base=LAST * 2))
 
 
 def test_an_entry_that_skips_names_the_offsets(
@@ -170,27 +176,28 @@ def test_a_finding_says_where_and_what(
 
 
 def test_beside_a_broker_entries_may_be_ahead_of_what_was_seen(tmp_path: Path) -> None:
-    _, last = surveys("log-cut-last", tmp_path)
-    assert list(check_offset_entries(last, sealed=False, live=True)) == []
-    assert list(check_time_entries(last, sealed=False, live=True)) == []
-    assert len(list(check_offset_entries(last, sealed=True, live=True))) == 1
+    both = beside_a_broker("log-cut-last", tmp_path)
+    last = replace(both, surveys=both.surveys[1:])
+    assert list(check_offset_entries(last)) == []
+    assert list(check_time_entries(last)) == []
+    assert len(list(check_offset_entries(followed(last)))) == 1
 
 
 def test_beside_a_broker_the_last_segment_may_have_no_index_yet(tmp_path: Path) -> None:
-    both = surveys("no-index-last", tmp_path)
-    assert list(check_missing_indexes(both, next_base=None, live=True)) == []
-    assert len(list(check_missing_indexes(both, next_base=LAST * 2, live=True))) == 1
+    both = beside_a_broker("no-index-last", tmp_path)
+    assert list(check_missing_indexes(both)) == []
+    assert len(list(check_missing_indexes(followed(both)))) == 1
 
 
 def test_indexes_without_a_log(tmp_path: Path) -> None:
     directory = Recipe("orphans", [], batches(FIRST), batches(LAST)).write(tmp_path)
-    assert list(check_orphans(read_partition(directory), live=False)) == []
+    assert list(check_orphans(evidence(directory))) == []
     (directory / name(FIRST, ".log")).unlink()
-    found = list(check_orphans(read_partition(directory), live=False))
+    found = list(check_orphans(evidence(directory)))
     assert [finding.code for finding in found] == [codes.INDEX_ORPHAN] * 2
     assert found[0].path == directory / name(FIRST, ".index")
     assert found[0].detail == Detail(f"a file {name(FIRST, '.log')} beside it", "none")
-    assert list(check_orphans(read_partition(directory), live=True)) == []
+    assert list(check_orphans(evidence(directory, live=True))) == []
 
 
 def test_what_a_recovery_rebuilds_is_no_error() -> None:
@@ -246,7 +253,7 @@ def check(facts: IndexFacts, *, sealed: bool = True) -> list[Finding]:
         time_index=facts if facts.path == TIMES else None,
         unread=(),
     )
-    return list(check_indexes(survey, sealed=sealed))
+    return list(check_indexes(of_survey(survey, sealed=sealed)))
 
 
 @pytest.mark.parametrize("path", [INDEX, TIMES])

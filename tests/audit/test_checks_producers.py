@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
-from damaged import LAST
 from fixtures_loader import FIXTURES, copy_fixture, topic_configs
 from forge import TIMESTAMP
-from pipeline import judge
+from pipeline import evidence, judge
 from recipes_producers import RECIPES, History
 
-from kdump.audit.checks.batches import check_segment, check_sequence
+from kdump.audit.checks.batches import check_segments, check_sequence
 from kdump.audit.checks.epochs import check_epoch_checkpoint, check_epoch_falls, check_epoch_range
 from kdump.audit.checks.partition_files import check_epoch_end
 from kdump.audit.checks.producers import check_sequences, check_snapshots
@@ -26,61 +25,50 @@ from kdump.audit.checks.transactions import (
 )
 from kdump.audit.checks.txn_indexes import check_aborts, check_stable_offsets, check_txn_index_files
 from kdump.audit.codes import Severity
-from kdump.audit.facts.small_files import (
-    PartitionFacts,
-    TopicSettings,
-    read_directory,
-    read_partition_facts,
-)
+from kdump.audit.evidence import Evidence
+from kdump.audit.facts.small_files import read_directory
 from kdump.audit.findings import Finding
-from kdump.audit.replay.clock import Clock
-from kdump.audit.replay.replay import Replay, replay
-from kdump.audit.survey.survey import Survey, survey
 from kdump.format.index import TransactionIndex
 from kdump.storage.liveness import Liveness, State
-from kdump.storage.logdir import LogDirectory, open_path, read_partition
+from kdump.storage.logdir import LogDirectory, open_path
 
 NOW_MS = TIMESTAMP + 3_600_000
 
 
-@dataclass(frozen=True)
-class Judging:
-    """Everything that is known of one partition."""
-
-    replay: Replay
-    facts: PartitionFacts
-    clock: Clock
-
-
-def _hanging(of: Judging) -> Iterator[Finding]:
-    name = of.facts.partition.name
-    assert name is not None
-    return check_hanging(of.replay, name.topic, name.partition, of.clock, None)
+def written(given: Evidence, at_ms: int) -> Evidence:
+    """The same with segments that were last written at ``at_ms``."""
+    surveys = []
+    for each in given.surveys:
+        assert each.identity is not None
+        surveys.append(replace(each, identity=replace(each.identity, mtime_ns=at_ms * 1_000_000)))
+    return replace(given, surveys=tuple(surveys))
 
 
-CHECKS: Mapping[str, Callable[[Judging], Iterator[Finding]]] = {
-    "transactions": lambda of: check_transactions(of.replay),
-    "lost ends": lambda of: check_lost_ends(of.replay, of.facts),
-    "hanging": _hanging,
-    "horizons": lambda of: check_horizons(of.replay, compacted=of.facts.settings.compacted),
-    "epoch falls": lambda of: check_epoch_falls(of.replay),
-    "epoch range": lambda of: check_epoch_range(of.replay),
-    "epoch end": lambda of: check_epoch_end(of.facts, of.replay.end_offset),
-    "epoch checkpoint": lambda of: check_epoch_checkpoint(of.replay, of.facts),
-    "txn index files": lambda of: check_txn_index_files(of.replay, of.facts),
-    "aborts": lambda of: check_aborts(of.replay, of.facts),
-    "stable offsets": lambda of: check_stable_offsets(of.replay, of.facts),
-    "snapshots": lambda of: check_snapshots(of.replay, of.facts),
-    "sequences": lambda of: check_sequences(of.replay, of.facts),
+def running(given: Evidence) -> Evidence:
+    """The same beside a broker, whose clock shows the time."""
+    return replace(given, group=replace(given.group, stopped=False))
+
+
+def hanging(given: Evidence) -> Iterator[Finding]:
+    """What ``check_hanging`` says beside a broker that has just written the segments."""
+    return check_hanging(running(written(given, given.now_ms)))
+
+
+CHECKS: Mapping[str, Callable[[Evidence], Iterator[Finding]]] = {
+    "transactions": check_transactions,
+    "lost ends": check_lost_ends,
+    "hanging": hanging,
+    "horizons": check_horizons,
+    "epoch falls": check_epoch_falls,
+    "epoch range": check_epoch_range,
+    "epoch end": check_epoch_end,
+    "epoch checkpoint": check_epoch_checkpoint,
+    "txn index files": check_txn_index_files,
+    "aborts": check_aborts,
+    "stable offsets": check_stable_offsets,
+    "snapshots": check_snapshots,
+    "sequences": check_sequences,
 }
-
-
-def surveys(directory: Path) -> list[Survey]:
-    segments = read_partition(directory).segments
-    return [
-        survey(one, lambda _: None, mapped=False, sealed=one is not segments[-1], deep=False)
-        for one in segments
-    ]
 
 
 def judging(
@@ -90,23 +78,15 @@ def judging(
     stopped: bool = True,
     alone: bool = False,
     now_ms: int = NOW_MS,
-) -> Judging:
+) -> Evidence:
     """``alone`` leaves the log directory out of account."""
-    found = surveys(directory)
     top = open_path(directory.parent)
     assert isinstance(top, LogDirectory)
     liveness = Liveness(State.STOPPED if stopped else State.LIVE, "")
-    facts = read_partition_facts(
-        read_partition(directory),
-        None if alone else read_directory(top, liveness),
-        TopicSettings(compacted=compacted),
-        stopped=stopped,
-    )
-    return Judging(
-        replay(found, compacted=compacted),
-        facts,
-        Clock(now_ms, now_ms, {each.segment.base_offset: now_ms for each in found}),
-    )
+    around = None if alone else read_directory(top, liveness)
+    given = evidence(directory, around, compacted=compacted, live=not stopped, now_ms=now_ms)
+    assert given.replay is not None
+    return given
 
 
 @pytest.fixture(scope="module")
@@ -119,14 +99,8 @@ def findings(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[s
         recipe = recipes[name]
         directory = recipe.write(tmp_path_factory.mktemp(name))
         given = judging(directory, compacted=recipe.compacted)
-        found = surveys(directory)
-        damage = [
-            finding
-            for each in found
-            for finding in check_segment(each, None if each is found[-1] else LAST, live=False)
-        ]
         return {
-            "batches": [*damage, *check_sequence(found)],
+            "batches": [*check_segments(given), *check_sequence(given)],
             **{check: list(run(given)) for check, run in CHECKS.items()},
         }
 
@@ -167,31 +141,38 @@ def test_a_hanging_transaction_comes_with_the_command_that_aborts_it(findings: F
 def test_a_transaction_that_was_just_written_is_open(tmp_path: Path) -> None:
     (recipe,) = [recipe for recipe in RECIPES if recipe.name == "hanging"]
     given = judging(recipe.write(tmp_path), compacted=False, now_ms=TIMESTAMP + 60_000)
-    assert [each.code.name for each in _hanging(given)] == ["transaction-open"]
+    assert [each.code.name for each in hanging(given)] == ["transaction-open"]
 
 
 def test_old_timestamps_of_a_producer_do_not_make_its_transaction_hang(tmp_path: Path) -> None:
     """A producer may give its records any time: only a broker's clock says when it wrote."""
     (recipe,) = [recipe for recipe in RECIPES if recipe.name == "open"]
     given = judging(recipe.write(tmp_path), compacted=False, now_ms=TIMESTAMP + 10**12)
-    assert [each.code.name for each in _hanging(given)] == ["transaction-open"]
+    assert [each.code.name for each in hanging(given)] == ["transaction-open"]
 
 
 def test_a_stopped_broker_lets_a_transaction_hang_that_hung_before(tmp_path: Path) -> None:
     """No later marker has the time: the files that it wrote as it stopped have it."""
     (recipe,) = [recipe for recipe in RECIPES if recipe.name == "open"]
     given = judging(recipe.write(tmp_path), compacted=False)
+    assert given.group.directory is not None
+    directory = replace(given.group.directory, written_ms=NOW_MS)
+    given = replace(
+        given,
+        group=replace(given.group, directory=directory),
+        longest_transaction_ms=15 * 60_000,
+    )
     for minutes, expected in ((21, "transaction-hanging"), (19, "transaction-open")):
-        clock = Clock(0, NOW_MS, {LAST: NOW_MS - minutes * 60_000})
-        found = check_hanging(given.replay, "open", 0, clock, 15 * 60_000)
+        of_then = written(given, NOW_MS - minutes * 60_000)
+        assert of_then.clock().files_ms == NOW_MS
+        found = check_hanging(of_then)
         assert [each.code.name for each in found] == [expected]
 
 
 def test_a_segment_that_nobody_wrote_to_for_long_lets_a_transaction_hang(tmp_path: Path) -> None:
     (recipe,) = [recipe for recipe in RECIPES if recipe.name == "open"]
     given = judging(recipe.write(tmp_path), compacted=False)
-    written_ms = {LAST: NOW_MS - 21 * 60_000}
-    found = check_hanging(given.replay, "open", 0, Clock(NOW_MS, NOW_MS, written_ms), None)
+    found = check_hanging(running(written(given, NOW_MS - 21 * 60_000)))
     assert [each.code.name for each in found] == ["transaction-late"]
 
 
@@ -204,9 +185,8 @@ def test_what_the_brokers_allow_decides_when_a_transaction_hangs(
 ) -> None:
     (recipe,) = [recipe for recipe in RECIPES if recipe.name == "open"]
     given = judging(recipe.write(tmp_path), compacted=False)
-    written_ms = {LAST: NOW_MS - 21 * 60_000 + 1}
-    longest_ms = longest_minutes * 60_000
-    found = check_hanging(given.replay, "open", 0, Clock(NOW_MS, NOW_MS, written_ms), longest_ms)
+    given = replace(given, longest_transaction_ms=longest_minutes * 60_000)
+    found = check_hanging(running(written(given, NOW_MS - 21 * 60_000 + 1)))
     assert [each.code.name for each in found] == [expected]
 
 
@@ -260,11 +240,8 @@ def test_the_transactions_that_were_left_hanging_are_found(
 ) -> None:
     found = {}
     for path in sorted(grown(fixture).glob("trans[af]*-?")):
-        given = judging(path, compacted=False)
-        written_ms = {each.survey.segment.base_offset: 0 for each in given.replay.segments}
-        for finding in check_hanging(
-            given.replay, "topic", 0, Clock(NOW_MS, NOW_MS, written_ms), 900_000
-        ):
+        given = replace(judging(path, compacted=False), longest_transaction_ms=900_000)
+        for finding in check_hanging(running(written(given, 0))):
             assert finding.code.name == "transaction-hanging"
             assert finding.offsets is not None
             found[path.name] = finding.offsets.first
@@ -311,5 +288,5 @@ def test_what_a_broker_has_just_deleted_is_no_epoch_that_is_missing(
     """Records were deleted past a change of epoch; the segments and the checkpoint follow."""
     (recipe,) = (each for each in RECIPES if each.name == "epochs-forgotten")
     given = judging(recipe.write(tmp_path), compacted=False, stopped=stopped)
-    found = check_epoch_checkpoint(given.replay, given.facts)
+    found = check_epoch_checkpoint(given)
     assert [one.code.name for one in found] == expected

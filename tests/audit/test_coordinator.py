@@ -28,7 +28,7 @@ from forge_transactions import (
 )
 
 from kdump.audit.facts.coordinator import Coordinator
-from kdump.audit.replay.fates import HIGHEST, Evidence, Fate, Mark, decide
+from kdump.audit.replay.fates import HIGHEST, Fate, FateEvidence, Mark, decide
 from kdump.format import _events
 
 PRODUCER = 7
@@ -326,7 +326,7 @@ def decided_rightly(rng: random.Random, place: Path) -> int:
             marks.append(Mark(offset, _events.BEGIN, producer, epoch))
             truths[producer, offset] = truth
             running[producer] = offset
-    ends = decide(marks, missing, Evidence({}, {}, coordinator, HERE[0]))
+    ends = decide(marks, missing, FateEvidence({}, {}, coordinator, HERE[0]))
     found = {
         (end.producer, end.begin): end.fate is Fate.COMMITTED
         for end in ends

@@ -15,6 +15,7 @@ from damaged import name
 from forge import TIMESTAMP, batch, message, record, wrapper
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pipeline import of_survey
 
 from kdump.audit.checks.indexes import (
     check_indexes,
@@ -192,11 +193,12 @@ def of(segment: Segment, *, sealed: bool = True) -> Survey:
 
 
 def findings(found: Survey, *, sealed: bool) -> list[Finding]:
+    given = of_survey(found, sealed=sealed)
     return [
-        *check_indexes(found, sealed=sealed),
-        *check_offset_entries(found, sealed=sealed, live=False),
-        *check_time_entries(found, sealed=sealed, live=False),
-        *check_last_timestamp(found, sealed=sealed),
+        *check_indexes(given),
+        *check_offset_entries(given),
+        *check_time_entries(given),
+        *check_last_timestamp(given),
     ]
 
 

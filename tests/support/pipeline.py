@@ -10,14 +10,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kdump.audit import judge as judging
-from kdump.audit.facts.small_files import PartitionFacts, read_directory
+from kdump.audit.evidence import Evidence, replay_of
+from kdump.audit.facts.small_files import (
+    DirectoryFacts,
+    PartitionFacts,
+    TopicSettings,
+    read_directory,
+    read_partition_facts,
+)
 from kdump.audit.findings import Finding
 from kdump.audit.run.gather import gather
 from kdump.audit.survey.survey import Survey, survey
 from kdump.audit.targets.context import Context, read_context
 from kdump.audit.targets.target import Group, Root, assign
 from kdump.storage.liveness import Liveness, State
-from kdump.storage.logdir import LogDirectory, open_path
+from kdump.storage.logdir import LogDirectory, Segment, open_path, read_partition
 
 NOW_MS = 1_795_000_000_000
 """The present of the tests: November 2026."""
@@ -71,6 +78,34 @@ def read(
     )
 
 
+def evidence(
+    partition: Path,
+    directory: DirectoryFacts | None = None,
+    *,
+    compacted: bool | None = None,
+    live: bool = False,
+    deep: bool = False,
+    now_ms: int = NOW_MS,
+) -> Evidence:
+    """What the checks get of a partition, read whole; without ``directory`` it stands in none.
+
+    ``compacted`` is what is known of its topic.
+    """
+    listed, settings = read_partition(partition), TopicSettings(compacted=compacted)
+    group = Group(partition, listed.segments, None, not live, 0, None, listed, directory)
+    surveys = tuple(_survey(one, group, settings, deep) for one in group.segments)
+    facts = read_partition_facts(listed, directory, settings, stopped=not live)
+    replayed = replay_of(group, surveys, facts, quick=False)
+    return Evidence(group, surveys, facts, replayed, now_ms=now_ms)
+
+
+def of_survey(found: Survey, *, sealed: bool, live: bool = False) -> Evidence:
+    """What the checks get of one segment alone; ``sealed``: another one follows."""
+    next_base = found.segment.base_offset + 10_000 if sealed else None
+    group = Group(found.segment.log, (found.segment,), next_base, not live, found.size)
+    return Evidence(group, (found,))
+
+
 def _facts(group: Group, context: Context, compacted: bool | None) -> PartitionFacts | None:
     facts = gather(group, context)
     if facts is None or compacted is None:
@@ -86,14 +121,11 @@ def _root(path: Path, state: State) -> Root:
 
 def _surveys(group: Group, context: Context, deep: bool) -> list[Survey]:
     settings = context.settings(group)
-    return [
-        survey(
-            one,
-            lambda _: None,
-            mapped=False,
-            sealed=one is not group.segments[-1],
-            deep=deep,
-            settings=settings,
-        )
-        for one in group.segments
-    ]
+    return [_survey(one, group, settings, deep) for one in group.segments]
+
+
+def _survey(segment: Segment, group: Group, settings: TopicSettings, deep: bool) -> Survey:
+    sealed = segment is not group.segments[-1]
+    return survey(
+        segment, lambda _: None, mapped=False, sealed=sealed, deep=deep, settings=settings
+    )

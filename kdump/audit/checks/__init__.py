@@ -1,5 +1,6 @@
 """The checks: pure functions from evidence to findings, a module for each kind of file.
 
+read_errors      Checks of files that cannot be read: logs, indexes, small files.
 batches          Checks of batches and records: damage, offsets, timestamps, undecodable records.
 segments         Checks of segments in a row: retention by timestamps, preallocated tails.
 missing_offsets  Checks of offsets that are missing between and inside segments.

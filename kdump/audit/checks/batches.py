@@ -6,12 +6,13 @@ Spec: KOD 9, checks 1 to 8.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
 from kdump.audit import codes
 from kdump.audit.codes import FindingCode
+from kdump.audit.evidence import Evidence
 from kdump.audit.findings import Detail, Finding, Offsets, explaining
 from kdump.audit.survey.anomalies import Fault, FaultKind
 from kdump.audit.survey.survey import LISTED, Gap, Survey
@@ -32,44 +33,19 @@ _FAULT_CODES: Final = {
 }
 
 
-def check_segment(
-    survey: Survey,
-    next_base: int | None,
-    *,
-    live: bool,
-    clean: bool = False,
-    compacted: bool | None = None,
-) -> Iterator[Finding]:
-    """Judge the log of one segment, but for offsets that are missing.
+def check_segments(evidence: Evidence) -> Iterator[Finding]:
+    """Judge each log by itself; missing offsets between its batches have a check of their own.
 
-    ``next_base`` is the base offset of the partition's next segment, None for the last one.
-    ``live`` says that a broker may be appending to the last one, ``clean`` that the next start
-    believes that it was closed in order. ``compacted`` is None where that is unknown: then a batch
-    may have fewer records than offsets.
+    A broker may be appending to the last log. Where it is unknown whether the topic was compacted,
+    a batch may have fewer records than offsets.
     """
-    listed: Counter[Reason | FaultKind] = Counter()
-
-    def repeats(kind: Reason | FaultKind) -> int:
-        listed[kind] += 1
-        return survey.counts[kind] - LISTED if listed[kind] == LISTED else 0
-
-    for gap in survey.gaps:
-        sealed = next_base is not None
-        code = _damage_code(gap.damage.reason, sealed=sealed, live=live, clean=clean)
-        if live and not sealed and _being_written(survey, gap.damage):
-            code = codes.TORN_TAIL_LIVE
-        yield _damage(survey, gap, code, next_base, repeats(gap.damage.reason))
-    unjudged = {FaultKind.HOLE} if compacted is False else {FaultKind.HOLE, FaultKind.MISCOUNTED}
-    for fault in survey.faults:
-        if fault.kind in unjudged:
-            continue
-        yield _fault(survey, fault, repeats(fault.kind))
-    yield from _overflow(survey)
+    for survey, next_base in evidence.neighbours:
+        yield from _segment(evidence, survey, next_base)
 
 
-def check_sequence(surveys: Sequence[Survey]) -> Iterator[Finding]:
-    """Judge how the segments of one partition, ascending by base offset, follow each other."""
-    for survey, following in pairwise(surveys):
+def check_sequence(evidence: Evidence) -> Iterator[Finding]:
+    """Judge how the segments of a partition follow each other."""
+    for survey, following in pairwise(evidence.surveys):
         next_base = following.segment.base_offset
         if survey.last_offset is not None and survey.last_offset >= next_base:
             yield Finding(
@@ -85,6 +61,25 @@ def check_sequence(surveys: Sequence[Survey]) -> Iterator[Finding]:
             )
 
 
+def _segment(evidence: Evidence, survey: Survey, next_base: int | None) -> Iterator[Finding]:
+    listed: Counter[Reason | FaultKind] = Counter()
+
+    def repeats(kind: Reason | FaultKind) -> int:
+        listed[kind] += 1
+        return survey.counts[kind] - LISTED if listed[kind] == LISTED else 0
+
+    for gap in survey.gaps:
+        code = _damage_code(evidence, survey, gap.damage, sealed=next_base is not None)
+        yield _damage(survey, gap, code, next_base, repeats(gap.damage.reason))
+    left_out = {FaultKind.HOLE}
+    if evidence.compacted is not False:
+        left_out.add(FaultKind.MISCOUNTED)
+    for fault in survey.faults:
+        if fault.kind not in left_out:
+            yield _fault(survey, fault, repeats(fault.kind))
+    yield from _overflow(survey)
+
+
 def _being_written(survey: Survey, damage: Damage) -> bool:
     """Whether it may be a batch that is half in a preallocated file, which has its full length."""
     return (
@@ -94,8 +89,13 @@ def _being_written(survey: Survey, damage: Damage) -> bool:
     )
 
 
-def _damage_code(reason: Reason, *, sealed: bool, live: bool, clean: bool) -> FindingCode:
-    match reason:
+def _damage_code(
+    evidence: Evidence, survey: Survey, damage: Damage, *, sealed: bool
+) -> FindingCode:
+    live, clean = evidence.live, evidence.stopped_cleanly
+    if live and not sealed and _being_written(survey, damage):
+        return codes.TORN_TAIL_LIVE
+    match damage.reason:
         case Reason.BAD_CHECKSUM:
             return codes.BATCH_CRC_MISMATCH
         case Reason.IMPOSSIBLE_SIZE:

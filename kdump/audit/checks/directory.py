@@ -7,7 +7,7 @@ Spec: ``LogManager.loadLogs``, ``MetaPropertiesEnsemble.verify``, ``CheckpointFi
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -16,15 +16,16 @@ from typing import Any, Final
 from kdump.audit import codes
 from kdump.audit.codes import FindingCode
 from kdump.audit.commands import reindexing
+from kdump.audit.evidence import NodeEvidence
 from kdump.audit.facts.cluster import Node
 from kdump.audit.facts.small_files import DirectoryFacts, Offsets, Read
-from kdump.audit.findings import Finding, judged, unreadable
+from kdump.audit.findings import Finding, judged
 from kdump.audit.targets.node_directories import copies
-from kdump.errors import DecodeError, DeniedError, MissingDirectoryError, SourceError, VanishedError
+from kdump.errors import DecodeError, MissingDirectoryError
 from kdump.format.checkpoint import CheckpointNumberError
 from kdump.format.properties import MetaProperties
 from kdump.storage.liveness import State
-from kdump.storage.logdir import EntryType, Partition, directory_name, has_lines
+from kdump.storage.logdir import EntryType, directory_name, has_lines
 from kdump.storage.names import (
     CLEAN_MARKER,
     CLUSTER_METADATA_TOPIC,
@@ -45,11 +46,6 @@ _TOP_KINDS: Final = frozenset(
         FileKind.KDUMP,
     }
 )
-_SUFFIX_CODES: Final = {
-    "delete": codes.DIRECTORY_DELETED,
-    "stray": codes.DIRECTORY_STRAY,
-    "future": codes.DIRECTORY_FUTURE,
-}
 _KRAFT_VERSION: Final = 1
 _MUST_HAVE: Final = "version, node.id and cluster.id"
 
@@ -125,33 +121,6 @@ def check_meta_properties(facts: DirectoryFacts) -> Iterator[Finding]:
         )
 
 
-def check_top_files(facts: DirectoryFacts) -> Iterator[Finding]:
-    """Say which files at the top could not be read at all."""
-    reads = (*_checkpoints(facts), facts.meta, facts.bootstrap)
-    yield from check_read(reads, stopped=facts.stopped)
-
-
-def check_read(reads: Iterable[Read[Any] | None], *, stopped: bool) -> Iterator[Finding]:
-    """Say which small files could not be read at all."""
-    for read in reads:
-        if read is not None and isinstance(read.error, SourceError):
-            code = codes.DENIED if isinstance(read.error, DeniedError) else codes.UNREADABLE
-            detail = unreadable(str(read.error))
-            if isinstance(read.error, VanishedError):
-                code = codes.VANISHED if stopped else codes.VANISHED_LIVE
-                detail = detail if stopped else detail.as_live()
-            yield Finding(code, read.path, detail=detail)
-
-
-def check_suffix(partition: Partition, size: int) -> Iterator[Finding]:
-    """Say of a ``-delete``, ``-stray`` or ``-future`` directory what it is; ``size`` is its bytes.
-
-    ``size`` is that of all its logs.
-    """
-    if partition.name is not None and partition.name.suffix:
-        yield Finding(_SUFFIX_CODES[partition.name.suffix], partition.path, size=size)
-
-
 def missing_directory(error: MissingDirectoryError, *, kraft: bool) -> Finding:
     """Return the finding for a log directory that the configuration names."""
     code = codes.LOG_DIRECTORY_MISSING if kraft else codes.LOG_DIRECTORY_BLANK
@@ -162,12 +131,12 @@ def missing_directory(error: MissingDirectoryError, *, kraft: bool) -> Finding:
 # --- the directories of one node
 
 
-def check_node(directories: Sequence[DirectoryFacts]) -> Iterator[Finding]:
+def check_node(evidence: NodeEvidence) -> Iterator[Finding]:
     """Judge what the directories of one node say in meta.properties against each other."""
     first: MetaProperties | None = None
     ids: dict[str, Path] = {}
-    kraft = any(map(_of_kraft, directories))
-    for facts in directories:
+    kraft = any(map(_of_kraft, evidence.directories))
+    for facts in evidence.directories:
         path, meta = facts.directory.path / META_PROPERTIES, facts.identity
         if facts.meta is None and kraft:
             yield judged(codes.META_PROPERTIES_MISSING, path, "meta.properties", "no such file")
@@ -189,17 +158,15 @@ def check_node(directories: Sequence[DirectoryFacts]) -> Iterator[Finding]:
                 yield _mismatch(path, expected, meta.directory_id)
 
 
-def check_node_id(
-    directories: Sequence[DirectoryFacts], config: Mapping[str, str] | None
-) -> Iterator[Finding]:
+def check_node_id(evidence: NodeEvidence) -> Iterator[Finding]:
     """Judge the node id in meta.properties against that of the node's configuration."""
     for name in ("node.id", "broker.id"):
-        text = (config or {}).get(name, "").strip()
+        text = (evidence.config or {}).get(name, "").strip()
         if text.isascii() and text.isdigit():
             break
     else:
         return
-    for facts in directories:
+    for facts in evidence.directories:
         meta = facts.identity
         if meta is not None and meta.node_id is not None and meta.node_id != int(text):
             yield judged(
@@ -210,8 +177,9 @@ def check_node_id(
             )
 
 
-def check_bootstrap(directories: Sequence[DirectoryFacts]) -> Iterator[Finding]:
+def check_bootstrap(evidence: NodeEvidence) -> Iterator[Finding]:
     """Judge the form of bootstrap.checkpoint; a KRaft node reads that beside its metadata log."""
+    directories = evidence.directories
     if not any(map(_of_kraft, directories)):
         return
     for facts in list(filter(_has_metadata_log, directories)) or directories[:1]:
@@ -224,26 +192,22 @@ def check_bootstrap(directories: Sequence[DirectoryFacts]) -> Iterator[Finding]:
             )
 
 
-def check_twice(
-    directories: Sequence[DirectoryFacts], strays: Collection[Path] = ()
-) -> Iterator[Finding]:
-    """Judge partitions that stand in two directories of one node.
-
-    ``strays`` are directories that a start sets aside before it looks.
-    """
-    for paths in copies(directories):
-        standing = [path for path in paths if path not in strays]
+def check_twice(evidence: NodeEvidence) -> Iterator[Finding]:
+    """Judge partitions that stand in two directories of one node."""
+    for paths in copies(evidence.directories):
+        standing = [path for path in paths if path not in evidence.strays]
         for path in standing[1:]:
             expected = f"one directory of {path.name}"
             yield judged(codes.PARTITION_TWICE, path, expected, f"another: {standing[0]}")
 
 
-def check_missing_replicas(directories: Sequence[DirectoryFacts], node: Node) -> Iterator[Finding]:
+def check_missing_replicas(evidence: NodeEvidence) -> Iterator[Finding]:
     """Judge lines of partitions that are not there, but that the cluster takes to be here.
 
     A line alone may be of what was deleted or moved away, and a replica that was never made has
     none.
     """
+    directories = evidence.directories
     if not all(facts.stopped for facts in directories):
         return
     paths = chain.from_iterable(facts.directory.partition_paths for facts in directories)
@@ -252,7 +216,7 @@ def check_missing_replicas(directories: Sequence[DirectoryFacts], node: Node) ->
         read = next((read for read in _checkpoints(facts) if read.value is not None), None)
         if read is not None and read.value is not None:
             gone = sorted(read.value.keys() - existing)
-            yield from _missing(read.path, gone, facts.identity, node)
+            yield from _missing(read.path, gone, facts.identity, evidence.node)
 
 
 def _missing(

@@ -12,6 +12,7 @@ from itertools import groupby, pairwise
 from typing import Final
 
 from kdump.audit import codes
+from kdump.audit.evidence import Evidence
 from kdump.audit.facts.small_files import PartitionFacts, Read
 from kdump.audit.findings import Detail, Finding, Offsets, explaining
 from kdump.audit.replay.replay import Replay
@@ -33,8 +34,11 @@ class _Run:
     run: EpochRun
 
 
-def check_epoch_falls(replay: Replay) -> Iterator[Finding]:
+def check_epoch_falls(evidence: Evidence) -> Iterator[Finding]:
     """Judge the leader epochs of batches among themselves (23)."""
+    replay = evidence.replay
+    if replay is None:
+        return
     falls = [(before, after) for before, after in pairwise(_runs(replay)) if _falls(before, after)]
     for _, in_segment in groupby(falls, key=lambda pair: pair[1].number):
         pairs = list(in_segment)
@@ -54,8 +58,11 @@ def check_epoch_falls(replay: Replay) -> Iterator[Finding]:
         )
 
 
-def check_epoch_range(replay: Replay) -> Iterator[Finding]:
+def check_epoch_range(evidence: Evidence) -> Iterator[Finding]:
     """Judge leader epochs below 0: -1 stands for none, and less for nothing (23)."""
+    replay = evidence.replay
+    if replay is None:
+        return
     runs = [
         _Run(number, segment.survey, run)
         for number, segment in enumerate(replay.segments)
@@ -84,8 +91,11 @@ def check_epoch_range(replay: Replay) -> Iterator[Finding]:
             )
 
 
-def check_epoch_checkpoint(replay: Replay, facts: PartitionFacts) -> Iterator[Finding]:
+def check_epoch_checkpoint(evidence: Evidence) -> Iterator[Finding]:
     """Judge leader-epoch-checkpoint against the log (22, 23). A missing file has no entries."""
+    replay, facts = evidence.replay, evidence.facts
+    if replay is None or facts is None or evidence.doomed:
+        return
     read = facts.epochs or Read(facts.partition.path / LEADER_EPOCH_CHECKPOINT, ())
     if read.value is None or not _rises(read.value):
         return

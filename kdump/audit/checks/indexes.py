@@ -8,17 +8,17 @@ rebuilt one is not wrong.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from kdump.audit import codes
 from kdump.audit.codes import FindingCode, Severity
+from kdump.audit.evidence import Evidence
 from kdump.audit.findings import Detail, Finding, Offsets, explaining
 from kdump.audit.survey.index_promises import LISTED, EntryFault, EntryKind, IndexFacts
 from kdump.audit.survey.survey import Survey
-from kdump.storage.logdir import Partition
 
 _NO_TIMESTAMP: Final = -1
 
@@ -45,98 +45,79 @@ _TIME: Final = _Kind(
 )
 
 
-def check_indexes(survey: Survey, *, sealed: bool) -> Iterator[Finding]:
-    """Judge the length, the order and the padding of a segment's index files.
+def check_indexes(evidence: Evidence) -> Iterator[Finding]:
+    """Judge the length, the order and the padding of index files."""
+    for survey, next_base in evidence.neighbours:
+        for kind, facts in ((_OFFSET, survey.index), (_TIME, survey.time_index)):
+            if facts is not None:
+                found = _file(kind, facts, sealed=next_base is not None)
+                yield from _at_next_start(evidence, next_base, found)
 
-    ``sealed``: it is not its partition's last.
+
+def check_offset_entries(evidence: Evidence) -> Iterator[Finding]:
+    """Judge whether the entries of each ``.index`` lead lookups to where they must begin."""
+    for survey, next_base in evidence.neighbours:
+        found = _offset_entries(survey, sealed=next_base is not None, live=evidence.live)
+        yield from _at_next_start(evidence, next_base, found)
+
+
+def check_time_entries(evidence: Evidence) -> Iterator[Finding]:
+    """Judge whether the entries of each ``.timeindex`` lead lookups to where they must begin.
+
+    Not where the ``.index`` is missing: without that a broker rebuilds both.
     """
-    for kind, facts in ((_OFFSET, survey.index), (_TIME, survey.time_index)):
-        if facts is not None:
-            yield from _file(kind, facts, sealed=sealed)
+    for survey, next_base in evidence.neighbours:
+        found = _time_entries(survey, sealed=next_base is not None, live=evidence.live)
+        yield from _at_next_start(evidence, next_base, found)
 
 
-def check_offset_entries(survey: Survey, *, sealed: bool, live: bool) -> Iterator[Finding]:
-    """Judge whether the entries of an ``.index`` lead lookups to where they must begin.
-
-    Beside a broker (``live``) the last segment's may speak of what was appended meanwhile.
-    """
-    facts = survey.index
-    if facts is None:
-        return
-    for fault, repeats in _faults(facts):
-        if sealed or not live or fault.kind is not EntryKind.BEYOND:
-            yield _offset_entry(facts, fault, repeats, sealed=sealed)
-    if not sealed and not live and EntryKind.BEYOND not in facts.counts:
-        yield from _beyond_end(survey, _OFFSET, facts, codes.INDEX_BEYOND_LOG)
-
-
-def check_time_entries(survey: Survey, *, sealed: bool, live: bool) -> Iterator[Finding]:
-    """Judge whether the entries of a ``.timeindex`` lead lookups by time to where they must begin.
-
-    ``sealed`` and ``live`` are as for the ``.index``; without that the broker rebuilds both.
-    """
-    facts = survey.time_index
-    if facts is None or survey.segment.index is None:
-        return
-    # Where magic 0 is, times that clients sent were indexed and lost (0.10).
-    lost_times = survey.magics is None or survey.magics[0] < 1
-    for fault, repeats in _faults(facts):
-        # What is too large at the end is for check_last_timestamp.
-        at_end = sealed and fault.entry == facts.last
-        if fault.kind is EntryKind.SKIPS or not (lost_times or at_end):
-            yield _time_entry(facts, fault, repeats)
-    if not sealed and not live:
-        yield from _beyond_end(survey, _TIME, facts, codes.TIMEINDEX_BEYOND_LOG)
-
-
-def check_last_timestamp(survey: Survey, *, sealed: bool) -> Iterator[Finding]:
+def check_last_timestamp(evidence: Evidence) -> Iterator[Finding]:
     """Judge whether a sealed segment's last time entry has its largest timestamp.
 
     The broker takes that entry for it, in retention and to choose the segment for a lookup.
     """
-    facts = survey.time_index
-    if not sealed or facts is None or survey.segment.index is None or survey.magics is None:
-        return
-    if facts.disorder or facts.padding:
-        return  # what it takes for the last entry is wrong anyway
-    if facts.last is None and _holds_old_alone(survey):
-        return  # upgrades from 0.10.0, which wrote no time indexes, left empty ones
-    timestamp = _NO_TIMESTAMP if facts.last is None else facts.last[0]
-    if timestamp < survey.record_timestamp:
-        yield _last_timestamp(facts, codes.TIMEINDEX_TOO_LOW, survey.record_timestamp)
-    elif timestamp > survey.max_timestamp and survey.magics[0] > 1 and _whole(survey):
-        yield _last_timestamp(facts, codes.TIMEINDEX_TOO_HIGH, survey.max_timestamp)
+    for survey, next_base in evidence.neighbours:
+        if next_base is not None:
+            yield from _at_next_start(evidence, next_base, _largest_timestamp(survey))
 
 
-def check_missing_indexes(
-    surveys: Sequence[Survey], *, next_base: int | None, live: bool
-) -> Iterator[Finding]:
-    """Judge which index files the segments of one partition lack.
+def check_missing_indexes(evidence: Evidence) -> Iterator[Finding]:
+    """Judge which index files the segments of a partition lack.
 
-    ``next_base`` is that of the segment behind the last of them, None if it is the partition's
-    last: beside a broker (``live``) that one's may not be there yet.
+    Beside a broker those of the last segment may not be there yet. Of a metadata log every start
+    rebuilds the indexes. Surveys of ends alone do not have all magics, which decide.
     """
+    if evidence.quick or evidence.is_metadata_log:
+        return
+    surveys = evidence.surveys
     no_times = all(survey.segment.time_index is None for survey in surveys)
-    for survey in surveys:
-        active = next_base is None and survey is surveys[-1]
-        # A segment that nothing was appended to needs no index, and may never have had one.
-        if survey.size == 0 or (active and live):
-            continue
-        segment = survey.segment
-        if segment.index is None:
-            yield _lacking(segment.log, ".index", codes.INDEX_MISSING)
-        elif segment.time_index is None and survey.record_timestamp > _NO_TIMESTAMP:
-            never_had_any = no_times and _holds_old_alone(survey)  # as before 0.10.1
-            if not never_had_any:
-                yield _lacking(segment.log, ".timeindex", codes.TIMEINDEX_MISSING)
+    for survey, next_base in evidence.neighbours:
+        active = evidence.group.next_base is None and survey is surveys[-1]
+        if not (active and evidence.live):
+            found = _missing(survey, no_times=no_times)
+            yield from _at_next_start(evidence, next_base, found)
 
 
-def check_orphans(partition: Partition, *, live: bool) -> Iterator[Finding]:
+def check_orphans(evidence: Evidence) -> Iterator[Finding]:
     """Judge index files without their log; beside a broker it may just be deleting a segment."""
-    for entry in () if live else partition.orphans:
-        if not entry.name.canonical:  # a name that a broker refuses, or finds under another
-            continue
-        yield _lacking(entry.path, ".log", codes.INDEX_ORPHAN)
+    if evidence.facts is None or evidence.live or evidence.doomed:
+        return
+    for entry in evidence.facts.partition.orphans:
+        if entry.name.canonical:  # else a broker refuses it, or finds it under another name
+            yield _lacking(entry.path, ".log", codes.INDEX_ORPHAN)
+
+
+def _at_next_start(
+    evidence: Evidence, next_base: int | None, findings: Iterable[Finding]
+) -> Iterator[Finding]:
+    """The findings of a segment's indexes as the next start leaves them.
+
+    It deletes them with the whole partition, or rebuilds them where it recovers the segment.
+    """
+    if evidence.doomed:
+        return iter(())
+    recovered = evidence.facts is not None and evidence.facts.recovered(next_base)
+    return rebuilt(findings) if recovered or evidence.is_metadata_log else iter(findings)
 
 
 def rebuilt(findings: Iterable[Finding]) -> Iterator[Finding]:
@@ -150,6 +131,61 @@ def rebuilt(findings: Iterable[Finding]) -> Iterator[Finding]:
             yield replace(finding, code=code, remedy=explaining(code))
         else:
             yield finding
+
+
+def _offset_entries(survey: Survey, *, sealed: bool, live: bool) -> Iterator[Finding]:
+    # Beside a broker the last segment's entries may be of what was appended since the survey.
+    facts = survey.index
+    if facts is None:
+        return
+    for fault, repeats in _faults(facts):
+        if sealed or not live or fault.kind is not EntryKind.BEYOND:
+            yield _offset_entry(facts, fault, repeats, sealed=sealed)
+    if not sealed and not live and EntryKind.BEYOND not in facts.counts:
+        yield from _beyond_end(survey, _OFFSET, facts, codes.INDEX_BEYOND_LOG)
+
+
+def _time_entries(survey: Survey, *, sealed: bool, live: bool) -> Iterator[Finding]:
+    facts = survey.time_index
+    if facts is None or survey.segment.index is None:
+        return
+    # Where magic 0 is, times that clients sent were indexed and lost (0.10).
+    lost_times = survey.magics is None or survey.magics[0] < 1
+    for fault, repeats in _faults(facts):
+        # An end that is too large is left to check_last_timestamp.
+        at_end = sealed and fault.entry == facts.last
+        if fault.kind is EntryKind.SKIPS or not (lost_times or at_end):
+            yield _time_entry(facts, fault, repeats)
+    if not sealed and not live:
+        yield from _beyond_end(survey, _TIME, facts, codes.TIMEINDEX_BEYOND_LOG)
+
+
+def _largest_timestamp(survey: Survey) -> Iterator[Finding]:
+    facts = survey.time_index
+    if facts is None or survey.segment.index is None or survey.magics is None:
+        return
+    if facts.disorder or facts.padding:
+        return  # what it takes for the last entry is wrong anyway
+    if facts.last is None and _holds_old_alone(survey):
+        return  # upgrades from 0.10.0, which wrote no time indexes, left empty ones
+    timestamp = _NO_TIMESTAMP if facts.last is None else facts.last[0]
+    if timestamp < survey.record_timestamp:
+        yield _last_timestamp(facts, codes.TIMEINDEX_TOO_LOW, survey.record_timestamp)
+    elif timestamp > survey.max_timestamp and survey.magics[0] > 1 and _whole(survey):
+        yield _last_timestamp(facts, codes.TIMEINDEX_TOO_HIGH, survey.max_timestamp)
+
+
+def _missing(survey: Survey, *, no_times: bool) -> Iterator[Finding]:
+    segment = survey.segment
+    # A segment that nothing was appended to needs no index, and may never have had one.
+    if survey.size == 0:
+        return
+    if segment.index is None:
+        yield _lacking(segment.log, ".index", codes.INDEX_MISSING)
+    elif segment.time_index is None and survey.record_timestamp > _NO_TIMESTAMP:
+        never_had_any = no_times and _holds_old_alone(survey)  # as before 0.10.1
+        if not never_had_any:
+            yield _lacking(segment.log, ".timeindex", codes.TIMEINDEX_MISSING)
 
 
 def _file(kind: _Kind, facts: IndexFacts, *, sealed: bool) -> Iterator[Finding]:
@@ -226,7 +262,7 @@ def _time_entry(facts: IndexFacts, fault: EntryFault, repeats: int) -> Finding:
 def _beyond_end(
     survey: Survey, kind: _Kind, facts: IndexFacts, code: FindingCode
 ) -> Iterator[Finding]:
-    """Whether the last entry speaks of an offset behind the last one of the partition's log."""
+    """The finding for a last entry whose offset lies past the last one of the partition's log."""
     if facts.last is None or facts.disorder or not _whole(survey):
         return
     offset = facts.last[0] if kind is _OFFSET else facts.last[1]

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from kdump.audit import codes
 from kdump.audit.codes import FindingCode
-from kdump.audit.facts.small_files import PartitionFacts
+from kdump.audit.evidence import Evidence
 from kdump.audit.findings import Finding, Offsets, judged
-from kdump.audit.startup.swap_loss import SwapLoss
+from kdump.audit.startup.swap_loss import swap_loss
 from kdump.storage.logdir import EntryType, Partition
 from kdump.storage.names import FileKind, Suffix, parse_file_name
 
@@ -36,9 +36,10 @@ class Swap:
     replaced: tuple[int, ...]
 
 
-def check_leftovers(facts: PartitionFacts) -> Iterator[Finding]:
-    """Say once of each kind which files a start removes or ignores."""
-    if not facts.stopped:
+def check_leftovers(evidence: Evidence) -> Iterator[Finding]:
+    """Report once of each kind which files a start removes or ignores."""
+    facts = evidence.facts
+    if facts is None or not facts.stopped:
         return
     kinds: tuple[tuple[FindingCode, tuple[Suffix, ...]], ...] = (
         (codes.LEFTOVER_DELETED, (".deleted",)),
@@ -51,8 +52,11 @@ def check_leftovers(facts: PartitionFacts) -> Iterator[Finding]:
         )
 
 
-def check_foreign(facts: PartitionFacts) -> Iterator[Finding]:
-    """Say once which files and directories in a partition are none of Kafka's."""
+def check_foreign(evidence: Evidence) -> Iterator[Finding]:
+    """Report once which files and directories in a partition are none of Kafka's."""
+    facts = evidence.facts
+    if facts is None:
+        return
     yield from _once(
         codes.FOREIGN_FILE,
         [
@@ -63,16 +67,15 @@ def check_foreign(facts: PartitionFacts) -> Iterator[Finding]:
     )
 
 
-def check_swaps(facts: PartitionFacts, ends: Ends, loss: SwapLoss | None) -> Iterator[Finding]:
-    """Judge what finishing an interrupted replacement would do.
-
-    ``ends`` are those of the segments, ``loss`` what ``swap_loss`` says.
-    """
-    if not facts.stopped:
+def check_swaps(evidence: Evidence) -> Iterator[Finding]:
+    """Judge what finishing an interrupted replacement would do."""
+    facts = evidence.facts
+    if facts is None or not facts.stopped:
         return
+    loss = swap_loss(facts, evidence.surveys)
     swap = plan_swap(facts.partition, facts.swap_ends)
     yield from _once(codes.SWAP_DISCARDED, swap.discarded)
-    overlapped = _overlapped(facts.partition, swap, ends)
+    overlapped = _overlapped(facts.partition, swap, evidence.ends)
     if overlapped is not None:
         yield judged(
             codes.SWAP_OVERLAPS,

@@ -6,34 +6,32 @@ KOD 9, check 36.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from kdump.audit import codes
-from kdump.audit.facts.metadata_log import MetadataSnapshot
-from kdump.audit.facts.small_files import PartitionFacts
+from kdump.audit.evidence import Evidence
 from kdump.audit.findings import Finding, judged
 from kdump.errors import DecodeError
 
 
-def check_quorum_state(facts: PartitionFacts) -> Iterator[Finding]:
+def check_quorum_state(evidence: Evidence) -> Iterator[Finding]:
     """Judge the form of quorum-state."""
-    read = facts.quorum_state
+    read = None if evidence.facts is None else evidence.facts.quorum_state
     if read is not None and isinstance(read.error, DecodeError):
         yield judged(
             codes.QUORUM_STATE_MALFORMED, read.path, "a line of JSON", f"an error: {read.error}"
         )
 
 
-def check_metadata_snapshots(
-    facts: PartitionFacts,
-    snapshots: Sequence[MetadataSnapshot],
-    first_base: int | None,
-    log_end: int | None,
-) -> Iterator[Finding]:
-    """Judge the snapshots of the metadata log, which begins at ``first_base``, by age.
+def check_metadata_snapshots(evidence: Evidence) -> Iterator[Finding]:
+    """Judge the snapshots of the metadata log by age.
 
     Unlike other logs it begins at its first segment, whatever a checkpoint says.
     """
+    facts, first_base, log_end = evidence.facts, evidence.first_base, evidence.log_end
+    if facts is None or not evidence.is_metadata_log:
+        return
+    snapshots = facts.metadata_snapshots
     newest = snapshots[-1] if snapshots else None
     for snapshot in snapshots:
         if snapshot.fault is not None:

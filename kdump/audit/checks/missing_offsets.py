@@ -15,10 +15,11 @@ from typing import Final
 
 from kdump.audit import codes
 from kdump.audit.codes import FindingCode
+from kdump.audit.evidence import Evidence
 from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.findings import Detail, Finding, Offsets, explaining
 from kdump.audit.replay.replay import Replay
-from kdump.audit.replay.sequences import Evidence, Sequences, weigh_sequences
+from kdump.audit.replay.sequences import GapEvidence, Sequences, weigh_sequences
 from kdump.audit.survey.anomalies import FaultKind
 from kdump.audit.survey.compaction import Compaction, weigh_compaction
 from kdump.audit.survey.survey import LISTED, Survey
@@ -45,42 +46,28 @@ class _Gap:
     repeats: int = 0
 
 
-def check_missing_offsets(
-    surveys: Sequence[Survey],
-    facts: PartitionFacts,
-    ends: Mapping[int, int],
-    replay: Replay | None,
-    *,
-    quick: bool,
-) -> Iterator[Finding]:
-    """Judge offsets that are missing between segments and between the batches of a segment (31).
-
-    ``surveys`` ascend by base offset; ``ends`` has the offset behind the last record by base
-    offset, where it is known. ``replay`` is None where not all of the log was read. ``quick``: the
-    surveys are of the ends alone.
-    """
+def check_missing_offsets(evidence: Evidence) -> Iterator[Finding]:
+    """Judge offsets that are missing between segments and between the batches of a segment (31)."""
+    facts = evidence.facts
+    if facts is None:
+        return
     undecided = list[Finding]()
-    for finding in _findings(surveys, facts, ends, replay):
+    for finding in _findings(evidence, facts):
         if finding.code is not codes.OFFSETS_MISSING:
             yield finding
         elif len(undecided) < _UNDECIDED:
-            undecided.append(_of_ends(finding, facts) if quick else finding)
+            undecided.append(_of_ends(finding, facts) if evidence.quick else finding)
         else:
             last = undecided[-1]
             undecided[-1] = replace(last, repeats=last.repeats + 1 + finding.repeats)
     yield from undecided
 
 
-def _findings(
-    surveys: Sequence[Survey],
-    facts: PartitionFacts,
-    ends: Mapping[int, int],
-    replay: Replay | None,
-) -> Iterator[Finding]:
+def _findings(evidence: Evidence, facts: PartitionFacts) -> Iterator[Finding]:
+    surveys = evidence.surveys
     start = facts.start_offset  # no consumer reads below it
-    gaps = [
-        gap for gap in (*_between(surveys, facts, ends), *_inside(surveys)) if gap.last >= start
-    ]
+    found = (*_between(surveys, facts, evidence.ends), *_inside(surveys))
+    gaps = [gap for gap in found if gap.last >= start]
     if not gaps:
         return
     gaps.sort(key=lambda gap: gap.first)
@@ -93,8 +80,8 @@ def _findings(
             for gap in gaps:
                 yield _finding(codes.OFFSETS_MISSING, surveys, gap, start, repeats=gap.repeats)
         case verdict:
-            evidence = _evidence(gaps, replay)
-            for gap, shown in zip(gaps, evidence, strict=True):
+            weighed = _weighed(gaps, evidence.replay)
+            for gap, shown in zip(gaps, weighed, strict=True):
                 certain = verdict is Compaction.EXCLUDED
                 code = _code(gap, facts, shown, certain=certain)
                 yield _finding(code, surveys, gap, start, shown.text, repeats=gap.repeats)
@@ -133,24 +120,24 @@ def _inside(surveys: Sequence[Survey]) -> Iterator[_Gap]:
             yield _Gap(fault.reference + 1, last, number, fault.batch, more)
 
 
-def _evidence(gaps: Sequence[_Gap], replay: Replay | None) -> Sequence[Evidence]:
+def _weighed(gaps: Sequence[_Gap], replay: Replay | None) -> Sequence[GapEvidence]:
     if replay is None:
-        return (Evidence(),) * len(gaps)
+        return (GapEvidence(),) * len(gaps)
     return weigh_sequences(replay, [(gap.first, gap.last) for gap in gaps])
 
 
-def _code(gap: _Gap, facts: PartitionFacts, evidence: Evidence, *, certain: bool) -> FindingCode:
+def _code(gap: _Gap, facts: PartitionFacts, shown: GapEvidence, *, certain: bool) -> FindingCode:
     """The code for a gap; ``certain``: the topic was never compacted."""
     if gap.batch is None and any(
         entry.name.base_offset is not None and gap.first <= entry.name.base_offset <= gap.last
         for entry in facts.partition.orphans
     ):
         return codes.SEGMENT_MISSING
-    if evidence.shows is Sequences.GO_ON:
+    if shown.shows is Sequences.GO_ON:
         return codes.BATCH_OFFSET_CHANGED
     if certain:
         return codes.SEGMENTS_HOLE if gap.batch is None else codes.BATCHES_HOLE
-    return codes.RECORDS_MISSING if evidence.shows is Sequences.JUMP else codes.OFFSETS_MISSING
+    return codes.RECORDS_MISSING if shown.shows is Sequences.JUMP else codes.OFFSETS_MISSING
 
 
 def _of_ends(finding: Finding, facts: PartitionFacts) -> Finding:

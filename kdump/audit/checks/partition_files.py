@@ -6,16 +6,18 @@ Spec: ``LogLoader``, ``UnifiedLog``, ``LeaderEpochFileCache``, ``ProducerStateMa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import Final
 
 from kdump.audit import codes
+from kdump.audit.evidence import Evidence
 from kdump.audit.facts.small_files import PartitionFacts, Read
 from kdump.audit.findings import Finding, Offsets, judged
 from kdump.errors import DecodeError
 from kdump.format.checkpoint import CheckpointNumberError, EpochEntry
-from kdump.storage.logdir import MAX_LOG_BYTES, EntryType, Partition
+from kdump.storage.logdir import MAX_LOG_BYTES, EntryType
 from kdump.storage.names import (
     CLEANER_CHECKPOINT,
     CLUSTER_METADATA_TOPIC,
@@ -26,11 +28,20 @@ from kdump.storage.names import (
     FileKind,
 )
 
+_SUFFIX_CODES: Final = {
+    "delete": codes.DIRECTORY_DELETED,
+    "stray": codes.DIRECTORY_STRAY,
+    "future": codes.DIRECTORY_FUTURE,
+}
+
 # --- names and sizes
 
 
-def check_file_names(partition: Partition) -> Iterator[Finding]:
+def check_file_names(evidence: Evidence) -> Iterator[Finding]:
     """Judge names that a broker takes for a segment's: those without a number, or not padded."""
+    if evidence.facts is None:
+        return
+    partition = evidence.facts.partition
     metadata = partition.name is not None and partition.name.topic == CLUSTER_METADATA_TOPIC
     for entry in partition.entries:
         name = entry.name
@@ -50,28 +61,38 @@ def check_file_names(partition: Partition) -> Iterator[Finding]:
             yield judged(codes.FILE_NAME_UNPADDED, entry.path, "a number of 20 digits", name.name)
 
 
-def check_log_sizes(sizes: Iterable[tuple[Path, int]]) -> Iterator[Finding]:
+def check_suffix(evidence: Evidence) -> Iterator[Finding]:
+    """Report a ``-delete``, ``-stray`` or ``-future`` directory, with the bytes of its logs."""
+    if evidence.facts is None:
+        return
+    partition = evidence.facts.partition
+    if partition.name is not None and partition.name.suffix:
+        code = _SUFFIX_CODES[partition.name.suffix]
+        yield Finding(code, partition.path, size=evidence.log_bytes)
+
+
+def check_log_sizes(evidence: Evidence) -> Iterator[Finding]:
     """Judge the bytes of each ``.log`` against what a broker opens."""
-    for path, size in sizes:
-        if size > MAX_LOG_BYTES:
+    for survey in evidence.surveys:
+        if survey.size > MAX_LOG_BYTES:
             yield judged(
                 codes.LOG_TOO_LARGE,
-                path,
+                survey.segment.log,
                 f"at most {MAX_LOG_BYTES} bytes",
-                f"{size} bytes",
-                size=size,
+                f"{survey.size} bytes",
+                size=survey.size,
             )
 
 
 # --- leader epochs and producer snapshots
 
 
-def check_epoch_file(facts: PartitionFacts) -> Iterator[Finding]:
+def check_epoch_file(evidence: Evidence) -> Iterator[Finding]:
     """Judge leader-epoch-checkpoint by itself.
 
     Two epochs may begin at one offset: brokers before 2.1 wrote that.
     """
-    read = facts.epochs
+    read = None if evidence.facts is None else evidence.facts.epochs
     if read is None:
         return
     if isinstance(read.error, DecodeError):
@@ -87,10 +108,13 @@ def check_epoch_file(facts: PartitionFacts) -> Iterator[Finding]:
             yield _epoch_finding(codes.EPOCHS_ORDER, read, expected, entry)
 
 
-def check_epoch_end(facts: PartitionFacts, log_end: int | None) -> Iterator[Finding]:
+def check_epoch_end(evidence: Evidence) -> Iterator[Finding]:
     """Judge the last leader epoch against the log's end, at which it may well begin."""
+    facts, log_end = evidence.facts, evidence.log_end
+    if facts is None or not facts.stopped or log_end is None:
+        return
     read = facts.epochs
-    if log_end is None or not facts.stopped or read is None or not read.value:
+    if read is None or not read.value:
         return
     last = max(read.value, key=lambda entry: entry.start_offset)
     if last.start_offset > log_end:
@@ -106,11 +130,14 @@ def _epoch_finding(
     )
 
 
-def check_snapshot_files(facts: PartitionFacts) -> Iterator[Finding]:
+def check_snapshot_files(evidence: Evidence) -> Iterator[Finding]:
     """Judge the form of the producer snapshots.
 
     Beside a broker the newest ones may just be written.
     """
+    facts = evidence.facts
+    if facts is None:
+        return
     segments = facts.partition.segments
     active = segments[-1].base_offset if segments and not facts.stopped else None
     for offset, read in facts.snapshots.items():
@@ -123,11 +150,12 @@ def check_snapshot_files(facts: PartitionFacts) -> Iterator[Finding]:
             )
 
 
-def check_stray_snapshots(facts: PartitionFacts) -> Iterator[Finding]:
-    """Say which producer snapshots a start removes, once a partition."""
-    segments = facts.partition.segments
-    if not facts.stopped or not segments:
+def check_stray_snapshots(evidence: Evidence) -> Iterator[Finding]:
+    """Report which producer snapshots a start removes, once a partition."""
+    facts = evidence.facts
+    if facts is None or not facts.stopped or not facts.partition.segments:
         return
+    segments = facts.partition.segments
     kept = {segment.base_offset for segment in segments}
     newest = max(facts.snapshots, default=-1)
     if newest > segments[-1].base_offset:
@@ -154,46 +182,52 @@ def check_stray_snapshots(facts: PartitionFacts) -> Iterator[Finding]:
 # --- checkpointed offsets
 
 
-def check_log_start(facts: PartitionFacts, log_end: int | None) -> Iterator[Finding]:
-    """Judge the checkpointed log start against the log's end; ``log_end`` as a start finds it.
+def check_log_start(evidence: Evidence) -> Iterator[Finding]:
+    """Judge the checkpointed log start against the log's end.
 
     That it lies before the first segment is right with tiered storage, and later within a
     segment after records were deleted.
     """
-    if log_end is None or not _comparable(facts) or facts.log_start is None:
+    facts, log_end = evidence.facts, evidence.log_end
+    if facts is None or log_end is None or not starts_past(facts, log_end):
         return
-    if facts.log_start > log_end:
-        segments = facts.partition.segments
-        held = Offsets(segments[0].base_offset, log_end - 1) if segments else None
-        yield judged(
-            codes.LOG_START_BEYOND_END,
-            _beside(facts, LOG_START_CHECKPOINT),
-            f"a log start up to {log_end}, where the log ends",
-            str(facts.log_start),
-            offsets=held if held and held.first < log_end else None,
-        )
-
-
-def check_recovery_point(facts: PartitionFacts, log_end: int | None) -> Iterator[Finding]:
-    """Judge the recovery point against the log's end."""
-    yield from _beyond_end(
-        codes.RECOVERY_POINT_BEYOND_END,
-        facts,
-        RECOVERY_POINT_CHECKPOINT,
-        facts.recovery_point,
-        log_end,
+    segments = facts.partition.segments
+    held = Offsets(segments[0].base_offset, log_end - 1) if segments else None
+    yield judged(
+        codes.LOG_START_BEYOND_END,
+        _beside(facts, LOG_START_CHECKPOINT),
+        f"a log start up to {log_end}, where the log ends",
+        str(facts.log_start),
+        offsets=held if held and held.first < log_end else None,
     )
 
 
-def check_high_watermark(
-    facts: PartitionFacts, first_base: int | None, log_end: int | None
-) -> Iterator[Finding]:
+def starts_past(facts: PartitionFacts, log_end: int) -> bool:
+    """Whether the checkpointed log start lies past ``log_end``, so that a start deletes the log."""
+    return _comparable(facts) and facts.log_start is not None and facts.log_start > log_end
+
+
+def check_recovery_point(evidence: Evidence) -> Iterator[Finding]:
+    """Judge the recovery point against the log's end."""
+    facts = evidence.facts
+    if facts is None:
+        return
+    point = facts.recovery_point
+    yield from _beyond_end(
+        evidence, facts, codes.RECOVERY_POINT_BEYOND_END, RECOVERY_POINT_CHECKPOINT, point
+    )
+
+
+def check_high_watermark(evidence: Evidence) -> Iterator[Finding]:
     """Judge the high watermark against the log's start and end."""
+    facts = evidence.facts
+    if facts is None:
+        return
     mark = facts.high_watermark
     yield from _beyond_end(
-        codes.HIGH_WATERMARK_BEYOND_END, facts, HIGH_WATERMARK_CHECKPOINT, mark, log_end
+        evidence, facts, codes.HIGH_WATERMARK_BEYOND_END, HIGH_WATERMARK_CHECKPOINT, mark
     )
-    start = _log_start(facts, first_base)
+    start = _log_start(evidence, facts)
     if mark is not None and start is not None and mark < start and _comparable(facts):
         yield judged(
             codes.HIGH_WATERMARK_BELOW_START,
@@ -203,15 +237,16 @@ def check_high_watermark(
         )
 
 
-def check_cleaner_offset(
-    facts: PartitionFacts, first_base: int | None, log_end: int | None
-) -> Iterator[Finding]:
+def check_cleaner_offset(evidence: Evidence) -> Iterator[Finding]:
     """Judge the cleaner's checkpoint against the log's start and end."""
+    facts = evidence.facts
+    if facts is None:
+        return
     cleaned = facts.cleaner_offset
     yield from _beyond_end(
-        codes.CLEANER_OFFSET_BEYOND_END, facts, CLEANER_CHECKPOINT, cleaned, log_end
+        evidence, facts, codes.CLEANER_OFFSET_BEYOND_END, CLEANER_CHECKPOINT, cleaned
     )
-    start = _log_start(facts, first_base)
+    start = _log_start(evidence, facts)
     if cleaned is not None and start is not None and cleaned < start and _comparable(facts):
         yield judged(
             codes.CLEANER_OFFSET_BELOW_START,
@@ -222,12 +257,13 @@ def check_cleaner_offset(
 
 
 def _beyond_end(
-    code: codes.FindingCode,
+    evidence: Evidence,
     facts: PartitionFacts,
+    code: codes.FindingCode,
     checkpoint: str,
     offset: int | None,
-    log_end: int | None,
 ) -> Iterator[Finding]:
+    log_end = evidence.log_end
     if log_end is None or offset is None or not _comparable(facts) or offset <= log_end:
         return
     yield judged(
@@ -240,13 +276,13 @@ def _beyond_end(
 
 
 def _comparable(facts: PartitionFacts) -> bool:
-    """Whether checkpoints and log are of the same moment, and a start holds them together."""
+    """Whether checkpoints and log are of the same moment, and a start compares them."""
     return facts.stopped and facts.is_current
 
 
-def _log_start(facts: PartitionFacts, first_base: int | None) -> int | None:
+def _log_start(evidence: Evidence, facts: PartitionFacts) -> int | None:
     # With tiered storage the log starts far below the first segment that is here.
-    return first_base if facts.log_start is None else facts.log_start
+    return evidence.first_base if facts.log_start is None else facts.log_start
 
 
 def _beside(facts: PartitionFacts, checkpoint: str) -> Path:

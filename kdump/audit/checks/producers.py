@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from kdump.audit import codes
+from kdump.audit.evidence import Evidence
 from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.findings import Detail, Finding, Offsets, explaining
 from kdump.audit.replay.replay import Replay, ViolationKind
@@ -24,8 +25,11 @@ from kdump.format.snapshot import ProducerEntries, ProducerEntry
 _OF_COORDINATORS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
 
 
-def check_snapshots(replay: Replay, facts: PartitionFacts) -> Iterator[Finding]:
+def check_snapshots(evidence: Evidence) -> Iterator[Finding]:
     """Judge the producer snapshots at segment bases and at the log's end (19, 20)."""
+    replay, facts = evidence.replay, evidence.facts
+    if replay is None or facts is None or evidence.doomed:
+        return
     base = replay.segments[0].survey.segment.base_offset
     for offset, state in replay.states():
         read = facts.snapshots.get(offset)
@@ -39,8 +43,11 @@ def check_snapshots(replay: Replay, facts: PartitionFacts) -> Iterator[Finding]:
             yield _disagrees(read.path, differences)
 
 
-def check_sequences(replay: Replay, facts: PartitionFacts) -> Iterator[Finding]:
-    """Tell where sequences do not join, if that is unusual (33)."""
+def check_sequences(evidence: Evidence) -> Iterator[Finding]:
+    """Report where sequences do not join, if that is unusual (33)."""
+    replay, facts = evidence.replay, evidence.facts
+    if replay is None or facts is None or evidence.doomed:
+        return
     name = facts.partition.name
     if facts.settings.compacted is not False or name is None or name.topic in _OF_COORDINATORS:
         return

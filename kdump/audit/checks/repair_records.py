@@ -11,6 +11,7 @@ from typing import Final
 
 from kdump.audit import codes
 from kdump.audit.commands import resuming
+from kdump.audit.evidence import Evidence
 from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.findings import Detail, Finding, explaining
 from kdump.storage.repair_record import FOLDERS, Kept, KeptState
@@ -27,9 +28,10 @@ _HOLES: Final = frozenset(
 )
 
 
-def check_kept(facts: PartitionFacts) -> Iterator[Finding]:
-    """Say of each repair whether its backup is kept, or it was interrupted."""
-    if facts.repairs is None:
+def check_kept(evidence: Evidence) -> Iterator[Finding]:
+    """Report the backup of each repair, and each repair that was interrupted."""
+    facts = evidence.facts
+    if facts is None or facts.repairs is None:
         return
     if facts.repairs_linked:
         path = facts.partition.path / FOLDERS

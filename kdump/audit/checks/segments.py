@@ -6,24 +6,23 @@ Spec: ``UnifiedLog.deleteRetentionMsBreachedSegments``, ``LogSegment.readNextOff
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Final
 
 from kdump.audit import codes
 from kdump.audit.codes import FindingCode
-from kdump.audit.facts.small_files import PartitionFacts, TopicSettings
+from kdump.audit.evidence import Evidence
 from kdump.audit.findings import Finding, Offsets, judged
 from kdump.audit.survey.index_promises import IndexFacts
-from kdump.audit.survey.survey import Survey
 
 #: What brokers since 4.0 accept as ``message.timestamp.after.max.ms`` by default: clocks differ.
 _TOLERANCE_MS: Final = 3_600_000
 
 
-def check_wiped(facts: PartitionFacts, log_end: int | None) -> Iterator[Finding]:
-    """Judge a partition without a segment, which ends at ``log_end``, by what checkpoints knew."""
-    if facts.partition.segments or log_end is None:
+def check_wiped(evidence: Evidence) -> Iterator[Finding]:
+    """Judge a partition without a segment by the offsets in its checkpoints."""
+    facts, log_end = evidence.facts, evidence.log_end
+    if facts is None or facts.partition.segments or log_end is None:
         return
     known = max(facts.recovery_point or 0, facts.high_watermark or 0)
     if known > log_end:
@@ -36,38 +35,41 @@ def check_wiped(facts: PartitionFacts, log_end: int | None) -> Iterator[Finding]
         )
 
 
-def check_future_timestamps(
-    newest: Sequence[tuple[Path, int]], settings: TopicSettings, now_ms: int
-) -> Iterator[Finding]:
+def check_future_timestamps(evidence: Evidence) -> Iterator[Finding]:
     """Judge timestamps that lie ahead, and whether retention by time waits for them.
 
-    ``newest`` has each segment's log and largest timestamp (-1 for none), ascending. The last
-    segment is due no sooner than it is rolled.
+    The last segment is due no sooner than it is rolled.
     """
-    future = [number for number, (_, stamp) in enumerate(newest) if stamp > now_ms + _TOLERANCE_MS]
+    if evidence.facts is None or evidence.quick:
+        return
+    surveys, now_ms = evidence.surveys, evidence.now_ms
+    stamps = [survey.max_timestamp for survey in surveys]
+    future = [number for number, stamp in enumerate(stamps) if stamp > now_ms + _TOLERANCE_MS]
     if not future:
         return
-    path, stamp = newest[future[0]]
+    first = future[0]
+    stamp, retention_ms = stamps[first], evidence.facts.settings.retention_ms
     due = 0
-    if settings.retention_ms is not None and settings.retention_ms >= 0:
-        due = sum(
-            0 <= behind < now_ms - settings.retention_ms for _, behind in newest[future[0] + 1 : -1]
-        )
+    if retention_ms is not None and retention_ms >= 0:
+        due = sum(0 <= later < now_ms - retention_ms for later in stamps[first + 1 : -1])
     yield judged(
         codes.TIMESTAMPS_HOLD_RETENTION if due else codes.TIMESTAMPS_FUTURE,
-        path,
+        surveys[first].segment.log,
         f"no timestamp above {now_ms}, the present",
         f"{stamp}" + (f", before {due} segments that are due" if due else ""),
         repeats=len(future) - 1,
     )
 
 
-def check_clean_stop(facts: PartitionFacts, last: Survey) -> Iterator[Finding]:
+def check_clean_stop(evidence: Evidence) -> Iterator[Finding]:
     """Judge the last segment's indexes against the clean marker: a clean stop trims them.
 
     An index has no more entries than its log has batches: what is beyond is padding.
     """
-    if not facts.stopped_cleanly or not last.complete or last.gaps:
+    if not evidence.stopped_cleanly or evidence.quick or not evidence.surveys:
+        return
+    last = evidence.surveys[-1]
+    if not last.complete or last.gaps:
         return
     yield from _padded(codes.INDEX_PADDED_CLEAN, last.index, last.batches)
     yield from _padded(codes.TIMEINDEX_PADDED_CLEAN, last.time_index, last.batches)

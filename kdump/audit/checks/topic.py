@@ -6,15 +6,15 @@ check 24, KOD 10.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from kdump.audit import codes
+from kdump.audit.evidence import Evidence
 from kdump.audit.facts.cluster import Node
 from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.findings import Finding, judged
-from kdump.audit.survey.survey import Survey
 from kdump.errors import DecodeError
 from kdump.format.properties import FatalMetadataError
 from kdump.storage.names import PARTITION_METADATA
@@ -22,28 +22,27 @@ from kdump.storage.names import PARTITION_METADATA
 _MIN_SEGMENT_BYTES: Final = 1 << 20
 
 
-def check_partition_metadata(facts: PartitionFacts) -> Iterator[Finding]:
+def check_partition_metadata(evidence: Evidence) -> Iterator[Finding]:
     """Judge the form of partition.metadata."""
-    read = facts.metadata
+    read = None if evidence.facts is None else evidence.facts.metadata
     if read is not None and isinstance(read.error, DecodeError):
         fatal = isinstance(read.error, FatalMetadataError)
         code = codes.PARTITION_METADATA_FATAL if fatal else codes.PARTITION_METADATA_MALFORMED
         yield judged(code, read.path, "a version and a topic id", f"an error: {read.error}")
 
 
-def check_topic_id(
-    facts: PartitionFacts, node: Node, surveys: Iterable[Survey]
-) -> Iterator[Finding]:
-    """Judge a partition's topic id against what the cluster says; ``surveys`` are of all its logs.
+def check_topic_id(evidence: Evidence) -> Iterator[Finding]:
+    """Judge a partition's topic id against what the cluster says.
 
     Nothing is judged beside a broker: topics come and go there. A broker writes the file before
     the first record, so that one killed just after creating the partition leaves empty logs.
     """
-    if not node.kraft or not facts.stopped or not facts.is_current:
+    facts, node = evidence.facts, evidence.node
+    if facts is None or not node.kraft or not facts.stopped or not facts.is_current:
         return
     path = facts.partition.path / PARTITION_METADATA
     if facts.metadata is None:
-        empty = all(survey.unwritten for survey in surveys)
+        empty = all(survey.unwritten for survey in evidence.surveys)
         code = codes.TOPIC_ID_MISSING_EMPTY if empty else codes.TOPIC_ID_MISSING
         yield judged(code, path, "a file with the topic id", "no such file")
     elif facts.metadata.value is not None:
@@ -88,10 +87,13 @@ def _against_image(
         )
 
 
-def check_segment_bytes(facts: PartitionFacts, node: Node) -> Iterator[Finding]:
+def check_segment_bytes(evidence: Evidence) -> Iterator[Finding]:
     """Judge the topic's segment.bytes against what newer brokers accept."""
-    name, image = facts.partition.name, node.image
-    if name is None or image is None or not facts.is_current:
+    facts, image = evidence.facts, evidence.node.image
+    if facts is None or image is None or not facts.is_current:
+        return
+    name = facts.partition.name
+    if name is None:
         return
     text = image.topic_configs.get(name.topic, {}).get("segment.bytes", "")
     if text.isascii() and text.isdigit() and int(text) < _MIN_SEGMENT_BYTES:

@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from kdump.audit import codes
+from kdump.audit.evidence import Evidence
 from kdump.audit.facts.coordinator import Coordinator, Place
-from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.findings import Detail, Finding, Offsets, explaining
-from kdump.audit.replay.clock import Clock
 from kdump.audit.replay.fates import Fate, LostEnd, decide, evidence_of
 from kdump.audit.replay.replay import (
     OpenTransaction,
@@ -42,8 +41,11 @@ _CODES: Final = {
 _BY_STATE: Final = frozenset({ViolationKind.PLAIN, ViolationKind.EPOCH_FALLS})
 
 
-def check_transactions(replay: Replay) -> Iterator[Finding]:
+def check_transactions(evidence: Evidence) -> Iterator[Finding]:
     """Judge the batches that replay objects to (32)."""
+    replay = evidence.replay
+    if replay is None:
+        return
     for segment in replay.segments:
         judged = [
             violation
@@ -59,19 +61,17 @@ def check_transactions(replay: Replay) -> Iterator[Finding]:
             yield _violation(segment.survey, violation, more)
 
 
-def check_hanging(
-    replay: Replay,
-    topic: str,
-    partition: int,
-    clock: Clock,
-    longest_ms: int | None,
-    coordinator: Coordinator | None = None,
-) -> Iterator[Finding]:
+def check_hanging(evidence: Evidence) -> Iterator[Finding]:
     """Judge the transactions that are open at the log's end (34).
 
-    ``longest_ms`` is how long a transaction may take, None where nobody says. Of one that takes
-    longer, ``coordinator`` shows whether it still has to end.
+    Of one that takes longer than a transaction may, the coordinator shows whether it still has to
+    end.
     """
+    replay, facts = evidence.replay, evidence.facts
+    if replay is None or facts is None or facts.partition.name is None:
+        return
+    topic, partition = facts.partition.name.topic, facts.partition.name.partition
+    clock, longest_ms = evidence.clock(), evidence.longest_transaction_ms
     late_ms = _GRACE_MS + (_DEFAULT_MS if longest_ms is None else longest_ms)
     late_code = codes.TRANSACTION_LATE if longest_ms is None else codes.TRANSACTION_HANGING
     by_coordinator = {
@@ -85,7 +85,8 @@ def check_hanging(
             continue
         code = codes.TRANSACTION_OPEN
         if clock.age_ms(replay, transaction) > late_ms:
-            code = by_coordinator[_has_to_end(coordinator, replay, transaction, (topic, partition))]
+            place = topic, partition
+            code = by_coordinator[_has_to_end(facts.coordinator, replay, transaction, place)]
         hangs = code is not codes.TRANSACTION_OPEN
         yield Finding(
             code,
@@ -106,14 +107,17 @@ def _has_to_end(
     return histories[transaction.producer_id].names(place)
 
 
-def check_lost_ends(replay: Replay, facts: PartitionFacts) -> Iterator[Finding]:
+def check_lost_ends(evidence: Evidence) -> Iterator[Finding]:
     """Report transactions of which nothing shows whether they were committed (34)."""
+    replay, facts = evidence.replay, evidence.facts
+    if replay is None or facts is None or evidence.doomed:
+        return
     surveys = [segment.survey for segment in replay.segments]
     missing = missing_of(surveys, compacted=facts.settings.compacted)
     if not missing:
         return
-    evidence = evidence_of(facts, (survey.segment for survey in surveys))
-    for end in decide(marks_of(surveys, replay.start), missing, evidence):
+    of_fates = evidence_of(facts, (survey.segment for survey in surveys))
+    for end in decide(marks_of(surveys, replay.start), missing, of_fates):
         if end.fate is Fate.UNDECIDED:
             stable = replay.open[0].first_offset if replay.open else replay.end_offset
             what = (
@@ -138,11 +142,14 @@ def end_lost(survey: Survey, end: LostEnd, consequence: str) -> Finding:
     )
 
 
-def check_horizons(replay: Replay, *, compacted: bool | None) -> Iterator[Finding]:
-    """Judge the delete horizons of batches (35); ``compacted`` is None where nobody knows."""
+def check_horizons(evidence: Evidence) -> Iterator[Finding]:
+    """Judge the delete horizons of batches, which only a cleaner sets (35)."""
+    replay = evidence.replay
+    if replay is None:
+        return
     for segment in replay.segments:
         horizons = segment.survey.events.horizons
-        if horizons.count and (compacted is False or horizons.lowest_ms <= 0):
+        if horizons.count and (evidence.compacted is False or horizons.lowest_ms <= 0):
             yield Finding(
                 codes.DELETE_HORIZON_ODD,
                 segment.survey.segment.log,

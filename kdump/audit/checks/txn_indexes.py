@@ -12,6 +12,7 @@ from pathlib import Path
 
 from kdump.audit import codes
 from kdump.audit.codes import FindingCode
+from kdump.audit.evidence import Evidence
 from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.findings import Detail, Finding, Offsets, explaining
 from kdump.audit.replay.replay import Replay, Replayed
@@ -34,8 +35,11 @@ class _Index:
     is_last: bool
 
 
-def check_txn_index_files(replay: Replay, facts: PartitionFacts) -> Iterator[Finding]:
+def check_txn_index_files(evidence: Evidence) -> Iterator[Finding]:
     """Judge each transaction index by itself: its length, and the order of its entries (16)."""
+    replay, facts = evidence.replay, evidence.facts
+    if replay is None or facts is None or evidence.doomed:
+        return
     for number, segment in enumerate(replay.segments):
         base = segment.survey.segment.base_offset
         read = facts.txn_indexes.get(base)
@@ -44,20 +48,26 @@ def check_txn_index_files(replay: Replay, facts: PartitionFacts) -> Iterator[Fin
             yield from _healed(found, recovered=_recovered(replay, facts, number))
 
 
-def check_aborts(replay: Replay, facts: PartitionFacts) -> Iterator[Finding]:
+def check_aborts(evidence: Evidence) -> Iterator[Finding]:
     """Judge transaction indexes against the log: unfounded and missing entries (16, 17)."""
+    replay, facts = evidence.replay, evidence.facts
+    if replay is None or facts is None or evidence.doomed:
+        return
     for number, index in enumerate(_indexes(replay, facts)):
         found = [*_unfounded(replay, facts, index), *_missing(replay, facts, index)]
         yield from _healed(found, recovered=_recovered(replay, facts, number))
 
 
-def check_stable_offsets(replay: Replay, facts: PartitionFacts) -> Iterator[Finding]:
+def check_stable_offsets(evidence: Evidence) -> Iterator[Finding]:
     """Judge the last stable offsets of transaction indexes by what they promise (18).
 
     A broker that looks for aborted transactions stops at an entry whose last stable offset is not
     below the end of what it serves: none of a later entry may begin below that. One of the same
     producer may, where a follower appended several of its transactions at once.
     """
+    replay, facts = evidence.replay, evidence.facts
+    if replay is None or facts is None or evidence.doomed:
+        return
     # The largest last stable offset so far, and the largest of any other producer.
     first = second = (-1, -1)
     for number, index in enumerate(_indexes(replay, facts)):

@@ -89,7 +89,7 @@ class LostEnd:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class FateEvidence:
     """What files beside the logs say of transactions.
 
     ``indexes`` are the transaction indexes by the base offset of their segment, None where it is
@@ -172,11 +172,11 @@ class Evidence:
                         yield offset, entry.current_txn_first_offset
 
 
-def evidence_of(facts: PartitionFacts, segments: Iterable[Segment]) -> Evidence:
+def evidence_of(facts: PartitionFacts, segments: Iterable[Segment]) -> FateEvidence:
     """What stands beside the logs of ``segments`` and says what became of transactions."""
     read = {segment.base_offset: facts.txn_indexes.get(segment.base_offset) for segment in segments}
     name = facts.partition.name
-    return Evidence(
+    return FateEvidence(
         {base: None if index is None else index.value for base, index in read.items()},
         {offset: each.value for offset, each in facts.snapshots.items() if each.value},
         facts.coordinator,
@@ -185,7 +185,7 @@ def evidence_of(facts: PartitionFacts, segments: Iterable[Segment]) -> Evidence:
 
 
 def decide(
-    marks: Sequence[Mark], missing: Sequence[tuple[int, int]], evidence: Evidence
+    marks: Sequence[Mark], missing: Sequence[tuple[int, int]], evidence: FateEvidence
 ) -> tuple[LostEnd, ...]:
     """Return what became of each transaction that runs where offsets are missing, in order.
 
@@ -228,7 +228,7 @@ def decide(
 class _Coordinated:
     """What the coordinator's log decides; it is read when that is first asked."""
 
-    def __init__(self, evidence: Evidence, marks: Sequence[Mark]) -> None:
+    def __init__(self, evidence: FateEvidence, marks: Sequence[Mark]) -> None:
         self._evidence = evidence
         self._marks = marks
         self._known: Mapping[int, History] | None = None
@@ -236,7 +236,7 @@ class _Coordinated:
     def decide(
         self, begin: Mark, gap: Missing, next_marker: Mark | None, undecided: Decision
     ) -> Decision:
-        """As ``Evidence.decide``, which has left it ``undecided``."""
+        """As ``FateEvidence.decide``, which has left it ``undecided``."""
         ended = self._ended(begin)
         if ended is None:
             return undecided
@@ -307,8 +307,8 @@ def _next(marks: Sequence[Mark], first: int) -> Mark | None:
 
 
 def _consistent(
-    evidence: Evidence, marks: Iterable[Mark], missing: Sequence[tuple[int, int]]
-) -> Evidence:
+    evidence: FateEvidence, marks: Iterable[Mark], missing: Sequence[tuple[int, int]]
+) -> FateEvidence:
     """The same without the indexes that are malformed, or that the log contradicts."""
     bases = sorted(evidence.indexes)
     aborts: dict[int, dict[int, int]] = {base: {} for base in bases}

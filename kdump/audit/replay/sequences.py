@@ -30,18 +30,18 @@ class Sequences(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class GapEvidence:
     """What sequences show at a gap, in words too."""
 
     shows: Sequences = Sequences.SILENT
     text: str = ""
 
 
-def weigh_sequences(replay: Replay, gaps: Sequence[tuple[int, int]]) -> tuple[Evidence, ...]:
+def weigh_sequences(replay: Replay, gaps: Sequence[tuple[int, int]]) -> tuple[GapEvidence, ...]:
     """Weigh the evidence at each of ``gaps``, first and last missing offsets that ascend."""
     ordered = all(segment.survey.ordered for segment in replay.segments)
     if not ordered or any(gap[1] >= following[0] for gap, following in pairwise(gaps)):
-        return (Evidence(),) * len(gaps)
+        return (GapEvidence(),) * len(gaps)
     return tuple(_Weighing(replay, gaps).evidence())
 
 
@@ -73,13 +73,13 @@ class _Weighing:
         for run in self._last.values():
             self._leave_open(run.last_offset, self._end_offset)
 
-    def evidence(self) -> Iterator[Evidence]:
+    def evidence(self) -> Iterator[GapEvidence]:
         """Yield what is shown at each gap."""
         changed = self._changed()
         for number, (first, _) in enumerate(self._gaps):
             jump, lowest = self._jumps[number], self._lowest
             if jump is not None:
-                yield Evidence(
+                yield GapEvidence(
                     Sequences.JUMP,
                     f"the sequence of producer {jump.producer_id} jumps from "
                     f"{jump.expected - 1} to {jump.found} at offset {jump.offset}",
@@ -89,7 +89,7 @@ class _Weighing:
             elif not self._open[number] and lowest is not None and lowest.first_offset < first:
                 yield _going_on(lowest)
             else:
-                yield Evidence()
+                yield GapEvidence()
 
     def _add(self, run: ProducerRun) -> None:
         known = self._last.get(run.producer_id)
@@ -151,8 +151,8 @@ class _Weighing:
         return any(first < behind and before < last for first, last in self._damages)
 
 
-def _going_on(run: ProducerRun) -> Evidence:
-    return Evidence(
+def _going_on(run: ProducerRun) -> GapEvidence:
+    return GapEvidence(
         Sequences.GO_ON, f"the sequence of producer {run.producer_id} goes on behind them"
     )
 

@@ -14,7 +14,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Final
 
-from kdump.audit.judge import judge, killed
+from kdump.audit.checks.read_errors import killed
+from kdump.audit.judge import judge
 from kdump.audit.run.gather import gather
 from kdump.audit.run.quick_survey import quick_survey
 from kdump.audit.run.reconcile import settled

@@ -11,9 +11,10 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
+from kdump.audit.checks.read_errors import unread
 from kdump.audit.facts.small_files import DirectoryFacts, read_directory
 from kdump.audit.findings import Finding
-from kdump.audit.judge import judge, judge_directories, unread
+from kdump.audit.judge import judge, judge_directories
 from kdump.audit.run import recheck
 from kdump.audit.run.gather import gather
 from kdump.audit.run.recheck import Look

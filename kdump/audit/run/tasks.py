@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from kdump.audit.checks.read_errors import killed
 from kdump.audit.facts.small_files import TopicSettings
 from kdump.audit.findings import Finding
-from kdump.audit.judge import killed
 from kdump.audit.survey.survey import Survey, survey
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Group

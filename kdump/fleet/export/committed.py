@@ -17,7 +17,7 @@ from typing import Final
 
 import numpy as np
 
-from kdump.audit.replay.fates import Evidence, Fate, LostEnd, Mark, decide
+from kdump.audit.replay.fates import Fate, FateEvidence, LostEnd, Mark, decide
 from kdump.fleet.export.ranges import Ranges, overlap, within, without
 from kdump.format import _events, _kernel
 from kdump.format.batch import CONTROL, TRANSACTIONAL, BatchTable
@@ -43,7 +43,7 @@ class Seen:
     first: int
     last: int
     epoch: int
-    evidence: Evidence
+    evidence: FateEvidence
 
 
 @dataclass(frozen=True, slots=True)

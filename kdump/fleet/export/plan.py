@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kdump.audit.facts.small_files import read_producer_snapshots, read_small
-from kdump.audit.replay.fates import Evidence, Mark
+from kdump.audit.replay.fates import FateEvidence, Mark
 from kdump.audit.survey.events import Gathering
 from kdump.errors import SourceError
 from kdump.fleet.export.committed import Seen
@@ -136,7 +136,7 @@ def seen(logs: Sequence[tuple[int, Planned]]) -> Seen:
     last = max(one.last for _, one in logs)
     epoch = max(one.epoch for _, one in logs)
     snapshots = {offset: each for _, one in logs for offset, each in one.snapshots.items()}
-    evidence = Evidence({base_offset: one.aborts for base_offset, one in logs}, snapshots)
+    evidence = FateEvidence({base_offset: one.aborts for base_offset, one in logs}, snapshots)
     return Seen(sorted(marks), joined(holes), first, last, epoch, evidence)
 
 

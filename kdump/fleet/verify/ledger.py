@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kdump.audit import codes
+from kdump.audit.checks.read_errors import again
 from kdump.audit.findings import Detail, Finding
-from kdump.audit.judge import again
 from kdump.audit.survey.survey import Survey
 from kdump.audit.targets.target import Group
 from kdump.fleet.verify.inventory import Inventory

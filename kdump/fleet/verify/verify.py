@@ -16,8 +16,9 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from kdump.audit.checks.read_errors import killed
 from kdump.audit.findings import Finding
-from kdump.audit.judge import judge, killed
+from kdump.audit.judge import judge
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Group
 from kdump.audit.verdicts.verdict import Conclude, Judged, as_it_is

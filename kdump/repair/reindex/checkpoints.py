@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from kdump.audit.checks.partition_files import check_log_start
+from kdump.audit.checks.partition_files import starts_past
 from kdump.audit.facts.cluster import Node
 from kdump.audit.facts.small_files import DirectoryFacts, PartitionFacts, read_small
 from kdump.audit.run.quick_survey import quick_survey
@@ -78,7 +78,7 @@ def log_start_steps(judged: Judged, facts: PartitionFacts) -> tuple[list[Step], 
     """The same for a line that has a partition's log start behind its end."""
     end = log_end_of(judged)
     before = facts.log_start
-    if end is None or before is None or not any(check_log_start(facts, end)):
+    if end is None or before is None or not starts_past(facts, end):
         return [], []
     step = Line(LOG_START_CHECKPOINT, before, None)
     note = (

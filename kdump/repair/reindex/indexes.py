@@ -12,23 +12,20 @@ from pathlib import Path
 
 from kdump.audit import codes
 from kdump.audit.checks import indexes, segments
-from kdump.audit.evidence import neighbours
-from kdump.audit.facts.small_files import PartitionFacts, TopicSettings
+from kdump.audit.evidence import Evidence
+from kdump.audit.facts.small_files import TopicSettings
 from kdump.audit.findings import Finding
 from kdump.audit.survey.rebuilt_indexes import RebuiltIndexes
 from kdump.audit.survey.survey import Survey
-from kdump.audit.verdicts.verdict import Judged
 from kdump.errors import SourceError, VanishedError
 from kdump.repair.transaction.plan import Put, Rebuilt, Stamp, Step
 from kdump.storage.access import open_source
-from kdump.storage.logdir import is_metadata_log
 
 _INDEX, _TIMES = ".index", ".timeindex"
 
 
 def index_steps(
-    judged: Judged,
-    facts: PartitionFacts,
+    evidence: Evidence,
     files: Mapping[str, Stamp],
     settings: TopicSettings,
     *,
@@ -36,13 +33,13 @@ def index_steps(
 ) -> tuple[list[Step], list[str]]:
     """The steps, and what is to be said about them.
 
-    The surveys of ``judged`` have the indexes built anew, by ``settings``. ``files`` are those in
-    the directory. ``every``: also those that only differ.
+    The surveys have the indexes as ``settings`` give them. ``files`` are those in the directory.
+    ``every``: also those that only differ.
     """
-    wrong = {path.name for path in _wrong(judged, facts)}
+    wrong = {path.name for path in _wrong(evidence)}
     steps: list[Step] = []
     notes: list[str] = []
-    for survey in judged.surveys:
+    for survey in evidence.surveys:
         if survey.rebuilt is None:
             continue
         log = survey.segment.log
@@ -114,9 +111,9 @@ def _same(path: Path, put: Put, *, with_room: bool) -> bool:
     return digest.hexdigest() == put.sha256
 
 
-def _wrong(judged: Judged, facts: PartitionFacts) -> Iterator[Path]:
+def _wrong(evidence: Evidence) -> Iterator[Path]:
     """The indexes that are missing, malformed, padded, or break a promise."""
-    for finding in _findings(judged, facts):
+    for finding in _findings(evidence):
         match finding.code:
             case codes.INDEX_MISSING:
                 yield finding.path.with_suffix(_INDEX)
@@ -128,20 +125,20 @@ def _wrong(judged: Judged, facts: PartitionFacts) -> Iterator[Path]:
                 yield finding.path
 
 
-def _findings(judged: Judged, facts: PartitionFacts) -> Iterator[Finding]:
-    """What the checks say of the indexes, whatever the next start makes of them."""
-    indexed = [_indexed(survey) for survey in judged.surveys]
-    if not is_metadata_log(facts.partition):  # whose indexes every start builds anew
-        for surveys in (judged.surveys, indexed):
-            yield from indexes.check_missing_indexes(surveys, next_base=None, live=False)
-    for survey, next_base in neighbours(judged.group, indexed):
-        sealed = next_base is not None
-        yield from indexes.check_indexes(survey, sealed=sealed)
-        yield from indexes.check_offset_entries(survey, sealed=sealed, live=False)
-        yield from indexes.check_time_entries(survey, sealed=sealed, live=False)
-        yield from indexes.check_last_timestamp(survey, sealed=sealed)
-        if not sealed:
-            yield from segments.check_clean_stop(facts, survey)
+def _findings(evidence: Evidence) -> Iterator[Finding]:
+    """The findings on indexes, whatever the next start does with them."""
+    # Without facts, checks do not take into account which indexes a start rebuilds.
+    as_they_are = replace(evidence, facts=None)
+    indexed = replace(as_they_are, surveys=tuple(map(_indexed, evidence.surveys)))
+    if not evidence.is_metadata_log:  # every start rebuilds those of a metadata log
+        yield from indexes.check_missing_indexes(as_they_are)
+        yield from indexes.check_missing_indexes(indexed)
+    yield from indexes.check_indexes(indexed)
+    yield from indexes.check_offset_entries(indexed)
+    yield from indexes.check_time_entries(indexed)
+    yield from indexes.check_last_timestamp(indexed)
+    if any(next_base is None for _, next_base in evidence.neighbours):
+        yield from segments.check_clean_stop(evidence)
 
 
 def _indexed(survey: Survey) -> Survey:

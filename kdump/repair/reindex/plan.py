@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from kdump.audit.evidence import Evidence
 from kdump.audit.facts.cluster import Node
 from kdump.audit.facts.small_files import DirectoryFacts, TopicSettings
 from kdump.audit.verdicts.verdict import Judged
@@ -45,6 +46,8 @@ def plan_reindex(
         raise UsageError(f"{path}: expected a partition directory, found a segment's file")
     # Beside a broker nothing is repaired: what is not known to be stopped counts as stopped.
     facts = replace(judged.facts, stopped=True)
+    group = replace(judged.group, stopped=True)
+    evidence = Evidence(group, judged.surveys, facts, judged.replay, node)
     files, identity = present(facts.partition, judged.surveys)
     steps: list[Step] = []
     notes = list(_unread(judged))
@@ -55,10 +58,10 @@ def plan_reindex(
         # Producers first, and of each segment its .index last: while that one is missing, a start
         # builds all that belongs to the segment.
         for found, said in (
-            producer_steps(judged, facts, files, every=every),
-            small_file_steps(judged, facts, files, node),
+            producer_steps(evidence, facts, files, every=every),
+            small_file_steps(evidence, facts, files),
             log_start_steps(judged, facts),
-            index_steps(judged, facts, files, settings, every=every),
+            index_steps(evidence, files, settings, every=every),
         ):
             steps += found
             notes += said

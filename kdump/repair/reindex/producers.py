@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from kdump.audit.checks import partition_files, producers, txn_indexes
+from kdump.audit.evidence import Evidence
 from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.replay.replay import Replay, replay
-from kdump.audit.verdicts.verdict import Judged
 from kdump.errors import DecodeError
 from kdump.format.index import TransactionIndex
 from kdump.format.snapshot import Snapshot, encode_snapshot
@@ -69,23 +69,23 @@ class _Wanted(NamedTuple):
 
 
 def producer_steps(
-    judged: Judged, facts: PartitionFacts, files: Mapping[str, Stamp], *, every: bool
+    evidence: Evidence, facts: PartitionFacts, files: Mapping[str, Stamp], *, every: bool
 ) -> tuple[list[Step], list[str]]:
     """The steps, and what is to be said about them.
 
-    ``files`` are those in the directory. ``every``: also transaction indexes that only differ, and
-    snapshots that are only missing.
+    ``facts`` are those of the evidence, ``files`` those in the directory. ``every``: also
+    transaction indexes that only differ, and snapshots that are only missing.
     """
-    seen = judged.replay
+    seen, surveys = evidence.replay, evidence.surveys
     if seen is None:
         left = facts.txn_indexes or facts.snapshots
         return [], [_left("not all of the log could be read")] if left else []
     steps: list[Step] = list(_strays(facts, seen))
-    start = start_of(facts, judged.surveys)
+    start = start_of(facts, surveys)
     entries = () if isinstance(start, str) else start
-    ends = known_ends(judged.surveys, entries, facts)
+    ends = known_ends(surveys, entries, facts)
     known = replay(ends.surveys, entries, compacted=facts.settings.compacted)
-    wrong = frozenset(_wrong(seen, facts))
+    wrong = frozenset(_wrong(evidence))
     partition = _Replayed(facts, known, wrong, files, every, ends.known_below)
     wanted = [*_txn_indexes(partition), *_snapshots(partition)]
     if isinstance(start, str):
@@ -114,16 +114,16 @@ def _not_made(wanted: Sequence[_Wanted]) -> Iterator[str]:
         yield f"not made anew: {', '.join(names[:_LISTED])}{more}: {why_not}"
 
 
-def _wrong(seen: Replay, facts: PartitionFacts) -> Iterator[str]:
-    """The names of the files that are malformed, or say other than the log."""
-    for found in (
-        txn_indexes.check_txn_index_files(seen, facts),
-        txn_indexes.check_aborts(seen, facts),
-        txn_indexes.check_stable_offsets(seen, facts),
-        partition_files.check_snapshot_files(facts),
-        producers.check_snapshots(seen, facts),
+def _wrong(evidence: Evidence) -> Iterator[str]:
+    """The names of the files that are malformed, or differ from the log."""
+    for check in (
+        txn_indexes.check_txn_index_files,
+        txn_indexes.check_aborts,
+        txn_indexes.check_stable_offsets,
+        partition_files.check_snapshot_files,
+        producers.check_snapshots,
     ):
-        yield from (finding.path.name for finding in found)
+        yield from (finding.path.name for finding in check(evidence))
 
 
 def _strays(facts: PartitionFacts, seen: Replay) -> Iterator[Remove]:

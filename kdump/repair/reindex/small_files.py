@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from kdump.audit.checks import epochs, partition_files, topic
-from kdump.audit.facts.cluster import Node
+from kdump.audit.evidence import Evidence
 from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.findings import Finding
 from kdump.audit.remedies import EPOCHS, TOPIC_IDS, topic_id_of
-from kdump.audit.verdicts.verdict import Judged
 from kdump.format.checkpoint import encode_epochs
 from kdump.format.properties import encode_partition_metadata
 from kdump.repair.content.companions import epochs_of
@@ -21,17 +20,20 @@ from kdump.storage.names import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
 
 
 def small_file_steps(
-    judged: Judged, facts: PartitionFacts, files: Mapping[str, Stamp], node: Node
+    evidence: Evidence, facts: PartitionFacts, files: Mapping[str, Stamp]
 ) -> tuple[list[Step], list[str]]:
-    """The steps, and what is to be said about them. ``files`` are those in the directory."""
+    """The steps, and what is to be said about them.
+
+    ``facts`` are those of the evidence, ``files`` those in the directory.
+    """
     steps: list[Step] = []
     notes: list[str] = []
-    found = {finding.code for finding in _findings(judged, facts, node)}
+    found = {finding.code for finding in _findings(evidence)}
     if found & EPOCHS:
-        if judged.replay is None:
+        if evidence.replay is None:
             notes.append(f"{LEADER_EPOCH_CHECKPOINT} stays as it is: not all of the log was read")
         else:
-            content = encode_epochs(epochs_of(judged.replay, facts))
+            content = encode_epochs(epochs_of(evidence.replay, facts))
             name = LEADER_EPOCH_CHECKPOINT
             steps.append(Put.of(name, content, replaces=name in files))
             notes.append(
@@ -39,7 +41,7 @@ def small_file_steps(
                 "batch is not known any more"
             )
     if found & TOPIC_IDS:
-        topic_id = topic_id_of(facts, node)
+        topic_id = topic_id_of(facts, evidence.node)
         name = PARTITION_METADATA
         if topic_id is None:
             notes.append(f"{name} stays as it is: no metadata log within reach has the topic")
@@ -53,9 +55,8 @@ def small_file_steps(
     return steps, notes
 
 
-def _findings(judged: Judged, facts: PartitionFacts, node: Node) -> Iterator[Finding]:
-    yield from partition_files.check_epoch_file(facts)
-    if judged.replay is not None:
-        yield from epochs.check_epoch_checkpoint(judged.replay, facts)
-    yield from topic.check_partition_metadata(facts)
-    yield from topic.check_topic_id(facts, node, judged.surveys)
+def _findings(evidence: Evidence) -> Iterator[Finding]:
+    yield from partition_files.check_epoch_file(evidence)
+    yield from epochs.check_epoch_checkpoint(evidence)
+    yield from topic.check_partition_metadata(evidence)
+    yield from topic.check_topic_id(evidence)

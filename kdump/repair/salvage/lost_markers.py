@@ -16,7 +16,7 @@ from typing import Final
 
 from kdump.audit.checks.transactions import end_lost
 from kdump.audit.findings import Finding
-from kdump.audit.replay.fates import HIGHEST, Evidence, Fate, LostEnd, decide
+from kdump.audit.replay.fates import HIGHEST, Fate, FateEvidence, LostEnd, decide
 from kdump.audit.replay.replay import Replay, marks_of
 from kdump.audit.survey.survey import Survey
 from kdump.format import _events
@@ -55,7 +55,7 @@ def replacements(
     missing: Sequence[Hole],
     surveys: Sequence[Survey],
     start: Iterable[ProducerEntry],
-    evidence: Evidence,
+    evidence: FateEvidence,
 ) -> tuple[tuple[LostEnd, ...], tuple[NewMarker, ...]]:
     """The transactions of new logs whose marker is missing, and the markers that they call for.
 

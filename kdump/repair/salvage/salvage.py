@@ -16,7 +16,7 @@ from typing import Final
 
 from kdump.audit.checks.repair_records import as_listed
 from kdump.audit.facts.small_files import PartitionFacts, read_partition_facts
-from kdump.audit.replay.fates import Evidence, LostEnd, evidence_of
+from kdump.audit.replay.fates import FateEvidence, LostEnd, evidence_of
 from kdump.audit.replay.replay import Replay, replay
 from kdump.audit.run.gather import gather
 from kdump.audit.startup.inputs import violations
@@ -209,7 +209,7 @@ class _Work:
         return () if isinstance(start, str) else start
 
     def _lost(
-        self, picked: Picked, surveys: Sequence[Survey], evidence: Evidence
+        self, picked: Picked, surveys: Sequence[Survey], evidence: FateEvidence
     ) -> tuple[tuple[LostEnd, ...], tuple[NewMarker, ...]]:
         """The transactions without their marker, and those that can be written for them."""
         missing = tuple(holes(picked, whole=self._settings.compacted is False))

@@ -1,0 +1,84 @@
+"""Checks of files that cannot be read: logs, indexes, small files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from kdump.audit import codes
+from kdump.audit.evidence import Evidence
+from kdump.audit.facts.small_files import DirectoryFacts, Read
+from kdump.audit.findings import Detail, Finding, unreadable
+from kdump.audit.survey.survey import Unread
+from kdump.audit.targets.target import Group
+from kdump.errors import DeniedError, SourceError, VanishedError
+from kdump.format.lines.shell import operand
+from kdump.storage.workers import Died
+
+
+def check_unread(evidence: Evidence) -> Iterator[Finding]:
+    """Report the logs and indexes that a survey could not read."""
+    for survey in evidence.surveys:
+        for missed in survey.unread:
+            yield unread(evidence.group, missed)
+
+
+def check_unread_files(evidence: Evidence) -> Iterator[Finding]:
+    """Report the small files of a partition that could not be read."""
+    facts = evidence.facts
+    if facts is None:
+        return
+    small = (facts.epochs, facts.metadata, facts.quorum_state, facts.repairs)
+    reads = (*small, *facts.snapshots.values(), *facts.txn_indexes.values())
+    yield from _unread_files(reads, stopped=facts.stopped)
+
+
+def check_top_files(facts: DirectoryFacts) -> Iterator[Finding]:
+    """Report the files at the top of a log directory that could not be read."""
+    reads = (
+        facts.recovery_points,
+        facts.high_watermarks,
+        facts.log_starts,
+        facts.cleaner_offsets,
+        facts.meta,
+        facts.bootstrap,
+    )
+    yield from _unread_files(reads, stopped=facts.stopped)
+
+
+def _unread_files(reads: Iterable[Read[Any] | None], *, stopped: bool) -> Iterator[Finding]:
+    for read in reads:
+        if read is not None and isinstance(read.error, SourceError):
+            code = codes.DENIED if isinstance(read.error, DeniedError) else codes.UNREADABLE
+            detail = unreadable(str(read.error))
+            if isinstance(read.error, VanishedError):
+                code = codes.VANISHED if stopped else codes.VANISHED_LIVE
+                detail = detail if stopped else detail.as_live()
+            yield Finding(code, read.path, detail=detail)
+
+
+def unread(group: Group, missed: Unread) -> Finding:
+    """Return the finding for a file that could not be read, which is not damage by itself."""
+    code = codes.DENIED if missed.denied else codes.UNREADABLE
+    detail = unreadable(missed.text)
+    if missed.vanished:
+        code = codes.VANISHED if group.stopped else codes.VANISHED_LIVE
+        detail = detail if group.stopped else detail.as_live()
+    return Finding(
+        code,
+        missed.path,
+        detail=detail,
+        remedy=None if code is codes.VANISHED_LIVE else again(group.path),
+    )
+
+
+def killed(path: Path, died: Died, group: Group) -> Finding:
+    """Return the finding for a file whose reader a signal killed."""
+    detail = Detail("a reader that ends by itself", f"one that {died.label} killed")
+    return Finding(codes.UNREADABLE, path, detail=detail, remedy=again(group.path))
+
+
+def again(path: Path) -> tuple[str, ...]:
+    """Return the remedy where no other is known: to verify ``path`` again."""
+    return "kdump", "verify", operand(path)
