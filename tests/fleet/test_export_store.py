@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 from exports import exported
-from object_stores import Bucket, free_port
+from object_stores import Bucket, free_port, served
 from store_objects import objects
 from store_proxy import before
 
@@ -22,6 +22,12 @@ from kdump.fleet.export.manifest import Manifest
 from kdump.fleet.export.task import Form
 from kdump.storage.objects import client as store_process
 from kdump.storage.objects.address import as_path
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[Bucket]:
+    with served() as server:
+        yield server.bucket("exports")
 
 
 @pytest.fixture(autouse=True)

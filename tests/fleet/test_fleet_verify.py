@@ -25,13 +25,13 @@ from kdump.cli.ui import exits
 pytest.importorskip("pyspark")
 
 
-from fleet_reports import Verified, assert_equal, fleet_broker
+from fleet_reports import Verified, assert_equal, fleet_broker, verified
 
 from kdump.fleet.job.spread import spread
 from kdump.fleet.session.session import Cluster, Session, opened
 
 pytestmark = pytest.mark.spark
-
+__all__ = ["verified"]  # a fixture
 
 DEPTHS: list[list[str]] = [[], ["--deep"], ["--quick"]]
 DEPTH_NAMES = ["default", "deep", "quick"]

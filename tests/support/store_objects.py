@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-from object_stores import Bucket, served
-
-
-@pytest.fixture(scope="module")
-def bucket() -> Iterator[Bucket]:
-    with served() as server:
-        yield server.bucket("exports")
+from object_stores import Bucket
 
 
 def objects(bucket: Bucket, prefix: str) -> dict[str, bytes]:
