@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
+from consumer_records import as_bytes
 from forge import batch, record
 from zstandard import ZstdDecompressor
 
@@ -63,13 +63,6 @@ def dumped(capture: Capture, path: Path, *options: str) -> tuple[int, list[JsonO
         elif line["type"] == "record" and kind == "log":
             found.append({**line, "source_file": file})
     return code, found
-
-
-def as_bytes(line: JsonObject, name: str) -> bytes | None:
-    if f"{name}_base64" in line:
-        return base64.b64decode(line[f"{name}_base64"])
-    value = line[name]
-    return None if value is None else value.encode()
 
 
 def as_row(line: JsonObject) -> JsonObject:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from kdump.audit.facts.small_files import DirectoryFacts, Read
 from kdump.audit.findings import Detail, Finding, unreadable
 from kdump.audit.survey.survey import Unread
 from kdump.audit.targets.target import Group
-from kdump.errors import DeniedError, SourceError, VanishedError
+from kdump.errors import SourceError
 from kdump.format.lines.shell import operand
 from kdump.storage.workers import Died
 
@@ -50,27 +51,22 @@ def check_top_files(facts: DirectoryFacts) -> Iterator[Finding]:
 def _unread_files(reads: Iterable[Read[Any] | None], *, stopped: bool) -> Iterator[Finding]:
     for read in reads:
         if read is not None and isinstance(read.error, SourceError):
-            code = codes.DENIED if isinstance(read.error, DeniedError) else codes.UNREADABLE
-            detail = unreadable(str(read.error))
-            if isinstance(read.error, VanishedError):
-                code = codes.VANISHED if stopped else codes.VANISHED_LIVE
-                detail = detail if stopped else detail.as_live()
-            yield Finding(code, read.path, detail=detail)
+            yield _unread(Unread.of(read.path, read.error), stopped=stopped)
+
+
+def _unread(missed: Unread, *, stopped: bool) -> Finding:
+    code = codes.DENIED if missed.denied else codes.UNREADABLE
+    detail = unreadable(missed.text)
+    if missed.vanished:
+        code = codes.VANISHED if stopped else codes.VANISHED_LIVE
+        detail = detail if stopped else detail.as_live()
+    return Finding(code, missed.path, detail=detail)
 
 
 def unread(group: Group, missed: Unread) -> Finding:
     """Return the finding for a file that could not be read, which is not damage by itself."""
-    code = codes.DENIED if missed.denied else codes.UNREADABLE
-    detail = unreadable(missed.text)
-    if missed.vanished:
-        code = codes.VANISHED if group.stopped else codes.VANISHED_LIVE
-        detail = detail if group.stopped else detail.as_live()
-    return Finding(
-        code,
-        missed.path,
-        detail=detail,
-        remedy=None if code is codes.VANISHED_LIVE else again(group.path),
-    )
+    found = _unread(missed, stopped=group.stopped)
+    return found if found.code is codes.VANISHED_LIVE else replace(found, remedy=again(group.path))
 
 
 def killed(path: Path, died: Died, group: Group) -> Finding:
