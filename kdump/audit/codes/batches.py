@@ -26,9 +26,10 @@ _OVERFLOW: Final = (
 BATCH_CRC_MISMATCH: Final = FindingCode(
     "batch-crc-mismatch",
     Severity.ERROR,
-    "A batch does not match its checksum: nothing in it can be trusted.",
-    "Consumers and followers stop at it. In recovery the segment is cut there and every later "
-    "segment deleted, sound records included; after a clean stop nobody looks.",
+    "A batch does not match its checksum: nothing in the batch can be trusted.",
+    "Consumers and followers stop at the batch. Recovery cuts the segment there and deletes every "
+    "later segment, sound records included. After a clean stop, the broker does not check the "
+    "batch at its start.",
     SALVAGE_OR_CUT,
     ("Record is corrupt (stored crc = {}, computed crc = {})", *_CUT, *_FETCH),
     check=2,
@@ -36,10 +37,10 @@ BATCH_CRC_MISMATCH: Final = FindingCode(
 BATCH_SIZE_IMPOSSIBLE: Final = FindingCode(
     "batch-size-impossible",
     Severity.ERROR,
-    "Where a batch should start stands a size that no batch has: too small, or reaching beyond "
-    "the end of the file although sound batches follow.",
-    "As for a bad checksum: consumers and followers stop, recovery cuts there and deletes every "
-    "later segment.",
+    "Where a batch should start, the file has a size that no batch has. The size is too small, or "
+    "it extends past the end of the file although sound batches follow.",
+    "Consumers and followers stop there, as at a wrong checksum. Recovery cuts the segment there "
+    "and deletes every later segment.",
     SALVAGE_OR_CUT,
     (
         "Found record size {} smaller than minimum record overhead ({}) in file",
@@ -54,20 +55,20 @@ BATCH_SIZE_IMPOSSIBLE: Final = FindingCode(
 TORN_TAIL: Final = FindingCode(
     "torn-tail",
     Severity.WARNING,
-    "The last segment ends inside a batch: its writer died while it appended.",
-    "After an unclean stop recovery cuts the fragment off, and no whole batch is lost. With a "
-    "clean marker it stays, and new batches are appended behind it.",
-    "Let an unclean start heal it, or kdump truncate-to-valid. If the clean marker is there, "
-    "something else cut the file: start another replica first.",
+    "The last segment ends inside a batch (a torn write): its writer died during the append.",
+    "After an unclean stop, recovery cuts the fragment off, and no whole batch is lost. With a "
+    "clean marker, the fragment stays, and the broker appends new batches after it.",
+    "Let recovery cut the fragment off at an unclean start, or run kdump truncate-to-valid. If the "
+    "clean marker is there, something else cut the file: start another replica first.",
     ("Corruption found in segment {}, truncating to offset {}",),
     check=1,
 )
 TORN_TAIL_SEALED: Final = FindingCode(
     "torn-tail-sealed",
     Severity.ERROR,
-    "A segment that is not the last one ends inside a batch: its end is lost.",
-    "Consumers cannot read the offsets up to the next segment. In recovery the fragment is cut "
-    "off and every later segment deleted, sound records included.",
+    "A segment that is not the last ends inside a batch: the end of the segment is lost.",
+    "Consumers cannot read the offsets up to the next segment. Recovery cuts the fragment off and "
+    "deletes every later segment, sound records included.",
     SALVAGE_OR_CUT,
     ("Corruption found in segment {}, truncating to offset {}",),
     check=1,
@@ -75,18 +76,18 @@ TORN_TAIL_SEALED: Final = FindingCode(
 TORN_TAIL_LIVE: Final = FindingCode(
     "torn-tail-live",
     Severity.INFO,
-    "The last segment ended inside a batch when it was read, beside a running broker: a batch "
-    "was just being appended.",
-    "Nothing: it completes the batch.",
-    "Nothing to do. Verify again after the broker has stopped, if in doubt.",
+    "The last segment ended inside a batch when kdump read it: a running broker was appending that "
+    "batch.",
+    "The broker completes the batch.",
+    "Nothing to do. If in doubt, verify again after the broker has stopped.",
     check=1,
 )
 PREALLOCATED_TAIL: Final = FindingCode(
     "preallocated-tail",
     Severity.INFO,
-    "Zeros stand behind the last batch of the last segment, as with preallocate=true before the "
-    "segment is rolled or cleanly closed.",
-    "A running broker writes over them; recovery after an unclean stop cuts them off.",
+    "Zeros follow the last batch of the last segment, as with preallocate=true until the segment "
+    "is rolled or closed cleanly.",
+    "A running broker writes over the zeros. Recovery after an unclean stop cuts them off.",
     "Nothing to do.",
     ("Found record size 0 smaller than minimum record overhead ({}) in file", *_CUT),
     check=1,
@@ -94,9 +95,9 @@ PREALLOCATED_TAIL: Final = FindingCode(
 PREALLOCATED_TAIL_SEALED: Final = FindingCode(
     "preallocated-tail-sealed",
     Severity.ERROR,
-    "Zeros stand behind the last batch of a segment that is not the last one.",
-    "Consumers that are served the zeros stop there. In recovery they are cut off and every "
-    "later segment deleted, sound records included.",
+    "Zeros follow the last batch of a segment that is not the last.",
+    "Consumers that receive the zeros stop there. Recovery cuts the zeros off and deletes every "
+    "later segment, sound records included.",
     SALVAGE_OR_CUT,
     ("Found record size 0 smaller than minimum record overhead ({}) in file", *_CUT),
     check=1,
@@ -104,10 +105,10 @@ PREALLOCATED_TAIL_SEALED: Final = FindingCode(
 BATCH_MAGIC_UNKNOWN: Final = FindingCode(
     "batch-magic-unknown",
     Severity.ERROR,
-    "A batch has a magic that no release writes. In batches of magic 2 no checksum covers it: most "
-    "likely it was changed on disk, and the rest of the batch is sound.",
-    "Takes any number above 2 for 2, serves the batch as it is, and recovery keeps it. Consumers "
-    "and followers stop at it.",
+    "A batch has a magic that no release writes. The checksum of magic 2 does not cover the magic: "
+    "most likely it changed on disk, and the rest of the batch is sound.",
+    "The broker treats any magic above 2 as 2 and serves the batch unchanged. Recovery leaves the "
+    "batch in the log. Consumers and followers stop at it.",
     REPLICA_FIRST,
     ("Invalid magic found in record: {}",),
     check=3,
@@ -115,29 +116,30 @@ BATCH_MAGIC_UNKNOWN: Final = FindingCode(
 BATCH_CODEC_UNKNOWN: Final = FindingCode(
     "batch-codec-unknown",
     Severity.ERROR,
-    "A batch matches its checksum, but names a codec that there is not, or not in its magic: it "
-    "was written so.",
-    "Serves it as it is, and recovery keeps it. Consumers stop at it until they seek past.",
-    "Seek consumers past the batch. On a compacted topic it stalls the cleaner.",
+    "A batch matches its checksum, but names a codec that does not exist, or not for its magic. It "
+    "was written that way.",
+    "The broker serves the batch unchanged, and recovery leaves it in the log. Consumers stop at "
+    "the batch until they seek past it.",
+    "Seek consumers past the batch. On a compacted topic, the batch stalls the cleaner.",
     ("Unknown compression type id: {}",),
     check=3,
 )
 BATCH_ATTRIBUTES_UNKNOWN: Final = FindingCode(
     "batch-attributes-unknown",
     Severity.INFO,
-    "Bits of a batch's attributes are set that mean nothing up to 4.3: a client set them, or a "
-    "later release.",
-    "Does not look at them, nor do consumers.",
+    "A batch's attributes have bits set that have no meaning up to 4.3. A client or a later "
+    "release set them.",
+    "The broker ignores these bits, as do consumers.",
     "Nothing to do.",
     check=3,
 )
 OFFSETS_NOT_INCREASING: Final = FindingCode(
     "offsets-not-increasing",
     Severity.ERROR,
-    "A batch does not begin behind the end of the batch before it: offsets stand twice or run "
+    "A batch does not begin after the end of the batch before it: offsets occur twice or run "
     "backwards.",
-    "Recovery takes no offence, and the log ends at the last batch, even if that is lower. Where "
-    "index entries fall on both places it empties the whole segment.",
+    "Recovery accepts the batch. The log end offset follows the last batch, even if that is lower. "
+    "Where index entries point to both places, recovery empties the whole segment.",
     REPLICA_FIRST,
     (
         "Found invalid offset during recovery. Deleting the corrupt segment and creating an "
@@ -149,8 +151,8 @@ OFFSETS_NOT_INCREASING: Final = FindingCode(
 BATCH_BELOW_SEGMENT: Final = FindingCode(
     "batch-below-segment",
     Severity.ERROR,
-    "A batch begins below the offset in its segment's name.",
-    "Lookups go wrong. A broker that must recover the segment does not start.",
+    "A batch begins below the base offset in its segment's name.",
+    "Lookups give wrong results. A broker that must recover the segment does not start.",
     SALVAGE_OR_CUT,
     _OVERFLOW,
     check=4,
@@ -158,9 +160,9 @@ BATCH_BELOW_SEGMENT: Final = FindingCode(
 BATCH_OFFSETS_INVERTED: Final = FindingCode(
     "batch-offsets-inverted",
     Severity.ERROR,
-    "A batch has a last offset that is lower than its first.",
-    "Lookups go wrong. A broker that must recover the segment may refuse to start, or end the "
-    "log at the wrong offset.",
+    "The last offset of a batch is lower than its first offset.",
+    "Lookups give wrong results. A broker that must recover the segment may refuse to start, or "
+    "end the log at the wrong offset.",
     REPLICA_FIRST,
     _OVERFLOW,
     check=4,
@@ -168,9 +170,10 @@ BATCH_OFFSETS_INVERTED: Final = FindingCode(
 OFFSET_OVERFLOW: Final = FindingCode(
     "offset-overflow",
     Severity.ERROR,
-    "The last batch lies more than 2147483647 offsets above its segment's name, which no index "
-    "entry can say: its offset is wrong, or cleaning merged too much (before 1.1).",
-    "Recovery splits the segment, and takes over the offset even if it is wrong. Unrecovered, "
+    "The last batch is more than 2147483647 offsets above its segment's base offset, which no "
+    "index entry can express. Its offset is wrong, or cleaning before 1.1 merged too many "
+    "segments.",
+    "Recovery splits the segment, and accepts the offset even if it is wrong. Without recovery, "
     "the next append fails.",
     SALVAGE_OR_CUT,
     (*_OVERFLOW, "Caught segment overflow error: {}"),
@@ -179,8 +182,9 @@ OFFSET_OVERFLOW: Final = FindingCode(
 SEGMENTS_OVERLAP: Final = FindingCode(
     "segments-overlap",
     Severity.ERROR,
-    "A segment reaches into the offsets of the next one: they exist twice.",
-    "Nothing notices. Consumers that read through see those offsets twice or skip records.",
+    "A segment extends into the offsets of the next segment: those offsets exist twice.",
+    "The broker does not detect this. Consumers that read through see those offsets twice or skip "
+    "records.",
     REPLICA_FIRST,
     check=5,
 )
@@ -188,9 +192,9 @@ SEGMENTS_OVERLAP: Final = FindingCode(
 BATCHES_HOLE: Final = FindingCode(
     "batches-hole",
     Severity.ERROR,
-    "Offsets between two batches of a segment are missing, in a topic that was never compacted: "
-    "batches were removed, or another broker's log had this hole when it was copied.",
-    "Does not notice. Consumers go on at the next batch.",
+    "Offsets between two batches of a segment are missing, in a topic that was never compacted. "
+    "Batches were removed, or this log was copied from a broker whose log had this hole.",
+    "The broker does not detect this. Consumers continue at the next batch.",
     REPLICA_FIRST,
     check=31,
     loses=True,
@@ -198,19 +202,21 @@ BATCHES_HOLE: Final = FindingCode(
 BATCH_COUNT_MISMATCH: Final = FindingCode(
     "batch-count-mismatch",
     Severity.WARNING,
-    "A batch has not as many records as offsets, in a topic that was never compacted: records were "
-    "removed, or a client wrote it so to an old broker, which let it pass.",
-    "Does not notice. Consumers read the records that are there.",
-    "Compare with another replica before trusting this one.",
+    "The number of records in a batch differs from its number of offsets, in a topic that was "
+    "never compacted. Records were removed, or a client wrote the batch this way to an old broker, "
+    "which accepted it.",
+    "The broker does not detect this. Consumers read the records that are there.",
+    "Compare with another replica before you trust this replica.",
     check=6,
 )
 
 RECORDS_UNREADABLE: Final = FindingCode(
     "records-unreadable",
     Severity.ERROR,
-    "A batch matches its checksum, but its records cannot be read: it was written so.",
-    "Serves it as it is, and recovery keeps it. Consumers stop at it until they seek past.",
-    "Seek consumers past the batch. On a compacted topic it stalls the cleaner.",
+    "A batch matches its checksum, but its records cannot be read. It was written that way.",
+    "The broker serves the batch unchanged, and recovery leaves it in the log. Consumers stop at "
+    "the batch until they seek past it.",
+    "Seek consumers past the batch. On a compacted topic, the batch stalls the cleaner.",
     (
         "Incorrect declared batch size, records still remaining in file",
         "Incorrect declared batch size, premature EOF reached",
@@ -226,17 +232,18 @@ RECORDS_UNREADABLE: Final = FindingCode(
 RECORDS_OFFSETS: Final = FindingCode(
     "records-offsets",
     Severity.ERROR,
-    "The offsets of a batch's records do not rise, or leave the range that its header gives.",
-    "Does not look. Consumers skip records, see them twice, or go on at the wrong offset.",
-    "Seek consumers past the batch, if they must not see it.",
+    "The offsets of a batch's records do not rise, or leave the range in the batch header.",
+    "The broker does not check them. Consumers skip records, see them twice, or continue at the "
+    "wrong offset.",
+    "If consumers must not see the batch, seek them past it.",
     check=6,
 )
 RECORDS_TIMESTAMPS: Final = FindingCode(
     "records-timestamps",
     Severity.ERROR,
-    "A record has a later timestamp than its batch's header gives as the largest.",
-    "Believes the header: lookups by time miss the record, and time-based retention may delete "
-    "it early.",
-    "Nothing heals it. Look records up by offset.",
+    "A record has a later timestamp than the largest timestamp in its batch header.",
+    "The broker trusts the header: lookups by time miss the record, and time-based retention may "
+    "delete it early.",
+    "Nothing repairs this. Find such records by offset.",
     check=7,
 )

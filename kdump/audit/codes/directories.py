@@ -12,10 +12,11 @@ from kdump.audit.codes.code import FindingCode, Outcome, Severity
 FOREIGN_DIRECTORY: Final = FindingCode(
     "foreign-directory",
     Severity.ERROR,
-    "A directory at the top of the log directory is not named like a partition, as lost+found "
-    "where the log directory is the top of a file system.",
-    "Does not start, whatever else is sound, and has then already removed the clean marker.",
-    "Move it away, or let log.dirs name a directory below.",
+    "A directory at the top of the log directory does not have the name of a partition. An example "
+    "is lost+found, where the log directory is the top of a file system.",
+    "The broker does not start, even if everything else is sound. By then it has already removed "
+    "the clean marker.",
+    "Move the directory away, or set log.dirs to a directory below the log directory.",
     ("Found directory {}, '{}' is not in the form of topic-partition",),
     check=29,
     stops=Outcome.REFUSES,
@@ -23,10 +24,10 @@ FOREIGN_DIRECTORY: Final = FindingCode(
 PARTITION_TWICE: Final = FindingCode(
     "partition-twice",
     Severity.ERROR,
-    "The same partition stands in two directories: a move between log directories was cut short, "
-    "or somebody copied one.",
-    "Does not start until one of them is gone.",
-    "Compare their ends with kdump verify, and move the shorter or older one out of the log "
+    "Two directories hold the same partition: a move between log directories was interrupted, or a "
+    "directory was copied.",
+    "The broker does not start while both are there.",
+    "Compare their ends with kdump verify, and move the shorter or older directory out of the log "
     "directory.",
     (
         "Duplicate log directories for {} are found in both {} and {}",
@@ -39,11 +40,12 @@ PARTITION_TWICE: Final = FindingCode(
 CHECKPOINT_MALFORMED: Final = FindingCode(
     "checkpoint-malformed",
     Severity.ERROR,
-    "An offset checkpoint does not follow its format: version, count, then three fields a line.",
-    "Takes the whole log directory offline, and stops if it has no other.",
-    "While the broker is stopped, kdump reindex of the log directory writes it from the lines that "
-    "can be read. Partitions without a line are recovered whole after an unclean stop, or have "
-    "deleted records back.",
+    "An offset checkpoint does not follow its format: a version line, a count line, then lines of "
+    "three fields.",
+    "The broker takes the whole log directory offline, and stops if it has no other log directory.",
+    "While the broker is stopped, kdump reindex of the log directory writes the file from the "
+    "readable lines. For a partition without a line, the broker recovers the whole log after an "
+    "unclean stop, or deleted records come back.",
     (
         "Error while reading checkpoint file {}",
         "Malformed line in checkpoint file [{}]: {}",
@@ -56,11 +58,13 @@ CHECKPOINT_MALFORMED: Final = FindingCode(
 CHECKPOINT_NUMBER: Final = FindingCode(
     "checkpoint-number",
     Severity.WARNING,
-    "A number in recovery-point-, log-start- or cleaner-offset-checkpoint does not parse.",
-    "Takes recovery points and log starts for empty: every segment is recovered after an unclean "
-    "stop, deleted records are back. With the cleaner's file its thread dies: no compaction.",
+    "A number in recovery-point-offset-checkpoint, log-start-offset-checkpoint or "
+    "cleaner-offset-checkpoint cannot be parsed.",
+    "The broker treats recovery points or log start offsets as empty. It then recovers every "
+    "segment after an unclean stop, or deleted records come back. An invalid "
+    "cleaner-offset-checkpoint ends the cleaner thread: compaction stops.",
     "While the broker is stopped, kdump reindex of the log directory writes the file from the "
-    "lines that can be read.",
+    "readable lines.",
     (
         "Error occurred while reading recovery-point-offset-checkpoint file of directory {}",
         "Error occurred while reading log-start-offset-checkpoint file of directory {}",
@@ -71,67 +75,70 @@ CHECKPOINT_NUMBER: Final = FindingCode(
 HIGH_WATERMARK_NUMBER: Final = FindingCode(
     "high-watermark-number",
     Severity.ERROR,
-    "A number in replication-offset-checkpoint does not parse.",
-    "Starts, but serves no partition of the log directory.",
+    "A number in replication-offset-checkpoint cannot be parsed.",
+    "The broker starts, but serves no partition of the log directory.",
     "While the broker is stopped, kdump reindex of the log directory writes the file from the "
-    "lines that can be read; for a partition without a line the broker takes its log start.",
+    "readable lines. For a partition without a line, the broker uses the log start offset.",
     ("Unable to start fetching {} with topic ID {} due to NumberFormatException",),
     check=26,
 )
 CHECKPOINT_LINE_UNKNOWN: Final = FindingCode(
     "checkpoint-line-unknown",
     Severity.INFO,
-    "A checkpoint has lines of partitions that are not in the log directory.",
-    "Ignores them, and leaves them out when it writes the file anew.",
-    "Nothing to do, unless those partitions should be here: then somebody removed them.",
+    "A checkpoint has lines for partitions that are not in the log directory.",
+    "The broker ignores these lines, and omits them when it next writes the file.",
+    "Nothing to do, unless those partitions should be here: in that case they were removed.",
     check=26,
 )
 REPLICA_MISSING: Final = FindingCode(
     "replica-missing",
     Severity.WARNING,
-    "A checkpoint has a line of a partition, and the cluster's metadata name this node among its "
-    "replicas, but its directory is not there: somebody removed it, or it is on a file system that "
-    "is not mounted.",
-    "Makes an empty replica, which copies everything from the leader.",
-    "If nobody meant that, bring the directory back before the broker starts. Otherwise make sure "
-    "that another replica is in sync.",
+    "The directory of a partition is missing, although a checkpoint has a line for it and the "
+    "cluster's metadata names this node as a replica. It was removed, or it is on a file system "
+    "that is not mounted.",
+    "The broker creates an empty replica, which copies all records from the leader.",
+    "If this was not intended, bring the directory back before the broker starts. Otherwise make "
+    "sure that another replica is in sync.",
     check=26,
 )
 REPLICA_MISSING_ONLY: Final = FindingCode(
     "replica-missing-only",
     Severity.ERROR,
-    "A checkpoint has a line of a partition, and the cluster's metadata know no other replica than "
-    "that of this node, but its directory is not there.",
-    "Makes an empty replica and leads it: offsets are given a second time, from 0 on.",
-    "Bring the directory back before the broker starts, from a backup if need be.",
+    "The directory of a partition is missing, although a checkpoint has a line for it. According "
+    "to the cluster's metadata, this node has the only replica.",
+    "The broker creates an empty replica and leads it: offsets are assigned a second time, "
+    "starting at 0.",
+    "Bring the directory back before the broker starts, from a backup if necessary.",
     check=26,
 )
 META_PROPERTIES_UNREADABLE: Final = FindingCode(
     "meta-properties-unreadable",
     Severity.ERROR,
-    "A meta.properties does not follow its format, or lacks what it must have.",
-    "Takes the log directory offline; does not start if it is the only one or the one with the "
-    "metadata log.",
-    "Compare it with the file in the node's other log directories: cluster.id and node.id are the "
-    "same there, directory.id is not.",
+    "A meta.properties does not follow its format, or lacks a required property.",
+    "The broker takes the log directory offline. It does not start if this is the only log "
+    "directory, or the log directory with the metadata log.",
+    "Compare the file with meta.properties in the node's other log directories. There cluster.id "
+    "and node.id are the same, and directory.id is not.",
     ("Error while reading meta.properties file {}", "No readable meta.properties files found."),
     stops=Outcome.REFUSES,
 )
 META_PROPERTIES_MISSING: Final = FindingCode(
     "meta-properties-missing",
     Severity.ERROR,
-    "A log directory of a KRaft node has no meta.properties, although another one of it has.",
-    "Does not start.",
-    "If it is a new, empty directory, kafka-storage.sh format --ignore-formatted prepares it. If "
-    "not, its file system may not be mounted.",
+    "A log directory of a KRaft node has no meta.properties, although another log directory of the "
+    "node has.",
+    "The broker does not start.",
+    "If the directory is new and empty, kafka-storage.sh format --ignore-formatted prepares it. "
+    "Otherwise its file system may not be mounted.",
     ("No `meta.properties` found in {}",),
     stops=Outcome.REFUSES,
 )
 LOG_DIRECTORY_MISSING: Final = FindingCode(
     "log-directory-missing",
     Severity.ERROR,
-    "A log directory that the configuration names is not there, or holds none of a broker's files.",
-    "Does not start.",
+    "A log directory that the configuration names does not exist, or holds none of a broker's "
+    "files.",
+    "The broker does not start.",
     "Its file system may not be mounted: mount it, and verify again. If the directory is new, "
     "kafka-storage.sh format --ignore-formatted prepares it.",
     ("No `meta.properties` found in {}", "No readable meta.properties files found."),
@@ -140,10 +147,10 @@ LOG_DIRECTORY_MISSING: Final = FindingCode(
 LOG_DIRECTORY_BLANK: Final = FindingCode(
     "log-directory-blank",
     Severity.ERROR,
-    "A log directory that the configuration of a broker with ZooKeeper names is not there, or "
+    "A log directory that the configuration of a broker with ZooKeeper names does not exist, or "
     "holds none of a broker's files.",
-    "Takes it for a new directory, and makes the replicas that it should hold again, empty. A "
-    "follower fetches everything again; a leader gives offsets a second time, from 0 on.",
+    "The broker treats it as a new directory and creates its replicas again, empty. A follower "
+    "fetches all records again. A leader assigns offsets a second time, starting at 0.",
     "Its file system may not be mounted: mount it before the broker starts. If the directory is "
     "new, there is nothing to do.",
     ("Log directory {} not found, creating it.",),
@@ -152,7 +159,7 @@ META_PROPERTIES_MISMATCH: Final = FindingCode(
     "meta-properties-mismatch",
     Severity.ERROR,
     "The meta.properties of two log directories cannot belong to the same node.",
-    "Does not start.",
+    "The broker does not start.",
     "Find out which directory was put there by mistake, or was copied.",
     (
         "Invalid cluster.id in: {}. Expected {}, but read {}",
@@ -164,10 +171,10 @@ META_PROPERTIES_MISMATCH: Final = FindingCode(
 NODE_ID_MISMATCH: Final = FindingCode(
     "node-id-mismatch",
     Severity.ERROR,
-    "The node.id in meta.properties is not that of server.properties.",
-    "Does not start.",
-    "Find out which of the two is wrong. A log directory of another node belongs to that node: its "
-    "partitions are none of this node's.",
+    "The node.id in meta.properties differs from the node.id in server.properties.",
+    "The broker does not start.",
+    "Find out which of the two is wrong. A log directory of another node belongs to that node, "
+    "with all its partitions.",
     (
         "Stored node id {} doesn't match previous node id {} in {}",
         "Configured broker.id {} doesn't match stored broker.id {} in meta.properties",
@@ -178,9 +185,9 @@ BOOTSTRAP_MALFORMED: Final = FindingCode(
     "bootstrap-malformed",
     Severity.ERROR,
     "A bootstrap.checkpoint does not follow its format, or has no metadata.version.",
-    "Does not start.",
-    "Copy the file of another controller. Where __cluster_metadata-0 holds records nothing is "
-    "taken from this file: then move it away, and the broker starts.",
+    "The broker does not start.",
+    "Copy the file from another controller. If __cluster_metadata-0 holds records, the broker "
+    "takes nothing from this file. In that case, move the file away, and the broker starts.",
     (
         "No FeatureLevelRecord for metadata.version was found in the bootstrap metadata from {}",
         "unable to deserialize record at offset {}",
@@ -191,42 +198,45 @@ BOOTSTRAP_MALFORMED: Final = FindingCode(
 CLEAN_MARKER_LIVE: Final = FindingCode(
     "clean-marker-live",
     Severity.INFO,
-    "The clean shutdown marker is there although a broker uses the directory: it is just starting "
-    "or stopping, or somebody put the marker back.",
-    "Looks for it only when it starts.",
-    "If it stays while the broker runs, remove it: a crash would be taken for a clean stop.",
+    "The clean shutdown marker is there although a broker uses the directory. The broker is "
+    "starting or stopping, or the marker was put back.",
+    "The broker checks for the marker only when it starts.",
+    "If the marker stays while the broker runs, remove it: otherwise a crash is taken for a clean "
+    "stop.",
     check=37,
 )
 FOREIGN_FILE: Final = FindingCode(
     "foreign-file",
     Severity.INFO,
-    "A file that is none of Kafka's.",
-    "Ignores it. In a partition it goes when the topic is deleted.",
+    "The file does not belong to Kafka.",
+    "The broker ignores the file. In a partition, the file is deleted together with the topic.",
     "Nothing to do.",
     check=28,
 )
 DIRECTORY_DELETED: Final = FindingCode(
     "directory-deleted",
     Severity.INFO,
-    "A partition that a broker is about to delete for good.",
-    "Loads it without recovery and removes it a minute later.",
-    "To free the space it can go. To keep the data, copy it before a broker starts.",
+    "A broker is about to delete this partition permanently.",
+    "The broker loads the partition without recovery and removes it a minute later.",
+    "To free space, you can delete the directory. To preserve its data, copy it before a broker "
+    "starts.",
     check=28,
 )
 DIRECTORY_STRAY: Final = FindingCode(
     "directory-stray",
     Severity.INFO,
-    "A partition that a broker has renamed, since the cluster did not assign it to this directory.",
-    "Loads it and leaves it alone, for good.",
-    "If nobody misses its data it can go; if somebody does, it is all still there.",
+    "A broker renamed this partition, because the cluster did not assign it to this directory.",
+    "The broker loads the partition and leaves it unchanged permanently.",
+    "If its data is not needed, you can delete the directory. If its data is needed, all of it is "
+    "still there.",
     ("Loaded stray log: {}", "Log in {} marked stray and renamed to {}"),
     check=28,
 )
 DIRECTORY_FUTURE: Final = FindingCode(
     "directory-future",
     Severity.INFO,
-    "The copy of a partition that is being moved to this log directory.",
-    "Goes on with the move.",
+    "The directory is the copy of a partition that is being moved to this log directory.",
+    "The broker continues the move.",
     "Nothing to do.",
     check=28,
 )

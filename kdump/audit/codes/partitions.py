@@ -12,10 +12,11 @@ from kdump.audit.codes.code import REPLICA_FIRST, FindingCode, Outcome, Severity
 PARTITION_METADATA_MALFORMED: Final = FindingCode(
     "partition-metadata-malformed",
     Severity.ERROR,
-    "A partition.metadata does not follow its format, or holds the zero uuid.",
-    "Takes the whole log directory offline, and stops if it has no other.",
-    "While the broker is stopped, kdump reindex writes it with the id that the metadata log has; "
-    "else write the one that kafka-topics.sh --describe says: version: 0, then topic_id: ID.",
+    "A partition.metadata does not follow its format, or holds the zero UUID.",
+    "The broker takes the whole log directory offline, and stops if it has no other log directory.",
+    "While the broker is stopped, kdump reindex writes the file with the id from the metadata log. "
+    "Without that log, write two lines, version: 0 and topic_id: ID. kafka-topics.sh --describe "
+    "shows the ID.",
     (
         "Error while reading partition metadata file {}",
         "Malformed line in partition metadata file [{}]: {}",
@@ -28,10 +29,11 @@ PARTITION_METADATA_MALFORMED: Final = FindingCode(
 PARTITION_METADATA_FATAL: Final = FindingCode(
     "partition-metadata-fatal",
     Severity.ERROR,
-    "A partition.metadata is empty or lacks its second line, or its topic id is no uuid.",
-    "Does not start.",
-    "While the broker is stopped, kdump reindex writes it with the id that the metadata log has; "
-    "else write the one that kafka-topics.sh --describe says: version: 0, then topic_id: ID.",
+    "A partition.metadata is empty, lacks its second line, or has a topic id that is not a UUID.",
+    "The broker does not start.",
+    "While the broker is stopped, kdump reindex writes the file with the id from the metadata log. "
+    "Without that log, write two lines, version: 0 and topic_id: ID. kafka-topics.sh --describe "
+    "shows the ID.",
     (
         "Input string `{}` decoded as {} bytes, which is not equal to the expected 16 bytes",
         "PartitionMetadataReadBuffer.read",
@@ -43,19 +45,20 @@ TOPIC_ID_MISSING: Final = FindingCode(
     "topic-id-missing",
     Severity.ERROR,
     "A partition of a KRaft node holds records but has no partition.metadata.",
-    "Renames the directory to -stray and starts the replica with nothing: what no other replica "
-    "has is not served any more.",
-    "Before a broker starts, kdump reindex writes the file, with the id that the metadata log has. "
-    "Without that at hand write it: version: 0, then topic_id: and the id that kafka-topics.sh "
-    "--describe says, without a newline at the end.",
+    "The broker renames the directory to -stray and creates an empty replica. Records that no "
+    "other replica has are no longer served.",
+    "Before a broker starts, kdump reindex writes the file with the id from the metadata log. "
+    "Without that log, write two lines, version: 0 and topic_id: ID, without a newline at the end. "
+    "kafka-topics.sh --describe shows the ID.",
     ("The topicId does not exist in {}, treat it as a stray log",),
     check=24,
 )
 TOPIC_ID_MISSING_EMPTY: Final = FindingCode(
     "topic-id-missing-empty",
     Severity.INFO,
-    "An empty partition has no partition.metadata: the broker stopped just after creating it.",
-    "Renames the directory to -stray and creates it anew.",
+    "An empty partition has no partition.metadata: the broker stopped just after it created the "
+    "partition.",
+    "The broker renames the directory to -stray and creates the partition again.",
     "Nothing to do.",
     ("The topicId does not exist in {}, treat it as a stray log",),
     check=24,
@@ -63,10 +66,13 @@ TOPIC_ID_MISSING_EMPTY: Final = FindingCode(
 PARTITION_STRAY: Final = FindingCode(
     "partition-stray",
     Severity.WARNING,
-    "The node's own metadata log says that this partition is not, or not any more, on this node.",
-    "Renames the directory to -stray, serves it no more, and keeps it.",
-    "If the topic was deleted or moved while the broker was down, all is well. If this directory "
-    "is from another cluster or from a backup, think before a broker starts.",
+    "According to the node's own metadata log, this partition is not, or is no longer, on this "
+    "node.",
+    "The broker renames the directory to -stray and no longer serves it. It does not delete the "
+    "directory.",
+    "If the topic was deleted or moved while the broker was down, nothing is wrong. If this "
+    "directory is from another cluster or a backup, decide whether it belongs here before a broker "
+    "starts.",
     (
         "Found stray log dir {}: the current replica assignment {} does not contain the local "
         "brokerId {}.",
@@ -78,12 +84,13 @@ PARTITION_STRAY: Final = FindingCode(
 PARTITION_STRAY_CUT: Final = FindingCode(
     "partition-stray-cut",
     Severity.ERROR,
-    "The node's metadata log is damaged, and its records about this partition stand at the damage "
-    "or behind it.",
-    "Cuts its metadata log at the damage, unless another controller leads and sends those records. "
-    "Then it knows no such topic, renames the directory to -stray and serves it no more.",
-    "Start another controller first if there is one. If this is the only one, copy the whole log "
-    "directory before a broker starts on it, and then bring the metadata log back from a copy.",
+    "The node's metadata log is damaged, and its records about this partition are at or after the "
+    "damage.",
+    "The broker cuts its metadata log at the damage, unless another controller leads and sends "
+    "those records. After the cut, it does not know the topic, renames the directory to -stray and "
+    "no longer serves it.",
+    "If there is another controller, start it first. If this is the only controller, copy the "
+    "whole log directory before a broker starts on it. Then restore the metadata log from a copy.",
     (
         "Found stray log dir {}: the topicId {} does not exist in the metadata image",
         "Log in {} marked stray and renamed to {}",
@@ -93,8 +100,9 @@ PARTITION_STRAY_CUT: Final = FindingCode(
 TOPIC_ID_MISMATCH: Final = FindingCode(
     "topic-id-mismatch",
     Severity.ERROR,
-    "A partition.metadata has the id of another topic than the directory's name says.",
-    "Stops taking over its replicas when it comes to this one: many others are not served either.",
+    "The topic id in a partition.metadata belongs to a different topic than the directory's name.",
+    "The broker stops opening its replicas when it reaches this partition: many other partitions "
+    "are not served either.",
     "Find out from which partition the file, or the whole directory, was copied.",
     (
         "Tried to assign topic ID {} to log for topic partition {},but log already contained "
@@ -109,16 +117,16 @@ SEGMENT_BYTES_SMALL: Final = FindingCode(
     "segment-bytes-small",
     Severity.INFO,
     "The topic's segment.bytes is below 1 MiB, which brokers up to 4.0 accept.",
-    "Starts up to 4.0; 4.3 does not.",
-    "Raise segment.bytes before an upgrade beyond 4.0.",
+    "A broker of a release up to 4.0 starts. A broker of 4.3 does not start.",
+    "Raise segment.bytes before you upgrade beyond 4.0.",
     ("Invalid value {} for configuration segment.bytes: Value must be at least 1048576",),
 )
 FILE_NAME_REFUSED: Final = FindingCode(
     "file-name-refused",
     Severity.ERROR,
-    "A file in a partition ends like one of a segment's, or of a metadata snapshot, but its name "
-    "does not begin with a number of 64 bits.",
-    "Does not start.",
+    "A file in a partition has the extension of a segment file or metadata snapshot, but its name "
+    "does not begin with a 64-bit number.",
+    "The broker does not start.",
     "Move the file away.",
     (
         'java.lang.NumberFormatException: For input string: "{}"',
@@ -130,17 +138,17 @@ FILE_NAME_REFUSED: Final = FindingCode(
 FILE_NAME_UNPADDED: Final = FindingCode(
     "file-name-unpadded",
     Severity.ERROR,
-    "A segment's number is not written with 20 digits.",
-    "Ignores what is in the file, and creates an empty segment at its number: records from there "
-    "to the next segment are skipped, or the log ends there.",
-    "Move the file away, or give it its 20 digits if it belongs there.",
+    "The number in the name of a segment file does not have 20 digits.",
+    "The broker ignores the content of the file and creates an empty segment at its number. "
+    "Records from there to the next segment are skipped, or the log ends there.",
+    "Move the file away. If it belongs to the log, rename it so that its number has 20 digits.",
     check=29,
 )
 LOG_TOO_LARGE: Final = FindingCode(
     "log-too-large",
     Severity.ERROR,
     "A segment is larger than 2147483647 bytes.",
-    "Does not start.",
+    "The broker does not start.",
     REPLICA_FIRST,
     ("The size of segment {} ({}) is larger than the maximum allowed segment size of {}",),
     check=30,
@@ -149,8 +157,9 @@ LOG_TOO_LARGE: Final = FindingCode(
 EPOCHS_MALFORMED: Final = FindingCode(
     "epochs-malformed",
     Severity.ERROR,
-    "A leader-epoch-checkpoint does not follow its format: version, count, then two fields a line.",
-    "Takes the whole log directory offline, and stops if it has no other.",
+    "A leader-epoch-checkpoint does not follow its format: a version line, a count line, then "
+    "lines of two fields.",
+    "The broker takes the whole log directory offline, and stops if it has no other log directory.",
     "While the broker is stopped, kdump reindex writes the file from the leader epochs of the "
     "batches.",
     (
@@ -164,8 +173,8 @@ EPOCHS_MALFORMED: Final = FindingCode(
 EPOCHS_NUMBER: Final = FindingCode(
     "epochs-number",
     Severity.ERROR,
-    "An epoch or offset in leader-epoch-checkpoint is no number, or is negative.",
-    "Does not start.",
+    "An epoch or offset in leader-epoch-checkpoint is not a number, or is negative.",
+    "The broker does not start.",
     "While the broker is stopped, kdump reindex writes the file from the leader epochs of the "
     "batches.",
     (
@@ -179,17 +188,17 @@ EPOCHS_ORDER: Final = FindingCode(
     "epochs-order",
     Severity.WARNING,
     "The epochs or offsets of leader-epoch-checkpoint do not rise.",
-    "Drops the earlier lines that contradict a later one.",
-    "Nothing is lost here; a follower may have to cut more than it needs when it next compares "
-    "epochs.",
+    "The broker drops the earlier lines that contradict a later line.",
+    "Nothing is lost here. When a follower next compares epochs, it may cut more of its log than "
+    "necessary.",
     ("New epoch entry {} caused truncation of conflicting entries {}",),
     check=22,
 )
 EPOCHS_BEYOND_END: Final = FindingCode(
     "epochs-beyond-end",
     Severity.WARNING,
-    "A leader-epoch-checkpoint has an epoch that starts behind the log's end.",
-    "Drops the line.",
+    "A leader-epoch-checkpoint has an epoch that starts after the log end offset.",
+    "The broker drops the line.",
     "The end of the log may be lost, as after a power failure: start another replica first.",
     ("Cleared entries {} from epoch cache after truncating to end offset {}",),
     check=22,
@@ -197,13 +206,13 @@ EPOCHS_BEYOND_END: Final = FindingCode(
 LOG_START_BEYOND_END: Final = FindingCode(
     "log-start-beyond-end",
     Severity.ERROR,
-    "The checkpoint says that the log starts behind its end: segments are missing, or the "
+    "The checkpointed log start offset lies after the log end offset. Segments are missing, or the "
     "directory is from a backup.",
-    "DELETES ALL SEGMENTS of the partition and begins a new one at the checkpoint's offset, clean "
-    "stop or not.",
-    "Do not start a broker on it. If another replica is in sync, or the missing segments are in a "
-    "backup, begin with those; else kdump reindex removes the line, and the log starts at its "
-    "first segment.",
+    "The broker DELETES ALL SEGMENTS of the partition and begins an empty segment at the "
+    "checkpointed offset. It does so after a clean stop too.",
+    "Do not start a broker on this directory. If another replica is in sync, or a backup has the "
+    "missing segments, begin with those. Otherwise kdump reindex removes the line, and the log "
+    "starts at its first segment.",
     (
         "Deleting all segments because logEndOffset ({}) is smaller than logStartOffset {}",
         "This could happen if segment files were deleted from the file system",
@@ -214,43 +223,45 @@ RECOVERY_POINT_BEYOND_END: Final = FindingCode(
     "recovery-point-beyond-end",
     Severity.ERROR,
     "Records up to the recovery point were on the disk, but the log ends before it.",
-    "Lowers the recovery point; recovers the last segment alone after an unclean stop.",
-    "The end of the log is lost, as where a backup was restored or a segment was deleted by hand: "
-    "start another replica first.",
+    "The broker lowers the recovery point. After an unclean stop it recovers only the last "
+    "segment.",
+    "The end of the log is lost, as after a backup was restored or a segment was deleted by hand. "
+    "Start another replica first.",
     check=26,
     loses=True,
 )
 HIGH_WATERMARK_BEYOND_END: Final = FindingCode(
     "high-watermark-beyond-end",
     Severity.ERROR,
-    "Records up to the high watermark were on all replicas in sync, but the log ends before it.",
-    "Lowers the high watermark to the log's end.",
-    "The end of the log is lost here, as after a power failure: start another replica first.",
+    "Records up to the high watermark were on all in-sync replicas, but the log ends before it.",
+    "The broker lowers the high watermark to the log end offset.",
+    "The end of the log is lost here, as after a power failure. Start another replica first.",
     check=26,
     loses=True,
 )
 HIGH_WATERMARK_BELOW_START: Final = FindingCode(
     "high-watermark-below-start",
     Severity.INFO,
-    "The checkpointed high watermark is lower than the log's start.",
-    "Raises it to the log's start.",
+    "The checkpointed high watermark is below the log start offset.",
+    "The broker raises it to the log start offset.",
     "Nothing to do.",
     check=26,
 )
 CLEANER_OFFSET_BEYOND_END: Final = FindingCode(
     "cleaner-offset-beyond-end",
     Severity.WARNING,
-    "The cleaner's checkpoint lies behind the log's end.",
-    "Cleans the partition from its start again.",
-    "The end of the log may be lost: see whether other checkpoints say so too.",
+    "The cleaner's checkpoint lies after the log end offset.",
+    "The broker cleans the partition again from its start.",
+    "The end of the log may be lost. Check whether other checkpoints show the same.",
     ("The last checkpoint dirty offset for partition {} is {}, which is larger than the log end",),
     check=27,
 )
 CLEANER_OFFSET_BELOW_START: Final = FindingCode(
     "cleaner-offset-below-start",
     Severity.INFO,
-    "The cleaner's checkpoint lies before the log's start, as retention or DeleteRecords leave it.",
-    "Begins at the log's start.",
+    "The cleaner's checkpoint lies before the log start offset, as after retention or "
+    "DeleteRecords.",
+    "The cleaner begins at the log start offset.",
     "Nothing to do.",
     ("Resetting first dirty offset of {} to log start offset {} since the checkpointed offset {}",),
     check=27,
@@ -258,34 +269,38 @@ CLEANER_OFFSET_BELOW_START: Final = FindingCode(
 LEFTOVER_DELETED: Final = FindingCode(
     "leftover-deleted",
     Severity.INFO,
-    "Files of deleted segments that a broker had no time to remove.",
-    "Removes them at start.",
-    "To free the space they can go. To keep their data, copy them before a broker starts.",
+    "Files of deleted segments are left, because a broker had no time to remove them.",
+    "The broker removes them at its start.",
+    "To free space, delete the files. To preserve their data, copy them before a broker starts.",
     ("Deleting stray temporary file {}",),
     check=28,
 )
 LEFTOVER_CLEANED: Final = FindingCode(
     "leftover-cleaned",
     Severity.INFO,
-    "What the cleaner, or the splitting of a segment, had not finished: the originals are there.",
-    "Removes it at start.",
-    "Nothing to do; it can go to free the space.",
+    "Files of an unfinished cleaning, or of an unfinished split of a segment, are left. The "
+    "original segments are there.",
+    "The broker removes them at its start.",
+    "Nothing to do. To free space, you can delete the files, except beside a .swap file of the "
+    "same log. There a broker recognizes an unfinished split by them: without them, it puts the "
+    "incomplete .swap file in place (KAFKA-6264).",
     ("Deleting stray .clean file {}",),
     check=28,
 )
 LEFTOVER_TEMPORARY: Final = FindingCode(
     "leftover-temporary",
     Severity.INFO,
-    "A file that was being written when the broker died; the one that it was to replace is whole.",
-    "Ignores it, or removes it at start.",
+    "A broker died while it wrote this file. The file that it was to replace is whole.",
+    "The broker ignores the file, or removes it at its start.",
     "Nothing to do.",
     check=28,
 )
 SWAP_DISCARDED: Final = FindingCode(
     "swap-discarded",
     Severity.INFO,
-    "A .swap file stands at or behind a .cleaned file: a segment was not split to the end.",
-    "Removes both at start and keeps the original.",
+    "The offset of a .swap file is at or above the offset of a .cleaned file: the split of a "
+    "segment is unfinished.",
+    "The broker removes both at its start and uses the original segment.",
     "Nothing to do.",
     ("Deleting invalid swap file {} minCleanedFileOffset: {}",),
     check=28,
@@ -293,8 +308,9 @@ SWAP_DISCARDED: Final = FindingCode(
 SWAP_PENDING: Final = FindingCode(
     "swap-pending",
     Severity.INFO,
-    "A cleaned or split segment was to replace others when the broker died.",
-    "Finishes that at start: deletes the files that it replaces and renames it.",
+    "A cleaned or split segment was about to replace other segments when the broker died.",
+    "The broker completes this at its start: it deletes the replaced files and renames the .swap "
+    "files.",
     "Nothing to do.",
     (
         "Found log file {} from interrupted swap operation, which is recoverable from",
@@ -308,7 +324,8 @@ SWAP_DELETES: Final = FindingCode(
     Severity.ERROR,
     "A .swap file will replace segments, and holds fewer records than they do. The topic was never "
     "compacted, or its settings are unknown and nothing shows compaction.",
-    "Deletes those segments at start and renames the .swap file, clean stop or not.",
+    "At its start, the broker deletes those segments and renames the .swap file, after a clean "
+    "stop too.",
     "Move the .swap files of that number away before a broker starts.",
     (
         "Deleting segment files {} that is compacted but has not been deleted yet.",
@@ -319,12 +336,13 @@ SWAP_DELETES: Final = FindingCode(
 SWAP_SHORTENED: Final = FindingCode(
     "swap-shortened",
     Severity.WARNING,
-    "A .swap file will replace segments, and holds fewer records than they do. Nothing decides "
-    "whether compaction left them out: the settings of the topic are unknown, or batches look "
-    "cleaned although it is not compacted.",
-    "Deletes those segments at start and renames the .swap file, clean stop or not.",
-    "Verify the partition in its log directory, where the metadata log has the settings of the "
-    "topic. If it was never compacted, move the .swap files of that number away before a broker "
+    "A .swap file will replace segments, and holds fewer records than they do. kdump cannot "
+    "determine whether compaction removed the other records. The topic's settings are unknown, or "
+    "batches appear cleaned although the topic is not compacted.",
+    "At its start, the broker deletes those segments and renames the .swap file, after a clean "
+    "stop too.",
+    "Verify the partition in its log directory, where the metadata log has the topic's settings. "
+    "If the topic was never compacted, move the .swap files of that number away before a broker "
     "starts.",
     (
         "Deleting segment files {} that is compacted but has not been deleted yet.",
@@ -336,7 +354,7 @@ SWAP_OVERLAPS: Final = FindingCode(
     "swap-overlaps",
     Severity.ERROR,
     "A .swap file begins inside the offsets of a segment that it will not replace.",
-    "Renames it at start, and has those offsets twice.",
+    "The broker renames the .swap file at its start: the log then has those offsets twice.",
     "Move the .swap files of that number away before a broker starts.",
     ("Recovering file {} by renaming from {} files.",),
     check=28,
@@ -345,8 +363,9 @@ SNAPSHOT_UNREADABLE: Final = FindingCode(
     "snapshot-unreadable",
     Severity.WARNING,
     "A producer snapshot does not match its checksum or its format.",
-    "Deletes it, takes the next older one, and reads all batches behind that.",
-    "Nothing is lost; the start takes longer, unless kdump reindex writes it anew before.",
+    "The broker deletes the snapshot, uses the next older snapshot, and reads all batches after "
+    "that.",
+    "Nothing is lost. The start takes longer, unless kdump reindex rewrites the snapshot before.",
     (
         "Failed to load producer snapshot from '{}'",
         "Snapshot is corrupt (CRC is no longer valid). Stored crc: {}. Computed crc: {}",
@@ -357,8 +376,9 @@ SNAPSHOT_UNREADABLE: Final = FindingCode(
 SNAPSHOT_STRAY: Final = FindingCode(
     "snapshot-stray",
     Severity.INFO,
-    "A producer snapshot stands at no segment's start, and is not the one of the log's end.",
-    "Removes it at start (since 2.8).",
+    "A producer snapshot is not at the base offset of a segment, and is not the snapshot of the "
+    "log end.",
+    "The broker removes it at its start (since 2.8).",
     "Nothing to do.",
     ("Deleted producer state snapshot {}",),
     check=21,
