@@ -65,11 +65,10 @@ def test_what_was_not_read_is_no_promise(cli: Cli, data: Path) -> None:
     assert "22 partitions looked at, 1 by its end alone; no fatal error seen; " in text
     (data / ".kafka_cleanshutdown").unlink()
     assert cli.text(data, code=exits.OK) == (
-        "sound lost now: none seen, not all was read; next start: no more loss seen "
-        "data next start 22 partitions looked at, 22 by their ends alone; no fatal error seen; "
-        "recovery reads 70.54 KiB; no more loss seen "
-        "recovered the last segment of 22 partitions "
-        "looked at 22 partitions, 22 of them as far as their ends tell (more with --scan)"
+        "sound lost now: none seen, not all was read; next start: no more loss seen data next "
+        "start 22 partitions checked, 22 by their ends alone; no fatal error seen; recovery reads "
+        "70.54 KiB; no more loss seen recovered the last segment of 22 partitions checked 22 "
+        "partitions, 22 of them by their ends alone (more with --scan)"
     )
     (start,) = cli.json(data, code=exits.OK)[-1]["next_starts"]
     assert not start["exact"]
@@ -170,8 +169,8 @@ def test_recovered_segments_and_harmless_tails_are_listed(cli: Cli, tmp_path: Pa
     assert forecast["recovered_segments"] == [0, 100]
     text = cli.text("--scan", path, code=exits.OK)
     assert (
-        f"{cut['size']} bytes cut off at {cut['offset']} (position {cut['position']}), which hold "
-        "no record; recovers 2 segments: 0, 100; reads "
+        f"{cut['size']} bytes without records cut off at {cut['offset']} (position {cut['position']}); "
+        "recovers 2 segments: 0, 100; reads "
     ) in text
 
 

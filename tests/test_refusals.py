@@ -127,7 +127,7 @@ def test_beside_a_reader_of_what_changes(trial: Trial, held: str, complete: bool
         for each in (argv, [*argv, "--assume-stopped"]):
             ran = refused(trial, each)
             assert f"process {pid} (python" in ran.err
-            assert f"has {file} open, and could read half of the change" in ran.err
+            assert f"has {file} open, and could read a half-made change" in ran.err
     assert run(argv, searching=True).code == OK
 
 

@@ -297,7 +297,7 @@ def test_both_sides_of_damage_and_a_word_about_it(tmp_path: Path) -> None:
     assert names(planned) == [name(FIRST, INDEX)]
     assert planned.notes == (
         f"{name(FIRST, '.log')} is damaged at position {sum(map(len, pieces[:3]))}: its indexes "
-        "cover what stands before and what stands behind that",
+        "cover the batches before and after the damage",
     )
     last = content(planned, name(FIRST, INDEX))[-8:]
     assert int.from_bytes(last[4:], "big") > sum(map(len, pieces[:4]))
@@ -316,7 +316,7 @@ def test_disorder_is_told(tmp_path: Path) -> None:
     planned = plan(path)
     assert names(planned) == [name(FIRST, INDEX)]
     (note,) = planned.notes
-    assert "batches that an index cannot name" in note
+    assert "batches that an index cannot point to" in note
 
 
 def test_entries_without_room_are_told(tmp_path: Path) -> None:
@@ -324,8 +324,8 @@ def test_entries_without_room_are_told(tmp_path: Path) -> None:
     assert not planned.steps
     (note,) = planned.notes
     assert note == (
-        f"{name(FIRST, '.log')} needs more index entries than 16 bytes have room for, with one "
-        "every 300 bytes of the log: its indexes stay as they are"
+        f"{name(FIRST, '.log')} needs more index entries than 16 bytes hold, with an entry every "
+        "300 bytes of the log: its indexes stay as they are"
     )
 
 
@@ -337,7 +337,7 @@ def test_a_log_that_cannot_be_read_keeps_its_indexes(tmp_path: Path) -> None:
     planned = plan_of(found)
     assert not planned.steps
     assert planned.notes == (
-        f"{name(FIRST, '.log')} could not be read whole: its indexes stay as they are",
+        f"{name(FIRST, '.log')} could not be read to its end: its indexes stay as they are",
     )
 
 
@@ -433,7 +433,8 @@ def test_without_one_nobody_knows_and_that_is_said(tmp_path: Path, stands: bytes
     assert not planned.steps
     assert planned.notes == (
         "transaction indexes and producer snapshots stay as they are: the segments before offset "
-        "100 are gone and no sound snapshot tells which producers and open transactions there were",
+        "100 are gone, and no sound snapshot holds the producers and open transactions at that "
+        "offset",
     )
 
 
@@ -525,8 +526,8 @@ def test_what_damage_hides_is_not_written_down(tmp_path: Path) -> None:
     assert not planned.steps
     (note,) = planned.notes
     assert note == (
-        f"not made anew: {TXN_FIRST}, {TXN_LAST}, {snap(LAST)}: nobody knows what was said from "
-        "offset 21 on, where the log is damaged or lacks records"
+        f"not rebuilt: {TXN_FIRST}, {TXN_LAST}, {snap(LAST)}: the state from offset 21 on is "
+        "unknown, because the log is damaged or lacks records there"
     )
 
 
@@ -550,7 +551,7 @@ def test_what_evidence_decides_behind_a_lost_marker_is_written_down(tmp_path: Pa
     path = forge.write_partition(tmp_path / "b", "unknown", 0, {0: first, 12: last}, files=files)
     planned = plan(path, every=True)
     assert not any(TXN in name for name in names(planned))
-    assert any("not made anew" in note and TXN in note for note in planned.notes)
+    assert any("not rebuilt" in note and TXN in note for note in planned.notes)
 
 
 def test_damage_behind_them_hides_nothing(tmp_path: Path) -> None:
@@ -560,7 +561,7 @@ def test_damage_behind_them_hides_nothing(tmp_path: Path) -> None:
         (path / file).write_bytes(b"odd")
     planned = plan(path)
     assert names(planned) == [TXN_FIRST, snap(LAST)]
-    assert planned.notes[0].startswith(f"not made anew: {TXN_LAST}: ")
+    assert planned.notes[0].startswith(f"not rebuilt: {TXN_LAST}: ")
 
 
 def test_many_that_cannot_be_known_are_counted(tmp_path: Path) -> None:
@@ -570,7 +571,7 @@ def test_many_that_cannot_be_known_are_counted(tmp_path: Path) -> None:
     path = forge.write_partition(tmp_path, "orders", 0, many, files=files)
     planned = plan(path)
     assert names(planned) == [snap(0)]
-    assert planned.notes[0].startswith(f"not made anew: {snap(10)}, {snap(20)}, {snap(30)} and 6 ")
+    assert planned.notes[0].startswith(f"not rebuilt: {snap(10)}, {snap(20)}, {snap(30)} and 6 ")
 
 
 def test_a_state_that_cannot_be_is_not_written_down(tmp_path: Path) -> None:
@@ -581,7 +582,7 @@ def test_a_state_that_cannot_be_is_not_written_down(tmp_path: Path) -> None:
     planned = plan(path)
     assert not planned.steps
     assert planned.notes == (
-        f"not made anew: {snap(LAST)}: the segments before it hold offsets behind it",
+        f"not rebuilt: {snap(LAST)}: the segments before it hold offsets above its base offset",
     )
 
 
@@ -598,7 +599,7 @@ def test_a_partition_that_was_not_read_keeps_its_snapshots(tmp_path: Path) -> No
 def test_a_swap_goes_first(tmp_path: Path) -> None:
     path = recipe("no-index").write(tmp_path)
     shutil.copyfile(path / name(FIRST, ".log"), path / f"{name(FIRST, '.log')}.swap")
-    with pytest.raises(Refused, match=r"let a broker finish that first"):
+    with pytest.raises(Refused, match="let a broker finish it first"):
         plan(path)
     whole = recipe("sound").write(tmp_path)
     shutil.copyfile(whole / name(FIRST, ".log"), whole / f"{name(FIRST, '.log')}.swap")
@@ -653,7 +654,7 @@ def test_leader_epochs_are_those_of_the_batches(title: str, tmp_path: Path) -> N
     assert put.name == "leader-epoch-checkpoint"
     assert put.content == forge.checkpoint([(0, 0), (2, 40), (3, 105)])
     assert put.replaces == (title != "epochs-gone")
-    assert any("an epoch without a batch is not known any more" in note for note in made.notes)
+    assert any("an epoch without a batch is lost" in note for note in made.notes)
 
 
 @pytest.mark.parametrize("title", ["id-none", "id-spoilt"])
@@ -665,4 +666,4 @@ def test_the_topic_id_is_that_of_the_metadata_log(title: str, tmp_path: Path) ->
 def test_a_topic_id_that_nothing_has_stays_unknown(tmp_path: Path) -> None:
     made = reindexing(written("id-empty", tmp_path))
     assert made.steps == ()
-    assert any("no metadata log within reach has the topic" in note for note in made.notes)
+    assert any("no metadata log in reach has the topic" in note for note in made.notes)

@@ -141,7 +141,7 @@ def test_a_plan_begins_with_the_worst_and_ends_with_the_next_command(
 def test_what_a_cut_of_no_record_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(tmp_path, batches(FIRST), TORN)
     text = told(capsys, exits.PROBLEMS, "truncate-to-valid", path)
-    assert "\nloss        no record; 226 bytes that hold none are cut off\n" in text
+    assert "\nloss        no record; 226 bytes without records are cut off\n" in text
     assert "\nresult      log end offset stays 190\n" in text
     assert "instead" not in text
     assert "--confirm" not in text
@@ -186,7 +186,7 @@ def test_steps_of_one_kind_are_told_together(tmp_path: Path) -> None:
         f"write {first}.{{index,timeindex}}",
         f"replace {first}.txnindex",
         "cleaner-offset-checkpoint, only this partition: 100 -> no line",
-        "put the marker back, empty: other partitions are not scanned",
+        "restore the marker, empty: the next start scans no other partition",
     ]
 
 
@@ -298,7 +298,7 @@ def test_any_name_fits_and_is_escaped(
     assert "at least 8 records: 7 SOUND + 1 or more unreadable" in " ".join(text.split())
     assert "of 2 producers; 1 ended transaction; 3 transactions left OPEN" in " ".join(text.split())
     assert "log end offset 200 -> unknown" in text
-    assert consent_text(plan).endswith(f" (7 SOUND). Type {plan.id} to go on")
+    assert consent_text(plan).endswith(f" (7 SOUND). Type {plan.id} to continue")
 
 
 def test_odd_names_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -354,11 +354,11 @@ def test_who_is_asked_sees_the_question_last(tmp_path: Path) -> None:
     ) as process:
         os.close(terminal)
         said = b""
-        while not said.rstrip().endswith(b"to go on:"):
+        while not said.rstrip().endswith(b"to continue:"):
             said += os.read(master, 4096)
         question = said.rsplit(b"\r\n", 1)[-1].decode()
         plan_id = re.fullmatch(
-            r".*This loses 170 records of orders-0 \(160 SOUND\)\. Type (\S+) to go on: ",
+            r".*This loses 170 records of orders-0 \(160 SOUND\)\. Type (\S+) to continue: ",
             question,
         )
         assert plan_id
@@ -401,7 +401,7 @@ def test_a_receipt_ends_with_the_way_back(
     assert shown.startswith(f"UNDO {plan_id}  truncate-to-valid orders-0: takes back,")
     assert "\nsteps       1 " in shown
     assert last == f"{plan_id}  truncate-to-valid orders-0\n"
-    assert told(capsys, exits.OK, "undo", path) == "no repair has kept anything here\n"
+    assert told(capsys, exits.OK, "undo", path) == "no backup of a repair here\n"
 
 
 def test_a_receipt_names_what_is_still_wrong(

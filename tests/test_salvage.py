@@ -772,7 +772,7 @@ def test_directories_that_a_broker_has_set_aside(
     receipt = salvage.one(origin)
     assert receipt["target"] == str(salvage.output / "a.b-c-7")
     assert logs(salvage.output / "a.b-c-7") == {0: b"".join(batches)}
-    assert not any("cuts long topics" in note for note in receipt["notes"])
+    assert not any("shortens long topic names" in note for note in receipt["notes"])
 
 
 def test_a_topic_that_was_cut_short_is_told(tmp_path: Path, salvage: Salvage) -> None:
@@ -780,7 +780,7 @@ def test_a_topic_that_was_cut_short_is_told(tmp_path: Path, salvage: Salvage) ->
     origin = forge.write_partition(tmp_path / "in", "x", 7, {0: some(0, 1)})
     origin = origin.rename(origin.with_name(f"{topic}-7.{'0' * 32}-delete"))
     receipt = salvage.one(origin)
-    assert any("cuts long topics" in note for note in receipt["notes"])
+    assert any("shortens long topic names" in note for note in receipt["notes"])
 
 
 def test_it_refuses_a_target_that_is_there(tmp_path: Path, salvage: Salvage) -> None:
@@ -895,7 +895,7 @@ def test_segments_that_wait_to_be_swapped_in(tmp_path: Path, salvage: Salvage) -
     )
     receipt = salvage.one(origin)
     assert b"".join(logs(salvage.output / "orders-7").values()) == b"".join(batches)
-    assert any("had not swapped in yet" in note for note in receipt["notes"])
+    assert any("had not yet swapped in" in note for note in receipt["notes"])
 
 
 def test_what_cannot_be_known_of_the_origin_is_told(tmp_path: Path, salvage: Salvage) -> None:
@@ -993,7 +993,7 @@ def test_a_topic_that_was_created_again_is_reported(tmp_path: Path, salvage: Sal
     receipt = salvage.one(node(tmp_path / "data", *KNOWN, metadata=own))
     notes = " ".join(receipt["notes"])
     assert f"its id is {TOPIC_ID} now, the result has {OTHER_ID}" in notes
-    assert "a broker renames it to -stray, keeps it and does not serve it" in notes
+    assert "a broker renames it to -stray, and does not serve it" in notes
     assert (Path(receipt["target"]) / "partition.metadata").read_bytes() == own
     salvage.output = tmp_path / "again"
     receipt = salvage.one(tmp_path / "data" / "orders-0", "--topic-id", TOPIC_ID)

@@ -111,7 +111,7 @@ def test_undo_that_is_refused_names_the_way_to_the_records(place: Path) -> None:
         log.write(b"".join(some(CUT, 3, "another")))
     ran = kdump("undo", partition, "--apply", searching=False)
     assert ran.code == exits.REFUSED
-    assert f"what it saved is in {folder}, and kdump salvage reads the logs there" in ran.said
+    assert f"Its backup is in {folder}, and kdump salvage reads the logs there" in ran.said
 
 
 def test_a_backup_without_logs_is_refused(place: Path, tmp_path: Path, salvage: Salvage) -> None:

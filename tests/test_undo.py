@@ -78,7 +78,7 @@ def test_the_last_repair_is_the_first_to_be_undone(place: Path) -> None:
     assert second.begun_ns is not None
     assert first.begun_ns < second.begun_ns
     now = left(place)
-    with pytest.raises(Refused, match=f"to be the newest repair, found {newer.id}: take that"):
+    with pytest.raises(Refused, match=f"to be the newest repair, found {newer.id}: undo that"):
         undo(first, partition, partition.parent, assume_stopped=False)
     assert left(place) == now
     undone(partition, newer)

@@ -50,7 +50,9 @@ def plan_lines(
     if not steps:
         return
     if not root.stopped:
-        steps.insert(0, _Step("stop this broker before any repair: they refuse beside it"))
+        steps.insert(
+            0, _Step("stop this broker before any repair: repairs refuse to run beside it")
+        )
     check = "kdump", "verify", operand(root.path)
     steps.append(_Step("check all again, then start the broker:", check))
     for number, step in enumerate(steps, 1):
@@ -125,7 +127,8 @@ def _repairs(judged: Judged, remedies: Sequence[Remedy], *, harm: bool) -> Itera
         records = judged.lost.records
         loses = f", loses {bound_text(records, 'record')}" if records else ""
         yield _Step(
-            f"{name}: copy what is sound{loses}, then go by its last lines:", salvaging(path)
+            f"{name}: copy the sound batches{loses}, then follow the last lines of the output:",
+            salvaging(path),
         )
         return
     if truncating(path) in remedies:
@@ -140,7 +143,7 @@ def _repairs(judged: Judged, remedies: Sequence[Remedy], *, harm: bool) -> Itera
     if harm and not repairs and truncating(path) not in remedies:
         what = "log directory" if judged.is_metadata_log else "directory"
         yield _Step(
-            f"{name}: no command heals it: copy the {what} before a broker starts on it",
+            f"{name}: no command repairs it: copy the {what} before a broker starts on it",
             next((one for one in others if one[1:2] == ("explain",)), None),
         )
 
@@ -163,12 +166,14 @@ def _replica_steps(judged: Sequence[Judged], forecasts: Mapping[Path, Forecast])
         if replicas:
             yield _Step(_copies_text(copies, _names(replicas)))
         if len(replicas) < len(together):
-            yield _Step("if another controller of the quorum is in sync, start that one first")
+            yield _Step(
+                "if another controller of the quorum is in sync, start that controller first"
+            )
 
 
 def _copies_text(copies: Copies | None, names: str) -> str:
     if copies is None:
-        return f"if another replica of {names} is in sync, start that one first"
+        return f"if another replica of {names} is in sync, start that replica first"
     if not copies.nodes:
         return f"{names}: no other replica, by the metadata log: this is the only copy"
     if not copies.in_sync:
