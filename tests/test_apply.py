@@ -177,7 +177,7 @@ def test_a_plan_from_json_does_the_same_where_recipes_make_its_files(place: Path
 def test_files_without_content_or_recipe_are_not_begun(unindexed: Path) -> None:
     before = left(unindexed.parent)
     plan = decode(encode(by_hand(unindexed, Put.of("new", b"content", replaces=False))))
-    with pytest.raises(ValueError, match="expected 7 bytes to put there"):
+    with pytest.raises(ValueError, match="expected 7 bytes to write, found another size"):
         apply(plan)
     assert left(unindexed.parent) == before
 

@@ -393,7 +393,7 @@ def test_what_people_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     text = told(capsys, exits.OK, COMMAND, partition, "--apply").partition("\nDONE")[2]
     assert re.search(
         r" converted 1 log, \S+ KiB -> \S+ KiB read back \d+ records, digest [0-9a-f]{32}: the "
-        r"same as before checked 0 problems at a quick look ",
+        r"same as before checked 0 problems in a quick check ",
         words(text),
     )
     assert "digests of the records before and after" in words(text)

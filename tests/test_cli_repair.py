@@ -467,7 +467,7 @@ def test_an_interrupted_undo_is_gone_on_with_by_undo_alone(lossy: Path) -> None:
     for arguments in ([], ["--apply", "--confirm", plan_id]):
         refused = kdump(CUT, lossy, *arguments)
         assert refused.code == exits.REFUSED
-        assert f"found {plan_id}: take it back with kdump undo {lossy}" in refused.said
+        assert f"found {plan_id}: undo it with kdump undo {lossy}" in refused.said
     assert again(ran).code == exits.OK
     assert planned(lossy) == plan_id
 
@@ -693,7 +693,7 @@ def test_an_interruption_lists_the_steps_that_are_done_and_left(lossy: Path, und
     assert last.startswith("kdump undo " if undoing else "kdump truncate-to-valid ")
 
 
-@pytest.mark.parametrize("way", ["finish it with", "take it back with", "verify"])
+@pytest.mark.parametrize("way", ["finish it with", "undo it with", "verify"])
 def test_a_printed_way_on_from_a_lossy_repair_can_be_pasted(lossy: Path, way: str) -> None:
     """Without a terminal that could ask for the consent."""
     planned = run([CUT, str(lossy), "--at", "150", "--format", "json"])
@@ -706,10 +706,10 @@ def test_a_printed_way_on_from_a_lossy_repair_can_be_pasted(lossy: Path, way: st
     else:
         refusal = run(["reindex", str(lossy), "--apply"])
         assert refusal.code == 6, refusal
-        found = re.search(rf"{way} (kdump .*?)(?:, or take it|$)", refusal.err)
+        found = re.search(f"{way} (kdump .*?)(?:, or undo it|$)", refusal.err)
         assert found is not None, refusal
         remedy = shlex.split(found[1])
     assert remedy[0] == "kdump"
     ran = run(remedy[1:])
     assert ran.code == 0, ran
-    assert run(["undo", str(lossy)]).out.count(plan_id) == (way != "take it back with")
+    assert run(["undo", str(lossy)]).out.count(plan_id) == (way != "undo it with")

@@ -546,11 +546,11 @@ REFUSED = {
     ),
     "order in magic 2": (
         [*messages(0, 1), batch(1, [record(offset_delta=1), record(offset_delta=1)])],
-        "rise up to the last one of the batch",
+        "rise up to the last offset of the batch",
     ),
     "beyond the end in magic 2": (
         [*messages(0, 1), batch(1, [record(), record()], last_offset_delta=0)],
-        "rise up to the last one of the batch",
+        "rise up to the last offset of the batch",
     ),
 }
 

@@ -647,7 +647,7 @@ def another_value(data: bytes) -> bytes:
         (lambda data: flip(data, -1), "found bad-checksum at position"),
         (lambda data: data[:-1], "found torn-tail at position"),
         (another_value, "planned bytes to be read back, found other bytes"),
-        (lambda data: data + batch(5000, [record()]), "bytes that were planned"),
+        (lambda data: data + batch(5000, [record()]), "planned bytes to be read back"),
     ],
 )
 @pytest.mark.parametrize("jobs", [1, 2])

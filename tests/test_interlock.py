@@ -76,7 +76,9 @@ def test_a_lock_that_is_held_is_respected(lossy: Path) -> None:
         fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, interlock._WHOLE_FILE)
         with pytest.raises(Refused, match=r"expected a stopped broker|found it taken"):
             apply(plan)
-        with pytest.raises(Refused, match="expected to get the lock, found it taken"):
+        with pytest.raises(
+            Refused, match=("expected to get the lock, found that another process holds it")
+        ):
             interlock._lock(os.open(path, os.O_RDWR), path)
     finally:
         os.close(descriptor)

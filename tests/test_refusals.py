@@ -246,5 +246,5 @@ def test_a_file_that_goes_while_its_repair_is_planned(
     put(trial.root, trial.original)
     ran = run(trial.argv)
     assert ran.code == REFUSED, ran
-    assert "as when it was read, found no such file" in ran.err
+    assert ", found no such file: the directory has changed since it was read" in ran.err
     assert trial.wrong_when_unchanged(take(trial.root), trial.original) == []

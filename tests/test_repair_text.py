@@ -387,7 +387,7 @@ def test_a_receipt_ends_with_the_way_back(
         text,
     )
     assert f"\nlost        170 records; what was cut off is in orders-0/.kdump/{plan_id}\n" in text
-    assert "\nchecked     0 problems at a quick look\n" in text
+    assert "\nchecked     0 problems in a quick check\n" in text
     assert "\nnext start  nothing more is lost; " in text
     undo = ["kdump", "undo", os.fspath(path), "--plan", plan_id]
     assert list(commands(text)) == [[*undo, "--discard"], [*undo, "--apply"]]
@@ -411,7 +411,7 @@ def test_a_receipt_names_what_is_still_wrong(
     (path / name(LAST, ".index")).unlink()
     (path / f"{150:020d}.snapshot").write_bytes(b"\0\1spoiled")
     text = told(capsys, exits.OK, "reindex", path, "--apply")
-    assert re.search(r"\nchecked     \d+ problems? at a quick look(: [a-z-]+)?\n", text)
+    assert re.search(r"\nchecked     \d+ problems? in a quick check(: [a-z-]+)?\n", text)
 
 
 def test_a_salvaged_directory_is_not_undone(

@@ -582,7 +582,7 @@ def test_what_became_of_transactions_is_printed(tmp_path: Path, salvage: Salvage
     readable = "; new commit marker at 11; consumers with read_committed get its records"
     text = printed("undecided", {})
     assert f"{begins}transaction-end-lost: nothing shows whether it was committed{readable}" in text
-    assert "markers 1 transaction ended where offsets are missing, or may have" in text
+    assert "markers 1 transaction ended, or may have ended, where offsets are missing" in text
     assert "(was a transaction marker)" in text
     assert f"{begins}was committed{readable}" in printed("committed", ABORTED)
 
@@ -758,7 +758,7 @@ def test_deleted_segments_stand_in_where_there_is_no_other(
         30: b"".join(batches[10:]),
     }
     notes = " ".join(receipt["notes"])
-    assert f"{0:020d}.log.deleted, which a broker had deleted" in notes
+    assert f"{0:020d}.log.deleted, which a broker had marked as deleted" in notes
     assert f"not read: {15:020d}.log.deleted, {90:020d}.log.cleaned" in notes
 
 
@@ -918,7 +918,7 @@ def test_what_cannot_be_known_of_the_origin_is_told(tmp_path: Path, salvage: Sal
     (tmp_path / "data" / "log-start-offset-checkpoint").write_bytes(forge.checkpoint([]))
     salvage.output = tmp_path / "again"
     notes = " ".join(salvage.one(origin)["notes"])
-    assert "producers before the first batch are not known" in notes
+    assert "producers before the first batch are unknown" in notes
 
 
 # --- the topic id, and the way back
@@ -992,7 +992,7 @@ def test_a_topic_that_was_created_again_is_reported(tmp_path: Path, salvage: Sal
     own = forge.partition_metadata(OTHER_ID)
     receipt = salvage.one(node(tmp_path / "data", *KNOWN, metadata=own))
     notes = " ".join(receipt["notes"])
-    assert f"its id is {TOPIC_ID} now, the result has {OTHER_ID}" in notes
+    assert f"its id is now {TOPIC_ID}, the result has {OTHER_ID}" in notes
     assert "a broker renames it to -stray, and does not serve it" in notes
     assert (Path(receipt["target"]) / "partition.metadata").read_bytes() == own
     salvage.output = tmp_path / "again"

@@ -180,7 +180,7 @@ def test_an_interrupted_repair_is_not_discarded(lossy: Path) -> None:
     interrupt(truncation(lossy))
     now = left(lossy)
     (one,) = kept(lossy)
-    with pytest.raises(Refused, match="expected a finished repair, found one that was interrupted"):
+    with pytest.raises(Refused, match="expected a finished repair, found an interrupted repair"):
         discard(one, lossy)
     assert left(lossy) == now
 
