@@ -169,8 +169,8 @@ def test_recovered_segments_and_harmless_tails_are_listed(cli: Cli, tmp_path: Pa
     assert forecast["recovered_segments"] == [0, 100]
     text = cli.text("--scan", path, code=exits.OK)
     assert (
-        f"{cut['size']} bytes without records cut off at {cut['offset']} (position {cut['position']}); "
-        "recovers 2 segments: 0, 100; reads "
+        f"{cut['size']} bytes without records cut off at {cut['offset']} "
+        f"(position {cut['position']}); recovers 2 segments: 0, 100; reads "
     ) in text
 
 

@@ -590,7 +590,8 @@ def test_a_log_directory_ends_in_a_numbered_plan(cli: Cli, log_directory: Path) 
     ]
     text = " ".join(" ".join(plan).split())
     assert text.startswith(
-        "plan 1 if another replica of crc-sealed-0 is in sync, start that replica first 2 crc-sealed-0:"
+        "plan 1 if another replica of crc-sealed-0 is in sync, start that replica first "
+        "2 crc-sealed-0:"
     )
     assert "loses at most 10 records" in text
     assert not any("do: kdump verify" in line for line in lines)

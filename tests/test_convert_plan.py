@@ -508,7 +508,7 @@ def test_a_log_that_could_not_be_read(old: Path) -> None:
 def test_a_log_that_changed_since_it_was_read(old: Path) -> None:
     found = judged(old)
     os.utime(old / name(0, LOG))
-    with pytest.raises(SourceError, match="changed meanwhile"):
+    with pytest.raises(SourceError, match="found that it changed"):
         plan_of(found)
 
 

@@ -53,7 +53,7 @@ def test_where_nobody_can_tell_somebody_must_say_so(
     plan = by_hand(lossy, Put.of("new", b"", replaces=False))
     with pytest.raises(
         Refused,
-        match=("cannot determine whether a broker is running: .* is on NFS.*add --assume-stopped"),
+        match=(r"cannot determine whether a broker is running: .* is on NFS.*add --assume-stopped"),
     ):
         apply(plan)
     assert left(lossy.parent) == before

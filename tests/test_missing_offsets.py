@@ -41,7 +41,7 @@ def finding(recipe: str, directory: Path) -> dict[str, Any]:
             "hole-unknown-goes-on",
             "batch-offset-changed",
             (80, 99),
-            "an end at 80: the sequence of producer 7 goes on behind them",
+            "an end at 80: the sequence of producer 7 continues after them",
         ),
         ("hole-unknown", "offsets-missing", (80, 99), "an end at 80"),
         (
@@ -61,7 +61,7 @@ def finding(recipe: str, directory: Path) -> dict[str, Any]:
             "last-offset-moved",
             "batch-offset-changed",
             (120, 119 + (1 << 20)),
-            f"{120 + (1 << 20)}: the sequence of producer 7 goes on behind them",
+            f"{120 + (1 << 20)}: the sequence of producer 7 continues after them",
         ),
     ],
 )

@@ -629,7 +629,7 @@ def test_a_log_that_changed_since_it_was_read(tmp_path: Path) -> None:
     (found,) = judged(path)
     with (path / name(LAST, ".log")).open("ab") as log:
         log.write(batch(200, [record()]))
-    with pytest.raises(SourceError, match="changed meanwhile"):
+    with pytest.raises(SourceError, match="found that it changed"):
         plan_of(found)
 
 

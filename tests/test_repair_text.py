@@ -178,9 +178,9 @@ def test_steps_of_one_kind_are_told_together(tmp_path: Path) -> None:
     )
     first, last = name(FIRST, ""), name(LAST, "")
     assert list(step_texts(a_plan(tmp_path, *steps))) == [
-        "take the clean shutdown marker away",
+        "remove the clean shutdown marker",
         "recovery-point-offset-checkpoint, only this partition: 150 -> 0",
-        f"take away {last}.{{log,index,snapshot}}, leader-epoch-checkpoint",
+        f"remove {last}.{{log,index,snapshot}}, leader-epoch-checkpoint",
         f"truncate {log} 2310 -> 693",
         f"truncate a copy of {log}, which has other links: 2310 -> 693",
         f"write {first}.{{index,timeindex}}",
@@ -270,7 +270,7 @@ def test_of_many_files_only_the_number_is_told(tmp_path: Path) -> None:
     ]
     (text,) = step_texts(a_plan(tmp_path, *removed, Remove("leader-epoch-checkpoint")))
     assert text == (
-        f"take away 1,001 files, {name(10, '')} to {name(5000, '')}: 500 .log, 500 .index, "
+        f"remove 1,001 files, {name(10, '')} to {name(5000, '')}: 500 .log, 500 .index, "
         "leader-epoch-checkpoint"
     )
 
@@ -398,7 +398,7 @@ def test_a_receipt_ends_with_the_way_back(
     assert "\nLOSS        170 records" in text
     assert list(commands(text)) == [[*undo, "--discard"], [*undo, "--apply"]]
     shown, _, last = told(capsys, exits.OK, *undo[1:], "--apply").rpartition("UNDONE ")
-    assert shown.startswith(f"UNDO {plan_id}  truncate-to-valid orders-0: takes back,")
+    assert shown.startswith(f"UNDO {plan_id}  truncate-to-valid orders-0: undoes the steps,")
     assert "\nsteps       1 " in shown
     assert last == f"{plan_id}  truncate-to-valid orders-0\n"
     assert told(capsys, exits.OK, "undo", path) == "no backup of a repair here\n"

@@ -415,7 +415,7 @@ def unread(group: Group, missed: Unread) -> Finding:
 
 def killed(path: Path, died: Died, group: Group) -> Finding:
     """Return the finding for what a worker was reading when a signal killed it."""
-    detail = Detail("a reader that ends by itself", f"one that {died.label} killed")
+    detail = Detail("a reader that ends by itself", f"a reader that {died.label} killed")
     return Finding(codes.UNREADABLE, path, detail=detail, remedy=again(group.path))
 
 

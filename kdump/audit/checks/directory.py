@@ -219,7 +219,7 @@ def check_bootstrap(directories: Sequence[DirectoryFacts]) -> Iterator[Finding]:
             yield judged(
                 codes.BOOTSTRAP_MALFORMED,
                 facts.bootstrap.path,
-                "metadata records, one of them of metadata.version",
+                "metadata records, with a record of metadata.version",
                 _of(facts.bootstrap),
             )
 
@@ -234,8 +234,10 @@ def check_twice(
     for paths in copies(directories):
         standing = [path for path in paths if path not in strays]
         for path in standing[1:]:
-            expected = f"one directory of {path.name}"
-            yield judged(codes.PARTITION_TWICE, path, expected, f"another: {standing[0]}")
+            expected = f"a single directory of {path.name}"
+            yield judged(
+                codes.PARTITION_TWICE, path, expected, f"a second directory: {standing[0]}"
+            )
 
 
 def check_missing_replicas(directories: Sequence[DirectoryFacts], node: Node) -> Iterator[Finding]:

@@ -30,7 +30,7 @@ def check_wiped(facts: PartitionFacts, log_end: int | None) -> Iterator[Finding]
         yield judged(
             codes.SEGMENTS_GONE,
             facts.partition.path,
-            f"segments up to offset {known}, as its checkpoints say",
+            f"segments up to offset {known}, by its checkpoints",
             "none",
             offsets=Offsets(log_end, known - 1),
         )
