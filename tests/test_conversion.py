@@ -492,8 +492,8 @@ REFUSED = {
     "a bad checksum": ([*messages(0, 2), broken(message(2))], "damage at position .*bad-checksum"),
     "a torn tail": ([*messages(0, 2), message(2)[:-1]], "damage at position .*torn-tail"),
     "room behind": ([*messages(0, 2), bytes(100)], "damage at position .*preallocated"),
-    "backwards": (messages(5, 1) + messages(5, 1), "does not begin behind"),
-    "below the base": ([unlike(message(0), -1)], "does not begin behind"),
+    "backwards": (messages(5, 1) + messages(5, 1), "begins at or below the last offset before it"),
+    "below the base": ([unlike(message(0), -1)], "begins at or below the last offset before it"),
     "an offset below that of the last": (
         [wrapper(1, messages(0, 3), codec="gzip")],
         "expected an offset of 2 or more",

@@ -40,7 +40,7 @@ def test_a_live_directory_is_refused(lossy: Path, monkeypatch: pytest.MonkeyPatc
     before = left(lossy.parent)
     plan = by_hand(lossy, Put.of("new", b"", replaces=False))
     for assume_stopped in (False, True):
-        with pytest.raises(Refused, match=r"expected a stopped broker; process 7 \(java\) has"):
+        with pytest.raises(Refused, match=r"expected a stopped broker, found a running broker: process 7 \(java\) has"):
             apply(plan, assume_stopped=assume_stopped)
     assert left(lossy.parent) == before
 
@@ -111,7 +111,7 @@ def test_a_lock_that_cannot_be_made(lossy: Path) -> None:
     (lossy.parent / ".lock").mkdir()
     before = left(lossy.parent)
     with pytest.raises(
-        Refused, match="expected the lock file that brokers make, found something else"
+        Refused, match="expected the lock file that brokers make, found another kind of file"
     ):
         apply(by_hand(lossy, Put.of("new", b"", replaces=False)), assume_stopped=True)
     assert left(lossy.parent) == before
@@ -158,7 +158,7 @@ def test_files_of_somebody_else(lossy: Path, monkeypatch: pytest.MonkeyPatch) ->
     before = left(lossy.parent)
     uid = lossy.stat().st_uid + 1
     monkeypatch.setattr(os, "geteuid", lambda: uid)
-    with pytest.raises(Refused, match=f"expected user {uid} to own it, found {uid - 1}: run as"):
+    with pytest.raises(Refused, match=f"expected user {uid} to own it, found user {uid - 1}: run as"):
         apply(plan)
     assert left(lossy.parent) == before
 

@@ -89,7 +89,7 @@ def test_what_nothing_decides_is_no_all_clear(
     partition = BY_NAME["hole-unknown"].write(tmp_path)
     assert main(["verify", "--progress", "none", str(partition)]) == exits.OK
     first, *_ = capsys.readouterr().out.splitlines()
-    assert first.startswith("WARN   lost now: undecided, offsets are missing; next start: ")
+    assert first.startswith("WARN   lost now: unknown, offsets are missing; next start: ")
 
 
 def test_the_quick_pass_does_not_guess(tmp_path: Path) -> None:
@@ -206,4 +206,4 @@ def test_a_last_segment_that_is_gone_is_lost(
     alone = shutil.copytree(partition, tmp_path / "alone-0")
     assert main(["verify", "--progress", "none", str(alone)]) == exits.OK
     first, *_ = capsys.readouterr().out.splitlines()
-    assert first.startswith("WARN   lost now: undecided, offsets are missing")
+    assert first.startswith("WARN   lost now: unknown, offsets are missing")

@@ -307,7 +307,7 @@ def test_batches_that_may_lie_in_a_value_are_told(tmp_path: Path) -> None:
     nested = batch(40, [record(b"".join(batches(41, 8, 1)))], length=1 << 20)
     pieces = [*batches(FIRST)[:4], nested, *batches(FIRST)[5:]]
     path = Recipe("orders", [], pieces, batches(LAST), {name(FIRST, INDEX): None}).write(tmp_path)
-    assert any("inside a record's value" in note for note in plan(path).notes)
+    assert any("be part of a record's value" in note for note in plan(path).notes)
 
 
 def test_disorder_is_told(tmp_path: Path) -> None:
@@ -465,7 +465,7 @@ def test_snapshots_are_as_a_replay_has_them(tmp_path: Path, offset: int, stands:
     assert names(planned) == [snap(offset)]
     expected = AT_100 if offset == LAST else AT_END
     assert timeless(tuple(producers(planned, offset))) == timeless(expected)
-    assert any("would have forgotten" in note for note in planned.notes)
+    assert any("would have expired" in note for note in planned.notes)
 
 
 def test_where_no_producer_writes_snapshots_are_empty_and_say_nothing(tmp_path: Path) -> None:

@@ -138,6 +138,13 @@ def _repairs(judged: Judged, remedies: Sequence[Remedy], *, harm: bool) -> Itera
     usual = (reindexing(path), truncating(path))
     others = [one for one in remedies if one not in usual]
     repairs = [one for one in others if one[0] != "kdump" or one[1] not in _SHOWS]
+    if not repairs and truncating(path) not in remedies and _drops_log_start(judged):
+        yield _Step(
+            f"{name}: remove its log start offset, which lies beyond the log end. The log then "
+            "starts at its first segment:",
+            reindexing(path),
+        )
+        return
     for command in repairs:
         yield _Step(f"{name}:", command)
     if harm and not repairs and truncating(path) not in remedies:
@@ -146,6 +153,22 @@ def _repairs(judged: Judged, remedies: Sequence[Remedy], *, harm: bool) -> Itera
             f"{name}: no command repairs it: copy the {what} before a broker starts on it",
             next((one for one in others if one[1:2] == ("explain",)), None),
         )
+
+
+def _drops_log_start(judged: Judged) -> bool:
+    """Whether ``reindex`` removes a log start offset that lies beyond the log end.
+
+    It does so only where the log end is certain: where nothing follows the last sound batch.
+    """
+    remedy = reindexing(judged.group.path)
+    return (
+        any(
+            finding.code is codes.LOG_START_BEYOND_END and finding.remedy == remedy
+            for finding in judged.findings
+        )
+        and bool(judged.surveys)
+        and not judged.surveys[-1].gaps
+    )
 
 
 def _harm(judged: Judged, forecast: Forecast | None) -> bool:
