@@ -116,9 +116,10 @@ def _print_version(context: click.Context, _: click.Parameter, asked: bool) -> N
 @click.command(
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 clean, or done; 1 a bug in kdump; 2 wrong usage; 4 problems found, or "
-    "something to repair; 5 not everything could be read, or a repair was interrupted; 6 refused, "
-    "nothing changed; 130, 143 ended by a signal; 141 the reader of the output went away.",
+    epilog="Exit codes: 0 clean, or done; 1 a bug in kdump; 2 wrong usage; 4 problems found, or a "
+    "repair is planned; 5 not everything could be read, or a repair was interrupted; 6 "
+    "refused, nothing changed; 130, 143 ended by a signal; 141 the reader of the output "
+    "went away.",
 )
 @click.option(
     "--version",
@@ -126,7 +127,7 @@ def _print_version(context: click.Context, _: click.Parameter, asked: bool) -> N
     expose_value=False,
     is_eager=True,
     callback=_print_version,
-    help="Print the version, and whether kdump's inner loops run compiled.",
+    help="Print the version, and whether the inner loops of kdump run compiled.",
 )
 @click.pass_context
 def cli(context: click.Context) -> None:
@@ -182,7 +183,7 @@ def _run(argv: Sequence[str] | None) -> int:
     except OSError as error:
         if error.errno not in _EXHAUSTED:
             return _bug()
-        _complain(f"cannot go on: {error}")
+        _complain(f"cannot continue: {error}")
         return INCOMPLETE
     except Exception:  # noqa: BLE001  the last resort: whatever comes here was not foreseen
         return _bug()

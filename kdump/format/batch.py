@@ -439,7 +439,7 @@ def read_chunks(batch: RecordBatch, block: memoryview, rows: memoryview) -> Iter
             )
     if position != len(block):
         raise DecodeError(
-            f"expected the records to end behind the last of {batch.count}, found "
+            f"expected the records to end after record {batch.count}, found "
             f"{len(block) - position} more bytes in the batch at position {batch.position}"
         )
 

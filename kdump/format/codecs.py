@@ -275,7 +275,7 @@ def _lz4_frame(frame_header: bytes, size: int, checked: bool) -> _Lz4Frame:
     except RuntimeError as error:
         raise DecodeError(f"lz4 frame header is bad: {error}") from error
     if frame["skippable"] or frame["block_linked"]:
-        raise DecodeError("lz4 frame holds dependent blocks, expected independent ones")
+        raise DecodeError("lz4 frame holds dependent blocks, expected independent blocks")
     checksum_size = 4 if frame["block_checksum"] else 0
     return _Lz4Frame(frame["block_size"], checksum_size, frame["content_checksum"])
 

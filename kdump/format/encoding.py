@@ -142,8 +142,8 @@ class BatchWriter:
         size = self._state[_encode.E_SIZE] + needed
         if size > MAX_BATCH_BYTES - HEADER_BYTES:
             raise LimitError(
-                f"expected records that fit into a batch of {MAX_BATCH_BYTES} bytes, found one of "
-                f"{needed} bytes at offset {rows[at]}"
+                f"expected records that fit into a batch of {MAX_BATCH_BYTES} bytes, found a "
+                f"record of {needed} bytes at offset {rows[at]}"
             )
         self._block += bytes(max(needed, len(self._block) // 2))
 

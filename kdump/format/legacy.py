@@ -36,7 +36,7 @@ _TIMESTAMP = struct.Struct(">q")
 _KEY_AT: Final = (18, 26)
 _ENDINGS = {
     _kernel.BAD_LENGTH: "a size that no message has",
-    _kernel.CUT: "one that is cut off",
+    _kernel.CUT: "a message that is cut off",
     _kernel.BAD_FIELD: "a key or value that does not fit into its message",
     _kernel.NESTED: "a compressed message, which no wrapper may hold",
 }
@@ -56,8 +56,9 @@ def record_block(batch: RecordBatch, data: memoryview, limit: int = DEFAULT_LIMI
         return data
     if batch.codec is Codec.ZSTD or batch.magic < 0:
         raise DecodeError(
-            f"expected gzip, snappy or lz4 in a wrapper of magic 0 or 1, found {batch.codec.label} "
-            f"with magic {batch.magic} in the one at position {batch.position}"
+            "expected gzip, snappy or lz4 in a wrapper of magic 0 or 1, found "
+            f"{batch.codec.label} with magic {batch.magic} in the wrapper at position "
+            f"{batch.position}"
         )
     value = _field(batch, data, _field(batch, data, _KEY_AT[batch.magic])[1])[0]
     if value is None:
@@ -148,7 +149,7 @@ def _base_offset(batch: RecordBatch, block: memoryview) -> int:
     if count == 0 or ending == _kernel.BAD_LENGTH:
         raise DecodeError(
             f"expected a run of messages in the wrapper at position {batch.position}, found "
-            f"{count} and then {len(block) - position} bytes that are none"
+            f"{count} and then {len(block) - position} bytes of something else"
         )
     # Old releases of librdkafka left the wrapper's offset at 0, and the broker let it be.
     if batch.magic == 0 or batch.last_offset == 0:

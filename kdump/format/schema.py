@@ -203,7 +203,7 @@ class _Cursor:
             number |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return number
-        raise self.error("expected an unsigned varint of up to 5 bytes, found a longer one")
+        raise self.error("expected an unsigned varint of up to 5 bytes, found a longer varint")
 
     def length(self, kind: str, flexible: bool) -> int:
         """Return a length or count that the bytes left can hold; -1 is null."""

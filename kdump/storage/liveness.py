@@ -145,13 +145,15 @@ def liveness(path: Path, *, lock_held: bool = False) -> Liveness:
             if use.writes:
                 return Liveness(State.LIVE, f"{use} for writing", use.process.pid)
             if use.writes is None:
-                doubts.append(f"{use}, and whether for writing cannot be read")
+                doubts.append(f"{use}, but kdump cannot determine whether for writing")
             readers[use.process] = None
     else:
-        doubts.append("there is no /proc here to search for processes with files of it open")
+        doubts.append("there is no /proc here that shows which processes have files of it open")
     network = _network_file_system(path)
     if network is not None:
-        doubts.append(f"{path} is on {network}, where processes of other machines are not seen")
+        doubts.append(
+            f"{path} is on {network}, where kdump does not see processes of other machines"
+        )
     found = tuple(uninspected), tuple(readers)
     if doubts:
         return Liveness(State.UNKNOWN, "; ".join(doubts), None, *found)
@@ -209,7 +211,7 @@ def _lock_state(lock: Path) -> Liveness:
     if pid is None:
         return Liveness(State.STOPPED, f"{lock} is not locked")
     if pid == _PID_OF_DESCRIPTION_LOCKS:
-        return Liveness(State.LIVE, f"{lock} is locked, as another kdump does it")
+        return Liveness(State.LIVE, f"{lock} is locked by another kdump")
     if pid == _PID_OF_ANOTHER_NAMESPACE:
         return Liveness(State.LIVE, f"{lock} is locked by a process in another container")
     return Liveness(State.LIVE, f"{lock} is locked by {_process(pid)}", pid)

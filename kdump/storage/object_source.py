@@ -31,7 +31,7 @@ class ObjectSource:
         except OSError as error:
             raise source_error(path, error) from error
         if self._status.directory:
-            raise SourceError(path, f"{path}: expected an object, found a prefix of some")
+            raise SourceError(path, f"{path}: expected an object, found a prefix of objects")
         self.path = path
         self.size = self._status.size
         self.identity = Identity.of(path.stat_result(self._status))

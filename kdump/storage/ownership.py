@@ -46,8 +46,8 @@ def open_safely(path: Path) -> Iterator[int]:
             raise Refused(f"{path}: cannot be opened: {error.strerror}") from error
         if trouble is not None and os.fstat(descriptor).st_uid == 0:
             raise Refused(
-                f"{path}: expected a directory of root's that root alone can write, with all "
-                f"above it, found that {trouble}: give it to who shall own it, or move it"
+                f"{path}: expected a path that only root can change, found that {trouble}: change "
+                f"the owner of {path} to the user who is to own the files, or move it"
             )
         yield descriptor
 

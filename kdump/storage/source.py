@@ -202,8 +202,8 @@ class _OpenFile:
     def _cut_to(self, found_bytes: int) -> VanishedError:
         return VanishedError(
             self.path,
-            f"{self.path}: expected {self.size} bytes as at open, "
-            f"found only {found_bytes}: the file was cut meanwhile",
+            f"{self.path}: expected {self.size} bytes as at open, found only {found_bytes}: the "
+            "file was truncated during the read",
         )
 
     def close(self) -> None:

@@ -117,8 +117,8 @@ def batch_bytes(source: Source, batch: RecordBatch, limit: int = DEFAULT_LIMIT) 
     """
     if batch.size > limit:
         raise LimitError(
-            f"expected a batch of at most {limit} bytes at position {batch.position}, "
-            f"found one of {batch.size}, whose records are not read"
+            f"expected a batch of at most {limit} bytes at position {batch.position}, found "
+            f"{batch.size} bytes: its records are not read"
         )
     return source.window(batch.position, batch.size)[: batch.size]
 

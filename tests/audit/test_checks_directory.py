@@ -195,7 +195,9 @@ def test_a_partition_in_two_directories_is_refused(
     (finding,) = judge(first, other, config=config)
     assert finding.code.name == "partition-twice"
     assert finding.path == other / "twice-0"
-    assert finding.detail == Detail("one directory of twice-0", f"another: {first / 'twice-0'}")
+    assert finding.detail == Detail(
+        "a single directory of twice-0", f"a second directory: {first / 'twice-0'}"
+    )
 
 
 def test_a_future_replica_may_stand_beside_its_current_one(tmp_path: Path) -> None:

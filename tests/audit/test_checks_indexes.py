@@ -99,7 +99,7 @@ def test_an_entry_that_skips_names_the_offsets(
     assert (finding.position, finding.size) == (8, 8)
     assert finding.offsets == Offsets(49, 49)
     assert finding.detail == Detail(
-        f"an offset above 49, the last one before position {position}",
+        f"an offset above 49, the last offset before position {position}",
         f"offset 49, position {position}",
     )
     assert finding.remedy == ("kdump", "explain", "index-skips")
@@ -122,13 +122,13 @@ def test_a_misplaced_entry_names_the_batch_that_it_leads_into(
         (
             "speaks-of-the-future",
             (24, 8),
-            Detail("an offset of at most 199, the last one of the log", "offset 5189, position"),
+            Detail("an offset of at most 199, the last offset of the log", "offset 5189, position"),
         ),
         (
             "times-beyond",
             (48, 12),
             Detail(
-                "an offset of at most 199, the last one of the log",
+                "an offset of at most 199, the last offset of the log",
                 f"timestamp {TIMESTAMP + 109_000}, offset 699",
             ),
         ),

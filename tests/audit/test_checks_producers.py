@@ -197,7 +197,7 @@ def test_a_violation_says_where_and_whose(findings: Findings) -> None:
     assert finding.offsets is not None
     assert finding.offsets.first == 100
     assert finding.detail is not None
-    assert finding.detail.found == "one that is not, of producer 7, epoch 0"
+    assert finding.detail.found == "a batch outside of transactions, of producer 7, epoch 0"
 
 
 def test_a_missing_abort_names_the_file_that_should_be_there(findings: Findings) -> None:

@@ -41,7 +41,7 @@ def finding(recipe: str, directory: Path) -> dict[str, Any]:
             "hole-unknown-goes-on",
             "batch-offset-changed",
             (80, 99),
-            "an end at 80: the sequence of producer 7 goes on behind them",
+            "an end at 80: the sequence of producer 7 continues after them",
         ),
         ("hole-unknown", "offsets-missing", (80, 99), "an end at 80"),
         (
@@ -61,7 +61,7 @@ def finding(recipe: str, directory: Path) -> dict[str, Any]:
             "last-offset-moved",
             "batch-offset-changed",
             (120, 119 + (1 << 20)),
-            f"{120 + (1 << 20)}: the sequence of producer 7 goes on behind them",
+            f"{120 + (1 << 20)}: the sequence of producer 7 continues after them",
         ),
     ],
 )
@@ -89,7 +89,7 @@ def test_what_nothing_decides_is_no_all_clear(
     partition = BY_NAME["hole-unknown"].write(tmp_path)
     assert main(["verify", "--progress", "none", str(partition)]) == exits.OK
     first, *_ = capsys.readouterr().out.splitlines()
-    assert first.startswith("WARN   lost now: undecided, offsets are missing; next start: ")
+    assert first.startswith("WARN   lost now: unknown, offsets are missing; next start: ")
 
 
 def test_the_quick_pass_does_not_guess(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_the_report_says_what_is_lost_and_what_to_choose(
     assert main(["verify", "--progress", "none", str(partition)]) == exits.PROBLEMS
     text = capsys.readouterr().out
     assert "lost now    at most 20 records: 80..99" in text
-    assert "choose      another replica is in sync: start that one first" in text
+    assert "choose      another replica is in sync: start that replica first" in text
     assert "nothing on this disk holds the records" in text
     assert main(["verify", "--quiet", "--progress", "none", str(tmp_path)]) == exits.PROBLEMS
     assert "segments-hole" in capsys.readouterr().out
@@ -206,4 +206,4 @@ def test_a_last_segment_that_is_gone_is_lost(
     alone = shutil.copytree(partition, tmp_path / "alone-0")
     assert main(["verify", "--progress", "none", str(alone)]) == exits.OK
     first, *_ = capsys.readouterr().out.splitlines()
-    assert first.startswith("WARN   lost now: undecided, offsets are missing")
+    assert first.startswith("WARN   lost now: unknown, offsets are missing")

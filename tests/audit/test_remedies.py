@@ -134,7 +134,7 @@ def offered(
 
 def test_damage_in_front_of_sound_batches_gives_a_choice(offered: Printed) -> None:
     assert offered(recipe("crc-sealed")) == [
-        "choose      another replica is in sync: start that one first",
+        "choose      another replica is in sync: start that replica first",
         "            only copy, loses at most 10 records:",
         "              kdump salvage crc-sealed-0 --output DIR",
         "            as recovery would, loses 160 SOUND records more:",
@@ -144,7 +144,7 @@ def test_damage_in_front_of_sound_batches_gives_a_choice(offered: Printed) -> No
 
 def test_damage_at_the_end_is_cut(offered: Printed) -> None:
     assert offered(recipe("crc-last")) == [
-        "choose      another replica is in sync: start that one first",
+        "choose      another replica is in sync: start that replica first",
         "            only copy, loses nothing that can be read:",
         "              kdump truncate-to-valid crc-last-0",
     ]
@@ -156,7 +156,7 @@ def test_a_torn_end_of_which_nobody_was_told_is_cut(offered: Printed) -> None:
 
 def test_where_not_damage_alone_is_cut_nobody_knows_what_that_loses(offered: Printed) -> None:
     assert offered(recipe("below")) == [
-        "choose      another replica is in sync: start that one first",
+        "choose      another replica is in sync: start that replica first",
         "            only copy:",
         "              kdump salvage below-0 --output DIR",
         "            as recovery would:",

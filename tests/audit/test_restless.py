@@ -52,7 +52,8 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     ) -> object:
         if isinstance(outcome.value, Survey):
             for unread in outcome.value.unread:
-                counts["shortened" if "was cut meanwhile" in unread.text else "vanished"] += 1
+                truncated = "was truncated during the read" in unread.text
+                counts["shortened" if truncated else "vanished"] += 1
         return survey_of(group, outcome)  # type: ignore[arg-type]
 
     monkeypatch.setattr(workers, "run", watched)

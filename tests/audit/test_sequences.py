@@ -91,7 +91,7 @@ def test_one_flipped_bit_of_the_last_offset_shows_beside_other_producers(tmp_pat
     (found,) = gaps(tmp_path, first, last)
     assert found["code"] == "batch-offset-changed"
     assert found["detail"]["found"] == (
-        f"{110 + (1 << 20)}: the sequence of producer 7 goes on behind them"
+        f"{110 + (1 << 20)}: the sequence of producer 7 continues after them"
     )
 
 

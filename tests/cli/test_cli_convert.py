@@ -260,7 +260,7 @@ def test_a_new_directory_beside_a_broker(tmp_path: Path) -> None:
         argv = [COMMAND, str(partition), "--output", str(tmp_path / "new")]
         ran = run(argv, prepare=search, searching=True)
     assert ran.code == exits.OK, ran
-    assert "note        a broker may be writing there" in ran.out
+    assert "note        a broker may be writing to the source" in ran.out
 
 
 def test_of_a_log_directory_all_that_can_be(
@@ -342,8 +342,8 @@ def test_what_is_refused_holds_up_no_other(tmp_path: Path) -> None:
         ([".", "--output", "new", "--confirm", "12345678"], "--output"),
         ([".", "--output", "new", "--assume-stopped"], "--output"),
         ([".", "--output", "new", "--full-proof"], "--output"),
-        ([name(0, ".log")], "name its directory"),
-        ([name(0, ".log"), "--output", "new"], "name its directory"),
+        ([name(0, ".log")], "give the directory that holds it"),
+        ([name(0, ".log"), "--output", "new"], "give the directory that holds it"),
     ],
     ids=" ".join,
 )
@@ -393,7 +393,7 @@ def test_what_people_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     text = told(capsys, exits.OK, COMMAND, partition, "--apply").partition("\nDONE")[2]
     assert re.search(
         r" converted 1 log, \S+ KiB -> \S+ KiB read back \d+ records, digest [0-9a-f]{32}: the "
-        r"same as before checked 0 problems at a quick look ",
+        r"same as before checked 0 problems in a quick check ",
         words(text),
     )
     assert "digests of the records before and after" in words(text)

@@ -53,7 +53,7 @@ def test_a_clean_directory_starts_and_loses_nothing(cli: Cli, data: Path) -> Non
     assert cli.text("--scan", data, code=exits.OK) == (
         "sound lost now: none seen, not all was read; next start: loses no more "
         "data next start no fatal error; recovery reads 18.94 KiB; nothing more is lost "
-        "recovered the last segment of 1 partition looked at 22 partitions"
+        "recovered the last segment of 1 partition checked 22 partitions"
     )
     (start,) = cli.json("--scan", data, code=exits.OK)[-1]["next_starts"]
     counts = {key: start[key] for key in ("partitions", "partitions_total", "exact", "set_aside")}
@@ -62,14 +62,13 @@ def test_a_clean_directory_starts_and_loses_nothing(cli: Cli, data: Path) -> Non
 
 def test_what_was_not_read_is_no_promise(cli: Cli, data: Path) -> None:
     text = cli.text(data, code=exits.OK)  # every start recovers the metadata log
-    assert "22 partitions looked at, 1 by its end alone; no fatal error seen; " in text
+    assert "22 partitions checked, 1 by its end alone; no fatal error seen; " in text
     (data / ".kafka_cleanshutdown").unlink()
     assert cli.text(data, code=exits.OK) == (
-        "sound lost now: none seen, not all was read; next start: no more loss seen "
-        "data next start 22 partitions looked at, 22 by their ends alone; no fatal error seen; "
-        "recovery reads 70.54 KiB; no more loss seen "
-        "recovered the last segment of 22 partitions "
-        "looked at 22 partitions, 22 of them as far as their ends tell (more with --scan)"
+        "sound lost now: none seen, not all was read; next start: no more loss seen data next "
+        "start 22 partitions checked, 22 by their ends alone; no fatal error seen; recovery reads "
+        "70.54 KiB; no more loss seen recovered the last segment of 22 partitions checked 22 "
+        "partitions, 22 of them by their ends alone (more with --scan)"
     )
     (start,) = cli.json(data, code=exits.OK)[-1]["next_starts"]
     assert not start["exact"]
@@ -79,7 +78,7 @@ def test_what_was_not_read_is_no_promise(cli: Cli, data: Path) -> None:
 def test_a_selection_is_not_the_whole_directory(cli: Cli, data: Path) -> None:
     (data / "transfers-0" / "abc.log").touch()
     text = cli.text("--topic", "codec*", data, code=exits.OK)
-    assert "5 of 22 partitions looked at; no fatal error seen; recovery" in text
+    assert "5 of 22 partitions checked; no fatal error seen; recovery" in text
     assert "the broker DOES NOT START" in cli.text(data, code=exits.PROBLEMS)
 
 
@@ -103,7 +102,7 @@ def test_what_is_not_there_is_named(cli: Cli, data: Path) -> None:
 
 def test_what_is_not_forecast_is_named(cli: Cli, data: Path) -> None:
     log = data / "codec-none-0" / "00000000000000000060.log"
-    assert cli.text(log, code=exits.OK) == f"not judged {log}: a segment alone"
+    assert cli.text(log, code=exits.OK) == f"not checked {log}: a segment alone"
     assert cli.json(log, code=exits.OK)[-1]["not_judged"] == [str(log)]
 
 
@@ -147,7 +146,7 @@ def test_a_repair_that_may_not_read_has_not_nothing_to_do() -> None:
         command = ["reindex", str(data / "codec-none-0")]
         ran = run(command, prepare=lambda: os.setresuid(65534, 65534, 65534))
     assert ran.code == exits.INCOMPLETE, ran
-    assert "could not be read whole" in " ".join(ran.out.split())
+    assert "could not be read to its end" in " ".join(ran.out.split())
 
 
 def _denied(command: str, data: Path) -> None:
@@ -170,8 +169,8 @@ def test_recovered_segments_and_harmless_tails_are_listed(cli: Cli, tmp_path: Pa
     assert forecast["recovered_segments"] == [0, 100]
     text = cli.text("--scan", path, code=exits.OK)
     assert (
-        f"{cut['size']} bytes cut off at {cut['offset']} (position {cut['position']}), which hold "
-        "no record; recovers 2 segments: 0, 100; reads "
+        f"{cut['size']} bytes without records cut off at {cut['offset']} "
+        f"(position {cut['position']}); recovers 2 segments: 0, 100; reads "
     ) in text
 
 

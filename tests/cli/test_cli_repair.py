@@ -136,9 +136,9 @@ def test_nothing_to_do(lossy: Path) -> None:
         ([CUT, ".", "--topic", "no*"], "expected a pattern that some topic matches"),
         (["reindex", ".", "--index-interval-bytes", "-5"], "--index-interval-bytes"),
         (["undo"], "Missing argument"),
-        (["undo", ".", "--discard"], "--discard goes with --plan ID"),
-        (["undo", ".", "--discard", "--plan", "x", "--apply"], "without --apply"),
-        (["undo", ".", "--plan", "12345678"], "expected the id of a repair there, found none"),
+        (["undo", ".", "--discard"], "--discard needs --plan ID"),
+        (["undo", ".", "--discard", "--plan", "x", "--apply"], "does not take --apply"),
+        (["undo", ".", "--plan", "12345678"], "expected the id of a repair in PATH, found none"),
     ],
 )
 def test_wrong_usage(
@@ -180,7 +180,7 @@ def test_a_file_is_no_partition(lossy: Path, command: str) -> None:
     before = left(lossy.parent)
     ran = run([command, str(lossy / LOG), "--apply"])
     assert ran.code == exits.USAGE, ran
-    assert "name its directory" in ran.err
+    assert "give the directory that holds it" in ran.err
     assert left(lossy.parent) == before
 
 
@@ -254,7 +254,7 @@ def asked(argv: list[str], word: bytes) -> tuple[int, str]:
         os._exit(code)
     said = bytearray()
     with suppress(OSError):  # its other end is closed
-        while not said.rstrip().endswith(b"to go on:"):
+        while not said.rstrip().endswith(b"to continue:"):
             said += os.read(master, 4096)
         os.write(master, word)
         while True:
@@ -272,7 +272,7 @@ def test_the_word_on_a_terminal(lossy: Path) -> None:
     plan_id = planned(lossy)
     code, said = asked([CUT, "--apply", str(lossy)], f"  {plan_id}\n".encode())
     assert code == exits.OK, said
-    assert f"Type {plan_id} to go on:" in said
+    assert f"Type {plan_id} to continue:" in said
     assert kdump(CUT, lossy).code == exits.OK
 
 
@@ -325,7 +325,7 @@ def test_where_nobody_can_tell(place: Path) -> None:
     before = left(place)
     ran = run([CUT, str(partition)], prepare=unknown)
     assert ran.code == exits.REFUSED, ran
-    assert "say --assume-stopped" in ran.err
+    assert "add --assume-stopped" in ran.err
     ran = run([CUT, str(partition), "--assume-stopped"], prepare=unknown)
     assert f" {partition} --apply" in ran.out
     assert "--assume-stopped" in ran.out  # what it prints can be carried out
@@ -467,7 +467,7 @@ def test_an_interrupted_undo_is_gone_on_with_by_undo_alone(lossy: Path) -> None:
     for arguments in ([], ["--apply", "--confirm", plan_id]):
         refused = kdump(CUT, lossy, *arguments)
         assert refused.code == exits.REFUSED
-        assert f"found {plan_id}: take it back with kdump undo {lossy}" in refused.said
+        assert f"found {plan_id}: undo it with kdump undo {lossy}" in refused.said
     assert again(ran).code == exits.OK
     assert planned(lossy) == plan_id
 
@@ -545,7 +545,7 @@ def test_backups_are_listed_and_shown(repaired: Path) -> None:
     assert shown.code == exits.OK
     assert older["id"] in shown.out
     assert f"--plan {older['id']} --apply" not in shown.out
-    assert f"found {newer['id']}: take that back first" in " ".join(shown.out.split())
+    assert f"found {newer['id']}: undo that repair first" in " ".join(shown.out.split())
     shown = run(["undo", str(repaired), "--plan", newer["id"]])
     assert older["id"] not in shown.out
     assert f"kdump undo {repaired} --plan {newer['id']} --apply" in shown.out
@@ -560,7 +560,7 @@ def test_without_a_backup(unindexed: Path) -> None:
     before = left(unindexed.parent)
     for arguments in ([], ["--apply"]):
         ran = run(["undo", str(unindexed), *arguments])
-        assert (ran.code, ran.out) == (exits.OK, "no repair has kept anything here\n")
+        assert (ran.code, ran.out) == (exits.OK, "no backup of a repair here\n")
     assert left(unindexed.parent) == before
 
 
@@ -693,7 +693,7 @@ def test_an_interruption_lists_the_steps_that_are_done_and_left(lossy: Path, und
     assert last.startswith("kdump undo " if undoing else "kdump truncate-to-valid ")
 
 
-@pytest.mark.parametrize("way", ["finish it with", "take it back with", "verify"])
+@pytest.mark.parametrize("way", ["finish it with", "undo it with", "verify"])
 def test_a_printed_way_on_from_a_lossy_repair_can_be_pasted(lossy: Path, way: str) -> None:
     """Without a terminal that could ask for the consent."""
     planned = run([CUT, str(lossy), "--at", "150", "--format", "json"])
@@ -706,10 +706,10 @@ def test_a_printed_way_on_from_a_lossy_repair_can_be_pasted(lossy: Path, way: st
     else:
         refusal = run(["reindex", str(lossy), "--apply"])
         assert refusal.code == 6, refusal
-        found = re.search(rf"{way} (kdump .*?)(?:, or take it|$)", refusal.err)
+        found = re.search(f"{way} (kdump .*?)(?:, or undo it|$)", refusal.err)
         assert found is not None, refusal
         remedy = shlex.split(found[1])
     assert remedy[0] == "kdump"
     ran = run(remedy[1:])
     assert ran.code == 0, ran
-    assert run(["undo", str(lossy)]).out.count(plan_id) == (way != "take it back with")
+    assert run(["undo", str(lossy)]).out.count(plan_id) == (way != "undo it with")

@@ -18,6 +18,7 @@ from damaged import RECIPES, Recipe
 from directory_state import state
 from fixtures_loader import copy_fixture
 from forge_metadata import METADATA
+from recipes_directory import RECIPES as DIRECTORY_RECIPES
 from resealing import places
 
 import kdump.cli.main
@@ -487,7 +488,7 @@ def test_a_transaction_that_hung_before_the_broker_stopped_is_an_error(
             "last stable offset 3: the open transaction of producer 7, epoch 0, holds it since "
             "2023-11-14T22:13:20.000Z"
         ) in " ".join(printed.split())
-        assert "at most 4 records wait behind it" in " ".join(printed.split())
+        assert "at most 4 records wait for its end" in " ".join(printed.split())
 
 
 def test_a_late_transaction_comes_with_the_command_that_aborts_it(
@@ -564,7 +565,7 @@ def test_a_broker_without_another_log_directory_exits(
     config = tmp_path / "server.properties"
     for others, ends, words in (
         ("", True, "the broker EXITS"),
-        (f",{tmp_path}/other", False, "the broker goes on with its other directories"),
+        (f",{tmp_path}/other", False, "the broker continues with its other directories"),
     ):
         config.write_text(f"log.dirs={log_directory}{others}\n")
         arguments = "--config", config, log_directory
@@ -590,7 +591,8 @@ def test_a_log_directory_ends_in_a_numbered_plan(cli: Cli, log_directory: Path) 
     ]
     text = " ".join(" ".join(plan).split())
     assert text.startswith(
-        "plan 1 if another replica of crc-sealed-0 is in sync, start that one first 2 crc-sealed-0:"
+        "plan 1 if another replica of crc-sealed-0 is in sync, start that replica first "
+        "2 crc-sealed-0:"
     )
     assert "loses at most 10 records" in text
     assert not any("do: kdump verify" in line for line in lines)
@@ -609,13 +611,38 @@ def test_the_plan_for_a_damaged_metadata_log(cli: Cli, tmp_path: Path) -> None:
         assert not {"consumers", "salvage", "truncate-to-valid"} & set(text.split())
     _, plan = " ".join(" ".join(cli.text(data, code=exits.PROBLEMS)).split()).split(" plan 1 ")
     assert plan == (
-        "if another controller of the quorum is in sync, start that one first "
-        f"2 {METADATA}: no command heals it: copy the log directory before a broker starts on it "
+        "if another controller of the quorum is in sync, start that controller first "
+        f"2 {METADATA}: no command repairs it: copy the log directory before a broker starts on it "
         "kdump explain batch-crc-mismatch "
         "3 __consumer_offsets-0, __consumer_offsets-1, __transaction_state-0 and 1 other: a start "
         "on the cut metadata log renames them to -stray. Their own files need no repair "
         f"4 check all again, then start the broker: kdump verify {data}"
     )
+
+
+@pytest.mark.parametrize("room", [0, 4096])
+def test_the_plan_drops_a_log_start_beyond_the_end(
+    cli: Cli, log_directory: Path, capsys: pytest.CaptureFixture[str], room: int
+) -> None:
+    """As reindex does, which needs a certain log end: behind preallocated room it has none."""
+    (beyond,) = [each for each in DIRECTORY_RECIPES if each.name == "start-beyond"]
+    path = beyond.write(log_directory)
+    with max(path.glob("*.log")).open("ab") as log:
+        log.write(bytes(room))
+    text = " ".join(" ".join(cli.text(log_directory, code=exits.PROBLEMS)).split())
+    reindex = f"kdump reindex {path}"
+    assert "log-start-beyond-end" in text
+    assert (
+        "plan 1 if another replica of start-beyond-0 is in sync, start that replica first "
+        "2 start-beyond-0: remove its log start offset, which lies beyond the log end. The log "
+        f"then starts at its first segment: {reindex} "
+        f"3 check all again, then start the broker: kdump verify {log_directory}" in text
+    ) == (not room)
+    assert ("2 start-beyond-0: no command repairs it: copy the directory" in text) == bool(room)
+    kdump.cli.main.main(["reindex", str(path)])
+    planned = " ".join(capsys.readouterr().out.split())
+    step = "log-start-offset-checkpoint, only this partition: 201 -> no line"
+    assert (step in planned) == (not room)
 
 
 def test_partitions_that_lack_indexes_alone_share_a_command(cli: Cli, log_directory: Path) -> None:

@@ -72,12 +72,12 @@ def test_a_strange_line_is_no_wrong_usage(capsys: pytest.CaptureFixture[str]) ->
     printed = capsys.readouterr()
     assert "\x1b" not in printed.out
     assert "\u202e" not in printed.out
-    assert "not known to kdump; it does not seem to be about disks" in printed.out
+    assert "unknown to kdump; it does not seem to concern disks" in printed.out
 
 
 def test_an_unknown_line_about_disks_is_said_to_be_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "ERROR Segment fell over in log dir /d (kafka.log.Unheard)"]) == 5
-    assert "it may be about disks" in capsys.readouterr().out
+    assert "it may concern disks" in capsys.readouterr().out
 
 
 def test_standard_input_is_read(

@@ -141,7 +141,7 @@ def test_a_plan_begins_with_the_worst_and_ends_with_the_next_command(
 def test_what_a_cut_of_no_record_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(tmp_path, batches(FIRST), TORN)
     text = told(capsys, exits.PROBLEMS, "truncate-to-valid", path)
-    assert "\nloss        no record; 226 bytes that hold none are cut off\n" in text
+    assert "\nloss        no record; 226 bytes without records are cut off\n" in text
     assert "\nresult      log end offset stays 190\n" in text
     assert "instead" not in text
     assert "--confirm" not in text
@@ -178,15 +178,15 @@ def test_steps_of_one_kind_are_told_together(tmp_path: Path) -> None:
     )
     first, last = name(FIRST, ""), name(LAST, "")
     assert list(step_texts(a_plan(tmp_path, *steps))) == [
-        "take the clean shutdown marker away",
+        "remove the clean shutdown marker",
         "recovery-point-offset-checkpoint, only this partition: 150 -> 0",
-        f"take away {last}.{{log,index,snapshot}}, leader-epoch-checkpoint",
+        f"remove {last}.{{log,index,snapshot}}, leader-epoch-checkpoint",
         f"truncate {log} 2310 -> 693",
         f"truncate a copy of {log}, which has other links: 2310 -> 693",
         f"write {first}.{{index,timeindex}}",
         f"replace {first}.txnindex",
         "cleaner-offset-checkpoint, only this partition: 100 -> no line",
-        "put the marker back, empty: other partitions are not scanned",
+        "restore the marker, empty: the next start scans no other partition",
     ]
 
 
@@ -270,7 +270,7 @@ def test_of_many_files_only_the_number_is_told(tmp_path: Path) -> None:
     ]
     (text,) = step_texts(a_plan(tmp_path, *removed, Remove("leader-epoch-checkpoint")))
     assert text == (
-        f"take away 1,001 files, {name(10, '')} to {name(5000, '')}: 500 .log, 500 .index, "
+        f"remove 1,001 files, {name(10, '')} to {name(5000, '')}: 500 .log, 500 .index, "
         "leader-epoch-checkpoint"
     )
 
@@ -298,7 +298,7 @@ def test_any_name_fits_and_is_escaped(
     assert "at least 8 records: 7 SOUND + 1 or more unreadable" in " ".join(text.split())
     assert "of 2 producers; 1 ended transaction; 3 transactions left OPEN" in " ".join(text.split())
     assert "log end offset 200 -> unknown" in text
-    assert consent_text(plan).endswith(f" (7 SOUND). Type {plan.id} to go on")
+    assert consent_text(plan).endswith(f" (7 SOUND). Type {plan.id} to continue")
 
 
 def test_odd_names_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -354,11 +354,11 @@ def test_who_is_asked_sees_the_question_last(tmp_path: Path) -> None:
     ) as process:
         os.close(terminal)
         said = b""
-        while not said.rstrip().endswith(b"to go on:"):
+        while not said.rstrip().endswith(b"to continue:"):
             said += os.read(master, 4096)
         question = said.rsplit(b"\r\n", 1)[-1].decode()
         plan_id = re.fullmatch(
-            r".*This loses 170 records of orders-0 \(160 SOUND\)\. Type (\S+) to go on: ",
+            r".*This loses 170 records of orders-0 \(160 SOUND\)\. Type (\S+) to continue: ",
             question,
         )
         assert plan_id
@@ -387,7 +387,7 @@ def test_a_receipt_ends_with_the_way_back(
         text,
     )
     assert f"\nlost        170 records; what was cut off is in orders-0/.kdump/{plan_id}\n" in text
-    assert "\nchecked     0 problems at a quick look\n" in text
+    assert "\nchecked     0 problems in a quick check\n" in text
     assert "\nnext start  nothing more is lost; " in text
     undo = ["kdump", "undo", os.fspath(path), "--plan", plan_id]
     assert list(commands(text)) == [[*undo, "--discard"], [*undo, "--apply"]]
@@ -398,10 +398,10 @@ def test_a_receipt_ends_with_the_way_back(
     assert "\nLOSS        170 records" in text
     assert list(commands(text)) == [[*undo, "--discard"], [*undo, "--apply"]]
     shown, _, last = told(capsys, exits.OK, *undo[1:], "--apply").rpartition("UNDONE ")
-    assert shown.startswith(f"UNDO {plan_id}  truncate-to-valid orders-0: takes back,")
+    assert shown.startswith(f"UNDO {plan_id}  truncate-to-valid orders-0: undoes the steps,")
     assert "\nsteps       1 " in shown
     assert last == f"{plan_id}  truncate-to-valid orders-0\n"
-    assert told(capsys, exits.OK, "undo", path) == "no repair has kept anything here\n"
+    assert told(capsys, exits.OK, "undo", path) == "no backup of a repair here\n"
 
 
 def test_a_receipt_names_what_is_still_wrong(
@@ -411,7 +411,7 @@ def test_a_receipt_names_what_is_still_wrong(
     (path / name(LAST, ".index")).unlink()
     (path / f"{150:020d}.snapshot").write_bytes(b"\0\1spoiled")
     text = told(capsys, exits.OK, "reindex", path, "--apply")
-    assert re.search(r"\nchecked     \d+ problems? at a quick look(: [a-z-]+)?\n", text)
+    assert re.search(r"\nchecked     \d+ problems? in a quick check(: [a-z-]+)?\n", text)
 
 
 def test_a_salvaged_directory_is_not_undone(

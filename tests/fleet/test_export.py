@@ -273,7 +273,9 @@ def test_what_is_read_is_no_place_for_an_export(tmp_path: Path) -> None:
     link.symlink_to(path)
     check_outside(tmp_path / "out", [path, path / "gone"])
     for to in (path / "out", link / "deep" / "out"):
-        with pytest.raises(UsageError, match="outside of what is read, found one inside"):
+        with pytest.raises(
+            UsageError, match=("outside of the directories that are read, found a place inside")
+        ):
             check_outside(to, [path])
 
 

@@ -29,7 +29,7 @@ def test_a_jvm_that_is_lost_is_told_with_its_log(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with (
         fleet_work.by_value(),
-        pytest.raises(SparkFailed, match="Spark was lost amid a job"),
+        pytest.raises(SparkFailed, match="the connection to Spark was lost during a job"),
         opened(Cluster(master="local[1]")) as session,
     ):
         list(spread(session, fleet_work.without_jvm, [1], [0]))

@@ -285,7 +285,7 @@ def fake_java(top: Path, says: str) -> Path:
     [
         ('openjdk version "1.8.0_402"', "found 8 at"),
         ('openjdk version "11.0.22" 2024-01-16', "found 11 at"),
-        ("what?", "does not say its version"),
+        ("what?", "does not print its version"),
     ],
 )
 def test_an_old_java_is_told(

@@ -70,7 +70,7 @@ def test_what_kills_every_worker_is_lost_alone(session: Session) -> None:
     found = dict(spread(session, fleet_work.deadly_to_both, NUMBERS, [0] * 20))
     lost = found.pop(7)
     assert isinstance(lost, Lost)
-    assert "ended before its end" in lost.text
+    assert "ended before the task" in lost.text
     assert found == {number: number for number in NUMBERS if number != 7}
 
 

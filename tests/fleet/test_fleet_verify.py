@@ -246,7 +246,7 @@ def test_paths_of_every_kind(tmp_path: Path, verified: Verified, on_spark: Verif
     ("arguments", "text"),
     [
         (["--jobs", "2"], "--jobs: expected"),
-        (["--limit-rate", "1MB"], "--limit-rate: expected none"),
+        (["--limit-rate", "1MB"], "--limit-rate: expected no limit on Spark"),
         (["--remote", "sc://localhost"], "found both"),
     ],
 )

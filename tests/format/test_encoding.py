@@ -272,7 +272,9 @@ def test_offsets_that_do_not_rise(build: Any, limit_bytes: int | None, offset: i
 def test_a_record_that_no_batch_can_hold(build: Any) -> None:
     with patch.object(encoding, "MAX_BATCH_BYTES", 70_000):
         small, large = Kept(0), Kept(1, NOW, None, b"v" * 70_000)
-        with pytest.raises(LimitError, match=r"a batch of 70000 bytes, found one of 70032 .* 1$"):
+        with pytest.raises(
+            LimitError, match=r"a batch of 70000 bytes, found a record of 70032 .* 1$"
+        ):
             write(build, [small, large])
 
 

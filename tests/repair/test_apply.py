@@ -177,7 +177,7 @@ def test_a_plan_from_json_does_the_same_where_recipes_make_its_files(place: Path
 def test_files_without_content_or_recipe_are_not_begun(unindexed: Path) -> None:
     before = left(unindexed.parent)
     plan = decode(encode(by_hand(unindexed, Put.of("new", b"content", replaces=False))))
-    with pytest.raises(ValueError, match="expected 7 bytes to put there"):
+    with pytest.raises(ValueError, match="expected 7 bytes to write, found another size"):
         apply(plan)
     assert left(unindexed.parent) == before
 
@@ -289,7 +289,9 @@ def test_what_only_a_log_directory_has_needs_one(place: Path, step: TakeMarker |
     ALONE.write(place)
     partition = ALONE.partition(place)
     before = left(place)
-    with pytest.raises(Refused, match="expected it in a log directory, found it in none"):
+    with pytest.raises(
+        Refused, match=("expected a partition in a log directory, found that it is in none")
+    ):
         apply(by_hand(partition, step, above=False))
     assert left(place) == before
 
@@ -298,7 +300,7 @@ def test_a_line_needs_a_name_that_says_of_which_partition(place: Path) -> None:
     LOSSY.write(place)
     partition = LOSSY.partition(place).rename(place / "data" / "orders")
     before = left(place)
-    with pytest.raises(Refused, match="expected a directory called topic-partition"):
+    with pytest.raises(Refused, match="expected a directory called <topic>-<partition>"):
         apply(by_hand(partition, Line(POINT, None, 5)))
     assert left(place) == before
 

@@ -62,7 +62,7 @@ def test_a_damaged_folder_is_refused(lossy: Path, file: str, damage: str) -> Non
         return  # nothing of that is in it
     path.write_text(damaged)
     now = left(top)
-    told = rf"{file}\.json: expected what a repair writes there, found something else"
+    told = rf"{file}\.json: expected a file of a repair, found something else"
     (one,) = kept(lossy)
     with pytest.raises(Refused, match=told):
         undo(one, lossy, top, assume_stopped=False)
@@ -93,5 +93,5 @@ def test_a_receipt(lossy: Path) -> None:
     receipt = resume(folder, lossy.parent)
     assert folder.receipt() == receipt
     (folder.path / "receipt.json").write_text("5")
-    with pytest.raises(Refused, match=r"receipt[.]json: expected what a repair writes there"):
+    with pytest.raises(Refused, match=r"receipt[.]json: expected a file of a repair"):
         folder.receipt()

@@ -127,7 +127,7 @@ def test_beside_a_reader_of_what_changes(trial: Trial, held: str, complete: bool
         for each in (argv, [*argv, "--assume-stopped"]):
             ran = refused(trial, each)
             assert f"process {pid} (python" in ran.err
-            assert f"has {file} open, and could read half of the change" in ran.err
+            assert f"has {file} open, and could read a half-made change" in ran.err
     assert run(argv, searching=True).code == OK
 
 
@@ -246,5 +246,5 @@ def test_a_file_that_goes_while_its_repair_is_planned(
     put(trial.root, trial.original)
     ran = run(trial.argv)
     assert ran.code == REFUSED, ran
-    assert "as when it was read, found no such file" in ran.err
+    assert ", found no such file: the directory has changed since it was read" in ran.err
     assert trial.wrong_when_unchanged(take(trial.root), trial.original) == []

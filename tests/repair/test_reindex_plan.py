@@ -299,7 +299,7 @@ def test_both_sides_of_damage_and_a_word_about_it(tmp_path: Path) -> None:
     assert names(planned) == [name(FIRST, INDEX)]
     assert planned.notes == (
         f"{name(FIRST, '.log')} is damaged at position {sum(map(len, pieces[:3]))}: its indexes "
-        "cover what stands before and what stands behind that",
+        "cover the batches before and after the damage",
     )
     last = content(planned, name(FIRST, INDEX))[-8:]
     assert int.from_bytes(last[4:], "big") > sum(map(len, pieces[:4]))
@@ -309,7 +309,7 @@ def test_batches_that_may_lie_in_a_value_are_told(tmp_path: Path) -> None:
     nested = batch(40, [record(b"".join(batches(41, 8, 1)))], length=1 << 20)
     pieces = [*batches(FIRST)[:4], nested, *batches(FIRST)[5:]]
     path = Recipe("orders", [], pieces, batches(LAST), {name(FIRST, INDEX): None}).write(tmp_path)
-    assert any("inside a record's value" in note for note in plan(path).notes)
+    assert any("be part of a record's value" in note for note in plan(path).notes)
 
 
 def test_disorder_is_told(tmp_path: Path) -> None:
@@ -318,7 +318,7 @@ def test_disorder_is_told(tmp_path: Path) -> None:
     planned = plan(path)
     assert names(planned) == [name(FIRST, INDEX)]
     (note,) = planned.notes
-    assert "batches that an index cannot name" in note
+    assert "batches that an index cannot point to" in note
 
 
 def test_entries_without_room_are_told(tmp_path: Path) -> None:
@@ -326,8 +326,8 @@ def test_entries_without_room_are_told(tmp_path: Path) -> None:
     assert not planned.steps
     (note,) = planned.notes
     assert note == (
-        f"{name(FIRST, '.log')} needs more index entries than 16 bytes have room for, with one "
-        "every 300 bytes of the log: its indexes stay as they are"
+        f"{name(FIRST, '.log')} needs more index entries than 16 bytes hold, with an entry every "
+        "300 bytes of the log: its indexes stay as they are"
     )
 
 
@@ -339,7 +339,7 @@ def test_a_log_that_cannot_be_read_keeps_its_indexes(tmp_path: Path) -> None:
     planned = plan_of(found)
     assert not planned.steps
     assert planned.notes == (
-        f"{name(FIRST, '.log')} could not be read whole: its indexes stay as they are",
+        f"{name(FIRST, '.log')} could not be read to its end: its indexes stay as they are",
     )
 
 
@@ -435,7 +435,8 @@ def test_without_one_nobody_knows_and_that_is_said(tmp_path: Path, stands: bytes
     assert not planned.steps
     assert planned.notes == (
         "transaction indexes and producer snapshots stay as they are: the segments before offset "
-        "100 are gone and no sound snapshot tells which producers and open transactions there were",
+        "100 are gone, and no sound snapshot holds the producers and open transactions at that "
+        "offset",
     )
 
 
@@ -466,7 +467,7 @@ def test_snapshots_are_as_a_replay_has_them(tmp_path: Path, offset: int, stands:
     assert names(planned) == [snap(offset)]
     expected = AT_100 if offset == LAST else AT_END
     assert timeless(tuple(producers(planned, offset))) == timeless(expected)
-    assert any("would have forgotten" in note for note in planned.notes)
+    assert any("would have expired" in note for note in planned.notes)
 
 
 def test_where_no_producer_writes_snapshots_are_empty_and_say_nothing(tmp_path: Path) -> None:
@@ -527,8 +528,8 @@ def test_what_damage_hides_is_not_written_down(tmp_path: Path) -> None:
     assert not planned.steps
     (note,) = planned.notes
     assert note == (
-        f"not made anew: {TXN_FIRST}, {TXN_LAST}, {snap(LAST)}: nobody knows what was said from "
-        "offset 21 on, where the log is damaged or lacks records"
+        f"not rebuilt: {TXN_FIRST}, {TXN_LAST}, {snap(LAST)}: the state from offset 21 on is "
+        "unknown, because the log is damaged or lacks records there"
     )
 
 
@@ -552,7 +553,7 @@ def test_what_evidence_decides_behind_a_lost_marker_is_written_down(tmp_path: Pa
     path = forge.write_partition(tmp_path / "b", "unknown", 0, {0: first, 12: last}, files=files)
     planned = plan(path, every=True)
     assert not any(TXN in name for name in names(planned))
-    assert any("not made anew" in note and TXN in note for note in planned.notes)
+    assert any("not rebuilt" in note and TXN in note for note in planned.notes)
 
 
 def test_damage_behind_them_hides_nothing(tmp_path: Path) -> None:
@@ -562,7 +563,7 @@ def test_damage_behind_them_hides_nothing(tmp_path: Path) -> None:
         (path / file).write_bytes(b"odd")
     planned = plan(path)
     assert names(planned) == [TXN_FIRST, snap(LAST)]
-    assert planned.notes[0].startswith(f"not made anew: {TXN_LAST}: ")
+    assert planned.notes[0].startswith(f"not rebuilt: {TXN_LAST}: ")
 
 
 def test_many_that_cannot_be_known_are_counted(tmp_path: Path) -> None:
@@ -572,7 +573,7 @@ def test_many_that_cannot_be_known_are_counted(tmp_path: Path) -> None:
     path = forge.write_partition(tmp_path, "orders", 0, many, files=files)
     planned = plan(path)
     assert names(planned) == [snap(0)]
-    assert planned.notes[0].startswith(f"not made anew: {snap(10)}, {snap(20)}, {snap(30)} and 6 ")
+    assert planned.notes[0].startswith(f"not rebuilt: {snap(10)}, {snap(20)}, {snap(30)} and 6 ")
 
 
 def test_a_state_that_cannot_be_is_not_written_down(tmp_path: Path) -> None:
@@ -583,7 +584,7 @@ def test_a_state_that_cannot_be_is_not_written_down(tmp_path: Path) -> None:
     planned = plan(path)
     assert not planned.steps
     assert planned.notes == (
-        f"not made anew: {snap(LAST)}: the segments before it hold offsets behind it",
+        f"not rebuilt: {snap(LAST)}: the segments before it hold offsets above its base offset",
     )
 
 
@@ -600,7 +601,7 @@ def test_a_partition_that_was_not_read_keeps_its_snapshots(tmp_path: Path) -> No
 def test_a_swap_goes_first(tmp_path: Path) -> None:
     path = recipe("no-index").write(tmp_path)
     shutil.copyfile(path / name(FIRST, ".log"), path / f"{name(FIRST, '.log')}.swap")
-    with pytest.raises(Refused, match=r"let a broker finish that first"):
+    with pytest.raises(Refused, match="let a broker finish it first"):
         plan(path)
     whole = recipe("sound").write(tmp_path)
     shutil.copyfile(whole / name(FIRST, ".log"), whole / f"{name(FIRST, '.log')}.swap")
@@ -630,7 +631,7 @@ def test_a_log_that_changed_since_it_was_read(tmp_path: Path) -> None:
     (found,) = judged(path)
     with (path / name(LAST, ".log")).open("ab") as log:
         log.write(batch(200, [record()]))
-    with pytest.raises(SourceError, match="changed meanwhile"):
+    with pytest.raises(SourceError, match="found that it changed"):
         plan_of(found)
 
 
@@ -655,7 +656,7 @@ def test_leader_epochs_are_those_of_the_batches(title: str, tmp_path: Path) -> N
     assert put.name == "leader-epoch-checkpoint"
     assert put.content == forge.checkpoint([(0, 0), (2, 40), (3, 105)])
     assert put.replaces == (title != "epochs-gone")
-    assert any("an epoch without a batch is not known any more" in note for note in made.notes)
+    assert any("an epoch without a batch is lost" in note for note in made.notes)
 
 
 @pytest.mark.parametrize("title", ["id-none", "id-spoilt"])
@@ -667,4 +668,4 @@ def test_the_topic_id_is_that_of_the_metadata_log(title: str, tmp_path: Path) ->
 def test_a_topic_id_that_nothing_has_stays_unknown(tmp_path: Path) -> None:
     made = reindexing(written("id-empty", tmp_path))
     assert made.steps == ()
-    assert any("no metadata log within reach has the topic" in note for note in made.notes)
+    assert any("no metadata log in reach has the topic" in note for note in made.notes)

@@ -194,7 +194,7 @@ def test_a_directory_of_root_that_others_can_write_is_refused(place: Path, preci
     partition = LOSSY.partition(place)
     command = confirmed(partition)
     place.chmod(0o777)
-    refused(command, precious, "root alone can write", f"{place} is writable for others")
+    refused(command, precious, "only root can change", f"{place} is writable for others")
 
 
 def test_a_user_has_the_rights_of_their_groups_and_gives_them_back(nobody: int) -> None:
@@ -267,7 +267,7 @@ def test_no_export_into_a_directory_of_root_that_others_can_write(place: Path) -
     home = place / "home"
     home.mkdir()
     home.chmod(0o777)
-    with pytest.raises(UsageError, match="root alone can write"):
+    with pytest.raises(UsageError, match="only root can change"):
         export_to(home / "out", origin)
     assert not list(home.iterdir())
 

@@ -582,7 +582,7 @@ def test_what_became_of_transactions_is_printed(tmp_path: Path, salvage: Salvage
     readable = "; new commit marker at 11; consumers with read_committed get its records"
     text = printed("undecided", {})
     assert f"{begins}transaction-end-lost: nothing shows whether it was committed{readable}" in text
-    assert "markers 1 transaction ended where offsets are missing, or may have" in text
+    assert "markers 1 transaction ended, or may have ended, where offsets are missing" in text
     assert "(was a transaction marker)" in text
     assert f"{begins}was committed{readable}" in printed("committed", ABORTED)
 
@@ -758,7 +758,7 @@ def test_deleted_segments_stand_in_where_there_is_no_other(
         30: b"".join(batches[10:]),
     }
     notes = " ".join(receipt["notes"])
-    assert f"{0:020d}.log.deleted, which a broker had deleted" in notes
+    assert f"{0:020d}.log.deleted, which a broker had marked as deleted" in notes
     assert f"not read: {15:020d}.log.deleted, {90:020d}.log.cleaned" in notes
 
 
@@ -772,7 +772,7 @@ def test_directories_that_a_broker_has_set_aside(
     receipt = salvage.one(origin)
     assert receipt["target"] == str(salvage.output / "a.b-c-7")
     assert logs(salvage.output / "a.b-c-7") == {0: b"".join(batches)}
-    assert not any("cuts long topics" in note for note in receipt["notes"])
+    assert not any("shortens long topic names" in note for note in receipt["notes"])
 
 
 def test_a_topic_that_was_cut_short_is_told(tmp_path: Path, salvage: Salvage) -> None:
@@ -780,7 +780,7 @@ def test_a_topic_that_was_cut_short_is_told(tmp_path: Path, salvage: Salvage) ->
     origin = forge.write_partition(tmp_path / "in", "x", 7, {0: some(0, 1)})
     origin = origin.rename(origin.with_name(f"{topic}-7.{'0' * 32}-delete"))
     receipt = salvage.one(origin)
-    assert any("cuts long topics" in note for note in receipt["notes"])
+    assert any("shortens long topic names" in note for note in receipt["notes"])
 
 
 def test_it_refuses_a_target_that_is_there(tmp_path: Path, salvage: Salvage) -> None:
@@ -895,7 +895,7 @@ def test_segments_that_wait_to_be_swapped_in(tmp_path: Path, salvage: Salvage) -
     )
     receipt = salvage.one(origin)
     assert b"".join(logs(salvage.output / "orders-7").values()) == b"".join(batches)
-    assert any("had not swapped in yet" in note for note in receipt["notes"])
+    assert any("had not yet swapped in" in note for note in receipt["notes"])
 
 
 def test_what_cannot_be_known_of_the_origin_is_told(tmp_path: Path, salvage: Salvage) -> None:
@@ -918,7 +918,7 @@ def test_what_cannot_be_known_of_the_origin_is_told(tmp_path: Path, salvage: Sal
     (tmp_path / "data" / "log-start-offset-checkpoint").write_bytes(forge.checkpoint([]))
     salvage.output = tmp_path / "again"
     notes = " ".join(salvage.one(origin)["notes"])
-    assert "producers before the first batch are not known" in notes
+    assert "producers before the first batch are unknown" in notes
 
 
 # --- the topic id, and the way back
@@ -992,8 +992,8 @@ def test_a_topic_that_was_created_again_is_reported(tmp_path: Path, salvage: Sal
     own = forge.partition_metadata(OTHER_ID)
     receipt = salvage.one(node(tmp_path / "data", *KNOWN, metadata=own))
     notes = " ".join(receipt["notes"])
-    assert f"its id is {TOPIC_ID} now, the result has {OTHER_ID}" in notes
-    assert "a broker renames it to -stray, keeps it and does not serve it" in notes
+    assert f"its id is now {TOPIC_ID}, the result has {OTHER_ID}" in notes
+    assert "a broker renames it to -stray, and does not serve it" in notes
     assert (Path(receipt["target"]) / "partition.metadata").read_bytes() == own
     salvage.output = tmp_path / "again"
     receipt = salvage.one(tmp_path / "data" / "orders-0", "--topic-id", TOPIC_ID)

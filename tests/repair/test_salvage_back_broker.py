@@ -102,7 +102,7 @@ def test_a_topic_that_was_created_again(tmp_path: Path) -> None:
         salvaged = run([*arguments, str(tmp_path / "out")])
         assert salvaged.code == 0, salvaged
         printed = " ".join(salvaged.out.split())
-        assert f"deleted and created again: its id is {new_id} now, the result has {old_id}" in (
+        assert f"deleted and created again: its id is now {new_id}, the result has {old_id}" in (
             printed
         )
         assert "In the log directory a broker renames it to -stray" in printed

@@ -111,7 +111,7 @@ def test_undo_that_is_refused_names_the_way_to_the_records(place: Path) -> None:
         log.write(b"".join(some(CUT, 3, "another")))
     ran = kdump("undo", partition, "--apply", searching=False)
     assert ran.code == exits.REFUSED
-    assert f"what it saved is in {folder}, and kdump salvage reads the logs there" in ran.said
+    assert f"Its backup is in {folder}, and kdump salvage reads the logs there" in ran.said
 
 
 def test_a_backup_without_logs_is_refused(place: Path, tmp_path: Path, salvage: Salvage) -> None:
@@ -121,7 +121,7 @@ def test_a_backup_without_logs_is_refused(place: Path, tmp_path: Path, salvage: 
     (folder,) = partition.joinpath(".kdump").iterdir()
     ran = salvage(folder, "--output", tmp_path / "out")
     assert ran.code == exits.REFUSED
-    assert "found one of kdump reindex, which saved no log" in ran.said
+    assert "found a backup of kdump reindex, which saved no log" in ran.said
     assert not (tmp_path / "out").exists()
 
 
@@ -132,7 +132,7 @@ def test_a_repair_that_is_not_finished_is_refused(
     (folder / "receipt.json").unlink()
     ran = salvage(folder, "--output", tmp_path / "out")
     assert ran.code == exits.REFUSED
-    assert "expected the backup of a finished repair, found one that is not finished" in ran.said
+    assert "expected the backup of a finished repair, found an unfinished repair" in ran.said
     ran = salvage(folder.with_name("0123abcd"), "--output", tmp_path / "out")
     assert ran.code == exits.REFUSED
     assert "expected the backup of a finished repair, found none" in ran.said

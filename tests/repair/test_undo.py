@@ -78,7 +78,7 @@ def test_the_last_repair_is_the_first_to_be_undone(place: Path) -> None:
     assert second.begun_ns is not None
     assert first.begun_ns < second.begun_ns
     now = left(place)
-    with pytest.raises(Refused, match=f"to be the newest repair, found {newer.id}: take that"):
+    with pytest.raises(Refused, match=f"to be the newest repair, found {newer.id}: undo that"):
         undo(first, partition, partition.parent, assume_stopped=False)
     assert left(place) == now
     undone(partition, newer)
@@ -180,7 +180,7 @@ def test_an_interrupted_repair_is_not_discarded(lossy: Path) -> None:
     interrupt(truncation(lossy))
     now = left(lossy)
     (one,) = kept(lossy)
-    with pytest.raises(Refused, match="expected a finished repair, found one that was interrupted"):
+    with pytest.raises(Refused, match="expected a finished repair, found an interrupted repair"):
         discard(one, lossy)
     assert left(lossy) == now
 
@@ -201,7 +201,7 @@ def test_what_was_put_back_by_others_is_not_repaired_over_its_backup(lossy: Path
     again = truncation(lossy)
     assert again.id == plan.id
     before = left(lossy.parent)
-    with pytest.raises(Refused, match=f"expected no backup of plan {plan.id}, found one"):
+    with pytest.raises(Refused, match=f"expected no backup of plan {plan.id}, found a backup"):
         apply(again)
     assert left(lossy.parent) == before
     assert left(lossy / ".kdump") == backup

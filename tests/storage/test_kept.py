@@ -147,8 +147,8 @@ def test_what_cannot_be_listed_is_an_error(tmp_path: Path, monkeypatch: pytest.M
         ({"begun": "{}", "receipt": "{}"}, "the backup of reindex 1a2b3c4d"),
         (
             {},
-            "reindex 1a2b3c4d, prepared and not begun: nothing was changed, the next repair clears "
-            "it",
+            "reindex 1a2b3c4d, prepared and not begun: nothing was changed, the next repair "
+            "removes it",
         ),
     ],
 )
@@ -181,7 +181,7 @@ def test_what_cannot_be_resumed_is_undone(partition: Path, undoing: bool) -> Non
         (path / "plan.json").unlink()
     (finding,) = judge(partition.parent)
     assert finding.detail is not None
-    what = "the undoing of reindex" if undoing else "a repair"
+    what = "the undo of reindex" if undoing else "a repair"
     assert finding.detail.found == f"{what} 1a2b3c4d, begun and not finished"
     assert finding.remedy == (
         *("kdump", "undo", str(partition), "--plan", "1a2b3c4d"),

@@ -255,7 +255,7 @@ def test_where_flags_cannot_be_read_it_is_unknown(
         answer = liveness(log_directory)
     assert (answer.state, answer.pid) == (State.UNKNOWN, None)
     assert f"process {pid} (" in answer.reason
-    assert "whether for writing cannot be read" in answer.reason
+    assert "cannot determine whether for writing" in answer.reason
 
 
 def test_who_uses_which_file(log_directory: Path) -> None:

@@ -289,7 +289,7 @@ def test_repairs_refuse_addresses(tmp_path: Path, capfd: pytest.CaptureFixture[s
         ["undo"],
     ):
         assert main([*args, address]) == 2, args
-        assert "copy it here first" in capfd.readouterr().err
+        assert "copy the directory here first" in capfd.readouterr().err
 
 
 def test_paths_stay_addresses() -> None:

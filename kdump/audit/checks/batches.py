@@ -147,7 +147,7 @@ def _damage_detail(gap: Gap, file_size: int) -> Detail:
             left = file_size - damage.position
             return Detail(
                 f"a batch of 61 bytes or more (before magic 2: 26) in the {left} bytes left",
-                f"one of {damage.claimed_bytes} bytes",
+                f"a batch of {damage.claimed_bytes} bytes",
             )
         case Reason.PREALLOCATED:
             return Detail("the end of the file", f"{damage.size} zero bytes")
@@ -186,7 +186,7 @@ def _fault(survey: Survey, fault: Fault, repeats: int) -> Finding:
         case FaultKind.DISORDER:
             detail = Detail(
                 f"records with rising offsets from {batch.base_offset} to {batch.last_offset}",
-                f"others, the last of them {fault.reference}",
+                f"other offsets, the last {fault.reference}",
             )
         case FaultKind.LATE:
             detail = Detail(f"no timestamp above {batch.max_timestamp}", str(fault.reference))

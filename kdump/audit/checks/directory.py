@@ -187,7 +187,7 @@ def check_bootstrap(evidence: NodeEvidence) -> Iterator[Finding]:
             yield judged(
                 codes.BOOTSTRAP_MALFORMED,
                 facts.bootstrap.path,
-                "metadata records, one of them of metadata.version",
+                "metadata records, with a record of metadata.version",
                 _of(facts.bootstrap),
             )
 
@@ -197,8 +197,10 @@ def check_twice(evidence: NodeEvidence) -> Iterator[Finding]:
     for paths in copies(evidence.directories):
         standing = [path for path in paths if path not in evidence.strays]
         for path in standing[1:]:
-            expected = f"one directory of {path.name}"
-            yield judged(codes.PARTITION_TWICE, path, expected, f"another: {standing[0]}")
+            expected = f"a single directory of {path.name}"
+            yield judged(
+                codes.PARTITION_TWICE, path, expected, f"a second directory: {standing[0]}"
+            )
 
 
 def check_missing_replicas(evidence: NodeEvidence) -> Iterator[Finding]:

@@ -239,7 +239,9 @@ def _offset_entry(facts: IndexFacts, fault: EntryFault, repeats: int, *, sealed:
         case EntryKind.SKIPS:
             code = codes.INDEX_SKIPS
             offsets = Offsets(offset, fault.reference)
-            expected = f"an offset above {fault.reference}, the last one before position {position}"
+            expected = (
+                f"an offset above {fault.reference}, the last offset before position {position}"
+            )
         case EntryKind.BEYOND:
             code = codes.INDEX_BEYOND_LOG_SEALED if sealed else codes.INDEX_BEYOND_LOG
             expected = f"a position below {fault.reference}, the size of the log"
@@ -271,7 +273,7 @@ def _beyond_end(
     )
     if offset > last_offset:
         number = (facts.size - facts.remainder) // facts.entry_bytes - 1
-        expected = f"an offset of at most {last_offset}, the last one of the log"
+        expected = f"an offset of at most {last_offset}, the last offset of the log"
         yield _entry(kind, facts, code, number, facts.last, expected)
 
 

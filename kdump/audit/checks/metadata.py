@@ -39,7 +39,7 @@ def check_metadata_snapshots(evidence: Evidence) -> Iterator[Finding]:
             code = codes.METADATA_SNAPSHOT_DAMAGED if last else codes.METADATA_SNAPSHOT_DAMAGED_OLD
             yield judged(code, snapshot.path, "a whole snapshot", snapshot.fault)
     if first_base and (newest is None or newest.end_offset < first_base):
-        reached = "none" if newest is None else f"one up to {newest.end_offset}"
+        reached = "none" if newest is None else f"a snapshot up to {newest.end_offset}"
         yield judged(
             codes.METADATA_SNAPSHOT_MISSING,
             facts.partition.path,

@@ -71,7 +71,7 @@ def unread(group: Group, missed: Unread) -> Finding:
 
 def killed(path: Path, died: Died, group: Group) -> Finding:
     """Return the finding for a file whose reader a signal killed."""
-    detail = Detail("a reader that ends by itself", f"one that {died.label} killed")
+    detail = Detail("a reader that ends by itself", f"a reader that {died.label} killed")
     return Finding(codes.UNREADABLE, path, detail=detail, remedy=again(group.path))
 
 

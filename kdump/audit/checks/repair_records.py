@@ -49,7 +49,7 @@ def check_kept(evidence: Evidence) -> Iterator[Finding]:
                 yield _backup(
                     one,
                     f"{_told(one)}, prepared and not begun: nothing was changed, the next repair "
-                    f"clears it",
+                    "removes it",
                 )
             case KeptState.PENDING | KeptState.UNDOING:
                 yield _pending(facts, one)
@@ -94,12 +94,12 @@ def _backup(one: Kept, found: str) -> Finding:
 
 
 def _pending(facts: PartitionFacts, one: Kept) -> Finding:
-    what = "the undoing of " if one.state is KeptState.UNDOING else ""
+    what = "the undo of " if one.state is KeptState.UNDOING else ""
     return Finding(
         codes.REPAIR_PENDING,
         one.path,
         size=one.size_bytes,
-        detail=Detail("repairs that came to an end", f"{what}{_told(one)}, begun and not finished"),
+        detail=Detail("finished repairs", f"{what}{_told(one)}, begun and not finished"),
         remedy=resuming(facts.partition.path, one),
     )
 

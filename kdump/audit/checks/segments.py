@@ -29,7 +29,7 @@ def check_wiped(evidence: Evidence) -> Iterator[Finding]:
         yield judged(
             codes.SEGMENTS_GONE,
             facts.partition.path,
-            f"segments up to offset {known}, as its checkpoints say",
+            f"segments up to offset {known}, by its checkpoints",
             "none",
             offsets=Offsets(log_end, known - 1),
         )

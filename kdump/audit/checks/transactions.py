@@ -166,13 +166,15 @@ def _violation(survey: Survey, violation: Violation, repeats: int) -> Finding:
     who = f"of producer {violation.producer_id}, epoch {violation.producer_epoch}"
     match violation.kind:
         case ViolationKind.PLAIN:
-            detail = Detail("a transactional batch", f"one that is not, {who}")
+            detail = Detail("a transactional batch", f"a batch outside of transactions, {who}")
         case ViolationKind.EPOCH_FALLS:
             detail = Detail(f"an epoch of {violation.expected} or more", f"a batch {who}")
         case ViolationKind.CONTROL_ODD:
-            detail = Detail("one record, transactional, without a sequence", f"others {who}")
+            detail = Detail(
+                "one record, transactional, without a sequence", f"a batch of another form {who}"
+            )
         case _:
-            detail = Detail("a record that commits or aborts", f"another one {who}")
+            detail = Detail("a record that commits or aborts", f"another record {who}")
     return Finding(
         code,
         survey.segment.log,

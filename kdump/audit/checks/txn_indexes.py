@@ -120,7 +120,7 @@ def _file(path: Path, index: TransactionIndex, base: int) -> Iterator[Finding]:
             what = f"a last offset of {base} or more"
             odd.setdefault(codes.TXNINDEX_BELOW_SEGMENT, []).append((place, entry, what))
         elif entry.last_offset <= last or entry.first_offset > entry.last_offset:
-            what = f"a last offset above {last}, and a first one not above it"
+            what = f"a last offset above {last}, and a first offset not above it"
             odd.setdefault(codes.TXNINDEX_ORDER, []).append((place, entry, what))
         last = max(last, entry.last_offset)
     for code, entries in odd.items():
@@ -156,7 +156,7 @@ def _unfounded(replay: Replay, facts: PartitionFacts, index: _Index) -> Iterator
         found = "none"
         if marker is not None:
             kind = "commit" if marker.commit else "abort"
-            found = f"one that is a {kind} of producer {marker.producer_id}"
+            found = f"a marker ({kind}) of producer {marker.producer_id}"
         detail = Detail(
             f"a marker at offset {entry.last_offset} that aborts producer {entry.producer_id}",
             found,
@@ -255,7 +255,7 @@ def _finding(
 def _told(entry: AbortedTxn) -> str:
     version = f" of version {entry.version}" if entry.version else ""
     return (
-        f"one{version} of producer {entry.producer_id} from {entry.first_offset} to "
+        f"an entry{version} of producer {entry.producer_id} from {entry.first_offset} to "
         f"{entry.last_offset}, stable below {entry.last_stable_offset}"
     )
 

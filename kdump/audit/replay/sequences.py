@@ -153,7 +153,7 @@ class _Weighing:
 
 def _going_on(run: ProducerRun) -> GapEvidence:
     return GapEvidence(
-        Sequences.GO_ON, f"the sequence of producer {run.producer_id} goes on behind them"
+        Sequences.GO_ON, f"the sequence of producer {run.producer_id} continues after them"
     )
 
 

@@ -155,5 +155,7 @@ def _note(finding: Finding, look: str) -> Finding:
         finding.path,
         finding.position,
         finding.size,
-        detail=Detail("the same at two looks", f"{finding.code.name} at the {look} alone"),
+        detail=Detail(
+            "the same finding in two reads", f"{finding.code.name} in the {look} read only"
+        ),
     )

@@ -162,7 +162,7 @@ def _violations(segment: Replayed) -> Iterator[Violation]:
                 base_offset,
                 position,
                 entry.last_offset,
-                "an aborted transaction that ends below the one before",
+                "an aborted transaction that ends below the aborted transaction before it",
                 Effect.STOPS_RECOVERY,
             )
 

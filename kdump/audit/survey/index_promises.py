@@ -243,7 +243,7 @@ def _read(
         if size > _INDEX_BYTES:
             raise SourceError(
                 path,
-                f"{path}: expected an index of at most {_INDEX_BYTES} bytes, found one of {size}",
+                f"{path}: expected an index of at most {_INDEX_BYTES} bytes, found {size} bytes",
             )
         index = kind.decode(source.window(0, size), base_offset)
     violations = index.order_violations()

@@ -34,17 +34,17 @@ _MOST_BATCH_BYTES: Final = 16 << 20
     _COMMAND,
     short_help="Rewrite messages of magic 0 and 1 as batches of magic 2.",
     epilog="Exit codes: 0 nothing to do, or done; 2 wrong usage; 4 there is a plan, which --apply "
-    "carries out, or verify finds errors in what --output has made; 5 something could not be read, "
-    "or a repair was interrupted: then the last line on standard error is the command that goes on "
-    "with it; 6 refused, nothing changed; 130, 143 ended by a signal; 141 the reader of the output "
-    "went away.",
+    "carries out, or verify finds errors in the result of --output; 5 something could not "
+    "be read, or a repair was interrupted: the last line on standard error is then the "
+    "command that continues it; 6 refused, nothing changed; 130, 143 ended by a signal; "
+    "141 the reader of the output went away.",
 )
 @click.option(
     "--output",
     metavar="DIR",
     type=SomePath(),
-    help="Write a new directory DIR/TOPIC-PARTITION, with all files of the partition, and change "
-    "nothing else: a broker may be running. DIR is made if need be; it must not lie in a log "
+    help="Write a new directory DIR/TOPIC-PARTITION with all files of the partition, and change "
+    "nothing else. A broker may be running. DIR is made if need be; it must not lie in a log "
     "directory.",
 )
 @click.option(
@@ -53,14 +53,14 @@ _MOST_BATCH_BYTES: Final = 16 << 20
     default=_BATCH_BYTES,
     show_default=True,
     metavar="N",
-    help="Join neighbouring uncompressed messages into batches of up to N bytes. 0 makes each a "
-    "batch of its own, as a broker's cleaner does.",
+    help="Join neighbouring uncompressed messages into batches of up to N bytes. With 0 each "
+    "message gets its own batch, as a broker's cleaner does it.",
 )
 @click.option(
     "--codec",
     type=click.Choice(_CODECS),
-    help="Compress what is rewritten with this codec. Default: as it was. zstd needs brokers and "
-    "clients of 2.1 or later.",
+    help="Compress rewritten batches with this codec. Default: the codec of the source. zstd "
+    "needs brokers and clients of 2.1 or later.",
 )
 @repairing
 def convert_v0_v2(
@@ -81,19 +81,20 @@ def convert_v0_v2(
 ) -> int:
     """Rewrite messages of magic 0 and 1 as batches of magic 2, with the same records.
 
-    PATH is a partition directory or a log directory. Offsets, timestamps and their type, keys,
-    values and nulls stay; records of magic 0, which have no timestamp, get CreateTime -1. A
-    compressed wrapper becomes one batch with the same codec; batches of magic 2 are copied byte
-    for byte. New batches get the leader epoch that leader-epoch-checkpoint gives for their offset,
-    and at least 0; so do batches of magic 2 without one, which followers refuse. Segments keep
-    their names and get new indexes; one that would grow beyond what a broker can open is split.
+    PATH is a partition directory or a log directory. Offsets, timestamps, timestamp types, keys,
+    values and null values stay the same. Records of magic 0 have no timestamp and get CreateTime
+    -1. A compressed wrapper becomes one batch with the same codec. Batches of magic 2 are copied
+    byte for byte. New batches get the leader epoch that leader-epoch-checkpoint gives for their
+    offset, and at least 0. Batches of magic 2 without a leader epoch get it in the same way,
+    because followers refuse such batches. Segments keep their names and get new indexes. A segment
+    that would grow beyond what a broker can open is split.
 
-    Before a new log takes the old one's place it is read back: a digest over offset, timestamp,
-    type, key, value and headers of all its records must be that of the old one. Both digests stand
-    in the receipt. Damaged logs are refused: truncate-to-valid or salvage come first. So convert
-    decides over no transaction: messages of magic 0 and 1 have none, and transaction indexes are
-    taken over. The old logs go into a backup, and kdump undo brings them back. Brokers before 0.11
-    cannot read the result. kdump convert is the same command.
+    convert reads each new log back before it replaces the old log. A digest over offset, timestamp,
+    timestamp type, key, value and headers of all records must equal that of the old log. The
+    receipt holds both digests. Damaged logs are refused: run truncate-to-valid or salvage first.
+    convert decides no transaction: messages of magic 0 and 1 have none, and transaction indexes are
+    copied. The old logs go into a backup, and kdump undo restores them. Brokers before 0.11 cannot
+    read the result. kdump convert is the same command.
     """
     from kdump.cli.options.targets import find_targets
     from kdump.format.codecs import Codec
@@ -114,8 +115,8 @@ def convert_v0_v2(
         return _in_place(find_targets(paths, config, topics, excluded, stores=False), choice, rules)
     if apply or confirm or assume_stopped or full_proof:
         raise click.UsageError(
-            "--output changes nothing that is there, and proves all: it goes without --apply, "
-            "--confirm, --assume-stopped and --full-proof."
+            "--output changes no existing file and proves everything: it does not take --apply, "
+            "--confirm, --assume-stopped or --full-proof."
         )
     targets = find_targets(paths, config, topics, excluded, stores=False)
     return _to_output(targets, choice, rules, output)

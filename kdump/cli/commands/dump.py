@@ -27,10 +27,10 @@ class _Dump(click.Command):
 
 @click.command(
     cls=_Dump,
-    short_help="Print batches, records and index entries, damage in its place.",
-    epilog="Exit codes: 0 printed; 2 wrong usage; 4 damage was met and shown; 5 something could "
-    "not be read, which comes before 4; 130, 143 ended by a signal; 141 the reader of the output "
-    "went away.",
+    short_help="Print batches, records and index entries; damage is shown in its place.",
+    epilog="Exit codes: 0 printed; 2 wrong usage; 4 damage was found and shown; 5 something could "
+    "not be read, which comes before 4; 130, 143 ended by a signal; 141 the reader of the "
+    "output went away.",
 )
 @click.option(
     "--format",
@@ -38,21 +38,21 @@ class _Dump(click.Command):
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="Text as Kafka's own dump tool prints it, or JSON Lines without loss.",
+    help="Text as Kafka's own dump tool prints it, or JSON Lines with every field.",
 )
 @click.option("--records", is_flag=True, help="Print the records of each batch too.")
 @click.option("--data", is_flag=True, help="Print keys and values in the text; implies --records.")
 @click.option("--base64", is_flag=True, help="Print all bytes in JSON as base64, text or not.")
 @filtering(
-    until=" Where no records are printed, a batch counts as beginning with the timestamp of its "
-    "first record.",
+    until=" If no records are printed, the timestamp of its first record counts as that of a "
+    "batch.",
     key="; implies --records",
-    limit="End after N records, or N batches where no records are printed, in the whole run.",
+    limit="End after N records in the whole run, or N batches if no records are printed.",
 )
 @click.option(
     "--summary",
     is_flag=True,
-    help="Print what the batches come to, partition by partition: counts, sizes, offsets, times, "
+    help="Print totals of the batches of each partition: counts, sizes, offsets, times, "
     "compression, producers, transactions.",
 )
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=LogPath())
@@ -71,19 +71,19 @@ def dump(
     limit: int | None,
     summary: bool,
 ) -> int:
-    """Print what stands in PATH: a file that brokers write, a partition or a log directory.
+    """Print the content of PATH: a file that brokers write, a partition or a log directory.
 
-    It may be an address too, such as s3://BUCKET/PREFIX. Of directories the segments and metadata
-    snapshots are printed. Other files are printed when they are named: .index, .timeindex,
-    .txnindex and .snapshot, the offset checkpoints and the leader epochs, partition.metadata,
-    meta.properties, quorum-state, .kafka_cleanshutdown.
+    PATH may also be an address, such as s3://BUCKET/PREFIX. Of a directory, the segments and
+    metadata snapshots are printed. Other files are printed if PATH names them: .index, .timeindex,
+    .txnindex and .snapshot files, offset checkpoints, leader-epoch-checkpoint, partition.metadata,
+    meta.properties, quorum-state and .kafka_cleanshutdown.
 
-    Damage is shown in its place, and the dump goes on behind it. In text, keys and values are
-    printed only with --data, and characters that could upset a terminal are escaped.
+    Damage is printed where it occurs, and the dump continues after it. In text, keys and values are
+    printed only with --data. Characters that could upset a terminal are escaped.
 
-    Options that ask for less can be combined. Without records, each batch is printed that may hold
-    what they ask for, by its header; with records, each that does hold some of it. Damage in what
-    is read is always shown.
+    Filters can be combined. Without records, every batch is printed that may hold a match according
+    to its header. With records, only batches are printed that do hold a match. Damage in the parts
+    that are read is always shown.
     """
     from kdump.cli.options.selection import select
     from kdump.cli.views.dump.lines import JsonDump, TextDump
@@ -105,7 +105,7 @@ def dump(
     )
     records = records or data or selection.key is not None
     if summary and (records or base64):
-        raise click.UsageError("--summary is of batches: it prints no records, bytes or keys.")
+        raise click.UsageError("--summary describes batches: it prints no records, bytes or keys.")
     found = list(files(paths, selection, summary=summary))
     out = sys.stdout.buffer
     in_json = output_format == "json"

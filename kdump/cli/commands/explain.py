@@ -41,8 +41,8 @@ def _complete(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
 @click.command(
     cls=_Explain,
     short_help="Explain finding codes, or a broker's log.",
-    epilog="Exit codes: 0 explained; 2 no code of that name, or nothing to explain; "
-    "5 a line that may be about disks is not known, or no line is.",
+    epilog="Exit codes: 0 explained; 2 no code of that name, or nothing to explain; 5 kdump "
+    "cannot explain a line that may concern disks, or any line.",
 )
 @click.option("--list", "listing", is_flag=True, help="List all codes with their severity.")
 @click.option(
@@ -57,19 +57,20 @@ def _complete(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
     "words", nargs=-1, metavar="[CODE]... | [LINE] | [FILE] | [-]", shell_complete=_complete
 )
 def explain(words: tuple[str, ...], listing: bool, form: str) -> int:
-    """Say what finding codes, or the lines of a broker's log, mean and what to do.
+    """Explain finding codes or the lines of a broker's log, and what to do about them.
 
-    Instead of codes it takes a line from a broker's or client's log, quoted; or a whole log, as a
-    file or on standard input (kdump explain < server.log), with the traces below its lines.
+    Instead of codes, give a quoted line from the log of a broker or client. Or give a whole log,
+    with its stack traces, as a file or on standard input (kdump explain < server.log).
 
-    Of a log it reads lines at WARN and above, and some of recovery. It brings lines together that
-    say the same of the same place, says what has happened, reads path, partition and offset out of
-    them, and tells damage from its consequences and from what is no matter of disks.
+    Of a log, kdump reads the lines at WARN and above, and some lines about recovery. It groups
+    lines that report the same problem at the same place, and explains what has happened. It
+    extracts path, partition and offset. It separates damage from its consequences, and from
+    problems that do not concern disks.
     """
     from kdump.audit.codes import CODES
 
     if listing and words:
-        raise click.UsageError("Give either codes, or a log, or --list.")
+        raise click.UsageError("Give codes, a log or --list, and only one of these.")
     if listing:
         if form == "json":
             return _print_codes(list(CODES.values()), form)
@@ -89,7 +90,7 @@ def _explain_log(words: tuple[str, ...], form: str) -> int:
 
     if words in ((), ("-",)):
         if not words and sys.stdin.isatty():
-            raise click.UsageError("Give either codes, or a log, or --list.")
+            raise click.UsageError("Give codes, a log or --list, and only one of these.")
         return _print_report(sys.stdin.buffer, form, None)
     path = Path(words[0]) if len(words) == 1 else None
     if path is not None and _is_readable(path):

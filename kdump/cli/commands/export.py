@@ -22,10 +22,10 @@ _DEFAULT_MASTER = "local[*]"
 
 
 @click.command(
-    short_help="Write records to Parquet or JSON Lines, on as many cores or hosts as there are.",
-    epilog="Exit codes: 0 exported; 2 wrong usage; 4 damage was met, and the records around it are "
-    "exported; 5 something could not be read, which comes before 4; 130, 143 ended by a signal, "
-    "and nothing is left of the directory; 141 the reader of the output went away.",
+    short_help="Write records to Parquet or JSON Lines, on all cores or on many hosts.",
+    epilog="Exit codes: 0 exported; 2 wrong usage; 4 damage was found, and the records around it "
+    "are exported; 5 something could not be read, which comes before 4; 130, 143 ended by "
+    "a signal, and the directory is removed; 141 the reader of the output went away.",
 )
 @click.option(
     "--to",
@@ -33,7 +33,7 @@ _DEFAULT_MASTER = "local[*]"
     metavar="DIR",
     type=LogPath(),
     help="Write into this directory, which must not exist yet, or below an address such as "
-    "s3://BUCKET/PREFIX, where nothing may be yet. Executors must see it too.",
+    "s3://BUCKET/PREFIX, which must be empty. Executors must see it too.",
 )
 @click.option(
     "--format",
@@ -41,23 +41,23 @@ _DEFAULT_MASTER = "local[*]"
     type=click.Choice(["parquet", "jsonl"]),
     default="parquet",
     show_default=True,
-    help="Parquet with zstd, or JSON Lines in zstd: the lines of dump --format json --records.",
+    help="Parquet with zstd, or JSON Lines with zstd: the lines of dump --format json --records.",
 )
 @click.option(
     "--read-committed",
     is_flag=True,
     help="Leave out what consumers with isolation.level=read_committed do not get: records of "
-    "aborted transactions, markers, and all from the first open transaction on. A transaction "
-    "whose marker is lost, and of which nothing shows whether it was committed, is left out and "
-    "reported.",
+    "aborted transactions, markers, and everything from the first open transaction on. If "
+    "the marker of a transaction is lost and nothing shows its outcome, its records are left "
+    "out, and it is reported.",
 )
 @click.option(
     "--dedupe-replicas",
     is_flag=True,
-    help="Take each offset once where PATHs hold several copies of a partition, from a sound one "
-    "where another is damaged, and from the highest leader epoch where they differ.",
+    help="If PATHs hold several copies of a partition, take each offset once: from a sound copy "
+    "if another is damaged, and from the highest leader epoch if copies differ.",
 )
-@filtering(limit="End after N records in the whole run; then one task runs at a time.")
+@filtering(limit="End after N records in the whole run. Tasks then run one at a time.")
 @click.option("--quiet", is_flag=True, help="Print nothing if the exit code is 0.")
 @showing_progress
 @on_spark
@@ -85,14 +85,16 @@ def export(
 ) -> int:
     """Write the records of the logs in PATH into files below a new directory.
 
-    There is a directory topic=NAME for each topic, and _manifest.json, which names the files that
-    count, with digests and with counts and offsets for each partition. Sound records around damage
-    are exported, and the damage is told. Metadata snapshots are not: they repeat what stands in
-    the log. Nor are, of a log directory, partitions that are called -delete, -stray or -future,
-    unless they are named themselves, nor records below the log start offset, which a broker
-    serves no more: a segment that is named itself is exported whole. As root, the files are made
-    with the rights of the owner of the directory that DIR is made in, and belong to them. Without
-    --master or --remote, all cores of this machine work.
+    DIR gets a directory topic=NAME for each topic, and _manifest.json. The manifest names the files
+    that belong to the export, with digests, and with counts and offsets for each partition. Sound
+    records around damage are exported, and the damage is reported. Metadata snapshots are left out,
+    because they repeat records of the log. Of a log directory, partitions whose names end in
+    -delete, -stray or -future are left out. They are exported if PATH names them. Records below the
+    log start offset are left out too, because a broker does not serve them. A segment that PATH
+    names is exported whole.
+
+    As root, kdump writes with the rights of the owner of the directory that DIR is made in, and the
+    files belong to that owner. Without --master or --remote, all cores of this machine work.
     """
     from kdump.cli.options.selection import select
     from kdump.cli.options.spark import spark_session
@@ -177,22 +179,23 @@ def _decisions(entry: PartitionEntry) -> Iterator[str]:
     """What was decided about a partition, where somebody else might decide otherwise."""
     if entry.log_start is not None:
         yield (
-            f"records below the log start offset {entry.log_start} are left out: a broker does not "
-            "serve them"
+            f"records below the log start offset {entry.log_start} are left out, because a broker "
+            "does not serve them"
         )
     for conflict in entry.conflicts:
         epochs = ", ".join(map(str, conflict.epochs))
         yield (
-            f"copies differ at offsets {conflict.first} to {conflict.last}: leader epochs {epochs},"
-            " of which the last was taken"
+            f"copies differ at offsets {conflict.first} to {conflict.last}: leader epochs "
+            f"{epochs}, of which the last was taken"
         )
     for overtaken in entry.overtaken:
         yield (
-            f"offsets {overtaken.first} to {overtaken.last} are of leader epoch {overtaken.epoch}, "
-            "behind ones of a higher: just a copy that had not yet cut its log holds them"
+            f"offsets {overtaken.first} to {overtaken.last} are of leader epoch "
+            f"{overtaken.epoch}, after offsets of a higher epoch: only a copy that had not yet "
+            "truncated its log holds them"
         )
     for producer, first in entry.undecided:
         yield (
-            f"the transaction of producer {producer} from offset {first} on is left out: damage may"
-            " have taken its marker"
+            f"the transaction of producer {producer} from offset {first} on is left out, because "
+            "damage may hide its marker"
         )

@@ -18,12 +18,12 @@ from kdump.cli.ui.units import LARGEST_LONG
 
 @click.command(
     "next-start",
-    short_help="Say what a broker's next start will do, and what it costs.",
-    epilog="Exit codes: 0 the broker starts and, as far as was read, loses no sound record; 2 "
-    "wrong usage; 4 it does not start, a log directory goes offline, sound records are lost or "
-    "not served any more, or records are lost already, as far as was read; 5 something could not "
-    "be read, which comes before 4; 130, 143 ended by a signal; 141 the reader of the output went "
-    "away.",
+    short_help="Forecast what a broker does at its next start, and what it costs.",
+    epilog="Exit codes: 0 the broker starts and loses no sound record, as far as was read; 2 "
+    "wrong usage; 4 the broker does not start, a log directory goes offline, sound records "
+    "are lost or no longer served, or records are lost already, as far as was read; 5 "
+    "something could not be read, which comes before 4; 130, 143 ended by a signal; 141 "
+    "the reader of the output went away.",
 )
 @click.option(
     "--format",
@@ -36,25 +36,25 @@ from kdump.cli.ui.units import LARGEST_LONG
 @click.option(
     "--scan",
     is_flag=True,
-    help="Also read the segments that recovery would read, to say what it would cut. Without it "
-    "only their ends are known.",
+    help="Also read the segments that recovery would read, to determine what it would cut. "
+    "Without it, only their ends are read.",
 )
 @click.option(
     "--clean/--unclean",
     default=None,
-    help="Take the last stop for clean or not, whatever the marker says.",
+    help="Assume a clean or unclean stop, whatever the marker shows.",
 )
 @click.option(
     "--recovery-point",
     type=click.IntRange(min=0, max=LARGEST_LONG),
     metavar="OFFSET",
-    help="Take this recovery point for all partitions, whatever the checkpoint says.",
+    help="Assume this recovery point for all partitions, whatever the checkpoint holds.",
 )
 @click.option(
     "--log-start",
     type=click.IntRange(min=0, max=LARGEST_LONG),
     metavar="OFFSET",
-    help="Take this log start offset for all partitions, whatever the checkpoint says.",
+    help="Assume this log start offset for all partitions, whatever the checkpoint holds.",
 )
 @selecting
 def next_start(
@@ -68,11 +68,11 @@ def next_start(
     recovery_point: int | None,
     log_start: int | None,
 ) -> int:
-    """Say what a broker of 3.9 to 4.3 will do with log directories when it starts next.
+    """Forecast what a broker of 3.9 to 4.3 does with log directories at its next start.
 
-    PATH is a log directory or a partition directory, or an address such as s3://BUCKET/PREFIX where
-    one was copied to. A partition that stands in no log directory is taken for one that was stopped
-    uncleanly, with nothing known to be flushed.
+    PATH is a log directory or a partition directory, or the address of a copy, such as
+    s3://BUCKET/PREFIX. A partition outside of a log directory counts as stopped uncleanly, with no
+    flushed record.
     """
     from kdump.audit.run.prescan import quick_pass
     from kdump.audit.run.reconcile import settled_directories

@@ -22,26 +22,29 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    short_help="Build the files beside the logs anew that are missing or wrong, and no others.",
+    short_help="Rebuild missing or wrong files beside the logs, and no others.",
     epilog=EXIT_CODES,
 )
 @click.option(
     "--all",
     "every",
     is_flag=True,
-    help="Replace every index that differs from a new one, also those that work.",
+    help="Replace every index that differs from a rebuilt index, even if it works.",
 )
 @click.option(
     "--index-interval-bytes",
     type=click.IntRange(min=0, max=LARGEST_INT),
     metavar="N",
-    help="Build by this index.interval.bytes. Default: the topic's where it is known, else 4096.",
+    help=(
+        "Build with this index.interval.bytes. Default: the topic's setting if it is known, else "
+        "4096."
+    ),
 )
 @click.option(
     "--segment-index-bytes",
     type=click.IntRange(min=12, max=LARGEST_INT),
     metavar="N",
-    help="Build by this segment.index.bytes. Default: the topic's where it is known, else "
+    help="Build with this segment.index.bytes. Default: the topic's setting if it is known, else "
     "10485760.",
 )
 @repairing
@@ -61,17 +64,19 @@ def reindex(
     progress: Mode,
     jobs: int | None,
 ) -> int:
-    """Build the indexes of stopped partitions anew from their logs, as a broker's recovery does.
+    """Rebuild the indexes of stopped partitions from their logs, as a broker's recovery does.
 
-    PATH is a partition directory or a log directory. Offset and time indexes are built where they
-    are missing, malformed or padded, or lead a lookup astray; transaction indexes and producer
-    snapshots too, as far as the log tells what they held. A garbled leader-epoch-checkpoint gets
-    the epochs of the batches, a missing or garbled partition.metadata the id that the metadata log
-    has; a checkpoint file of the log directory that cannot be read is written from the lines that
-    can be. All others stay. Logs and the clean
-    shutdown marker are never touched, so that the next start need not read a log; it reads every
-    one whose index was removed by rm *.index. What is replaced goes into a backup, and kdump undo
-    brings it back.
+    PATH is a partition directory or a log directory. Offset and time indexes are rebuilt where they
+    are missing, malformed or padded, or mislead a lookup. Transaction indexes and producer
+    snapshots are rebuilt too, as far as the log determines their content. A garbled
+    leader-epoch-checkpoint gets the epochs of the batches. A missing or garbled partition.metadata
+    gets the topic id from the metadata log. A checkpoint file of the log directory that cannot be
+    read is rewritten from the lines that can be. A line of log-start-offset-checkpoint that lies
+    beyond the log end is removed. All other files stay.
+
+    Logs and the clean shutdown marker are never touched, so that the next start need not read a
+    log. After rm *.index, the next start reads every log whose index was removed. The replaced
+    files go into a backup, and kdump undo restores them.
     """
     from kdump.audit.facts.settings import Wanted
     from kdump.cli.options.targets import find_targets

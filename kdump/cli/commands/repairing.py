@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 #: Which of several exit codes counts, the first one first.
 _PRECEDENCE = (INTERRUPTED, TERMINATED, INCOMPLETE, REFUSED, USAGE, PROBLEMS, OK)
 EXIT_CODES = (
-    "Exit codes: 0 nothing to do, or done; 2 wrong usage; 4 there is a plan, --apply carries it "
-    "out; 5 something could not be read, or a repair was interrupted: then the last line on "
-    "standard error is the command that goes on with it; 6 refused, nothing changed; 130, 143 "
+    "Exit codes: 0 nothing to do, or done; 2 wrong usage; 4 there is a plan, which --apply "
+    "carries out; 5 something could not be read, or a repair was interrupted: the last line on "
+    "standard error is then the command that continues it; 6 refused, nothing changed; 130, 143 "
     "ended by a signal; 141 the reader of the output went away."
 )
 
@@ -84,27 +84,28 @@ def repairing(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--full-proof",
             is_flag=True,
-            help="Put the SHA-256 of all files of the partition into the receipt, whole logs too: "
-            "they are read once more.",
+            help="Put the SHA-256 of all files of the partition into the receipt, including whole "
+            "logs, which are read once more for it.",
         ),
         click.option(
             "--assume-stopped",
             is_flag=True,
-            help="Go on where it cannot be shown that no broker runs, as on a network file system, "
-            "or in a container that has the partition without its log directory.",
+            help="Continue although kdump cannot show that no broker runs, for example on a "
+            "network file system, or in a container that has the partition without its log "
+            "directory.",
         ),
         click.option(
             "--confirm",
             metavar="ID",
             multiple=True,
-            help="With --apply: agree to the plan of this id, which loses records. Without it the "
-            "id is asked for on the terminal. Repeatable.",
+            help="With --apply: agree to the plan with this id, which loses records. Without it, "
+            "the terminal asks for the id. Repeatable.",
         ),
         click.option(
             "--apply",
             is_flag=True,
-            help="Carry the plan out, or go on with a repair that was interrupted. Without it "
-            "nothing is changed.",
+            help="Carry out the plan, or continue an interrupted repair. Without it nothing is "
+            "changed.",
         ),
         selecting,
     ):
@@ -258,8 +259,9 @@ class _Run:
         plan = self._planner(judged, self._shown.advance)
         if plan.unlisted:
             raise Refused(
-                f"{plan.partition}: expected {plan.unlisted[0]} as when it was read, found no such "
-                "file: the directory has changed. Nothing was changed; run the command again"
+                f"{plan.partition}: expected {plan.unlisted[0]}, found no such file: the "
+                "directory has changed since it was read. Nothing was changed; run the command "
+                "again"
             )
         with self._shown.paused():
             self._told.plan(plan, applying=self._choice.apply)
@@ -315,7 +317,7 @@ def partitions(targets: Targets) -> list[Group]:
             if listed.partition is None and listed.error is None:
                 raise UsageError(
                     f"{root.path}: expected a partition directory or a log directory, found a "
-                    "file of one: name its directory"
+                    "file: give the directory that holds it"
                 )
             found.append(listed)
     return found

@@ -38,8 +38,8 @@ def _topic_id(_: click.Context, parameter: click.Parameter, text: str | None) ->
 @click.command(
     short_help="Copy every sound batch of a partition to a new directory.",
     epilog="Exit codes: 0 done; 2 wrong usage; 4 done, and verify finds errors in the result; 5 "
-    "something could not be read; 6 refused, or no room, nothing written; 130, 143 ended by a "
-    "signal, nothing left behind; 141 the reader of the output went away.",
+    "something could not be read; 6 refused, or too little space, nothing written; 130, "
+    "143 ended by a signal, no file left; 141 the reader of the output went away.",
 )
 @click.argument("paths", nargs=-1, metavar="PATH...", required=True, type=LogPath())
 @click.option(
@@ -47,28 +47,28 @@ def _topic_id(_: click.Context, parameter: click.Parameter, text: str | None) ->
     metavar="DIR",
     required=True,
     type=SomePath(),
-    help="Write to DIR/TOPIC-PARTITION, which must not be there yet. DIR is made if need be; it "
-    "must not lie in a log directory.",
+    help="Write to DIR/TOPIC-PARTITION, which must not exist yet. DIR is made if need be; it must "
+    "not lie in a log directory.",
 )
 @click.option(
     "--hunted",
     is_flag=True,
-    help="Also take batches that were found by looking for them behind damage. They may have been "
-    "values of records that hold batches themselves.",
+    help="Also take batches that were found by a search after damage. They may be values of "
+    "records that hold batches themselves.",
 )
 @click.option(
     "--topic-id",
     metavar="ID",
     callback=_topic_id,
-    help="Write this topic id to partition.metadata. Default: that of the partition's own file, "
-    "else the one that the metadata log has for the topic.",
+    help="Write this topic id to partition.metadata. Default: the id in the partition's own file, "
+    "else the id of the topic in the metadata log.",
 )
 @click.option(
     "--config",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Take the settings of topics from this server.properties, and topic ids from the metadata "
-    "log in its log directories.",
+    help="Take topic settings from this server.properties, and topic ids from the metadata log in "
+    "its log directories.",
 )
 @click.option(
     "--format",
@@ -88,23 +88,22 @@ def salvage(
     form: Literal["text", "json"],
     progress: Mode,
 ) -> int:
-    """Copy every sound batch of a partition, before and behind damage, to a new directory.
+    """Copy every sound batch of a partition, before and after damage, to a new directory.
 
-    PATH is a partition directory, also one that a broker has renamed to delete it (-delete), or
-    because the cluster does not assign it to the broker (-stray). Segments that a broker has
-    renamed to delete them (.deleted) are read too. Or it is the backup of a repair,
-    PARTITION/.kdump/ID: then the records are read that the repair cut off, also when a broker has
-    since written others in their place. Batches and offsets stay as they are; indexes, producer
-    snapshots, transaction indexes and leader epochs are made to fit.
+    PATH is a partition directory. A broker may have renamed it to delete it (-delete), or because
+    the cluster does not assign it to the broker (-stray). Segments that a broker has renamed to
+    delete them (.deleted) are read too. PATH may also be the backup of a repair,
+    PARTITION/.kdump/ID. Then salvage reads the records that the repair cut off, even if a broker
+    has since written other records at their offsets. Batches and offsets stay as they are. Indexes,
+    producer snapshots, transaction indexes and leader epochs are made to fit.
 
-    Where the marker of a transaction is lost, transaction indexes, producer snapshots, and
-    __transaction_state in the node's log directories show what became of it, and a new marker is
-    written in its place. A transaction that nothing decides is
-    committed, so that its records can be read, and reported (transaction-end-lost).
+    If the marker of a transaction is lost, other files can show the outcome: transaction indexes,
+    producer snapshots, and __transaction_state in the node's log directories. salvage writes a new
+    marker for it. If no file shows the outcome, salvage commits the transaction, so that its
+    records can be read, and reports it (transaction-end-lost).
 
-    The receipt ends with the commands that put the result in the place of the partition. What is
-    missing stands in a receipt beside the result. The source is not changed, and a broker may be
-    running.
+    The receipt ends with the commands that put the result in the place of the partition. A receipt
+    beside the result lists what is missing. The source is not changed, and a broker may be running.
     """
     from kdump.cli.commands.repairing import first_of
     from kdump.cli.options.targets import find_targets
@@ -167,7 +166,7 @@ def _backups(paths: tuple[Path, ...]) -> dict[Path, Backup]:
         if owners.count(owner) > 1 or owner in paths:
             raise UsageError(
                 f"{path}: expected one origin for each partition, found {owner} more than once: "
-                "salvage its backups one by one, each to an --output of its own"
+                "salvage its backups in separate runs, each to its own --output"
             )
         backups[owner] = read_backup(path)
     return backups
@@ -182,7 +181,9 @@ def _check_topics(groups: Sequence[Group], topic_id: str | None) -> None:
     }
     if topic_id is not None and len(names) > 1:
         found = ", ".join(sorted(names))
-        raise UsageError(f"--topic-id {topic_id}: expected partitions of one topic, found {found}")
+        raise UsageError(
+            f"--topic-id {topic_id}: expected partitions of the same topic, found {found}"
+        )
 
 
 def _groups(targets: Targets) -> list[Group]:
@@ -196,8 +197,8 @@ def _groups(targets: Targets) -> list[Group]:
             raise root.target
         if not isinstance(root.target, Partition):
             raise UsageError(
-                f"{root.path}: expected a partition directory, found something else: name the "
-                "directories of partitions, one by one"
+                f"{root.path}: expected a partition directory, found something else: give "
+                "partition directories"
             )
         groups += part
     return groups

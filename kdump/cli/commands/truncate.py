@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 @click.command(
     "truncate-to-valid",
-    short_help="Cut logs where a broker's recovery would, with a plan and an undo.",
+    short_help="Cut logs where a broker's recovery would, with a plan and a way to undo it.",
     epilog=EXIT_CODES,
 )
 @click.option(
     "--at",
     type=click.IntRange(min=0, max=LARGEST_LONG),
     metavar="OFFSET",
-    help="Cut at this offset instead: every batch with an offset from there on goes.",
+    help="Cut at this offset instead: every batch with an offset from there on is removed.",
 )
 @repairing
 def truncate_to_valid(
@@ -48,12 +48,12 @@ def truncate_to_valid(
 ) -> int:
     """Cut stopped partitions at the first batch that a broker's recovery does not accept.
 
-    PATH is a partition directory or a log directory. The plan says what is lost, sound records
-    behind the damage included, and which command loses less; a plan that loses records needs
-    --confirm, or a word on the terminal. What it leaves is what a broker's recovery would leave:
-    later segments are gone; indexes, producer snapshots, leader epochs and checkpoint lines fit.
-    The clean shutdown marker stays if it was there, so that the next start scans no other
-    partition. All that is cut off stays in a backup, and kdump undo brings it back.
+    PATH is a partition directory or a log directory. The plan shows what is lost, including sound
+    records after the damage, and which command loses less. A plan that loses records needs
+    --confirm, or its id typed on the terminal. The result equals that of a broker's recovery: later
+    segments are gone; indexes, producer snapshots, leader epochs and checkpoint lines fit. An
+    existing clean shutdown marker stays, so that the next start scans no other partition.
+    Everything that is cut off stays in a backup, and kdump undo restores it.
     """
     from kdump.cli.options.targets import find_targets
     from kdump.repair.truncate.plan import plan_truncate

@@ -18,34 +18,34 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    short_help="List repairs, take them back, or free the space of their backups.",
-    epilog="Exit codes: 0 listed, shown, taken back or discarded; 2 wrong usage; 5 something could "
-    "not be read, or a repair or an undo was interrupted: the last line on standard error is the "
-    "command that goes on with it; 6 refused, nothing changed; 130, 143 ended by a signal; 141 the "
-    "reader of the output went away.",
+    short_help="List or undo repairs, or remove their backups.",
+    epilog="Exit codes: 0 listed, shown, undone or discarded; 2 wrong usage; 5 something could "
+    "not be read, or a repair or an undo was interrupted: the last line on standard error "
+    "is then the command that continues it; 6 refused, nothing changed; 130, 143 ended by "
+    "a signal; 141 the reader of the output went away.",
 )
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=LogPath())
 @click.option(
     "--plan",
     "plan_id",
     metavar="ID",
-    help="Take the repair of this id. Without --apply or --discard it is shown.",
+    help="Select the repair with this id. Without --apply or --discard it is shown.",
 )
 @click.option(
     "--apply",
     is_flag=True,
-    help="Take the repair back; without --plan the newest of each partition.",
+    help="Undo the repair; without --plan, the newest repair of each partition.",
 )
 @click.option(
     "--discard",
     is_flag=True,
-    help="Remove the backup for good, which gives its space back; needs --plan.",
+    help="Remove the backup for good, which frees its space; needs --plan.",
 )
 @click.option(
     "--assume-stopped",
     is_flag=True,
-    help="Go on where it cannot be shown that no broker runs, as on a network file system, or in "
-    "a container that has the partition without its log directory.",
+    help="Continue although kdump cannot show that no broker runs, for example on a network file "
+    "system, or in a container that has the partition without its log directory.",
 )
 @click.option(
     "--format",
@@ -63,14 +63,14 @@ def undo(
     assume_stopped: bool,
     form: Literal["text", "json"],
 ) -> int:
-    """List the repairs of partitions, newest last; take one back with --apply.
+    """List the repairs of partitions, newest last; undo a repair with --apply.
 
-    PATH is a partition directory, or a log directory for all of its partitions. All files that a
-    repair wrote go, and all files of the partition that it changed or took away come back as they
-    were: bytes, owner, mode, attributes, times. In the log directory's checkpoint files the lines
-    of the partition come back; the files have the time of the undo. An interrupted repair is taken
-    back too. Once a broker has changed a file of the repair, undo refuses and changes nothing: what
-    was saved stays in .kdump, in the partition directory.
+    PATH is a partition directory, or a log directory for all of its partitions. undo removes all
+    files that a repair wrote. It restores all files of the partition that the repair changed or
+    removed: bytes, owner, mode, attributes, times. In the log directory's checkpoint files it
+    restores the lines of the partition; the files have the time of the undo. An interrupted repair
+    can be undone too. Once a broker has changed a file of the repair, undo refuses and changes
+    nothing. The backup then stays in .kdump, in the partition directory.
     """
     from kdump.cli.options.targets import find_targets
     from kdump.cli.views.repair.report import KeptReport
@@ -81,7 +81,7 @@ def undo(
     from kdump.storage.repair_record import KeptState
 
     if discard and (plan_id is None or apply):
-        raise click.UsageError("--discard goes with --plan ID, and without --apply.")
+        raise click.UsageError("--discard needs --plan ID, and does not take --apply.")
     targets = find_targets(paths, None, (), (), stores=False)
     groups = partitions(targets)
     report = KeptReport(form, targets)
@@ -119,7 +119,7 @@ def undo(
             break
     if plan_id is not None and not report.count and codes == {OK}:
         report.failed(
-            UsageError(f"--plan {plan_id}: expected the id of a repair there, found none")
+            UsageError(f"--plan {plan_id}: expected the id of a repair in PATH, found none")
         )
         codes = {USAGE}
     code = first_of(codes)

@@ -36,18 +36,18 @@ def _rate(_: click.Context, parameter: click.Parameter, text: str | None) -> int
 
 
 @click.command(
-    short_help="Check everything a broker relies on; forecast its next start.",
-    epilog="Exit codes: 0 nothing found that --fail-on asks for; 2 wrong usage; 4 problems found, "
-    "records lost, or records that a stopped broker's next start loses; "
-    "5 something could not be read or judged, which comes before 4; 130, 143 ended by a signal, "
-    "after a report of what was done; 141 the reader of the output went away.",
+    short_help="Check everything that a broker relies on; forecast its next start.",
+    epilog="Exit codes: 0 no finding as severe as --fail-on; 2 wrong usage; 4 problems found, "
+    "records lost, or records that a stopped broker's next start loses; 5 something could "
+    "not be read or checked, which comes before 4; 130, 143 ended by a signal, after a "
+    "report of what was done; 141 the reader of the output went away.",
 )
 @click.option(
     "--quick",
     "depth",
     flag_value="quick",
-    help="Look at names, sizes, small files and the ends of logs and indexes alone: seconds for "
-    "thousands of partitions, but no damage inside a log is seen.",
+    help="Check only names, sizes, small files and the ends of logs and indexes: seconds for "
+    "thousands of partitions, but no damage inside a log is found.",
 )
 @click.option("--deep", "depth", flag_value="deep", help="Also decompress and read every record.")
 @click.option(
@@ -64,14 +64,14 @@ def _rate(_: click.Context, parameter: click.Parameter, text: str | None) -> int
     "--jobs",
     type=click.IntRange(min=1, max=MOST_JOBS),
     metavar="N",
-    help="Read with N processes at a time. Default: one beside a running broker, else as many as "
+    help="Read with N processes at a time. Default: 1 beside a running broker, else as many as "
     "this process may use CPUs. Not on Spark.",
 )
 @click.option(
     "--limit-rate",
     metavar="RATE",
     callback=_rate,
-    help="Read at most so many bytes a second, such as 50MB or 20MiB; none or 0 for no limit. "
+    help="Read at most this many bytes a second, such as 50MB or 20MiB; none or 0 for no limit. "
     "Default: 50MB beside a running broker, else none. On Spark only none.",
 )
 @click.option(
@@ -79,12 +79,12 @@ def _rate(_: click.Context, parameter: click.Parameter, text: str | None) -> int
     type=click.Choice(["error", "warning"]),
     default="error",
     show_default=True,
-    help="The least severity that makes the exit code 4.",
+    help="Exit with 4 if a finding has at least this severity.",
 )
 @click.option(
     "--info",
     is_flag=True,
-    help="List notes in text too: oddities of normal running. JSON has them always.",
+    help="List notes in text too: oddities of normal operation. JSON always has them.",
 )
 @click.option("--quiet", is_flag=True, help="Print nothing if the exit code is 0.")
 @on_spark
@@ -105,13 +105,13 @@ def verify(
     master: str | None,
     remote: str | None,
 ) -> int:
-    """Check every file of a log directory, and say what a broker's next start will do.
+    """Check every file of a log directory, and forecast a broker's next start.
 
-    PATH is a log directory, a partition directory or a segment, or an address such as
-    s3://BUCKET/PREFIX where one was copied to. First comes a quick look at everything; then every
-    batch header and checksum is read, and compared with indexes, producer snapshots, leader epochs
-    and checkpoints. Nothing is changed, and a broker may be running: it keeps its page cache, comes
-    first at the disks, and what it may still be writing is not taken for damage.
+    PATH is a log directory, a partition directory or a segment, or the address of a copy, such as
+    s3://BUCKET/PREFIX. A quick check of everything comes first. Then verify reads every batch
+    header, checks every checksum, and compares them with indexes, producer snapshots, leader epochs
+    and checkpoints. Nothing is changed, and a broker may be running. The broker keeps its page
+    cache and has priority at the disks. What it may still be writing is not reported as damage.
     """
     from kdump.audit.codes import Severity
     from kdump.audit.targets.targets import concerning

@@ -77,7 +77,7 @@ def engine(asked: Asked, shown: Progress) -> Iterator[Engine]:
     if asked.jobs is not None:
         raise UsageError("--jobs: expected --master 'local[N]' for N tasks at a time, found both")
     if asked.limit_rate:
-        raise UsageError("--limit-rate: expected none, as hosts keep no rate together")
+        raise UsageError("--limit-rate: expected no limit on Spark, because hosts share no rate")
     paths, settings = named_paths(asked.paths, asked.config)
     with spark_session(asked.master, asked.remote, paths) as session:
         from kdump.fleet.verify.listing import find

@@ -22,21 +22,22 @@ def filtering(
             "--offsets",
             metavar="A..B",
             help="Only offsets A to B, both included; A.., ..B and A alone are ranges too. "
-            "Segments of a directory that lie outside are not opened; a segment is entered through "
-            "its index where that leads to a sound batch, else read from its start.",
+            "Segments of a directory outside the range are not opened. A segment is read "
+            "from the batch to which its index leads if that batch is sound, else from its "
+            "start.",
         ),
         click.option(
             "--since",
             metavar="TIME",
-            help="Only from TIME on: ISO, such as 2026-11-21T10:00Z (UTC where no zone is given), "
-            "or digits, milliseconds since 1970. A batch is passed over by its largest timestamp.",
+            help="Only from TIME on: ISO, such as 2026-11-21T10:00Z (UTC without a zone), or "
+            "digits, milliseconds since 1970. A batch is skipped by its largest timestamp.",
         ),
         click.option("--until", metavar="TIME", help=f"Only before TIME.{until}"),
-        click.option("--key", metavar="TEXT", help=f"Only records with just this key{key}."),
+        click.option("--key", metavar="TEXT", help=f"Only records with exactly this key{key}."),
         click.option(
             "--key-base64",
             metavar="BASE64",
-            help="As --key, for a key as JSON prints it in key_base64.",
+            help="Like --key, for a key as JSON prints it in key_base64.",
         ),
         click.option(
             "--producer-id",

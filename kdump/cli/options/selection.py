@@ -34,11 +34,15 @@ def select(
     since_ms = None if since is None else _milliseconds(since, "--since")
     until_ms = None if until is None else _milliseconds(until, "--until")
     if since_ms is not None and until_ms is not None and since_ms >= until_ms:
-        raise click.UsageError(f"--since {since} lies not before --until {until}.")
+        raise click.UsageError(
+            f"expected --since before --until, found --since {since} and --until {until}."
+        )
     if since_ms is None and until_ms is not None:
         since_ms = 0  # what has no timestamp (-1) does not lie before any time
     if key is not None and key_base64 is not None:
-        raise click.UsageError("--key and --key-base64 are two forms of one option: use one.")
+        raise click.UsageError(
+            "--key and --key-base64 are two forms of the same option: use only one of them."
+        )
     return Selection(
         first_offset=first,
         last_offset=last,

@@ -25,14 +25,16 @@ def on_spark(command: Callable[..., Any]) -> Callable[..., Any]:
             "--remote",
             metavar="URL",
             help="Do the work on the Spark Connect server at URL, such as sc://host:15002, whose "
-            "executors must see each PATH under its name; or as --master local[N], over Connect.",
+            "executors must see each PATH under the same name. local[N] works as with "
+            "--master, but over Connect.",
         ),
         click.option(
             "--master",
             metavar="URL",
-            help="Do the work on Spark: local[N] for N tasks at a time here, or the URL of a "
-            "cluster's master, such as spark://host:7077 or yarn, whose executors need kdump and "
-            "must see each PATH, an absolute one, under its name.",
+            help="Do the work on Spark: local[N] for N tasks at a time on this machine, or the "
+            "URL of a cluster's master, such as spark://host:7077 or yarn. The executors of "
+            "a cluster need kdump, and must see each PATH, an absolute path, under the same "
+            "name.",
         ),
     ):
         command = option(command)

@@ -23,7 +23,7 @@ class SomePath(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path. Raises Click's error for wrong usage."""
         if value == "":
-            self.fail("expected a path, found an empty one", param, ctx)
+            self.fail("expected a path, found an empty string", param, ctx)
         return super().convert(value, param, ctx)
 
 
@@ -67,7 +67,7 @@ def selecting(command: Callable[..., Any]) -> Callable[..., Any]:
             "--config",
             metavar="FILE",
             type=click.Path(path_type=Path),
-            help="Take log directories (without PATH) and the settings of topics from this "
+            help="Take log directories (if there is no PATH) and topic settings from this "
             "server.properties.",
         ),
     ):
@@ -103,8 +103,8 @@ def _refuse_stores(paths: Sequence[Path]) -> None:
     for path in paths:
         if isinstance(path, RemotePath):
             raise UsageError(
-                f"{path}: expected a directory of this machine, as this command does not work on "
-                "object stores: copy it here first"
+                f"{path}: expected a directory of this machine, found an address: this command "
+                "does not work on object stores, copy the directory here first"
             )
 
 

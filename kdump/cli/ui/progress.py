@@ -25,7 +25,7 @@ showing_progress = click.option(
     type=click.Choice(["auto", "bar", "line", "none"]),
     default="auto",
     show_default=True,
-    help="Show progress on standard error: a bar, or a line a minute; auto takes a bar on a "
+    help="Show progress on standard error: a bar, or a line a minute. auto shows a bar on a "
     "terminal. SIGUSR1 prints a line at once, except with none.",
 )
 

@@ -20,7 +20,7 @@ _IN_DIRECTORY: Final = ("-checkpoint", "lost+found", "remote-log-index-cache")
 _ABOUT: Final = {
     Kind.DISK: "what is on a disk",
     Kind.CONSEQUENCE: "a consequence",
-    Kind.NOTE: "normal running; no problem by itself",
+    Kind.NOTE: "normal operation; no problem by itself",
     Kind.ELSEWHERE: "not a disk problem",
 }
 
@@ -98,7 +98,9 @@ def _paragraph(group: Group) -> Iterator[str]:
     about = _ABOUT[known.message.kind]
     if known.message.kind is Kind.CONSEQUENCE:
         about += (
-            f" of line {group.follows}" if group.follows else " of an earlier line that is not here"
+            f" of line {group.follows}"
+            if group.follows
+            else " of an earlier line that is not in this log"
         )
     yield labelled("  about", about)
     where = _where(group)
@@ -115,16 +117,16 @@ def _paragraph(group: Group) -> Iterator[str]:
 
 def _unknown(group: Group) -> Iterator[str]:
     if group.disks:
-        yield labelled("  about", "not known to kdump; it may be about disks")
+        yield labelled("  about", "unknown to kdump; it may concern disks")
         yield labelled(
             "  do",
             "Run kdump verify on the log directory, and kdump next-start if the broker does not "
-            "start: they go by what is on the disk, whatever was logged.",
+            "start. Both check what is on the disk, whatever was logged.",
         )
     else:
-        yield labelled("  about", "not known to kdump; it does not seem to be about disks")
+        yield labelled("  about", "unknown to kdump; it does not seem to concern disks")
         yield labelled(
-            "  do", "If a log directory is under suspicion all the same, run kdump verify on it."
+            "  do", "If you suspect damage nevertheless, run kdump verify on the log directory."
         )
 
 
@@ -164,7 +166,7 @@ def _result(report: Report) -> str:
         (report.count(Kind.CONSEQUENCE), "consequences"),
         (report.count(Kind.NOTE), "normal"),
         (report.count(Kind.ELSEWHERE), "not disk problems"),
-        (len(report.unknown), "not known"),
+        (len(report.unknown), "unknown"),
     )
     listed = ", ".join(f"{count:,} {what}" for count, what in counts if count)
     more = f"; {report.unlisted:,} lines of further kinds not listed" if report.unlisted else ""

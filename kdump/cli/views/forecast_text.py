@@ -52,7 +52,7 @@ def effect_text(one: Forecast) -> str:
     text = "; ".join(parts)
     if one.log_end_offset is not None:
         text += f"; log end offset {one.log_end_offset}"
-    return text if one.exact else f"{text}; as far as its end tells"
+    return text if one.exact else f"{text}; by its end alone"
 
 
 def harmless_cuts(one: Forecast) -> Iterator[str]:
@@ -61,7 +61,7 @@ def harmless_cuts(one: Forecast) -> Iterator[str]:
         return
     for cut in one.cuts:
         size = size_text(cut.size)
-        yield f"{size} cut off at {cut.offset} (position {cut.position}), which hold no record"
+        yield f"{size} without records cut off at {cut.offset} (position {cut.position})"
 
 
 def recovered_text(one: Forecast) -> str:
@@ -108,12 +108,12 @@ def broker_end_text(ends_broker: bool | None) -> str:
     """What becomes of the broker whose log directory goes offline."""
     if ends_broker is None:
         return "a broker that has no other log directory EXITS"
-    return "the broker EXITS" if ends_broker else "the broker goes on with its other directories"
+    return "the broker EXITS" if ends_broker else "the broker continues with its other directories"
 
 
 def _looked_at(one: DirectoryForecast) -> str:
     """How much the forecast of a directory rests on, where that is not all of it."""
-    text = f"{count_text(one.total, 'partition')} looked at"
+    text = f"{count_text(one.total, 'partition')} checked"
     if one.partitions < one.total:
         text = f"{one.partitions:,} of {text}"
     vague = one.partitions - one.exact

@@ -50,7 +50,7 @@ def lost_now_text(losses: Losses) -> str:
         where = count_text(losses.now_partitions, "partition")
         return f"{bound_text(losses.now, 'record')} in {where}"
     if losses.undecided:
-        return "undecided, offsets are missing"
+        return "unknown, offsets are missing"
     return "no record" if losses.now_exact else "none seen, not all was read"
 
 

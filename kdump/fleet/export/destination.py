@@ -92,8 +92,8 @@ def check_outside(path: Path, read: Iterable[Path]) -> None:
         same = identity(directory)
         if same is not None and same in inside:
             raise UsageError(
-                f"--to {path}: expected a place outside of what is read, found one inside "
-                f"{directory}"
+                f"--to {path}: expected a place outside of the directories that are read, found a "
+                f"place inside {directory}"
             )
 
 
@@ -147,8 +147,9 @@ class _Directory:
         for above in around(path):
             if is_log_directory(above):
                 raise UsageError(
-                    f"--to {path}: expected a place outside of log directories, found that {above} "
-                    "is one: a broker would stop at what is made there"
+                    f"--to {path}: expected a place outside of log directories, found that "
+                    f"{above} is a log directory: a broker would refuse to start because of the "
+                    "new files"
                 )
         self.rights = _rights_in(path)
         with self._writing():

@@ -64,7 +64,9 @@ def _told_if_lost() -> Iterator[None]:
     try:
         yield
     except (Py4JError, ConnectionError) as error:
-        raise SparkFailed(f"Spark was lost amid a job: {_said(str(error))}") from error
+        raise SparkFailed(
+            f"the connection to Spark was lost during a job: {_said(str(error))}"
+        ) from error
 
 
 def _collected(

@@ -229,7 +229,7 @@ def _results(
 
 def _result(kind: _Kind, value: bytes) -> R | Died | Lost:
     if kind is _Kind.GIVEN_UP:
-        return Lost("each executor that had it ended before its end")
+        return Lost("every executor that had the task ended before the task")
     found = pickle.loads(value)
     if kind is _Kind.ERROR:
         raise cast(KdumpError, found)

@@ -35,6 +35,6 @@ def check_java() -> None:
         raise UsageError(f"{wanted}, found that {java} does not run: {error}") from error
     match = _VERSION.search(told)
     if match is None:
-        raise UsageError(f"{wanted}, found {java}, which does not say its version")
+        raise UsageError(f"{wanted}, found {java}, which does not print its version")
     if int(match[1]) < _LEAST:
         raise UsageError(f"{wanted}, found {match[1]} at {java}; JAVA_HOME chooses another")

@@ -164,7 +164,7 @@ def _check(cluster: Cluster) -> None:
     if not (local or standalone or _OTHERS.fullmatch(url)):
         raise UsageError(f"--master {url}: expected local[N], spark://HOST:PORT, yarn or k8s://...")
     if SparkContext._active_spark_context is not None:
-        raise UsageError("expected no session of Spark in this process, found one")
+        raise UsageError("expected no session of Spark in this process, found a running session")
     check_java()
     if standalone is not None:
         _reach(standalone["places"])
@@ -210,7 +210,7 @@ def _folder() -> Iterator[Path]:
                 tempfile.NamedTemporaryFile(prefix=_PREFIX, suffix=".log", delete=False) as kept,
             ):
                 shutil.copyfileobj(said, kept)
-            raise SparkFailed(f"{failed}; Spark's log is kept: {kept.name}") from failed
+            raise SparkFailed(f"{failed}; Spark's log is in {kept.name}") from failed
 
 
 def _environment(folder: Path, here: str | None) -> dict[str, str | None]:

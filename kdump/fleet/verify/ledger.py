@@ -55,5 +55,5 @@ def uncovered(
 
 def unproved(group: Group, path: Path, found: str) -> Finding:
     """Return the finding for what no executor has brought a result of."""
-    detail = Detail("one result of an executor", found)
+    detail = Detail("a single result of an executor", found)
     return Finding(codes.UNREADABLE, path, detail=detail, remedy=again(group.path))

@@ -173,4 +173,4 @@ def _one(session: Session, work: Callable[[T], R], task: T) -> R:
 
 
 def _text(found: Died | Lost) -> str:
-    return found.text if isinstance(found, Lost) else f"one that {found.label} killed"
+    return found.text if isinstance(found, Lost) else f"a process that {found.label} killed"

@@ -13,8 +13,8 @@ from kdump.repair.rewrite.conversion import Rules
 
 #: Of a directory that a broker is about to delete.
 DELETED_NOTE: Final = (
-    "a broker deletes this directory at its start: nothing in it is converted; kdump salvage "
-    "copies what is in it"
+    "a broker deletes this directory at its start, so nothing in it is converted; kdump salvage "
+    "copies its records"
 )
 
 
@@ -28,14 +28,14 @@ def epochs_note(stamped: int) -> str:
     """Say that so many batches get a leader epoch."""
     batches = "1 batch" if stamped == 1 else f"{stamped:,} batches"
     return (
-        f"{batches} of magic 2 without a leader epoch: the epoch of the offset is put in, because "
-        "a follower refuses a batch that has none"
+        f"{batches} of magic 2 without a leader epoch get the epoch of their offset, because "
+        "followers refuse such batches"
     )
 
 
 def split_note(log: str, bases: Sequence[int]) -> str:
     """Say that a log becomes several, which begin at ``bases``."""
     return (
-        f"{log} becomes more than a segment can hold: it is split into {len(bases)} of them, which "
+        f"{log} becomes larger than a segment can be: it is split into {len(bases)} logs, which "
         f"begin at {', '.join(map(str, bases))}"
     )

@@ -157,14 +157,14 @@ def _refuse_overlap(measured: Sequence[Measured], segments: Sequence[Segment]) -
         if behind is not None and end > behind.base_offset:
             raise unreadable(
                 one.path,
-                f"expected it to end before {behind.log.name} begins, found offset {end - 1}",
+                f"expected the log to end before {behind.log.name} begins, found offset {end - 1}",
             )
 
 
 def _notes(measured: Sequence[Measured], rules: Rules, settings: TopicSettings) -> Iterator[str]:
     """What is to be known of it, without any path: a plan is the same however it was spelled."""
     yield readers_note(rules)
-    yield "the old logs go into the backup, and take their space until it is discarded"
+    yield "the old logs go into the backup, and take space until it is discarded"
     if stamped := sum(one.stamped for one in measured):
         yield epochs_note(stamped)
     for one in measured:
@@ -174,7 +174,7 @@ def _notes(measured: Sequence[Measured], rules: Rules, settings: TopicSettings) 
             if part.rebuilt.full:
                 yield (
                     f"the segment at {part.part.base_offset} needs more index entries than "
-                    f"{settings.segment_index_bytes} bytes have room for, with one every "
-                    f"{settings.index_interval_bytes} bytes of the log: its indexes end before "
+                    f"{settings.segment_index_bytes} bytes hold, with an entry every "
+                    f"{settings.index_interval_bytes} bytes of the log: its indexes do not cover "
                     "its end"
                 )

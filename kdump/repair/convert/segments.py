@@ -211,8 +211,8 @@ class SegmentWriter:
         read = back.size, back.batches, back.records, back.digest, back.size, back.xxh3
         if written != read:
             raise Refused(
-                f"{old.segment.log}: expected to read back what was written, {part.records} "
-                f"records with digest {part.digest}, found {back.records} with digest "
+                f"{old.segment.log}: expected to read back what was written, {part.records:,} "
+                f"records with digest {part.digest}, found {back.records:,} records with digest "
                 f"{back.digest}: check memory, controller and disk"
             )
         made.files[name] = back.size, back.sha256

@@ -78,7 +78,7 @@ class ConvertSteps:
                 raise Refused(
                     f"{self._facts.partition.path / log}: expected indexes that fit into "
                     f"segment.index.bytes, which is {self._settings.segment_index_bytes}, found "
-                    "more entries, and no room to keep them: give it more"
+                    "more entries: raise segment.index.bytes"
                 )
             there = name in self._files and extension != ".index"
             yield Put(name, file.size, file.sha256, there, recipe, file.content)
@@ -91,8 +91,8 @@ class ConvertSteps:
             return [TransactionIndex(())] * len(parts)
         if found.value is None:
             raise Refused(
-                f"{found.path}: expected a transaction index, to split it with its log, found "
-                "another file: kdump reindex makes it anew"
+                f"{found.path}: expected a transaction index, found another file: rebuild it with "
+                "kdump reindex first"
             )
         return found.value.split(bases)
 

@@ -109,12 +109,15 @@ def building(target: Path, origin: Path) -> Iterator[Building]:
     is making it.
     """
     if os.path.lexists(target):
-        raise Refused(f"{target}: expected nothing there, found something: nothing is overwritten")
+        raise Refused(
+            f"{target}: expected no file or directory of this name, found something: nothing is "
+            "overwritten"
+        )
     path = target.with_name(f".kdump.{target.name}.tmp")
     if path.is_symlink() or (path.exists() and not path.is_dir()):
         raise Refused(
-            f"{path}: expected nothing, or what a try that was killed has left, found something "
-            "else: take it away first"
+            f"{path}: expected nothing, or the rest of an interrupted run, found something else: "
+            "move it away first"
         )
     with ExitStack() as stack:
         made = False
@@ -171,8 +174,9 @@ def _opened(path: Path) -> Iterator[None]:
         uid = directory.rights.uid
         if is_root() and uid not in (0, os.geteuid()):
             raise Refused(
-                f"{path}: expected a directory of root, or of user {os.geteuid()}, who owns what "
-                f"is read, found one of user {uid}: make one of theirs, or run as that user"
+                f"{path}: expected a directory of root, or of user {os.geteuid()}, who owns the "
+                f"source, found a directory of user {uid}: use a directory of these users, or run "
+                f"as user {uid}"
             )
         yield
 
@@ -181,7 +185,10 @@ def _remove_leftover(path: Path) -> None:
     if not path.exists():
         return
     if _in_use(path):
-        raise Refused(f"{path}: expected nobody at work there, found it locked by another kdump")
+        raise Refused(
+            f"{path}: expected no other kdump at work there, found a lock of another kdump: wait "
+            "until it has ended"
+        )
     _remove(path)
 
 

@@ -128,11 +128,14 @@ def _target_of(partition: Partition, output: Path) -> Path:
     for directory in around(output):
         if is_log_directory(directory):
             raise Refused(
-                f"{output}: expected a place outside of log directories, found that "
-                f"{directory} is one: a broker would load, or stop at, what is made there"
+                f"{output}: expected a place outside of log directories, found that {directory} "
+                "is a log directory: a broker would load the result, or refuse to start because "
+                "of it"
             )
         if _same(directory, partition.path):
-            raise Refused(f"{output}: expected a place outside of what is read, found one inside")
+            raise Refused(
+                f"{output}: expected a place outside of the source, found a place inside it"
+            )
     if not output.exists() and not output.parent.is_dir():
         raise Refused(f"{output.parent}: expected a directory, found none")
     if output.exists() and not output.is_dir():
@@ -155,8 +158,8 @@ def check_targets(groups: Sequence[Group], output: Path) -> None:
         target = target_of(group.partition, output)
         if target in origins:
             raise Refused(
-                f"{group.path}: expected one origin for {target}, found {origins[target]} too: "
-                "give each a directory of its own"
+                f"{group.path}: expected a single source for {target}, found {origins[target]} "
+                "too: give each its own --output"
             )
         origins[target] = group.path
 
@@ -230,8 +233,8 @@ def put_indexes(
     if not rebuilt.full:
         return []
     return [
-        f"{log} needs more index entries than {settings.segment_index_bytes} bytes have room for: "
-        "its indexes end before its end"
+        f"{log} needs more index entries than {settings.segment_index_bytes} bytes hold: its "
+        "indexes do not cover its end"
     ]
 
 
@@ -248,25 +251,29 @@ def name_notes(partition: Partition) -> Iterator[str]:
         yield f"the directory was called {partition.path.name}"
         if len(partition.path.name.encode()) >= _LONGEST_NAME:
             yield (
-                "a broker cuts long topics short in such names: the topic may be longer than "
-                f"{partition.name.topic}; the topic id in partition.metadata tells it"
+                "a broker shortens long topic names in such directory names: the topic name may "
+                f"be longer than {partition.name.topic}; the topic id in partition.metadata "
+                "identifies it"
             )
 
 
 def source_notes(facts: PartitionFacts, first: int) -> Iterator[str]:
     """Yield what of the origin does not come along; ``first`` is the first base offset written."""
     if not facts.stopped:
-        yield "a broker may be writing there: what it wrote meanwhile may be missing"
+        yield (
+            "a broker may be writing to the source: records that it wrote during the copy may be "
+            "missing"
+        )
     one = unfinished(facts.partition.path)
     if one is not None:
         yield (
-            f"a repair of it was interrupted, {one.id}, which keeps what it took away: "
-            f"{ways_on(one, facts.partition.path)}"
+            f"a repair of the source was interrupted, {one.id}, and its backup holds files that "
+            f"it moved away: {ways_on(one, facts.partition.path)}"
         )
     if facts.log_start is not None and facts.log_start > first:
         yield (
-            f"the log start offset was {facts.log_start}, which stands in a checkpoint of the log "
-            f"directory: records from {first} on that were deleted are in the result again"
+            f"the log start offset was {facts.log_start}, by a checkpoint of the log directory. "
+            f"Deleted records from {first} on are in the result again"
         )
 
 

@@ -31,9 +31,9 @@ from kdump.storage.names import (
 
 _WITHOUT: Final = {
     RECOVERY_POINT_CHECKPOINT: "are recovered whole after an unclean stop",
-    HIGH_WATERMARK_CHECKPOINT: "begin with the high watermark at their log start",
-    LOG_START_CHECKPOINT: "begin at their first segment: deleted records may be back",
-    CLEANER_CHECKPOINT: "are cleaned from their log start on",
+    HIGH_WATERMARK_CHECKPOINT: "start with the high watermark at their log start offset",
+    LOG_START_CHECKPOINT: "start at their first segment: deleted records may be served again",
+    CLEANER_CHECKPOINT: "are cleaned from their log start offset on",
 }
 
 
@@ -68,7 +68,7 @@ def checkpoint_steps(directory: DirectoryFacts, node: Node) -> tuple[list[Step],
         steps.append(Rewrite.of(read.path.name, content, before))
         without = sum(map(has_lines, directory.directory.partition_paths)) - len(lines)
         notes.append(
-            f"{read.path.name} gets {len(lines)} lines; {without} partitions have none and "
+            f"{read.path.name} gets {len(lines)} lines; {without} partitions have no line and "
             f"{_WITHOUT[read.path.name]}"
         )
     return steps, notes
@@ -82,9 +82,10 @@ def log_start_steps(judged: Judged, facts: PartitionFacts) -> tuple[list[Step], 
         return [], []
     step = Line(LOG_START_CHECKPOINT, before, None)
     note = (
-        f"{LOG_START_CHECKPOINT} had {before}, for which a start deletes all segments: without the "
-        "line the log starts at its first segment. Its end may be missing: if another replica is "
-        "in sync, start that one instead"
+        f"the line of this partition in {LOG_START_CHECKPOINT} was {before}, beyond the log end, "
+        "for which a start deletes all segments. Without the line the log starts at its first "
+        "segment. Records at its end may be missing: if another replica is in sync, start that "
+        "replica instead"
     )
     return [step], [note]
 

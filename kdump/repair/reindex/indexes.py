@@ -51,8 +51,8 @@ def index_steps(
         if chosen and survey.rebuilt.full:
             notes.append(
                 f"{log.name} needs more index entries than {settings.segment_index_bytes} bytes "
-                f"have room for, with one every {settings.index_interval_bytes} bytes of the log: "
-                "its indexes stay as they are"
+                f"hold, with an entry every {settings.index_interval_bytes} bytes of the log: its "
+                "indexes stay as they are"
             )
         elif chosen:
             steps += chosen
@@ -153,16 +153,16 @@ def _notes(survey: Survey, rebuilt: RebuiltIndexes) -> Iterator[str]:
     behind = [gap for gap in survey.gaps if gap.offset_behind is not None]
     if behind:
         yield (
-            f"{name} is damaged at position {behind[0].damage.position}: its indexes cover what "
-            "stands before and what stands behind that"
+            f"{name} is damaged at position {behind[0].damage.position}: its indexes cover the "
+            "batches before and after the damage"
         )
     if rebuilt.doubtful:
         yield (
-            f"{name} has batches between damaged stretches that may lie inside a record's value: "
-            "its indexes leave them out"
+            f"{name} has batches between damaged parts that may be part of a record's value: its "
+            "indexes leave them out"
         )
     if rebuilt.disorder:
         yield (
-            f"{name} has {rebuilt.disorder} batches that an index cannot name, since their offsets "
-            "do not rise or are not of this segment: its indexes leave them out"
+            f"{name} has {rebuilt.disorder} batches that an index cannot point to, because their "
+            "offsets do not rise or lie outside the segment's range: its indexes leave them out"
         )

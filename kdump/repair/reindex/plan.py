@@ -53,7 +53,7 @@ def plan_reindex(
     notes = list(_unread(judged))
     name = facts.partition.name
     if name is not None and name.suffix == "delete":
-        notes = ["a broker deletes this directory at its start: nothing in it is made anew"]
+        notes = ["a broker deletes this directory at its start, so nothing in it is rebuilt"]
     else:
         # Producers first, and of each segment its .index last: while that one is missing, a start
         # builds all that belongs to the segment.
@@ -91,4 +91,4 @@ def _unread(judged: Judged) -> Iterator[str]:
     surveyed = {survey.segment.log for survey in judged.surveys if survey.complete}
     for segment in judged.group.segments:
         if segment.log not in surveyed:
-            yield f"{segment.log.name} could not be read whole: its indexes stay as they are"
+            yield f"{segment.log.name} could not be read to its end: its indexes stay as they are"

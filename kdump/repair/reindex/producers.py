@@ -53,8 +53,8 @@ class _Replayed:
         if doubt is None or self.replay.certain(self.first, offset - 1):
             return None
         return (
-            f"nobody knows what was said from offset {doubt.first} on, where the log is damaged or "
-            "lacks records"
+            f"the state from offset {doubt.first} on is unknown, because the log is damaged or "
+            "lacks records there"
         )
 
     def put(self, name: str, content: bytes) -> Put:
@@ -95,7 +95,7 @@ def producer_steps(
     put_anew = (step for step in steps if isinstance(step, Put) and step.name.endswith(_SNAPSHOT))
     if any(put.size > Snapshot.HEADER_BYTES for put in put_anew):
         notes.append(
-            "producer snapshots get all producers, also those that a broker would have forgotten"
+            "producer snapshots get all producers, including those that a broker would have expired"
         )
     return steps, notes
 
@@ -111,7 +111,7 @@ def _not_made(wanted: Sequence[_Wanted]) -> Iterator[str]:
             by_reason.setdefault(one.why_not, []).append(one.put.name)
     for why_not, names in by_reason.items():
         more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-        yield f"not made anew: {', '.join(names[:_LISTED])}{more}: {why_not}"
+        yield f"not rebuilt: {', '.join(names[:_LISTED])}{more}: {why_not}"
 
 
 def _wrong(evidence: Evidence) -> Iterator[str]:
@@ -163,7 +163,7 @@ def _snapshots(partition: _Replayed) -> Iterator[_Wanted]:
                 continue
             why_not = partition.hidden(offset)
             if why_not is None and not possible(state.values(), offset):
-                why_not = "the segments before it hold offsets behind it"
+                why_not = "the segments before it hold offsets above its base offset"
             content = encode_snapshot(sorted(state.values()))
             yield _Wanted(partition.put(name, content), why_not)
             done = offset

@@ -37,20 +37,20 @@ def small_file_steps(
             name = LEADER_EPOCH_CHECKPOINT
             steps.append(Put.of(name, content, replaces=name in files))
             notes.append(
-                f"{name} gets the leader epochs of the batches that are there; an epoch without a "
-                "batch is not known any more"
+                f"{name} gets the leader epochs of the batches in the log; an epoch without a "
+                "batch is lost"
             )
     if found & TOPIC_IDS:
         topic_id = topic_id_of(facts, evidence.node)
         name = PARTITION_METADATA
         if topic_id is None:
-            notes.append(f"{name} stays as it is: no metadata log within reach has the topic")
+            notes.append(f"{name} stays as it is: no metadata log in reach has the topic")
         else:
             content = encode_partition_metadata(topic_id)
             steps.append(Put.of(name, content, replaces=name in files))
             notes.append(
-                f"{name} gets topic id {topic_id}, which the topic has by the metadata log: if the "
-                "topic was deleted and created again, these records are those of the old one"
+                f"{name} gets topic id {topic_id}, the id of the topic in the metadata log. If "
+                "the topic was deleted and created again, these records belong to the old topic"
             )
     return steps, notes
 

@@ -56,10 +56,12 @@ _EPOCH: Final = struct.Struct(">i")
 _OFFSETS: Final = struct.Struct(">q15xi")
 _TAILS: Final = (Reason.TORN_TAIL, Reason.PREALLOCATED)
 _REFUSED: Final = {
-    FaultKind.BACKWARDS: "does not begin behind the last offset before it, or the segment's base",
+    FaultKind.BACKWARDS: (
+        "begins at or below the last offset before it, or below the segment's base offset"
+    ),
     FaultKind.INVERTED: "ends below its base offset",
     FaultKind.MAGIC: "is of a magic that no release writes",
-    FaultKind.CODEC: "is compressed by nothing that is known",
+    FaultKind.CODEC: "has an unknown codec",
 }
 
 
@@ -318,8 +320,8 @@ class Conversion:
             summary = reader.summary(batch, batch_bytes(source, batch))
             if summary.disorder or summary.last_offset > batch.last_offset:
                 raise DecodeError(
-                    "expected offsets that rise up to the last one of the batch at position "
-                    f"{batch.position}, found others in its records"
+                    "expected offsets that rise up to the last offset of the batch at position "
+                    f"{batch.position}, found records with other offsets"
                 )
             row += 1
 
@@ -327,7 +329,7 @@ class Conversion:
         if fault.kind in _REFUSED:
             raise unsound(
                 self._path,
-                "expected batches of magic 0 to 2 with rising offsets, found that the one at "
+                "expected batches of magic 0 to 2 with rising offsets, found that the batch at "
                 f"position {fault.batch.position} {_REFUSED[fault.kind]}",
             )
 
@@ -405,7 +407,7 @@ class _NewLogs:
     def _check_order(self, base_offset: int) -> None:
         if base_offset <= self._last_offset:
             raise DecodeError(
-                f"expected records behind offset {self._last_offset}, found some from "
+                f"expected records above offset {self._last_offset}, found records from "
                 f"{base_offset} on"
             )
 
@@ -429,8 +431,8 @@ class _NewLogs:
             add_batch(digest, header, view, reader)
         if before.hexdigest() != with_them:
             raise Refused(
-                f"expected the batch at offset {base_offset} to hold the records that it was made "
-                "of, found others: check memory"
+                f"expected the new batch at offset {base_offset} to hold the same records as the "
+                "old batches, found other records: check memory"
             )
 
     def _begin(self, base_offset: int, digest: RecordDigest) -> None:

@@ -14,8 +14,8 @@ from kdump.storage.walk import Damage, Reason
 def unsound(path: Path, what: str) -> Refused:
     """The refusal of the log at ``path``, for which no conversion is."""
     return Refused(
-        f"{path}: {what}: only sound logs are converted; kdump truncate-to-valid cuts a damaged "
-        "one off, kdump salvage copies what is sound in it"
+        f"{path}: {what}: only sound logs are converted. kdump truncate-to-valid cuts a damaged "
+        "log, kdump salvage copies its sound batches"
     )
 
 
@@ -25,9 +25,10 @@ def unreadable(path: Path, what: str) -> Refused:
     Brokers take such batches for sound, and so does most that repairs.
     """
     return Refused(
-        f"{path}: {what}: only logs whose records can all be read are converted; kdump verify "
-        "--deep lists what cannot. kdump salvage leaves out what nobody can read; what a broker "
-        "calls sound it keeps, as kdump truncate-to-valid does"
+        f"{path}: {what}: only logs whose records can all be read are converted. kdump verify "
+        "--deep lists the batches that cannot be read. kdump salvage leaves out batches that no "
+        "reader can decode. It keeps the batches that a broker accepts, as kdump "
+        "truncate-to-valid does"
     )
 
 
@@ -35,7 +36,7 @@ def damaged(path: Path, damage: Damage) -> Refused:
     """The refusal of the log at ``path`` for what stands in it instead of a batch."""
     return unsound(
         path,
-        f"expected nothing but sound batches, found damage at position {damage.position} "
+        f"expected only sound batches, found damage at position {damage.position} "
         f"({damage.reason.value})",
     )
 
@@ -46,15 +47,15 @@ def refuse_unsound(surveys: Sequence[Survey], folder: Path) -> None:
         log = folder / survey.segment.log.name
         if survey.damages:
             kinds = [reason.value for reason in Reason if survey.counts[reason]]
-            raise unsound(
-                log, f"expected nothing but sound batches, found damage ({', '.join(kinds)})"
-            )
+            raise unsound(log, f"expected only sound batches, found damage ({', '.join(kinds)})")
         if not survey.ordered:
-            raise unsound(log, "expected offsets that rise from batch to batch, found others")
+            raise unsound(
+                log, "expected offsets that rise from batch to batch, found offsets that do not"
+            )
     for before, behind in pairwise(surveys):
         if before.last_offset is not None and before.last_offset >= behind.segment.base_offset:
             raise unsound(
                 folder / before.segment.log.name,
-                f"expected it to end before {behind.segment.log.name} begins, found offset "
+                f"expected the log to end before {behind.segment.log.name} begins, found offset "
                 f"{before.last_offset}",
             )

@@ -93,7 +93,9 @@ class ReadingBack:
                     if isinstance(piece, Damage):
                         raise _unsound(path, f"{piece.reason.value} at position {piece.position}")
                     if set(piece.column("magic")) != {_MAGIC}:
-                        raise _unsound(path, f"others behind position {piece.position}")
+                        raise _unsound(
+                            path, f"batches of another magic after position {piece.position}"
+                        )
                     self._add(source, piece)
             except DecodeError as error:
                 raise _unsound(path, str(error)) from error

@@ -49,7 +49,7 @@ def read_backup(path: Path) -> Backup:
     directory = path.parent.parent
     found = next((each for each in kept(directory) if each.id == path.name), None)
     if found is None or found.state is not KeptState.DONE:
-        state = "none" if found is None else f"one that is not finished ({found.state.value})"
+        state = "none" if found is None else f"an unfinished repair ({found.state.value})"
         raise Refused(f"{path}: expected the backup of a finished repair, found {state}")
     folder = Folder(directory, found.id)
     plan = folder.plan()
@@ -63,8 +63,8 @@ def read_backup(path: Path) -> Backup:
         segments.append(Segment(_cut_offset(plan, cut.name), log, None, None, None, None, ""))
     if not segments:
         raise Refused(
-            f"{path}: expected the backup of a repair that took logs away, found one of kdump "
-            f"{plan.command}, which saved no log"
+            f"{path}: expected the backup of a repair that moved logs away, found a backup of "
+            f"kdump {plan.command}, which saved no log"
         )
     segments.sort(key=lambda segment: segment.base_offset)
     entries = (*_shared(here, saved, segments[0].base_offset), *saved.entries)

@@ -56,7 +56,9 @@ class NewLog:
         with open_source(path, mapped=False) as source:
             if identity is None or not _goes_on(source.identity, identity):
                 raise SourceError(
-                    path, f"{path}: expected the file as it was read, found that it was replaced"
+                    path,
+                    f"{path}: expected the file that was read before, found that it was "
+                    "replaced: run the command again",
                 )
             for part in self.parts():
                 if isinstance(part, NewMarker):
@@ -117,4 +119,6 @@ def old_position(log: NewLog, position: int) -> int:
         if position < size and not isinstance(part, NewMarker):
             return part.start + position
         position -= size
-    raise ValueError(f"expected a position in the log, found one {position} bytes behind it")
+    raise ValueError(
+        f"expected a position in the log, found a position {position} bytes after its end"
+    )

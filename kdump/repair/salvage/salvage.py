@@ -198,7 +198,7 @@ class _Work:
             self._made.put(name, [content])
         start = start_of(self._facts, surveys)
         if isinstance(start, str):
-            self.notes.append(f"producers before the first batch are not known: {start}")
+            self.notes.append(f"producers before the first batch are unknown: {start}")
         return picked, surveys, replayed
 
     def _replay(self, surveys: Sequence[Survey]) -> Replay:
@@ -261,8 +261,8 @@ def _segments(partition: Partition) -> tuple[tuple[Segment, ...], list[str]]:
     chosen = {segment.base_offset: segment for segment in partition.segments}
     notes = []
     for suffix, what in (
-        (".deleted", "which a broker had deleted, is taken too"),
-        (".swap", "which a broker had not swapped in yet, is taken too"),
+        (".deleted", "which a broker had marked as deleted, is taken too"),
+        (".swap", "which a broker had not yet swapped in, is taken too"),
     ):
         for segment in partition.transient:
             if segment.suffix == suffix and segment.base_offset not in chosen:
@@ -274,7 +274,7 @@ def _segments(partition: Partition) -> tuple[tuple[Segment, ...], list[str]]:
     if others:
         notes.append(f"not read: {', '.join(sorted(others))}")
     if not chosen:
-        raise Refused(f"{partition.path}: expected a segment's log in it, found none")
+        raise Refused(f"{partition.path}: expected at least 1 segment, found no log of a segment")
     return tuple(chosen[base] for base in sorted(chosen)), notes
 
 
@@ -285,29 +285,30 @@ def _notes(facts: PartitionFacts, picked: Picked, replayed: Replay) -> Iterator[
     if hunted:
         sure = sum(left.batches for left in hunted if _ends_its_log(left, picked))
         yield (
-            f"{sum(left.batches for left in hunted)} batches behind damage were found by hunting, "
-            "and may be values of records that hold batches themselves: --hunted takes them. So "
-            f"many go on to the end of their log, so that they are surely no values: {sure}"
+            f"{sum(left.batches for left in hunted)} batches were found by a search after "
+            "damage, and may be values of records that hold batches themselves: --hunted takes "
+            f"them. Of these, {sure} lie in parts that reach the end of their log, and are surely "
+            "no values"
         )
     if replayed.open:
         yield (
-            f"{len(replayed.open)} transactions have no end: consumers of committed records stop "
-            f"at offset {replayed.open[0].first_offset} until they are aborted "
+            f"{len(replayed.open)} transactions have no end. Consumers with read_committed stop "
+            f"at offset {replayed.open[0].first_offset} until these transactions are aborted "
             "(kafka-transactions.sh)"
         )
     for log in new_logs(picked):
         origin = picked.segments[log.number]
         if log.base_offset != origin.base_offset:
             yield (
-                f"{origin.log.name} is now {log_name(log)}: the segment before it reaches beyond "
-                "its base offset"
+                f"{origin.log.name} is now {log_name(log)}, because the segment before it reaches "
+                "beyond its base offset"
             )
     mark = facts.high_watermark
     if mark is not None and replayed.end_offset < mark:
         yield (
-            f"the result ends at {replayed.end_offset}, BELOW the high watermark {mark}: consumers "
-            "may have read what is missing at its end, and new records get those offsets again. If "
-            "another replica is in sync, start that one instead"
+            f"the result ends at {replayed.end_offset}, BELOW the high watermark {mark}. "
+            "Consumers may have read records that are missing at its end, and new records get "
+            "their offsets again. If another replica is in sync, start that replica instead"
         )
 
 

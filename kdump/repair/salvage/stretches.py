@@ -130,8 +130,8 @@ def _tables(source: Source, segment: Segment, stretch: Stretch) -> Iterator[Batc
             return
     raise SourceError(
         segment.log,
-        f"{segment.log}: expected the batches up to position {stretch.stop} as they were read, "
-        f"found that they changed behind {position}",
+        f"{segment.log}: expected the batches up to position {stretch.stop} as they were read "
+        f"before, found that they changed after {position}: run the command again",
     )
 
 

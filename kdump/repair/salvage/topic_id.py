@@ -43,12 +43,12 @@ def topic_id_for(facts: PartitionFacts, node: Node, wanted: str | None) -> Topic
     if topic_id is None:
         if node.kraft:
             raise Refused(
-                f"{facts.partition.path}: expected a topic id, found that partition.metadata {why} "
-                f"and that no metadata log within reach has the topic: {_ASK}"
+                f"{facts.partition.path}: expected a topic id, found that partition.metadata "
+                f"{why}, and that no metadata log in reach has the topic: {_ASK}"
             )
         note = (
-            f"partition.metadata {why}, so that the result has no topic id: a broker of a KRaft "
-            f"cluster renames it to -stray, one with ZooKeeper takes it. {_ASK}"
+            f"partition.metadata {why}, so the result has no topic id. A broker in KRaft mode "
+            f"renames it to -stray, a broker with ZooKeeper accepts it. {_ASK}"
         )
         return TopicId(None, (note,))
     notes = tuple(_notes(facts, node, topic_id, known))
@@ -67,12 +67,12 @@ def _notes(facts: PartitionFacts, node: Node, topic_id: str, known: str | None) 
     name = facts.partition.name
     if name is None or node.image is None:
         return
-    stray = "a broker renames it to -stray, keeps it and does not serve it"
+    stray = "a broker renames it to -stray, and does not serve it"
     if known is not None and known != topic_id:
         yield (
-            f"topic {name.topic} was deleted and created again: its id is {known} now, the result "
-            f"has {topic_id}. In the log directory {stray}; the new topic goes on without these "
-            f"records. With --topic-id {known} they take the place of what the new one holds"
+            f"topic {name.topic} was deleted and created again: its id is now {known}, the result "
+            f"has {topic_id}. In the log directory {stray}; the new topic continues without these "
+            f"records. With --topic-id {known} they replace the records of the new topic"
         )
     elif node.sets_aside(topic_id, name.partition):
         yield (

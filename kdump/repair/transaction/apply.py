@@ -89,8 +89,9 @@ def apply(
             )
         if folder.has_begun:
             raise Refused(
-                f"{plan.partition}: expected no backup of plan {plan.id}, found one, although all "
-                "is as before it: free its space with kdump undo --plan ID --discard"
+                f"{plan.partition}: expected no backup of plan {plan.id}, found a backup, "
+                "although no step of the plan is done: remove it with kdump undo --plan ID "
+                "--discard"
             )
         check_others(plan.partition, plan.log_directory)
         _check_unchanged(plan)
@@ -142,7 +143,7 @@ def _check_unchanged(plan: Plan) -> None:
     if changed or identity != plan.identity:
         what = ", ".join(changed[:5]) or "another directory"
         raise Refused(
-            f"{plan.partition}: expected the files that the plan was made for, found others "
+            f"{plan.partition}: expected the files that the plan was made for, found other files "
             f"({what}): plan again"
         )
 
@@ -187,7 +188,9 @@ def _save_tail(plan: Plan, cut: Cut, folder: Folder) -> int:
     log, saved = plan.partition / cut.name, folder.tail(cut.name)
     start = disk.save_tail(log, cut.size, saved, Attributes.of(log))
     if _digest(saved, cut.size - start) != cut.tail_sha256:
-        raise Refused(f"{log}: expected the tail that the plan was made for, found another one")
+        raise Refused(
+            f"{log}: expected the tail that the plan was made for, found another tail: plan again"
+        )
     return start
 
 

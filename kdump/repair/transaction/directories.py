@@ -96,8 +96,8 @@ def owned(path: Path, identity: tuple[int, int] | None = None) -> Iterator[Direc
     with opened(path) as directory:
         if identity not in (None, directory.identity):
             raise Refused(
-                f"{path}: expected the files that the plan was made for, found others (another "
-                "directory): plan again"
+                f"{path}: expected the files that the plan was made for, found other files "
+                "(another directory): plan again"
             )
         with acting(directory.rights):
             _check_reach(directory)
@@ -153,16 +153,18 @@ def _check_own(path: Path, status: os.stat_result, uid: int) -> None:
     expected = f"{path}: expected a directory of user {uid} that no other user can write"
     if stat.S_ISLNK(status.st_mode):
         raise Refused(
-            f"{expected}, found a symbolic link: what it leads to could be anywhere, and backups "
-            "stay on the file system of their partition: remove the link"
+            f"{expected}, found a symbolic link: backups must stay on the file system of their "
+            "partition: remove the link"
         )
     if not stat.S_ISDIR(status.st_mode):
         raise Refused(f"{expected}, found something else: move it away")
     if status.st_uid != uid:
-        raise Refused(f"{expected}, found one of user {status.st_uid}: move it away")
+        raise Refused(f"{expected}, found a directory of user {status.st_uid}: move it away")
     if status.st_mode & _OTHERS_WRITE and (is_root() or os.geteuid() == uid):
         mode = stat.S_IMODE(status.st_mode)
-        raise Refused(f"{expected}, found mode {mode:o}: what is in it is not believed")
+        raise Refused(
+            f"{expected}, found mode {mode:o}: other users can change its content, move it away"
+        )
 
 
 def _check_reach(directory: Directory) -> None:
@@ -173,11 +175,13 @@ def _check_reach(directory: Directory) -> None:
     except OSError as error:
         raise Refused(
             f"{path}: expected user {os.geteuid()}, who owns it, to reach it, found: "
-            f"{error.strerror}: repairs can do no more than the owner; let him search all "
-            "directories above, or change the owner"
+            f"{error.strerror}: a repair has the rights of the owner only; give the owner search "
+            "permission on all directories above, or change the owner"
         ) from error
     if (status.st_dev, status.st_ino) != directory.identity:
-        raise Refused(f"{path}: expected it to stay, found that it was replaced: try again")
+        raise Refused(
+            f"{path}: expected the directory to stay, found that it was replaced: try again"
+        )
 
 
 def _holder(path: Path) -> tuple[Directory, tuple[str, ...]]:
@@ -188,5 +192,5 @@ def _holder(path: Path) -> tuple[Directory, tuple[str, ...]]:
     directory = max(holders, key=lambda one: len(one.path.parts))
     parts = path.relative_to(directory.path).parts
     if ".." in parts:
-        raise ValueError(f"expected a way down from {directory.path}, found {path}")
+        raise ValueError(f"expected a path below {directory.path}, found {path}")
     return directory, parts

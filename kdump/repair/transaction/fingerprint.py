@@ -37,7 +37,9 @@ def present(
         log, read = survey.segment.log, survey.identity
         if read is not None and stamps.get(log.name) != Stamp(read.size, read.mtime_ns):
             raise SourceError(
-                log, f"{log}: expected the file as it was read, found that it changed meanwhile"
+                log,
+                f"{log}: expected the file as it was read before, found that it changed: run "
+                "the command again",
             )
     return stamps, (found.st_dev, found.st_ino)
 
@@ -54,8 +56,8 @@ def refuse_swaps(partition: Partition) -> None:
     swaps += [entry.name.name for entry in partition.entries if entry.name.suffix == ".swap"]
     if swaps:
         raise Refused(
-            f"{partition.path}: expected no files that a cleaning or a split has left, found "
-            f"{', '.join(sorted(swaps)[:3])}: let a broker finish that first"
+            f"{partition.path}: expected no files of an unfinished cleaning or split, found "
+            f"{', '.join(sorted(swaps)[:3])}: let a broker finish it first"
         )
 
 

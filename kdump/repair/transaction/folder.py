@@ -169,8 +169,8 @@ class Folder:
         if strange:
             told = ", ".join(map(str, sorted(strange)[:3])) + (", ..." if strange[3:] else "")
             raise Refused(
-                f"{self.path}: expected what a repair writes there, found also {told}: nothing was "
-                "removed; look what that is, and move it away"
+                f"{self.path}: expected only files of a repair, found also {told}: nothing was "
+                "removed; inspect these files and move them away"
             )
         return {
             directory: [self.path / directory / name for name, _ in names]
@@ -196,7 +196,7 @@ class Folder:
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise self._unreadable(PLAN, error) from error
         if found != self.path.name:
-            raise self._unreadable(PLAN, f"the plan {found}")
+            raise self._unreadable(PLAN, f"a plan with id {found}")
         return plan
 
     def begun(self, plan: Plan) -> Begun:
@@ -211,9 +211,9 @@ class Folder:
                 raise ValueError(f"expected whole numbers, found {numbers}")
             takes = any(isinstance(step, TakeMarker) for step in plan.steps)
             if takes != bool(marker) or tails.keys() != {cut.name for cut in plan.cuts}:
-                raise ValueError("what is saved is not what the plan changes")
+                raise ValueError("the saved files are not those that the plan changes")
             if digests != converted:
-                raise ValueError("what was read back of converted logs is not what was planned")
+                raise ValueError("the digests of the converted logs differ from the plan")
             saved = None if marker is None else Stamp(*marker)
             return Begun(fields["begun_ns"], tails, saved, digests)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -252,16 +252,16 @@ class Folder:
         except OSError as error:
             raise source_error(path, error) from error
         if not stat.S_ISREG(status.st_mode):
-            raise self._unreadable(path.name, "no regular file")
+            raise self._unreadable(path.name, "not a regular file")
         if not is_root() and os.geteuid() != uid:
             return  # what another user than the owner reads, he does not carry out
         if status.st_uid != uid or status.st_mode & _OTHERS_WRITE:
             mode = stat.S_IMODE(status.st_mode)
             found = f"a file of user {status.st_uid} with mode {mode:o}"
-            raise self._unreadable(path.name, f"{found}, which another than user {uid} can write")
+            raise self._unreadable(path.name, f"{found}, which other users than {uid} can write")
 
     def _unreadable(self, name: str, why: object) -> Refused:
         return Refused(
-            f"{self.path / name}: expected what a repair writes there, found something else "
-            f"({why}); its backup is beside it: move {self.path} out of the partition to go on"
+            f"{self.path / name}: expected a file of a repair, found something else ({why}). Its "
+            f"backup is beside it: to continue without it, move {self.path} out of the partition"
         )

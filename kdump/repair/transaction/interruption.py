@@ -40,10 +40,10 @@ def report_interruption(plan: Plan, folder: Folder, *, undoing: bool = False) ->
         count = "an unknown number" if done is None else str(len(done.steps))
         message = (
             f"{plan.partition}: the {work} of plan {plan.id} was interrupted: {cause}; {count} of "
-            f"{len(plan.steps)} steps are {end}; what it saved is in {folder.path}; go on with it"
+            f"{len(plan.steps)} steps are {end}; the backup is in {folder.path}; finish it"
         )
         if not undoing:
-            message += ", or take it back with kdump undo"
+            message += ", or undo it with kdump undo"
         raise Interruption(message, back if undoing else again, done, left) from error
 
 

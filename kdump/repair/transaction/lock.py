@@ -84,8 +84,8 @@ def _locked(log_directory: Path) -> Iterator[int]:
         descriptor = disk.open_lock(path)
     except PermissionError as error:
         raise Refused(
-            f"{path}: cannot be locked: {error.strerror}: expected who owns {log_directory} to own "
-            "it too, as no broker could open it: change its owner"
+            f"{path}: cannot be locked: {error.strerror}: expected the owner of {log_directory} "
+            "to own it too, because no broker could open it otherwise: change its owner"
         ) from error
     except OSError as error:
         raise Refused(f"{path}: cannot be locked: {error.strerror}") from error
@@ -110,9 +110,9 @@ def _check_lock_file(path: Path, status: os.stat_result) -> None:
     if stat.S_ISLNK(status.st_mode):
         found = "a symbolic link"
     elif not stat.S_ISREG(status.st_mode):
-        found = "a FIFO" if stat.S_ISFIFO(status.st_mode) else "something else"
+        found = "a FIFO" if stat.S_ISFIFO(status.st_mode) else "another kind of file"
     elif status.st_nlink > 1:
-        found = f"one with {status.st_nlink} names (hard links), of which it may be another file"
+        found = f"a file with {status.st_nlink} names (hard links)"
     if found is not None:
         raise Refused(
             f"{path}: expected the lock file that brokers make, found {found}: with the broker "
@@ -124,18 +124,20 @@ def check_stopped(partition: Path, *, assume_stopped: bool, lock_held: bool = Fa
     """Raise Refused unless surely no broker uses ``partition``, or somebody says so."""
     answer = liveness(partition, lock_held=lock_held)
     if answer.state is State.LIVE:
-        raise Refused(f"{partition}: expected a stopped broker; {answer.reason}: stop it first")
+        raise Refused(
+            f"{partition}: expected a stopped broker, found a running broker: {answer.reason}: "
+            "stop it first"
+        )
     if answer.state is State.UNKNOWN and not assume_stopped:
         raise Refused(
-            f"{partition}: expected a stopped broker, found no telling: {answer.reason}; if it is "
-            "surely stopped, say --assume-stopped"
+            f"{partition}: expected a stopped broker, but cannot determine whether a broker is "
+            f"running: {answer.reason}; if it is surely stopped, add --assume-stopped"
         )
     if answer.unproven is not None and not assume_stopped:
         raise Refused(
-            f"{partition}: expected the log directory around it, whose lock shows whether a broker "
-            f"runs, found none, and {answer.unproven}: mount the whole log directory, not the "
-            "partition alone, or run kdump on the host, as root; if the broker is surely stopped, "
-            "say --assume-stopped"
+            f"{partition}: expected the log directory around it, whose lock shows whether a "
+            f"broker runs, found none, and {answer.unproven}: mount the whole log directory, or "
+            "run kdump on the host, as root; if the broker is surely stopped, add --assume-stopped"
         )
 
 
@@ -146,8 +148,8 @@ def check_readers(plan: Plan) -> None:
         use = next(uses(path for path in paths if path.is_file()), None)
     if use is not None:
         raise Refused(
-            f"{plan.partition}: expected no reader of a file that is to be changed; {use}, and "
-            "could read half of the change: end it, or wait until it has ended"
+            f"{plan.partition}: expected no reader of a file that the repair changes; {use}, and "
+            "could read a half-made change: stop it, or wait until it has ended"
         )
 
 
@@ -177,8 +179,8 @@ def ways_on(one: Kept, partition: Path) -> str:
     """What can be done about a repair that was interrupted: the commands in words."""
     on, back = resuming(partition, one), undoing(partition, one.id)
     if on == back:
-        return f"take it back with {shell_text(back)}"
-    return f"finish it with {shell_text(on)}, or take it back with {shell_text(back)}"
+        return f"undo it with {shell_text(back)}"
+    return f"finish it with {shell_text(on)}, or undo it with {shell_text(back)}"
 
 
 def check_others(partition: Path, log_directory: Path | None) -> None:
@@ -225,11 +227,12 @@ def _check_owner(path: Path) -> None:
         return
     if is_root():
         raise Refused(
-            f"{path}: expected user {uid} to own it, who owns the partition, found {owner}: "
-            "repairs can do no more than the owner; give both to the user that the broker runs as"
+            f"{path}: expected user {uid}, who owns the partition, to own it, found user {owner}: "
+            "a repair has the rights of the owner only; give both to the user that the broker "
+            "runs as"
         )
     raise Refused(
-        f"{path}: expected user {uid} to own it, found {owner}: run as that user or as root"
+        f"{path}: expected user {uid} to own it, found user {owner}: run as that user or as root"
     )
 
 
@@ -240,7 +243,8 @@ def _lock(descriptor: int, path: Path) -> None:
         if error.errno not in (errno.EAGAIN, errno.EACCES):
             raise Refused(f"{path}: cannot be locked: {error.strerror}") from error
         raise Refused(
-            f"{path}: expected to get the lock, found it taken: stop the broker"
+            f"{path}: expected to get the lock, found that another process holds it: stop the "
+            "broker"
         ) from None
     mine = os.fstat(descriptor)
     _check_lock_file(path, mine)
@@ -249,4 +253,6 @@ def _lock(descriptor: int, path: Path) -> None:
     except FileNotFoundError:
         there = None
     if there is None or (mine.st_dev, mine.st_ino) != (there.st_dev, there.st_ino):
-        raise Refused(f"{path}: expected it to stay, found that it was replaced: try again")
+        raise Refused(
+            f"{path}: expected the lock file to stay, found that it was replaced: try again"
+        )

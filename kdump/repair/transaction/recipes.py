@@ -37,5 +37,7 @@ def make(recipe: Rebuilt, partition: Path) -> bytes:
     rebuilt = rebuild.finish()
     file = rebuilt.index if recipe.extension == ".index" else rebuilt.time_index
     if file.content is None:
-        raise ValueError(f"{recipe.log}: expected at most {_ROOM} bytes of indexes, found more")
+        raise ValueError(
+            f"{recipe.log}: expected at most {_ROOM} bytes of indexes, found more bytes"
+        )
     return file.content

@@ -133,18 +133,19 @@ def _check(put: Put, recipe: Converted, folder: Folder, back: ReadBack) -> None:
     path = folder.new(put.name)
     if (back.size, back.sha256) != (put.size, put.sha256):
         raise Refused(
-            f"{path}: expected the {put.size} bytes that were planned to be read back, found "
-            f"others ({back.size}): nothing was changed; check memory, controller and disk"
+            f"{path}: expected the {put.size} planned bytes to be read back, found other bytes "
+            f"({back.size}): nothing was changed; check memory, controller and disk"
         )
     if (back.records, back.digest) != (recipe.records, recipe.digest):
         raise Refused(
-            f"{path}: expected the {recipe.records} records of {recipe.log} to be read back, found "
-            f"others ({back.records}): nothing was changed; check memory, controller and disk"
+            f"{path}: expected the {recipe.records} records of {recipe.log} to be read back, "
+            f"found other records ({back.records}): nothing was changed; check memory, controller "
+            "and disk"
         )
 
 
 def _differs(plan: Plan, log: str) -> Refused:
     return Refused(
-        f"{plan.partition / log}: expected it to become what was planned, found that it does not: "
+        f"{plan.partition / log}: expected the result to match the plan, found that it does not: "
         "nothing was changed; plan again"
     )

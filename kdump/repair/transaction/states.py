@@ -150,10 +150,10 @@ class States:
     def _refusal(self, names: list[str]) -> str:
         told = ", ".join(names[:5]) + (", ..." if names[5:] else "")
         return (
-            f"{self._plan.partition}: expected files as repair {self._plan.id} found or left them, "
-            f"found {told} changed since: a broker has run here. It can be neither finished nor "
-            f"undone; what it saved is in {self._folder.path}, and kdump salvage reads the logs "
-            f"there: move it out of the partition to go on without it"
+            f"{self._plan.partition}: expected files as repair {self._plan.id} found or left "
+            f"them, found {told} changed since: a broker has run here. The repair can be neither "
+            f"finished nor undone. Its backup is in {self._folder.path}, and kdump salvage reads "
+            "the logs there. To continue without it, move it out of the partition"
         )
 
 
@@ -213,11 +213,13 @@ def read_lines(checkpoint: Path) -> tuple[OffsetEntry, ...]:
 def _name(partition: Path) -> tuple[str, int]:
     name = directory_name(partition)
     if name is None:
-        raise Refused(f"{partition}: expected a directory called topic-partition")
+        raise Refused(f"{partition}: expected a directory called <topic>-<partition>")
     return name.topic, name.partition
 
 
 def _above(plan: Plan) -> Path:
     if plan.log_directory is None:
-        raise Refused(f"{plan.partition}: expected it in a log directory, found it in none")
+        raise Refused(
+            f"{plan.partition}: expected a partition in a log directory, found that it is in none"
+        )
     return plan.log_directory

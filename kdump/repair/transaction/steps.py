@@ -44,7 +44,7 @@ def stage(plan: Plan, put: Put, folder: Folder, begun_ns: int) -> None:
     if content is None and isinstance(put.recipe, Rebuilt):
         content = make(put.recipe, plan.partition)
     if content is None or len(content) != put.size:
-        raise ValueError(f"{put.name}: expected {put.size} bytes to put there, found others")
+        raise ValueError(f"{put.name}: expected {put.size} bytes to write, found another size")
     disk.write_file(folder.new(put.name), [content], like, mtime_ns)
 
 

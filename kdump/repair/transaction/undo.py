@@ -66,8 +66,8 @@ def _check(one: Kept, plan: Plan, folder: Folder) -> Begun:
     if newest is None or newest.id != one.id:
         newer = "none" if newest is None else newest.id
         raise Refused(
-            f"{plan.partition}: expected {one.id} to be the newest repair, found {newer}: "
-            "take that back first"
+            f"{plan.partition}: expected {one.id} to be the newest repair, found {newer}: undo "
+            "that repair first"
         )
     check_others(plan.partition, plan.log_directory)
     begun = folder.begun(plan)
@@ -79,7 +79,7 @@ def _check_steps(plan: Plan) -> None:
     if not plan.steps:
         raise Refused(
             f"{plan.partition}: expected a repair that changed something, found kdump "
-            f"{plan.command}, which has made this directory: to take it back, remove the directory"
+            f"{plan.command}, which has made this directory: to undo it, remove the directory"
         )
 
 
@@ -87,8 +87,8 @@ def discard(one: Kept, partition: Path) -> None:
     """Remove the backup of a repair, which can then no longer be taken back. Raises Refused."""
     if one.state in (KeptState.PENDING, KeptState.UNDOING):
         raise Refused(
-            f"{one.path}: expected a finished repair, found one that was interrupted: finish it, "
-            "or take it back"
+            f"{one.path}: expected a finished repair, found an interrupted repair: finish or undo "
+            "it"
         )
     folder = Folder(partition, one.id)
     with owned(partition):

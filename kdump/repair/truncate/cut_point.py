@@ -19,9 +19,9 @@ from kdump.storage.walk import Damage, Reason, walk
 
 _REASONS: Final = {
     Reason.TORN_TAIL: "the file ends inside a batch",
-    Reason.PREALLOCATED: "zeros stand up to the end of the file",
+    Reason.PREALLOCATED: "zeros up to the end of the file",
     Reason.BAD_CHECKSUM: "a batch does not match its checksum",
-    Reason.IMPOSSIBLE_SIZE: "a size that no batch has",
+    Reason.IMPOSSIBLE_SIZE: "a batch has an impossible size",
 }
 
 
@@ -58,7 +58,7 @@ def first_from(surveys: Sequence[Survey], offset: int) -> Place | None:
     ``offset`` is at the base of the first segment, or above. What is damaged right before that
     batch goes with it. Raises SourceError.
     """
-    cause = f"every batch whose last offset is {offset} or above goes"
+    cause = f"every batch whose last offset is {offset} or above is removed"
     for number, survey in enumerate(surveys):
         if survey.segment.base_offset > offset:
             end, damage = _sound_end(surveys[number - 1])
@@ -77,7 +77,7 @@ def disorder(survey: Survey) -> Iterator[tuple[int, str]]:
                 batch = fault.batch
                 told = f"offset {batch.base_offset} follows offset {fault.reference}"
                 if kind is FaultKind.INVERTED:
-                    told = f"a batch ends at offset {batch.last_offset}, below its own first"
+                    told = f"a batch ends at offset {batch.last_offset}, below its base offset"
                 yield batch.position, told
                 break
 

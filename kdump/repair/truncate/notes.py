@@ -29,17 +29,17 @@ def about_cut(
         return
     if loss.sound:
         yield (
-            f"{loss.sound.count:,} sound records lie behind that place: kdump salvage copies them "
+            f"{loss.sound.count:,} sound records follow that position: kdump salvage copies them "
             "too, to another directory"
         )
     yield (
-        "kdump cannot see the cluster: if another replica is in sync, start that one first; if "
-        "this one leads, the others cut there too"
+        "kdump cannot see the cluster. If another replica is in sync, start that replica first; "
+        "if this replica leads, the others cut there too"
     )
     if loss.below_high_watermark:
         yield (
             f"the high watermark is {high_watermark}, above {log_end}: consumers may have read "
-            "what goes"
+            "the removed records"
         )
 
 
@@ -65,12 +65,12 @@ def about_open(before: Replay, after: Replay, facts: PartitionFacts) -> Iterator
         known = f", which was {fate.value}," if fate in (Fate.COMMITTED, Fate.ABORTED) else ""
         yield (
             f"{TRANSACTION_END_LOST.name}: the transaction of producer {transaction.producer_id} "
-            f"from offset {transaction.first_offset} on{known} stays without its end: "
-            f"consumers with read_committed stop at offset {after.open[0].first_offset} "
-            "until its coordinator ends it, or kafka-transactions.sh abort does"
+            f"from offset {transaction.first_offset} on{known} is left open: consumers with "
+            f"read_committed stop at offset {after.open[0].first_offset} until its coordinator "
+            "ends it, or kafka-transactions.sh abort does"
         )
     if len(opened) > _LISTED:
-        yield f"{len(opened) - _LISTED} more transactions stay without their end"
+        yield f"{len(opened) - _LISTED} more transactions are left open"
 
 
 def about_order(
@@ -92,8 +92,8 @@ def about_order(
         for position, told in disorder(survey):
             if position < end:
                 yield (
-                    f"{survey.segment.log.name}, position {position}: {told}, which recovery "
-                    "accepts: it stays, unless --at cuts before it"
+                    f"{survey.segment.log.name}, position {position}: {told}. Recovery accepts "
+                    "this, so it stays, unless --at cuts before it"
                 )
         if survey.recovered is not None and survey.recovered.ending is Ending.SPLIT:
             yield (
@@ -104,13 +104,13 @@ def about_order(
             yield (
                 f"the index entries of {survey.segment.log.name} do not fit into "
                 f"segment.index.bytes, which is {settings.segment_index_bytes}: a broker that "
-                "recovers it does not start; give it more"
+                "recovers it does not start; raise segment.index.bytes"
             )
     for before, behind in pairwise(surveys[: stop + 1]):
         if before.last_offset is not None and before.last_offset >= behind.segment.base_offset:
             yield (
-                f"{before.segment.log.name} ends at offset {before.last_offset}, behind the start "
-                f"of {behind.segment.log.name}, which recovery accepts: both stay"
+                f"{before.segment.log.name} ends at offset {before.last_offset}, not below the "
+                f"base offset of {behind.segment.log.name}. Recovery accepts this, so both stay"
             )
 
 

@@ -60,8 +60,8 @@ def plan_truncate(judged: Judged, *, at: int | None, arguments: tuple[str, ...])
         return replace(plan, notes=(*nothing, *about_order(surveys, None, refused, facts.settings)))
     if is_metadata_log(facts.partition):
         raise Refused(
-            f"{facts.partition.path}: expected a topic's partition, found the cluster's metadata "
-            "log: what is valid there is decided by its quorum"
+            f"{facts.partition.path}: expected a topic's partition, found the metadata log of the "
+            "cluster: its quorum decides what is valid there"
         )
     refuse_swaps(facts.partition)
     if at is None:
@@ -77,7 +77,7 @@ def plan_truncate(judged: Judged, *, at: int | None, arguments: tuple[str, ...])
         *about_cut(surveys[place.number], place, loss, after.end, mark),
         *about_open(before, after.replay, facts),
         *about_order(surveys, place, refused, facts.settings),
-        *([f"producer state cannot be made anew: {start}"] if isinstance(start, str) else []),
+        *([f"producer snapshots cannot be rebuilt: {start}"] if isinstance(start, str) else []),
     ]
     return replace(
         plan,
@@ -98,15 +98,15 @@ def _checked(judged: Judged) -> tuple[PartitionFacts, tuple[Survey, ...]]:
     if group.error is not None:
         raise group.error
     if facts is None:
-        raise UsageError(f"{path}: expected a partition directory, found a segment of one")
+        raise UsageError(f"{path}: expected a partition directory, found a segment")
     read = [one for one in judged.surveys if one.complete and one.recovered is not None]
     if judged.quick or len(read) < len(group.segments):
         unread = sorted(
             {each.log.name for each in group.segments} - {one.segment.log.name for one in read}
         )
         raise Refused(
-            f"{path}: expected all of the log to be read, found that "
-            f"{', '.join(unread[:3]) or 'a log'} was not, or not to its end"
+            f"{path}: expected to read the whole log, found that "
+            f"{', '.join(unread[:3]) or 'a log'} was not read to its end"
         )
     return facts, judged.surveys
 
@@ -136,10 +136,10 @@ def _refuse_hole(facts: PartitionFacts, surveys: Sequence[Survey], place: Place)
     )
     if alone and any(later.size for later in surveys[place.number + 1 :]):
         raise Refused(
-            f"{segment.log}: expected an index beside it, and a transaction index that fits, found "
-            f"otherwise: so a broker cuts this log alone at position {place.position}, and keeps "
-            "all segments behind it. kdump salvage copies what is sound; to cut here all the same, "
-            f"give --at {recovered.next_offset}"
+            f"{segment.log}: expected an index and a matching transaction index, found otherwise: "
+            f"a broker cuts only this log, at position {place.position}, and keeps all later "
+            "segments. kdump salvage copies the sound batches; to cut here nevertheless, give "
+            f"--at {recovered.next_offset}"
         )
 
 

@@ -37,9 +37,9 @@ def confirm(survey: Survey, place: Place) -> None:
     cached, direct = (_read(survey, place.position, sealed=sealed) for sealed in (False, True))
     if cached != direct or not _as_surveyed(direct, _expected(survey, place)):
         raise Refused(
-            f"{survey.segment.log}: unstable-read: expected the batch at position "
-            f"{place.position} to be the same each time that it is read, found different bytes: "
-            f"check memory, controller and disk before anything is cut"
+            f"{survey.segment.log}: unstable-read: expected the same bytes each time that the "
+            f"batch at position {place.position} is read, found different bytes: check memory, "
+            "controller and disk before you cut anything"
         )
 
 

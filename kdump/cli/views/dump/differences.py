@@ -14,12 +14,12 @@ DIFFERENCES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "escapes": "Characters that could upset a terminal, line breaks among them, are printed as "
         "\\xNN, \\uNNNN or \\UNNNNNNNN; Kafka's tool prints them as they are.",
-        "zero slots": "The slots of a preallocated index that hold nothing yet are counted in one "
-        "line, zeroSlots; Kafka's tool takes the first for an entry if there is none before it, "
-        "and stops there, although stale entries may follow.",
-        "damage": "Damage is a line in its place, and what stands behind it follows; Kafka's tool "
-        "ends with an exception, and the files that follow are not printed.",
-        "judgement": "No index is held against its log: that is what kdump verify does; Kafka's "
+        "zero slots": "Empty slots of a preallocated index are counted in a single line, "
+        "zeroSlots; Kafka's tool takes the first for an entry if there is none "
+        "before it, and stops there, although stale entries may follow.",
+        "damage": "Damage is printed in its place, and what follows it is printed too; Kafka's "
+        "tool ends with an exception, and does not print the files that follow.",
+        "judgement": "No index is compared with its log, which is what kdump verify does; Kafka's "
         "tool prints mismatches to standard error.",
         "files": "Checkpoints, leader epochs, metadata and files whose names end in .deleted, "
         ".cleaned, .swap, .tmp or .part are printed too; Kafka's tool ignores them.",

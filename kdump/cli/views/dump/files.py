@@ -113,7 +113,7 @@ def _snapshot(data: bytes, _: int) -> Iterator[Piece]:
         position = Snapshot.HEADER_BYTES + found * Snapshot.ENTRY_BYTES
         detail = (
             f"expected {snapshot.count} entries, found {found} and {len(snapshot.rest)} bytes "
-            "behind them"
+            "after them"
         )
         yield FileDamage("wrong-count", position, len(snapshot.rest), detail, snapshot.rest or None)
 

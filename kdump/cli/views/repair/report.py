@@ -250,10 +250,13 @@ class KeptReport:
         if self._json:
             click.echo(jsonl.line("summary", {"exit": exit_code, "backups": self.count}))
         elif not self.count and exit_code == 0:
-            click.echo("no repair has kept anything here")
+            click.echo("no backup of a repair here")
         elif self._listed:
-            text = "kdump undo PARTITION --plan ID shows one; with --apply it is taken back, with "
-            click.echo(labelled("next", f"{text}--discard its space is given back"))
+            text = (
+                "kdump undo PARTITION --plan ID shows a repair; with --apply it undoes the "
+                "repair, with "
+            )
+            click.echo(labelled("next", f"{text}--discard it removes the backup"))
 
 
 def _kept_fields(one: Kept, partition: Path) -> dict[str, object]:
@@ -289,7 +292,7 @@ def _checked_lines(judged: Judged) -> Iterator[str]:
         if one.code.severity in _PROBLEMS:
             found[one.code.name] += 1 + one.repeats
     names = f": {', '.join(sorted(found))}" if found else ""
-    yield labelled("checked", f"{count_text(found.total(), 'problem')} at a quick look{names}")
+    yield labelled("checked", f"{count_text(found.total(), 'problem')} in a quick check{names}")
     start = next_start(judged)
     if start is not None:
         yield labelled("next start", effect_text(start))

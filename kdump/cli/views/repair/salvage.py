@@ -29,12 +29,12 @@ _WHYS: dict[Reason | Why, str] = {
     Reason.PREALLOCATED: "preallocated zeros",
     Reason.BAD_CHECKSUM: "bad checksum",
     Reason.IMPOSSIBLE_SIZE: "impossible size",
-    Why.HUNTED: "found by hunting (--hunted takes them)",
-    Why.BACKWARDS: "offsets go backwards, or are there already",
+    Why.HUNTED: "found by search (--hunted takes them)",
+    Why.BACKWARDS: "offsets go backwards, or were already taken",
     Why.INVERTED: "last offset below the base offset",
     Why.OUT_OF_RANGE: "offsets that its segment cannot hold",
     Why.WRAPPER: "wrappers of an old format that cannot be read",
-    Why.REFUSED: "a broker stops at it when it replays producers",
+    Why.REFUSED: "a broker that replays producers stops there",
     Why.UNREAD: "could not be read",
 }
 
@@ -125,8 +125,8 @@ def _transaction_lines(salvaged: Salvaged) -> Iterator[str]:
         return
     yield labelled(
         "markers",
-        f"{count_text(len(ends), 'transaction')} ended where offsets are missing, or may have; "
-        f"last stable offset {salvaged.last_stable_offset}",
+        f"{count_text(len(ends), 'transaction')} ended, or may have ended, where offsets are "
+        f"missing; last stable offset {salvaged.last_stable_offset}",
     )
     for each in ends[:_TOLD]:
         yield labelled("", _end_text(each))
@@ -163,7 +163,7 @@ def _holes_text(holes: Sequence[Hole]) -> str:
     known = sum(hole.count or 0 for hole in holes)
     unbounded = any(hole.count is None for hole in holes)
     most = f"{count_text(known, 'offset')} at most" if known or not unbounded else ""
-    behind = "and what stood behind the end" if unbounded else ""
+    behind = "and what followed the end" if unbounded else ""
     return f"{len(holes):,}: {' '.join(part for part in (most, behind) if part)}"
 
 
@@ -171,7 +171,7 @@ def _hole_text(salvaged: Salvaged, hole: Hole) -> str:
     last = "" if hole.last is None else hole.last
     text = f"{hole.first}..{last}"
     if hole.left is None:
-        return f"{text}: nothing stands there"
+        return f"{text}: no batch is there"
     log = salvaged.picked.segments[hole.left.log].log.name
     marker = " (was a transaction marker)" if hole.left.marker else ""
     more = f" and {hole.pieces - 1:,} more" if hole.pieces > 1 else ""

@@ -70,7 +70,7 @@ def _text(plan: Plan, steps: Sequence[Step]) -> str:
     first = steps[0]
     match first:
         case Remove():
-            return f"take away {_names([s.name for s in steps if isinstance(s, Remove)])}"
+            return f"remove {_names([s.name for s in steps if isinstance(s, Remove)])}"
         case Put(recipe=Prefix()):
             size = plan.files[first.name].size
             return f"truncate a copy of {first.name}, which has other links: {size} -> {first.size}"
@@ -87,9 +87,9 @@ def _text(plan: Plan, steps: Sequence[Step]) -> str:
         case Rewrite():
             return f"replace {first.checkpoint} of the log directory"
         case TakeMarker():
-            return "take the clean shutdown marker away"
+            return "remove the clean shutdown marker"
         case PutMarker():
-            return "put the marker back, empty: other partitions are not scanned"
+            return "restore the marker, empty: the next start scans no other partition"
 
 
 def _replaced(steps: Sequence[Step]) -> str:
@@ -99,7 +99,7 @@ def _replaced(steps: Sequence[Step]) -> str:
     replaced = away.union(put.name for put in puts if put.replaces)
     names = [put.name for put in puts]
     parts = {
-        "take away": sorted(away.difference(names)),
+        "remove": sorted(away.difference(names)),
         "write": [name for name in names if name not in replaced],
         "replace": [name for name in names if name in replaced],
     }

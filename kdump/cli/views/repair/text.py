@@ -23,9 +23,9 @@ from kdump.repair.transaction.plan import Loss, Plan, finishing
 from kdump.storage.repair_record import FOLDERS, Kept, KeptState
 
 _STATES = {
-    KeptState.PREPARED: "nothing was changed; the next repair clears it",
-    KeptState.PENDING: "INTERRUPTED: finish it, or take it back",
-    KeptState.UNDOING: "its undo was INTERRUPTED: go on with that",
+    KeptState.PREPARED: "nothing was changed; the next repair removes it",
+    KeptState.PENDING: "INTERRUPTED: finish it or undo it",
+    KeptState.UNDOING: "its undo was INTERRUPTED: finish the undo",
     KeptState.DONE: "done",
 }
 
@@ -77,7 +77,7 @@ def loss_lines(loss: Loss, *, lost: bool) -> Iterator[str]:
     """Yield what is lost, if it is told at all."""
     if not loss:
         if lost:
-            yield labelled("loss", f"no record; {size_text(loss.size)} that hold none are cut off")
+            yield labelled("loss", f"no record; {size_text(loss.size)} without records are cut off")
         return
     text = f"{_records(loss)}: {_count(loss.sound)} SOUND + {_count(loss.unreadable)} unreadable"
     parts = [text, size_text(loss.size)]
@@ -117,7 +117,7 @@ def consent_text(plan: Plan) -> str:
     """What somebody is asked who is to agree to a loss."""
     lost = f"{_records(plan.loss)} of {partition_name(plan.partition)}"
     sound = f" ({_count(plan.loss.sound)} SOUND)" if plan.loss.sound else ""
-    return f"This loses {lost}{sound}. Type {plan.id} to go on"
+    return f"This loses {lost}{sound}. Type {plan.id} to continue"
 
 
 def receipt_lines(plan: Plan, receipt: Mapping[str, Any], checked: Iterable[str]) -> Iterator[str]:
@@ -144,7 +144,7 @@ def receipt_lines(plan: Plan, receipt: Mapping[str, Any], checked: Iterable[str]
 
 def undo_lines(plan: Plan) -> Iterator[str]:
     """Yield what is taken back: the steps of a repair, the last one first."""
-    yield from wrapped(f"UNDO {plan.id}  {_what(plan)}: takes back, the last step first", 0)
+    yield from wrapped(f"UNDO {plan.id}  {_what(plan)}: undoes the steps, the last step first", 0)
     yield from steps_lines(plan)
 
 
@@ -159,7 +159,7 @@ def pending_lines(one: Kept, plan: Plan) -> Iterator[str]:
     yield from loss_lines(plan.loss, lost=plan.lossy)
     yield from steps_lines(plan)
     yield from commanded("finish", finishing(plan))
-    yield from commanded("take back", ("kdump", "undo", operand(partition), "--apply"))
+    yield from commanded("undo", ("kdump", "undo", operand(partition), "--apply"))
 
 
 def kept_lines(one: Kept, partition: Path) -> Iterator[str]:

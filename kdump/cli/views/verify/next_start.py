@@ -139,16 +139,16 @@ class TextStarts(_Report):
         if self._directories and others:
             self.emit(labelled("recovered", "; ".join(_recovered(others, also=bool(told)))))
         for path in self.left_out:
-            self.emit(labelled("not judged", f"{printable(str(path))}: a segment alone"))
+            self.emit(labelled("not checked", f"{printable(str(path))}: a segment alone"))
         if self._directories:
-            self.emit(labelled("looked at", self._coverage()))
+            self.emit(labelled("checked", self._coverage()))
         return self.exit_code
 
     def _coverage(self) -> str:
         text = count_text(self.starts.looked_at, "partition")
         vague = sum(not one.exact for _, one in self.known)
         if vague:
-            text += f", {vague:,} of them as far as their ends tell (more with --scan)"
+            text += f", {vague:,} of them by their ends alone (more with --scan)"
         return text
 
     def _emit_all(self, lines: Iterable[str]) -> None:

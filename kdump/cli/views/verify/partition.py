@@ -24,8 +24,8 @@ from kdump.cli.views.forecast_text import bound_text, effect_text
 from kdump.format.lines.shell import shell_text
 from kdump.format.lines.text import time_text
 
-_REPLICA: Final = "another replica is in sync: start that one first"
-_CONTROLLER: Final = "another controller is in sync: start that one first"
+_REPLICA: Final = "another replica is in sync: start that replica first"
+_CONTROLLER: Final = "another controller is in sync: start that controller first"
 
 
 def partition_lines(judged: Judged, forecast: Forecast | None) -> Iterator[tuple[str, str]]:
@@ -77,7 +77,7 @@ def stable_text(stable: StableOffset) -> str:
         f"last stable offset {stable.offset}: the open transaction of producer "
         f"{holder.producer_id}, epoch {holder.producer_epoch}, holds it{since}; its last batch is "
         f"of {time_text(holder.timestamp)}; at most {count_text(stable.waiting, 'record')} "
-        f"wait{'s' if stable.waiting == 1 else ''} behind it"
+        f"wait{'s' if stable.waiting == 1 else ''} for its end"
     )
 
 
@@ -140,7 +140,7 @@ def _choices(judged: Judged, forecast: Forecast) -> Iterator[str]:
     if not forecast.causes and not harm:
         if judged.lost.ranges:
             yield labelled("choose", _REPLICA)
-            yield labelled("", "only copy: bring the missing files back from where they went")
+            yield labelled("", "only copy: restore the missing files from where they were moved")
             yield labelled("", "or from a backup; nothing on this disk holds the records")
         return
     loses = bound_text(harm, "record") if harm.unbounded else count_text(harm.count, "record")
@@ -157,7 +157,7 @@ def neighbours_text(gap: Gap) -> str:
     """Where a log is sound before a damage, and where again behind it."""
     before = f"sound to {gap.offset_before}" if gap.damage.position else "nothing sound before it"
     if gap.offset_behind is None:
-        return f"{before}; nothing sound behind it"
+        return f"{before}; nothing sound after it"
     end = gap.damage.position + gap.damage.size
     return f"{before}; sound again from position {end}, offset {gap.offset_behind}"
 

@@ -50,7 +50,9 @@ def plan_lines(
     if not steps:
         return
     if not root.stopped:
-        steps.insert(0, _Step("stop this broker before any repair: they refuse beside it"))
+        steps.insert(
+            0, _Step("stop this broker before any repair: repairs refuse to run beside it")
+        )
     check = "kdump", "verify", operand(root.path)
     steps.append(_Step("check all again, then start the broker:", check))
     for number, step in enumerate(steps, 1):
@@ -125,7 +127,8 @@ def _repairs(judged: Judged, remedies: Sequence[Remedy], *, harm: bool) -> Itera
         records = judged.lost.records
         loses = f", loses {bound_text(records, 'record')}" if records else ""
         yield _Step(
-            f"{name}: copy what is sound{loses}, then go by its last lines:", salvaging(path)
+            f"{name}: copy the sound batches{loses}, then follow the last lines of the output:",
+            salvaging(path),
         )
         return
     if truncating(path) in remedies:
@@ -135,14 +138,37 @@ def _repairs(judged: Judged, remedies: Sequence[Remedy], *, harm: bool) -> Itera
     usual = (reindexing(path), truncating(path))
     others = [one for one in remedies if one not in usual]
     repairs = [one for one in others if one[0] != "kdump" or one[1] not in _SHOWS]
+    if not repairs and truncating(path) not in remedies and _drops_log_start(judged):
+        yield _Step(
+            f"{name}: remove its log start offset, which lies beyond the log end. The log then "
+            "starts at its first segment:",
+            reindexing(path),
+        )
+        return
     for command in repairs:
         yield _Step(f"{name}:", command)
     if harm and not repairs and truncating(path) not in remedies:
         what = "log directory" if judged.is_metadata_log else "directory"
         yield _Step(
-            f"{name}: no command heals it: copy the {what} before a broker starts on it",
+            f"{name}: no command repairs it: copy the {what} before a broker starts on it",
             next((one for one in others if one[1:2] == ("explain",)), None),
         )
+
+
+def _drops_log_start(judged: Judged) -> bool:
+    """Whether ``reindex`` removes a log start offset that lies beyond the log end.
+
+    It does so only where the log end is certain: where nothing follows the last sound batch.
+    """
+    remedy = reindexing(judged.group.path)
+    return (
+        any(
+            finding.code is codes.LOG_START_BEYOND_END and finding.remedy == remedy
+            for finding in judged.findings
+        )
+        and bool(judged.surveys)
+        and not judged.surveys[-1].gaps
+    )
 
 
 def _harm(judged: Judged, forecast: Forecast | None) -> bool:
@@ -163,12 +189,14 @@ def _replica_steps(judged: Sequence[Judged], forecasts: Mapping[Path, Forecast])
         if replicas:
             yield _Step(_copies_text(copies, _names(replicas)))
         if len(replicas) < len(together):
-            yield _Step("if another controller of the quorum is in sync, start that one first")
+            yield _Step(
+                "if another controller of the quorum is in sync, start that controller first"
+            )
 
 
 def _copies_text(copies: Copies | None, names: str) -> str:
     if copies is None:
-        return f"if another replica of {names} is in sync, start that one first"
+        return f"if another replica of {names} is in sync, start that replica first"
     if not copies.nodes:
         return f"{names}: no other replica, by the metadata log: this is the only copy"
     if not copies.in_sync:

@@ -45,7 +45,7 @@ _NAMED: Final = 3
 #: How many sound neighbours among segments have a line each.
 _SPELLED_OUT: Final = 2
 _DEPTHS: Final[Mapping[Depth, str]] = {
-    "quick": "names, small files, and the ends of logs and indexes alone (--quick)",
+    "quick": "only names, small files, and the ends of logs and indexes (--quick)",
     "default": "every header and checksum (records not read: --deep)",
     "deep": "every header, checksum and record",
 }
@@ -220,14 +220,14 @@ def _result(summary: Summary, *, info: bool) -> str:
         f"{partitions[severity]:,} {words}"
         for severity, words in (
             (Severity.ERROR, "with errors"),
-            (Severity.INCOMPLETE, "not wholly judged"),
+            (Severity.INCOMPLETE, "not fully checked"),
             (Severity.WARNING, "with warnings"),
         )
         if partitions[severity]
     ]
     text = ", ".join(parts)
     if summary.run.stopped_by is not None:
-        text = f"interrupted: {text}, {summary.run.total - partitions.total():,} not judged"
+        text = f"interrupted: {text}, {summary.run.total - partitions.total():,} not checked"
     notes = summary.severities[Severity.INFO]
     if notes and not info:
         text += f"; {count_text(notes, 'note')} hidden (--info)"
