@@ -117,9 +117,9 @@ def _print_version(context: click.Context, _: click.Parameter, asked: bool) -> N
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 clean, or done; 1 a bug in kdump; 2 wrong usage; 4 problems found, or a "
-    "repair is planned; 5 not everything could be read, or a repair was interrupted; 6 "
-    "refused, nothing changed; 130, 143 ended by a signal; 141 the reader of the output "
-    "went away.",
+    "repair planned but not applied; 5 not everything could be read, or a repair was "
+    "interrupted; 6 refused, nothing changed; 130, 143 ended by a signal; 141 the reader of the "
+    "output went away.",
 )
 @click.option(
     "--version",

@@ -40,7 +40,10 @@ def test_a_live_directory_is_refused(lossy: Path, monkeypatch: pytest.MonkeyPatc
     before = left(lossy.parent)
     plan = by_hand(lossy, Put.of("new", b"", replaces=False))
     for assume_stopped in (False, True):
-        with pytest.raises(Refused, match=r"expected a stopped broker, found a running broker: process 7 \(java\) has"):
+        with pytest.raises(
+            Refused,
+            match=r"expected a stopped broker, found a running broker: process 7 \(java\) has",
+        ):
             apply(plan, assume_stopped=assume_stopped)
     assert left(lossy.parent) == before
 
@@ -158,7 +161,9 @@ def test_files_of_somebody_else(lossy: Path, monkeypatch: pytest.MonkeyPatch) ->
     before = left(lossy.parent)
     uid = lossy.stat().st_uid + 1
     monkeypatch.setattr(os, "geteuid", lambda: uid)
-    with pytest.raises(Refused, match=f"expected user {uid} to own it, found user {uid - 1}: run as"):
+    with pytest.raises(
+        Refused, match=f"expected user {uid} to own it, found user {uid - 1}: run as"
+    ):
         apply(plan)
     assert left(lossy.parent) == before
 
