@@ -98,6 +98,6 @@ def _listed(paths: Paths, *, served: bool = False) -> Targets:
 def _opened(paths: Paths) -> Targets:
     targets = _listed(paths, served=True)
     for root in targets.roots:
-        if isinstance(root.target, SourceError):
-            raise root.target
+        if isinstance(root.content, SourceError):
+            raise root.content
     return targets

@@ -143,11 +143,11 @@ class LogDirectory:
         return map(list_partition, self.partition_paths)
 
 
-Target = LogDirectory | Partition | Segment | Entry
+PathContent = LogDirectory | Partition | Segment | Entry
 """What a path that somebody typed can mean."""
 
 
-def find(paths: Iterable[Path]) -> Iterator[Target | SourceError]:
+def find(paths: Iterable[Path]) -> Iterator[PathContent | SourceError]:
     """Say of each path what it is, in order; an error is given in the place of its target."""
     for path in paths:
         try:
@@ -156,7 +156,7 @@ def find(paths: Iterable[Path]) -> Iterator[Target | SourceError]:
             yield error
 
 
-def open_path(path: Path) -> Target:
+def open_path(path: Path) -> PathContent:
     """Say what ``path`` is.
 
     A directory is a log directory or a partition directory by what it holds, else by its name. A
@@ -287,7 +287,7 @@ def _type(entry: ScanEntry) -> EntryType:
     return EntryType.OTHER
 
 
-def _open_file(path: Path) -> Target:
+def _open_file(path: Path) -> PathContent:
     name = parse_file_name(path.name)
     if name.canonical and name.kind in EXTENSIONS and name.base_offset is not None:
         paths = {

@@ -42,7 +42,7 @@ def recipe(title: str) -> Recipe:
 
 def groups(path: Path, state: State) -> tuple[Group, ...]:
     (root,) = open_roots([path])
-    changed = type(root)(root.path, root.target, Liveness(state, "as the test says"))
+    changed = type(root)(root.path, root.content, Liveness(state, "as the test says"))
     return assign(changed)
 
 

@@ -85,7 +85,7 @@ class Convert:
     read: list[int] = field(default_factory=list)
 
     @property
-    def target(self) -> Path:
+    def destination(self) -> Path:
         return self.output / NAME
 
     def __call__(self, origin: Path | Group) -> ConvertedCopy:
@@ -116,8 +116,8 @@ class Convert:
         return str(caught.value)
 
     def _check(self, copy: ConvertedCopy, group: Group) -> None:
-        assert copy.target == self.target
-        files = {path.name: path.read_bytes() for path in copy.target.iterdir() if path.is_file()}
+        assert copy.destination == self.destination
+        files = {path.name: path.read_bytes() for path in copy.destination.iterdir() if path.is_file()}
         assert copy.files == {
             name: (len(data), hashlib.sha256(data).hexdigest()) for name, data in files.items()
         }
@@ -125,8 +125,8 @@ class Convert:
             assert part.digest_before == part.digest_after
             assert part.size == len(files[part.name])
         assert sum(self.read) == sum(one.log.stat().st_size for one in group.segments)
-        receipt = json.loads((copy.target / ".kdump" / copy.id / "receipt.json").read_text())
-        told = {"source": str(group.path), "target": str(copy.target), **encode(copy)}
+        receipt = json.loads((copy.destination / ".kdump" / copy.id / "receipt.json").read_text())
+        told = {"source": str(group.path), "target": str(copy.destination), **encode(copy)}
         assert receipt == told
 
 
@@ -151,7 +151,7 @@ def test_a_partition_is_written_anew(tmp_path: Path, convert: Convert, jobs: int
     origin = write(tmp_path, {0: OLD, 10: b"".join(NEW)}, companions | odd)
     convert.jobs = jobs
     copy = convert(origin)
-    written = {path.name: path.read_bytes() for path in convert.target.glob("*") if path.is_file()}
+    written = {path.name: path.read_bytes() for path in convert.destination.glob("*") if path.is_file()}
     assert written.pop(name(0)).startswith(FIVE_CONVERTED)
     assert written == {
         **companions,
@@ -171,7 +171,7 @@ def test_a_partition_is_written_anew(tmp_path: Path, convert: Convert, jobs: int
     assert (copy.log_start, copy.log_end) == (0, 13)
     assert (copy.bytes_before, copy.bytes_after) == (len(OLD), part.size)
     assert (copy.legacy, copy.records) == (6, 10)
-    assert {log.stat().st_mtime for log in convert.target.glob("*.log")} == {1_500_000_000}
+    assert {log.stat().st_mtime for log in convert.destination.glob("*.log")} == {1_500_000_000}
 
 
 def test_workers_write_what_one_process_writes(tmp_path: Path, convert: Convert) -> None:
@@ -189,7 +189,7 @@ def test_batches_of_magic_2_among_others_stay(tmp_path: Path, convert: Convert) 
     batch = forge.batch(0, [forge.record(b"new")], leader_epoch=3)
     origin = write(tmp_path, {0: b"".join([batch, message(1, b"one"), message(2, b"two")])})
     copy = convert(origin)
-    log = (convert.target / name(0)).read_bytes()
+    log = (convert.destination / name(0)).read_bytes()
     assert log == batch + converted([b"one", b"two"], 1, epoch=3)
     assert (copy.logs[0].legacy, copy.logs[0].copied, copy.records) == (2, 1, 3)
 
@@ -210,7 +210,7 @@ def test_rules_are_kept_and_told(
     convert.rules = rules
     copy = convert(origin)
     assert copy.parts[0].batches == batches
-    plan = json.loads((convert.target / ".kdump" / copy.id / "plan.json").read_text())
+    plan = json.loads((convert.destination / ".kdump" / copy.id / "plan.json").read_text())
     assert plan["command"] == "convert-v0-v2"
     assert plan["arguments"] == [str(origin), *arguments]
     release = "2.1" if rules.codec is Codec.ZSTD else "0.11"
@@ -220,7 +220,7 @@ def test_rules_are_kept_and_told(
 def test_what_was_converted_needs_no_conversion(tmp_path: Path, convert: Convert) -> None:
     convert(write(tmp_path, {0: OLD, 10: b"".join(NEW)}))
     again = replace(convert, output=tmp_path / "again", read=[])
-    assert again(convert.target).nothing
+    assert again(convert.destination).nothing
     assert not again.output.exists()
 
 
@@ -233,14 +233,14 @@ def test_owner_and_permissions_are_those_of_the_origin(place: Path, convert: Con
         for path in (origin, *origin.iterdir()):
             os.chown(path, 4_321, 1_234)
     convert(origin)
-    for mine, other in ((convert.target, origin), (convert.target / name(0), origin / name(0))):
+    for mine, other in ((convert.destination, origin), (convert.destination / name(0), origin / name(0))):
         ours, theirs = mine.stat(), other.stat()
         assert (ours.st_mode, ours.st_uid, ours.st_gid) == (
             theirs.st_mode,
             theirs.st_uid,
             theirs.st_gid,
         )
-    assert {path.stat().st_uid for path in convert.target.iterdir()} == {origin.stat().st_uid}
+    assert {path.stat().st_uid for path in convert.destination.iterdir()} == {origin.stat().st_uid}
 
 
 # --- a log that becomes too large
@@ -267,7 +267,7 @@ def test_a_log_is_split_with_its_transactions(
     files = {name(0, ".txnindex"): forge.txn_index(aborted)}
     origin = write(tmp_path, {0: b"".join([*FIVE, *pairs]), 11: b""}, files)
     copy = convert(origin)
-    target = convert.target
+    target = convert.destination
     logs = {path.stem: path.read_bytes() for path in sorted(target.glob("*.log"))}
     # A batch and the marker behind it fit together.
     assert b"".join(logs.values()) == b"".join([FIVE_CONVERTED, *pairs])
@@ -298,7 +298,7 @@ def test_a_transaction_index_stays_as_it_is_beside_a_whole_log(
 ) -> None:
     files = {name(0, ".txnindex"): forge.txn_index([(9, 1, 2, 3)]) + b"tail"}
     convert(write(tmp_path, {0: OLD}, files))
-    assert (convert.target / name(0, ".txnindex")).read_bytes() == files[name(0, ".txnindex")]
+    assert (convert.destination / name(0, ".txnindex")).read_bytes() == files[name(0, ".txnindex")]
 
 
 def test_a_part_never_takes_the_place_of_the_next_log(
@@ -328,7 +328,7 @@ def test_leftovers_are_not_copied(tmp_path: Path, convert: Convert) -> None:
     (note,) = (note for note in copy.notes if note.startswith("not copied"))
     assert note == f"not copied: {', '.join(sorted(left)[:5])} and 1 more"
     assert not {*left, ".kdump.left"}.intersection(copy.files)
-    assert [path.name for path in (convert.target / ".kdump").iterdir()] == [copy.id]
+    assert [path.name for path in (convert.destination / ".kdump").iterdir()] == [copy.id]
 
 
 def test_what_a_broker_may_do_meanwhile_is_told(tmp_path: Path, convert: Convert) -> None:
@@ -426,7 +426,7 @@ def test_a_swap_that_waits_is_refused(tmp_path: Path, convert: Convert) -> None:
 
 
 def test_a_target_that_is_there_is_refused(tmp_path: Path, convert: Convert) -> None:
-    convert.target.mkdir(parents=True)
+    convert.destination.mkdir(parents=True)
     assert "nothing is overwritten" in convert.refused(write(tmp_path, {0: OLD}))
 
 

@@ -1340,16 +1340,16 @@ def test_a_broker_makes_the_same_of_any_log(
             last = piece.last_offset
     sizes = [identity and identity.size for identity in salvaged.picked.identities]
     assert list(positions.values()) == sizes, one
-    written = contents(salvaged.target)
+    written = contents(salvaged.destination)
     loaded = oracle("4.3.1").load(
-        salvaged.target, clean=False, producer_expiry_ms=2**31 - 1, now_ms=1_790_000_000_000
+        salvaged.destination, clean=False, producer_expiry_ms=2**31 - 1, now_ms=1_790_000_000_000
     )
     assert isinstance(loaded, Loaded), one
     assert (loaded.log_start_offset, loaded.log_end_offset) == (
         salvaged.logs[0].base_offset,
         salvaged.log_end,
     ), one
-    assert contents(salvaged.target) == written, one
+    assert contents(salvaged.destination) == written, one
 
 
 def contents(directory: Path) -> dict[str, object]:

@@ -81,9 +81,9 @@ def settled_directories(context: Context) -> tuple[Finding, ...]:
 
 def _read_again(facts: DirectoryFacts) -> DirectoryFacts:
     with suppress(SourceError):
-        target = open_path(facts.directory.path)
-        if isinstance(target, LogDirectory):
-            return read_directory(target, facts.liveness)
+        content = open_path(facts.directory.path)
+        if isinstance(content, LogDirectory):
+            return read_directory(content, facts.liveness)
     return facts
 
 

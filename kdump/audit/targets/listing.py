@@ -37,6 +37,6 @@ def _beyond(settings: Configs | None, known: Collection[Path]) -> Iterator[LogDi
     for path in log_directories(settings) if settings else ():
         if path not in known:
             with suppress(SourceError):
-                target = open_path(path)
-                if isinstance(target, LogDirectory):
-                    yield target
+                content = open_path(path)
+                if isinstance(content, LogDirectory):
+                    yield content

@@ -27,7 +27,7 @@ from kdump.storage.logdir import (
     LogDirectory,
     Partition,
     Segment,
-    Target,
+    PathContent,
     directory_name,
     enclosing_log_directory,
     list_partition,
@@ -43,12 +43,12 @@ T = TypeVar("T")
 class Root:
     """A path as somebody typed it, what it is, and whether a broker uses it.
 
-    ``target`` is the error where that cannot be said; ``liveness`` is None then. ``directory`` has
+    ``content`` is the error where that cannot be said; ``liveness`` is None then. ``directory`` has
     the files at the top of the log directory that the path is or stands in, None without one.
     """
 
     path: Path
-    target: Target | SourceError
+    content: PathContent | SourceError
     liveness: Liveness | None
     directory: DirectoryFacts | None = None
 
@@ -135,16 +135,16 @@ def open_roots(paths: Iterable[Path], configured: Collection[Path] = ()) -> Iter
     for path in distinct(paths, lambda path: path):
         needed = path.absolute() in wanted
         try:
-            target, state = open_path(path), liveness(path)
-            if isinstance(target, Entry):
+            content, state = open_path(path), liveness(path)
+            if isinstance(content, Entry):
                 raise UsageError(
                     f"{path}: expected a segment, a partition directory or a log directory, found "
-                    f"a file of another kind ({target.name.kind.value})"
+                    f"a file of another kind ({content.name.kind.value})"
                 )
-            if needed and isinstance(target, Partition) and _is_empty(target):
+            if needed and isinstance(content, Partition) and _is_empty(content):
                 yield Root(path, MissingDirectoryError(path, "an empty directory"), None)
                 continue
-            yield Root(path, target, state, _directory(target, path, state))
+            yield Root(path, content, state, _directory(content, path, state))
         except VanishedError as error:
             yield Root(path, MissingDirectoryError(path, "nothing") if needed else error, None)
         except ForeignDirectoryError as error:
@@ -201,8 +201,8 @@ def unmatched(roots: Iterable[Root], selection: Selection) -> tuple[str, ...]:
 
     None are returned if there are no partitions at all: a directory may well be empty.
     """
-    targets = [root.target for root in roots if isinstance(root.target, LogDirectory)]
-    topics = {_topic(path) for target in targets for path in target.partition_paths}
+    targets = [root.content for root in roots if isinstance(root.content, LogDirectory)]
+    topics = {_topic(path) for content in targets for path in content.partition_paths}
     return tuple(
         pattern
         for pattern in selection.topics
@@ -216,10 +216,10 @@ def _topic(path: Path) -> str:
     return path.name if name is None else name.topic
 
 
-def _directory(target: Target, path: Path, state: Liveness) -> DirectoryFacts | None:
-    if isinstance(target, LogDirectory):
-        return read_directory(target, state)
-    if isinstance(target, Partition):
+def _directory(content: PathContent, path: Path, state: Liveness) -> DirectoryFacts | None:
+    if isinstance(content, LogDirectory):
+        return read_directory(content, state)
+    if isinstance(content, Partition):
         above = enclosing_log_directory(path)
         with suppress(SourceError):  # the partition can be read even where what is above cannot
             around = None if above is None else open_path(above)
@@ -229,29 +229,29 @@ def _directory(target: Target, path: Path, state: Liveness) -> DirectoryFacts | 
 
 
 def _groups(root: Root, selection: Selection) -> Iterator[Group]:
-    target = root.target
-    if isinstance(target, LogDirectory):
-        for path in target.partition_paths:
+    content = root.content
+    if isinstance(content, LogDirectory):
+        for path in content.partition_paths:
             if selection.takes(path):
                 yield Group(path, (), None, root.stopped, 0, directory=root.directory, pending=True)
-    elif isinstance(target, Segment):
-        yield _lone(target, root)
-    elif isinstance(target, Partition | SourceError):
-        yield _whole(target, root)
+    elif isinstance(content, Segment):
+        yield _lone(content, root)
+    elif isinstance(content, Partition | SourceError):
+        yield _whole(content, root)
 
 
-def _whole(target: Partition | SourceError, root: Root) -> Group:
-    if isinstance(target, SourceError):
+def _whole(content: Partition | SourceError, root: Root) -> Group:
+    if isinstance(content, SourceError):
         # A path that was asked for by name must be there, broker or not.
-        return Group(as_path(target.path), (), None, stopped=True, size=0, error=target)
-    size = sum(map(log_bytes, target.segments))
+        return Group(as_path(content.path), (), None, stopped=True, size=0, error=content)
+    size = sum(map(log_bytes, content.segments))
     return Group(
-        target.path,
-        target.segments,
+        content.path,
+        content.segments,
         None,
         root.stopped,
         size,
-        partition=target,
+        partition=content,
         directory=root.directory,
     )
 

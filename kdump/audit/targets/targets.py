@@ -37,7 +37,7 @@ class Targets:
 def concerning(findings: Iterable[Finding], targets: Targets) -> tuple[Finding, ...]:
     """Leave out findings about partitions that were not asked for, unless they stop a start."""
     asked = {identity(group.path) for group in targets.groups}
-    whole = {root.path for root in targets.roots if isinstance(root.target, LogDirectory)}
+    whole = {root.path for root in targets.roots if isinstance(root.content, LogDirectory)}
 
     def concerns(one: Finding) -> bool:
         if one.code.stops is not None or not whole.isdisjoint((one.path, *one.path.parents)):
@@ -53,7 +53,7 @@ def concerning(findings: Iterable[Finding], targets: Targets) -> tuple[Finding, 
 def directories_of(roots: Iterable[Root]) -> tuple[DirectoryFacts, ...]:
     """Return the log directories that ``roots`` are or stand in, each path once."""
     # What a root is goes first: by its spelling its findings are told.
-    ordered = sorted(roots, key=lambda root: not isinstance(root.target, LogDirectory))
+    ordered = sorted(roots, key=lambda root: not isinstance(root.content, LogDirectory))
     around = [root.directory for root in ordered if root.directory is not None]
     return tuple({facts.directory.path: facts for facts in around}.values())
 

@@ -33,7 +33,7 @@ class Starts:
         self._directories = {
             root.directory.directory.path: root.directory.directory
             for root in roots
-            if isinstance(root.target, LogDirectory) and root.directory is not None
+            if isinstance(root.content, LogDirectory) and root.directory is not None
         }
         self._forecasts: dict[Path, Forecast] = {}
         self._causes: list[Cause] = []

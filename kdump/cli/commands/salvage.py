@@ -193,9 +193,9 @@ def _groups(targets: Targets) -> list[Group]:
 
     groups: list[Group] = []
     for root, part in zip(targets.roots, targets.parts, strict=True):
-        if isinstance(root.target, SourceError):
-            raise root.target
-        if not isinstance(root.target, Partition):
+        if isinstance(root.content, SourceError):
+            raise root.content
+        if not isinstance(root.content, Partition):
             raise UsageError(
                 f"{root.path}: expected a partition directory, found something else: give "
                 "partition directories"

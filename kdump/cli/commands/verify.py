@@ -150,7 +150,7 @@ def verify(
         spelled_out = frozenset(
             group.path
             for root, part in zip(targets.roots, targets.parts, strict=True)
-            if not isinstance(root.target, LogDirectory)
+            if not isinstance(root.content, LogDirectory)
             for group in part
         )
         try:

@@ -126,8 +126,8 @@ class _Reader(DataSourceReader):
             raise UsageError("expected a path: spark.read.format('kdump').load(PATH)")
         targets = list_targets(map(as_path, asked.paths), None, asked.selection)
         for root in targets.roots:
-            if isinstance(root.target, SourceError) and asked.table != "findings":
-                raise root.target
+            if isinstance(root.content, SourceError) and asked.table != "findings":
+                raise root.content
         if asked.table != "findings":
             logs = list(tables.logs_of(targets.groups, strict=asked.strict))
             sizes = [log.size for log in logs]

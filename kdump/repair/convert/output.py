@@ -35,7 +35,7 @@ from kdump.repair.newdir.output import (
     name_notes,
     plan_of,
     source_notes,
-    target_of,
+    destination_of,
     verified,
 )
 from kdump.repair.rewrite.conversion import Rules
@@ -101,7 +101,7 @@ def _convert_to(
     name = None if facts is None else facts.partition.name
     if facts is None or name is None:
         raise Refused(f"{group.path}: expected a partition directory called <topic>-<partition>")
-    partition, target = facts.partition, target_of(facts.partition, output)
+    partition, destination = facts.partition, destination_of(facts.partition, output)
     one = unfinished(partition.path)
     if one is not None:
         raise Refused(
@@ -112,7 +112,7 @@ def _convert_to(
     nothing = ConvertedCopy(
         id="",
         partition=partition.path,
-        target=target,
+        destination=destination,
         identity=(status.st_dev, status.st_ino),
         files={},
         notes=(),
@@ -136,11 +136,11 @@ def _convert_to(
     refuse_swaps(partition)
     copied, left = _companions(partition)
     _check_space(output, olds, copied, rules)
-    with building(target, partition.path) as made:
+    with building(destination, partition.path) as made:
         for path in copied:
             copy_file(made, path)
         writer = SegmentWriter(made, facts, rules, jobs=jobs, tasks=len(olds))
-        news = _written(writer, olds, jobs, report, target, made.lock)
+        news = _written(writer, olds, jobs, report, destination, made.lock)
         for new in news:
             made.files.update(new.files)
         first = olds[0].segment.base_offset
@@ -154,7 +154,7 @@ def _convert_to(
         refuse_unsound(judged.surveys, partition.path)
         end = None if judged.replay is None else judged.replay.end_offset
         arguments = (os.fspath(partition.path), *_options(rules))
-        plan = plan_of(made, COMMAND, arguments, target, first, end, notes)
+        plan = plan_of(made, COMMAND, arguments, destination, first, end, notes)
         copy = replace(
             nothing,
             id=plan.id,
@@ -176,7 +176,7 @@ def _written(
     olds: Sequence[Old],
     jobs: int,
     report: Callable[[int], None],
-    target: Path,
+    destination: Path,
     lock: int,
 ) -> list[New]:
     """What the writer has made of every segment; workers do not keep ``lock`` open."""
@@ -185,7 +185,7 @@ def _written(
         try:
             return writer.write(old, told)
         except OSError as error:  # which a worker could not hand over
-            raise Refused(f"{target}: nothing was written: {error}") from error
+            raise Refused(f"{destination}: nothing was written: {error}") from error
 
     return each_log(write, olds, _log_of, jobs=jobs, report=report, close_descriptors=(lock,))
 

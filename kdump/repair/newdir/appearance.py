@@ -101,19 +101,19 @@ def _is_open(attribute: str) -> bool:
 
 
 @contextmanager
-def building(target: Path, origin: Path) -> Iterator[Building]:
-    """Make the directory ``target``, which appears when the block ends; ``origin`` is its model.
+def building(destination: Path, origin: Path) -> Iterator[Building]:
+    """Make the directory ``destination``, which appears when the block ends; ``origin`` is its model.
 
     The directory that it is made in belongs to root, or to the user whose rights this process has:
     he makes all that is in it, and gets it. Raises Refused where it is there, or another process
     is making it.
     """
-    if os.path.lexists(target):
+    if os.path.lexists(destination):
         raise Refused(
-            f"{target}: expected no file or directory of this name, found something: nothing is "
+            f"{destination}: expected no file or directory of this name, found something: nothing is "
             "overwritten"
         )
-    path = target.with_name(f".kdump.{target.name}.tmp")
+    path = destination.with_name(f".kdump.{destination.name}.tmp")
     if path.is_symlink() or (path.exists() and not path.is_dir()):
         raise Refused(
             f"{path}: expected nothing, or the rest of an interrupted run, found something else: "
@@ -122,11 +122,11 @@ def building(target: Path, origin: Path) -> Iterator[Building]:
     with ExitStack() as stack:
         made = False
         try:
-            if not target.parent.exists():
-                stack.enter_context(_opened(target.parent.parent))
-                _make_with_owner(target.parent)
+            if not destination.parent.exists():
+                stack.enter_context(_opened(destination.parent.parent))
+                _make_with_owner(destination.parent)
                 made = True
-            stack.enter_context(_opened(target.parent))
+            stack.enter_context(_opened(destination.parent))
             _remove_leftover(path)
             disk.make_directory(path, _own())
             with opened(path) as grown:
@@ -137,15 +137,15 @@ def building(target: Path, origin: Path) -> Iterator[Building]:
                     one = Building(path, origin, lock)
                     yield one
                     disk.own_directory(path, one.like)
-                    disk.rename(path, target)
+                    disk.rename(path, destination)
                 finally:
                     os.close(lock)
         except BaseException:  # whatever ends it, Ctrl-C too: nothing half made is left
             with suppress(OSError, Refused):
                 if path.exists() and not _in_use(path):
                     _remove(path)
-                if made and target.parent.exists():
-                    disk.remove_empty(target.parent)
+                if made and destination.parent.exists():
+                    disk.remove_empty(destination.parent)
             raise
 
 

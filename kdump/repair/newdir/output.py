@@ -42,7 +42,7 @@ _PROBLEMS: Final = frozenset({Severity.ERROR, Severity.WARNING, Severity.INCOMPL
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What was written to ``target``, out of the partition directory at ``partition``.
+    """What was written to ``destination``, out of the partition directory at ``partition``.
 
     ``identity`` is the device and inode of ``partition``. ``files`` has size and SHA-256 of all
     that was written, by name; ``findings`` are what verify says of it.
@@ -50,7 +50,7 @@ class Output:
 
     id: str
     partition: Path
-    target: Path
+    destination: Path
     identity: tuple[int, int]
     files: Mapping[str, tuple[int, str]]
     notes: tuple[str, ...]
@@ -107,7 +107,7 @@ def encode_identity(identity: Identity) -> dict[str, int]:
 # --- where
 
 
-def target_of(partition: Partition, output: Path) -> Path:
+def destination_of(partition: Partition, output: Path) -> Path:
     """Where the new directory of a partition is written; raises Refused where that cannot be."""
     try:
         return _target_of(partition, output)
@@ -140,13 +140,13 @@ def _target_of(partition: Partition, output: Path) -> Path:
         raise Refused(f"{output.parent}: expected a directory, found none")
     if output.exists() and not output.is_dir():
         raise Refused(f"{output}: expected a directory, found something else")
-    target = output / format_directory_name(name.topic, name.partition)
-    if os.path.lexists(target):
+    destination = output / format_directory_name(name.topic, name.partition)
+    if os.path.lexists(destination):
         raise Refused(
-            f"{partition.path}: expected nothing at {target}, found something: nothing is "
+            f"{partition.path}: expected nothing at {destination}, found something: nothing is "
             "overwritten"
         )
-    return target
+    return destination
 
 
 def check_targets(groups: Sequence[Group], output: Path) -> None:
@@ -155,13 +155,13 @@ def check_targets(groups: Sequence[Group], output: Path) -> None:
     for group in groups:
         if group.partition is None:
             continue
-        target = target_of(group.partition, output)
-        if target in origins:
+        destination = destination_of(group.partition, output)
+        if destination in origins:
             raise Refused(
-                f"{group.path}: expected a single source for {target}, found {origins[target]} "
+                f"{group.path}: expected a single source for {destination}, found {origins[destination]} "
                 "too: give each its own --output"
             )
-        origins[target] = group.path
+        origins[destination] = group.path
 
 
 def check_space(output: Path, needed: int) -> None:
@@ -297,7 +297,7 @@ def plan_of(
     made: Building,
     command: str,
     arguments: Sequence[str],
-    target: Path,
+    destination: Path,
     log_start: int,
     log_end: int | None,
     notes: Sequence[str],
@@ -307,7 +307,7 @@ def plan_of(
     return Plan(
         command,
         tuple(arguments),
-        target,
+        destination,
         (status.st_dev, status.st_ino),
         None,
         (),
@@ -323,8 +323,8 @@ def leave_receipt(made: Building, plan: Plan, output: Output, fields: Mapping[st
     folder = Folder(made.path, plan.id)
     folder.make(plan, made.like)
     folder.begin(Begun(output.begun_ns, {}, None))
-    source, target = os.fspath(output.partition), os.fspath(output.target)
-    folder.finish({"source": source, "target": target, **fields})
+    source, destination = os.fspath(output.partition), os.fspath(output.destination)
+    folder.finish({"source": source, "target": destination, **fields})
 
 
 def _final_name(path: Path) -> DirectoryName:

@@ -71,7 +71,7 @@ class Salvaged(Output):
         """The commands that put the result in the place of the partition, if it has one."""
         if self.log_directory is None:
             return ()
-        return way_back(self.partition, self.target, self.log_directory)
+        return way_back(self.partition, self.destination, self.log_directory)
 
     @property
     def taken(self) -> Sums:

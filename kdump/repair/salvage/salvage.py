@@ -39,7 +39,7 @@ from kdump.repair.newdir.output import (
     put_indexes,
     source_notes,
     survey_of,
-    target_of,
+    destination_of,
     verified,
 )
 from kdump.repair.salvage.backup import Backup
@@ -112,7 +112,7 @@ def _salvage(
     facts = gather(group, context)
     if facts is None or facts.partition.name is None:
         raise Refused(f"{group.path}: expected a partition directory called <topic>-<partition>")
-    partition, target = facts.partition, target_of(facts.partition, output)
+    partition, destination = facts.partition, destination_of(facts.partition, output)
     identified = topic_id_for(facts, context.node(group), topic_id)
     status = status_of(partition.path)
     whole = facts.settings.compacted is False
@@ -120,7 +120,7 @@ def _salvage(
     starts = None if backup is None else backup.starts
     picked = pick(segments, hunted=hunted, whole=whole, starts=starts, report=report)
     _check_space(picked, facts, output)
-    with building(target, partition.path) as made:
+    with building(destination, partition.path) as made:
         work = _Work(made, facts)
         picked, surveys, replayed = work.write(picked)
         if identified.content is not None:
@@ -135,14 +135,14 @@ def _salvage(
             *(() if topic_id is None else ("--topic-id", topic_id)),
         )
         start, end = surveys[0].segment.base_offset, replayed.end_offset
-        plan = plan_of(made, "salvage", arguments, target, start, end, notes)
+        plan = plan_of(made, "salvage", arguments, destination, start, end, notes)
         missing = tuple(holes(picked, whole=whole))
         listed = [(hole.first, hole.last) for hole in missing if hole.last is not None]
         found = verified(made, facts.settings)
         salvaged = Salvaged(
             plan.id,
             source,
-            target,
+            destination,
             (status.st_dev, status.st_ino),
             dict(made.files),
             tuple(notes),

@@ -13,13 +13,13 @@ from pathlib import Path
 Command = tuple[str, ...]
 
 
-def way_back(partition: Path, target: Path, log_directory: Path) -> tuple[Command, ...]:
+def way_back(partition: Path, destination: Path, log_directory: Path) -> tuple[Command, ...]:
     """The commands, in order; ``partition`` stands in ``log_directory``.
 
-    What stood there goes beside ``target``, outside of the log directory. Ownership is that of the
+    What stood there goes beside ``destination``, outside of the log directory. Ownership is that of the
     directory that was read. Paths are absolute, so that they hold in any working directory.
     """
-    origin, new, top = (path.absolute() for path in (partition, target, log_directory))
+    origin, new, top = (path.absolute() for path in (partition, destination, log_directory))
     place = top / new.name
     free = _free(new)
     old = next(free)

@@ -187,8 +187,8 @@ def check_others(partition: Path, log_directory: Path | None) -> None:
     """Raise Refused where an interrupted repair holds what all partitions of a directory share."""
     if log_directory is None:
         return
-    target = open_path(log_directory)
-    paths = target.partition_paths if isinstance(target, LogDirectory) else ()
+    content = open_path(log_directory)
+    paths = content.partition_paths if isinstance(content, LogDirectory) else ()
     for other in paths:
         one = None if _same(other, partition) else unfinished(other)
         if one is not None and _shared(Folder(other, one.id).plan()):

@@ -18,7 +18,7 @@ from kdump.storage.logdir import (
     LogDirectory,
     Partition,
     Segment,
-    Target,
+    PathContent,
     directory_name,
     find,
 )
@@ -37,8 +37,8 @@ def files(
     dumped, or where there is nothing to be selected or summed up.
     """
     just_batches = summary or selection != Selection()
-    for path, target in zip(paths, find(paths), strict=True):
-        if isinstance(target, Segment | Entry):
+    for path, content in zip(paths, find(paths), strict=True):
+        if isinstance(content, Segment | Entry):
             name = parse_file_name(path.name)
             if name.kind not in BATCH_KINDS | KINDS:
                 raise click.UsageError(
@@ -50,25 +50,25 @@ def files(
                     f"{printable(str(path))}: filters, --limit and --summary are for files of "
                     f"batches, and this is a file of another kind ({name.kind.value})."
                 )
-            index = target.index if isinstance(target, Segment) else None
+            index = content.index if isinstance(content, Segment) else None
             yield DumpFile(path, name, directory_name(path.parent), index)
         else:
-            yield from _inside(target, selection)
+            yield from _inside(content, selection)
 
 
-def _inside(target: Target | SourceError, selection: Selection) -> Iterator[DumpFile | SourceError]:
-    if isinstance(target, LogDirectory):
-        for partition in target.partitions():
+def _inside(content: PathContent | SourceError, selection: Selection) -> Iterator[DumpFile | SourceError]:
+    if isinstance(content, LogDirectory):
+        for partition in content.partitions():
             yield from _inside(partition, selection)
-    elif isinstance(target, Partition):
-        for segment in selection.segments(target.segments):
+    elif isinstance(content, Partition):
+        for segment in selection.segments(content.segments):
             name = parse_file_name(segment.log.name)
-            yield DumpFile(segment.log, name, target.name, segment.index)
-        for entry in target.entries:
+            yield DumpFile(segment.log, name, content.name, segment.index)
+        for entry in content.entries:
             if entry.name.kind is FileKind.METADATA_SNAPSHOT and not entry.name.suffix:
-                yield DumpFile(entry.path, entry.name, target.name)
-    elif isinstance(target, SourceError):
-        yield target
+                yield DumpFile(entry.path, entry.name, content.name)
+    elif isinstance(content, SourceError):
+        yield content
 
 
 class Output(Protocol):

@@ -68,7 +68,7 @@ def write_all(
 
 def done_lines(output: Output, command: str) -> Iterator[str]:
     """Yield the first lines of a receipt for people."""
-    origin, target = (printable(os.fspath(path)) for path in (output.partition, output.target))
+    origin, target = (printable(os.fspath(path)) for path in (output.partition, output.destination))
     yield from wrapped(
         f"DONE {output.id}  {command} {origin} -> {target}: {output.begun}, {output.seconds} s; "
         "what was read is unchanged",
@@ -87,7 +87,7 @@ def proof_lines(output: Output, segments: int, proof: str) -> Iterator[str]:
         f"{count_text(output.problems, 'problem')}" + (f" ({', '.join(codes)})" if codes else ""),
     )
     yield labelled("proof", f"{FOLDERS}/{output.id}/receipt.json in it: {proof}")
-    yield f"{'next':{LABEL}}{shell_text(('kdump', 'verify', operand(output.target)))}"
+    yield f"{'next':{LABEL}}{shell_text(('kdump', 'verify', operand(output.destination)))}"
 
 
 def receipt_line(output: Output, encoded: dict[str, Any]) -> str:
@@ -95,8 +95,8 @@ def receipt_line(output: Output, encoded: dict[str, Any]) -> str:
     fields = {
         **encoded,
         "partition": jsonl.path_value(output.partition),
-        "target": jsonl.path_value(output.target),
-        "next": ["kdump", "verify", jsonl.path_value(operand(output.target))],
+        "target": jsonl.path_value(output.destination),
+        "next": ["kdump", "verify", jsonl.path_value(operand(output.destination))],
     }
     return jsonl.line("receipt", fields)
 

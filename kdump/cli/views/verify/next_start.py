@@ -58,7 +58,7 @@ class _Report:
         self.pending: list[Finding] = []
         self.missing: list[Finding] = []
         self.left_out: list[Path] = []
-        self._directories = {root.path for root in roots if isinstance(root.target, LogDirectory)}
+        self._directories = {root.path for root in roots if isinstance(root.content, LogDirectory)}
         places = (root.directory.directory.path if root.directory else root.path for root in roots)
         self._around = dict.fromkeys(path for path in places if path not in self._directories)
 

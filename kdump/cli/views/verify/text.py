@@ -121,7 +121,7 @@ class TextReport:
         for root, count, top in zip(self._roots, self._counts, tops, strict=True):
             judged = self._judged[start : start + count]
             start += count
-            if isinstance(root.target, LogDirectory):
+            if isinstance(root.content, LogDirectory):
                 ranked = _ranked(judged, self._forecasts)
                 yield from plan_lines(root, top, ranked, self._forecasts)
 
@@ -157,7 +157,7 @@ def root_lines(
     yield from _heading(root, judged, count)
     for finding in _shown(top, info=info):
         yield from finding_lines(finding)
-    if isinstance(root.target, LogDirectory) and root.directory is not None:
+    if isinstance(root.content, LogDirectory) and root.directory is not None:
         yield from _partitions(judged, forecasts, info=info)
         start = dict(starts.directories())[root.directory.directory.path]
         losses = losses_of((one, forecasts.get(one.group.path)) for one in judged)
@@ -243,12 +243,12 @@ def _effort(summary: Summary) -> str:
 
 def _heading(root: Root, judged: Sequence[Judged], count: int) -> Iterator[str]:
     path = printable(str(root.path))
-    if isinstance(root.target, LogDirectory):
+    if isinstance(root.content, LogDirectory):
         what = f"log directory{_node(root.directory)}, {count_text(count, 'partition')}"
         if root.directory is not None and root.stopped:
             marker = "clean marker set" if root.directory.clean_marker else "no clean marker"
             what += f", {marker}"
-    elif isinstance(root.target, SourceError):
+    elif isinstance(root.content, SourceError):
         what = "not read"
     else:
         surveys = [survey for one in judged for survey in one.surveys]
