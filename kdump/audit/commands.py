@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kdump.format.lines.shell import operand
-from kdump.storage.repair_record import Kept, KeptState
+from kdump.storage.repair_record import RepairRecord, RepairState
 
 Remedy = tuple[str, ...]
 """A command as an argv."""
@@ -31,9 +31,9 @@ def converting(partition: Path) -> Remedy:
     return "kdump", "convert-v0-v2", operand(partition)
 
 
-def resuming(partition: Path, one: Kept) -> Remedy:
+def resuming(partition: Path, one: RepairRecord) -> Remedy:
     """Go on with a repair, or an undo, that was interrupted, with the consent that it needs."""
-    if one.state is KeptState.UNDOING or one.command is None:
+    if one.state is RepairState.UNDOING or one.command is None:
         return undoing(partition, one.id)
     confirm = ("--confirm", one.id) if one.lossy else ()
     return "kdump", one.command, operand(partition), "--apply", *confirm

@@ -75,7 +75,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     partition_files.check_cleaner_offset,
     leftovers.check_leftovers,
     leftovers.check_foreign,
-    repair_records.check_kept,
+    repair_records.check_repair_records,
     leftovers.check_swaps,
     metadata.check_quorum_state,
     metadata.check_metadata_snapshots,

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kdump.audit.run.reconcile import settled_directories
+from kdump.audit.run.reconcile import reconcile_directories
 from kdump.audit.run.verify import verify as judge
-from kdump.audit.targets.listing import list_targets
+from kdump.audit.targets.listing import list_scope
 from kdump.audit.targets.target import Selection
-from kdump.audit.targets.targets import Targets
+from kdump.audit.targets.scope import Scope
 from kdump.audit.verdicts.next_start import concluded
 from kdump.audit.verdicts.verdict import Judged
 from kdump.errors import SourceError
@@ -64,12 +64,12 @@ def findings(
     *paths: str | PathLike[str], deep: bool = False, jobs: int | None = None
 ) -> pa.RecordBatchReader:
     """Find what ``kdump verify`` finds, in so many workers."""
-    targets = _listed(paths)
+    scope = _listed(paths)
     jobs = jobs or default_jobs()
 
     def found() -> Iterator[pa.RecordBatch]:
-        yield finding_rows(settled_directories(targets.context), None)
-        yield from tables.finding_batches(targets.groups, targets.context, deep=deep, jobs=jobs)
+        yield finding_rows(reconcile_directories(scope.context), None)
+        yield from tables.finding_batches(scope.groups, scope.context, deep=deep, jobs=jobs)
 
     return pa.RecordBatchReader.from_batches(FINDINGS, found())
 
@@ -81,23 +81,23 @@ def verify(
 
     What is wrong with log directories themselves is among the ``findings`` alone.
     """
-    targets = _listed(paths)
+    scope = _listed(paths)
     return judge(
-        targets.groups,
+        scope.groups,
         deep=deep,
         jobs=jobs or default_jobs(),
-        context=targets.context,
+        context=scope.context,
         conclude=lambda one: concluded(one, segments=False),
     )
 
 
-def _listed(paths: Paths, *, served: bool = False) -> Targets:
-    return list_targets((as_path(str(path)) for path in paths), None, Selection(served=served))
+def _listed(paths: Paths, *, served: bool = False) -> Scope:
+    return list_scope((as_path(str(path)) for path in paths), None, Selection(served=served))
 
 
-def _opened(paths: Paths) -> Targets:
-    targets = _listed(paths, served=True)
-    for root in targets.roots:
+def _opened(paths: Paths) -> Scope:
+    scope = _listed(paths, served=True)
+    for root in scope.roots:
         if isinstance(root.content, SourceError):
             raise root.content
-    return targets
+    return scope

@@ -32,7 +32,7 @@ _SALVAGE: Final = "salvage"
 _MOST_BYTES: Final = 64 << 20
 
 
-class KeptState(Enum):
+class RepairState(Enum):
     """How far a repair has come."""
 
     PREPARED = "prepared"  # nothing of the partition was changed
@@ -42,7 +42,7 @@ class KeptState(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class RepairRecord:
     """The folder of one repair, at ``path``, whose name is the plan's ``id``.
 
     ``command`` is None where its plan cannot be read. ``begun_ns`` is when the first change was
@@ -53,14 +53,14 @@ class Kept:
     id: str
     path: Path
     command: str | None
-    state: KeptState
+    state: RepairState
     begun_ns: int | None
     size_bytes: int
     holes: tuple[tuple[int, int], ...] = ()
     lossy: bool = False
 
 
-def kept(partition: Path) -> tuple[Kept, ...]:
+def kept(partition: Path) -> tuple[RepairRecord, ...]:
     """Return the folders of the repairs of the partition directory at ``partition``.
 
     They ascend by when they began; those of which that is unknown come last. What is no directory
@@ -90,11 +90,11 @@ def _folders(path: Path) -> Iterator[Path]:
         raise source_error(path, error) from error
 
 
-def _folder(path: Path) -> Kept:
+def _folder(path: Path) -> RepairRecord:
     plan = _fields(path / PLAN)
     command = plan.get("command")
     begun = _fields(path / BEGUN).get("begun_ns")
-    return Kept(
+    return RepairRecord(
         path.name,
         path,
         command if isinstance(command, str) else None,
@@ -106,12 +106,12 @@ def _folder(path: Path) -> Kept:
     )
 
 
-def _state(path: Path) -> KeptState:
+def _state(path: Path) -> RepairState:
     if not exists(path / BEGUN):  # or undone, and being cleared away
-        return KeptState.PREPARED
+        return RepairState.PREPARED
     if exists(path / UNDOING):
-        return KeptState.UNDOING
-    return KeptState.DONE if exists(path / RECEIPT) else KeptState.PENDING
+        return RepairState.UNDOING
+    return RepairState.DONE if exists(path / RECEIPT) else RepairState.PENDING
 
 
 def _fields(path: Path) -> dict[str, Any]:

@@ -61,7 +61,7 @@ class Died:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome(Generic[T, R]):
+class Result(Generic[T, R]):
     """What became of one task: ``index`` is its place in the order of tasks, counted from 0.
 
     ``task`` is the one that was worked on last, which is another one after a retry.
@@ -93,7 +93,7 @@ def run(
     retry: Callable[[T, Died], T | None] | None = None,
     on_progress: Callable[[P], None] | None = None,
     close_descriptors: Iterable[int] = (),
-) -> Generator[Outcome[T, R], None, None]:
+) -> Generator[Result[T, R], None, None]:
     """Do ``work`` on every task in at most ``jobs`` forked workers; outcomes come as they complete.
 
     Tasks and results travel pickled; ``work`` does not, nor does what it refers to. A KdumpError
@@ -132,7 +132,7 @@ def run(
             with suppress(BrokenPipeError):  # it just died: its results pipe will tell
                 _send(worker.tasks, _TASK, job[1])
 
-    def bury(worker: _Worker[T]) -> Outcome[T, R] | None:
+    def bury(worker: _Worker[T]) -> Result[T, R] | None:
         poll.unregister(worker.results)
         del workers[worker.results]
         if worker in idle:
@@ -146,11 +146,11 @@ def run(
         died = Died(os.WTERMSIG(status))
         replacement = retry(task, died) if retry is not None else None
         if replacement is None:
-            return Outcome(index, task, died)
+            return Result(index, task, died)
         again.append((index, replacement))
         return None
 
-    def receive(worker: _Worker[T]) -> Iterator[Outcome[T, R]]:
+    def receive(worker: _Worker[T]) -> Iterator[Result[T, R]]:
         chunk = os.read(worker.results, _PIPE_BYTES)
         if not chunk:
             outcome = bury(worker)
@@ -169,7 +169,7 @@ def run(
             index, task = worker.job
             worker.job = None
             idle.append(worker)
-            yield Outcome(index, task, pickle.loads(payload))
+            yield Result(index, task, pickle.loads(payload))
 
     try:
         dispatch()
@@ -194,7 +194,7 @@ def run(
 
 @contextmanager
 def signals_held_back() -> Iterator[set[signal.Signals | int]]:
-    """Hold signals back around a fork; yields what ``settle`` is to let the child block instead."""
+    """Hold signals back around a fork; yields what ``initialise_child`` is to let the child block instead."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD_BACK)
     try:
         yield before
@@ -202,7 +202,7 @@ def signals_held_back() -> Iterator[set[signal.Signals | int]]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def settle(parent: int, mask: set[signal.Signals | int]) -> bool:
+def initialise_child(parent: int, mask: set[signal.Signals | int]) -> bool:
     """Make a process that was just forked by ``parent`` end with it, and leave signals to it.
 
     False where the parent is gone already.
@@ -298,7 +298,7 @@ def _be_worker(
     try:
         for descriptor in close:
             os.close(descriptor)
-        if settle(parent, mask):
+        if initialise_child(parent, mask):
             _serve(work, tasks, results)
         status = 0
     finally:

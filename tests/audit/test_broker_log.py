@@ -31,7 +31,7 @@ def test_a_line_that_brokers_log_is_explained(row: Row) -> None:
     assert found is not None
     assert found.message.kind.value == about
     assert (found.codes[0].name if found.codes else None) == code
-    assert (found.place.path, found.place.partition, found.place.offset) == (
+    assert (found.location.path, found.location.partition, found.location.offset) == (
         path,
         partition,
         offset,
@@ -115,7 +115,7 @@ def test_the_cause_of_a_start_that_failed_is_named(cause: str, about: Kind, happ
 def test_files_that_were_denied_are_named() -> None:
     with (LOGS / "4.3.1-denied.log").open("rb") as log:
         report = group_entries(read_entries(log))
-    paths = [each.place.path for each in report.groups if each.known and each.known.codes]
+    paths = [each.location.path for each in report.groups if each.known and each.known.codes]
     assert paths == [
         "/var/lib/kafka/two/two",
         "/var/lib/kafka/two/two/.kafka_cleanshutdown",
@@ -174,7 +174,7 @@ def test_the_partition_of_a_prefix_is_read() -> None:
         "potentially offline log directories and log may already exist there."
     )
     assert found is not None
-    assert found.place.partition == "t-0"
+    assert found.location.partition == "t-0"
 
 
 def test_lines_below_info_and_of_ordinary_running_are_passed_over() -> None:

@@ -19,7 +19,7 @@ from kdump.audit.facts.small_files import (
     read_partition_facts,
 )
 from kdump.audit.startup.forecast import Forecast, forecast, forecast_by, forecast_directory
-from kdump.audit.startup.inputs import look, violations
+from kdump.audit.startup.inputs import read_log_facts, violations
 from kdump.audit.startup.outcome import Outcome, Release
 from kdump.audit.survey.log_end import lower_bound
 from kdump.audit.survey.recovery import Records, Span
@@ -60,7 +60,7 @@ def told(forged: Forged, target: Path, version: str | None = None) -> Forecast:
     facts = facts_of(forged, forged.write(target))
     found = surveys(facts)
     wrong = violations(facts, found)
-    known = look(facts, found, wrong)
+    known = read_log_facts(facts, found, wrong)
     if version is None:
         return forecast(facts, known, wrong)
     return forecast_by(RELEASES[version], facts, known, wrong)
@@ -160,7 +160,7 @@ def test_a_damaged_snapshot_costs_a_replay(tmp_path: Path) -> None:
 
 def test_without_surveys_the_forecast_is_not_exact(tmp_path: Path) -> None:
     facts = facts_of(Forged("unread"), Forged("unread").write(tmp_path))
-    found = forecast(facts, look(facts, ()))
+    found = forecast(facts, read_log_facts(facts, ()))
     assert not found.exact
     assert (found.outcome, found.log_end_offset) == (Outcome.STARTS, None)
     assert found.segments == (0, 100, 200)
@@ -170,7 +170,7 @@ def test_without_surveys_the_forecast_is_not_exact(tmp_path: Path) -> None:
 def test_a_clean_start_needs_no_surveys(tmp_path: Path) -> None:
     forged = Forged("unread", clean=True)
     facts = facts_of(forged, forged.write(tmp_path))
-    found = forecast(facts, look(facts, ()))
+    found = forecast(facts, read_log_facts(facts, ()))
     assert found.exact
     assert (found.log_end_offset, found.read_bytes, found.deleted_bytes) == (300, 0, 0)
 
@@ -181,12 +181,12 @@ def test_a_log_that_cannot_be_read_is_not_forecast_exactly(tmp_path: Path) -> No
     log = facts.partition.segments[-1].log
     log.unlink()
     os.mkfifo(log)
-    assert not forecast(facts, look(facts, ())).exact
+    assert not forecast(facts, read_log_facts(facts, ())).exact
 
 
 def test_a_segment_larger_than_it_may_be_is_refused(tmp_path: Path) -> None:
     facts = facts_of(Forged("large"), Forged("large").write(tmp_path))
-    first, *rest = look(facts, surveys(facts))
+    first, *rest = read_log_facts(facts, surveys(facts))
     largest = forecast(facts, [replace(first, size=2**31 - 1), *rest])
     assert largest.outcome is Outcome.STARTS
     found = forecast(facts, [replace(first, size=2**31), *rest])
@@ -196,7 +196,7 @@ def test_a_segment_larger_than_it_may_be_is_refused(tmp_path: Path) -> None:
 def test_with_remote_storage_a_log_starts_where_its_checkpoint_says(tmp_path: Path) -> None:
     forged = replace(named("removed-first"), log_start=50)
     facts = facts_of(forged, forged.write(tmp_path))
-    logs = look(facts, surveys(facts))
+    logs = read_log_facts(facts, surveys(facts))
     for remote, expected in ((None, 100), (False, 100), (True, 50)):
         settings = replace(facts.settings, remote_storage=remote)
         found = forecast(replace(facts, settings=settings), logs)
@@ -211,7 +211,7 @@ def test_the_end_of_a_log_wraps_behind_the_largest_offset(tmp_path: Path, scanne
     directory = forged.write(tmp_path)
     (directory / name(base, ".index")).write_bytes(struct.pack(">ii", 1, len(pieces[0])))
     facts = facts_of(forged, directory)
-    found = forecast(facts, look(facts, surveys(facts) if scanned else ()))
+    found = forecast(facts, read_log_facts(facts, surveys(facts) if scanned else ()))
     # The end comes out below 0, and so below the log's start.
     assert (found.deleted, found.segments, found.log_end_offset) == ((base,), (0,), 0)
 
@@ -221,11 +221,11 @@ def test_what_is_to_be_deleted_is_only_opened(tmp_path: Path) -> None:
     directory = forged.write(tmp_path)
     doomed = directory.rename(tmp_path / f"bad-checksum-0.{'0' * 32}-delete")
     facts = facts_of(forged, doomed)
-    found = forecast(facts, look(facts, surveys(facts)))
+    found = forecast(facts, read_log_facts(facts, surveys(facts)))
     assert (found.outcome, found.read_bytes, found.cuts) == (Outcome.STARTS, 0, ())
     (doomed / name(0, ".index")).unlink()
     facts = facts_of(forged, doomed)
-    found = forecast(facts, look(facts, surveys(facts)))
+    found = forecast(facts, read_log_facts(facts, surveys(facts)))
     assert (found.read_bytes > 0, found.lost) == (True, Records())
 
 
@@ -234,7 +234,7 @@ def test_even_what_is_to_be_deleted_can_stop_a_broker(tmp_path: Path, title: str
     directory = named(title).write(tmp_path)
     doomed = directory.rename(tmp_path / f"{title}-0.{'0' * 32}-delete")
     facts = facts_of(named(title), doomed)
-    assert forecast(facts, look(facts, surveys(facts))).outcome is not Outcome.STARTS
+    assert forecast(facts, read_log_facts(facts, surveys(facts))).outcome is not Outcome.STARTS
 
 
 def test_the_metadata_log_is_recovered_after_every_stop(tmp_path: Path) -> None:

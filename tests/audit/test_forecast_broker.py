@@ -22,7 +22,7 @@ from starts import BASES, CONFIGS, Start, copy, starts
 
 from kdump.audit.facts.small_files import PartitionFacts, TopicSettings, read_partition_facts
 from kdump.audit.startup.forecast import Forecast, forecast, forecast_by
-from kdump.audit.startup.inputs import look, violations
+from kdump.audit.startup.inputs import read_log_facts, violations
 from kdump.audit.startup.outcome import LogFacts, Outcome, Release, Violation
 from kdump.audit.survey.survey import Survey, survey
 from kdump.format import _recovery
@@ -79,7 +79,7 @@ def known(start: Start, directory: Path, log_start: int, recovery_point: int) ->
     )
     found = surveys(directory, settings)
     wrong = violations(facts, found)
-    return facts, look(facts, found, wrong), wrong
+    return facts, read_log_facts(facts, found, wrong), wrong
 
 
 def sizes(directory: Path) -> dict[str, int]:

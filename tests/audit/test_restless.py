@@ -37,7 +37,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     unmapped, survey_of = kdump.audit.run.verify._unmapped, kdump.audit.run.tasks.survey_of
     run = workers.run
 
-    def watched(*args: Any, **options: Any) -> Iterator[workers.Outcome[object, object]]:
+    def watched(*args: Any, **options: Any) -> Iterator[workers.Result[object, object]]:
         for outcome in run(*args, **options):
             if isinstance(outcome.value, workers.Died):  # of the first pass: it takes no retry
                 counts[outcome.value.label] += 1
@@ -48,7 +48,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         return unmapped(task, died)
 
     def note(
-        group: kdump.audit.targets.target.Group, outcome: workers.Outcome[object, Survey]
+        group: kdump.audit.targets.target.Group, outcome: workers.Result[object, Survey]
     ) -> object:
         if isinstance(outcome.value, Survey):
             for unread in outcome.value.unread:

@@ -20,7 +20,7 @@ import kdump.audit.run.verify
 from kdump.audit import codes
 from kdump.audit.findings import Finding
 from kdump.audit.run import recheck
-from kdump.audit.run.recheck import Look, settle, suspects
+from kdump.audit.run.recheck import Inspection, reconcile_findings, suspects
 from kdump.audit.run.verify import verify
 from kdump.audit.survey.survey import Survey, survey
 from kdump.audit.targets.context import read_context
@@ -124,10 +124,10 @@ def test_an_error_in_a_sealed_segment_stands_while_others_come_and_go(
 def test_an_error_of_no_segment_stands_if_it_is_seen_twice() -> None:
     for path in (Path(), Path("leader-epoch-checkpoint"), Path("x/partition.metadata")):
         found = Finding(codes.SEGMENTS_OVERLAP, path)
-        look = Look((), (found,))
-        assert list(settle(look, look)) == [found]
-        assert [one.code for one in settle(look, Look((), ()))] == [codes.CHANGED_WHILE_READ]
-        assert [one.code for one in settle(Look((), ()), look)] == [codes.CHANGED_WHILE_READ]
+        look = Inspection((), (found,))
+        assert list(reconcile_findings(look, look)) == [found]
+        assert [one.code for one in reconcile_findings(look, Inspection((), ()))] == [codes.CHANGED_WHILE_READ]
+        assert [one.code for one in reconcile_findings(Inspection((), ()), look)] == [codes.CHANGED_WHILE_READ]
 
 
 def test_a_segment_is_read_again_for_a_companion_that_is_missing_or_new(tmp_path: Path) -> None:
@@ -137,12 +137,12 @@ def test_a_segment_is_read_again_for_a_companion_that_is_missing_or_new(tmp_path
         survey(segment, lambda _: None, mapped=False, sealed=True, deep=False) for segment in before
     )
     logs = {one.segment.base_offset: one.identity for one in surveys if one.identity}
-    assert suspects(Look(surveys, ()), before, logs) == (before[1],)
+    assert suspects(Inspection(surveys, ()), before, logs) == (before[1],)
     missing = Finding(codes.INDEX_ORDER, directory / name(FIRST, ".txnindex"))
-    assert suspects(Look(surveys, (missing,)), before, logs) == before
+    assert suspects(Inspection(surveys, (missing,)), before, logs) == before
     missing.path.touch()
     now = read_partition(directory).segments
-    assert suspects(Look(surveys, ()), now, logs) == now
+    assert suspects(Inspection(surveys, ()), now, logs) == now
 
 
 # --- what does not

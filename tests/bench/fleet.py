@@ -25,7 +25,7 @@ from bench.report import Row
 from bench.segments import KIB
 from bench.timing import median
 from kdump.audit.run.verify import verify
-from kdump.audit.targets.listing import list_targets
+from kdump.audit.targets.listing import list_scope
 from kdump.audit.targets.target import Selection
 from kdump.audit.verdicts.next_start import Concluding
 from kdump.audit.verdicts.verdict import Judged
@@ -156,22 +156,22 @@ def _on_spark(session: Session, path: Path) -> None:
     from kdump.fleet.verify import verify as fleet
 
     listed = listing.find(session, [path], None, Selection())
-    targets = listed.targets
+    scope = listed.scope
     judged = fleet.verify(
         session,
-        targets.groups,
+        scope.groups,
         listed.inventories,
         deep=False,
-        context=targets.context,
+        context=scope.context,
         conclude=Concluding(frozenset()),
     )
     _expect(judged, _size([path]))
 
 
 def _here(path: Path) -> None:
-    targets = list_targets([path], None, Selection())
+    scope = list_scope([path], None, Selection())
     conclude = Concluding(frozenset())
-    groups, context = targets.groups, targets.context
+    groups, context = scope.groups, scope.context
     judged = verify(groups, deep=False, jobs=_CORES, context=context, conclude=conclude)
     _expect(judged, _size([path]))
 

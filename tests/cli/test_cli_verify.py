@@ -733,14 +733,14 @@ def test_no_more_is_checked_than_there_is(
     """A log that grows between the quick pass and the read counts with the size that was read."""
     log = directory.make(tmp_path, 1)[-1]
     data = log.read_bytes()
-    seen = JsonReport.look
+    seen = JsonReport.preview
 
     def grow(report: JsonReport, judged: Judged) -> None:
         seen(report, judged)
         with log.open("ab") as file:
             file.write(data)
 
-    monkeypatch.setattr(JsonReport, "look", grow)
+    monkeypatch.setattr(JsonReport, "preview", grow)
     # With a rate the quick pass reads no whole segment, however small.
     summary = cli.json("--limit-rate", "1GB", tmp_path, code=exits.PROBLEMS)[-1]
     size = sum(path.stat().st_size for path in log.parent.glob("*.log"))

@@ -27,7 +27,7 @@ from kdump.cli.ui import exits
 from kdump.cli.views.repair.steps import step_texts
 from kdump.cli.views.repair.text import (
     consent_text,
-    kept_lines,
+    backup_lines,
     partition_name,
     pending_lines,
     plan_lines,
@@ -47,7 +47,7 @@ from kdump.repair.transaction.plan import (
     Stamp,
     TakeMarker,
 )
-from kdump.storage.repair_record import Kept, KeptState
+from kdump.storage.repair_record import RepairRecord, RepairState
 
 DAMAGED = [*batches(FIRST)[:3], forge.flip(batches(FIRST)[3], 70), *batches(FIRST)[4:]]
 TORN = [*batches(LAST)[:-1], batches(LAST)[-1][:-5]]
@@ -284,13 +284,13 @@ def test_any_name_fits_and_is_escaped(
     loss = Loss(10, Span(7, 3, 9, 0, 10**15), Span(1, 2, None, None, None, True), 2, 1, 3, True)
     cut = Cut(name(FIRST, ".log"), 693, "", "")
     plan = a_plan(path, cut, loss=loss, log_end=(200, None), log_start=5, notes=(f"of {topic}",))
-    one = Kept("0a1b2c3d", path, topic, KeptState.DONE, 10**18, 4096)
+    one = RepairRecord("0a1b2c3d", path, topic, RepairState.DONE, 10**18, 4096)
     receipt = {"begun": "2026-11-21T04:02:11Z", "seconds": 3.8}
     text = "\n".join(
         [
             *plan_lines(plan),
             *receipt_lines(plan, receipt, ()),
-            *kept_lines(one, path),
+            *backup_lines(one, path),
         ]
     )
     assert_escaped(text + consent_text(plan))
@@ -430,7 +430,7 @@ def test_a_salvaged_directory_is_not_undone(
 
 def test_a_repair_that_was_interrupted_shows_both_ways_on(tmp_path: Path) -> None:
     path = tmp_path / "with blanks-0"
-    one = Kept("ab12cd34", path, "reindex", KeptState.PENDING, 0, 10)
+    one = RepairRecord("ab12cd34", path, "reindex", RepairState.PENDING, 0, 10)
     first, *rest = pending_lines(one, Plan("reindex", (), path, (0, 0), None, (), {}))
     assert first.startswith("PENDING ab12cd34  reindex with blanks-0: interrupted")
     assert list(commands("\n".join(rest))) == [
@@ -441,8 +441,8 @@ def test_a_repair_that_was_interrupted_shows_both_ways_on(tmp_path: Path) -> Non
 
 def test_every_state_of_a_backup_has_its_words() -> None:
     path = Path("orders-0")
-    for state in KeptState:
-        line = " ".join(kept_lines(Kept("ab12cd34", path, None, state, None, 10), path))
+    for state in RepairState:
+        line = " ".join(backup_lines(RepairRecord("ab12cd34", path, None, state, None, 10), path))
         assert re.match(r"ab12cd34  unreadable plan of orders-0: [^;]+(; [^;]+)?; 10 bytes", line)
 
 

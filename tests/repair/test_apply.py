@@ -68,7 +68,7 @@ from kdump.repair.transaction.plan import (
 )
 from kdump.repair.transaction.recipes import make
 from kdump.repair.transaction.undo import discard, undo, undoable
-from kdump.storage.repair_record import KeptState, kept
+from kdump.storage.repair_record import RepairState, kept
 
 pytestmark = pytest.mark.usefixtures("unsearched")
 
@@ -459,7 +459,7 @@ def test_one_that_holds_nothing_of_others_does_not_keep_them_waiting(unindexed: 
     interrupt(plan, "rename", 5)
     apply(by_hand(top / OTHER, Put.of("new", b"", replaces=False)))
     (one,) = kept(unindexed)
-    assert one.state is KeptState.PENDING
+    assert one.state is RepairState.PENDING
     resume(Folder(unindexed, plan.id), top)
     assert reindexing(unindexed).steps == ()
 
@@ -474,7 +474,7 @@ def test_an_interrupted_undo_lets_no_other_begin(lossy: Path) -> None:
     assert raised.value.resume == ("kdump", "undo", str(lossy), "--plan", plan.id, "--apply")
     assert "the undo of plan" in str(raised.value)
     (one,) = kept(lossy)
-    assert one.state is KeptState.UNDOING
+    assert one.state is RepairState.UNDOING
     for partition in (lossy, top / OTHER):
         with pytest.raises(Refused, match="expected no interrupted repair"):
             apply(by_hand(partition, Put.of("new", b"", replaces=False)))
@@ -495,7 +495,7 @@ def test_what_was_only_prepared_is_cleared_by_the_next(lossy: Path) -> None:
     (folder.path / "new" / "new").write_bytes(b"half")
     for path in (folder.path.parent, *folder.path.parent.rglob("*")):
         give(path, lossy)
-    assert [one.state for one in kept(lossy)] == [KeptState.PREPARED]
+    assert [one.state for one in kept(lossy)] == [RepairState.PREPARED]
     assert undoable(lossy) is None
     plan = truncation(lossy)
     apply(plan)

@@ -28,7 +28,7 @@ from kdump.audit.facts.small_files import Read, TopicSettings
 from kdump.audit.run.verify import verify
 from kdump.audit.survey.survey import Unread
 from kdump.audit.verdicts.verdict import Judged
-from kdump.cli.options.targets import find_targets
+from kdump.cli.options.targets import find_scope
 from kdump.errors import Refused, SourceError, Unfinished, UsageError
 from kdump.format.codecs import Codec
 from kdump.format.index import TransactionIndex
@@ -42,7 +42,7 @@ from kdump.repair.transaction import disk
 from kdump.repair.transaction.apply import apply, resume
 from kdump.repair.transaction.folder import Folder
 from kdump.repair.transaction.plan import Converted, Plan, Put, Rebuilt, Remove, decode, encode
-from kdump.storage.repair_record import KeptState, kept
+from kdump.storage.repair_record import RepairState, kept
 
 pytestmark = pytest.mark.usefixtures("unsearched")
 
@@ -87,9 +87,9 @@ def full(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def judged(path: Path) -> Judged:
-    targets = find_targets([path], None, (), ())
-    groups = [replace(group, stopped=True) for group in targets.groups]
-    (found,) = verify(groups, deep=False, jobs=1, context=targets.context)
+    scope = find_scope([path], None, (), ())
+    groups = [replace(group, stopped=True) for group in scope.groups]
+    (found,) = verify(groups, deep=False, jobs=1, context=scope.context)
     return found
 
 
@@ -580,7 +580,7 @@ def test_an_interrupted_conversion_is_finished_or_taken_back(
         else:
             break
         (one,) = kept(path)
-        assert one.state is KeptState.PENDING
+        assert one.state is RepairState.PENDING
         if place % 2:
             undone(path, plan)
         else:

@@ -84,7 +84,7 @@ def left(data: Path) -> dict[str, Node]:
     return {f"{name}/{path}": node for name in names for path, node in take(data / name).items()}
 
 
-def settled(data: Path) -> dict[str, Node]:
+def reconcile(data: Path) -> dict[str, Node]:
     """The same beside a broker, once it has written down that it leads them."""
     before: dict[str, Node] = {}
     for _ in range(60):
@@ -121,7 +121,7 @@ def test_refused_beside_a_broker_and_behind_one(version: str, data: Path) -> Non
     (agreed,) = kdump("truncate-to-valid", data / CUT).ids
     consent = ("--apply", "--confirm", agreed)
     with Broker(version, data, SETTINGS):
-        before = settled(data)
+        before = reconcile(data)
         for lock in ("there", "unlinked"):
             if lock == "unlinked":
                 (data / ".lock").unlink()

@@ -41,10 +41,10 @@ from kdump.format.snapshot import decode_snapshot
 from kdump.repair.content.companions import epochs
 from kdump.repair.newdir.appearance import building
 from kdump.repair.salvage import overlap, selection
-from kdump.repair.salvage.offset_gaps import holes
+from kdump.repair.salvage.offset_gaps import offset_gaps
 from kdump.repair.salvage.receipt import Salvaged
 from kdump.repair.salvage.salvage import salvage as rescue
-from kdump.repair.salvage.selection import pick
+from kdump.repair.salvage.selection import select_pieces
 from kdump.repair.salvage.stretches import Stretch
 from kdump.repair.transaction import disk
 from kdump.storage.access import open_source
@@ -432,12 +432,12 @@ def test_where_no_cleaner_was_missing_offsets_are_holes(tmp_path: Path) -> None:
         tmp_path / "in", "orders", 7, {0: [*batches[:3], *batches[4:8]], 30: batches[10:]}
     )
     segments = read_partition(origin).segments
-    picked = pick(segments, hunted=False, whole=True)
-    found = [(hole.first, hole.last, hole.left) for hole in holes(picked, whole=True)]
+    picked = select_pieces(segments, hunted=False, whole=True)
+    found = [(hole.first, hole.last, hole.left) for hole in offset_gaps(picked, whole=True)]
     assert found == [(9, 11, None), (24, 29, None)]
-    assert [hole.count for hole in holes(picked, whole=True)] == [3, 6]
-    picked = pick(segments, hunted=False, whole=False)
-    assert list(holes(picked, whole=False)) == []
+    assert [hole.count for hole in offset_gaps(picked, whole=True)] == [3, 6]
+    picked = select_pieces(segments, hunted=False, whole=False)
+    assert list(offset_gaps(picked, whole=False)) == []
 
 
 # --- companions
@@ -1330,15 +1330,15 @@ def test_a_broker_makes_the_same_of_any_log(
     _, release, state, partition, _ = one.path.parts
     whole = grown(f"{release}/{state}") / partition
     salvaged = outcome(whole, one, tmp_path, hunted=seed % 2 == 0)
-    positions = dict.fromkeys(range(len(salvaged.picked.segments)), 0)
+    positions = dict.fromkeys(range(len(salvaged.selection.segments)), 0)
     last = -1
-    for piece in salvaged.picked.pieces:
+    for piece in salvaged.selection.pieces:
         assert piece.start == positions[piece.log], one
         positions[piece.log] = piece.stop
         if isinstance(piece, Stretch):
             assert last < piece.first_offset <= piece.last_offset, one
             last = piece.last_offset
-    sizes = [identity and identity.size for identity in salvaged.picked.identities]
+    sizes = [identity and identity.size for identity in salvaged.selection.identities]
     assert list(positions.values()) == sizes, one
     written = contents(salvaged.destination)
     loaded = oracle("4.3.1").load(

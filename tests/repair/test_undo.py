@@ -43,7 +43,7 @@ from kdump.errors import KdumpError, Refused, Unfinished
 from kdump.repair.transaction.apply import apply, resume
 from kdump.repair.transaction.folder import Folder
 from kdump.repair.transaction.undo import discard, undo, undoable
-from kdump.storage.repair_record import KeptState, kept
+from kdump.storage.repair_record import RepairState, kept
 
 pytestmark = pytest.mark.usefixtures("unsearched")
 
@@ -168,7 +168,7 @@ def test_a_folder_that_cannot_be_removed_behind_an_undo(lossy: Path, undone_firs
             with pytest.raises(Unfinished, match="the undo of plan"):
                 undone(lossy, plan)
     (one,) = kept(lossy)
-    assert one.state is (KeptState.PREPARED if undone_first else KeptState.UNDOING)
+    assert one.state is (RepairState.PREPARED if undone_first else RepairState.UNDOING)
     if undone_first:
         discard(one, lossy)
     else:

@@ -17,7 +17,7 @@ import kdump.storage.repair_record
 from kdump.audit import codes
 from kdump.audit.codes import Severity
 from kdump.errors import SourceError
-from kdump.storage.repair_record import Kept, KeptState, kept
+from kdump.storage.repair_record import RepairRecord, RepairState, kept
 
 
 def folder(partition: Path, name: str, command: str = "reindex", **files: str) -> Path:
@@ -40,10 +40,10 @@ def partition(tmp_path: Path) -> Path:
 def test_each_state(tmp_path: Path) -> None:
     begun = '{"begun_ns": 5}'
     states = {
-        "a": (KeptState.PREPARED, folder(tmp_path, "a")),
-        "b": (KeptState.PENDING, folder(tmp_path, "b", begun=begun)),
-        "c": (KeptState.DONE, folder(tmp_path, "c", begun=begun, receipt="{}")),
-        "d": (KeptState.UNDOING, folder(tmp_path, "d", begun=begun, receipt="{}", undoing="")),
+        "a": (RepairState.PREPARED, folder(tmp_path, "a")),
+        "b": (RepairState.PENDING, folder(tmp_path, "b", begun=begun)),
+        "c": (RepairState.DONE, folder(tmp_path, "c", begun=begun, receipt="{}")),
+        "d": (RepairState.UNDOING, folder(tmp_path, "d", begun=begun, receipt="{}", undoing="")),
     }
     assert {one.id: (one.state, one.path) for one in kept(tmp_path)} == states
 
@@ -65,7 +65,7 @@ def test_the_size_is_that_of_all_files(tmp_path: Path) -> None:
     size = (path / "plan.json").stat().st_size
     (path / "old" / "00000000000000000000.log.tail").write_bytes(bytes(1000))
     assert kept(tmp_path) == (
-        Kept("a", path, "truncate-to-valid", KeptState.PREPARED, None, size + 1000),
+        RepairRecord("a", path, "truncate-to-valid", RepairState.PREPARED, None, size + 1000),
     )
 
 
@@ -104,7 +104,7 @@ def test_damaged_content_never_fails(
     assert one.command == (None if file == "plan" else "reindex")
     assert one.begun_ns == (None if file == "begun" else 5)
     gone = not os.path.lexists(path / "begun.json")
-    assert one.state is (KeptState.PREPARED if gone else KeptState.PENDING)
+    assert one.state is (RepairState.PREPARED if gone else RepairState.PENDING)
 
 
 def test_nothing_is_kept_where_there_is_no_folder(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from descriptors import descriptors, none_left_open
 from kdump.errors import KdumpError, VanishedError
 from kdump.storage import workers
 from kdump.storage.access import open_source
-from kdump.storage.workers import Died, Outcome, Report, WorkerBug, default_jobs, run
+from kdump.storage.workers import Died, Result, Report, WorkerBug, default_jobs, run
 
 # A pool that goes wrong hangs. It may take long only where the whole machine stands still.
 pytestmark = [pytest.mark.forks, pytest.mark.timeout(300)]
@@ -52,7 +52,7 @@ def test_every_task_has_its_outcome(jobs: int) -> None:
     done: list[int] = []
     outcomes = list(run(double, range(50), jobs, on_progress=done.append))
     assert sorted(outcomes, key=lambda outcome: outcome.index) == [
-        Outcome(number, number, number * 2) for number in range(50)
+        Result(number, number, number * 2) for number in range(50)
     ]
     assert sorted(done) == list(range(50))
 
@@ -217,7 +217,7 @@ def test_a_task_that_kills_again_after_its_retry_has_died() -> None:
         seen.append((task, died.signal))
         return "second" if task == "first" else None
 
-    assert list(run(die, ["first"], 1, retry=once)) == [Outcome(0, "second", Died(signal.SIGKILL))]
+    assert list(run(die, ["first"], 1, retry=once)) == [Result(0, "second", Died(signal.SIGKILL))]
     assert seen == [("first", signal.SIGKILL), ("second", signal.SIGKILL)]
 
 
@@ -352,7 +352,7 @@ def test_a_task_that_cannot_be_handed_over_counts_as_lost_with_its_worker(
 
     monkeypatch.setattr(workers, "_write", refuse)
     monkeypatch.setattr(os, "fork", fork_dead)
-    assert list(run(double, [7], 1)) == [Outcome(0, 7, Died(signal.SIGKILL))]
+    assert list(run(double, [7], 1)) == [Result(0, 7, Died(signal.SIGKILL))]
 
 
 def test_real_time_signals_have_a_label() -> None:

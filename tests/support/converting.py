@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import forge
 from commands import Ran, kdump
-from legacy_partitions import Kept, Partition, Piece
+from legacy_partitions import RepairRecord, Partition, Piece
 
 from kdump.storage.repair_record import FOLDERS
 
@@ -99,9 +99,9 @@ class _Kinds:
         return piece.magic, piece.is_wrapper, self._wrappers if piece.is_wrapper else 0
 
 
-def _parts(records: Sequence[Kept], batch_bytes: int | None) -> Iterator[list[Kept]]:
+def _parts(records: Sequence[RepairRecord], batch_bytes: int | None) -> Iterator[list[RepairRecord]]:
     """The records of one batch each."""
-    part: list[Kept] = []
+    part: list[RepairRecord] = []
     size = 0
     for record in records:
         needed = len(_encoded(record, (part or [record])[0]))
@@ -116,14 +116,14 @@ def _parts(records: Sequence[Kept], batch_bytes: int | None) -> Iterator[list[Ke
     yield part
 
 
-def _together(first: Kept, record: Kept) -> bool:
+def _together(first: RepairRecord, record: RepairRecord) -> bool:
     """Whether two records may be in one batch, for all that their timestamps say."""
     if first.appended or record.appended:
         return first[1:3] == record[1:3]
     return True
 
 
-def _encoded(record: Kept, first: Kept) -> bytes:
+def _encoded(record: RepairRecord, first: RepairRecord) -> bytes:
     return forge.record(
         record.value,
         record.key,
@@ -132,7 +132,7 @@ def _encoded(record: Kept, first: Kept) -> bytes:
     ).encode(0, 0)
 
 
-def _batch(records: Sequence[Kept], codec: str, epoch: int) -> bytes:
+def _batch(records: Sequence[RepairRecord], codec: str, epoch: int) -> bytes:
     first, last = records[0], records[-1]
     return forge.batch(
         first.offset,

@@ -162,7 +162,7 @@ def deadly_judge(case: Any, path: Path, **options: Any) -> object:
 
     if case.group.path == path:
         os.kill(os.getpid(), signal.SIGKILL)
-    return verify_task.judge_read(case, **options)
+    return verify_task.judge_results(case, **options)
 
 
 def export_killed_once(task: Any, flag: Path) -> object:

@@ -19,7 +19,7 @@ from crashing.trees import Node, take
 from kdump.audit.run.verify import verify
 from kdump.audit.targets.context import Context
 from kdump.audit.verdicts.verdict import Judged
-from kdump.cli.options.targets import find_targets
+from kdump.cli.options.targets import find_scope
 from kdump.errors import Unfinished
 from kdump.repair.convert.plan import plan_convert
 from kdump.repair.reindex.plan import plan_reindex
@@ -64,10 +64,10 @@ def conversion(partition: Path, rules: Rules | None = None, *, jobs: int = 1) ->
 
 def _judged(partition: Path, *, rebuild: bool) -> tuple[Judged, Context]:
     config = partition.parent.parent / "server.properties"
-    targets = find_targets([partition], config, (), ())
-    groups = [replace(group, stopped=True) for group in targets.groups]
-    (judged,) = verify(groups, deep=False, jobs=1, context=targets.context, rebuild=rebuild)
-    return judged, targets.context
+    scope = find_scope([partition], config, (), ())
+    groups = [replace(group, stopped=True) for group in scope.groups]
+    (judged,) = verify(groups, deep=False, jobs=1, context=scope.context, rebuild=rebuild)
+    return judged, scope.context
 
 
 def left(top: Path) -> dict[str, Node]:

@@ -11,7 +11,7 @@ from typing import Final
 
 from kdump.audit.broker_log.entries import Entry
 from kdump.audit.broker_log.message import Kind
-from kdump.audit.broker_log.table import Place, Recognized, looks_like_disks, recognize
+from kdump.audit.broker_log.table import Location, Recognized, looks_like_disks, recognize
 
 #: So many groups are listed; entries of further ones are counted.
 GROUPS: Final = 1_000
@@ -27,7 +27,7 @@ class Group:
 
     known: Recognized | None
     first: Entry
-    place: Place
+    location: Location
     disks: bool
     count: int = 1
     last_line: int = 0
@@ -62,9 +62,9 @@ def group_entries(entries: Iterable[Entry]) -> Report:
     for entry in entries:
         report.entries += 1
         known = recognize(entry.text)
-        place = known.place if known else Place()
+        location = known.location if known else Location()
         disks = known is None and looks_like_disks(f"{entry.text} {entry.logger}")
-        key = _key(entry, known, place)
+        key = _key(entry, known, location)
         group = by_key.get(key)
         if group is None:
             if len(by_key) >= GROUPS:
@@ -73,33 +73,33 @@ def group_entries(entries: Iterable[Entry]) -> Report:
             # What is below a line has been read; the groups hold what is shown.
             entry.message = entry.message[:_SHOWN_CHARACTERS]
             entry.text = ""
-            group = by_key[key] = Group(known, entry, place, disks)
+            group = by_key[key] = Group(known, entry, location, disks)
             report.groups.append(group)
             if known and known.message.kind is Kind.CONSEQUENCE:
-                group.follows = _cause(report.groups, place)
+                group.follows = _cause(report.groups, location)
         else:
             group.count += 1
         group.last_line, group.last_time = entry.line, entry.time
-        if place.offset is not None:
+        if location.offset is not None:
             lowest, highest = group.first_offset, group.last_offset
-            group.first_offset = place.offset if lowest is None else min(lowest, place.offset)
-            group.last_offset = place.offset if highest is None else max(highest, place.offset)
+            group.first_offset = location.offset if lowest is None else min(lowest, location.offset)
+            group.last_offset = location.offset if highest is None else max(highest, location.offset)
     return report
 
 
-def _key(entry: Entry, known: Recognized | None, place: Place) -> tuple[object, ...]:
+def _key(entry: Entry, known: Recognized | None, location: Location) -> tuple[object, ...]:
     if known is None:
         return (entry.level, "".join(char for char in entry.message if not char.isdigit())[:200])
-    where = None if known.message.everywhere else place.partition or place.path
+    where = None if known.message.everywhere else location.partition or location.path
     return (known.message.happened, known.message.kind, where)
 
 
-def _cause(groups: list[Group], place: Place) -> int | None:
-    """The line that one at ``place`` follows from: the last error there, else the last anywhere."""
+def _cause(groups: list[Group], location: Location) -> int | None:
+    """The line that one at ``location`` follows from: the last error there, else the last anywhere."""
     causes = [each for each in groups if each.known and each.known.message.kind is Kind.DISK]
     errors = [each for each in causes if each.first.level != "WARN"] or causes
-    if place.path is not None:
-        below = place.path.rstrip("/") + "/"
-        within = [each for each in errors if f"{each.place.path}/".startswith(below)]
+    if location.path is not None:
+        below = location.path.rstrip("/") + "/"
+        within = [each for each in errors if f"{each.location.path}/".startswith(below)]
         errors = within or errors
     return max(errors, key=lambda each: each.last_line).first.line if errors else None

@@ -75,7 +75,7 @@ _DISK_WORDS: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Location:
     """Where in a log directory a message says that something is; None for what it leaves open."""
 
     path: str | None = None
@@ -89,7 +89,7 @@ class Recognized:
     """The message that explains an entry, where it is about, and the codes that lead to it."""
 
     message: Message
-    place: Place
+    location: Location
     codes: tuple[FindingCode, ...]
 
 
@@ -104,7 +104,7 @@ def recognize(text: str) -> Recognized | None:
     best, _ = min(
         inner or found, key=lambda pair: (pair[0].kind is Kind.CONSEQUENCE, pair[1].start())
     )
-    return Recognized(best, _place(text, best, found), _codes(best, [row for row, _ in found]))
+    return Recognized(best, _location(text, best, found), _codes(best, [row for row, _ in found]))
 
 
 def _candidates(text: str) -> Iterator[Message]:
@@ -128,7 +128,7 @@ def _codes(best: Message, rows: list[Message]) -> tuple[FindingCode, ...]:
     return wanted
 
 
-def _place(text: str, best: Message, found: list[tuple[Message, re.Match[str]]]) -> Place:
+def _location(text: str, best: Message, found: list[tuple[Message, re.Match[str]]]) -> Location:
     fields: dict[str, str] = {}
     for _, match in sorted(found, key=lambda pair: pair[0] is not best):
         for name, value in match.groupdict().items():
@@ -150,7 +150,7 @@ def _place(text: str, best: Message, found: list[tuple[Message, re.Match[str]]])
         if each is not None and partition is None:
             names = [name for name in each.split("/")[-2:] if _OF_PARTITION.fullmatch(name)]
             partition = names[-1] if names else None
-    return Place(path, partition, _number(fields.get("offset")), _number(fields.get("position")))
+    return Location(path, partition, _number(fields.get("offset")), _number(fields.get("position")))
 
 
 def _number(text: str | None) -> int | None:

@@ -118,7 +118,7 @@ def check_epoch_checkpoint(evidence: Evidence) -> Iterator[Finding]:
                 code,
                 read.path,
                 offsets=Offsets(run.first_offset, run.last_offset),
-                detail=Detail(f"epoch {run.epoch}, as the batches there have", _told(run, entries)),
+                detail=Detail(f"epoch {run.epoch}, as the batches there have", _describe(run, entries)),
                 remedy=explaining(code),
                 repeats=len(runs) - 1,
             )
@@ -194,7 +194,7 @@ def _next_base(replay: Replay, each: _Run) -> int | None:
     return following[0].survey.segment.base_offset if following else None
 
 
-def _told(run: EpochRun, entries: Sequence[EpochEntry]) -> str:
+def _describe(run: EpochRun, entries: Sequence[EpochEntry]) -> str:
     told = [
         f"epoch {entry.epoch} from {entry.start_offset}"
         for entry in entries

@@ -19,9 +19,9 @@ from kdump.audit.evidence import Evidence
 from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.findings import Detail, Finding, Offsets, explaining
 from kdump.audit.replay.replay import Replay
-from kdump.audit.replay.sequences import GapEvidence, Sequences, weigh_sequences
+from kdump.audit.replay.sequences import GapEvidence, Sequences, sequence_evidence
 from kdump.audit.survey.anomalies import FaultKind
-from kdump.audit.survey.compaction import Compaction, weigh_compaction
+from kdump.audit.survey.compaction import Compaction, compaction_evidence
 from kdump.audit.survey.survey import LISTED, Survey
 from kdump.format.batch import RecordBatch
 from kdump.format.lines.shell import operand
@@ -80,7 +80,7 @@ def _findings(evidence: Evidence, facts: PartitionFacts) -> Iterator[Finding]:
             for gap in gaps:
                 yield _finding(codes.OFFSETS_MISSING, surveys, gap, start, repeats=gap.repeats)
         case verdict:
-            weighed = _weighed(gaps, evidence.replay)
+            weighed = _sequence_evidence(gaps, evidence.replay)
             for gap, shown in zip(gaps, weighed, strict=True):
                 certain = verdict is Compaction.EXCLUDED
                 code = _code(gap, facts, shown, certain=certain)
@@ -88,7 +88,7 @@ def _findings(evidence: Evidence, facts: PartitionFacts) -> Iterator[Finding]:
 
 
 def _compaction(surveys: Sequence[Survey], facts: PartitionFacts) -> Compaction:
-    return weigh_compaction(
+    return compaction_evidence(
         facts.compacted,
         holes=sum(survey.counts[FaultKind.HOLE] for survey in surveys),
         cleaned=any(survey.cleaned for survey in surveys),
@@ -120,10 +120,10 @@ def _inside(surveys: Sequence[Survey]) -> Iterator[_Gap]:
             yield _Gap(fault.reference + 1, last, number, fault.batch, more)
 
 
-def _weighed(gaps: Sequence[_Gap], replay: Replay | None) -> Sequence[GapEvidence]:
+def _sequence_evidence(gaps: Sequence[_Gap], replay: Replay | None) -> Sequence[GapEvidence]:
     if replay is None:
         return (GapEvidence(),) * len(gaps)
-    return weigh_sequences(replay, [(gap.first, gap.last) for gap in gaps])
+    return sequence_evidence(replay, [(gap.first, gap.last) for gap in gaps])
 
 
 def _code(gap: _Gap, facts: PartitionFacts, shown: GapEvidence, *, certain: bool) -> FindingCode:

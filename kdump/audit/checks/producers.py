@@ -92,7 +92,7 @@ def _impossible(entries: ProducerEntries, offset: int) -> Iterator[Detail]:
     for entry in entries:
         if not _possible(entry, offset):
             who = f"producer {entry.producer_id}"
-            yield Detail(f"{who} as it was before offset {offset}", _told(entry))
+            yield Detail(f"{who} as it was before offset {offset}", _describe(entry))
 
 
 def _possible(entry: ProducerEntry, offset: int) -> bool:
@@ -120,16 +120,16 @@ def _differences(
             )
             and _transaction_fits(entry, of_log, base, start, cleaned=cleaned)
         ):
-            in_log = "nothing of it" if of_log is None else _told(of_log)
+            in_log = "nothing of it" if of_log is None else _describe(of_log)
             who = f"producer {entry.producer_id}"
-            yield Detail(f"{who} as in the log ({in_log})", _told(entry))
+            yield Detail(f"{who} as in the log ({in_log})", _describe(entry))
     if entries and not cleaned:
         known = {entry.producer_id for entry in entries}
         for of_log in state.values():
             # One that is idle expires, but never with an open transaction.
             if of_log.current_txn_first_offset >= start and of_log.producer_id not in known:
                 who = f"producer {of_log.producer_id}"
-                yield Detail(f"{who} as in the log ({_told(of_log)})", "nothing of it")
+                yield Detail(f"{who} as in the log ({_describe(of_log)})", "nothing of it")
 
 
 def _batch_fits(
@@ -175,7 +175,7 @@ def _transaction_fits(
     return -1 < replayed < start
 
 
-def _told(entry: ProducerEntry) -> str:
+def _describe(entry: ProducerEntry) -> str:
     begun = entry.current_txn_first_offset
     transaction = "no transaction" if begun < 0 else f"a transaction from {begun}"
     return (

@@ -14,7 +14,7 @@ from kdump.audit.commands import resuming
 from kdump.audit.evidence import Evidence
 from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.findings import Detail, Finding, explaining
-from kdump.storage.repair_record import FOLDERS, Kept, KeptState
+from kdump.storage.repair_record import FOLDERS, RepairRecord, RepairState
 
 #: What says that offsets are missing.
 _HOLES: Final = frozenset(
@@ -28,7 +28,7 @@ _HOLES: Final = frozenset(
 )
 
 
-def check_kept(evidence: Evidence) -> Iterator[Finding]:
+def check_repair_records(evidence: Evidence) -> Iterator[Finding]:
     """Report the backup of each repair, and each repair that was interrupted."""
     facts = evidence.facts
     if facts is None or facts.repairs is None:
@@ -43,22 +43,22 @@ def check_kept(evidence: Evidence) -> Iterator[Finding]:
         )
     for one in facts.repairs.value or ():
         match one.state:
-            case KeptState.DONE:
-                yield _backup(one, f"the backup of {_told(one)}")
-            case KeptState.PREPARED:
+            case RepairState.DONE:
+                yield _backup(one, f"the backup of {_describe(one)}")
+            case RepairState.PREPARED:
                 yield _backup(
                     one,
-                    f"{_told(one)}, prepared and not begun: nothing was changed, the next repair "
+                    f"{_describe(one)}, prepared and not begun: nothing was changed, the next repair "
                     "removes it",
                 )
-            case KeptState.PENDING | KeptState.UNDOING:
+            case RepairState.PENDING | RepairState.UNDOING:
                 yield _pending(facts, one)
 
 
 def of_receipts(facts: PartitionFacts, findings: Iterable[Finding]) -> Iterator[Finding]:
     """Yield ``findings`` as ``as_listed`` does, by the receipts in a partition."""
     repairs = None if facts.repairs is None else facts.repairs.value
-    holes = [hole for one in repairs or () if one.state is KeptState.DONE for hole in one.holes]
+    holes = [hole for one in repairs or () if one.state is RepairState.DONE for hole in one.holes]
     return as_listed(holes, findings)
 
 
@@ -88,21 +88,21 @@ def as_listed(holes: Collection[tuple[int, int]], findings: Iterable[Finding]) -
             yield finding
 
 
-def _backup(one: Kept, found: str) -> Finding:
+def _backup(one: RepairRecord, found: str) -> Finding:
     detail = Detail("nothing of a repair", found)
     return Finding(codes.BACKUP_KEPT, one.path, size=one.size_bytes, detail=detail)
 
 
-def _pending(facts: PartitionFacts, one: Kept) -> Finding:
-    what = "the undo of " if one.state is KeptState.UNDOING else ""
+def _pending(facts: PartitionFacts, one: RepairRecord) -> Finding:
+    what = "the undo of " if one.state is RepairState.UNDOING else ""
     return Finding(
         codes.REPAIR_PENDING,
         one.path,
         size=one.size_bytes,
-        detail=Detail("finished repairs", f"{what}{_told(one)}, begun and not finished"),
+        detail=Detail("finished repairs", f"{what}{_describe(one)}, begun and not finished"),
         remedy=resuming(facts.partition.path, one),
     )
 
 
-def _told(one: Kept) -> str:
+def _describe(one: RepairRecord) -> str:
     return f"{'a repair' if one.command is None else one.command} {one.id}"

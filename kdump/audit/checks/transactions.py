@@ -12,7 +12,7 @@ from typing import Final
 
 from kdump.audit import codes
 from kdump.audit.evidence import Evidence
-from kdump.audit.facts.coordinator import Coordinator, Place
+from kdump.audit.facts.coordinator import Coordinator, TopicPartition
 from kdump.audit.findings import Detail, Finding, Offsets, explaining
 from kdump.audit.replay.fates import Fate, LostEnd, decide, evidence_of
 from kdump.audit.replay.replay import (
@@ -85,8 +85,8 @@ def check_hanging(evidence: Evidence) -> Iterator[Finding]:
             continue
         code = codes.TRANSACTION_OPEN
         if clock.age_ms(replay, transaction) > late_ms:
-            place = topic, partition
-            code = by_coordinator[_has_to_end(facts.coordinator, replay, transaction, place)]
+            topic_partition = topic, partition
+            code = by_coordinator[_has_to_end(facts.coordinator, replay, transaction, topic_partition)]
         hangs = code is not codes.TRANSACTION_OPEN
         yield Finding(
             code,
@@ -98,13 +98,13 @@ def check_hanging(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _has_to_end(
-    coordinator: Coordinator | None, replay: Replay, transaction: OpenTransaction, place: Place
+    coordinator: Coordinator | None, replay: Replay, transaction: OpenTransaction, topic_partition: TopicPartition
 ) -> bool | None:
     """Whether the coordinator has yet to end a transaction; None where it is not in reach."""
     if coordinator is None:
         return None
     histories = coordinator.histories({each.producer_id for each in replay.open})
-    return histories[transaction.producer_id].names(place)
+    return histories[transaction.producer_id].names(topic_partition)
 
 
 def check_lost_ends(evidence: Evidence) -> Iterator[Finding]:

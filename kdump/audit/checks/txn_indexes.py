@@ -91,7 +91,7 @@ def check_stable_offsets(evidence: Evidence) -> Iterator[Finding]:
                 index.path,
                 place,
                 entry,
-                Detail(f"transactions decided below {stable}", _told(entry)),
+                Detail(f"transactions decided below {stable}", _describe(entry)),
                 len(broken) - 1,
             )
             yield from _healed([finding], recovered=_recovered(replay, facts, number))
@@ -125,7 +125,7 @@ def _file(path: Path, index: TransactionIndex, base: int) -> Iterator[Finding]:
         last = max(last, entry.last_offset)
     for code, entries in odd.items():
         place, entry, what = entries[0]
-        yield _finding(code, path, place, entry, Detail(what, _told(entry)), len(entries) - 1)
+        yield _finding(code, path, place, entry, Detail(what, _describe(entry)), len(entries) - 1)
 
 
 def _unfounded(replay: Replay, facts: PartitionFacts, index: _Index) -> Iterator[Finding]:
@@ -185,7 +185,7 @@ def _missing(replay: Replay, facts: PartitionFacts, index: _Index) -> Iterator[F
         detail = Detail(
             f"an entry of producer {aborted.producer_id} from {aborted.first_offset} to "
             f"{aborted.last_offset}",
-            "none" if entry is None else _told(entry),
+            "none" if entry is None else _describe(entry),
         )
         yield Finding(
             codes.TXNINDEX_MISSING_ENTRY,
@@ -252,7 +252,7 @@ def _finding(
     )
 
 
-def _told(entry: AbortedTxn) -> str:
+def _describe(entry: AbortedTxn) -> str:
     version = f" of version {entry.version}" if entry.version else ""
     return (
         f"an entry{version} of producer {entry.producer_id} from {entry.first_offset} to "

@@ -36,7 +36,7 @@ _GONE: Final = 1 << 15
 _PRODUCER: Final = slice(2, 10)
 _HARMLESS: Final = (Reason.TORN_TAIL, Reason.PREALLOCATED)
 
-Place = tuple[str, int]
+TopicPartition = tuple[str, int]
 """A topic and the number of a partition."""
 
 
@@ -61,7 +61,7 @@ class Entry(NamedTuple):
 
     epoch: int
     status: int
-    partitions: frozenset[Place] = frozenset()
+    partitions: frozenset[TopicPartition] = frozenset()
 
 
 class Ended(NamedTuple):
@@ -82,36 +82,36 @@ class History:
     runs: tuple[tuple[Entry, ...], ...] = ()
     current: bool = True
 
-    def ended(self, epoch: int, place: Place) -> Ended | None:
-        """How the transactions of ``epoch`` ended at ``place``; None where that is not certain."""
+    def ended(self, epoch: int, topic_partition: TopicPartition) -> Ended | None:
+        """How the transactions of ``epoch`` ended at ``topic_partition``; None where that is not certain."""
         for entries in self.runs:
             replicated = entries[:-1]
             first = next((at for at, each in enumerate(replicated) if each.epoch == epoch), None)
             if first is None or all(each.epoch <= epoch for each in replicated[first:]):
                 continue
             if first or replicated[0].status == Status.EMPTY:
-                return _ended(replicated[first:], epoch, place)
+                return _ended(replicated[first:], epoch, topic_partition)
         return None
 
-    def names(self, place: Place) -> bool | None:
-        """Whether the last state is a transaction at ``place`` that has to end, or get its marker.
+    def names(self, topic_partition: TopicPartition) -> bool | None:
+        """Whether the last state is a transaction at ``topic_partition`` that has to end, or get its marker.
 
         None where that is not certain.
         """
         last = self.runs[-1][-1] if self.runs else Entry(_GONE, Status.DEAD)
-        if last.status in (Status.ONGOING, *_ENDING) and place in last.partitions:
+        if last.status in (Status.ONGOING, *_ENDING) and topic_partition in last.partitions:
             return True
         return False if self.current else None
 
 
-def _ended(entries: Sequence[Entry], epoch: int, place: Place) -> Ended | None:
+def _ended(entries: Sequence[Entry], epoch: int, topic_partition: TopicPartition) -> Ended | None:
     commits: set[bool] = set()
     epochs: set[int] = set()
     for before, after in pairwise(entries):
         if (before.epoch, before.status) != (epoch, Status.ONGOING):
             continue
         if after.status in _ENDING:
-            if place in before.partitions | after.partitions:
+            if topic_partition in before.partitions | after.partitions:
                 commits.add(after.status == Status.PREPARE_COMMIT)
                 epochs.add(after.epoch)
         elif after.status != Status.ONGOING:

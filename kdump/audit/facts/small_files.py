@@ -41,7 +41,7 @@ from kdump.storage.names import (
     RECOVERY_POINT_CHECKPOINT,
     FileKind,
 )
-from kdump.storage.repair_record import FOLDERS, Kept, is_linked, kept
+from kdump.storage.repair_record import FOLDERS, RepairRecord, is_linked, kept
 
 T = TypeVar("T")
 
@@ -166,7 +166,7 @@ class PartitionFacts:
     cleaner_offset: int | None = None
     swaps: Mapping[int, SwapLog] = field(default_factory=dict)
     metadata_snapshots: tuple[MetadataSnapshot, ...] = ()
-    repairs: Read[tuple[Kept, ...]] | None = None
+    repairs: Read[tuple[RepairRecord, ...]] | None = None
     repairs_linked: bool = False
     coordinator: Coordinator | None = None
 
@@ -319,7 +319,7 @@ def _modified_ms(path: Path) -> int:
         return 0
 
 
-def _repairs(partition: Partition) -> Read[tuple[Kept, ...]] | None:
+def _repairs(partition: Partition) -> Read[tuple[RepairRecord, ...]] | None:
     path = partition.path / FOLDERS
     if all(entry.path != path for entry in partition.entries):
         return None

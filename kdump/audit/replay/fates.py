@@ -21,7 +21,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from kdump.audit.facts.coordinator import Coordinator, Ended, History, Place
+from kdump.audit.facts.coordinator import Coordinator, Ended, History, TopicPartition
 from kdump.audit.facts.small_files import PartitionFacts
 from kdump.format import _events
 from kdump.format.index import AbortedTxn, TransactionIndex
@@ -94,13 +94,13 @@ class FateEvidence:
 
     ``indexes`` are the transaction indexes by the base offset of their segment, None where it is
     not there or cannot be read; every segment has its place. ``snapshots`` are by their offset.
-    ``coordinator`` is asked about the partition ``place``; both are None where they are unknown.
+    ``coordinator`` is asked about the partition ``topic_partition``; both are None where they are unknown.
     """
 
     indexes: Mapping[int, TransactionIndex | None]
     snapshots: Mapping[int, ProducerEntries] = field(default_factory=dict)
     coordinator: Coordinator | None = None
-    place: Place | None = None
+    topic_partition: TopicPartition | None = None
 
     def decide(self, producer: int, begin: int, gap: Missing, next_marker: Mark | None) -> Decision:
         """Say what became of a transaction that ran where the offsets of ``gap`` are missing.
@@ -252,12 +252,12 @@ class _Coordinated:
         return Decision(fate, min(undecided.ended, before - 1))
 
     def _ended(self, begin: Mark) -> Ended | None:
-        coordinator, place = self._evidence.coordinator, self._evidence.place
-        if coordinator is None or place is None or begin.epoch < 0:
+        coordinator, topic_partition = self._evidence.coordinator, self._evidence.topic_partition
+        if coordinator is None or topic_partition is None or begin.epoch < 0:
             return None
         if self._known is None:
             self._known = coordinator.histories({mark.producer for mark in self._marks})
-        return self._known[begin.producer].ended(begin.epoch, place)
+        return self._known[begin.producer].ended(begin.epoch, topic_partition)
 
     def _next_epoch(self, begin: Mark, gap: Missing) -> int:
         """The first offset behind a gap where the producer writes under another epoch."""
@@ -302,8 +302,8 @@ def _ends(marks: Iterable[Mark]) -> dict[int, list[Mark]]:
 
 
 def _next(marks: Sequence[Mark], first: int) -> Mark | None:
-    place = bisect_left(marks, first, key=lambda mark: mark.offset)
-    return marks[place] if place < len(marks) else None
+    topic_partition = bisect_left(marks, first, key=lambda mark: mark.offset)
+    return marks[topic_partition] if topic_partition < len(marks) else None
 
 
 def _consistent(

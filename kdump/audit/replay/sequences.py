@@ -37,15 +37,15 @@ class GapEvidence:
     text: str = ""
 
 
-def weigh_sequences(replay: Replay, gaps: Sequence[tuple[int, int]]) -> tuple[GapEvidence, ...]:
+def sequence_evidence(replay: Replay, gaps: Sequence[tuple[int, int]]) -> tuple[GapEvidence, ...]:
     """Weigh the evidence at each of ``gaps``, first and last missing offsets that ascend."""
     ordered = all(segment.survey.ordered for segment in replay.segments)
     if not ordered or any(gap[1] >= following[0] for gap, following in pairwise(gaps)):
         return (GapEvidence(),) * len(gaps)
-    return tuple(_Weighing(replay, gaps).evidence())
+    return tuple(_SequenceEvidence(replay, gaps).evidence())
 
 
-class _Weighing:
+class _SequenceEvidence:
     """One pass over the producers of a log.
 
     ``_open`` says at which gaps a producer can have lost batches: its sequence is broken there.

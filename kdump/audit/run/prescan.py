@@ -18,7 +18,7 @@ from kdump.audit.checks.read_errors import killed
 from kdump.audit.judge import judge
 from kdump.audit.run.gather import gather
 from kdump.audit.run.quick_survey import quick_survey
-from kdump.audit.run.reconcile import settled
+from kdump.audit.run.reconcile import reconcile
 from kdump.audit.survey.survey import Survey, survey
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Group
@@ -132,7 +132,7 @@ def glance(
     Reads when disks are idle if a broker may be using the group.
     """
 
-    def look(group: Group, segments: Sequence[Segment], *, mapped: bool = False) -> list[Survey]:
+    def inspect(group: Group, segments: Sequence[Segment], *, mapped: bool = False) -> list[Survey]:
         cleaned = context.settings(group).compacted
         return [
             quick_survey(one, sealed=group.is_sealed(one), mapped=mapped, cleaned=cleaned)
@@ -160,10 +160,10 @@ def glance(
     facts = gather(group, context)
     is_small = group.stopped and group.size <= _SMALL_BYTES
     whole = small is not Small.ENDS and is_small and not careful
-    surveys = read if whole else look
+    surveys = read if whole else inspect
     found = surveys(group, group.segments, mapped=group.stopped and not careful)
     one = judge(group, found, facts, context, quick=not whole)
-    return conclude(settled(one, context, surveys))
+    return conclude(reconcile(one, context, surveys))
 
 
 def _tasks(count: int, jobs: int) -> Iterator[_Task]:

@@ -26,7 +26,7 @@ _VANISHED: Final = (codes.VANISHED, codes.VANISHED_LIVE)
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Inspection:
     """What was seen of one partition: surveys ascending by base offset, and what was found."""
 
     surveys: tuple[Survey, ...]
@@ -49,7 +49,7 @@ def changed(surveys: Sequence[Survey], logs: Mapping[int, Identity]) -> bool:
 
 
 def suspects(
-    look: Look, segments: Sequence[Segment], logs: Mapping[int, Identity]
+    inspection: Inspection, segments: Sequence[Segment], logs: Mapping[int, Identity]
 ) -> tuple[Segment, ...]:
     """Which of ``segments``, as they are listed now, must be read again to judge once more.
 
@@ -57,8 +57,8 @@ def suspects(
     that were not read to their end, and the last one: it changes all the time, and may be at the
     bottom of an error of the partition as a whole.
     """
-    before = {survey.segment.base_offset: survey for survey in look.surveys}
-    accused = {_stem(finding.path) for finding in look.findings if _is_error(finding)}
+    before = {survey.segment.base_offset: survey for survey in inspection.surveys}
+    accused = {_stem(finding.path) for finding in inspection.findings if _is_error(finding)}
 
     def suspicious(segment: Segment) -> bool:
         survey = before.get(segment.base_offset)
@@ -74,7 +74,7 @@ def suspects(
     return tuple(segment for segment in segments if suspicious(segment))
 
 
-def settle(first: Look, second: Look) -> Iterator[Finding]:
+def reconcile_findings(first: Inspection, second: Inspection) -> Iterator[Finding]:
     """The findings of the second look, with errors and warnings that do not stand as mere notes.
 
     What vanished before the first look was over, and was not read since, is still said.
@@ -149,13 +149,13 @@ def _key(finding: Finding) -> tuple[str, Path, int | None]:
     return finding.code.name, finding.path, finding.position
 
 
-def _note(finding: Finding, look: str) -> Finding:
+def _note(finding: Finding, inspection: str) -> Finding:
     return Finding(
         codes.CHANGED_WHILE_READ,
         finding.path,
         finding.position,
         finding.size,
         detail=Detail(
-            "the same finding in two reads", f"{finding.code.name} in the {look} read only"
+            "the same finding in two reads", f"{finding.code.name} in the {inspection} read only"
         ),
     )

@@ -17,7 +17,7 @@ from kdump.audit.findings import Finding
 from kdump.audit.judge import judge, judge_directories
 from kdump.audit.run import recheck
 from kdump.audit.run.gather import gather
-from kdump.audit.run.recheck import Look
+from kdump.audit.run.recheck import Inspection
 from kdump.audit.survey.survey import Survey, Unread
 from kdump.audit.targets.context import Context, read_context
 from kdump.audit.targets.target import Group
@@ -26,20 +26,20 @@ from kdump.errors import SourceError
 from kdump.storage.logdir import LogDirectory, Segment, open_path, read_partition
 from kdump.storage.source import Identity
 
-_SETTLE_SECONDS: Final = 0.5  # until a second look: a broker has renamed its segments by then
+_RECHECK_SECONDS: Final = 0.5  # until a second look: a broker has renamed its segments by then
 
 Again = Callable[[Group, Sequence[Segment]], Sequence[Survey | Finding]]
 """Surveys some segments of a group once more."""
 
 
-def settled(judged: Judged, context: Context | None, again: Again) -> Judged:
+def reconcile(judged: Judged, context: Context | None, again: Again) -> Judged:
     """Return ``judged``, or what a second look makes of it, where one is needed."""
     group = judged.group
     if group.error is not None or not recheck.needed(judged.findings):
         return judged
     if not group.stopped:
-        time.sleep(_SETTLE_SECONDS)
-    first = Look(judged.surveys, judged.findings)
+        time.sleep(_RECHECK_SECONDS)
+    first = Inspection(judged.surveys, judged.findings)
     try:
         now = _listed_again(group)
         logs = _logs(now.segments)
@@ -53,22 +53,22 @@ def settled(judged: Judged, context: Context | None, again: Again) -> Judged:
             facts = gather(_listed_again(now), context)
     except SourceError as error:
         gone = unread(group, Unread.of(group.path, error))
-        return replace(judged, findings=(gone, *recheck.settle(first, Look((), ()))))
+        return replace(judged, findings=(gone, *recheck.reconcile_findings(first, Inspection((), ()))))
     kept = {segment.base_offset for segment in now.segments if segment not in suspects}
     results += (survey for survey in judged.surveys if survey.segment.base_offset in kept)
     second = judge(now, results, facts, context, quick=judged.quick)
-    findings = recheck.settle(first, Look(second.surveys, second.findings))
+    findings = recheck.reconcile_findings(first, Inspection(second.surveys, second.findings))
     return replace(second, findings=tuple(findings))
 
 
-def settled_directories(context: Context) -> tuple[Finding, ...]:
+def reconcile_directories(context: Context) -> tuple[Finding, ...]:
     """Judge the log directories themselves; an error stands if a second look has it too."""
     first = tuple(judge_directories(context))
     if not recheck.needed(first):
         return first
     directories = [facts for together in context.siblings for facts in together]
     if not all(facts.stopped for facts in directories):
-        time.sleep(_SETTLE_SECONDS)
+        time.sleep(_RECHECK_SECONDS)
     now = [_read_again(facts) for facts in directories]
     again = tuple(judge_directories(read_context(now, context.config, context.now_ms)))
     seen = {(finding.code.name, finding.path) for finding in first}

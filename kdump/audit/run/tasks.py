@@ -72,7 +72,7 @@ def surveyed_again(
     return [survey_of(now, outcome) for outcome in workers.run(work, unmapped, 1)]
 
 
-def survey_of(group: Group, outcome: workers.Outcome[SurveyTask, Survey]) -> Survey | Finding:
+def survey_of(group: Group, outcome: workers.Result[SurveyTask, Survey]) -> Survey | Finding:
     """Return what a worker's outcome is to the group's judge; raises the worker's KdumpError."""
     value = outcome.value
     if isinstance(value, KdumpError):

@@ -18,7 +18,7 @@ from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.findings import Finding
 from kdump.audit.judge import judge
 from kdump.audit.run.gather import gather
-from kdump.audit.run.reconcile import settled
+from kdump.audit.run.reconcile import reconcile
 from kdump.audit.run.tasks import SurveyTask, survey_of, survey_tasks, surveyed, surveyed_again
 from kdump.audit.survey.survey import Survey
 from kdump.audit.targets.context import Context
@@ -85,7 +85,7 @@ def verify(
 
     def complete(number: int) -> None:
         judged = judge(listed.pop(number), results.pop(number), facts.pop(number), context)
-        ready[number] = conclude(settled(judged, context, again))
+        ready[number] = conclude(reconcile(judged, context, again))
 
     def in_turn() -> Iterator[Judged]:
         nonlocal next_up

@@ -16,7 +16,7 @@ from typing import Final
 from kdump.audit.facts.small_files import PartitionFacts, Read
 from kdump.audit.replay.replay import Replay, Replayed, ViolationKind, replay
 from kdump.audit.startup.outcome import Effect, LogFacts, Violation
-from kdump.audit.startup.swaps import settle, swapping
+from kdump.audit.startup.swaps import resolve_swaps, swapping
 from kdump.audit.survey.log_end import LogEnd, Search, read_end, search
 from kdump.audit.survey.recovery import Recovered, recover
 from kdump.audit.survey.survey import Survey
@@ -35,7 +35,7 @@ _TEXTS: Final = {
 }
 
 
-def look(
+def read_log_facts(
     facts: PartitionFacts,
     surveys: Iterable[Survey],
     violations: Sequence[Violation] = (),
@@ -57,7 +57,7 @@ def look(
         ends = (swap.base_offset,) if end is None else (end.next_offset, end.searched_offset)
         return max((each for each in ends if each is not None), default=swap.base_offset)
 
-    segments = settle(facts.partition, next_offset).segments
+    segments = resolve_swaps(facts.partition, next_offset).segments
     unstable = _unstable(facts, surveys, replayed)
     for segment, following in zip_longest(segments, segments[1:]):
         stop = _NO_OFFSET if following is None else following.base_offset
@@ -88,7 +88,7 @@ def violations(
     """Say which batches a start comes by that stop a broker, or make its recovery cut.
 
     ``surveys`` are those of the partition's segments, ascending by base offset. What is before the
-    snapshot that the start begins from counts as that says. ``replayed`` is as for ``look``.
+    snapshot that the start begins from counts as that says. ``replayed`` is as for ``read_log_facts``.
     """
     found = _replay(facts, surveys, replayed)
     return (

@@ -27,7 +27,7 @@ from kdump.audit.startup.outcome import (
     Violation,
 )
 from kdump.audit.startup.snapshot_reload import Snapshots
-from kdump.audit.startup.swaps import misnamed, settle, swapping
+from kdump.audit.startup.swaps import misnamed, resolve_swaps, swapping
 from kdump.audit.startup.unread_tail import records_behind
 from kdump.audit.survey.recovery import Ending, Records, Recovered, Span
 from kdump.errors import DeniedError, SourceError
@@ -116,7 +116,7 @@ class Loader:
         """Run it. Raises Stopped; the fields then say what was done up to there."""
         facts = self._facts
         self._read_epochs()
-        self._settle()
+        self._resolve_swaps()
         self._until_nothing_splits(self._open)
         name = facts.partition.name
         if name is not None and name.suffix == "delete":
@@ -156,19 +156,19 @@ class Loader:
                 if entry.epoch < 0 or entry.start_offset < 0:
                     raise self._refusal("an epoch or start offset below 0", read.path)
 
-    def _settle(self) -> None:
+    def _resolve_swaps(self) -> None:
         partition = self._facts.partition
         entry = misnamed(partition)
         if entry is not None:
             raise self._refusal("its name does not begin with an offset", entry.path)
-        settled = settle(partition, self._end_of_swap)
-        self.replaced = settled.replaced
+        resolved = resolve_swaps(partition, self._end_of_swap)
+        self.replaced = resolved.replaced
         readable = {offset: read.error is None for offset, read in self._facts.snapshots.items()}
         self._snapshots = Snapshots(
-            {offset: readable.get(offset, True) for offset in settled.snapshots}
+            {offset: readable.get(offset, True) for offset in resolved.snapshots}
         )
         swapped = {segment.log for segment in swapping(partition)}
-        for segment in settled.segments:
+        for segment in resolved.segments:
             known = self._known.get(segment.log)
             if known is None:
                 self.exact = False

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from kdump.audit.evidence import known_ends
 from kdump.audit.facts.small_files import PartitionFacts, SwapLog
-from kdump.audit.startup.swaps import settle, swapping
+from kdump.audit.startup.swaps import resolve_swaps, swapping
 from kdump.audit.survey.anomalies import FaultKind
-from kdump.audit.survey.compaction import Compaction, weigh_compaction
+from kdump.audit.survey.compaction import Compaction, compaction_evidence
 from kdump.audit.survey.recovery import Span
 from kdump.audit.survey.survey import Survey
 
@@ -41,7 +41,7 @@ def swap_loss(facts: PartitionFacts, surveys: Sequence[Survey]) -> SwapLoss | No
         for segment in swapping(facts.partition)
         if segment.base_offset in facts.swaps
     }
-    compaction = weigh_compaction(
+    compaction = compaction_evidence(
         facts.compacted,
         holes=sum(survey.counts[FaultKind.HOLE] for survey in surveys),
         cleaned=any(survey.cleaned for survey in surveys)
@@ -64,7 +64,7 @@ def _missing(
     ends = facts.swap_ends
     if any(base not in ends for base in swaps):
         return Span()
-    replaced = settle(facts.partition, lambda swap: ends[swap.base_offset]).replaced
+    replaced = resolve_swaps(facts.partition, lambda swap: ends[swap.base_offset]).replaced
     gone = [segment for segment in facts.partition.segments if segment.log in replaced]
     known = [survey for survey in surveys if survey.segment.log in replaced]
     end = max(known_ends(known).values(), default=None)

@@ -15,7 +15,7 @@ from kdump.storage.names import EXTENSIONS, FileKind, Suffix
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class ResolvedSwaps:
     """The files of a partition once nothing is on the way in or out any more.
 
     ``segments`` ascend by base offset; the paths of one that was swapped in still end in ``.swap``.
@@ -64,11 +64,11 @@ def swapping(partition: Partition) -> tuple[Segment, ...]:
     return tuple(log for log in swaps if cleaned is None or log.base_offset < cleaned)
 
 
-def settle(partition: Partition, next_offset: Callable[[Segment], int]) -> Settled:
+def resolve_swaps(partition: Partition, next_offset: Callable[[Segment], int]) -> ResolvedSwaps:
     """Say which files there are after the swaps; ``next_offset`` says where a swapped log ends."""
-    settled = _as_it_is(partition)
-    if settled is not None:  # as nearly always, over thousands of partitions
-        return settled
+    resolved = _as_it_is(partition)
+    if resolved is not None:  # as nearly always, over thousands of partitions
+        return resolved
     files = _files(partition)
     cleaned = _least_cleaned(files)
     swaps = {
@@ -84,7 +84,7 @@ def settle(partition: Partition, next_offset: Callable[[Segment], int]) -> Settl
         replaced += [kept.pop(key) for key in list(kept) if first <= key[0] < stop]
     replaced += [kept[key] for key in swaps if key in kept]
     kept |= swaps
-    return Settled(
+    return ResolvedSwaps(
         tuple(
             Segment(
                 base,
@@ -103,8 +103,8 @@ def settle(partition: Partition, next_offset: Callable[[Segment], int]) -> Settl
     )
 
 
-def _as_it_is(partition: Partition) -> Settled | None:
-    """What ``settle`` says where nothing is on its way, nor is a name spelled oddly."""
+def _as_it_is(partition: Partition) -> ResolvedSwaps | None:
+    """What ``resolve_swaps`` says where nothing is on its way, nor is a name spelled oddly."""
     loose = [entry for entry in partition.entries if _is_numbered(entry)]
     plain = all(
         entry.name.kind is FileKind.SNAPSHOT and not entry.name.suffix and entry.name.canonical
@@ -114,7 +114,7 @@ def _as_it_is(partition: Partition) -> Settled | None:
         return None
     snapshots = [segment.base_offset for segment in partition.segments if segment.snapshot]
     snapshots += [entry.name.base_offset for entry in loose if entry.name.base_offset is not None]
-    return Settled(partition.segments, frozenset(snapshots), ())
+    return ResolvedSwaps(partition.segments, frozenset(snapshots), ())
 
 
 def _is_numbered(entry: Entry) -> bool:

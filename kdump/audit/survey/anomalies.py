@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from kdump.audit.survey.compaction import Compaction, weigh_compaction
+from kdump.audit.survey.compaction import Compaction, compaction_evidence
 from kdump.format import _kernel
 from kdump.format.batch import BatchTable, RecordBatch
 from kdump.format.legacy import is_wrapper
@@ -104,7 +104,7 @@ class HeaderFaults:
             yield from _alone(batch, whole=self._whole)
             previous, joined = batch.last_offset, 1
         holes, cleaned = state[_kernel.T_HOLES], state[_kernel.T_MISCOUNTED] > 0
-        if self._unknown and weigh_compaction(None, holes=holes, cleaned=cleaned) in _CLEANED:
+        if self._unknown and compaction_evidence(None, holes=holes, cleaned=cleaned) in _CLEANED:
             # Else each table of a compacted log would be looked at batch by batch.
             self._whole, self._counted = False, _ALWAYS
 

@@ -22,7 +22,7 @@ class Compaction(Enum):
     EXCLUDED = "excluded"
 
 
-def weigh_compaction(compacted: bool | None, *, holes: int, cleaned: bool) -> Compaction:
+def compaction_evidence(compacted: bool | None, *, holes: int, cleaned: bool) -> Compaction:
     """Weigh what is known: ``compacted`` is what settings say, None where they are unknown.
 
     ``holes`` counts gaps between the batches of a segment. ``cleaned``: a batch has fewer records

@@ -14,12 +14,12 @@ from kdump.audit.facts.cluster import Configs
 from kdump.audit.facts.settings import log_directories
 from kdump.audit.targets.context import read_context
 from kdump.audit.targets.target import Selection, assign, open_roots
-from kdump.audit.targets.targets import Targets, check_patterns, directories_of
+from kdump.audit.targets.scope import Scope, check_patterns, directories_of
 from kdump.errors import SourceError
 from kdump.storage.logdir import LogDirectory, open_path
 
 
-def list_targets(paths: Iterable[Path], settings: Configs | None, selection: Selection) -> Targets:
+def list_scope(paths: Iterable[Path], settings: Configs | None, selection: Selection) -> Scope:
     """List what there is to judge at ``paths``; ``settings`` are those of a broker.
 
     Raises UsageError, also for a pattern that no topic matches.
@@ -29,7 +29,7 @@ def list_targets(paths: Iterable[Path], settings: Configs | None, selection: Sel
     around = directories_of(roots)
     beyond = _beyond(settings, {facts.directory.path for facts in around})
     context = read_context(around, settings, time.time_ns() // 1_000_000, beyond)
-    return Targets(roots, tuple(assign(root, selection) for root in roots), context)
+    return Scope(roots, tuple(assign(root, selection) for root in roots), context)
 
 
 def _beyond(settings: Configs | None, known: Collection[Path]) -> Iterator[LogDirectory]:

@@ -53,7 +53,7 @@ class Starts:
             self._forecasts[judged.group.path] = forecast
 
     @property
-    def looked_at(self) -> int:
+    def checked(self) -> int:
         """How many partitions were, those included that stand in no directory asked for."""
         return len(self._forecasts)
 

@@ -16,7 +16,7 @@ from kdump.audit.evidence import neighbours
 from kdump.audit.facts.small_files import PartitionFacts, TopicSettings
 from kdump.audit.findings import Finding
 from kdump.audit.startup.forecast import Forecast, causes_of, forecast
-from kdump.audit.startup.inputs import look, violations
+from kdump.audit.startup.inputs import read_log_facts, violations
 from kdump.audit.startup.outcome import Outcome
 from kdump.audit.startup.swap_loss import swap_loss
 from kdump.audit.survey.recovery import Records
@@ -77,7 +77,7 @@ def next_start(judged: Judged) -> Forecast | None:
     whole = [one for one in judged.surveys if one.recovered is not None]
     replayed = judged.replay if len(whole) == len(judged.surveys) else None
     objections = violations(facts, whole, replayed)
-    made = forecast(facts, look(facts, judged.surveys, objections, replayed), objections)
+    made = forecast(facts, read_log_facts(facts, judged.surveys, objections, replayed), objections)
     gone = swap_loss(facts, judged.surveys) if made.replaced else None
     doomed = facts.partition.name is not None and facts.partition.name.suffix == "delete"
     if gone is not None and gone.certain and not doomed:

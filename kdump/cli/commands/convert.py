@@ -16,7 +16,7 @@ from kdump.cli.options.targets import SomePath
 
 if TYPE_CHECKING:
     from kdump.audit.targets.target import Group
-    from kdump.audit.targets.targets import Targets
+    from kdump.audit.targets.scope import Scope
     from kdump.audit.verdicts.verdict import Judged
     from kdump.cli.ui.progress import Mode
     from kdump.repair.convert.receipt import ConvertedCopy
@@ -96,7 +96,7 @@ def convert_v0_v2(
     copied. The old logs go into a backup, and kdump undo restores them. Brokers before 0.11 cannot
     read the result. kdump convert is the same command.
     """
-    from kdump.cli.options.targets import find_targets
+    from kdump.cli.options.targets import find_scope
     from kdump.format.codecs import Codec
     from kdump.repair.rewrite.conversion import Rules
 
@@ -112,47 +112,47 @@ def convert_v0_v2(
         _COMMAND, arguments, apply, confirm, assume_stopped, full_proof, form, progress, jobs
     )
     if output is None:
-        return _in_place(find_targets(paths, config, topics, excluded, stores=False), choice, rules)
+        return _in_place(find_scope(paths, config, topics, excluded, stores=False), choice, rules)
     if apply or confirm or assume_stopped or full_proof:
         raise click.UsageError(
             "--output changes no existing file and proves everything: it does not take --apply, "
             "--confirm, --assume-stopped or --full-proof."
         )
-    targets = find_targets(paths, config, topics, excluded, stores=False)
-    return _to_output(targets, choice, rules, output)
+    scope = find_scope(paths, config, topics, excluded, stores=False)
+    return _to_output(scope, choice, rules, output)
 
 
-def _in_place(targets: Targets, choice: Choice, rules: Rules) -> int:
+def _in_place(scope: Scope, choice: Choice, rules: Rules) -> int:
     from kdump.repair.convert.plan import plan_convert
 
     def planner(judged: Judged, report: Callable[[int], None]) -> Plan:
         return plan_convert(
             judged,
             rules,
-            settings=targets.context.settings(judged.group),
+            settings=scope.context.settings(judged.group),
             arguments=choice.arguments,
             jobs=choice.processes,
             report=report,
         )
 
     # Surveyed and converted; once more to be written, and read back.
-    return repair(targets, choice, planner, passes=4 if choice.apply else 2)
+    return repair(scope, choice, planner, passes=4 if choice.apply else 2)
 
 
-def _to_output(targets: Targets, choice: Choice, rules: Rules, output: Path) -> int:
+def _to_output(scope: Scope, choice: Choice, rules: Rules, output: Path) -> int:
     from kdump.cli.ui.progress import Progress
     from kdump.cli.views.repair.convert import report
     from kdump.cli.views.repair.outputs import write_all
     from kdump.repair.convert.output import convert_to
 
-    groups = partitions(targets)
-    told = report(choice.form, choice.command, targets)
+    groups = partitions(scope)
+    told = report(choice.form, choice.command, scope)
     with Progress(choice.progress) as shown:
 
         def write(group: Group) -> ConvertedCopy:
             return convert_to(
                 group,
-                targets.context,
+                scope.context,
                 output,
                 rules,
                 jobs=choice.processes,

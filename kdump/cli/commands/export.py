@@ -142,7 +142,7 @@ def export(
             destination,
             partial(spread, session),
             listed.sizes(),
-            context=listed.targets.context,
+            context=listed.scope.context,
             on_progress=shown.advance,
         )
     return _told(manifest, quiet=quiet)

@@ -75,21 +75,21 @@ def next_start(
     flushed record.
     """
     from kdump.audit.run.prescan import quick_pass
-    from kdump.audit.run.reconcile import settled_directories
+    from kdump.audit.run.reconcile import reconcile_directories
     from kdump.audit.targets.target import Group
     from kdump.audit.verdicts.next_start import Assumed, concluded, scanned
     from kdump.audit.verdicts.verdict import Judged
-    from kdump.cli.options.targets import find_targets
+    from kdump.cli.options.targets import find_scope
     from kdump.cli.views.verify.next_start import JsonStarts, TextStarts
     from kdump.storage.workers import default_jobs
 
-    targets = find_targets(paths, config, topics, excluded)
-    groups: list[Group] = targets.groups
+    scope = find_scope(paths, config, topics, excluded)
+    groups: list[Group] = scope.groups
     assumed = Assumed(clean, recovery_point, log_start)
     report = (JsonStarts if form == "json" else TextStarts)(
-        click.echo, targets.roots, targets.context.config
+        click.echo, scope.roots, scope.context.config
     )
-    report.directories(settled_directories(targets.context))
+    report.directories(reconcile_directories(scope.context))
 
     def foresee(one: Judged) -> Judged:
         return concluded(one, segments=False)
@@ -99,7 +99,7 @@ def next_start(
         return one if scan else foresee(one)
 
     jobs = default_jobs()
-    with closing(quick_pass(groups, targets.context, jobs=jobs, conclude=conclude)) as looked:
+    with closing(quick_pass(groups, scope.context, jobs=jobs, conclude=conclude)) as looked:
         known = list(looked)
     if scan:
         known = list(map(foresee, scanned(known, jobs=jobs)))

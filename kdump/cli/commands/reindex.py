@@ -79,13 +79,13 @@ def reindex(
     files go into a backup, and kdump undo restores them.
     """
     from kdump.audit.facts.settings import Wanted
-    from kdump.cli.options.targets import find_targets
+    from kdump.cli.options.targets import find_scope
     from kdump.repair.reindex.checkpoints import hosts
     from kdump.repair.reindex.plan import plan_reindex
 
-    targets = find_targets(paths, config, topics, excluded, stores=False)
+    scope = find_scope(paths, config, topics, excluded, stores=False)
     wanted = Wanted(index_interval_bytes, segment_index_bytes)
-    targets = replace(targets, context=replace(targets.context, wanted=wanted))
+    scope = replace(scope, context=replace(scope.context, wanted=wanted))
     arguments = given(
         (
             ("--all", every),
@@ -98,16 +98,16 @@ def reindex(
         "reindex", arguments, apply, confirm, assume_stopped, full_proof, form, progress, jobs
     )
 
-    directories = hosts(targets.groups)
+    directories = hosts(scope.groups)
 
     def planner(judged: Judged, _: Callable[[int], None]) -> Plan:
         return plan_reindex(
             judged,
             every=every,
-            settings=targets.context.settings(judged.group),
-            node=targets.context.node(judged.group),
+            settings=scope.context.settings(judged.group),
+            node=scope.context.node(judged.group),
             checkpoints=directories.get(judged.group.path),
             arguments=arguments,
         )
 
-    return repair(targets, choice, planner, rebuild=True)
+    return repair(scope, choice, planner, rebuild=True)

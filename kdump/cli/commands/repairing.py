@@ -18,7 +18,7 @@ from kdump.cli.ui.units import MOST_JOBS
 
 if TYPE_CHECKING:
     from kdump.audit.targets.target import Group
-    from kdump.audit.targets.targets import Targets
+    from kdump.audit.targets.scope import Scope
     from kdump.audit.verdicts.verdict import Judged
     from kdump.cli.ui.progress import Mode, Progress
     from kdump.cli.views.repair.report import Report
@@ -114,14 +114,14 @@ def repairing(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def repair(
-    targets: Targets,
+    scope: Scope,
     choice: Choice,
     planner: Planner,
     *,
     rebuild: bool = False,
     passes: int = 1,
 ) -> int:
-    """Plan, and if so chosen apply, a repair of every partition of ``targets``.
+    """Plan, and if so chosen apply, a repair of every partition of ``scope``.
 
     ``rebuild`` says that the planner needs indexes built anew, ``passes`` how often logs are read
     in all.
@@ -129,13 +129,13 @@ def repair(
     from kdump.cli.ui.progress import Progress
     from kdump.cli.views.repair.report import report
 
-    groups = partitions(targets)
+    groups = partitions(scope)
     told = report(
-        choice.form, choice.command, targets, choice.confirm, assume_stopped=choice.assume_stopped
+        choice.form, choice.command, scope, choice.confirm, assume_stopped=choice.assume_stopped
     )
     codes = {OK}
     with Progress(choice.progress) as shown:
-        run = _Run(targets, groups, choice, planner, told, shown, rebuild=rebuild, passes=passes)
+        run = _Run(scope, groups, choice, planner, told, shown, rebuild=rebuild, passes=passes)
         with closing(run.codes()) as found:
             for code in found:
                 codes.add(code)
@@ -153,7 +153,7 @@ class _Run:
 
     def __init__(
         self,
-        targets: Targets,
+        scope: Scope,
         groups: Sequence[Group],
         choice: Choice,
         planner: Planner,
@@ -164,7 +164,7 @@ class _Run:
         passes: int,
     ) -> None:
         self.resume: str | None = None
-        self._targets, self._groups = targets, groups
+        self._targets, self._groups = scope, groups
         self._choice, self._planner = choice, planner
         self._told, self._shown = told, shown
         self._rebuild, self._passes = rebuild, passes
@@ -202,7 +202,7 @@ class _Run:
         from kdump.repair.transaction.folder import Folder
         from kdump.repair.transaction.lock import check_stopped, unfinished, ways_on
         from kdump.repair.transaction.plan import finishing, located
-        from kdump.storage.repair_record import KeptState
+        from kdump.storage.repair_record import RepairState
 
         if group.error is not None:
             raise group.error
@@ -211,7 +211,7 @@ class _Run:
         one = unfinished(group.path)
         if one is None:
             return None
-        if one.state is KeptState.UNDOING or one.command != self._choice.command:
+        if one.state is RepairState.UNDOING or one.command != self._choice.command:
             raise Refused(
                 f"{group.path}: expected no interrupted repair, found {one.id}: "
                 f"{ways_on(one, group.path)}"
@@ -289,9 +289,9 @@ class _Run:
     def _checked(self, group: Group) -> Judged | None:
         """A quick look at what the repair has left."""
         from kdump.audit.run.prescan import quick_pass
-        from kdump.cli.options.targets import find_targets
+        from kdump.cli.options.targets import find_scope
 
-        now = find_targets([group.path], None, (), ())
+        now = find_scope([group.path], None, (), ())
         with closing(quick_pass(now.groups, now.context, jobs=1)) as looked:
             return next(looked, None)
 
@@ -306,12 +306,12 @@ class _Run:
         return code_of(error)
 
 
-def partitions(targets: Targets) -> list[Group]:
+def partitions(scope: Scope) -> list[Group]:
     """The partitions that were named, listed. Raises UsageError for a file of one."""
     from kdump.errors import UsageError
 
     found = []
-    for root, part in zip(targets.roots, targets.parts, strict=True):
+    for root, part in zip(scope.roots, scope.parts, strict=True):
         for group in part:
             listed = group.listed()
             if listed.partition is None and listed.error is None:

@@ -14,7 +14,7 @@ from kdump.cli.ui.progress import showing_progress
 
 if TYPE_CHECKING:
     from kdump.audit.targets.target import Group
-    from kdump.audit.targets.targets import Targets
+    from kdump.audit.targets.scope import Scope
     from kdump.cli.ui.progress import Mode
     from kdump.repair.salvage.backup import Backup
     from kdump.repair.salvage.receipt import Salvaged
@@ -106,7 +106,7 @@ def salvage(
     beside the result lists what is missing. The source is not changed, and a broker may be running.
     """
     from kdump.cli.commands.repairing import first_of
-    from kdump.cli.options.targets import find_targets
+    from kdump.cli.options.targets import find_scope
     from kdump.cli.ui.progress import Progress
     from kdump.cli.views.repair.outputs import write_all
     from kdump.cli.views.repair.salvage import report
@@ -116,8 +116,8 @@ def salvage(
     from kdump.repair.salvage.salvage import salvage as rescue
 
     named = [partition_of(path) or path for path in paths]
-    targets = find_targets(named, config, (), (), stores=False)
-    groups = _groups(targets)
+    scope = find_scope(named, config, (), (), stores=False)
+    groups = _groups(scope)
     _check_topics(groups, topic_id)
     told = report(form, paths)
     unread = False
@@ -134,14 +134,14 @@ def salvage(
             nonlocal unread
             salvaged = rescue(
                 group,
-                targets.context,
+                scope.context,
                 output,
                 hunted=hunted,
                 backup=backups.get(group.path),
                 topic_id=topic_id,
                 report=shown.advance,
             )
-            unread |= bool(salvaged.picked.errors)
+            unread |= bool(salvaged.selection.errors)
             return salvaged
 
         codes = write_all(groups, write, told, shown)
@@ -186,13 +186,13 @@ def _check_topics(groups: Sequence[Group], topic_id: str | None) -> None:
         )
 
 
-def _groups(targets: Targets) -> list[Group]:
+def _groups(scope: Scope) -> list[Group]:
     """The partitions that were named. Raises UsageError, SourceError."""
     from kdump.errors import SourceError, UsageError
     from kdump.storage.logdir import Partition
 
     groups: list[Group] = []
-    for root, part in zip(targets.roots, targets.parts, strict=True):
+    for root, part in zip(scope.roots, scope.parts, strict=True):
         if isinstance(root.content, SourceError):
             raise root.content
         if not isinstance(root.content, Partition):

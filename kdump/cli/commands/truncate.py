@@ -55,10 +55,10 @@ def truncate_to_valid(
     existing clean shutdown marker stays, so that the next start scans no other partition.
     Everything that is cut off stays in a backup, and kdump undo restores it.
     """
-    from kdump.cli.options.targets import find_targets
+    from kdump.cli.options.targets import find_scope
     from kdump.repair.truncate.plan import plan_truncate
 
-    targets = find_targets(paths, config, topics, excluded, stores=False)
+    scope = find_scope(paths, config, topics, excluded, stores=False)
     arguments = given((("--at", at), ("--config", config)))
     choice = Choice(
         "truncate-to-valid",
@@ -75,4 +75,4 @@ def truncate_to_valid(
     def planner(judged: Judged, _: Callable[[int], None]) -> Plan:
         return plan_truncate(judged, at=at, arguments=arguments)
 
-    return repair(targets, choice, planner)
+    return repair(scope, choice, planner)

@@ -14,7 +14,7 @@ from kdump.cli.ui.exits import OK, USAGE
 
 if TYPE_CHECKING:
     from kdump.audit.targets.target import Group
-    from kdump.storage.repair_record import Kept
+    from kdump.storage.repair_record import RepairRecord
 
 
 @click.command(
@@ -72,19 +72,19 @@ def undo(
     can be undone too. Once a broker has changed a file of the repair, undo refuses and changes
     nothing. The backup then stays in .kdump, in the partition directory.
     """
-    from kdump.cli.options.targets import find_targets
-    from kdump.cli.views.repair.report import KeptReport
+    from kdump.cli.options.targets import find_scope
+    from kdump.cli.views.repair.report import BackupReport
     from kdump.errors import KdumpError, Unfinished, UsageError
     from kdump.format.lines.shell import shell_text
     from kdump.repair.transaction.folder import Folder
     from kdump.repair.transaction.plan import located
-    from kdump.storage.repair_record import KeptState
+    from kdump.storage.repair_record import RepairState
 
     if discard and (plan_id is None or apply):
         raise click.UsageError("--discard needs --plan ID, and does not take --apply.")
-    targets = find_targets(paths, None, (), (), stores=False)
-    groups = partitions(targets)
-    report = KeptReport(form, targets)
+    scope = find_scope(paths, None, (), (), stores=False)
+    groups = partitions(scope)
+    report = BackupReport(form, scope)
     codes, resume = {OK}, None
     for group in groups:
         try:
@@ -92,7 +92,7 @@ def undo(
                 raise group.error
             found = _chosen(group.path, plan_id)
             if apply or discard:
-                begun = [one for one in found if discard or one.state is not KeptState.PREPARED]
+                begun = [one for one in found if discard or one.state is not RepairState.PREPARED]
                 for one in begun[-1:]:
                     if not discard:
                         plan = Folder(group.path, one.id).plan()
@@ -129,7 +129,7 @@ def undo(
     return code
 
 
-def _chosen(partition: Path, plan_id: str | None) -> Sequence[Kept]:
+def _chosen(partition: Path, plan_id: str | None) -> Sequence[RepairRecord]:
     from kdump.repair.transaction.directories import check_own_directory
     from kdump.storage.repair_record import FOLDERS, kept
     from kdump.storage.source import status_of
@@ -143,14 +143,14 @@ def _above(group: Group) -> Path | None:
     return None if group.directory is None else group.directory.directory.path
 
 
-def _refusal(one: Kept, group: Group) -> Exception | None:
+def _refusal(one: RepairRecord, group: Group) -> Exception | None:
     from kdump.repair.transaction.undo import refusal
 
     return refusal(one, group.path, _above(group))
 
 
 def _change(
-    one: Kept, partition: Path, above: Path | None, *, discard: bool, assume_stopped: bool
+    one: RepairRecord, partition: Path, above: Path | None, *, discard: bool, assume_stopped: bool
 ) -> None:
     from kdump.repair.transaction import undo as repair_undo
 

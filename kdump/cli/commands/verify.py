@@ -114,7 +114,7 @@ def verify(
     cache and has priority at the disks. What it may still be writing is not reported as damage.
     """
     from kdump.audit.codes import Severity
-    from kdump.audit.targets.targets import concerning
+    from kdump.audit.targets.scope import concerning
     from kdump.audit.verdicts.directory_start import Starts
     from kdump.audit.verdicts.next_start import Concluding
     from kdump.audit.verdicts.verdict import Judged
@@ -136,25 +136,25 @@ def verify(
         Progress("none" if quiet and progress == "auto" else progress) as shown,
         engine(asked, shown) as working,
     ):
-        targets = working.targets
-        starts = Starts(targets.roots, targets.context.config)
+        scope = working.scope
+        starts = Starts(scope.roots, scope.context.config)
         report: JsonReport | TextReport
         if form == "json":
-            report = JsonReport(emit, targets.roots, starts, depth=far)
+            report = JsonReport(emit, scope.roots, starts, depth=far)
         else:
-            counts = [len(part) for part in targets.parts]
-            report = TextReport(emit, shown.note, targets.roots, counts, starts, info=info)
-        found = concerning(working.directories(), targets)
+            counts = [len(part) for part in scope.parts]
+            report = TextReport(emit, shown.note, scope.roots, counts, starts, info=info)
+        found = concerning(working.directories(), scope)
         report.directories(found)
         # Of a log directory thousands of partitions are kept for the report.
         spelled_out = frozenset(
             group.path
-            for root, part in zip(targets.roots, targets.parts, strict=True)
+            for root, part in zip(scope.roots, scope.parts, strict=True)
             if not isinstance(root.content, LogDirectory)
             for group in part
         )
         try:
-            with closing(working.judge(Concluding(spelled_out), report.look)) as judging:
+            with closing(working.judge(Concluding(spelled_out), report.preview)) as judging:
                 for one in judging:
                     judged.append(one)
                     report.add(one, one.forecast)
@@ -168,7 +168,7 @@ def verify(
             jobs=working.jobs,
             limit_rate=working.limit_rate,
             fail_on=Severity(fail_on),
-            total=len(targets.groups),
+            total=len(scope.groups),
             # A log may have grown since it was listed.
             total_bytes=max(working.total_bytes, sum(one.covered.read_bytes for one in judged)),
             seconds=time.monotonic() - started,

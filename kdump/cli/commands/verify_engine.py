@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from kdump.audit.findings import Finding
 from kdump.audit.run.prescan import Small, quick_pass
-from kdump.audit.run.reconcile import settled_directories
+from kdump.audit.run.reconcile import reconcile_directories
 from kdump.audit.run.verify import beside_broker, verify
 from kdump.audit.targets.target import Selection
-from kdump.audit.targets.targets import Targets
+from kdump.audit.targets.scope import Scope
 from kdump.audit.verdicts.next_start import Concluding
 from kdump.audit.verdicts.verdict import Judged
 from kdump.cli.options.spark import spark_session
-from kdump.cli.options.targets import find_targets, named_paths
+from kdump.cli.options.targets import find_scope, named_paths
 from kdump.cli.ui.progress import Progress
 from kdump.cli.views.verify.summary import Depth
 from kdump.errors import UsageError
@@ -54,7 +54,7 @@ class Engine(Protocol):
     number. ``total_bytes`` is what the logs have, as far as that is known yet.
     """
 
-    targets: Targets
+    scope: Scope
     jobs: int
     limit_rate: int
     total_bytes: int
@@ -63,9 +63,9 @@ class Engine(Protocol):
         """Judge the log directories themselves."""
 
     def judge(
-        self, conclude: Concluding, look: Callable[[Judged], None]
+        self, conclude: Concluding, preview: Callable[[Judged], None]
     ) -> Generator[Judged, None, None]:
-        """Judge every group, in order; ``look`` gets what a first look shows of each."""
+        """Judge every group, in order; ``preview`` gets what a first look shows of each."""
 
 
 @contextmanager
@@ -91,8 +91,8 @@ class _Here:
     def __init__(self, asked: Asked, shown: Progress) -> None:
         self._depth = asked.depth
         self._shown = shown
-        self.targets = find_targets(asked.paths, asked.config, asked.topics, asked.excluded)
-        live = beside_broker(self.targets.groups)
+        self.scope = find_scope(asked.paths, asked.config, asked.topics, asked.excluded)
+        live = beside_broker(self.scope.groups)
         self.jobs = asked.jobs or (1 if live else default_jobs())
         self.limit_rate = asked.limit_rate or 0
         if asked.limit_rate is None and live:
@@ -100,16 +100,16 @@ class _Here:
         self.total_bytes = 0
 
     def directories(self) -> tuple[Finding, ...]:
-        return settled_directories(self.targets.context)
+        return reconcile_directories(self.scope.context)
 
     def judge(
-        self, conclude: Concluding, look: Callable[[Judged], None]
+        self, conclude: Concluding, preview: Callable[[Judged], None]
     ) -> Generator[Judged, None, None]:
         def glance(one: Judged) -> Judged:
             last = self._depth == "quick" or not one.quick
             return conclude(one) if last else one.in_advance()
 
-        groups, context = self.targets.groups, self.targets.context
+        groups, context = self.scope.groups, self.scope.context
         pace = Pace(self.limit_rate) if self.limit_rate else None
         small = Small.RECORDS if self._depth == "deep" else Small.HEADERS
         if self._depth == "quick" or pace is not None:
@@ -119,7 +119,7 @@ class _Here:
         looked = quick_pass(groups, context, jobs=self.jobs, small=small, conclude=glance)
         with closing(looked):
             for number, one in enumerate(looked):
-                look(one)
+                preview(one)
                 self._shown.advance(1)
                 self.total_bytes += one.covered.size
                 if self._depth == "quick":
@@ -148,7 +148,7 @@ class _Fleet:
         self._listed = listed
         self._shown = shown
         self._session = session
-        self.targets = listed.targets
+        self.scope = listed.scope
         self.jobs = session.cores
         self.limit_rate = 0
         self.total_bytes = listed.total_bytes
@@ -157,12 +157,12 @@ class _Fleet:
         return self._listed.findings
 
     def judge(
-        self, conclude: Concluding, look: Callable[[Judged], None]
+        self, conclude: Concluding, preview: Callable[[Judged], None]
     ) -> Generator[Judged, None, None]:
         from kdump.fleet.verify.verify import quick_pass, verify
 
-        groups, inventories = self.targets.groups, self._listed.inventories
-        context = self.targets.context
+        groups, inventories = self.scope.groups, self._listed.inventories
+        context = self.scope.context
         if self._depth == "quick":
             self._shown.expect(len(groups), "partitions")
             looked = quick_pass(
@@ -174,7 +174,7 @@ class _Fleet:
                 on_progress=self._shown.advance,
             )
             for one in looked:
-                look(one)
+                preview(one)
                 yield one
             return
         self._shown.expect(self.total_bytes)

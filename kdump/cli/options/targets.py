@@ -10,7 +10,7 @@ import click
 
 if TYPE_CHECKING:
     from kdump.audit.facts.cluster import Configs
-    from kdump.audit.targets.targets import Targets
+    from kdump.audit.targets.scope import Scope
 
 
 class SomePath(click.Path):
@@ -75,25 +75,25 @@ def selecting(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def find_targets(
+def find_scope(
     paths: Sequence[Path],
     config: Path | None,
     topics: Sequence[str],
     excluded: Sequence[str],
     *,
     stores: bool = True,
-) -> Targets:
+) -> Scope:
     """List what there is to judge. Raises UsageError, Click's too, and SourceError.
 
     ``stores`` says whether that may be in an object store.
     """
-    from kdump.audit.targets.listing import list_targets
+    from kdump.audit.targets.listing import list_scope
     from kdump.audit.targets.target import Selection
 
     named, settings = named_paths(paths, config)
     if not stores:
         _refuse_stores(named)
-    return list_targets(named, settings, Selection(tuple(topics), tuple(excluded)))
+    return list_scope(named, settings, Selection(tuple(topics), tuple(excluded)))
 
 
 def _refuse_stores(paths: Sequence[Path]) -> None:

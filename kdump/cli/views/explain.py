@@ -47,7 +47,7 @@ def json_lines(report: Report, source: Path | None) -> Iterator[str]:
     """Yield a header, a line for each group, and a summary."""
     yield line("header", header("explain", [source] if source else []))
     for group in report.groups:
-        known, place = group.known, group.place
+        known, location = group.known, group.location
         command = _command(group)
         fields: dict[str, object] = {
             "line": group.first.line,
@@ -63,9 +63,9 @@ def json_lines(report: Report, source: Path | None) -> Iterator[str]:
             "happened": known.message.happened if known else None,
             "advice": known.message.advice if known else None,
             "codes": [code.name for code in known.codes] if known else [],
-            "path": place.path,
-            "partition": place.partition,
-            "position": place.position,
+            "path": location.path,
+            "partition": location.partition,
+            "position": location.position,
             "first_offset": group.first_offset,
             "last_offset": group.last_offset,
             "follows_line": group.follows,
@@ -131,26 +131,26 @@ def _unknown(group: Group) -> Iterator[str]:
 
 
 def _where(group: Group) -> str:
-    place = group.place
+    location = group.location
     offsets = {group.first_offset, group.last_offset} - {None}
     parts = [
-        place.path,
-        place.partition and f"partition {place.partition}",
+        location.path,
+        location.partition and f"partition {location.partition}",
         offsets and "offset " + "..".join(str(each) for each in sorted(offsets, key=int)),  # type: ignore[arg-type]
-        None if place.position is None else f"position {place.position}",
+        None if location.position is None else f"position {location.position}",
     ]
     return ", ".join(str(part) for part in parts if part)
 
 
 def _command(group: Group) -> tuple[str, ...] | None:
     """What checks the place that a message names; None where it names none that can be typed."""
-    path, known = group.place.path, group.known
+    path, known = group.location.path, group.known
     if known is None or known.message.kind is not Kind.DISK:
         return None
     if path is None or not path.startswith("/") or not path.isprintable():
         return None
     found = Path(path)
-    partition = group.place.partition
+    partition = group.location.partition
     if partition is not None and partition in found.parts:
         found = Path(*found.parts[: found.parts.index(partition) + 1])
     elif found.suffix or found.name.startswith(".") or found.name.endswith(_IN_DIRECTORY):

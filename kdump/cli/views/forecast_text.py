@@ -80,7 +80,7 @@ def bases_text(bases: Sequence[int]) -> str:
 def directory_sentences(one: DirectoryForecast) -> Iterator[str]:
     """What a start does with all partitions together, in a few sentences."""
     if not one.whole:
-        yield _looked_at(one)
+        yield _checked(one)
     if not one.causes:
         yield "no fatal error" if one.whole else "no fatal error seen"
     if one.outcome is Outcome.OFFLINE:
@@ -111,7 +111,7 @@ def broker_end_text(ends_broker: bool | None) -> str:
     return "the broker EXITS" if ends_broker else "the broker continues with its other directories"
 
 
-def _looked_at(one: DirectoryForecast) -> str:
+def _checked(one: DirectoryForecast) -> str:
     """How much the forecast of a directory rests on, where that is not all of it."""
     text = f"{count_text(one.total, 'partition')} checked"
     if one.partitions < one.total:

@@ -242,7 +242,7 @@ def _coordinated(part: _Part, copies: Sequence[Seen], spread: Spread) -> list[Se
         if coordinator is not None:
             ((_, known),) = spread(partial(_known, producers=producers), [coordinator], [0])
             if isinstance(known, Coordinator):
-                evidence = replace(copy.evidence, coordinator=known, place=place)
+                evidence = replace(copy.evidence, coordinator=known, topic_partition=place)
                 copy = replace(copy, evidence=evidence)
         found.append(copy)
     return found

@@ -55,12 +55,12 @@ def collected(
     ``on_progress`` gets the part of them that is done, up to 1. Raises JobFailed, and
     SparkFailed where Spark is gone; any exception that a signal raises meanwhile ends the job.
     """
-    with _told_if_lost():
+    with _report_if_lost():
         return _collected(session, frame, tasks, on_progress)
 
 
 @contextmanager
-def _told_if_lost() -> Iterator[None]:
+def _report_if_lost() -> Iterator[None]:
     try:
         yield
     except (Py4JError, ConnectionError) as error:

@@ -18,9 +18,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from kdump.audit.findings import Finding
-from kdump.audit.run.reconcile import settled_directories
+from kdump.audit.run.reconcile import reconcile_directories
 from kdump.audit.targets.context import Context
-from kdump.audit.targets.listing import list_targets
+from kdump.audit.targets.listing import list_scope
 from kdump.audit.targets.target import Group, Selection
 from kdump.errors import SourceError, UsageError
 from kdump.fleet.job.packing import packs
@@ -124,21 +124,21 @@ class _Reader(DataSourceReader):
         asked = self._asked
         if not asked.paths:
             raise UsageError("expected a path: spark.read.format('kdump').load(PATH)")
-        targets = list_targets(map(as_path, asked.paths), None, asked.selection)
-        for root in targets.roots:
+        scope = list_scope(map(as_path, asked.paths), None, asked.selection)
+        for root in scope.roots:
             if isinstance(root.content, SourceError) and asked.table != "findings":
                 raise root.content
         if asked.table != "findings":
-            logs = list(tables.logs_of(targets.groups, strict=asked.strict))
+            logs = list(tables.logs_of(scope.groups, strict=asked.strict))
             sizes = [log.size for log in logs]
             return [
                 _Logs(tuple(logs[number] for number in pack)) for pack in packs(sizes, asked.cores)
             ] or [_Logs(())]
-        groups = [group.listed() for group in targets.groups]
+        groups = [group.listed() for group in scope.groups]
         shares = packs([group.size for group in groups], asked.cores)
         return [
-            _Groups((), None, settled_directories(targets.context)),
-            *(_Groups(tuple(groups[n] for n in pack), targets.context) for pack in shares),
+            _Groups((), None, reconcile_directories(scope.context)),
+            *(_Groups(tuple(groups[n] for n in pack), scope.context) for pack in shares),
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

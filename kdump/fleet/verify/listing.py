@@ -20,10 +20,10 @@ from kdump.audit.facts.cluster import Configs
 from kdump.audit.facts.settings import log_directories
 from kdump.audit.facts.small_files import DirectoryFacts
 from kdump.audit.findings import Finding
-from kdump.audit.run.reconcile import settled_directories
+from kdump.audit.run.reconcile import reconcile_directories
 from kdump.audit.targets.context import Context, read_context
 from kdump.audit.targets.target import Group, Root, Selection, assign, distinct, open_roots
-from kdump.audit.targets.targets import Targets, check_patterns, directories_of
+from kdump.audit.targets.scope import Scope, check_patterns, directories_of
 from kdump.errors import SourceError
 from kdump.fleet.job.job import JobFailed
 from kdump.fleet.job.spread import Lost, spread
@@ -39,25 +39,25 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """``targets`` with the size of every partition, and an inventory of each group, in order.
+    """``scope`` with the size of every partition, and an inventory of each group, in order.
 
     ``findings`` are those at the top of log directories.
     """
 
-    targets: Targets
+    scope: Scope
     inventories: tuple[Inventory, ...]
     findings: tuple[Finding, ...]
 
     @property
     def total_bytes(self) -> int:
         """The bytes of all logs."""
-        return sum(group.size for group in self.targets.groups)
+        return sum(group.size for group in self.scope.groups)
 
     def open(self) -> list[Group]:
         """All groups as they were listed."""
         return [
             inventory.open(group)
-            for group, inventory in zip(self.targets.groups, self.inventories, strict=True)
+            for group, inventory in zip(self.scope.groups, self.inventories, strict=True)
         ]
 
     def sizes(self) -> dict[Path, int]:
@@ -136,7 +136,7 @@ def _taken_stock(root: Root, listed: Iterable[Group]) -> _Part:
 def _around(named: _Named, settings: Configs | None, now_ms: int) -> _Around:
     numbers = tuple(number for number, _ in distinct(enumerate(named.paths), itemgetter(1)))
     context = read_context(named.directories, settings, now_ms)
-    return _Around(numbers, context, settled_directories(context))
+    return _Around(numbers, context, reconcile_directories(context))
 
 
 def _alone(
@@ -160,9 +160,9 @@ def _together(parts: Sequence[_Part], around: _Around, selection: Selection) -> 
     parts = [parts[number] for number in around.numbers]
     roots = tuple(part.root for part in parts)
     check_patterns(roots, selection)
-    targets = Targets(roots, tuple(part.groups for part in parts), around.context)
+    scope = Scope(roots, tuple(part.groups for part in parts), around.context)
     inventories = tuple(taken for part in parts for taken in part.inventories)
-    return Listed(targets, inventories, around.findings)
+    return Listed(scope, inventories, around.findings)
 
 
 def _one(session: Session, work: Callable[[T], R], task: T) -> R:

@@ -19,7 +19,7 @@ from kdump.audit.findings import Finding
 from kdump.audit.judge import judge
 from kdump.audit.run.gather import gather
 from kdump.audit.run.prescan import Small, glance
-from kdump.audit.run.reconcile import settled
+from kdump.audit.run.reconcile import reconcile
 from kdump.audit.run.tasks import SurveyTask, survey_tasks, surveyed, surveyed_again
 from kdump.audit.survey.survey import Survey
 from kdump.audit.targets.context import Context
@@ -156,7 +156,7 @@ def read_and_judge(whole: Whole, *, conclude: Conclude) -> Done:
     return Done(judged, _lines(evidence))
 
 
-def judge_read(case: Case, *, deep: bool, conclude: Conclude) -> Judged:
+def judge_results(case: Case, *, deep: bool, conclude: Conclude) -> Judged:
     """Judge a group of which all segments were read."""
     return _judged(case, _opened(case.evidence), deep=deep, conclude=conclude)
 
@@ -222,7 +222,7 @@ def _judged(case: Case, found: _Evidence, *, deep: bool, conclude: Conclude) -> 
     listed = {segment.log for segment in now.segments}
     kept = [survey for survey in found.surveys if survey.segment.log in listed]
     judged = judge(now, [*kept, *case.findings], facts, case.context)
-    return _packed(conclude(settled(judged, case.context, again)))
+    return _packed(conclude(reconcile(judged, case.context, again)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +240,7 @@ def carefully(task: Glance) -> Glance:
     return replace(task, careful=True)
 
 
-def look(task: Glance, *, conclude: Conclude) -> Judged:
+def inspect(task: Glance, *, conclude: Conclude) -> Judged:
     """Look at the ends of a group."""
     group = task.inventory.open(task.group)
     return _packed(

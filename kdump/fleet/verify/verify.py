@@ -34,9 +34,9 @@ from kdump.fleet.verify.task import (
     Reading,
     Whole,
     carefully,
-    judge_read,
+    judge_results,
     judge_unjudged,
-    look,
+    inspect,
     readings,
     unmapped,
     work,
@@ -135,7 +135,7 @@ def _judged(
 ) -> Iterator[tuple[int, Judged | Died | Lost]]:
     numbers = list(cases)
     weights = [sum(_JUDGED_BYTES + len(each) for each in cases[one].evidence) for one in numbers]
-    judging = partial(judge_read, deep=deep, conclude=conclude)
+    judging = partial(judge_results, deep=deep, conclude=conclude)
     for place, found in spread(session, judging, list(cases.values()), weights):
         yield numbers[place], found
 
@@ -181,7 +181,7 @@ def quick_pass(
     narrow = _narrowed(groups, context)
     tasks = list(map(Glance, groups, inventories, narrow))
     told = None if on_progress is None else counting(len(groups), on_progress)
-    work = partial(look, conclude=conclude)
+    work = partial(inspect, conclude=conclude)
 
     def instead(number: int, finding: Finding) -> Judged:
         group = inventories[number].open(groups[number])

@@ -26,7 +26,7 @@ from kdump.repair.content.epochs import old_epochs
 from kdump.repair.convert.notes import DELETED_NOTE, readers_note
 from kdump.repair.convert.plan import COMMAND
 from kdump.repair.convert.receipt import ConvertedCopy, encode
-from kdump.repair.convert.segments import New, Old, SegmentWriter, looked_at
+from kdump.repair.convert.segments import New, Old, SegmentWriter, inspect
 from kdump.repair.newdir.appearance import building
 from kdump.repair.newdir.output import (
     check_space,
@@ -40,7 +40,7 @@ from kdump.repair.newdir.output import (
 )
 from kdump.repair.rewrite.conversion import Rules
 from kdump.repair.rewrite.each_log import each_log
-from kdump.repair.rewrite.preconditions import refuse_unsound
+from kdump.repair.rewrite.preconditions import refuse_damaged
 from kdump.repair.transaction.directories import read_as_owner
 from kdump.repair.transaction.fingerprint import refuse_swaps
 from kdump.repair.transaction.lock import unfinished, ways_on
@@ -126,7 +126,7 @@ def _convert_to(
         log_end=None,
     )
     olds = each_log(
-        lambda old, _: looked_at(old), _segments(group), _log_of, jobs=jobs, report=report
+        lambda old, _: inspect(old), _segments(group), _log_of, jobs=jobs, report=report
     )
     olds = list(_with_epochs(olds, facts))
     legacy = any(old.legacy for old in olds)
@@ -151,7 +151,7 @@ def _convert_to(
             *_notes(rules, left),
         ]
         judged = verified(made, facts.settings, jobs)
-        refuse_unsound(judged.surveys, partition.path)
+        refuse_damaged(judged.surveys, partition.path)
         end = None if judged.replay is None else judged.replay.end_offset
         arguments = (os.fspath(partition.path), *_options(rules))
         plan = plan_of(made, COMMAND, arguments, destination, first, end, notes)

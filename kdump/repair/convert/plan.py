@@ -22,7 +22,7 @@ from kdump.repair.convert.steps import ConvertSteps
 from kdump.repair.rewrite.conversion import Rules
 from kdump.repair.rewrite.each_log import each_log
 from kdump.repair.rewrite.measure import Measured, measure
-from kdump.repair.rewrite.preconditions import refuse_unsound, unreadable
+from kdump.repair.rewrite.preconditions import refuse_damaged, unreadable
 from kdump.repair.transaction.fingerprint import present, refuse_links, refuse_swaps
 from kdump.repair.transaction.plan import Plan
 from kdump.storage.logdir import Segment
@@ -69,7 +69,7 @@ def plan_convert(
         return plan
     if facts.partition.name is not None and facts.partition.name.suffix == "delete":
         return replace(plan, notes=(DELETED_NOTE,))
-    refuse_unsound(judged.surveys, facts.partition.path)
+    refuse_damaged(judged.surveys, facts.partition.path)
     refuse_swaps(facts.partition)
     refuse_links(survey.segment.log for survey in old)
     epochs = _epochs(facts, judged.surveys)

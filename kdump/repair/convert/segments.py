@@ -33,7 +33,7 @@ from kdump.repair.newdir.output import (
     survey_of,
 )
 from kdump.repair.rewrite.conversion import Conversion, Part, Rules
-from kdump.repair.rewrite.preconditions import damaged, unsound
+from kdump.repair.rewrite.preconditions import damaged, not_convertible
 from kdump.repair.rewrite.read_back import ReadBack
 from kdump.repair.rewrite.write_and_read import Written, shared, telling, write_and_read
 from kdump.repair.transaction.disk import Attributes
@@ -91,7 +91,7 @@ class _Made:
     contents: tuple[tuple[int, str], ...]
 
 
-def looked_at(old: Old) -> Old:
+def inspect(old: Old) -> Old:
     """The same with what its log holds. Raises SourceError."""
     path, base_offset = old.segment.log, old.segment.base_offset
     with open_source(path, mapped=False, sealed=old.sealed) as source:
@@ -181,7 +181,7 @@ class SegmentWriter:
             for number, group in groupby(conversion.pieces(), key=itemgetter(0)):
                 base_offset = conversion.parts[number].base_offset
                 if number and old.next_base is not None and base_offset >= old.next_base:
-                    raise unsound(
+                    raise not_convertible(
                         log,
                         f"expected offsets below {old.next_base}, where the next log begins, found "
                         f"{base_offset}",

@@ -37,7 +37,7 @@ from kdump.format.encoding import NO_EPOCH, BatchWriter
 from kdump.format.record_digest import RecordDigest
 from kdump.format.records import RecordReader
 from kdump.repair.rewrite.batch_digests import add_batch, add_batches
-from kdump.repair.rewrite.preconditions import damaged, unreadable, unsound
+from kdump.repair.rewrite.preconditions import damaged, unreadable, not_convertible
 from kdump.storage.logdir import MAX_LOG_BYTES
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, Reason, batch_bytes, walk
@@ -327,7 +327,7 @@ class Conversion:
 
     def _refuse(self, fault: Fault) -> None:
         if fault.kind in _REFUSED:
-            raise unsound(
+            raise not_convertible(
                 self._path,
                 "expected batches of magic 0 to 2 with rising offsets, found that the batch at "
                 f"position {fault.batch.position} {_REFUSED[fault.kind]}",

@@ -42,7 +42,7 @@ def each_log(
     return [found[number] for number in range(len(tasks))]
 
 
-def value_of(outcome: workers.Outcome[T, R], log: Path) -> R:
+def value_of(outcome: workers.Result[T, R], log: Path) -> R:
     """What a worker has found of ``log``; raises its KdumpError, SourceError if it was killed."""
     value = outcome.value
     if isinstance(value, KdumpError):

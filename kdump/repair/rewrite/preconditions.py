@@ -11,7 +11,7 @@ from kdump.errors import Refused
 from kdump.storage.walk import Damage, Reason
 
 
-def unsound(path: Path, what: str) -> Refused:
+def not_convertible(path: Path, what: str) -> Refused:
     """The refusal of the log at ``path``, for which no conversion is."""
     return Refused(
         f"{path}: {what}: only sound logs are converted. kdump truncate-to-valid cuts a damaged "
@@ -34,27 +34,27 @@ def unreadable(path: Path, what: str) -> Refused:
 
 def damaged(path: Path, damage: Damage) -> Refused:
     """The refusal of the log at ``path`` for what stands in it instead of a batch."""
-    return unsound(
+    return not_convertible(
         path,
         f"expected only sound batches, found damage at position {damage.position} "
         f"({damage.reason.value})",
     )
 
 
-def refuse_unsound(surveys: Sequence[Survey], folder: Path) -> None:
+def refuse_damaged(surveys: Sequence[Survey], folder: Path) -> None:
     """Raise Refused where any log of the partition in ``folder`` is damaged or out of order."""
     for survey in surveys:
         log = folder / survey.segment.log.name
         if survey.damages:
             kinds = [reason.value for reason in Reason if survey.counts[reason]]
-            raise unsound(log, f"expected only sound batches, found damage ({', '.join(kinds)})")
+            raise not_convertible(log, f"expected only sound batches, found damage ({', '.join(kinds)})")
         if not survey.ordered:
-            raise unsound(
+            raise not_convertible(
                 log, "expected offsets that rise from batch to batch, found offsets that do not"
             )
     for before, behind in pairwise(surveys):
         if before.last_offset is not None and before.last_offset >= behind.segment.base_offset:
-            raise unsound(
+            raise not_convertible(
                 folder / before.segment.log.name,
                 f"expected the log to end before {behind.segment.log.name} begins, found offset "
                 f"{before.last_offset}",

@@ -91,14 +91,14 @@ class ReadingBack:
             try:
                 for piece in walk(source, self._base_offset, self._position):
                     if isinstance(piece, Damage):
-                        raise _unsound(path, f"{piece.reason.value} at position {piece.position}")
+                        raise _mismatch(path, f"{piece.reason.value} at position {piece.position}")
                     if set(piece.column("magic")) != {_MAGIC}:
-                        raise _unsound(
+                        raise _mismatch(
                             path, f"batches of another magic after position {piece.position}"
                         )
                     self._add(source, piece)
             except DecodeError as error:
-                raise _unsound(path, str(error)) from error
+                raise _mismatch(path, str(error)) from error
             except LimitError as error:
                 raise SourceError(path, f"{path}: {error}") from error
 
@@ -121,7 +121,7 @@ def _windows(source: Source, table: BatchTable) -> Iterator[memoryview]:
         position += len(view)
 
 
-def _unsound(path: Path, found: str) -> Refused:
+def _mismatch(path: Path, found: str) -> Refused:
     return Refused(
         f"{path}: expected sound batches of magic 2 to be read back, found {found}: nothing was "
         "changed; check memory, controller and disk"

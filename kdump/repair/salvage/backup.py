@@ -15,7 +15,7 @@ from kdump.repair.transaction.folder import Folder
 from kdump.repair.transaction.plan import Plan
 from kdump.storage.logdir import Entry, Partition, Segment, read_partition
 from kdump.storage.names import FileKind
-from kdump.storage.repair_record import FOLDERS, KeptState, kept
+from kdump.storage.repair_record import FOLDERS, RepairState, kept
 
 #: Small files of the partition that hold for its backup too, unless that has its own.
 _SHARED: Final = frozenset({FileKind.LEADER_EPOCHS, FileKind.PARTITION_METADATA})
@@ -48,7 +48,7 @@ def read_backup(path: Path) -> Backup:
     """
     directory = path.parent.parent
     found = next((each for each in kept(directory) if each.id == path.name), None)
-    if found is None or found.state is not KeptState.DONE:
+    if found is None or found.state is not RepairState.DONE:
         state = "none" if found is None else f"an unfinished repair ({found.state.value})"
         raise Refused(f"{path}: expected the backup of a finished repair, found {state}")
     folder = Folder(directory, found.id)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from kdump.errors import SourceError
 from kdump.repair.salvage.marker import NewMarker
-from kdump.repair.salvage.selection import Picked
+from kdump.repair.salvage.selection import PieceSelection
 from kdump.repair.salvage.stretches import Stretch
 from kdump.storage.access import open_source
 from kdump.storage.names import FileKind, format_file_name
@@ -47,12 +47,12 @@ class NewLog:
             yield stretch
         yield from markers
 
-    def pieces(self, picked: Picked) -> Iterator[bytes]:
+    def pieces(self, selection: PieceSelection) -> Iterator[bytes]:
         """Read its bytes. Raises SourceError, also where the old log was replaced meanwhile."""
         if not self.stretches:
             yield from (marker.data for marker in self.markers)
             return
-        path, identity = picked.segments[self.number].log, picked.identities[self.number]
+        path, identity = selection.segments[self.number].log, selection.identities[self.number]
         with open_source(path, mapped=False) as source:
             if identity is None or not _goes_on(source.identity, identity):
                 raise SourceError(
@@ -78,19 +78,19 @@ def _goes_on(now: Identity, before: Identity) -> bool:
     return now == before or now.size > before.size
 
 
-def new_logs(picked: Picked) -> tuple[NewLog, ...]:
+def new_logs(selection: PieceSelection) -> tuple[NewLog, ...]:
     """The logs that are written, ascending; at least one if there is any to read.
 
     A log keeps its base offset, unless the one before reaches beyond that. One of which nothing is
     taken is left out. The last one stays, empty: where the log goes on must not lie below its base.
     """
     taken: dict[int, list[Stretch]] = defaultdict(list)
-    for stretch in picked.stretches:
+    for stretch in selection.stretches:
         taken[stretch.log].append(stretch)
-    last = max((n for n, each in enumerate(picked.segments) if not each.suffix), default=-1)
+    last = max((n for n, each in enumerate(selection.segments) if not each.suffix), default=-1)
     logs: list[NewLog] = []
     end = -1
-    for number, segment in enumerate(picked.segments):
+    for number, segment in enumerate(selection.segments):
         stretches = tuple(taken[number])
         base = max(segment.base_offset, end + 1)
         if stretches:
@@ -98,11 +98,11 @@ def new_logs(picked: Picked) -> tuple[NewLog, ...]:
         elif number != last or base != segment.base_offset:
             continue
         logs.append(NewLog(number, base, stretches))
-    if not logs and picked.segments:
-        logs.append(NewLog(0, picked.segments[0].base_offset, ()))
+    if not logs and selection.segments:
+        logs.append(NewLog(0, selection.segments[0].base_offset, ()))
     bases = [log.base_offset for log in logs]
     of_log: dict[int, list[NewMarker]] = defaultdict(list)
-    for marker in picked.markers:
+    for marker in selection.markers:
         of_log[max(bisect_right(bases, marker.offset) - 1, 0)].append(marker)
     return tuple(replace(log, markers=tuple(of_log[at])) for at, log in enumerate(logs))
 

@@ -24,8 +24,8 @@ from kdump.format.batch import Record, encode_batch
 from kdump.format.control import encode_end_txn_marker
 from kdump.format.snapshot import ProducerEntry
 from kdump.repair.salvage.marker import NewMarker
-from kdump.repair.salvage.offset_gaps import Hole
-from kdump.repair.salvage.selection import Picked
+from kdump.repair.salvage.offset_gaps import OffsetGap
+from kdump.repair.salvage.selection import PieceSelection
 from kdump.repair.salvage.stretches import Left, Why
 from kdump.storage.walk import Reason
 
@@ -51,24 +51,24 @@ class TransactionEnd:
 
 
 def replacements(
-    picked: Picked,
-    missing: Sequence[Hole],
+    selection: PieceSelection,
+    missing: Sequence[OffsetGap],
     surveys: Sequence[Survey],
     start: Iterable[ProducerEntry],
     evidence: FateEvidence,
 ) -> tuple[tuple[LostEnd, ...], tuple[NewMarker, ...]]:
     """The transactions of new logs whose marker is missing, and the markers that they call for.
 
-    ``surveys`` are of the logs with what was ``picked``; ``missing`` are its holes. A marker for
+    ``surveys`` are of the logs with what was ``selection``; ``missing`` are its holes. A marker for
     which no offset is missing is left out.
     """
     # These are sound, and no markers.
-    known = [batches for batches in picked.left if batches.why in (Why.REFUSED, Why.WRAPPER)]
-    ranges = [part for hole in missing for part in _unknown(hole, known)]
+    known = [batches for batches in selection.left if batches.why in (Why.REFUSED, Why.WRAPPER)]
+    ranges = [part for gap in missing for part in _unknown(gap, known)]
     torn = {
-        hole.first
-        for hole in missing
-        if hole.last is None and hole.left is not None and hole.left.why is Reason.TORN_TAIL
+        gap.first
+        for gap in missing
+        if gap.last is None and gap.left is not None and gap.left.why is Reason.TORN_TAIL
     }
     ends = tuple(
         end
@@ -76,7 +76,7 @@ def replacements(
         # What a broker was writing when it stopped: the transaction may go on.
         if not (end.fate is Fate.UNDECIDED and end.last is None and end.first in torn)
     )
-    used = {*(marker.offset for marker in picked.markers), *evidence.abort_offsets()}
+    used = {*(marker.offset for marker in selection.markers), *evidence.abort_offsets()}
     writing = _Writing(surveys, start)
     found = []
     # Where some stood is known, of the others only up to where.
@@ -90,9 +90,9 @@ def replacements(
     return ends, tuple(sorted(found, key=lambda marker: marker.offset))
 
 
-def _unknown(hole: Hole, known: Iterable[Left]) -> Iterator[tuple[int, int]]:
+def _unknown(gap: OffsetGap, known: Iterable[Left]) -> Iterator[tuple[int, int]]:
     """The offsets of a hole that none of the ``known`` batches has."""
-    first, last = hole.first, HIGHEST if hole.last is None else hole.last
+    first, last = gap.first, HIGHEST if gap.last is None else gap.last
     for batches in known:
         if batches.first_offset is None or batches.last_offset is None:
             continue

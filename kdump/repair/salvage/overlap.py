@@ -19,15 +19,15 @@ from kdump.storage.logdir import Segment
 _MOST_WEIGHED: Final = 1_000
 
 
-def weigh(segments: Sequence[Segment], pieces: Sequence[Piece]) -> Iterator[Piece]:
+def resolve_overlaps(segments: Sequence[Segment], pieces: Sequence[Piece]) -> Iterator[Piece]:
     """Yield ``pieces`` of ``segments``, and in the place of some of them what is left of them.
 
     The offsets of all stretches rise then. Raises SourceError.
     """
-    return _Weighing(segments).weigh(pieces)
+    return _Overlaps(segments).resolve_overlaps(pieces)
 
 
-class _Weighing:
+class _Overlaps:
     """Stretches that overlap, or go backwards, against each other."""
 
     def __init__(self, segments: Sequence[Segment]) -> None:
@@ -37,7 +37,7 @@ class _Weighing:
         self._slots: list[list[Piece]] = []
         self._taken: list[tuple[int, Stretch]] = []
 
-    def weigh(self, pieces: Sequence[Piece]) -> Iterator[Piece]:
+    def resolve_overlaps(self, pieces: Sequence[Piece]) -> Iterator[Piece]:
         """Yield ``pieces``, and in the place of some of them what is left of them."""
         self._slots = [[piece] for piece in pieces]
         for run in _runs(pieces):

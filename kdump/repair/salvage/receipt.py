@@ -13,8 +13,8 @@ from kdump.audit.replay.replay import OpenTransaction
 from kdump.repair.newdir.output import Output, encode_identity, encode_output
 from kdump.repair.salvage.logs import NewLog, log_name
 from kdump.repair.salvage.lost_markers import TransactionEnd
-from kdump.repair.salvage.offset_gaps import Hole
-from kdump.repair.salvage.selection import Picked
+from kdump.repair.salvage.offset_gaps import OffsetGap
+from kdump.repair.salvage.selection import PieceSelection
 from kdump.repair.salvage.stretches import Left, Stretch, Why
 from kdump.repair.salvage.way_back import Command, way_back
 from kdump.storage.walk import Reason
@@ -53,10 +53,10 @@ class Salvaged(Output):
     the one that the partition stands in, None where the result does not replace the partition.
     """
 
-    picked: Picked
+    selection: PieceSelection
     logs: tuple[NewLog, ...]
     log_end: int
-    holes: tuple[Hole, ...]
+    offset_gaps: tuple[OffsetGap, ...]
     open: tuple[OpenTransaction, ...]
     ends: tuple[TransactionEnd, ...]
     log_directory: Path | None
@@ -76,31 +76,31 @@ class Salvaged(Output):
     @property
     def taken(self) -> Sums:
         """What was taken."""
-        return Sums.of(self.picked.stretches)
+        return Sums.of(self.selection.stretches)
 
     @property
     def left(self) -> dict[Reason | Why, Sums]:
         """What was not taken, by reason."""
         pieces: dict[Reason | Why, list[Left]] = defaultdict(list)
-        for left in self.picked.left:
+        for left in self.selection.left:
             pieces[left.why].append(left)
         return {why: Sums.of(each) for why, each in pieces.items()}
 
 
 def encode(salvaged: Salvaged) -> dict[str, Any]:
     """Return ``salvaged`` as JSON has it, without its paths; lists are cut at ``LISTED``."""
-    picked, taken = salvaged.picked, salvaged.taken
-    left = [one for one in picked.left if one.size]
+    selection, taken = salvaged.selection, salvaged.taken
+    left = [one for one in selection.left if one.size]
     fields = {
         "segments": _segments(salvaged),
         "taken": _sums(taken),
         "log_start_offset": salvaged.logs[0].base_offset,
         "log_end_offset": salvaged.log_end,
-        "hole_count": len(salvaged.holes),
-        "holes": [_hole(picked, one) for one in salvaged.holes[:LISTED]],
+        "hole_count": len(salvaged.offset_gaps),
+        "holes": [_gap(selection, one) for one in salvaged.offset_gaps[:LISTED]],
         "left_sums": {why.value: _sums(sums) for why, sums in salvaged.left.items()},
-        "left": [_left(picked, one) for one in left[:LISTED]],
-        "unread": list(picked.errors),
+        "left": [_left(selection, one) for one in left[:LISTED]],
+        "unread": list(selection.errors),
         "open_transactions": [
             {
                 "producer_id": one.producer_id,
@@ -132,11 +132,11 @@ def _end(each: TransactionEnd) -> dict[str, Any]:
 
 
 def _segments(salvaged: Salvaged) -> list[dict[str, Any]]:
-    picked = salvaged.picked
+    selection = salvaged.selection
     new = {log.number: log for log in salvaged.logs}
     told = []
     for number, (segment, identity) in enumerate(
-        zip(picked.segments, picked.identities, strict=True)
+        zip(selection.segments, selection.identities, strict=True)
     ):
         log = new.get(number)
         sums = Sums.of(() if log is None else log.stretches)
@@ -155,19 +155,19 @@ def _sums(sums: Sums) -> dict[str, int]:
     return {"batches": sums.batches, "records": sums.records, "bytes": sums.size}
 
 
-def _hole(picked: Picked, hole: Hole) -> dict[str, Any]:
+def _gap(selection: PieceSelection, gap: OffsetGap) -> dict[str, Any]:
     return {
-        "first_offset": hole.first,
-        "last_offset": hole.last,
-        "left": None if hole.left is None else _left(picked, hole.left),
-        "pieces": hole.pieces,
-        "bytes": hole.size,
+        "first_offset": gap.first,
+        "last_offset": gap.last,
+        "left": None if gap.left is None else _left(selection, gap.left),
+        "pieces": gap.pieces,
+        "bytes": gap.size,
     }
 
 
-def _left(picked: Picked, left: Left) -> dict[str, Any]:
+def _left(selection: PieceSelection, left: Left) -> dict[str, Any]:
     return {
-        "log": picked.segments[left.log].log.name,
+        "log": selection.segments[left.log].log.name,
         "position": left.start,
         "size": left.size,
         "reason": left.why.value,

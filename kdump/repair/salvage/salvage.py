@@ -46,9 +46,9 @@ from kdump.repair.salvage.backup import Backup
 from kdump.repair.salvage.logs import NewLog, log_name, new_logs, old_position
 from kdump.repair.salvage.lost_markers import findings_of, replacements, results
 from kdump.repair.salvage.marker import NewMarker
-from kdump.repair.salvage.offset_gaps import holes
+from kdump.repair.salvage.offset_gaps import offset_gaps
 from kdump.repair.salvage.receipt import Salvaged, encode
-from kdump.repair.salvage.selection import Picked, pick, without
+from kdump.repair.salvage.selection import PieceSelection, select_pieces, without
 from kdump.repair.salvage.stretches import Left, Why
 from kdump.repair.salvage.topic_id import topic_id_for
 from kdump.repair.transaction.directories import read_as_owner
@@ -118,16 +118,16 @@ def _salvage(
     whole = facts.settings.compacted is False
     segments, notes = _segments(partition)
     starts = None if backup is None else backup.starts
-    picked = pick(segments, hunted=hunted, whole=whole, starts=starts, report=report)
-    _check_space(picked, facts, output)
+    selection = select_pieces(segments, hunted=hunted, whole=whole, starts=starts, report=report)
+    _check_space(selection, facts, output)
     with building(destination, partition.path) as made:
         work = _Work(made, facts)
-        picked, surveys, replayed = work.write(picked)
+        selection, surveys, replayed = work.write(selection)
         if identified.content is not None:
             made.put(PARTITION_METADATA, [identified.content])
-        ends = results(work.ends, picked.markers, replayed)
+        ends = results(work.ends, selection.markers, replayed)
         notes += [*name_notes(partition), *identified.notes, *work.notes]
-        notes += _notes(facts, picked, replayed)
+        notes += _notes(facts, selection, replayed)
         source = partition.path if backup is None else backup.path
         arguments = (
             os.fspath(source),
@@ -136,8 +136,8 @@ def _salvage(
         )
         start, end = surveys[0].segment.base_offset, replayed.end_offset
         plan = plan_of(made, "salvage", arguments, destination, start, end, notes)
-        missing = tuple(holes(picked, whole=whole))
-        listed = [(hole.first, hole.last) for hole in missing if hole.last is not None]
+        missing = tuple(offset_gaps(selection, whole=whole))
+        listed = [(gap.first, gap.last) for gap in missing if gap.last is not None]
         found = verified(made, facts.settings)
         salvaged = Salvaged(
             plan.id,
@@ -149,8 +149,8 @@ def _salvage(
             (*as_listed(listed, found.findings), *findings_of(ends, replayed)),
             begun_ns,
             round(time.monotonic() - started, 3),
-            picked,
-            new_logs(picked),
+            selection,
+            new_logs(selection),
             end,
             missing,
             replayed.open,
@@ -173,33 +173,33 @@ class _Work:
         self._written: dict[str, NewLog] = {}
         self._surveys: dict[str, Survey] = {}
 
-    def write(self, picked: Picked) -> tuple[Picked, tuple[Survey, ...], Replay]:
+    def write(self, selection: PieceSelection) -> tuple[PieceSelection, tuple[Survey, ...], Replay]:
         """Write all files; returns what was picked in the end, and what the new logs come to."""
         for path in copied(self._facts):
             copy_file(self._made, path)
-        evidence = evidence_of(self._facts, picked.segments)
+        evidence = evidence_of(self._facts, selection.segments)
         while True:
-            logs = new_logs(picked)
-            self._write_logs(picked, logs)
+            logs = new_logs(selection)
+            self._write_logs(selection, logs)
             surveys = tuple(self._surveys[log_name(log)] for log in logs)
             replayed = self._replay(surveys)
             refused = self._refused(surveys, replayed)
             if refused:
                 # What goes with them may be a marker too.
-                picked = replace(_without(picked, logs, refused), markers=())
+                selection = replace(_without(selection, logs, refused), markers=())
                 continue
-            ends, markers = self._lost(picked, surveys, evidence)
+            ends, markers = self._lost(selection, surveys, evidence)
             if not markers:
-                self.ends = (*(marker.end for marker in picked.markers), *ends)
+                self.ends = (*(marker.end for marker in selection.markers), *ends)
                 break
-            written = sorted((*picked.markers, *markers), key=lambda marker: marker.offset)
-            picked = replace(picked, markers=tuple(written))
+            written = sorted((*selection.markers, *markers), key=lambda marker: marker.offset)
+            selection = replace(selection, markers=tuple(written))
         for name, content in companions(replayed, self._facts):
             self._made.put(name, [content])
         start = start_of(self._facts, surveys)
         if isinstance(start, str):
             self.notes.append(f"producers before the first batch are unknown: {start}")
-        return picked, surveys, replayed
+        return selection, surveys, replayed
 
     def _replay(self, surveys: Sequence[Survey]) -> Replay:
         return replay(surveys, self._start(surveys), compacted=self._settings.compacted)
@@ -209,13 +209,13 @@ class _Work:
         return () if isinstance(start, str) else start
 
     def _lost(
-        self, picked: Picked, surveys: Sequence[Survey], evidence: FateEvidence
+        self, selection: PieceSelection, surveys: Sequence[Survey], evidence: FateEvidence
     ) -> tuple[tuple[LostEnd, ...], tuple[NewMarker, ...]]:
         """The transactions without their marker, and those that can be written for them."""
-        missing = tuple(holes(picked, whole=self._settings.compacted is False))
-        return replacements(picked, missing, surveys, self._start(surveys), evidence)
+        missing = tuple(offset_gaps(selection, whole=self._settings.compacted is False))
+        return replacements(selection, missing, surveys, self._start(surveys), evidence)
 
-    def _write_logs(self, picked: Picked, logs: Sequence[NewLog]) -> None:
+    def _write_logs(self, selection: PieceSelection, logs: Sequence[NewLog]) -> None:
         """Write what is not there yet as it has to be."""
         wanted = {log_name(log): log for log in logs}
         for name in set(self._written) - set(wanted):
@@ -223,15 +223,15 @@ class _Work:
                 self._made.remove(each)
         for name, log in wanted.items():
             if self._written.get(name) != log:
-                self._write_log(picked, log)
+                self._write_log(selection, log)
                 self._written[name] = log
 
-    def _write_log(self, picked: Picked, log: NewLog) -> None:
-        origin, identity = picked.segments[log.number].log, picked.identities[log.number]
+    def _write_log(self, selection: PieceSelection, log: NewLog) -> None:
+        origin, identity = selection.segments[log.number].log, selection.identities[log.number]
         like = self._made.attributes(origin)
         mtime_ns = None if identity is None else identity.mtime_ns
         name, base_offset = log_name(log), log.base_offset
-        self._made.put(name, log.pieces(picked), like, mtime_ns)
+        self._made.put(name, log.pieces(selection), like, mtime_ns)
         found = survey_of(self._made, name, base_offset, self._settings)
         self.notes += put_indexes(self._made, base_offset, found.rebuilt, like, self._settings)
         self._surveys[name] = replace(found, rebuilt=None)
@@ -243,14 +243,14 @@ class _Work:
         return violations(facts, surveys, replayed)
 
 
-def _without(picked: Picked, logs: Sequence[NewLog], refused: Sequence[Violation]) -> Picked:
+def _without(selection: PieceSelection, logs: Sequence[NewLog], refused: Sequence[Violation]) -> PieceSelection:
     for log in logs:
         positions = {
             old_position(log, one.position) for one in refused if one.base_offset == log.base_offset
         }
         if positions:
-            picked = without(picked, log.number, sorted(positions))
-    return picked
+            selection = without(selection, log.number, sorted(positions))
+    return selection
 
 
 def _segments(partition: Partition) -> tuple[tuple[Segment, ...], list[str]]:
@@ -278,12 +278,12 @@ def _segments(partition: Partition) -> tuple[tuple[Segment, ...], list[str]]:
     return tuple(chosen[base] for base in sorted(chosen)), notes
 
 
-def _notes(facts: PartitionFacts, picked: Picked, replayed: Replay) -> Iterator[str]:
+def _notes(facts: PartitionFacts, selection: PieceSelection, replayed: Replay) -> Iterator[str]:
     first = replayed.segments[0].survey.segment.base_offset
     yield from source_notes(facts, first)
-    hunted = [left for left in picked.left if left.why is Why.HUNTED]
+    hunted = [left for left in selection.left if left.why is Why.HUNTED]
     if hunted:
-        sure = sum(left.batches for left in hunted if _ends_its_log(left, picked))
+        sure = sum(left.batches for left in hunted if _ends_its_log(left, selection))
         yield (
             f"{sum(left.batches for left in hunted)} batches were found by a search after "
             "damage, and may be values of records that hold batches themselves: --hunted takes "
@@ -296,8 +296,8 @@ def _notes(facts: PartitionFacts, picked: Picked, replayed: Replay) -> Iterator[
             f"at offset {replayed.open[0].first_offset} until these transactions are aborted "
             "(kafka-transactions.sh)"
         )
-    for log in new_logs(picked):
-        origin = picked.segments[log.number]
+    for log in new_logs(selection):
+        origin = selection.segments[log.number]
         if log.base_offset != origin.base_offset:
             yield (
                 f"{origin.log.name} is now {log_name(log)}, because the segment before it reaches "
@@ -312,18 +312,18 @@ def _notes(facts: PartitionFacts, picked: Picked, replayed: Replay) -> Iterator[
         )
 
 
-def _ends_its_log(left: Left, picked: Picked) -> bool:
+def _ends_its_log(left: Left, selection: PieceSelection) -> bool:
     """Whether nothing but room follows; behind a value the rest of its record would."""
     return not any(
         one.log == left.log and one.start >= left.stop
-        for one in picked.pieces
+        for one in selection.pieces
         if not (isinstance(one, Left) and one.why is Reason.PREALLOCATED)
     )
 
 
-def _check_space(picked: Picked, facts: PartitionFacts, output: Path) -> None:
-    taken = sum(stretch.stop - stretch.start for stretch in picked.stretches)
-    logs = len(picked.segments)
+def _check_space(selection: PieceSelection, facts: PartitionFacts, output: Path) -> None:
+    taken = sum(stretch.stop - stretch.start for stretch in selection.stretches)
+    logs = len(selection.segments)
     producers = max((len(r.value) for r in facts.snapshots.values() if r.value), default=0)
     needed = taken + min(taken // _INDEX_PART, 2 * logs * facts.settings.segment_index_bytes)
     needed += (logs + 1) * (_FILE_BYTES + 46 * producers) + _SPARE_BYTES

@@ -15,7 +15,7 @@ from kdump.errors import SourceError
 from kdump.format.batch import MARKER_BYTES, MAX_OFFSET_DELTA, BatchTable, RecordBatch, shows_marker
 from kdump.format.legacy import is_wrapper
 from kdump.repair.salvage.marker import NewMarker
-from kdump.repair.salvage.overlap import weigh
+from kdump.repair.salvage.overlap import resolve_overlaps
 from kdump.repair.salvage.stretches import Left, Piece, Stretch, Sum, Why, as_left, split
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment
@@ -27,7 +27,7 @@ _MAGIC: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Picked:
+class PieceSelection:
     """What was picked of ``segments``: ``pieces`` in the order of logs and positions.
 
     ``identities`` are the files as they were read, None for one that could not be opened.
@@ -52,14 +52,14 @@ class Picked:
         return tuple(piece for piece in self.pieces if isinstance(piece, Left))
 
 
-def pick(
+def select_pieces(
     segments: Sequence[Segment],
     *,
     hunted: bool,
     whole: bool,
     starts: Mapping[Path, int] | None = None,
     report: Callable[[int], None] = lambda _: None,
-) -> Picked:
+) -> PieceSelection:
     """Read the logs of ``segments``, ascending by base offset, and say what is taken.
 
     ``hunted``: also batches that were found by hunting. ``whole``: no cleaner was there, so that
@@ -82,13 +82,13 @@ def pick(
             scan.unread(0 if identity is None else identity.size)
         pieces += scan.pieces
         identities.append(identity)
-    weighed = weigh(segments, pieces)
-    return Picked(tuple(segments), tuple(weighed), tuple(identities), tuple(errors))
+    weighed = resolve_overlaps(segments, pieces)
+    return PieceSelection(tuple(segments), tuple(weighed), tuple(identities), tuple(errors))
 
 
-def without(picked: Picked, log: int, positions: Sequence[int]) -> Picked:
+def without(selection: PieceSelection, log: int, positions: Sequence[int]) -> PieceSelection:
     """The same without the batches at ``positions`` of log number ``log``; raises SourceError."""
-    pieces = list(picked.pieces)
+    pieces = list(selection.pieces)
     for position in sorted(positions):
         at = next(
             at
@@ -99,13 +99,13 @@ def without(picked: Picked, log: int, positions: Sequence[int]) -> Picked:
         )
         stretch = pieces[at]
         assert isinstance(stretch, Stretch)
-        before, rest = split(picked.segments[log], stretch, "position", position - 1)
+        before, rest = split(selection.segments[log], stretch, "position", position - 1)
         assert rest is not None
-        batch, behind = split(picked.segments[log], rest, "position", position)
+        batch, behind = split(selection.segments[log], rest, "position", position)
         assert batch is not None
         parts = (before, as_left(batch, Why.REFUSED), behind)
         pieces[at : at + 1] = [part for part in parts if part is not None]
-    return replace(picked, pieces=tuple(pieces))
+    return replace(selection, pieces=tuple(pieces))
 
 
 class _Scan:
@@ -183,8 +183,8 @@ class _Scan:
         if not self._open:
             return False
         before = self._open.last_offset
-        hole = self._whole and first != before + 1 and not is_wrapper(batch)
-        return hole or first <= before
+        gap = self._whole and first != before + 1 and not is_wrapper(batch)
+        return gap or first <= before
 
     def _end(self, table: BatchTable, row: int) -> int:
         """The row behind the last of the batches from ``row`` on that follow one another.

@@ -46,9 +46,9 @@ from kdump.repair.transaction.plan import (
 )
 from kdump.repair.transaction.staging import stage_converted
 from kdump.repair.transaction.states import Progress, States, checkpoint_path, line_of, marker_path
-from kdump.repair.transaction.steps import do, save_checkpoint, settle, stage
+from kdump.repair.transaction.steps import do, save_checkpoint, flush, stage
 from kdump.storage.logdir import read_partition
-from kdump.storage.repair_record import KeptState, kept
+from kdump.storage.repair_record import RepairState, kept
 
 _SECOND_NS: Final = 1_000_000_000
 _PIECE_BYTES: Final = 1 << 20
@@ -118,7 +118,7 @@ def resume(
         begun = folder.begun(plan)
         States(plan, folder, begun, undoing=False).check()
         with report_interruption(plan, folder):
-            settle(plan, folder)
+            flush(plan, folder)
             _go_on(plan, folder, begun)
             return _finish(plan, folder, begun, started, full_proof=full_proof)
 
@@ -154,7 +154,7 @@ def _prepare(
     """Save and make ready all that is needed; nothing of the partition is changed yet."""
     try:
         for one in kept(plan.partition):
-            if one.state is KeptState.PREPARED:
+            if one.state is RepairState.PREPARED:
                 Folder(plan.partition, one.id).remove()
         folder.make(plan, Attributes.of(plan.partition))
         begun_ns = _begin_time(plan.partition)

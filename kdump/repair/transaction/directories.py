@@ -115,7 +115,7 @@ def read_as_owner(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def place(path: Path) -> Iterator[tuple[int, str]]:
+def parent_of(path: Path) -> Iterator[tuple[int, str]]:
     """Where a file is changed: the descriptor of its directory, and its name there.
 
     It is done with the rights of who owns the directory that was opened. Raises Refused, OSError.

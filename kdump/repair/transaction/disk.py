@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from kdump.repair.transaction.directories import descriptor_of, place, removed
+from kdump.repair.transaction.directories import descriptor_of, parent_of, removed
 
 _FICLONE: Final = 0x40049409
 _PIECE_BYTES: Final = 1 << 20
@@ -37,7 +37,7 @@ class System:
 
     def open(self, path: Path, flags: int, mode: int = 0o600) -> int:
         """Open a file that may be created."""
-        with place(path) as (directory, name):
+        with parent_of(path) as (directory, name):
             return os.open(name, flags | os.O_CLOEXEC | os.O_NOFOLLOW, mode, dir_fd=directory)
 
     def write(self, descriptor: int, data: memoryview) -> int:
@@ -82,27 +82,27 @@ class System:
 
     def rename(self, source: Path, target: Path) -> None:
         """Give a file another name, in place of what has that name."""
-        with place(source) as (above, name), place(target) as (directory, new):
+        with parent_of(source) as (above, name), parent_of(target) as (directory, new):
             os.rename(name, new, src_dir_fd=above, dst_dir_fd=directory)
 
     def link(self, source: Path, target: Path) -> None:
         """Give a file a second name."""
-        with place(source) as (above, name), place(target) as (directory, new):
+        with parent_of(source) as (above, name), parent_of(target) as (directory, new):
             os.link(name, new, src_dir_fd=above, dst_dir_fd=directory, follow_symlinks=False)
 
     def unlink(self, path: Path) -> None:
         """Take a name away."""
-        with place(path) as (directory, name):
+        with parent_of(path) as (directory, name):
             os.unlink(name, dir_fd=directory)
 
     def make_directory(self, path: Path, mode: int) -> None:
         """Make a directory."""
-        with place(path) as (directory, name):
+        with parent_of(path) as (directory, name):
             os.mkdir(name, mode, dir_fd=directory)
 
     def remove_directory(self, path: Path) -> None:
         """Remove an empty directory."""
-        with place(path) as (directory, name):
+        with parent_of(path) as (directory, name):
             os.rmdir(name, dir_fd=directory)
 
 
@@ -263,7 +263,7 @@ def make_directory(path: Path, like: Attributes) -> None:
         made = True
     except FileExistsError:
         made = False
-    with place(path) as (directory, name):
+    with parent_of(path) as (directory, name):
         descriptor = os.open(name, _DIRECTORY, dir_fd=directory)
         try:
             if made:
@@ -315,7 +315,7 @@ def list_directory(path: Path) -> list[tuple[str, bool]]:
 def exists(path: Path) -> bool:
     """Whether something has this name, be it a link to nowhere. Raises OSError."""
     try:
-        with place(path) as (directory, name):
+        with parent_of(path) as (directory, name):
             os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
         return False
@@ -348,7 +348,7 @@ def sync_directory(path: Path) -> None:
 
 
 def _open(path: Path) -> int:
-    with place(path) as (directory, name):
+    with parent_of(path) as (directory, name):
         return os.open(name, _READ, dir_fd=directory)
 
 

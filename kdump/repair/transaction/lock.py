@@ -29,14 +29,14 @@ from kdump.repair.transaction.plan import Line, Plan, PutMarker, Rewrite, TakeMa
 from kdump.storage.liveness import State, liveness, uses
 from kdump.storage.logdir import LogDirectory, open_path
 from kdump.storage.names import LOCK
-from kdump.storage.repair_record import FOLDERS, Kept, KeptState, kept
+from kdump.storage.repair_record import FOLDERS, RepairRecord, RepairState, kept
 from kdump.storage.rights import ROOT, acting, is_root
 
 #: 64-bit Linux: short type, short whence, off_t start, off_t length, pid_t, which must be 0.
 _WHOLE_FILE: Final = struct.pack("@hhqqi0q", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 #: What is left free beside what is written: for the plan, the receipt and the directories.
 _SPARE_BYTES: Final = 1 << 20
-_OPEN: Final = frozenset({KeptState.PENDING, KeptState.UNDOING})
+_OPEN: Final = frozenset({RepairState.PENDING, RepairState.UNDOING})
 
 
 @contextmanager
@@ -170,12 +170,12 @@ def check_changeable(plan: Plan, *, undoing: bool = False) -> None:
         raise Refused(f"{plan.partition}: expected {needed} free bytes, found {free}")
 
 
-def unfinished(partition: Path) -> Kept | None:
+def unfinished(partition: Path) -> RepairRecord | None:
     """The repair of a partition that was interrupted, None without one. Raises SourceError."""
     return next((one for one in reversed(kept(partition)) if one.state in _OPEN), None)
 
 
-def ways_on(one: Kept, partition: Path) -> str:
+def ways_on(one: RepairRecord, partition: Path) -> str:
     """What can be done about a repair that was interrupted: the commands in words."""
     on, back = resuming(partition, one), undoing(partition, one.id)
     if on == back:

@@ -109,7 +109,7 @@ def undo(plan: Plan, step: Step, folder: Folder, begun: Begun) -> None:
                 _write_beside(marker_path(plan), content, like, plan.id, begun.marker.mtime_ns)
 
 
-def settle(plan: Plan, folder: Folder) -> None:
+def flush(plan: Plan, folder: Folder) -> None:
     """Make last what an interrupted process has done, before anything is built on it.
 
     It may have been killed between a change and its sync. Raises OSError.

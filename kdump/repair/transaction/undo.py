@@ -11,18 +11,18 @@ from kdump.repair.transaction.interruption import report_interruption
 from kdump.repair.transaction.lock import check_changeable, check_others, check_readers, held
 from kdump.repair.transaction.plan import Plan, located
 from kdump.repair.transaction.states import Progress, States
-from kdump.repair.transaction.steps import clear, settle
+from kdump.repair.transaction.steps import clear, flush
 from kdump.repair.transaction.steps import undo as undo_step
-from kdump.storage.repair_record import Kept, KeptState, kept
+from kdump.storage.repair_record import RepairRecord, RepairState, kept
 
 
-def undoable(partition: Path) -> Kept | None:
+def undoable(partition: Path) -> RepairRecord | None:
     """The repair of a partition that can be taken back first, None without one."""
-    found = [one for one in kept(partition) if one.state is not KeptState.PREPARED]
+    found = [one for one in kept(partition) if one.state is not RepairState.PREPARED]
     return found[-1] if found else None
 
 
-def refusal(one: Kept, partition: Path, log_directory: Path | None) -> Refused | None:
+def refusal(one: RepairRecord, partition: Path, log_directory: Path | None) -> Refused | None:
     """Why a repair cannot be taken back, running brokers aside; None where it can."""
     folder = Folder(partition, one.id)
     try:
@@ -33,7 +33,7 @@ def refusal(one: Kept, partition: Path, log_directory: Path | None) -> Refused |
     return None
 
 
-def undo(one: Kept, partition: Path, log_directory: Path | None, *, assume_stopped: bool) -> Plan:
+def undo(one: RepairRecord, partition: Path, log_directory: Path | None, *, assume_stopped: bool) -> Plan:
     """Take a repair back, finished or not; its folder is gone then. Returns its plan.
 
     Raises Refused where nothing was changed, Unfinished where something was, SourceError.
@@ -47,8 +47,8 @@ def undo(one: Kept, partition: Path, log_directory: Path | None, *, assume_stopp
         check_changeable(plan, undoing=True)
         folder.check_removable()
         with report_interruption(plan, folder, undoing=True):
-            if one.state is not KeptState.DONE:
-                settle(plan, folder)
+            if one.state is not RepairState.DONE:
+                flush(plan, folder)
             folder.undo()
             states = States(plan, folder, begun, undoing=True)
             for step in reversed(plan.steps):
@@ -59,7 +59,7 @@ def undo(one: Kept, partition: Path, log_directory: Path | None, *, assume_stopp
     return plan
 
 
-def _check(one: Kept, plan: Plan, folder: Folder) -> Begun:
+def _check(one: RepairRecord, plan: Plan, folder: Folder) -> Begun:
     """Raise Refused unless a repair can be taken back; returns the steps that were begun."""
     _check_steps(plan)
     newest = undoable(plan.partition)
@@ -71,7 +71,7 @@ def _check(one: Kept, plan: Plan, folder: Folder) -> Begun:
         )
     check_others(plan.partition, plan.log_directory)
     begun = folder.begun(plan)
-    States(plan, folder, begun, undoing=one.state is KeptState.UNDOING).check()
+    States(plan, folder, begun, undoing=one.state is RepairState.UNDOING).check()
     return begun
 
 
@@ -83,9 +83,9 @@ def _check_steps(plan: Plan) -> None:
         )
 
 
-def discard(one: Kept, partition: Path) -> None:
+def discard(one: RepairRecord, partition: Path) -> None:
     """Remove the backup of a repair, which can then no longer be taken back. Raises Refused."""
-    if one.state in (KeptState.PENDING, KeptState.UNDOING):
+    if one.state in (RepairState.PENDING, RepairState.UNDOING):
         raise Refused(
             f"{one.path}: expected a finished repair, found an interrupted repair: finish or undo "
             "it"

@@ -14,7 +14,7 @@ from kdump.audit.survey.rebuilt_indexes import Rebuild
 from kdump.audit.survey.survey import LogPass, Survey
 from kdump.repair.content.known_ends import known_ends
 from kdump.repair.rewrite.prefix import PrefixSource
-from kdump.repair.truncate.cut_point import Place
+from kdump.repair.truncate.cut_point import CutPoint
 from kdump.storage.access import open_source
 
 #: However many entries an index has, it is made before anything is changed.
@@ -49,13 +49,13 @@ class AfterCut:
         return self.replay.segments[-1].survey.segment.base_offset
 
 
-def after_cut(before: Replay, place: Place, facts: PartitionFacts) -> AfterCut:
-    """What stays after a cut at ``place``; ``before`` is the replay of all. Raises SourceError."""
+def after_cut(before: Replay, cut_point: CutPoint, facts: PartitionFacts) -> AfterCut:
+    """What stays after a cut at ``cut_point``; ``before`` is the replay of all. Raises SourceError."""
     surveys = [segment.survey for segment in before.segments]
-    last, indexes = surveys[place.number], None
-    if place.position < last.size:
-        last, indexes = _prefix(last, place.position, facts.settings)
-    kept = [*surveys[: place.number], last]
+    last, indexes = surveys[cut_point.number], None
+    if cut_point.position < last.size:
+        last, indexes = _prefix(last, cut_point.position, facts.settings)
+    kept = [*surveys[: cut_point.number], last]
     ends = known_ends(kept, before.start, facts)
     after = replay(ends.surveys, before.start, compacted=facts.settings.compacted)
     return AfterCut(after, indexes, ends.known_below >= after.end_offset)

@@ -26,7 +26,7 @@ _REASONS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CutPoint:
     """So many bytes stay of the log of the ``number``-th segment, and nothing of those behind.
 
     ``cause`` says why in words; ``damage`` is what stands there if it is no sound batch.
@@ -38,7 +38,7 @@ class Place:
     damage: Damage | None = None
 
 
-def first_refused(surveys: Sequence[Survey], violations: Iterable[Violation]) -> Place | None:
+def first_refused(surveys: Sequence[Survey], violations: Iterable[Violation]) -> CutPoint | None:
     """The first place at which recovery cuts a log, empties a segment, or stops.
 
     None where it accepts all, a segment included that it splits, which loses nothing. Every survey
@@ -48,11 +48,11 @@ def first_refused(surveys: Sequence[Survey], violations: Iterable[Violation]) ->
     for number, survey in enumerate(surveys):
         found = list(_refused(number, survey, objections))
         if found:
-            return min(found, key=lambda place: place.position)
+            return min(found, key=lambda cut_point: cut_point.position)
     return None
 
 
-def first_from(surveys: Sequence[Survey], offset: int) -> Place | None:
+def first_from(surveys: Sequence[Survey], offset: int) -> CutPoint | None:
     """The first batch whose last offset is ``offset`` or above; None where there is none.
 
     ``offset`` is at the base of the first segment, or above. What is damaged right before that
@@ -62,10 +62,10 @@ def first_from(surveys: Sequence[Survey], offset: int) -> Place | None:
     for number, survey in enumerate(surveys):
         if survey.segment.base_offset > offset:
             end, damage = _sound_end(surveys[number - 1])
-            return Place(number - 1, end, cause, damage)
+            return CutPoint(number - 1, end, cause, damage)
         found = _sound_before(survey, offset)
         if found is not None:
-            return Place(number, found[0], cause, found[1])
+            return CutPoint(number, found[0], cause, found[1])
     return None
 
 
@@ -82,20 +82,20 @@ def disorder(survey: Survey) -> Iterator[tuple[int, str]]:
                 break
 
 
-def _refused(number: int, survey: Survey, violations: Iterable[Violation]) -> Iterator[Place]:
+def _refused(number: int, survey: Survey, violations: Iterable[Violation]) -> Iterator[CutPoint]:
     for gap in survey.gaps:
         damage = gap.damage
-        yield Place(number, damage.position, _REASONS[damage.reason], damage)
+        yield CutPoint(number, damage.position, _REASONS[damage.reason], damage)
     recovered = survey.recovered
     if recovered is not None and recovered.disordered:
         for position, told in disorder(survey):
-            yield Place(number, position, told)
+            yield CutPoint(number, position, told)
         if recovered.ending is not Ending.EMPTIED:
             stop = recovered.position + recovered.valid_bytes
-            yield Place(number, stop, "an offset out of the segment's range")
+            yield CutPoint(number, stop, "an offset out of the segment's range")
     for one in violations:
         if one.base_offset == survey.segment.base_offset:
-            yield Place(number, one.position, one.text)
+            yield CutPoint(number, one.position, one.text)
 
 
 def _sound_end(survey: Survey) -> tuple[int, Damage | None]:

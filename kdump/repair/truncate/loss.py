@@ -14,7 +14,7 @@ from kdump.audit.survey.recovery import Records, Recovered, Recovery, Span, Tail
 from kdump.audit.survey.survey import Survey
 from kdump.format.snapshot import ProducerEntry
 from kdump.repair.transaction.plan import Loss
-from kdump.repair.truncate.cut_point import Place
+from kdump.repair.truncate.cut_point import CutPoint
 from kdump.storage.access import open_source
 from kdump.storage.walk import Damage, walk
 
@@ -24,23 +24,23 @@ _NO_INTERVAL: Final = 2**62
 
 def loss_of(
     facts: PartitionFacts,
-    place: Place,
+    cut_point: CutPoint,
     before: Replay,
     after: Replay,
     high_watermark: int | None,
 ) -> Loss:
-    """What is lost with a cut at ``place``.
+    """What is lost with a cut at ``cut_point``.
 
     ``before`` and ``after`` are replays of the log from the same start: of all of it, and of what
     stays. Raises SourceError.
     """
     surveys = [segment.survey for segment in before.segments]
-    cut, later = surveys[place.number], surveys[place.number + 1 :]
+    cut, later = surveys[cut_point.number], surveys[cut_point.number + 1 :]
     records = Records()
-    if place.position < cut.size:
-        behind = _records_from(cut, place.position, after.end_offset, facts.settings)
-        records += _counted(behind, _next_base(surveys, place.number), facts)
-    for number, survey in enumerate(later, place.number + 1):
+    if cut_point.position < cut.size:
+        behind = _records_from(cut, cut_point.position, after.end_offset, facts.settings)
+        records += _counted(behind, _next_base(surveys, cut_point.number), facts)
+    for number, survey in enumerate(later, cut_point.number + 1):
         if survey.recovered is not None:
             records += _counted(survey.recovered, _next_base(surveys, number), facts)
     told, known = _producers(before), _producers(after)
@@ -48,7 +48,7 @@ def loss_of(
     opened = [one for one in after.open if (one.producer_id, one.first_offset) not in still_open]
     below = high_watermark is not None and high_watermark > after.end_offset
     return Loss(
-        size=cut.size - place.position + sum(survey.size for survey in later),
+        size=cut.size - cut_point.position + sum(survey.size for survey in later),
         sound=records.sound,
         unreadable=records.unreadable,
         producers=sum(known.get(producer) != entry for producer, entry in told.items()),

@@ -12,19 +12,19 @@ from kdump.audit.replay.replay import Replay, marks_of, missing_of
 from kdump.audit.survey.recovery import Ending
 from kdump.audit.survey.survey import Survey
 from kdump.repair.transaction.plan import Loss
-from kdump.repair.truncate.cut_point import Place, disorder
+from kdump.repair.truncate.cut_point import CutPoint, disorder
 
 #: So many transactions are named.
 _LISTED = 3
 
 
 def about_cut(
-    survey: Survey, place: Place, loss: Loss, log_end: int, high_watermark: int | None
+    survey: Survey, cut_point: CutPoint, loss: Loss, log_end: int, high_watermark: int | None
 ) -> Iterator[str]:
-    """Say why the log of ``survey`` is cut at ``place``, and what to think of before that."""
-    log, whole = survey.segment.log.name, place.position == survey.size
-    where = "stays whole" if whole else f"is cut at position {place.position}"
-    yield f"{log} {where}: {place.cause}"
+    """Say why the log of ``survey`` is cut at ``cut_point``, and what to think of before that."""
+    log, whole = survey.segment.log.name, cut_point.position == survey.size
+    where = "stays whole" if whole else f"is cut at position {cut_point.position}"
+    yield f"{log} {where}: {cut_point.cause}"
     if not loss:
         return
     if loss.sound:
@@ -74,21 +74,21 @@ def about_open(before: Replay, after: Replay, facts: PartitionFacts) -> Iterator
 
 
 def about_order(
-    surveys: Sequence[Survey], place: Place | None, refused: Place | None, settings: TopicSettings
+    surveys: Sequence[Survey], cut_point: CutPoint | None, refused: CutPoint | None, settings: TopicSettings
 ) -> Iterator[str]:
-    """Say what is wrong with what stays after a cut at ``place``, None for none.
+    """Say what is wrong with what stays after a cut at ``cut_point``, None for none.
 
     ``refused`` is the first place that recovery does not accept.
     """
-    if refused is not None and place is not None and _before(refused, place):
+    if refused is not None and cut_point is not None and _before(refused, cut_point):
         log = surveys[refused.number].segment.log.name
         yield (
             f"{log} stays damaged at position {refused.position} ({refused.cause}): without --at "
             "the log is cut there"
         )
-    stop = len(surveys) - 1 if place is None else place.number
+    stop = len(surveys) - 1 if cut_point is None else cut_point.number
     for number, survey in enumerate(surveys[: stop + 1]):
-        end = place.position if place is not None and number == place.number else survey.size
+        end = cut_point.position if cut_point is not None and number == cut_point.number else survey.size
         for position, told in disorder(survey):
             if position < end:
                 yield (
@@ -114,5 +114,5 @@ def about_order(
             )
 
 
-def _before(one: Place, other: Place) -> bool:
+def _before(one: CutPoint, other: CutPoint) -> bool:
     return (one.number, one.position) < (other.number, other.position)

@@ -25,7 +25,7 @@ from kdump.repair.content.producers import start_of
 from kdump.repair.transaction.fingerprint import present, refuse_swaps
 from kdump.repair.transaction.plan import Plan
 from kdump.repair.truncate.after_cut import after_cut
-from kdump.repair.truncate.cut_point import Place, first_from, first_refused
+from kdump.repair.truncate.cut_point import CutPoint, first_from, first_refused
 from kdump.repair.truncate.loss import loss_of
 from kdump.repair.truncate.notes import about_cut, about_open, about_order
 from kdump.repair.truncate.reread import confirm
@@ -52,10 +52,10 @@ def plan_truncate(judged: Judged, *, at: int | None, arguments: tuple[str, ...])
     start = start_of(facts, surveys)
     before = _replay(judged, facts, surveys, () if isinstance(start, str) else start)
     refused = first_refused(surveys, _violations(judged, facts, surveys))
-    place = refused if at is None else first_from(surveys, at)
+    cut_point = refused if at is None else first_from(surveys, at)
     log_start = max(facts.log_start or 0, surveys[0].segment.base_offset)
     plan = replace(plan, log_start=log_start, log_end=(before.end_offset, before.end_offset))
-    if place is None:
+    if cut_point is None:
         nothing = [] if at is None else [f"no batch reaches offset {at}"]
         return replace(plan, notes=(*nothing, *about_order(surveys, None, refused, facts.settings)))
     if is_metadata_log(facts.partition):
@@ -65,18 +65,18 @@ def plan_truncate(judged: Judged, *, at: int | None, arguments: tuple[str, ...])
         )
     refuse_swaps(facts.partition)
     if at is None:
-        _refuse_hole(facts, surveys, place)
-    after = after_cut(before, place, facts)
+        _refuse_hole(facts, surveys, cut_point)
+    after = after_cut(before, cut_point, facts)
     mark = facts.high_watermark if has_lines(facts) else None
-    loss = loss_of(facts, place, before, after.replay, mark)
+    loss = loss_of(facts, cut_point, before, after.replay, mark)
     if loss:
-        confirm(surveys[place.number], place)
+        confirm(surveys[cut_point.number], cut_point)
     known = not isinstance(start, str)
-    steps = CutSteps(facts, surveys, place, after, stamps, known=known)
+    steps = CutSteps(facts, surveys, cut_point, after, stamps, known=known)
     notes = [
-        *about_cut(surveys[place.number], place, loss, after.end, mark),
+        *about_cut(surveys[cut_point.number], cut_point, loss, after.end, mark),
         *about_open(before, after.replay, facts),
-        *about_order(surveys, place, refused, facts.settings),
+        *about_order(surveys, cut_point, refused, facts.settings),
         *([f"producer snapshots cannot be rebuilt: {start}"] if isinstance(start, str) else []),
     ]
     return replace(
@@ -120,24 +120,24 @@ def _check_offset(at: int, facts: PartitionFacts, surveys: tuple[Survey, ...]) -
         )
 
 
-def _refuse_hole(facts: PartitionFacts, surveys: Sequence[Survey], place: Place) -> None:
+def _refuse_hole(facts: PartitionFacts, surveys: Sequence[Survey], cut_point: CutPoint) -> None:
     """Raise Refused where a broker would cut one log alone, and keep what is behind it.
 
     So it does with a segment whose indexes it makes anew before it recovers the partition.
     """
-    survey = surveys[place.number]
+    survey = surveys[cut_point.number]
     segment, recovered = survey.segment, survey.recovered
-    if place.damage is None or recovered is None or recovered.ending is not Ending.CUT:
+    if cut_point.damage is None or recovered is None or recovered.ending is not Ending.CUT:
         return
     aborts = facts.txn_indexes.get(segment.base_offset)
     entries = () if aborts is None or aborts.value is None else aborts.value.entries
     alone = segment.index is None or any(
         entry.last_offset < segment.base_offset for entry in entries
     )
-    if alone and any(later.size for later in surveys[place.number + 1 :]):
+    if alone and any(later.size for later in surveys[cut_point.number + 1 :]):
         raise Refused(
             f"{segment.log}: expected an index and a matching transaction index, found otherwise: "
-            f"a broker cuts only this log, at position {place.position}, and keeps all later "
+            f"a broker cuts only this log, at position {cut_point.position}, and keeps all later "
             "segments. kdump salvage copies the sound batches; to cut here nevertheless, give "
             f"--at {recovered.next_offset}"
         )

@@ -11,7 +11,7 @@ from kdump.audit.survey.survey import Survey
 from kdump.errors import Refused
 from kdump.format.batch import HEADER_BYTES, LOG_OVERHEAD
 from kdump.repair.rewrite.prefix import PrefixSource
-from kdump.repair.truncate.cut_point import Place
+from kdump.repair.truncate.cut_point import CutPoint
 from kdump.storage.source import WindowedFile
 from kdump.storage.walk import Damage, Reason, walk
 
@@ -26,28 +26,28 @@ class _Reading:
     computed_crc: int | None = None
 
 
-def confirm(survey: Survey, place: Place) -> None:
-    """Read the batch at ``place`` twice more, once from the medium itself where that can be.
+def confirm(survey: Survey, cut_point: CutPoint) -> None:
+    """Read the batch at ``cut_point`` twice more, once from the medium itself where that can be.
 
     Where the log stays whole there is none.
     Raises Refused unless both readings, and that of ``survey``, have found the same; SourceError.
     """
-    if place.position == survey.size:
+    if cut_point.position == survey.size:
         return
-    cached, direct = (_read(survey, place.position, sealed=sealed) for sealed in (False, True))
-    if cached != direct or not _as_surveyed(direct, _expected(survey, place)):
+    cached, direct = (_read(survey, cut_point.position, sealed=sealed) for sealed in (False, True))
+    if cached != direct or not _as_surveyed(direct, _expected(survey, cut_point)):
         raise Refused(
             f"{survey.segment.log}: unstable-read: expected the same bytes each time that the "
-            f"batch at position {place.position} is read, found different bytes: check memory, "
+            f"batch at position {cut_point.position} is read, found different bytes: check memory, "
             "controller and disk before you cut anything"
         )
 
 
-def _expected(survey: Survey, place: Place) -> Damage | None:
+def _expected(survey: Survey, cut_point: CutPoint) -> Damage | None:
     """What ``survey`` has found there, as far as it lists all damage."""
     if survey.damages > len(survey.gaps):
-        return place.damage
-    found = (gap.damage for gap in survey.gaps if gap.damage.position == place.position)
+        return cut_point.damage
+    found = (gap.damage for gap in survey.gaps if gap.damage.position == cut_point.position)
     return next(found, None)
 
 

@@ -33,7 +33,7 @@ from kdump.repair.transaction.plan import (
     TakeMarker,
 )
 from kdump.repair.truncate.after_cut import AfterCut
-from kdump.repair.truncate.cut_point import Place
+from kdump.repair.truncate.cut_point import CutPoint
 from kdump.storage.access import open_source
 from kdump.storage.names import (
     CLEANER_CHECKPOINT,
@@ -50,7 +50,7 @@ _PIECE_BYTES: Final = 1 << 20
 
 
 class CutSteps:
-    """The steps of a cut at ``place``.
+    """The steps of a cut at ``cut_point``.
 
     ``surveys`` are of all segments, ``files`` what stands in the directory now. ``known``: all
     producers are, so that their state after the cut can be written down.
@@ -60,16 +60,16 @@ class CutSteps:
         self,
         facts: PartitionFacts,
         surveys: tuple[Survey, ...],
-        place: Place,
+        cut_point: CutPoint,
         after: AfterCut,
         files: Mapping[str, Stamp],
         *,
         known: bool,
     ) -> None:
         self._facts = facts
-        self._cut = surveys[place.number]
-        self._later = [survey.segment for survey in surveys[place.number + 1 :]]
-        self._place = place
+        self._cut = surveys[cut_point.number]
+        self._later = [survey.segment for survey in surveys[cut_point.number + 1 :]]
+        self._place = cut_point
         self._after = after
         self._files = files
         self._known = known

@@ -184,7 +184,7 @@ def _be_child(theirs: socket.socket, parent: int, mask: set[signal.Signals | int
         # Who holds the end of another process's pipe keeps that one waiting for its end.
         os.closerange(3, theirs.fileno())
         os.closerange(theirs.fileno() + 1, os.sysconf("SC_OPEN_MAX"))
-        if workers.settle(parent, mask):
+        if workers.initialise_child(parent, mask):
             _serve(theirs)
         status = 0
     except (OSError, EOFError):  # the one who asks is gone

@@ -7,7 +7,7 @@ from typing import Literal
 
 import click
 
-from kdump.audit.targets.targets import Targets
+from kdump.audit.targets.scope import Scope
 from kdump.cli.ui import jsonl
 from kdump.cli.ui.paragraphs import labelled
 from kdump.cli.ui.units import count_text
@@ -17,9 +17,9 @@ from kdump.cli.views.repair.text import nothing_lines
 from kdump.repair.convert.receipt import ConvertedCopy, encode
 
 
-def report(form: Literal["text", "json"], command: str, targets: Targets) -> Report[ConvertedCopy]:
+def report(form: Literal["text", "json"], command: str, scope: Scope) -> Report[ConvertedCopy]:
     """The report of a run in that form; its first line, if it has one, is out."""
-    return _Json(command, targets) if form == "json" else _Text(command)
+    return _Json(command, scope) if form == "json" else _Text(command)
 
 
 class _Text:
@@ -64,9 +64,9 @@ class _Text:
 class _Json:
     """For scripts."""
 
-    def __init__(self, command: str, targets: Targets) -> None:
+    def __init__(self, command: str, scope: Scope) -> None:
         self._done = self._nothing = self._failed = 0
-        paths = [root.path for root in targets.roots]
+        paths = [root.path for root in scope.roots]
         click.echo(jsonl.line("header", jsonl.header(command, paths)))
 
     def receipt(self, output: ConvertedCopy) -> None:

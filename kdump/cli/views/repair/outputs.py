@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from kdump.cli.ui.progress import Progress
 
 Written = TypeVar("Written", bound=Output)
-Told = TypeVar("Told", bound=Output, contravariant=True)
+OutputT = TypeVar("OutputT", bound=Output, contravariant=True)
 
 
-class Report(Protocol[Told]):
+class Report(Protocol[OutputT]):
     """How a run is told."""
 
-    def receipt(self, output: Told) -> None:
+    def receipt(self, output: OutputT) -> None:
         """Tell what was done."""
 
     def failed(self, error: Exception) -> None:

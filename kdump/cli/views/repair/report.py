@@ -15,7 +15,7 @@ import click
 
 from kdump.audit.codes import Severity
 from kdump.audit.commands import undoing
-from kdump.audit.targets.targets import Targets
+from kdump.audit.targets.scope import Scope
 from kdump.audit.verdicts.next_start import next_start
 from kdump.audit.verdicts.verdict import Judged
 from kdump.cli.ui import jsonl
@@ -26,8 +26,8 @@ from kdump.cli.views.forecast_text import effect_text
 from kdump.cli.views.repair.text import (
     commanded,
     error_lines,
-    kept_lines,
-    kept_text,
+    backup_lines,
+    backup_text,
     loss_lines,
     nothing_lines,
     pending_lines,
@@ -39,7 +39,7 @@ from kdump.cli.views.repair.text import (
 from kdump.format.lines.text import printable
 from kdump.repair.transaction.folder import Folder
 from kdump.repair.transaction.plan import Plan, encode
-from kdump.storage.repair_record import Kept
+from kdump.storage.repair_record import RepairRecord
 
 _PROBLEMS = frozenset({Severity.ERROR, Severity.WARNING, Severity.INCOMPLETE})
 
@@ -50,7 +50,7 @@ class Report(Protocol):
     def plan(self, plan: Plan, *, applying: bool) -> None:
         """Tell a plan, also one of nothing; ``applying``: it is carried out next, if it may be."""
 
-    def pending(self, one: Kept, plan: Plan) -> None:
+    def pending(self, one: RepairRecord, plan: Plan) -> None:
         """Tell of a repair that was interrupted."""
 
     def receipt(self, plan: Plan, receipt: Mapping[str, Any], checked: Judged | None) -> None:
@@ -66,7 +66,7 @@ class Report(Protocol):
 def report(
     form: Literal["text", "json"],
     command: str,
-    targets: Targets,
+    scope: Scope,
     confirmed: Collection[str],
     *,
     assume_stopped: bool,
@@ -76,7 +76,7 @@ def report(
     Plans whose ids are ``confirmed`` have been read: people do not get them a second time.
     """
     if form == "json":
-        return _Json(command, targets)
+        return _Json(command, scope)
     return _Text(confirmed, assume_stopped=assume_stopped)
 
 
@@ -102,7 +102,7 @@ class _Text:
         for line in known if plan.steps else idle:
             click.echo(line)
 
-    def pending(self, one: Kept, plan: Plan) -> None:
+    def pending(self, one: RepairRecord, plan: Plan) -> None:
         self._counts["pending"] += 1
         for line in pending_lines(one, plan):
             click.echo(line)
@@ -146,16 +146,16 @@ class _Text:
 class _Json:
     """For scripts."""
 
-    def __init__(self, command: str, targets: Targets) -> None:
+    def __init__(self, command: str, scope: Scope) -> None:
         self._plans = self._receipts = self._failed = 0
-        paths = [root.path for root in targets.roots]
+        paths = [root.path for root in scope.roots]
         click.echo(jsonl.line("header", jsonl.header(command, paths)))
 
     def plan(self, plan: Plan, *, applying: bool) -> None:
         self._plans += 1
         click.echo(jsonl.line("plan", _plan_fields(plan)))
 
-    def pending(self, one: Kept, plan: Plan) -> None:
+    def pending(self, one: RepairRecord, plan: Plan) -> None:
         click.echo(jsonl.line("pending", {**_plan_fields(plan), "state": one.state.value}))
 
     def receipt(self, plan: Plan, receipt: Mapping[str, Any], checked: Judged | None) -> None:
@@ -184,19 +184,19 @@ class _Json:
         click.echo(jsonl.line("summary", fields))
 
 
-class KeptReport:
+class BackupReport:
     """What ``undo`` tells of backups; ``count`` is how many it told of."""
 
-    def __init__(self, form: Literal["text", "json"], targets: Targets) -> None:
+    def __init__(self, form: Literal["text", "json"], scope: Scope) -> None:
         self.count = 0
         self._listed = False
         self._json = form == "json"
         if self._json:
-            paths = [root.path for root in targets.roots]
+            paths = [root.path for root in scope.roots]
             click.echo(jsonl.line("header", jsonl.header("undo", paths)))
 
     def kept(
-        self, one: Kept, partition: Path, *, whole: bool, refused: Exception | None = None
+        self, one: RepairRecord, partition: Path, *, whole: bool, refused: Exception | None = None
     ) -> None:
         """Tell of one backup; ``whole``: with its plan. ``refused``: why an undo would refuse."""
         self.count += 1
@@ -204,15 +204,15 @@ class KeptReport:
             plan = _plan_fields(Folder(partition, one.id).plan()) if whole else None
             why = None if refused is None else str(refused)
             shown = {} if plan is None else {"plan": plan, "undo_refused": why}
-            click.echo(jsonl.line("backup", _kept_fields(one, partition) | shown))
+            click.echo(jsonl.line("backup", _backup_fields(one, partition) | shown))
             return
-        for line in kept_lines(one, partition):
+        for line in backup_lines(one, partition):
             click.echo(line)
         self._listed |= not whole
         for line in self._whole(one, partition, refused) if whole else ():
             click.echo(line)
 
-    def _whole(self, one: Kept, partition: Path, refused: Exception | None) -> Iterator[str]:
+    def _whole(self, one: RepairRecord, partition: Path, refused: Exception | None) -> Iterator[str]:
         plan = Folder(partition, one.id).plan()
         yield from loss_lines(plan.loss, lost=plan.lossy)
         yield from steps_lines(plan)
@@ -231,14 +231,14 @@ class KeptReport:
         for line in undo_lines(plan):
             click.echo(line)
 
-    def changed(self, one: Kept, partition: Path, *, discarded: bool) -> None:
+    def changed(self, one: RepairRecord, partition: Path, *, discarded: bool) -> None:
         """Tell that a repair was taken back, or its backup removed."""
         self.count += 1
         what = "discarded" if discarded else "undone"
         if self._json:
-            click.echo(jsonl.line(what, _kept_fields(one, partition)))
+            click.echo(jsonl.line(what, _backup_fields(one, partition)))
         else:
-            click.echo(f"{what.upper()} {printable(one.id)}  {kept_text(one, partition)}")
+            click.echo(f"{what.upper()} {printable(one.id)}  {backup_text(one, partition)}")
 
     def failed(self, error: Exception) -> None:
         """Tell what went wrong, or was refused."""
@@ -259,7 +259,7 @@ class KeptReport:
             click.echo(labelled("next", f"{text}--discard it removes the backup"))
 
 
-def _kept_fields(one: Kept, partition: Path) -> dict[str, object]:
+def _backup_fields(one: RepairRecord, partition: Path) -> dict[str, object]:
     return {
         "id": one.id,
         "command": one.command,

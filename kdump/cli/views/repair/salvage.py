@@ -17,7 +17,7 @@ from kdump.cli.views.repair.outputs import Report, complain, done_lines, proof_l
 from kdump.cli.views.repair.text import commanded
 from kdump.format.lines.text import printable
 from kdump.repair.salvage.lost_markers import TransactionEnd, consequence
-from kdump.repair.salvage.offset_gaps import Hole
+from kdump.repair.salvage.offset_gaps import OffsetGap
 from kdump.repair.salvage.receipt import Salvaged, Sums, encode
 from kdump.repair.salvage.stretches import Left, Why
 from kdump.storage.walk import Reason
@@ -75,37 +75,37 @@ class _Json:
 
 def lines(salvaged: Salvaged) -> Iterator[str]:
     """Yield the receipt for people."""
-    picked, taken = salvaged.picked, salvaged.taken
+    selection, taken = salvaged.selection, salvaged.taken
     # Room for batches to come is nothing that anybody would miss.
     left: dict[Reason | Why, Sums] = {
         why: sums for why, sums in salvaged.left.items() if why is not Reason.PREALLOCATED
     }
     yield from done_lines(salvaged, "salvage")
     offsets = ""
-    if picked.stretches:
-        first, last = picked.stretches[0].first_offset, picked.stretches[-1].last_offset
+    if selection.stretches:
+        first, last = selection.stretches[0].first_offset, selection.stretches[-1].last_offset
         offsets = f"; offsets {first}..{last}"
     yield labelled(
         "taken",
         f"{_sums_text(taken)}{offsets}; {len(salvaged.logs):,} of "
-        f"{count_text(len(picked.segments), 'segment')}",
+        f"{count_text(len(selection.segments), 'segment')}",
     )
     yield labelled(
         "result",
         f"log start offset {salvaged.logs[0].base_offset}, log end offset {salvaged.log_end}",
     )
-    yield labelled("holes", _holes_text(salvaged.holes))
-    for hole in salvaged.holes[:_TOLD]:
-        yield labelled("", _hole_text(salvaged, hole))
-    yield from _more(len(salvaged.holes))
+    yield labelled("holes", _gaps_text(salvaged.offset_gaps))
+    for gap in salvaged.offset_gaps[:_TOLD]:
+        yield labelled("", _gap_text(salvaged, gap))
+    yield from _more(len(salvaged.offset_gaps))
     if left:
         yield labelled("not taken", _left_text(left))
-        pieces = [one for one in picked.left if one.size and one.why in left]
+        pieces = [one for one in selection.left if one.size and one.why in left]
         for one in pieces[:_TOLD]:
             yield labelled("", _piece_text(salvaged, one))
         yield from _more(len(pieces))
     yield from _transaction_lines(salvaged)
-    for error in picked.errors:
+    for error in selection.errors:
         yield labelled("UNREAD", printable(error))
     yield from proof_lines(salvaged, len(salvaged.logs), "SHA-256 of every file written")
     yield from _way_back_lines(salvaged)
@@ -157,27 +157,27 @@ def _sums_text(sums: Sums) -> str:
     return f"{count_text(sums.records, 'record')} in {batches}, {size_text(sums.size)}"
 
 
-def _holes_text(holes: Sequence[Hole]) -> str:
-    if not holes:
+def _gaps_text(offset_gaps: Sequence[OffsetGap]) -> str:
+    if not offset_gaps:
         return "none"
-    known = sum(hole.count or 0 for hole in holes)
-    unbounded = any(hole.count is None for hole in holes)
+    known = sum(gap.count or 0 for gap in offset_gaps)
+    unbounded = any(gap.count is None for gap in offset_gaps)
     most = f"{count_text(known, 'offset')} at most" if known or not unbounded else ""
     behind = "and what followed the end" if unbounded else ""
-    return f"{len(holes):,}: {' '.join(part for part in (most, behind) if part)}"
+    return f"{len(offset_gaps):,}: {' '.join(part for part in (most, behind) if part)}"
 
 
-def _hole_text(salvaged: Salvaged, hole: Hole) -> str:
-    last = "" if hole.last is None else hole.last
-    text = f"{hole.first}..{last}"
-    if hole.left is None:
+def _gap_text(salvaged: Salvaged, gap: OffsetGap) -> str:
+    last = "" if gap.last is None else gap.last
+    text = f"{gap.first}..{last}"
+    if gap.left is None:
         return f"{text}: no batch is there"
-    log = salvaged.picked.segments[hole.left.log].log.name
-    marker = " (was a transaction marker)" if hole.left.marker else ""
-    more = f" and {hole.pieces - 1:,} more" if hole.pieces > 1 else ""
+    log = salvaged.selection.segments[gap.left.log].log.name
+    marker = " (was a transaction marker)" if gap.left.marker else ""
+    more = f" and {gap.pieces - 1:,} more" if gap.pieces > 1 else ""
     return (
-        f"{text}: {_WHYS[hole.left.why]}{marker}{more}, {size_text(hole.size)} from position "
-        f"{hole.left.start} of {printable(log)}"
+        f"{text}: {_WHYS[gap.left.why]}{marker}{more}, {size_text(gap.size)} from position "
+        f"{gap.left.start} of {printable(log)}"
     )
 
 
@@ -190,7 +190,7 @@ def _left_text(left: dict[Reason | Why, Sums]) -> str:
 
 
 def _piece_text(salvaged: Salvaged, left: Left) -> str:
-    log = printable(salvaged.picked.segments[left.log].log.name)
+    log = printable(salvaged.selection.segments[left.log].log.name)
     offsets = ""
     if left.batches:
         offsets = f", offsets {left.first_offset}..{left.last_offset}"

@@ -20,13 +20,13 @@ from kdump.format.lines.shell import operand, shell_text
 from kdump.format.lines.text import printable, time_text
 from kdump.repair.transaction.interruption import Interruption
 from kdump.repair.transaction.plan import Loss, Plan, finishing
-from kdump.storage.repair_record import FOLDERS, Kept, KeptState
+from kdump.storage.repair_record import FOLDERS, RepairRecord, RepairState
 
 _STATES = {
-    KeptState.PREPARED: "nothing was changed; the next repair removes it",
-    KeptState.PENDING: "INTERRUPTED: finish it or undo it",
-    KeptState.UNDOING: "its undo was INTERRUPTED: finish the undo",
-    KeptState.DONE: "done",
+    RepairState.PREPARED: "nothing was changed; the next repair removes it",
+    RepairState.PENDING: "INTERRUPTED: finish it or undo it",
+    RepairState.UNDOING: "its undo was INTERRUPTED: finish the undo",
+    RepairState.DONE: "done",
 }
 
 
@@ -148,7 +148,7 @@ def undo_lines(plan: Plan) -> Iterator[str]:
     yield from steps_lines(plan)
 
 
-def pending_lines(one: Kept, plan: Plan) -> Iterator[str]:
+def pending_lines(one: RepairRecord, plan: Plan) -> Iterator[str]:
     """Yield that a repair was interrupted, what it does, and both ways on from there."""
     partition, command = plan.partition, one.command or ""
     name = partition_name(partition)
@@ -162,17 +162,17 @@ def pending_lines(one: Kept, plan: Plan) -> Iterator[str]:
     yield from commanded("undo", ("kdump", "undo", operand(partition), "--apply"))
 
 
-def kept_lines(one: Kept, partition: Path) -> Iterator[str]:
+def backup_lines(one: RepairRecord, partition: Path) -> Iterator[str]:
     """Yield one backup as a list of them has it."""
     begun = "" if one.begun_ns is None else f"  {_second(one.begun_ns)}"
     yield from wrapped(
-        f"{printable(one.id)}{begun}  {kept_text(one, partition)}: {_STATES[one.state]}; "
+        f"{printable(one.id)}{begun}  {backup_text(one, partition)}: {_STATES[one.state]}; "
         f"{size_text(one.size_bytes)}",
         0,
     )
 
 
-def kept_text(one: Kept, partition: Path) -> str:
+def backup_text(one: RepairRecord, partition: Path) -> str:
     """Which repair of which partition has left a backup."""
     command = "unreadable plan of" if one.command is None else printable(one.command)
     return f"{command} {partition_name(partition)}"

@@ -39,7 +39,7 @@ class JsonReport:
         for finding in findings:
             self._tell(finding)
 
-    def look(self, judged: Judged) -> None:
+    def preview(self, judged: Judged) -> None:
         """Emit what the quick pass has found in one partition."""
         for finding in judged.findings:
             self._tell(finding)

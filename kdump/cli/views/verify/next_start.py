@@ -145,7 +145,7 @@ class TextStarts(_Report):
         return self.exit_code
 
     def _coverage(self) -> str:
-        text = count_text(self.starts.looked_at, "partition")
+        text = count_text(self.starts.checked, "partition")
         vague = sum(not one.exact for _, one in self.known)
         if vague:
             text += f", {vague:,} of them by their ends alone (more with --scan)"

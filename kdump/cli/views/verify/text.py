@@ -83,7 +83,7 @@ class TextReport:
         self._top = tuple(findings)
         self._starts.judge(self._top)
 
-    def look(self, judged: Judged) -> None:
+    def preview(self, judged: Judged) -> None:
         """Tell at once what the quick pass has found wrong in one partition."""
         for finding in judged.findings if judged.covered.size > _SOON_BYTES else ():
             if finding.code.severity in (Severity.ERROR, Severity.WARNING):

@@ -21,7 +21,7 @@ _OF_PARTITIONS: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Targets:
+class Scope:
     """``parts`` has the groups of each of ``roots``, in their order."""
 
     roots: tuple[Root, ...]
@@ -34,10 +34,10 @@ class Targets:
         return [group for part in self.parts for group in part]
 
 
-def concerning(findings: Iterable[Finding], targets: Targets) -> tuple[Finding, ...]:
+def concerning(findings: Iterable[Finding], scope: Scope) -> tuple[Finding, ...]:
     """Leave out findings about partitions that were not asked for, unless they stop a start."""
-    asked = {identity(group.path) for group in targets.groups}
-    whole = {root.path for root in targets.roots if isinstance(root.content, LogDirectory)}
+    asked = {identity(group.path) for group in scope.groups}
+    whole = {root.path for root in scope.roots if isinstance(root.content, LogDirectory)}
 
     def concerns(one: Finding) -> bool:
         if one.code.stops is not None or not whole.isdisjoint((one.path, *one.path.parents)):
