@@ -13,7 +13,7 @@ from kdump.audit.facts.small_files import DirectoryFacts, PartitionFacts
 from kdump.audit.replay.clock import Clock
 from kdump.audit.replay.replay import Replay, replay
 from kdump.audit.survey.survey import Survey
-from kdump.audit.targets.target import Group
+from kdump.audit.targets.target import Target
 from kdump.storage.logdir import is_metadata_log
 from kdump.storage.names import FileKind
 from kdump.storage.walk import Reason
@@ -41,7 +41,7 @@ class Evidence:
                             configuration says so.
     """
 
-    group: Group
+    target: Target
     surveys: tuple[Survey, ...]
     facts: PartitionFacts | None = None
     replay: Replay | None = None
@@ -53,7 +53,7 @@ class Evidence:
     @property
     def live(self) -> bool:
         """Whether a broker may be writing."""
-        return not self.group.stopped
+        return not self.target.stopped
 
     @property
     def doomed(self) -> bool:
@@ -82,7 +82,7 @@ class Evidence:
     @property
     def first_base(self) -> int | None:
         """The base offset of the first segment, None without one."""
-        segments = self.group.segments
+        segments = self.target.segments
         return segments[0].base_offset if segments else None
 
     @property
@@ -93,7 +93,7 @@ class Evidence:
     @cached_property
     def neighbours(self) -> Sequence[tuple[Survey, int | None]]:
         """Each survey with the base offset of the next segment, None for the last segment."""
-        return tuple(neighbours(self.group, self.surveys))
+        return tuple(neighbours(self.target, self.surveys))
 
     @cached_property
     def ends(self) -> Mapping[int, int]:
@@ -103,9 +103,9 @@ class Evidence:
     @cached_property
     def log_end(self) -> int | None:
         """The log end offset; None where it is not certain."""
-        if not self.group.segments:
+        if not self.target.segments:
             return self._end_without_segments()
-        if not self.surveys or len(self.surveys) < len(self.group.segments):
+        if not self.surveys or len(self.surveys) < len(self.target.segments):
             return None
         last = self.surveys[-1]
         if any(gap.damage.reason not in _TAILS for gap in last.gaps) or not last.complete:
@@ -132,7 +132,7 @@ class Evidence:
         if self.live:
             return Clock(self.now_ms, self.now_ms, modified_ms)
         markers = (marker for survey in self.surveys for marker in survey.events.markers())
-        directory = self.group.directory
+        directory = self.target.directory
         written_ms = 0 if directory is None else directory.written_ms
         return Clock(
             max((marker.timestamp for marker in markers), default=0),
@@ -159,24 +159,24 @@ class NodeEvidence:
 
 
 def replay_of(
-    group: Group, surveys: Sequence[Survey], facts: PartitionFacts | None, *, quick: bool
+    target: Target, surveys: Sequence[Survey], facts: PartitionFacts | None, *, quick: bool
 ) -> Replay | None:
     """Replay the surveys of a partition; None where not all of its log was read."""
-    read = len(surveys) == len(group.segments) > 0
+    read = len(surveys) == len(target.segments) > 0
     if quick or facts is None or not read:
         return None
     return replay(surveys, compacted=facts.settings.compacted)
 
 
-def neighbours(group: Group, surveys: Sequence[Survey]) -> Iterator[tuple[Survey, int | None]]:
+def neighbours(target: Target, surveys: Sequence[Survey]) -> Iterator[tuple[Survey, int | None]]:
     """Yield each survey of a group with the base offset of the next segment, None for the last.
 
     The next segment counts even if it could not be surveyed.
     """
-    bases = [segment.base_offset for segment in group.segments]
+    bases = [segment.base_offset for segment in target.segments]
     following = dict(pairwise(bases))
     for survey in surveys:
-        yield survey, following.get(survey.segment.base_offset, group.next_base)
+        yield survey, following.get(survey.segment.base_offset, target.next_base)
 
 
 def known_ends(surveys: Sequence[Survey]) -> Mapping[int, int]:

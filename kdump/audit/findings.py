@@ -75,7 +75,7 @@ def explaining(code: FindingCode) -> tuple[str, ...] | None:
     return None if code.severity is Severity.INFO else ("kdump", "explain", code.name)
 
 
-def judged(
+def file_finding(
     code: FindingCode,
     path: Path,
     expected: str,

@@ -38,9 +38,9 @@ from kdump.audit.remedies import remedied
 from kdump.audit.replay.stable_offset import StableOffset
 from kdump.audit.survey.survey import Survey, Unread
 from kdump.audit.targets.context import Context
-from kdump.audit.targets.target import Group
+from kdump.audit.targets.target import Target
 from kdump.audit.verdicts.loss import lost_now
-from kdump.audit.verdicts.verdict import Covered, Judged
+from kdump.audit.verdicts.verdict import Covered, Verdict
 from kdump.errors import MissingDirectoryError
 
 Check = Callable[[Evidence], Iterator[Finding]]
@@ -117,13 +117,13 @@ NODE_CHECKS: Final[tuple[NodeCheck, ...]] = (
 
 
 def judge(
-    group: Group,
+    target: Target,
     results: Sequence[Survey | Finding],
     facts: PartitionFacts | None = None,
     context: Context | None = None,
     *,
     quick: bool = False,
-) -> Judged:
+) -> Verdict:
     """Run all checks of one group.
 
     ``results`` has a survey of each segment, in any order, or the finding that takes its place.
@@ -138,27 +138,27 @@ def judge(
         )
     )
     evidence = Evidence(
-        group,
+        target,
         surveys,
         facts,
-        replay_of(group, surveys, facts, quick=quick),
-        node=around.node(group),
+        replay_of(target, surveys, facts, quick=quick),
+        node=around.node(target),
         now_ms=around.now_ms,
         quick=quick,
         longest_transaction_ms=longest_transaction_ms(around.config),
     )
     findings = [result for result in results if isinstance(result, Finding)]
-    if isinstance(group.error, MissingDirectoryError):
-        findings.append(directory.missing_directory(group.error, kraft=around.kraft))
-    elif group.error is not None:
-        findings.append(unread(group, Unread.of(group.path, group.error)))
+    if isinstance(target.error, MissingDirectoryError):
+        findings.append(directory.missing_directory(target.error, kraft=around.kraft))
+    elif target.error is not None:
+        findings.append(unread(target, Unread.of(target.path, target.error)))
     for check in CHECKS:
         findings += check(evidence)
     return _verdict(evidence, findings)
 
 
-def _verdict(evidence: Evidence, findings: Sequence[Finding]) -> Judged:
-    group, surveys, facts = evidence.group, evidence.surveys, evidence.facts
+def _verdict(evidence: Evidence, findings: Sequence[Finding]) -> Verdict:
+    target, surveys, facts = evidence.target, evidence.surveys, evidence.facts
     if facts is not None:
         findings = list(repair_records.of_receipts(facts, findings))
     findings = tuple(remedied(evidence, findings))
@@ -166,25 +166,25 @@ def _verdict(evidence: Evidence, findings: Sequence[Finding]) -> Judged:
     if evidence.replay is not None and facts is not None and not evidence.is_metadata_log:
         stable = StableOffset.of(evidence.replay, facts.start_offset)
     name = None if facts is None else facts.partition.name
-    return Judged(
-        group,
+    return Verdict(
+        target,
         surveys,
         findings,
         facts,
-        _covered(group, surveys),
+        _covered(target, surveys),
         quick=evidence.quick,
         replay=evidence.replay,
-        lost=lost_now(group, surveys, facts, findings),
+        lost=lost_now(target, surveys, facts, findings),
         copies=None if name is None else evidence.node.copies(name.topic, name.partition),
         stable=stable,
     )
 
 
-def _covered(group: Group, surveys: Sequence[Survey]) -> Covered:
+def _covered(target: Target, surveys: Sequence[Survey]) -> Covered:
     return Covered(
-        partitions=int(group.error is None),
+        partitions=int(target.error is None),
         segments=sum(survey.complete for survey in surveys),
-        size=group.size,
+        size=target.size,
         read_bytes=sum(survey.read_bytes for survey in surveys),
         batches=sum(survey.batches for survey in surveys),
         control_batches=sum(survey.control_batches for survey in surveys),

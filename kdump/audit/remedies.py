@@ -110,19 +110,19 @@ def remedied(evidence: Evidence, findings: Sequence[Finding]) -> Iterator[Findin
         elif finding.code in REINDEXED | EPOCHS or (
             finding.code in TOPIC_IDS and topic_id_of(evidence.facts, evidence.node) is not None
         ):
-            yield replace(finding, remedy=reindexing(evidence.group.path))
+            yield replace(finding, remedy=reindexing(evidence.target.path))
         elif evidence.is_metadata_log:
             yield finding  # what is valid there its quorum decides
         elif finding.code is codes.LEADER_EPOCH_ABSENT:
-            yield replace(finding, remedy=converting(evidence.group.path))
+            yield replace(finding, remedy=converting(evidence.target.path))
         elif finding.code in _CUT | _DISORDER and finding.path in surveys:
             survey, next_base = surveys[finding.path]
             if finding.code in _DISORDER and not _refused(survey):
                 yield finding
             elif next_base is not None or _goes_on(survey, finding):
-                yield replace(finding, remedy=salvaging(evidence.group.path))
+                yield replace(finding, remedy=salvaging(evidence.target.path))
             else:
-                yield replace(finding, remedy=truncating(evidence.group.path))
+                yield replace(finding, remedy=truncating(evidence.target.path))
         else:
             yield finding
 

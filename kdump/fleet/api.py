@@ -15,10 +15,10 @@ import pyarrow as pa
 from kdump.audit.run.reconcile import reconcile_directories
 from kdump.audit.run.verify import verify as judge
 from kdump.audit.targets.listing import list_scope
-from kdump.audit.targets.target import Selection
 from kdump.audit.targets.scope import Scope
+from kdump.audit.targets.target import Selection
 from kdump.audit.verdicts.next_start import concluded
-from kdump.audit.verdicts.verdict import Judged
+from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import SourceError
 from kdump.fleet.tables import tables
 from kdump.fleet.tables.findings import finding_rows
@@ -48,7 +48,7 @@ def records(
     and what cannot be read is left out; with ``strict`` it raises DecodeError, LimitError or
     SourceError. A path that cannot be opened always raises SourceError.
     """
-    logs = tables.logs_of(_opened(paths).groups, strict=strict)
+    logs = tables.logs_of(_opened(paths).targets, strict=strict)
     schema = pa.schema([RECORDS.field(name) for name in columns])
     found = tables.record_batches(logs, columns, strict=strict)
     return pa.RecordBatchReader.from_batches(schema, found)
@@ -56,7 +56,7 @@ def records(
 
 def batches(*paths: str | PathLike[str], strict: bool = False) -> pa.RecordBatchReader:
     """Read the headers of batches, and the damage between them; otherwise as ``records``."""
-    logs = tables.logs_of(_opened(paths).groups, strict=strict)
+    logs = tables.logs_of(_opened(paths).targets, strict=strict)
     return pa.RecordBatchReader.from_batches(BATCHES, tables.batch_tables(logs, strict=strict))
 
 
@@ -69,21 +69,21 @@ def findings(
 
     def found() -> Iterator[pa.RecordBatch]:
         yield finding_rows(reconcile_directories(scope.context), None)
-        yield from tables.finding_batches(scope.groups, scope.context, deep=deep, jobs=jobs)
+        yield from tables.finding_batches(scope.targets, scope.context, deep=deep, jobs=jobs)
 
     return pa.RecordBatchReader.from_batches(FINDINGS, found())
 
 
 def verify(
     *paths: str | PathLike[str], deep: bool = False, jobs: int | None = None
-) -> Iterator[Judged]:
+) -> Iterator[Verdict]:
     """Judge one partition after the other: findings, the forecast of its next start, coverage.
 
     What is wrong with log directories themselves is among the ``findings`` alone.
     """
     scope = _listed(paths)
     return judge(
-        scope.groups,
+        scope.targets,
         deep=deep,
         jobs=jobs or default_jobs(),
         context=scope.context,

@@ -194,7 +194,7 @@ def run(
 
 @contextmanager
 def signals_held_back() -> Iterator[set[signal.Signals | int]]:
-    """Hold signals back around a fork; yields what ``initialise_child`` is to let the child block instead."""
+    """Hold signals back around a fork; yields the mask that ``initialise_child`` sets."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD_BACK)
     try:
         yield before

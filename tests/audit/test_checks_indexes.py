@@ -32,16 +32,16 @@ from kdump.audit.run.verify import verify
 from kdump.audit.survey.index_promises import IndexFacts
 from kdump.audit.survey.survey import Survey
 from kdump.audit.targets.target import assign, open_roots
-from kdump.audit.verdicts.verdict import Judged
+from kdump.audit.verdicts.verdict import Verdict
 from kdump.storage.logdir import Segment
 
 INDEX, TIMES = Path("p-0/1.index"), Path("p-0/1.timeindex")
 SEGMENT = Segment(0, Path("p-0/1.log"), INDEX, TIMES, None, None, "")
 
 
-def judged(directory: Path) -> list[Judged]:
-    groups = [group for root in open_roots([directory]) for group in assign(root)]
-    return list(verify(groups, deep=False, jobs=1))
+def verdict(directory: Path) -> list[Verdict]:
+    targets = [target for root in open_roots([directory]) for target in assign(root)]
+    return list(verify(targets, deep=False, jobs=1))
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def all_at_once(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Fin
     (directory / "meta.properties").write_text("version=1\nnode.id=1\n")
     for recipe in RECIPES:
         recipe.write(directory)
-    return {one.group.path.name: one.findings for one in judged(directory)}
+    return {one.target.path.name: one.findings for one in verdict(directory)}
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
@@ -74,7 +74,9 @@ def test_there_is_a_recipe_for_every_code() -> None:
 
 @pytest.mark.parametrize("fixture", FIXTURES)
 def test_no_index_of_a_broker_is_found_fault_with(fixture: str, tmp_path: Path) -> None:
-    found = [finding for one in judged(copy_fixture(fixture, tmp_path)) for finding in one.findings]
+    found = [
+        finding for one in verdict(copy_fixture(fixture, tmp_path)) for finding in one.findings
+    ]
     assert [finding for finding in found if "index" in finding.code.name] == []
 
 
@@ -87,7 +89,7 @@ def beside_a_broker(title: str, tmp_path: Path) -> Evidence:
 
 def followed(given: Evidence) -> Evidence:
     """The same with a further segment, which is not listed."""
-    return replace(given, group=replace(given.group, next_base=LAST * 2))
+    return replace(given, target=replace(given.target, next_base=LAST * 2))
 
 
 def test_an_entry_that_skips_names_the_offsets(

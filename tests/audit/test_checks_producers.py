@@ -46,7 +46,7 @@ def written(given: Evidence, at_ms: int) -> Evidence:
 
 def running(given: Evidence) -> Evidence:
     """The same beside a broker, whose clock shows the time."""
-    return replace(given, group=replace(given.group, stopped=False))
+    return replace(given, target=replace(given.target, stopped=False))
 
 
 def hanging(given: Evidence) -> Iterator[Finding]:
@@ -155,11 +155,11 @@ def test_a_stopped_broker_lets_a_transaction_hang_that_hung_before(tmp_path: Pat
     """No later marker has the time: the files that it wrote as it stopped have it."""
     (recipe,) = [recipe for recipe in RECIPES if recipe.name == "open"]
     given = judging(recipe.write(tmp_path), compacted=False)
-    assert given.group.directory is not None
-    directory = replace(given.group.directory, written_ms=NOW_MS)
+    assert given.target.directory is not None
+    directory = replace(given.target.directory, written_ms=NOW_MS)
     given = replace(
         given,
-        group=replace(given.group, directory=directory),
+        target=replace(given.target, directory=directory),
         longest_transaction_ms=15 * 60_000,
     )
     for minutes, expected in ((21, "transaction-hanging"), (19, "transaction-open")):

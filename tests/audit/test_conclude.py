@@ -18,19 +18,19 @@ from kdump.audit.run.prescan import quick_pass
 from kdump.audit.run.verify import verify
 from kdump.audit.survey.events import Events
 from kdump.audit.targets.context import Context, read_context
-from kdump.audit.targets.target import Group, Root, assign
+from kdump.audit.targets.target import Root, Target, assign
 from kdump.audit.verdicts.next_start import concluded
-from kdump.audit.verdicts.verdict import Judged
+from kdump.audit.verdicts.verdict import Verdict
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import LogDirectory, open_path
 
 
-def opened(path: Path) -> tuple[list[Group], Context]:
+def opened(path: Path) -> tuple[list[Target], Context]:
     target, liveness = open_path(path), Liveness(State.STOPPED, "a test says so")
     assert isinstance(target, LogDirectory)
     root = Root(path, target, liveness, read_directory(target, liveness))
     assert root.directory is not None
-    return [group.listed() for group in assign(root)], read_context(
+    return [target.listed() for target in assign(root)], read_context(
         [root.directory], None, TIMESTAMP
     )
 
@@ -45,11 +45,11 @@ def made(path: Path, producers: int) -> Path:
     return path
 
 
-def passes(path: Path, *, segments: bool) -> Iterator[Judged]:
-    groups, context = opened(path)
+def passes(path: Path, *, segments: bool) -> Iterator[Verdict]:
+    targets, context = opened(path)
     conclude = partial(concluded, segments=segments)
-    yield from quick_pass(groups, context, jobs=1, conclude=conclude)
-    yield from verify(groups, deep=False, jobs=1, context=context, conclude=conclude)
+    yield from quick_pass(targets, context, jobs=1, conclude=conclude)
+    yield from verify(targets, deep=False, jobs=1, context=context, conclude=conclude)
 
 
 def test_of_a_log_directorys_partition_what_stays_does_not_grow(tmp_path: Path) -> None:
@@ -74,17 +74,17 @@ def test_of_a_partition_its_segments_stay(tmp_path: Path) -> None:
 
 
 def test_a_judgement_comes_back_with_the_group_that_was_asked_for(tmp_path: Path) -> None:
-    groups, context = opened(made(tmp_path, 1))
-    (one,) = quick_pass(groups, context, jobs=1)
-    assert one.group is groups[0]
+    targets, context = opened(made(tmp_path, 1))
+    (one,) = quick_pass(targets, context, jobs=1)
+    assert one.target is targets[0]
 
 
 def test_a_group_that_was_listed_again_comes_back_as_it_is_now(tmp_path: Path) -> None:
-    groups, context = opened(made(tmp_path, 1))
+    targets, context = opened(made(tmp_path, 1))
     (tmp_path / "topic-0" / name(FIRST, ".log")).unlink()
-    (one,) = quick_pass(groups, context, jobs=1)
-    assert [segment.base_offset for segment in one.group.segments] == [LAST]
-    assert one.group.directory is groups[0].directory
+    (one,) = quick_pass(targets, context, jobs=1)
+    assert [segment.base_offset for segment in one.target.segments] == [LAST]
+    assert one.target.directory is targets[0].directory
 
 
 @pytest.mark.parametrize("code", list(CODES.values()), ids=lambda code: code.name)

@@ -217,12 +217,12 @@ def drawn(
 def found(directory: Path, *, deep: bool) -> dict[str, set[str]]:
     """The codes of the findings in each partition."""
     roots = open_roots([directory])
-    groups = [group for root in roots for group in assign(root)]
+    targets = [target for root in roots for target in assign(root)]
     directories = [root.directory for root in roots if root.directory is not None]
     context = read_context(directories, None, 0)
     return {
-        judged.group.path.name: {finding.code.name for finding in judged.findings}
-        for judged in verify(groups, deep=deep, jobs=1, context=context)
+        verdict.target.path.name: {finding.code.name for finding in verdict.findings}
+        for verdict in verify(targets, deep=deep, jobs=1, context=context)
     }
 
 

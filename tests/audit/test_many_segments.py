@@ -17,42 +17,42 @@ from kdump.audit.run.prescan import Small, glance
 from kdump.audit.run.quick_survey import quick_survey
 from kdump.audit.survey.survey import survey
 from kdump.audit.targets.context import Context
-from kdump.audit.targets.target import Group, assign, open_roots
+from kdump.audit.targets.target import Target, assign, open_roots
 from kdump.audit.verdicts.next_start import concluded
-from kdump.audit.verdicts.verdict import Judged
+from kdump.audit.verdicts.verdict import Verdict
 from kdump.storage.liveness import liveness
 from kdump.storage.logdir import Segment, open_path
 
 CONTEXT = Context(now_ms=0)
 
 
-def empty_segments(path: Path, count: int) -> Group:
+def empty_segments(path: Path, count: int) -> Target:
     """A partition of so many empty segments; each leaves its one offset out."""
     path.mkdir()
     for base_offset in range(count):
         (path / f"{base_offset:020d}.log").touch()
-    (group,) = (group for root in open_roots([path]) for group in assign(root))
-    return group
+    (target,) = (target for root in open_roots([path]) for target in assign(root))
+    return target
 
 
-def foreseen(group: Group, small: Small) -> Judged:
+def foreseen(target: Target, small: Small) -> Verdict:
     """What a worker does for ``verify`` and for ``next-start``."""
-    return concluded(glance(group, CONTEXT, small=small), segments=False)
+    return concluded(glance(target, CONTEXT, small=small), segments=False)
 
 
 @pytest.mark.parametrize("small", [Small.ENDS, Small.HEADERS])
 def test_four_times_the_segments_take_four_times_as_long(tmp_path: Path, small: Small) -> None:
-    groups = {count: empty_segments(tmp_path / f"t-{count}", count) for count in (1_000, 4_000)}
-    took = dict.fromkeys(groups, math.inf)
+    targets = {count: empty_segments(tmp_path / f"t-{count}", count) for count in (1_000, 4_000)}
+    took = dict.fromkeys(targets, math.inf)
     gc.collect()
     gc.freeze()  # a collection of what other tests left would be timed, too
     try:
-        for count, group in 3 * tuple(groups.items()):
+        for count, target in 3 * tuple(targets.items()):
             start = time.process_time()
-            judged = foreseen(group, small)
+            verdict = foreseen(target, small)
             took[count] = min(took[count], time.process_time() - start)
-            assert judged.forecast is not None
-            assert len(judged.forecast.segments) == count
+            assert verdict.forecast is not None
+            assert len(verdict.forecast.segments) == count
     finally:
         gc.unfreeze()
     assert took[4_000] < 6 * took[1_000] + 0.2
@@ -71,8 +71,8 @@ def test_an_empty_segment_takes_little_memory(
     foreseen(empty_segments(tmp_path / "first-0", 1), small)  # what is made once for all
     tracemalloc.start()
     try:
-        (group,) = (group for root in open_roots([path]) for group in assign(root))
-        foreseen(group, small)
+        (target,) = (target for root in open_roots([path]) for target in assign(root))
+        foreseen(target, small)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -101,7 +101,7 @@ def test_a_quick_look_reads_the_ends_of_a_small_log(
 
 
 def test_undecided_gaps_are_listed_up_to_a_limit_and_counted(tmp_path: Path) -> None:
-    judged = foreseen(empty_segments(tmp_path / "t-0", 1_000), Small.HEADERS)
-    gaps = [finding for finding in judged.findings if finding.code is codes.OFFSETS_MISSING]
+    verdict = foreseen(empty_segments(tmp_path / "t-0", 1_000), Small.HEADERS)
+    gaps = [finding for finding in verdict.findings if finding.code is codes.OFFSETS_MISSING]
     assert len(gaps) == 100
     assert sum(1 + finding.repeats for finding in gaps) == 999

@@ -25,7 +25,7 @@ from kdump.audit.survey.recovery import Records
 from kdump.audit.targets.target import Root
 from kdump.audit.verdicts.directory_start import Starts
 from kdump.audit.verdicts.next_start import next_start
-from kdump.audit.verdicts.verdict import Judged
+from kdump.audit.verdicts.verdict import Verdict
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import LogDirectory, Segment, open_path
 
@@ -50,11 +50,11 @@ RECIPES: tuple[Recipe, ...] = (
 )
 
 
-def judged(given: Read) -> list[Judged]:
-    return [judge(group, found, facts, given.context) for group, found, facts in given.groups]
+def verdict(given: Read) -> list[Verdict]:
+    return [judge(target, found, facts, given.context) for target, found, facts in given.targets]
 
 
-def starts(*paths: Path, given: Read, looked: Iterable[Judged]) -> dict[str, DirectoryForecast]:
+def starts(*paths: Path, given: Read, looked: Iterable[Verdict]) -> dict[str, DirectoryForecast]:
     """The forecasts of log directories by their names."""
     roots = []
     for path in paths:
@@ -70,13 +70,13 @@ def starts(*paths: Path, given: Read, looked: Iterable[Judged]) -> dict[str, Dir
 
 def start(path: Path) -> DirectoryForecast:
     given = read(path)
-    (found,) = starts(path, given=given, looked=judged(given)).values()
+    (found,) = starts(path, given=given, looked=verdict(given)).values()
     return found
 
 
 def forecasts(path: Path) -> dict[str, Forecast]:
     """Those of a directory's partitions, by name."""
-    made = {one.group.path.name: next_start(one) for one in judged(read(path))}
+    made = {one.target.path.name: next_start(one) for one in verdict(read(path))}
     return {name: one for name, one in made.items() if one is not None}
 
 
@@ -124,7 +124,7 @@ def test_two_directories_of_a_node_that_do_not_go_together(tmp_path: Path) -> No
             recipes_directory.meta_properties(node=node, directory=f"ZGlyZWN0b3J5LTEyMzQ{node}")
         )
     given = read(first, second, config={})
-    found = starts(first, second, given=given, looked=judged(given))
+    found = starts(first, second, given=given, looked=verdict(given))
     assert found["b"].outcome is Outcome.REFUSES
     assert {cause.path.name for cause in found["b"].causes} >= {"meta.properties", "twice-0"}
 
@@ -178,7 +178,7 @@ def test_what_is_on_its_way_out_is_loaded_too(tmp_path: Path, suffix: str) -> No
 def test_what_was_not_looked_at_is_not_taken_for_sound(tmp_path: Path) -> None:
     path = copy_fixture("4.3.1/clean", tmp_path / "data")
     given = read(path)
-    looked = judged(given)
+    looked = verdict(given)
     whole = starts(path, given=given, looked=looked)["data"]
     assert (whole.total, whole.partitions, whole.exact) == (22, 22, 22)
     some = starts(path, given=given, looked=looked[5:10])["data"]
@@ -227,7 +227,7 @@ def test_a_metadata_log_below_its_snapshot_begins_anew(tmp_path: Path) -> None:
 
 def sound_ends(given: Read, seen: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
     """Compares what is taken over from surveys and checks with what is looked up once more."""
-    for one in judged(given):
+    for one in verdict(given):
         if one.facts is None:
             continue
         for clean in (True, False):

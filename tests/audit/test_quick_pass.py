@@ -23,18 +23,20 @@ from kdump.audit.run.quick_survey import quick_survey
 from kdump.audit.run.verify import verify
 from kdump.audit.survey.survey import Survey, survey
 from kdump.audit.targets.context import Context, read_context
-from kdump.audit.targets.target import Group, Root, assign
+from kdump.audit.targets.target import Root, Target, assign
 from kdump.audit.verdicts.next_start import concluded
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import LogDirectory, Segment, open_path
 
 
-def opened(path: Path, state: State = State.STOPPED) -> tuple[list[Group], Context]:
+def opened(path: Path, state: State = State.STOPPED) -> tuple[list[Target], Context]:
     target, liveness = open_path(path), Liveness(state, "a test says so")
     assert isinstance(target, LogDirectory)
     root = Root(path, target, liveness, read_directory(target, liveness))
     assert root.directory is not None
-    return [group.listed() for group in assign(root)], read_context([root.directory], None, NOW_MS)
+    return [target.listed() for target in assign(root)], read_context(
+        [root.directory], None, NOW_MS
+    )
 
 
 @pytest.fixture
@@ -47,7 +49,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def sound(tmp_path: Path) -> tuple[list[Group], Context]:
+def sound(tmp_path: Path) -> tuple[list[Target], Context]:
     (tmp_path / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=c\n")
     (recipe,) = [one for one in damaged.RECIPES if one.name == "sound"]
     recipe.write(tmp_path)
@@ -58,11 +60,11 @@ def sound(tmp_path: Path) -> tuple[list[Group], Context]:
 def test_a_small_partition_is_judged_as_the_full_pass_judges_it(
     directory: Path, deep: bool
 ) -> None:
-    groups, context = opened(directory)
+    targets, context = opened(directory)
     conclude = partial(concluded, segments=True)
     small = Small.RECORDS if deep else Small.HEADERS
-    at_once = list(quick_pass(groups, context, jobs=2, small=small, conclude=conclude))
-    later = list(verify(groups, deep=deep, jobs=2, context=context, conclude=conclude))
+    at_once = list(quick_pass(targets, context, jobs=2, small=small, conclude=conclude))
+    later = list(verify(targets, deep=deep, jobs=2, context=context, conclude=conclude))
     assert len(at_once) == len(damaged.RECIPES)
     for one, other in zip(at_once, later, strict=True):
         assert not one.quick
@@ -70,16 +72,16 @@ def test_a_small_partition_is_judged_as_the_full_pass_judges_it(
 
 
 def test_ends_alone_are_read_where_nothing_else_was_asked_for(directory: Path) -> None:
-    groups, context = opened(directory)
-    assert all(one.quick for one in quick_pass(groups, context, jobs=1))
+    targets, context = opened(directory)
+    assert all(one.quick for one in quick_pass(targets, context, jobs=1))
 
 
 def test_ends_alone_are_read_of_what_is_large(
-    sound: tuple[list[Group], Context], monkeypatch: pytest.MonkeyPatch
+    sound: tuple[list[Target], Context], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    groups, context = sound
-    monkeypatch.setattr(kdump.audit.run.prescan, "_SMALL_BYTES", groups[0].size - 1)
-    (one,) = quick_pass(groups, context, jobs=1, small=Small.HEADERS)
+    targets, context = sound
+    monkeypatch.setattr(kdump.audit.run.prescan, "_SMALL_BYTES", targets[0].size - 1)
+    (one,) = quick_pass(targets, context, jobs=1, small=Small.HEADERS)
     assert one.quick
     assert one.covered.read_bytes < one.covered.size
 
@@ -93,15 +95,15 @@ def test_beside_a_broker_ends_alone_are_read_and_nothing_is_mapped(
 
     monkeypatch.setattr(kdump.audit.run.prescan, "quick_survey", unmapped)
     monkeypatch.setattr("kdump.audit.run.reconcile._SETTLE_SECONDS", 0)
-    groups, context = opened(directory, State.LIVE)
-    found = list(quick_pass(groups[:20], context, jobs=1, small=Small.HEADERS))
+    targets, context = opened(directory, State.LIVE)
+    found = list(quick_pass(targets[:20], context, jobs=1, small=Small.HEADERS))
     assert len(found) == 20
     assert all(one.quick for one in found)
 
 
 @pytest.mark.parametrize("small", [Small.ENDS, Small.HEADERS])
 def test_behind_a_file_that_is_cut_the_ends_are_read_unmapped(
-    small: Small, sound: tuple[list[Group], Context], monkeypatch: pytest.MonkeyPatch
+    small: Small, sound: tuple[list[Target], Context], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def cut_while_mapped(plain: Callable[..., Survey]) -> Callable[..., Survey]:
         def instead(*args: object, mapped: bool, **options: bool) -> Survey:
@@ -114,8 +116,8 @@ def test_behind_a_file_that_is_cut_the_ends_are_read_unmapped(
 
     for plain in (survey, quick_survey):
         monkeypatch.setattr(kdump.audit.run.prescan, plain.__name__, cut_while_mapped(plain))
-    groups, context = sound
-    (one,) = quick_pass(groups, context, jobs=1, small=small)
+    targets, context = sound
+    (one,) = quick_pass(targets, context, jobs=1, small=small)
     assert one.quick
     assert (one.findings, len(one.surveys)) == ((), 2)
 
@@ -128,51 +130,51 @@ def killed(*_: object, **__: bool) -> Survey:
 def test_what_kills_a_worker_is_looked_at_alone(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    groups, context = opened(directory)
-    number = next(n for n, group in enumerate(groups) if group.path.name == "sound-0")
+    targets, context = opened(directory)
+    number = next(n for n, target in enumerate(targets) if target.path.name == "sound-0")
 
     def deadly(segment: Segment, *, sealed: bool, mapped: bool, cleaned: bool | None) -> Survey:
-        if segment.log.parent == groups[number].path:
+        if segment.log.parent == targets[number].path:
             killed()
         return quick_survey(segment, sealed=sealed, mapped=mapped, cleaned=cleaned)
 
     monkeypatch.setattr(kdump.audit.run.prescan, "quick_survey", deadly)
-    found = list(quick_pass(groups, context, jobs=1))
-    assert [one.group for one in found] == groups
-    told = [(one.group.path.name, each) for one in found for each in one.findings]
+    found = list(quick_pass(targets, context, jobs=1))
+    assert [one.target for one in found] == targets
+    told = [(one.target.path.name, each) for one in found for each in one.findings]
     unreadable = [name for name, each in told if each.code.name == "unreadable"]
     assert unreadable == ["sound-0"]
-    assert len(found[number - 1].surveys) == len(groups[number - 1].segments)
+    assert len(found[number - 1].surveys) == len(targets[number - 1].segments)
 
 
 def test_a_worker_that_is_killed_leaves_it_to_the_full_pass(
-    sound: tuple[list[Group], Context], monkeypatch: pytest.MonkeyPatch
+    sound: tuple[list[Target], Context], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kdump.audit.run.prescan, "survey", killed)
     monkeypatch.setattr(kdump.audit.run.prescan, "quick_survey", killed)
-    groups, context = sound
-    (one,) = quick_pass(groups, context, jobs=1, small=Small.HEADERS)
+    targets, context = sound
+    (one,) = quick_pass(targets, context, jobs=1, small=Small.HEADERS)
     assert one.quick
     assert [finding.code.name for finding in one.findings] == ["unreadable"]
-    (again,) = verify(groups, deep=False, jobs=1, context=context)
+    (again,) = verify(targets, deep=False, jobs=1, context=context)
     assert again.findings == ()
 
 
 def test_what_is_known_is_not_read_again(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    groups, context = opened(directory)
-    known = dict(enumerate(quick_pass(groups, context, jobs=1, small=Small.HEADERS)))
-    left = next(number for number, one in known.items() if one.group.path.name == "sound-0")
+    targets, context = opened(directory)
+    known = dict(enumerate(quick_pass(targets, context, jobs=1, small=Small.HEADERS)))
+    left = next(number for number, one in known.items() if one.target.path.name == "sound-0")
     del known[left]
     read: list[Path] = []
 
-    def note(plain: Callable[..., object], group: Group, context: Context) -> object:
-        read.append(group.path)
-        return plain(group, context)
+    def note(plain: Callable[..., object], target: Target, context: Context) -> object:
+        read.append(target.path)
+        return plain(target, context)
 
     monkeypatch.setattr(kdump.audit.run.verify, "gather", partial(note, gather))
-    found = list(verify(groups, deep=False, jobs=1, context=context, known=known))
-    assert read == [groups[left].path]
-    assert [one.group for one in found] == groups
+    found = list(verify(targets, deep=False, jobs=1, context=context, known=known))
+    assert read == [targets[left].path]
+    assert [one.target for one in found] == targets
     assert all(found[number] is one for number, one in known.items())
     assert found[left].surveys[0].segment.base_offset == FIRST
     assert found[left].surveys[0].segment.log.name == name(FIRST, ".log")

@@ -314,8 +314,8 @@ def test_verify_passes_it_on(tmp_path: Path, rebuilding: bool) -> None:
     log = write(tmp_path, *batches(FIRST))
     target = open_path(log.parent)
     root = Root(log.parent, target, Liveness(State.STOPPED, "a test says so"))
-    (judged,) = verify(assign(root), deep=False, jobs=1, rebuild=rebuilding)
-    assert [one.rebuilt is not None for one in judged.surveys] == [rebuilding] * 2
+    (verdict,) = verify(assign(root), deep=False, jobs=1, rebuild=rebuilding)
+    assert [one.rebuilt is not None for one in verdict.surveys] == [rebuilding] * 2
 
 
 def test_a_recipe_makes_the_same(tmp_path: Path) -> None:

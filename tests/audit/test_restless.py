@@ -48,13 +48,13 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         return unmapped(task, died)
 
     def note(
-        group: kdump.audit.targets.target.Group, outcome: workers.Result[object, Survey]
+        target: kdump.audit.targets.target.Target, outcome: workers.Result[object, Survey]
     ) -> object:
         if isinstance(outcome.value, Survey):
             for unread in outcome.value.unread:
                 truncated = "was truncated during the read" in unread.text
                 counts["shortened" if truncated else "vanished"] += 1
-        return survey_of(group, outcome)  # type: ignore[arg-type]
+        return survey_of(target, outcome)  # type: ignore[arg-type]
 
     monkeypatch.setattr(workers, "run", watched)
     monkeypatch.setattr(kdump.audit.run.verify, "_unmapped", retry)

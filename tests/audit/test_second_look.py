@@ -24,8 +24,8 @@ from kdump.audit.run.recheck import Inspection, reconcile_findings, suspects
 from kdump.audit.run.verify import verify
 from kdump.audit.survey.survey import Survey, survey
 from kdump.audit.targets.context import read_context
-from kdump.audit.targets.target import Group, assign, open_roots
-from kdump.audit.verdicts.verdict import Judged
+from kdump.audit.targets.target import Target, assign, open_roots
+from kdump.audit.verdicts.verdict import Verdict
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import Segment, read_partition
 
@@ -40,17 +40,19 @@ def recipe(title: str) -> Recipe:
     return one
 
 
-def groups(path: Path, state: State) -> tuple[Group, ...]:
+def targets(path: Path, state: State) -> tuple[Target, ...]:
     (root,) = open_roots([path])
     changed = type(root)(root.path, root.content, Liveness(state, "as the test says"))
     return assign(changed)
 
 
 @pytest.fixture
-def between(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Judged]:
+def between(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Verdict]:
     """``between(path, act)``: beside a broker, of which ``act`` runs between the two looks."""
 
-    def look(path: Path, act: Callable[[], object] = lambda: None, *, deep: bool = False) -> Judged:
+    def look(
+        path: Path, act: Callable[[], object] = lambda: None, *, deep: bool = False
+    ) -> Verdict:
         looks: list[float] = []
 
         def pause(seconds: float) -> None:
@@ -58,15 +60,15 @@ def between(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Judged]:
             act()
 
         monkeypatch.setattr(time, "sleep", pause)
-        (one,) = verify(groups(path, State.LIVE), deep=deep, jobs=1)
+        (one,) = verify(targets(path, State.LIVE), deep=deep, jobs=1)
         assert len(looks) <= 1
         return one
 
     return look
 
 
-def names(judged: Judged) -> list[str]:
-    return sorted(finding.code.name for finding in judged.findings)
+def names(verdict: Verdict) -> list[str]:
+    return sorted(finding.code.name for finding in verdict.findings)
 
 
 def sound_log(directory: Path, base: int) -> None:
@@ -79,19 +81,19 @@ def sound_log(directory: Path, base: int) -> None:
 
 @pytest.mark.parametrize("title", STANDING)
 def test_errors_of_files_that_nobody_changes_stand(
-    title: str, tmp_path: Path, between: Callable[..., Judged]
+    title: str, tmp_path: Path, between: Callable[..., Verdict]
 ) -> None:
     one = recipe(title)
     expected = ["torn-tail-live" if name == "torn-tail" else name for name in one.expected]
     assert names(between(one.write(tmp_path))) == expected
 
 
-def test_records_are_read_again(tmp_path: Path, between: Callable[..., Judged]) -> None:
+def test_records_are_read_again(tmp_path: Path, between: Callable[..., Verdict]) -> None:
     assert names(between(recipe("fewer").write(tmp_path), deep=True)) == ["records-unreadable"]
 
 
 def test_an_error_in_a_segment_that_grows_stands(
-    tmp_path: Path, between: Callable[..., Judged]
+    tmp_path: Path, between: Callable[..., Verdict]
 ) -> None:
     one = Recipe("grows", [], batches(FIRST), [flip(batches(LAST)[0], -1), *batches(LAST)[1:]])
     directory = one.write(tmp_path)
@@ -100,13 +102,13 @@ def test_an_error_in_a_segment_that_grows_stands(
         with (directory / name(LAST, ".log")).open("ab") as file:
             file.write(batch(LAST + 100, [record()]))
 
-    judged = between(directory, append)
-    assert names(judged) == ["batch-crc-mismatch"]
-    assert judged.surveys[1].last_offset == LAST + 100
+    verdict = between(directory, append)
+    assert names(verdict) == ["batch-crc-mismatch"]
+    assert verdict.surveys[1].last_offset == LAST + 100
 
 
 def test_an_error_in_a_sealed_segment_stands_while_others_come_and_go(
-    tmp_path: Path, between: Callable[..., Judged]
+    tmp_path: Path, between: Callable[..., Verdict]
 ) -> None:
     one = Recipe("rolls", [], batches(FIRST), [flip(batches(LAST)[0], -1), *batches(LAST)[1:]])
     directory = one.write(tmp_path)
@@ -115,10 +117,10 @@ def test_an_error_in_a_sealed_segment_stands_while_others_come_and_go(
         (directory / name(LAST + 100, ".log")).write_bytes(b"")
         (directory / name(FIRST, ".log")).unlink()
 
-    judged = between(directory, roll)
-    assert names(judged) == ["batch-crc-mismatch"]
-    assert [one.segment.base_offset for one in judged.surveys] == [LAST]
-    assert judged.group.next_base == LAST + 100
+    verdict = between(directory, roll)
+    assert names(verdict) == ["batch-crc-mismatch"]
+    assert [one.segment.base_offset for one in verdict.surveys] == [LAST]
+    assert verdict.target.next_base == LAST + 100
 
 
 def test_an_error_of_no_segment_stands_if_it_is_seen_twice() -> None:
@@ -126,8 +128,12 @@ def test_an_error_of_no_segment_stands_if_it_is_seen_twice() -> None:
         found = Finding(codes.SEGMENTS_OVERLAP, path)
         look = Inspection((), (found,))
         assert list(reconcile_findings(look, look)) == [found]
-        assert [one.code for one in reconcile_findings(look, Inspection((), ()))] == [codes.CHANGED_WHILE_READ]
-        assert [one.code for one in reconcile_findings(Inspection((), ()), look)] == [codes.CHANGED_WHILE_READ]
+        assert [one.code for one in reconcile_findings(look, Inspection((), ()))] == [
+            codes.CHANGED_WHILE_READ
+        ]
+        assert [one.code for one in reconcile_findings(Inspection((), ()), look)] == [
+            codes.CHANGED_WHILE_READ
+        ]
 
 
 def test_a_segment_is_read_again_for_a_companion_that_is_missing_or_new(tmp_path: Path) -> None:
@@ -150,7 +156,7 @@ def test_a_segment_is_read_again_for_a_companion_that_is_missing_or_new(tmp_path
 
 @pytest.mark.parametrize("title", ["crc-last", "twice", "torn-sealed"])
 def test_what_is_right_at_the_second_look_is_a_note(
-    title: str, tmp_path: Path, between: Callable[..., Judged]
+    title: str, tmp_path: Path, between: Callable[..., Verdict]
 ) -> None:
     directory = recipe(title).write(tmp_path)
 
@@ -158,15 +164,15 @@ def test_what_is_right_at_the_second_look_is_a_note(
         sound_log(directory, FIRST)
         sound_log(directory, LAST)
 
-    judged = between(directory, healed)
+    verdict = between(directory, healed)
     # The indexes are still those of the log as it was: of these too only one look can be true.
-    assert set(names(judged)) == {"changed-while-read"}
-    assert any(recipe(title).expected[0] in str(finding.detail) for finding in judged.findings)
-    assert sum(survey.batches for survey in judged.surveys) == 20
+    assert set(names(verdict)) == {"changed-while-read"}
+    assert any(recipe(title).expected[0] in str(finding.detail) for finding in verdict.findings)
+    assert sum(survey.batches for survey in verdict.surveys) == 20
 
 
 def test_the_same_error_in_another_file_does_not_stand(
-    tmp_path: Path, between: Callable[..., Judged]
+    tmp_path: Path, between: Callable[..., Verdict]
 ) -> None:
     directory = recipe("crc-sealed").write(tmp_path)
     log = directory / name(FIRST, ".log")
@@ -175,47 +181,47 @@ def test_the_same_error_in_another_file_does_not_stand(
         shutil.copy(log, directory / "new")
         os.replace(directory / "new", log)
 
-    judged = between(directory, replaced)
-    assert set(names(judged)) == {"changed-while-read"}
+    verdict = between(directory, replaced)
+    assert set(names(verdict)) == {"changed-while-read"}
 
 
 def test_an_overlap_with_a_segment_that_was_merged_is_a_note(
-    tmp_path: Path, between: Callable[..., Judged]
+    tmp_path: Path, between: Callable[..., Verdict]
 ) -> None:
     one = Recipe("merged", [], [*batches(FIRST), *batches(LAST)], batches(LAST))
     directory = one.write(tmp_path)
-    judged = between(directory, (directory / name(LAST, ".log")).unlink)
-    assert names(judged) == ["changed-while-read"]
-    assert "segments-overlap" in str(judged.findings[0].detail)
+    verdict = between(directory, (directory / name(LAST, ".log")).unlink)
+    assert names(verdict) == ["changed-while-read"]
+    assert "segments-overlap" in str(verdict.findings[0].detail)
 
 
 def test_a_segment_that_is_the_last_one_by_now_is_judged_as_such(
-    tmp_path: Path, between: Callable[..., Judged]
+    tmp_path: Path, between: Callable[..., Verdict]
 ) -> None:
     directory = recipe("torn-sealed").write(tmp_path)
-    judged = between(directory, (directory / name(LAST, ".log")).unlink)
-    assert names(judged) == ["changed-while-read", "torn-tail-live"]
+    verdict = between(directory, (directory / name(LAST, ".log")).unlink)
+    assert names(verdict) == ["changed-while-read", "torn-tail-live"]
 
 
 def test_a_partition_that_is_deleted_is_a_note(
-    tmp_path: Path, between: Callable[..., Judged]
+    tmp_path: Path, between: Callable[..., Verdict]
 ) -> None:
     directory = recipe("crc-sealed").write(tmp_path)
     renamed = directory.with_name(f"crc-sealed-0.{'a' * 32}-delete")
-    judged = between(directory, lambda: directory.rename(renamed))
-    assert names(judged) == ["changed-while-read", "vanished-live"]
-    assert directory in {finding.path for finding in judged.findings}
+    verdict = between(directory, lambda: directory.rename(renamed))
+    assert names(verdict) == ["changed-while-read", "vanished-live"]
+    assert directory in {finding.path for finding in verdict.findings}
 
 
 def test_a_lone_segment_is_looked_at_again_alone(
-    tmp_path: Path, between: Callable[..., Judged]
+    tmp_path: Path, between: Callable[..., Verdict]
 ) -> None:
     directory = recipe("crc-sealed").write(tmp_path)
     log = directory / name(FIRST, ".log")
     assert names(between(log)) == ["batch-crc-mismatch"]
-    judged = between(log, lambda: sound_log(directory, FIRST))
-    assert names(judged) == ["changed-while-read"]
-    assert [one.segment.base_offset for one in judged.surveys] == [FIRST]
+    verdict = between(log, lambda: sound_log(directory, FIRST))
+    assert names(verdict) == ["changed-while-read"]
+    assert [one.segment.base_offset for one in verdict.surveys] == [FIRST]
     log.write_bytes(flip(log.read_bytes(), -1))
     assert names(between(log, log.unlink)) == ["changed-while-read"]
 
@@ -227,7 +233,7 @@ def test_what_was_replaced_while_it_was_read_is_read_after_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = recipe("sound").write(tmp_path)
-    found = groups(directory, State.LIVE)
+    found = targets(directory, State.LIVE)
     log, swap = directory / name(FIRST, ".log"), directory / name(FIRST, ".log.swap")
     log.rename(swap)
     monkeypatch.setattr(time, "sleep", lambda _: swap.rename(log))
@@ -238,7 +244,7 @@ def test_what_was_replaced_while_it_was_read_is_read_after_all(
 
 def test_what_is_gone_stays_a_note(tmp_path: Path) -> None:
     directory = recipe("sound").write(tmp_path)
-    found = groups(directory, State.LIVE)
+    found = targets(directory, State.LIVE)
     (directory / name(FIRST, ".log")).unlink()
     (one,) = verify(found, deep=False, jobs=1)
     assert names(one) == ["vanished-live"]
@@ -246,35 +252,35 @@ def test_what_is_gone_stays_a_note(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("written", [8, 12, 17, 40, 61, 90, -5])
 def test_a_batch_that_is_half_in_a_preallocated_segment_is_a_torn_tail(
-    written: int, tmp_path: Path, between: Callable[..., Judged]
+    written: int, tmp_path: Path, between: Callable[..., Verdict]
 ) -> None:
     tail = batches(LAST)[-1][:written].ljust(5_000, b"\0")
     one = Recipe("half", [], batches(FIRST), [*batches(LAST)[:-1], tail])
     directory = one.write(tmp_path)
     assert names(between(directory)) == ["torn-tail-live"]
-    (stopped,) = verify(groups(directory, State.STOPPED), deep=False, jobs=1)
+    (stopped,) = verify(targets(directory, State.STOPPED), deep=False, jobs=1)
     assert set(names(stopped)) & {"batch-crc-mismatch", "batch-size-impossible"}
 
 
 def test_a_bad_checksum_before_sound_batches_of_a_preallocated_segment_stands(
-    tmp_path: Path, between: Callable[..., Judged]
+    tmp_path: Path, between: Callable[..., Verdict]
 ) -> None:
     sound = batches(LAST)
     last = [*sound[:3], flip(sound[3], -1), *sound[4:], bytes(5_000)]
-    judged = between(Recipe("middle", [], batches(FIRST), last).write(tmp_path))
-    assert names(judged) == ["batch-crc-mismatch", "preallocated-tail"]
+    verdict = between(Recipe("middle", [], batches(FIRST), last).write(tmp_path))
+    assert names(verdict) == ["batch-crc-mismatch", "preallocated-tail"]
 
 
 # --- believed stopped
 
 
 def test_without_errors_nothing_is_looked_at_twice(
-    tmp_path: Path, between: Callable[..., Judged], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, between: Callable[..., Verdict], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(path: Path) -> None:
         raise AssertionError(f"listed {path} again")
 
-    found = groups(recipe("torn-last").write(tmp_path), State.LIVE)
+    found = targets(recipe("torn-last").write(tmp_path), State.LIVE)
     monkeypatch.setattr(kdump.audit.run.reconcile, "read_partition", refuse)
     (one,) = verify(found, deep=False, jobs=1)
     assert names(one) == ["torn-tail-live"]
@@ -283,7 +289,7 @@ def test_without_errors_nothing_is_looked_at_twice(
 def test_errors_of_a_stopped_partition_are_told_without_reading_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = groups(recipe("crc-sealed").write(tmp_path), State.STOPPED)
+    found = targets(recipe("crc-sealed").write(tmp_path), State.STOPPED)
     monkeypatch.setattr(recheck, "suspects", None)
     (one,) = verify(found, deep=False, jobs=1)
     assert names(one) == ["batch-crc-mismatch"]
@@ -301,7 +307,7 @@ def test_errors_of_what_changed_though_believed_stopped_are_looked_at_again(
         return found
 
     monkeypatch.setattr(kdump.audit.run.tasks, "survey", healed_behind)
-    (one,) = verify(groups(directory, State.STOPPED), deep=False, jobs=1)
+    (one,) = verify(targets(directory, State.STOPPED), deep=False, jobs=1)
     assert names(one) == ["changed-while-read"]
 
 
@@ -327,7 +333,7 @@ def test_a_file_that_comes_while_logs_are_read_again(
     (root,) = open_roots([partition])
     assert root.directory is not None
     (one,) = verify(
-        groups(partition, State.LIVE),
+        targets(partition, State.LIVE),
         deep=False,
         jobs=1,
         context=read_context([root.directory], None, NOW_MS),

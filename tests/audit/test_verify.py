@@ -20,8 +20,8 @@ import kdump.audit.run.verify
 from kdump.audit.codes import Severity
 from kdump.audit.run.verify import verify
 from kdump.audit.survey.survey import Survey, survey
-from kdump.audit.targets.target import Group, Root, assign, open_roots
-from kdump.audit.verdicts.verdict import Covered, Judged
+from kdump.audit.targets.target import Root, Target, assign, open_roots
+from kdump.audit.verdicts.verdict import Covered, Verdict
 from kdump.errors import SourceError, UsageError
 from kdump.storage.liveness import State
 from kdump.storage.logdir import Segment
@@ -34,14 +34,14 @@ def roots(*paths: Path) -> list[Root]:
     return list(open_roots(paths))
 
 
-def judged(*paths: Path, deep: bool = False, jobs: int = 2) -> list[Judged]:
-    groups = [group for root in roots(*paths) for group in map(Group.listed, assign(root))]
-    return list(verify(groups, deep=deep, jobs=jobs))
+def verdict(*paths: Path, deep: bool = False, jobs: int = 2) -> list[Verdict]:
+    targets = [target for root in roots(*paths) for target in map(Target.listed, assign(root))]
+    return list(verify(targets, deep=deep, jobs=jobs))
 
 
 def found(*paths: Path, deep: bool = False) -> list[str]:
     return sorted(
-        finding.code.name for one in judged(*paths, deep=deep) for finding in one.findings
+        finding.code.name for one in verdict(*paths, deep=deep) for finding in one.findings
     )
 
 
@@ -89,19 +89,19 @@ def instead(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Survey]]
 def test_all_recipes_at_once(log_directory: Path) -> None:
     for one in RECIPES:
         one.write(log_directory)
-    results = judged(log_directory)
+    results = verdict(log_directory)
     by_name = {
-        one.group.path.name: sorted(finding.code.name for finding in one.findings)
+        one.target.path.name: sorted(finding.code.name for finding in one.findings)
         for one in results
     }
     assert by_name == {f"{one.name}-0": [] if one.deep else sorted(one.expected) for one in RECIPES}
-    assert [one.group.path.name for one in results] == sorted(by_name)
+    assert [one.target.path.name for one in results] == sorted(by_name)
 
 
 @pytest.mark.parametrize("fixture", FIXTURES)
 def test_what_a_broker_wrote_has_nothing_wrong(fixture: str, tmp_path: Path) -> None:
     directory = copy_fixture(fixture, tmp_path / "data")
-    results = judged(directory, deep=True)
+    results = verdict(directory, deep=True)
     worse = [
         finding
         for one in results
@@ -118,7 +118,7 @@ def test_what_a_broker_wrote_has_nothing_wrong(fixture: str, tmp_path: Path) -> 
 def test_what_was_covered_is_counted(log_directory: Path) -> None:
     recipe("sound").write(log_directory)
     recipe("marker").write(log_directory)
-    covered = sum((one.covered for one in judged(log_directory)), Covered())
+    covered = sum((one.covered for one in verdict(log_directory)), Covered())
     size = sum(path.stat().st_size for path in log_directory.glob("*/*.log"))
     assert covered == Covered(
         partitions=2,
@@ -134,10 +134,10 @@ def test_what_was_covered_is_counted(log_directory: Path) -> None:
 def test_progress_adds_up_to_the_total(log_directory: Path) -> None:
     recipe("sound").write(log_directory)
     (root,) = roots(log_directory)
-    groups = [group.listed() for group in assign(root)]
+    targets = [target.listed() for target in assign(root)]
     reports: list[int] = []
-    assert list(verify(groups, deep=False, jobs=2, on_progress=reports.append))
-    assert sum(reports) == sum(group.size for group in groups) > 0
+    assert list(verify(targets, deep=False, jobs=2, on_progress=reports.append))
+    assert sum(reports) == sum(target.size for target in targets) > 0
 
 
 def test_partitions_come_in_order_however_workers_finish(
@@ -151,7 +151,7 @@ def test_partitions_come_in_order_however_workers_finish(
         return survey(segment, *args, **options)  # type: ignore[arg-type]
 
     instead(slow_at_first)
-    names = [one.group.path.name for one in judged(log_directory)]
+    names = [one.target.path.name for one in verdict(log_directory)]
     assert names == [f"topic{number}-0" for number in range(6)]
 
 
@@ -171,8 +171,8 @@ def test_a_lone_last_segment_is_the_last(tmp_path: Path) -> None:
 
 def test_an_index_stands_for_its_segment(tmp_path: Path) -> None:
     directory = recipe("index-cut").write(tmp_path)
-    (one,) = judged(directory / name(FIRST, ".index"))
-    assert one.group.path == directory / name(FIRST, ".log")
+    (one,) = verdict(directory / name(FIRST, ".index"))
+    assert one.target.path == directory / name(FIRST, ".log")
     assert [finding.code.name for finding in one.findings] == ["index-length"]
 
 
@@ -184,7 +184,7 @@ def test_another_file_is_refused(tmp_path: Path) -> None:
 
 def test_a_missing_path_is_a_finding_and_the_others_go_on(tmp_path: Path) -> None:
     directory = recipe("sound").write(tmp_path)
-    missing, sound = judged(tmp_path / "missing-0", directory)
+    missing, sound = verdict(tmp_path / "missing-0", directory)
     (finding,) = missing.findings
     assert finding.code.name == "vanished"
     assert finding.path == tmp_path / "missing-0"
@@ -224,8 +224,8 @@ def test_a_log_that_goes_while_listing_has_no_size(
         return real(path, **options)
 
     monkeypatch.setattr(Path, "stat", gone)
-    (group,) = assign(root)
-    assert group.listed().size == sum(map(len, batches(LAST)))
+    (target,) = assign(root)
+    assert target.listed().size == sum(map(len, batches(LAST)))
 
 
 def test_no_groups_need_no_workers() -> None:
@@ -235,7 +235,7 @@ def test_no_groups_need_no_workers() -> None:
 def test_a_partition_without_segments_comes_out(log_directory: Path) -> None:
     (log_directory / "empty-0").mkdir()
     recipe("sound").write(log_directory)
-    empty, sound = judged(log_directory)
+    empty, sound = verdict(log_directory)
     assert (empty.surveys, empty.findings) == ((), ())
     assert len(sound.surveys) == 2
 
@@ -262,16 +262,16 @@ def test_beside_a_broker_nothing_is_mapped(
         return survey(*args, mapped=mapped, **options)  # type: ignore[arg-type]
 
     instead(refuse_maps)
-    assert len(judged(beside_a_broker)[0].surveys) == 2
+    assert len(verdict(beside_a_broker)[0].surveys) == 2
 
 
 @pytest.mark.parametrize("extension", [".log", ".index"])
 def test_beside_a_broker_a_vanished_file_is_a_note(beside_a_broker: Path, extension: str) -> None:
     directory = recipe("sound").write(beside_a_broker)
     (root,) = roots(beside_a_broker)
-    groups = [group.listed() for group in assign(root)]
+    targets = [target.listed() for target in assign(root)]
     (directory / name(FIRST, extension)).unlink()
-    (one,) = verify(groups, deep=False, jobs=1)
+    (one,) = verify(targets, deep=False, jobs=1)
     assert "vanished-live" in [finding.code.name for finding in one.findings]
     assert {finding.code.severity for finding in one.findings} == {Severity.INFO}
 
@@ -279,9 +279,9 @@ def test_beside_a_broker_a_vanished_file_is_a_note(beside_a_broker: Path, extens
 def test_a_vanished_file_of_a_stopped_directory_is_incomplete(log_directory: Path) -> None:
     directory = recipe("sound").write(log_directory)
     (root,) = roots(log_directory)
-    groups = [group.listed() for group in assign(root)]
+    targets = [target.listed() for target in assign(root)]
     (directory / name(FIRST, ".log")).unlink()
-    (one,) = verify(groups, deep=False, jobs=1)
+    (one,) = verify(targets, deep=False, jobs=1)
     (finding,) = one.findings
     assert finding.code.name == "vanished"
     assert finding.remedy == ("kdump", "verify", str(directory))
@@ -307,7 +307,7 @@ def test_a_segment_is_read_again_after_sigbus(
         return survey(*args, mapped=mapped, **options)  # type: ignore[arg-type]
 
     instead(cut_while_mapped)
-    (one,) = judged(log_directory)
+    (one,) = verdict(log_directory)
     assert [finding.code.name for finding in one.findings] == ["batch-crc-mismatch"]
     assert len(one.surveys) == 2
 
@@ -323,7 +323,7 @@ def test_a_worker_that_is_killed_leaves_a_finding(
         return survey(segment, *args, **options)  # type: ignore[arg-type]
 
     instead(killed)
-    (one,) = judged(log_directory)
+    (one,) = verdict(log_directory)
     (finding,) = one.findings
     assert finding.code.name == "unreadable"
     assert finding.path == directory / name(FIRST, ".log")
@@ -341,15 +341,17 @@ def test_an_error_of_our_own_is_no_finding(
 
     instead(broken)
     with pytest.raises(WorkerBug, match="on purpose"):
-        judged(log_directory)
+        verdict(log_directory)
 
 
 def test_leaving_early_leaves_no_child(log_directory: Path) -> None:
     for number in range(5):
         Recipe(f"topic{number}", [], batches(FIRST), batches(LAST)).write(log_directory)
-    groups = [group for root in roots(log_directory) for group in map(Group.listed, assign(root))]
+    targets = [
+        target for root in roots(log_directory) for target in map(Target.listed, assign(root))
+    ]
     before = children()
-    results = verify(groups, deep=False, jobs=2)
+    results = verify(targets, deep=False, jobs=2)
     next(results)
     assert children() > before
     results.close()
@@ -358,6 +360,6 @@ def test_leaving_early_leaves_no_child(log_directory: Path) -> None:
 
 def test_an_error_group_says_what_it_could_not_list(tmp_path: Path) -> None:
     error = SourceError(tmp_path / "x", "cannot be read: on purpose")
-    group = Group(tmp_path / "x", (), None, stopped=True, size=0, error=error)
-    (one,) = verify([group], deep=False, jobs=1)
+    target = Target(tmp_path / "x", (), None, stopped=True, size=0, error=error)
+    (one,) = verify([target], deep=False, jobs=1)
     assert "on purpose" in str(one.findings[0].detail)

@@ -79,12 +79,12 @@ def measure_workers(directory: Path, size_bytes: int, repeat: int, *, deep: bool
     A loop that reads nothing, in the same pool, tells what the machine has to give just now.
     """
     partition = write_partition(directory, _SEGMENTS, size_bytes)
-    groups = [group for root in open_roots([partition]) for group in assign(root)]
+    targets = [target for root in open_roots([partition]) for target in assign(root)]
 
     def run(jobs: int) -> None:
-        for judged in verify(groups, deep=deep, jobs=jobs):
-            if len(judged.surveys) != _SEGMENTS:
-                raise RuntimeError(f"expected {_SEGMENTS} surveys, found {judged}")
+        for verdict in verify(targets, deep=deep, jobs=jobs):
+            if len(verdict.surveys) != _SEGMENTS:
+                raise RuntimeError(f"expected {_SEGMENTS} surveys, found {verdict}")
 
     def spin(jobs: int) -> None:
         for _ in workers.run(_count, [_SPINS] * _SEGMENTS, jobs):

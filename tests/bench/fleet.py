@@ -28,7 +28,7 @@ from kdump.audit.run.verify import verify
 from kdump.audit.targets.listing import list_scope
 from kdump.audit.targets.target import Selection
 from kdump.audit.verdicts.next_start import Concluding
-from kdump.audit.verdicts.verdict import Judged
+from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import UsageError
 from kdump.fleet.session.java import check_java
 from kdump.storage import selection
@@ -157,27 +157,27 @@ def _on_spark(session: Session, path: Path) -> None:
 
     listed = listing.find(session, [path], None, Selection())
     scope = listed.scope
-    judged = fleet.verify(
+    verdict = fleet.verify(
         session,
-        scope.groups,
+        scope.targets,
         listed.inventories,
         deep=False,
         context=scope.context,
         conclude=Concluding(frozenset()),
     )
-    _expect(judged, _size([path]))
+    _expect(verdict, _size([path]))
 
 
 def _here(path: Path) -> None:
     scope = list_scope([path], None, Selection())
     conclude = Concluding(frozenset())
-    groups, context = scope.groups, scope.context
-    judged = verify(groups, deep=False, jobs=_CORES, context=context, conclude=conclude)
-    _expect(judged, _size([path]))
+    targets, context = scope.targets, scope.context
+    verdict = verify(targets, deep=False, jobs=_CORES, context=context, conclude=conclude)
+    _expect(verdict, _size([path]))
 
 
-def _expect(judged: Iterable[Judged], size_bytes: int) -> None:
-    covered_bytes = sum(one.covered.size for one in judged)
+def _expect(verdict: Iterable[Verdict], size_bytes: int) -> None:
+    covered_bytes = sum(one.covered.size for one in verdict)
     if covered_bytes != size_bytes:
         raise RuntimeError(f"expected that {size_bytes} bytes were read, found {covered_bytes}")
 

@@ -119,9 +119,9 @@ def _torn(directory: Path, size_bytes: int) -> Plan:
     with made.path.open("r+b") as file:
         file.truncate(made.size - _TORN_BYTES)
     roots = list(open_roots([made.path.parent]))
-    groups = [group for root in roots for group in assign(root)]
-    (judged,) = verify(groups, deep=False, jobs=1, context=read_context((), None, 0))
-    plan = plan_truncate(judged, at=None, arguments=())
+    targets = [target for root in roots for target in assign(root)]
+    (verdict,) = verify(targets, deep=False, jobs=1, context=read_context((), None, 0))
+    plan = plan_truncate(verdict, at=None, arguments=())
     if len(plan.cuts) != 1:
         raise RuntimeError(f"expected one cut of {made.path}, found {plan.steps}")
     return plan

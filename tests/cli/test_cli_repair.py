@@ -27,8 +27,8 @@ from damaged import name
 from forge import flip
 from planning import left
 
-from kdump.audit.targets.target import Group
 from kdump.audit.targets.scope import Scope
+from kdump.audit.targets.target import Target
 from kdump.cli.commands.repairing import partitions
 from kdump.cli.main import main
 from kdump.cli.ui import exits
@@ -164,7 +164,7 @@ def test_a_partition_that_goes_away_is_an_error(
 ) -> None:
     """It was there when paths were read, as one may be that another user moves to and fro."""
 
-    def list_and_move(scope: Scope) -> list[Group]:
+    def list_and_move(scope: Scope) -> list[Target]:
         found = partitions(scope)
         lossy.rename(lossy.parent / "elsewhere-0")
         return found

@@ -24,7 +24,7 @@ from resealing import places
 import kdump.cli.main
 from kdump.audit.codes import CODES
 from kdump.audit.facts.cluster import Copies, Node
-from kdump.audit.verdicts.verdict import Judged
+from kdump.audit.verdicts.verdict import Verdict
 from kdump.cli.ui import exits
 from kdump.cli.views.verify.json_lines import JsonReport
 
@@ -735,8 +735,8 @@ def test_no_more_is_checked_than_there_is(
     data = log.read_bytes()
     seen = JsonReport.preview
 
-    def grow(report: JsonReport, judged: Judged) -> None:
-        seen(report, judged)
+    def grow(report: JsonReport, verdict: Verdict) -> None:
+        seen(report, verdict)
         with log.open("ab") as file:
             file.write(data)
 

@@ -26,8 +26,8 @@ from kdump.cli.main import main
 from kdump.cli.ui import exits
 from kdump.cli.views.repair.steps import step_texts
 from kdump.cli.views.repair.text import (
-    consent_text,
     backup_lines,
+    consent_text,
     partition_name,
     pending_lines,
     plan_lines,

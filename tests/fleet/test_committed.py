@@ -229,10 +229,10 @@ def test_segments_that_only_the_decision_needs_are_not_judged(tmp_path: Path) ->
 
 
 def run(path: Path, to: Path, spread: Any) -> list[int]:
-    groups = [one.listed() for root in open_roots([path]) for one in assign(root)]
+    targets = [one.listed() for root in open_roots([path]) for one in assign(root)]
     order = Order(Form.JSONL, Selection(), read_committed=True)
     with made(to) as destination:
-        manifest = export(groups, order, destination, spread, {})
+        manifest = export(targets, order, destination, spread, {})
     return sorted(line["offset"] for line in lines_of(to, manifest))
 
 

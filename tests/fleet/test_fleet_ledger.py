@@ -18,11 +18,11 @@ from kdump.fleet.verify.ledger import Line, uncovered
 def test_each_log_has_just_one_line(tmp_path: Path) -> None:
     path = RECIPES[0].write(tmp_path)
     (root,) = open_roots([path])
-    (group,) = assign(root)
-    taken = Inventory.of(group)
+    (target,) = assign(root)
+    taken = Inventory.of(target)
     surveys = [
         survey(one, lambda _: None, mapped=False, sealed=False, deep=False)
-        for one in group.segments
+        for one in target.segments
     ]
     first, last = lines = [Line.of(one, "host") for one in surveys]
     assert [line.path.name for line in lines] == [f"{base:020d}.log" for base in (FIRST, LAST)]
@@ -30,11 +30,11 @@ def test_each_log_has_just_one_line(tmp_path: Path) -> None:
     assert (last.host, last.batches) == ("host", surveys[1].batches)
     assert (last.first_offset, last.last_offset) == (LAST, surveys[1].last_offset)
 
-    assert not list(uncovered(group, taken, lines, []))
-    assert not list(uncovered(group, taken, [first], [last.path]))
-    (missing,) = uncovered(group, taken, [last], [])
+    assert not list(uncovered(target, taken, lines, []))
+    assert not list(uncovered(target, taken, [first], [last.path]))
+    (missing,) = uncovered(target, taken, [last], [])
     assert (missing.code.name, missing.path) == ("unreadable", first.path)
-    (twice,) = uncovered(group, taken, [first, last, last], [])
+    (twice,) = uncovered(target, taken, [first, last, last], [])
     assert twice.path == last.path
     assert twice.detail is not None
     assert twice.detail.found == "2 lines of the ledger"
@@ -44,10 +44,10 @@ def test_each_log_has_just_one_line(tmp_path: Path) -> None:
 def test_an_inventory_gives_back_what_was_listed(tmp_path: Path, name: str) -> None:
     path = RECIPES[0].write(tmp_path)
     (root,) = open_roots([path / name])
-    (group,) = assign(root)
-    taken = pickle.loads(pickle.dumps(Inventory.of(group)))
-    opened = taken.open(group.unlisted())
-    assert str(opened.error) == str(group.error)
-    assert replace(opened, error=group.error) == group
-    logs = {segment.log: segment.log.stat().st_size for segment in group.segments}
+    (target,) = assign(root)
+    taken = pickle.loads(pickle.dumps(Inventory.of(target)))
+    opened = taken.open(target.unlisted())
+    assert str(opened.error) == str(target.error)
+    assert replace(opened, error=target.error) == target
+    logs = {segment.log: segment.log.stat().st_size for segment in target.segments}
     assert {taken.folder / name: size for name, size in taken.logs.items()} == logs

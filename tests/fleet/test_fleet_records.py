@@ -274,10 +274,10 @@ def test_findings_and_judgements_are_those_of_verify(grown: Callable[[str], Path
     directory = grown(FIXTURES[-1])
     table = api.findings(directory, deep=True, jobs=2).read_all()
     assert table.schema == FINDINGS
-    judged = list(api.verify(directory, deep=True, jobs=2))
-    told = [finding.code.name for one in judged for finding in one.findings]
+    verdict = list(api.verify(directory, deep=True, jobs=2))
+    told = [finding.code.name for one in verdict for finding in one.findings]
     assert sorted(told) == sorted(row["code"] for row in table.to_pylist() if row["topic"])
-    assert all(one.forecast is not None for one in judged)
+    assert all(one.forecast is not None for one in verdict)
 
 
 def test_names_that_are_not_utf_8_have_escapes(tmp_path: Path) -> None:

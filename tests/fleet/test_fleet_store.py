@@ -25,9 +25,9 @@ pytestmark = pytest.mark.spark
 
 PARTITIONS = ("codec-lz4-0", "codec-zstd-0")
 LOG = f"codec-zstd-0/{0:020d}.log"
-Done = tuple[int, list[dict[str, Any]]]
+TargetResult = tuple[int, list[dict[str, Any]]]
 #: ``verified(address)``: the exit code, and the findings that are errors or about what is missing.
-Verified = Callable[[str], Done]
+Verified = Callable[[str], TargetResult]
 #: ``exported(address)``: the exit code, the manifest's troubles, and the logs that have records.
 Exported = Callable[[str], tuple[int, list[dict[str, Any]], set[str]]]
 Changed = Callable[[Callable[[str, bytes], None]], None]
@@ -69,7 +69,7 @@ def logs(grown: Callable[[str], Path], bucket: Bucket) -> Path:
 
 @pytest.fixture
 def verified(capfdbinary: pytest.CaptureFixture[bytes]) -> Verified:
-    def of(address: str) -> Done:
+    def of(address: str) -> TargetResult:
         capfdbinary.readouterr()
         code = main(["verify", "--format", "json", "--master", "local[2]", address])
         out, err = capfdbinary.readouterr()

@@ -30,7 +30,7 @@ NOW = 1_700_000_000_000
 MIN, MAX = -(2**63), 2**63 - 1
 
 
-class RepairRecord(NamedTuple):
+class WrittenRecord(NamedTuple):
     """A record, as a message holds it."""
 
     offset: int
@@ -39,7 +39,7 @@ class RepairRecord(NamedTuple):
     value: bytes | None = b"value"
 
 
-def forged(records: Sequence[RepairRecord], *, append_time: bool = False) -> bytes:
+def forged(records: Sequence[WrittenRecord], *, append_time: bool = False) -> bytes:
     """The one batch that ``records`` make, uncompressed."""
     base = records[0]
     return batch(
@@ -63,10 +63,10 @@ def forged(records: Sequence[RepairRecord], *, append_time: bool = False) -> byt
 
 
 def batched(
-    records: Sequence[RepairRecord], limit_bytes: int | None, *, append_time: bool = False
+    records: Sequence[WrittenRecord], limit_bytes: int | None, *, append_time: bool = False
 ) -> list[bytes]:
     """The batches that they make, each as large as it may be."""
-    found: list[list[RepairRecord]] = []
+    found: list[list[WrittenRecord]] = []
     for one in records:
         tried = [*found[-1], one] if found else []
         if (
@@ -81,7 +81,7 @@ def batched(
     return [forged(each, append_time=append_time) for each in found]
 
 
-def table(records: Sequence[RepairRecord], magic: int = 1) -> tuple[memoryview, memoryview]:
+def table(records: Sequence[WrittenRecord], magic: int = 1) -> tuple[memoryview, memoryview]:
     """The run of messages that they are, and its rows."""
     run = b"".join(
         message(one.offset, one.value, one.key, magic=magic, timestamp=one.timestamp)
@@ -95,7 +95,7 @@ def table(records: Sequence[RepairRecord], magic: int = 1) -> tuple[memoryview, 
 
 def write(
     build: Any,
-    *parts: Sequence[RepairRecord],
+    *parts: Sequence[WrittenRecord],
     codec: Codec = Codec.NONE,
     timestamp_type: TimestampType = CREATE_TIME,
     limit_bytes: int | None = None,
@@ -133,22 +133,26 @@ steps = st.integers(1, 70) | st.sampled_from([2**31 - 2, 2**31 - 1, 2**31, 2**31
 
 
 @st.composite
-def kept(draw: st.DrawFn) -> list[RepairRecord]:
+def kept(draw: st.DrawFn) -> list[WrittenRecord]:
     """Records whose offsets rise, by little or much, anywhere."""
     offset = draw(st.integers(MIN, 2**62) | st.integers(0, 9) | st.just(MIN))
     found = []
     for _ in range(draw(st.integers(1, 12))):
         offset += draw(steps)
-        found.append(RepairRecord(offset, draw(stamps), draw(fields), draw(fields)))
+        found.append(WrittenRecord(offset, draw(stamps), draw(fields), draw(fields)))
     return found
 
 
 @BUILDS
 @given(kept(), st.integers(0, 12), st.none() | st.sampled_from([0, 1, 80, 200, 9000, 16384]))
-@example([RepairRecord(0, MIN), RepairRecord(1, MAX), RepairRecord(2, 0), RepairRecord(3, MIN)], 2, None)
-@example([RepairRecord(MIN + 1), RepairRecord(MAX)], 0, None)
+@example(
+    [WrittenRecord(0, MIN), WrittenRecord(1, MAX), WrittenRecord(2, 0), WrittenRecord(3, MIN)],
+    2,
+    None,
+)
+@example([WrittenRecord(MIN + 1), WrittenRecord(MAX)], 0, None)
 def test_records_of_create_time(
-    build: Any, records: list[RepairRecord], cut: int, limit_bytes: int | None
+    build: Any, records: list[WrittenRecord], cut: int, limit_bytes: int | None
 ) -> None:
     found = write(build, records[:cut], records[cut:], limit_bytes=limit_bytes)
     assert found == batched(records, limit_bytes)
@@ -156,7 +160,9 @@ def test_records_of_create_time(
 
 @BUILDS
 @given(kept(), st.lists(st.sampled_from([NOW, NOW + 1, -1, -2, MIN, MAX]), min_size=12))
-def test_records_of_log_append_time(build: Any, records: list[RepairRecord], times: list[int]) -> None:
+def test_records_of_log_append_time(
+    build: Any, records: list[WrittenRecord], times: list[int]
+) -> None:
     given_records = [
         one._replace(timestamp=time) for one, time in zip(records, times, strict=False)
     ]
@@ -166,7 +172,7 @@ def test_records_of_log_append_time(build: Any, records: list[RepairRecord], tim
 
 @BUILDS
 def test_records_without_timestamps_get_create_time(build: Any) -> None:
-    records = [RepairRecord(3, -1), RepairRecord(4, -1, b"k", None)]
+    records = [WrittenRecord(3, -1), WrittenRecord(4, -1, b"k", None)]
     with patch.object(encoding, "_encode", build):
         writer = BatchWriter()
         reached = writer.add(*table(records, magic=0), 0, Codec.NONE, NO_TIMESTAMP_TYPE, None)
@@ -177,7 +183,9 @@ def test_records_without_timestamps_get_create_time(build: Any) -> None:
 @BUILDS
 @pytest.mark.parametrize("codec", Codec)
 def test_codecs(build: Any, codec: Codec) -> None:
-    records = [RepairRecord(number, NOW + number, b"key", b"value" * number) for number in range(50)]
+    records = [
+        WrittenRecord(number, NOW + number, b"key", b"value" * number) for number in range(50)
+    ]
     (found,) = write(build, records, codec=codec)
     plain = forged(records)
     assert bytes(decompress(codec, found[HEADER_BYTES:])) == plain[HEADER_BYTES:]
@@ -190,7 +198,7 @@ def test_codecs(build: Any, codec: Codec) -> None:
 
 @BUILDS
 def test_a_limit_that_fits_exactly(build: Any) -> None:
-    records = [RepairRecord(number, NOW, None, b"v" * (60 + number)) for number in range(8)]
+    records = [WrittenRecord(number, NOW, None, b"v" * (60 + number)) for number in range(8)]
     whole = forged(records)
     assert write(build, records, limit_bytes=len(whole)) == [whole]
     shorter = [forged(records[:-1]), forged(records[-1:])]
@@ -199,7 +207,12 @@ def test_a_limit_that_fits_exactly(build: Any) -> None:
 
 @BUILDS
 def test_a_limit_that_not_even_one_record_keeps(build: Any) -> None:
-    records = [RepairRecord(0), RepairRecord(1, NOW, None, b"v" * 100_000), RepairRecord(2), RepairRecord(3)]
+    records = [
+        WrittenRecord(0),
+        WrittenRecord(1, NOW, None, b"v" * 100_000),
+        WrittenRecord(2),
+        WrittenRecord(3),
+    ]
     for limit_bytes in (0, 1, HEADER_BYTES):
         alone = [forged([one]) for one in records]
         assert write(build, records, limit_bytes=limit_bytes) == alone
@@ -210,7 +223,7 @@ def test_a_limit_that_not_even_one_record_keeps(build: Any) -> None:
 @BUILDS
 @pytest.mark.parametrize("limit_bytes", [None, 10_000_000, 300_000])
 def test_batches_larger_than_the_first_room(build: Any, limit_bytes: int | None) -> None:
-    records = [RepairRecord(number, NOW, b"k", b"v" * 30_000) for number in range(20)]
+    records = [WrittenRecord(number, NOW, b"k", b"v" * 30_000) for number in range(20)]
     found = write(build, records[:7], records[7:], limit_bytes=limit_bytes)
     in_one = len(records) if limit_bytes != 300_000 else 9
     assert found == [forged(records[at : at + in_one]) for at in range(0, len(records), in_one)]
@@ -218,7 +231,11 @@ def test_batches_larger_than_the_first_room(build: Any, limit_bytes: int | None)
 
 @BUILDS
 def test_a_value_of_10_mb(build: Any) -> None:
-    records = [RepairRecord(0), RepairRecord(1, NOW, b"k", bytes(range(250)) * 40_000), RepairRecord(2)]
+    records = [
+        WrittenRecord(0),
+        WrittenRecord(1, NOW, b"k", bytes(range(250)) * 40_000),
+        WrittenRecord(2),
+    ]
     found = write(build, records, limit_bytes=16384)
     assert found == [forged([one]) for one in records]
     assert write(build, records) == [forged(records)]
@@ -226,17 +243,17 @@ def test_a_value_of_10_mb(build: Any) -> None:
 
 @BUILDS
 def test_any_size_below_zero_is_null(build: Any) -> None:
-    block, rows = table([RepairRecord(0)])
+    block, rows = table([WrittenRecord(0)])
     rows[3] = rows[5] = -77
     with patch.object(encoding, "_encode", build):
         writer = BatchWriter()
         assert writer.add(block, rows, 0, Codec.NONE, CREATE_TIME, None) == 1
-        assert writer.finish() == forged([RepairRecord(0, NOW, None, None)])
+        assert writer.finish() == forged([WrittenRecord(0, NOW, None, None)])
 
 
 @BUILDS
 def test_another_codec_or_type_needs_another_batch(build: Any) -> None:
-    records = [RepairRecord(0), RepairRecord(1)]
+    records = [WrittenRecord(0), WrittenRecord(1)]
     block, rows = table(records)
     with patch.object(encoding, "_encode", build):
         for codec, timestamp_type in ((Codec.GZIP, CREATE_TIME), (Codec.NONE, LOG_APPEND_TIME)):
@@ -256,7 +273,7 @@ def test_another_codec_or_type_needs_another_batch(build: Any) -> None:
 @pytest.mark.parametrize("offset", [6, 5, 0, -1, MIN])
 def test_offsets_that_do_not_rise(build: Any, limit_bytes: int | None, offset: int) -> None:
     """Within a part, from part to part, and from batch to batch."""
-    first, second = [RepairRecord(5), RepairRecord(6)], [RepairRecord(offset)]
+    first, second = [WrittenRecord(5), WrittenRecord(6)], [WrittenRecord(offset)]
     for parts in ([[*first, *second]], [first, second]):
         with pytest.raises(DecodeError, match=rf"above 6, .* found {offset}$"):
             write(build, *parts, limit_bytes=limit_bytes)
@@ -271,7 +288,7 @@ def test_offsets_that_do_not_rise(build: Any, limit_bytes: int | None, offset: i
 @BUILDS
 def test_a_record_that_no_batch_can_hold(build: Any) -> None:
     with patch.object(encoding, "MAX_BATCH_BYTES", 70_000):
-        small, large = RepairRecord(0), RepairRecord(1, NOW, None, b"v" * 70_000)
+        small, large = WrittenRecord(0), WrittenRecord(1, NOW, None, b"v" * 70_000)
         with pytest.raises(
             LimitError, match=r"a batch of 70000 bytes, found a record of 70032 .* 1$"
         ):
@@ -321,12 +338,12 @@ def test_both_builds_write_the_same(
 
 def test_what_stops_it_is_told_apart() -> None:
     stops = {
-        _encode.ENCODED: ([RepairRecord(0), RepairRecord(1)], 2),
-        _encode.FULL: ([RepairRecord(0), RepairRecord(1, NOW, b"k" * 99)], 1),
-        _encode.FAR: ([RepairRecord(0), RepairRecord(2**31 - 1), RepairRecord(2**31)], 2),
-        _encode.OTHER_TIME: ([RepairRecord(0), RepairRecord(1, NOW + 1)], 1),
-        _encode.DISORDER: ([RepairRecord(0), RepairRecord(0)], 1),
-        _encode.NO_ROOM: ([RepairRecord(0, NOW, None, b"v" * 200)], 0),
+        _encode.ENCODED: ([WrittenRecord(0), WrittenRecord(1)], 2),
+        _encode.FULL: ([WrittenRecord(0), WrittenRecord(1, NOW, b"k" * 99)], 1),
+        _encode.FAR: ([WrittenRecord(0), WrittenRecord(2**31 - 1), WrittenRecord(2**31)], 2),
+        _encode.OTHER_TIME: ([WrittenRecord(0), WrittenRecord(1, NOW + 1)], 1),
+        _encode.DISORDER: ([WrittenRecord(0), WrittenRecord(0)], 1),
+        _encode.NO_ROOM: ([WrittenRecord(0, NOW, None, b"v" * 200)], 0),
     }
     for why, (records, reached) in stops.items():
         block, rows = table(records)
@@ -338,8 +355,8 @@ def test_what_stops_it_is_told_apart() -> None:
 
 
 def test_a_room_that_fits_exactly() -> None:
-    block, rows = table([RepairRecord(0), RepairRecord(1)])
-    size = len(forged([RepairRecord(0), RepairRecord(1)])) - HEADER_BYTES
+    block, rows = table([WrittenRecord(0), WrittenRecord(1)])
+    size = len(forged([WrittenRecord(0), WrittenRecord(1)])) - HEADER_BYTES
     for build in (_encode, PLAIN):
         for room, found in ((size, (2, build.ENCODED)), (size - 1, (1, build.NO_ROOM))):
             state = array("q", bytes(8 * build.STATE_FIELDS))
@@ -349,8 +366,8 @@ def test_a_room_that_fits_exactly() -> None:
 
 
 def test_it_writes_nothing_behind_the_records() -> None:
-    block, rows = table([RepairRecord(0), RepairRecord(1)])
-    size = len(forged([RepairRecord(0), RepairRecord(1)])) - HEADER_BYTES
+    block, rows = table([WrittenRecord(0), WrittenRecord(1)])
+    size = len(forged([WrittenRecord(0), WrittenRecord(1)])) - HEADER_BYTES
     for build in (_encode, PLAIN):
         state = array("q", bytes(8 * build.STATE_FIELDS))
         state[build.E_LAST_OFFSET] = -1

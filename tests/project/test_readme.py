@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import pytest
 from documents import EXAMPLE, TEXTS
-from shown import DOCUMENTS, ROOT, elided, environment, printed, rewritten, reconcile, steps
+from shown import DOCUMENTS, ROOT, elided, environment, printed, reconcile, rewritten, steps
 
 from kdump.audit.codes import CODES
 from kdump.cli.main import cli

@@ -33,7 +33,7 @@ from converting import (
     write,
 )
 from forge import CODECS, TIMESTAMP, batch, flip, message, record, wrapper
-from legacy_partitions import WRAPPING, RepairRecord, Partition, Piece, forged
+from legacy_partitions import WRAPPING, Partition, Piece, WrittenRecord, forged
 
 pytestmark = pytest.mark.loops
 
@@ -112,7 +112,7 @@ def test_seeds_hold_what_they_are_there_to_show() -> None:
 def as_forged(partition: Partition, lines: Sequence[JsonObject]) -> bool:
     """Whether kdump reads of the old formats just what was forged."""
     told = [
-        RepairRecord(
+        WrittenRecord(
             line["offset"],
             -1 if line["timestamp"] is None else line["timestamp"],
             line["timestamp_type"] == "LogAppendTime",
@@ -224,7 +224,7 @@ def test_a_value_of_10_mb(magic: int, codec: str, place: Path) -> None:
     value = Random(magic).randbytes(5_000_000) + bytes(5_000_000)
     contents = [b"small", value, b"", None]
     kept = tuple(
-        RepairRecord(offset, TIMESTAMP if magic else -1, False, None, content)
+        WrittenRecord(offset, TIMESTAMP if magic else -1, False, None, content)
         for offset, content in enumerate(contents)
     )
     messages = [message(one.offset, one.value, magic=magic) for one in kept]
@@ -251,7 +251,9 @@ def test_runs_go_on_beyond_windows_and_tables(place: Path) -> None:
     random = Random(1)
     pieces = []
     for offset in range(18_000):
-        kept = RepairRecord(offset, TIMESTAMP + offset, False, None, random.randbytes(20 + offset % 90))
+        kept = WrittenRecord(
+            offset, TIMESTAMP + offset, False, None, random.randbytes(20 + offset % 90)
+        )
         data = message(offset, kept.value, timestamp=kept.timestamp)
         pieces.append(Piece(data, 1, "none", (kept,)))
     assert sum(len(piece.data) for piece in pieces) > 3 << 19

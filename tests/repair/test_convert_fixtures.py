@@ -34,7 +34,7 @@ from converting import (
 )
 from fixtures_loader import consumed, copy_fixture
 from forge import CODECS
-from legacy_partitions import RepairRecord, Partition, Piece
+from legacy_partitions import Partition, Piece, WrittenRecord
 
 pytestmark = pytest.mark.once
 
@@ -77,7 +77,9 @@ def pieces(content: bytes) -> list[Piece]:
 def of_old(data: bytes) -> Piece:
     (unit,) = messages.units(data)
     kept = tuple(
-        RepairRecord(offset, -1 if timestamp is None else timestamp, kind == "LogAppendTime", key, value)
+        WrittenRecord(
+            offset, -1 if timestamp is None else timestamp, kind == "LogAppendTime", key, value
+        )
         for offset, timestamp, kind, key, value in unit.records()
     )
     return Piece(data, unit.outer.magic, CODECS[unit.outer.codec], kept)

@@ -20,7 +20,7 @@ from forge import message, wrapper
 
 from kdump.audit.facts.settings import Wanted
 from kdump.audit.targets.context import Context
-from kdump.audit.targets.target import Group, assign, open_roots
+from kdump.audit.targets.target import Target, assign, open_roots
 from kdump.errors import KdumpError, Refused, SourceError
 from kdump.format.codecs import Codec
 from kdump.repair.convert import segments
@@ -68,10 +68,10 @@ def write(
     return origin.rename(origin.with_name(directory))
 
 
-def group_of(origin: Path) -> Group:
+def group_of(origin: Path) -> Target:
     (root,) = open_roots([origin])
-    (group,) = assign(root)
-    return group
+    (target,) = assign(root)
+    return target
 
 
 @dataclass
@@ -88,13 +88,13 @@ class Convert:
     def destination(self) -> Path:
         return self.output / NAME
 
-    def __call__(self, origin: Path | Group) -> ConvertedCopy:
+    def __call__(self, origin: Path | Target) -> ConvertedCopy:
         """Convert it, and make sure that it was only read, and of all that is told."""
-        group = origin if isinstance(origin, Group) else group_of(origin)
-        before = take(group.path)
+        target = origin if isinstance(origin, Target) else group_of(origin)
+        before = take(target.path)
         try:
             copy = convert_to(
-                group,
+                target,
                 self.context,
                 self.output,
                 self.rules,
@@ -102,12 +102,12 @@ class Convert:
                 report=self.read.append,
             )
         finally:
-            assert take(group.path) == before
+            assert take(target.path) == before
         if not copy.nothing:
-            self._check(copy, group)
+            self._check(copy, target)
         return copy
 
-    def refused(self, origin: Path | Group, kind: type[Exception] = Refused) -> str:
+    def refused(self, origin: Path | Target, kind: type[Exception] = Refused) -> str:
         """What is said by one that fails; it leaves nothing behind."""
         there = take(self.output) if self.output.exists() else None
         with pytest.raises(kind) as caught:
@@ -115,18 +115,20 @@ class Convert:
         assert (take(self.output) if self.output.exists() else None) == there
         return str(caught.value)
 
-    def _check(self, copy: ConvertedCopy, group: Group) -> None:
+    def _check(self, copy: ConvertedCopy, target: Target) -> None:
         assert copy.destination == self.destination
-        files = {path.name: path.read_bytes() for path in copy.destination.iterdir() if path.is_file()}
+        files = {
+            path.name: path.read_bytes() for path in copy.destination.iterdir() if path.is_file()
+        }
         assert copy.files == {
             name: (len(data), hashlib.sha256(data).hexdigest()) for name, data in files.items()
         }
         for part in copy.parts:
             assert part.digest_before == part.digest_after
             assert part.size == len(files[part.name])
-        assert sum(self.read) == sum(one.log.stat().st_size for one in group.segments)
+        assert sum(self.read) == sum(one.log.stat().st_size for one in target.segments)
         receipt = json.loads((copy.destination / ".kdump" / copy.id / "receipt.json").read_text())
-        told = {"source": str(group.path), "target": str(copy.destination), **encode(copy)}
+        told = {"source": str(target.path), "target": str(copy.destination), **encode(copy)}
         assert receipt == told
 
 
@@ -151,7 +153,9 @@ def test_a_partition_is_written_anew(tmp_path: Path, convert: Convert, jobs: int
     origin = write(tmp_path, {0: OLD, 10: b"".join(NEW)}, companions | odd)
     convert.jobs = jobs
     copy = convert(origin)
-    written = {path.name: path.read_bytes() for path in convert.destination.glob("*") if path.is_file()}
+    written = {
+        path.name: path.read_bytes() for path in convert.destination.glob("*") if path.is_file()
+    }
     assert written.pop(name(0)).startswith(FIVE_CONVERTED)
     assert written == {
         **companions,
@@ -233,7 +237,10 @@ def test_owner_and_permissions_are_those_of_the_origin(place: Path, convert: Con
         for path in (origin, *origin.iterdir()):
             os.chown(path, 4_321, 1_234)
     convert(origin)
-    for mine, other in ((convert.destination, origin), (convert.destination / name(0), origin / name(0))):
+    for mine, other in (
+        (convert.destination, origin),
+        (convert.destination / name(0), origin / name(0)),
+    ):
         ours, theirs = mine.stat(), other.stat()
         assert (ours.st_mode, ours.st_uid, ours.st_gid) == (
             theirs.st_mode,
@@ -489,9 +496,9 @@ def test_a_segment_alone_is_refused(tmp_path: Path, convert: Convert) -> None:
 
 
 def test_a_directory_that_cannot_be_listed_is_told(tmp_path: Path, convert: Convert) -> None:
-    group = group_of(write(tmp_path, {0: OLD}))
-    error = SourceError(group.path, "no")
-    assert convert.refused(replace(group, error=error), SourceError) == "no"
+    target = group_of(write(tmp_path, {0: OLD}))
+    error = SourceError(target.path, "no")
+    assert convert.refused(replace(target, error=error), SourceError) == "no"
 
 
 @pytest.mark.parametrize(
@@ -632,12 +639,12 @@ def test_records_that_the_disk_has_changed_are_noticed(
 def test_a_log_that_vanishes_is_told(
     tmp_path: Path, convert: Convert, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    group = group_of(write(tmp_path, {0: OLD, 10: message(10)}))
+    target = group_of(write(tmp_path, {0: OLD, 10: message(10)}))
 
     def vanished(*arguments: Any, **options: Any) -> Conversion:
         raise SourceError(arguments[1], "gone")
 
     monkeypatch.setattr(segments, "Conversion", vanished)
     with pytest.raises(KdumpError, match="gone"):
-        convert(group)
+        convert(target)
     assert not convert.output.exists()

@@ -27,7 +27,7 @@ from planning import by_hand, calling, conversion, failing_at, interrupt, left, 
 from kdump.audit.facts.small_files import Read, TopicSettings
 from kdump.audit.run.verify import verify
 from kdump.audit.survey.survey import Unread
-from kdump.audit.verdicts.verdict import Judged
+from kdump.audit.verdicts.verdict import Verdict
 from kdump.cli.options.targets import find_scope
 from kdump.errors import Refused, SourceError, Unfinished, UsageError
 from kdump.format.codecs import Codec
@@ -86,14 +86,14 @@ def full(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return SPLIT.partition(place)
 
 
-def judged(path: Path) -> Judged:
+def verdict(path: Path) -> Verdict:
     scope = find_scope([path], None, (), ())
-    groups = [replace(group, stopped=True) for group in scope.groups]
-    (found,) = verify(groups, deep=False, jobs=1, context=scope.context)
+    targets = [replace(target, stopped=True) for target in scope.targets]
+    (found,) = verify(targets, deep=False, jobs=1, context=scope.context)
     return found
 
 
-def plan_of(found: Judged) -> Plan:
+def plan_of(found: Verdict) -> Plan:
     assert found.facts is not None
     return plan_convert(
         found,
@@ -284,13 +284,13 @@ def test_the_log_end_is_that_of_the_records(place: Path) -> None:
 
 
 def test_too_many_entries_for_an_index(old: Path) -> None:
-    found = judged(old)
+    found = verdict(old)
     assert found.facts is not None
     tight = replace(found.facts.settings, index_interval_bytes=1, segment_index_bytes=24)
     many = [message(number, bytes(20_000)) for number in range(20)]
     (old / name(0, LOG)).write_bytes(b"".join(many))
     plan = plan_convert(
-        judged(old), Rules(), settings=tight, arguments=(), jobs=1, report=lambda _: None
+        verdict(old), Rules(), settings=tight, arguments=(), jobs=1, report=lambda _: None
     )
     assert any("more index entries than 24 bytes hold" in note for note in plan.notes)
     apply(plan)
@@ -300,14 +300,14 @@ def test_too_many_entries_for_an_index(old: Path) -> None:
 def test_too_many_entries_for_an_index_and_for_a_plan(
     old: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = judged(old)
+    found = verdict(old)
     assert found.facts is not None
     monkeypatch.setattr(convert, "_REBUILD_BYTES", 0)
     (old / name(0, LOG)).write_bytes(b"".join(message(n, bytes(20_000)) for n in range(20)))
     tight = replace(found.facts.settings, index_interval_bytes=1, segment_index_bytes=24)
     with pytest.raises(Refused, match=r"expected indexes that fit into segment\.index\.bytes"):
         plan_convert(
-            judged(old), Rules(), settings=tight, arguments=(), jobs=1, report=lambda _: None
+            verdict(old), Rules(), settings=tight, arguments=(), jobs=1, report=lambda _: None
         )
 
 
@@ -372,7 +372,7 @@ def test_aborted_transactions_go_with_their_ends(
 
 
 def test_a_transaction_index_that_cannot_be_read_is_not_split(full: Path) -> None:
-    found = judged(full)
+    found = verdict(full)
     assert found.facts is not None
     aborts = full / name(100, ABORTS)
     unread: Read[TransactionIndex] = Read(aborts, None, SourceError(aborts, "a disk error"))
@@ -444,21 +444,21 @@ def test_a_wrapper_that_reaches_into_the_next_segment(place: Path, last: int) ->
         place, {0: [wrapper(0, inner, codec="gzip", magic=0)], last: [batch(last, [record()])]}
     )
     with pytest.raises(Refused, match=f"end before {name(last, LOG)} begins, found offset {last}"):
-        plan_of(judged(path))
+        plan_of(verdict(path))
 
 
 def test_a_log_that_is_a_link(old: Path, place: Path) -> None:
     real = (old / name(0, LOG)).rename(place / "real.log")
     (old / name(0, LOG)).symlink_to(real)
     with pytest.raises(Refused, match="found a symbolic link"):
-        plan_of(judged(old))
+        plan_of(verdict(old))
 
 
 def test_where_records_cannot_be_read_is_told(place: Path) -> None:
     first, inner = message(0), [message(0), flip(message(1), -1)]
     path = partition(place, {0: [first, wrapper(2, inner, codec="gzip")]})
     with pytest.raises(Refused, match=f"from position {len(first)} on: .* verify --deep"):
-        plan_of(judged(path))
+        plan_of(verdict(path))
 
 
 def test_damage_where_nothing_is_old_is_no_matter(place: Path) -> None:
@@ -482,7 +482,7 @@ def test_a_directory_that_is_to_be_deleted(old: Path) -> None:
 
 
 def test_a_lone_segment_is_no_partition(old: Path) -> None:
-    found = judged(old / name(0, LOG))
+    found = verdict(old / name(0, LOG))
     with pytest.raises(UsageError, match="expected a partition directory"):
         plan_convert(
             found, Rules(), settings=TopicSettings(), arguments=(), jobs=1, report=lambda _: None
@@ -490,7 +490,7 @@ def test_a_lone_segment_is_no_partition(old: Path) -> None:
 
 
 def test_a_log_that_could_not_be_read(old: Path) -> None:
-    found = judged(old)
+    found = verdict(old)
     first, *others = found.surveys
     unread = Unread(first.segment.log, vanished=False, text="a disk error")
     with pytest.raises(SourceError, match="a disk error"):
@@ -502,11 +502,11 @@ def test_a_log_that_could_not_be_read(old: Path) -> None:
     assert plan_of(replace(found, surveys=(replace(first, unread=(index,)), *others))).steps
     error = SourceError(old, "gone")
     with pytest.raises(SourceError, match="gone"):
-        plan_of(replace(found, group=replace(found.group, error=error)))
+        plan_of(replace(found, target=replace(found.target, error=error)))
 
 
 def test_a_log_that_changed_since_it_was_read(old: Path) -> None:
-    found = judged(old)
+    found = verdict(old)
     os.utime(old / name(0, LOG))
     with pytest.raises(SourceError, match="found that it changed"):
         plan_of(found)

@@ -45,8 +45,8 @@ from kdump.audit.remedies import REINDEXED
 from kdump.audit.run.gather import gather
 from kdump.audit.survey.survey import Survey, Unread, survey
 from kdump.audit.targets.context import Context, read_context
-from kdump.audit.targets.target import Group, Root, assign
-from kdump.audit.verdicts.verdict import Judged
+from kdump.audit.targets.target import Root, Target, assign
+from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import Refused, SourceError, UsageError, VanishedError
 from kdump.format.index import TransactionIndex
 from kdump.format.snapshot import ProducerEntry, decode_snapshot
@@ -65,43 +65,43 @@ INDEX, TIMES = ".index", ".timeindex"
 HEALED = {code.name for code in REINDEXED}
 
 
-def judged(
+def verdict(
     path: Path,
     *,
     interval: int | None = INTERVAL,
     room: int | None = None,
     compacted: bool | None = None,
-) -> list[Judged]:
+) -> list[Verdict]:
     """What ``verify`` finds at ``path``, with all that a plan needs, but in this process."""
-    target, liveness = open_path(path), Liveness(State.STOPPED, "a test says so")
-    above = target
-    if not isinstance(target, LogDirectory) and (path.parent / "meta.properties").exists():
+    content, liveness = open_path(path), Liveness(State.STOPPED, "a test says so")
+    above = content
+    if not isinstance(content, LogDirectory) and (path.parent / "meta.properties").exists():
         above = open_path(path.parent)
     directory = read_directory(above, liveness) if isinstance(above, LogDirectory) else None
     context = read_context([] if directory is None else [directory], None, NOW_MS)
     context = replace(context, wanted=Wanted(interval, room))
     found = []
-    for one in assign(Root(path, target, liveness, directory)):
-        group = one.listed()
-        facts = gather(group, context)
+    for one in assign(Root(path, content, liveness, directory)):
+        target = one.listed()
+        facts = gather(target, context)
         if facts is not None:
             facts = replace(facts, settings=replace(facts.settings, compacted=compacted))
-        found.append(judge(group, surveys(group, context), facts, context))
+        found.append(judge(target, surveys(target, context), facts, context))
     return found
 
 
-def surveys(group: Group, context: Context) -> list[Survey]:
+def surveys(target: Target, context: Context) -> list[Survey]:
     return [
         survey(
             one,
             lambda _: None,
             mapped=False,
-            sealed=group.is_sealed(one),
+            sealed=target.is_sealed(one),
             deep=False,
-            settings=context.settings(group),
+            settings=context.settings(target),
             rebuild_room=ROOM,
         )
-        for one in group.segments
+        for one in target.segments
     ]
 
 
@@ -109,11 +109,11 @@ def plan(
     path: Path, *, every: bool = False, interval: int | None = INTERVAL, room: int | None = None
 ) -> Plan:
     """The plan of the one partition at ``path``."""
-    (found,) = judged(path, interval=interval, room=room)
+    (found,) = verdict(path, interval=interval, room=room)
     return plan_of(found, every=every)
 
 
-def plan_of(found: Judged, *, every: bool = False) -> Plan:
+def plan_of(found: Verdict, *, every: bool = False) -> Plan:
     assert found.facts is not None
     return plan_reindex(
         found, every=every, settings=found.facts.settings, node=Node(), arguments=()
@@ -173,7 +173,7 @@ def test_what_a_recipe_breaks_is_made_anew(one: Recipe, tmp_path: Path) -> None:
     one.write(tmp_path)
     (tmp_path / "meta.properties").touch()
     compacted = one.compacted if isinstance(one, History) else None
-    before = judged(tmp_path, compacted=compacted)
+    before = verdict(tmp_path, compacted=compacted)
     assert HEALED & {each.code.name for found in before for each in found.findings}
     for found in before:
         planned = plan_of(found)
@@ -181,7 +181,7 @@ def test_what_a_recipe_breaks_is_made_anew(one: Recipe, tmp_path: Path) -> None:
         logs = {path: path.read_bytes() for path in planned.partition.glob("*.log")}
         carry_out(planned)
         assert logs == {path: path.read_bytes() for path in planned.partition.glob("*.log")}
-    for after in judged(tmp_path, compacted=compacted):
+    for after in verdict(tmp_path, compacted=compacted):
         assert not REINDEXED & {each.code for each in after.findings}
         assert not plan_of(after).steps
 
@@ -214,11 +214,11 @@ def test_what_differs_and_keeps_its_promises_is_left_alone(tmp_path: Path) -> No
 @pytest.mark.parametrize("fixture", FIXTURES)
 def test_sound_fixtures_need_nothing(fixture: str, tmp_path: Path) -> None:
     path = copy_fixture(fixture, tmp_path / "data")
-    for found in judged(path, interval=None):
+    for found in verdict(path, interval=None):
         planned = plan_of(found)
         assert (planned.steps, planned.notes) == ((), ())
         carry_out(plan_of(found, every=True))
-    for found in judged(path, interval=None):
+    for found in verdict(path, interval=None):
         assert not plan_of(found, every=True).steps
         assert not {each.code for each in found.findings} & REINDEXED
 
@@ -333,7 +333,7 @@ def test_entries_without_room_are_told(tmp_path: Path) -> None:
 
 def test_a_log_that_cannot_be_read_keeps_its_indexes(tmp_path: Path) -> None:
     path = recipe("no-index").write(tmp_path)
-    (found,) = judged(path)
+    (found,) = verdict(path)
     unread = replace(found.surveys[0], unread=(Unread(path / name(FIRST, ".log"), False, "odd"),))
     found = replace(found, surveys=(replace(unread, rebuilt=None), found.surveys[1]), replay=None)
     planned = plan_of(found)
@@ -348,7 +348,7 @@ def test_an_index_that_cannot_be_read_is_made_anew(
 ) -> None:
     path = recipe("sound").write(tmp_path)
     monkeypatch.setattr("kdump.audit.survey.index_promises._INDEX_BYTES", 1)
-    (found,) = judged(path)
+    (found,) = verdict(path)
     assert not plan_of(found).steps  # they are only too large to be judged
     failing = [path / name(FIRST, TIMES)]
     error: type[SourceError] = SourceError
@@ -589,7 +589,7 @@ def test_a_state_that_cannot_be_is_not_written_down(tmp_path: Path) -> None:
 
 
 def test_a_partition_that_was_not_read_keeps_its_snapshots(tmp_path: Path) -> None:
-    (found,) = judged(recipe("history").write(tmp_path))
+    (found,) = verdict(recipe("history").write(tmp_path))
     planned = plan_of(replace(found, replay=None))
     assert not planned.steps
     assert "not all of the log could be read" in planned.notes[0]
@@ -610,25 +610,25 @@ def test_a_swap_goes_first(tmp_path: Path) -> None:
 
 def test_a_lone_segment_is_no_partition(tmp_path: Path) -> None:
     path = recipe("no-index").write(tmp_path)
-    (found,) = judged(path / name(FIRST, ".log"))
+    (found,) = verdict(path / name(FIRST, ".log"))
     with pytest.raises(UsageError, match="expected a partition directory"):
         plan_reindex(found, every=False, settings=TopicSettings(), node=Node(), arguments=())
 
 
 def test_a_directory_that_is_gone(tmp_path: Path) -> None:
     path = recipe("no-index").write(tmp_path)
-    (found,) = judged(path)
+    (found,) = verdict(path)
     shutil.rmtree(path)
     with pytest.raises(VanishedError):
         plan_of(found)
-    gone = Group(path, (), None, stopped=True, size=0, error=VanishedError(path, "gone"))
+    gone = Target(path, (), None, stopped=True, size=0, error=VanishedError(path, "gone"))
     with pytest.raises(VanishedError, match="gone"):
-        plan_of(replace(found, group=gone))
+        plan_of(replace(found, target=gone))
 
 
 def test_a_log_that_changed_since_it_was_read(tmp_path: Path) -> None:
     path = recipe("no-index").write(tmp_path)
-    (found,) = judged(path)
+    (found,) = verdict(path)
     with (path / name(LAST, ".log")).open("ab") as log:
         log.write(batch(200, [record()]))
     with pytest.raises(SourceError, match="found that it changed"):
@@ -650,7 +650,7 @@ def written(title: str, path: Path) -> Path:
     "title", ["epochs-late", "epochs-skipped", "epochs-behind", "epochs-forgotten", "epochs-gone"]
 )
 def test_leader_epochs_are_those_of_the_batches(title: str, tmp_path: Path) -> None:
-    (found,) = judged(written(title, tmp_path).parent, compacted=False)
+    (found,) = verdict(written(title, tmp_path).parent, compacted=False)
     made = plan_of(found)
     (put,) = made.puts
     assert put.name == "leader-epoch-checkpoint"

@@ -1315,8 +1315,8 @@ def outcome(whole: Path, one: Case, work: Path, *, hunted: bool) -> Salvaged:
     shutil.copytree(whole, origin)
     (origin / one.path.name).write_bytes(one.data)
     (root,) = open_roots([origin])
-    (group,) = assign(root)
-    return rescue(group, Context(0), work / "out", hunted=hunted)
+    (target,) = assign(root)
+    return rescue(target, Context(0), work / "out", hunted=hunted)
 
 
 @pytest.mark.parametrize("seed", range(24))

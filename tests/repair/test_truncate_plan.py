@@ -20,7 +20,7 @@ from pipeline import read
 from kdump.audit.judge import judge
 from kdump.audit.survey.recovery import Span
 from kdump.audit.survey.survey import Unread
-from kdump.audit.verdicts.verdict import Judged
+from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import Refused, SourceError, UsageError
 from kdump.format.checkpoint import decode_epochs
 from kdump.format.index import TransactionIndex
@@ -60,20 +60,20 @@ def top(tmp_path: Path) -> Path:
     return directory
 
 
-def judged(top: Path, path: Path) -> Judged:
+def verdict(top: Path, path: Path) -> Verdict:
     """The judgement of the partition at ``path``, as ``verify`` has it."""
     found = read(top, config=_CONFIG)
-    ((group, surveys, facts),) = [one for one in found.groups if one[0].path == path]
-    return judge(group, surveys, facts, found.context)
+    ((target, surveys, facts),) = [one for one in found.targets if one[0].path == path]
+    return judge(target, surveys, facts, found.context)
 
 
 def planned(top: Path, path: Path, at: int | None = None) -> Plan:
-    return plan_truncate(judged(top, path), at=at, arguments=())
+    return plan_truncate(verdict(top, path), at=at, arguments=())
 
 
 def codes(top: Path, path: Path) -> set[str]:
     """The findings above a note."""
-    found = judged(top, path).findings
+    found = verdict(top, path).findings
     return {one.code.name for one in found if one.code.severity.value != "info"}
 
 
@@ -139,7 +139,7 @@ def test_where_recovery_does_not_go_on(
     assert (plan.loss.sound.count, plan.loss.unreadable.count) == (sound, unreadable)
     assert plan.lossy == (sound + unreadable > 0)
     carry_out(plan)
-    after = judged(top, path)
+    after = verdict(top, path)
     assert after.replay is not None
     assert after.replay.end_offset == end
     assert not any(survey.damages for survey in after.surveys)
@@ -209,8 +209,8 @@ def test_a_snapshot_that_recovery_begins_from(top: Path, log_start: int, cut: bo
 def test_index_entries_that_do_not_fit_are_told(top: Path) -> None:
     path = forge.write_partition(top, "topic", 0, SOUND, interval=INTERVAL)
     found = read(top, config={**_CONFIG, "log.index.size.max.bytes": "24"})
-    ((group, surveys, facts),) = found.groups
-    plan = plan_truncate(judge(group, surveys, facts, found.context), at=None, arguments=())
+    ((target, surveys, facts),) = found.targets
+    plan = plan_truncate(judge(target, surveys, facts, found.context), at=None, arguments=())
     assert not plan.steps
     assert len(plan.notes) == len(list(path.glob("*.log")))
     assert all("segment.index.bytes" in note for note in plan.notes)
@@ -220,15 +220,15 @@ def test_index_entries_that_do_not_fit_are_told(top: Path) -> None:
 def test_what_brokers_have_left_is_valid(grown: object, fixture: str) -> None:
     top = grown(fixture)  # type: ignore[operator]
     found = read(top)
-    for group, surveys, facts in found.groups:
-        if group.path.name.startswith("__cluster_metadata"):
+    for target, surveys, facts in found.targets:
+        if target.path.name.startswith("__cluster_metadata"):
             continue
-        plan = plan_truncate(judge(group, surveys, facts, found.context), at=None, arguments=())
+        plan = plan_truncate(judge(target, surveys, facts, found.context), at=None, arguments=())
         assert plan.log_end[0] == plan.log_end[1]
         assert not plan.lossy
         # The room that a killed broker has made beforehand is what recovery cuts off.
         assert bool(plan.steps) == (
-            fixture.endswith("killed") and "preallocated" in group.path.name
+            fixture.endswith("killed") and "preallocated" in target.path.name
         )
 
 
@@ -332,8 +332,8 @@ def test_lines_of_a_name_that_another_directory_has_now(top: Path, suffix: str) 
 def test_a_partition_outside_of_any_log_directory(tmp_path: Path) -> None:
     path = write(tmp_path, FLIPPED)
     found = read(path)
-    ((group, surveys, facts),) = found.groups
-    plan = plan_truncate(judge(group, surveys, facts, found.context), at=None, arguments=("-x",))
+    ((target, surveys, facts),) = found.targets
+    plan = plan_truncate(judge(target, surveys, facts, found.context), at=None, arguments=("-x",))
     assert plan.log_directory is None
     assert plan.arguments == ("-x",)
     assert plan.steps
@@ -539,7 +539,7 @@ def test_every_batch_that_reaches_the_offset_goes(
     assert plan.loss.sound.count == 200 - end
     assert not plan.loss.unreadable
     carry_out(plan)
-    after = judged(top, path)
+    after = verdict(top, path)
     assert after.replay is not None
     assert after.replay.end_offset == end
     assert not codes(top, path)
@@ -616,7 +616,7 @@ def test_an_offset_below_the_first_segment(top: Path) -> None:
 
 def test_a_batch_that_reads_differently_the_next_time(top: Path) -> None:
     path = write(top, FLIPPED)
-    found = judged(top, path)
+    found = verdict(top, path)
     log = path / name(FIRST, ".log")
     before = log.stat()
     for data in (batches(FIRST)[3], flip(batches(FIRST)[3], -2), bytes(len(batches(FIRST)[3]))):
@@ -630,7 +630,7 @@ def test_a_batch_that_reads_differently_the_next_time(top: Path) -> None:
 
 def test_a_sound_batch_that_reads_differently_the_next_time(top: Path) -> None:
     path = write(top)
-    found = judged(top, path)
+    found = verdict(top, path)
     log = path / name(LAST, ".log")
     before = log.stat()
     log.write_bytes(b"".join([*batches(LAST)[:5], flip(batches(LAST)[5], -1), *batches(LAST)[6:]]))
@@ -641,7 +641,7 @@ def test_a_sound_batch_that_reads_differently_the_next_time(top: Path) -> None:
 
 def test_a_log_that_has_changed_since(top: Path) -> None:
     path = write(top, FLIPPED)
-    found = judged(top, path)
+    found = verdict(top, path)
     with (path / name(LAST, ".log")).open("ab") as file:
         file.write(b"more")
     with pytest.raises(SourceError, match="found that it changed"):
@@ -668,7 +668,7 @@ def test_the_metadata_of_a_cluster(top: Path) -> None:
 
 def test_a_segment_alone_or_a_partition_not_read_whole(top: Path) -> None:
     path = write(top, FLIPPED)
-    found = judged(top, path)
+    found = verdict(top, path)
     with pytest.raises(UsageError, match="expected a partition directory"):
         plan_truncate(replace(found, facts=None), at=None, arguments=())
     with pytest.raises(Refused, match=name(FIRST, ".log")):
@@ -679,8 +679,8 @@ def test_a_segment_alone_or_a_partition_not_read_whole(top: Path) -> None:
     with pytest.raises(Refused, match=name(LAST, ".log")):
         plan_truncate(replace(found, surveys=surveys), at=None, arguments=())
     with pytest.raises(SourceError):
-        gone = replace(found.group, error=SourceError(path, "gone"))
-        plan_truncate(replace(found, group=gone), at=None, arguments=())
+        gone = replace(found.target, error=SourceError(path, "gone"))
+        plan_truncate(replace(found, target=gone), at=None, arguments=())
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ def legacy(rng: random.Random) -> Iterator[bytes]:
 def test_the_broker_cuts_where_the_first_damage_is(
     oracle: Of, version: str, tmp_path: Path
 ) -> None:
-    judged: Counter[tuple[str, bool]] = Counter()
+    verdict: Counter[tuple[str, bool]] = Counter()
     for what, base_offset, data in segments():
         sound = prefix(data, base_offset)
         if not in_order(sound, base_offset):
@@ -118,14 +118,14 @@ def test_the_broker_cuts_where_the_first_damage_is(
         old = any(batch.magic < 2 for batch in sound)
         if isinstance(loaded, Refused):
             # 4.x goes on to read the wrappers that it kept, and stops at one that it cannot read.
-            judged["stopped" if old and unreadable(data, sound) else "refused", old] += 1
+            verdict["stopped" if old and unreadable(data, sound) else "refused", old] += 1
         else:
             expected = sound[-1].position + sound[-1].size if sound else 0
             assert log.stat().st_size == expected, what
-            judged["cut" if expected < len(data) else "whole", old] += 1
+            verdict["cut" if expected < len(data) else "whole", old] += 1
         shutil.rmtree(directory)
     for old, least in ((False, CASES // 10), (True, CASES // 4)):
-        assert judged["cut", old] > least, judged
-        assert judged["whole", old] > CASES // 10, judged
-    assert judged["refused", False] + judged["refused", True] < CASES // 10, judged
-    assert (judged["stopped", True] > 0) == (version >= "4"), judged
+        assert verdict["cut", old] > least, verdict
+        assert verdict["whole", old] > CASES // 10, verdict
+    assert verdict["refused", False] + verdict["refused", True] < CASES // 10, verdict
+    assert (verdict["stopped", True] > 0) == (version >= "4"), verdict

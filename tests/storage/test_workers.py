@@ -23,7 +23,7 @@ from descriptors import descriptors, none_left_open
 from kdump.errors import KdumpError, VanishedError
 from kdump.storage import workers
 from kdump.storage.access import open_source
-from kdump.storage.workers import Died, Result, Report, WorkerBug, default_jobs, run
+from kdump.storage.workers import Died, Report, Result, WorkerBug, default_jobs, run
 
 # A pool that goes wrong hangs. It may take long only where the whole machine stands still.
 pytestmark = [pytest.mark.forks, pytest.mark.timeout(300)]

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import forge
 from commands import Ran, kdump
-from legacy_partitions import RepairRecord, Partition, Piece
+from legacy_partitions import Partition, Piece, WrittenRecord
 
 from kdump.storage.repair_record import FOLDERS
 
@@ -99,9 +99,11 @@ class _Kinds:
         return piece.magic, piece.is_wrapper, self._wrappers if piece.is_wrapper else 0
 
 
-def _parts(records: Sequence[RepairRecord], batch_bytes: int | None) -> Iterator[list[RepairRecord]]:
+def _parts(
+    records: Sequence[WrittenRecord], batch_bytes: int | None
+) -> Iterator[list[WrittenRecord]]:
     """The records of one batch each."""
-    part: list[RepairRecord] = []
+    part: list[WrittenRecord] = []
     size = 0
     for record in records:
         needed = len(_encoded(record, (part or [record])[0]))
@@ -116,14 +118,14 @@ def _parts(records: Sequence[RepairRecord], batch_bytes: int | None) -> Iterator
     yield part
 
 
-def _together(first: RepairRecord, record: RepairRecord) -> bool:
+def _together(first: WrittenRecord, record: WrittenRecord) -> bool:
     """Whether two records may be in one batch, for all that their timestamps say."""
     if first.appended or record.appended:
         return first[1:3] == record[1:3]
     return True
 
 
-def _encoded(record: RepairRecord, first: RepairRecord) -> bytes:
+def _encoded(record: WrittenRecord, first: WrittenRecord) -> bytes:
     return forge.record(
         record.value,
         record.key,
@@ -132,7 +134,7 @@ def _encoded(record: RepairRecord, first: RepairRecord) -> bytes:
     ).encode(0, 0)
 
 
-def _batch(records: Sequence[RepairRecord], codec: str, epoch: int) -> bytes:
+def _batch(records: Sequence[WrittenRecord], codec: str, epoch: int) -> bytes:
     first, last = records[0], records[-1]
     return forge.batch(
         first.offset,

@@ -40,10 +40,10 @@ def here(
 def exported(
     paths: Sequence[Path], to: Path, context: Context | None = None, **options: Any
 ) -> Manifest:
-    groups = [one.listed() for root in open_roots(paths) for one in assign(root)]
+    targets = [one.listed() for root in open_roots(paths) for one in assign(root)]
     order = Order(**{"form": Form.JSONL, "selection": Selection(), **options})
     with made(to) as destination:
-        return export(groups, order, destination, here, {}, context=context)
+        return export(targets, order, destination, here, {}, context=context)
 
 
 def lines_of(to: Path, manifest: Manifest) -> list[JsonObject]:

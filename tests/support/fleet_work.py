@@ -98,9 +98,9 @@ def dividing(number: int) -> float:
 
 def logs_of(task: Any) -> list[Path]:
     """The logs that a task of verify reads."""
-    from kdump.fleet.verify.task import Reading
+    from kdump.fleet.verify.task import SegmentTask
 
-    if isinstance(task, Reading):
+    if isinstance(task, SegmentTask):
         return [] if task.path is None else [task.path]
     return [task.inventory.folder / name for name in task.inventory.logs]
 
@@ -152,7 +152,7 @@ def deadly_whole(task: Any, path: Path, **options: Any) -> object:
     """Who is to judge that partition at once is killed."""
     from kdump.fleet.verify import task as verify_task
 
-    if isinstance(task, verify_task.Whole) and task.group.path == path:
+    if isinstance(task, verify_task.TargetTask) and task.target.path == path:
         os.kill(os.getpid(), signal.SIGKILL)
     return verify_task.work(task, **options)
 
@@ -160,7 +160,7 @@ def deadly_whole(task: Any, path: Path, **options: Any) -> object:
 def deadly_judge(case: Any, path: Path, **options: Any) -> object:
     from kdump.fleet.verify import task as verify_task
 
-    if case.group.path == path:
+    if case.target.path == path:
         os.kill(os.getpid(), signal.SIGKILL)
     return verify_task.judge_results(case, **options)
 

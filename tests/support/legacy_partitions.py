@@ -25,7 +25,7 @@ _LEGACY_MIXTURES = _MIXTURES[:-1]
 _LZ4_DESCRIPTOR, _LZ4_WRONG_CHECKSUM = b"\x60\x40", b"\x1a"
 
 
-class RepairRecord(NamedTuple):
+class WrittenRecord(NamedTuple):
     """What must be kept of a record; ``timestamp`` in ms is -1 where there is none."""
 
     offset: int
@@ -45,7 +45,7 @@ class Piece(NamedTuple):
     data: bytes
     magic: int
     codec: str = "none"
-    records: tuple[RepairRecord, ...] = ()
+    records: tuple[WrittenRecord, ...] = ()
     shown: frozenset[str] = frozenset()
 
     @property
@@ -139,7 +139,7 @@ class _Writer:
                 timestamp=stamp,
                 attributes=LOG_APPEND_TIME * appended,
             )
-            kept = RepairRecord(self.offset, stamp if magic else -1, appended, key, value)
+            kept = WrittenRecord(self.offset, stamp if magic else -1, appended, key, value)
             yield Piece(data, magic, "none", (kept,))
             self.offset += self.random.choice((1, 1, 3)) if holes else 1
 
@@ -171,7 +171,9 @@ class _Writer:
             inner.append(data)
             told = moment if appended else stamp
             offset = self.offset + place
-            kept.append(RepairRecord(offset, told if own else -1, appended and own == 1, key, value))
+            kept.append(
+                WrittenRecord(offset, told if own else -1, appended and own == 1, key, value)
+            )
         self.offset = kept[-1].offset + 1
         latest = moment if appended else max(record.timestamp for record in kept)
         data = forge.message(

@@ -22,7 +22,7 @@ from kdump.audit.findings import Finding
 from kdump.audit.run.gather import gather
 from kdump.audit.survey.survey import Survey, survey
 from kdump.audit.targets.context import Context, read_context
-from kdump.audit.targets.target import Group, Root, assign
+from kdump.audit.targets.target import Root, Target, assign
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import LogDirectory, Segment, open_path, read_partition
 
@@ -35,13 +35,13 @@ class Read:
     """What was read of log directories."""
 
     context: Context
-    groups: Sequence[tuple[Group, Sequence[Survey], PartitionFacts | None]]
+    targets: Sequence[tuple[Target, Sequence[Survey], PartitionFacts | None]]
 
     def findings(self) -> list[Finding]:
         """All findings, by the checks that there are now."""
         found = list(judging.judge_directories(self.context))
-        for group, surveys, facts in self.groups:
-            found += judging.judge(group, surveys, facts, self.context).findings
+        for target, surveys, facts in self.targets:
+            found += judging.judge(target, surveys, facts, self.context).findings
         return found
 
     def codes(self) -> list[str]:
@@ -71,10 +71,10 @@ def read(
     roots = [_root(path, state) for path in paths]
     directories = [root.directory for root in roots if root.directory is not None]
     context = read_context(directories, config, now_ms)
-    groups = [group for root in roots for group in map(Group.listed, assign(root))]
+    targets = [target for root in roots for target in map(Target.listed, assign(root))]
     return Read(
         context,
-        [(one, _surveys(one, context, deep), _facts(one, context, compacted)) for one in groups],
+        [(one, _surveys(one, context, deep), _facts(one, context, compacted)) for one in targets],
     )
 
 
@@ -92,22 +92,22 @@ def evidence(
     ``compacted`` is what is known of its topic.
     """
     listed, settings = read_partition(partition), TopicSettings(compacted=compacted)
-    group = Group(partition, listed.segments, None, not live, 0, None, listed, directory)
-    surveys = tuple(_survey(one, group, settings, deep) for one in group.segments)
+    target = Target(partition, listed.segments, None, not live, 0, None, listed, directory)
+    surveys = tuple(_survey(one, target, settings, deep) for one in target.segments)
     facts = read_partition_facts(listed, directory, settings, stopped=not live)
-    replayed = replay_of(group, surveys, facts, quick=False)
-    return Evidence(group, surveys, facts, replayed, now_ms=now_ms)
+    replayed = replay_of(target, surveys, facts, quick=False)
+    return Evidence(target, surveys, facts, replayed, now_ms=now_ms)
 
 
 def of_survey(found: Survey, *, sealed: bool, live: bool = False) -> Evidence:
     """What the checks get of one segment alone; ``sealed``: another one follows."""
     next_base = found.segment.base_offset + 10_000 if sealed else None
-    group = Group(found.segment.log, (found.segment,), next_base, not live, found.size)
-    return Evidence(group, (found,))
+    target = Target(found.segment.log, (found.segment,), next_base, not live, found.size)
+    return Evidence(target, (found,))
 
 
-def _facts(group: Group, context: Context, compacted: bool | None) -> PartitionFacts | None:
-    facts = gather(group, context)
+def _facts(target: Target, context: Context, compacted: bool | None) -> PartitionFacts | None:
+    facts = gather(target, context)
     if facts is None or compacted is None:
         return facts
     return replace(facts, settings=replace(facts.settings, compacted=compacted))
@@ -119,13 +119,13 @@ def _root(path: Path, state: State) -> Root:
     return Root(path, target, liveness, directory)
 
 
-def _surveys(group: Group, context: Context, deep: bool) -> list[Survey]:
-    settings = context.settings(group)
-    return [_survey(one, group, settings, deep) for one in group.segments]
+def _surveys(target: Target, context: Context, deep: bool) -> list[Survey]:
+    settings = context.settings(target)
+    return [_survey(one, target, settings, deep) for one in target.segments]
 
 
-def _survey(segment: Segment, group: Group, settings: TopicSettings, deep: bool) -> Survey:
-    sealed = segment is not group.segments[-1]
+def _survey(segment: Segment, target: Target, settings: TopicSettings, deep: bool) -> Survey:
+    sealed = segment is not target.segments[-1]
     return survey(
         segment, lambda _: None, mapped=False, sealed=sealed, deep=deep, settings=settings
     )

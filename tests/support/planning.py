@@ -18,7 +18,7 @@ from crashing.trees import Node, take
 
 from kdump.audit.run.verify import verify
 from kdump.audit.targets.context import Context
-from kdump.audit.verdicts.verdict import Judged
+from kdump.audit.verdicts.verdict import Verdict
 from kdump.cli.options.targets import find_scope
 from kdump.errors import Unfinished
 from kdump.repair.convert.plan import plan_convert
@@ -35,39 +35,39 @@ from kdump.storage.logdir import read_partition
 
 def truncation(partition: Path, at: int | None = None) -> Plan:
     """What ``truncate-to-valid`` plans for a partition."""
-    judged, _ = _judged(partition, rebuild=False)
+    verdict, _ = _judged(partition, rebuild=False)
     arguments = () if at is None else ("--at", str(at))
-    return plan_truncate(judged, at=at, arguments=arguments)
+    return plan_truncate(verdict, at=at, arguments=arguments)
 
 
 def reindexing(partition: Path, *, every: bool = False) -> Plan:
     """What ``reindex`` plans for a partition."""
-    judged, context = _judged(partition, rebuild=True)
+    verdict, context = _judged(partition, rebuild=True)
     arguments = ("--all",) if every else ()
     return plan_reindex(
-        judged,
+        verdict,
         every=every,
-        settings=context.settings(judged.group),
-        node=context.node(judged.group),
+        settings=context.settings(verdict.target),
+        node=context.node(verdict.target),
         arguments=arguments,
     )
 
 
 def conversion(partition: Path, rules: Rules | None = None, *, jobs: int = 1) -> Plan:
     """What ``convert-v0-v2`` plans for a partition."""
-    judged, context = _judged(partition, rebuild=False)
-    chosen, settings = rules or Rules(), context.settings(judged.group)
+    verdict, context = _judged(partition, rebuild=False)
+    chosen, settings = rules or Rules(), context.settings(verdict.target)
     return plan_convert(
-        judged, chosen, settings=settings, arguments=(), jobs=jobs, report=lambda _: None
+        verdict, chosen, settings=settings, arguments=(), jobs=jobs, report=lambda _: None
     )
 
 
-def _judged(partition: Path, *, rebuild: bool) -> tuple[Judged, Context]:
+def _judged(partition: Path, *, rebuild: bool) -> tuple[Verdict, Context]:
     config = partition.parent.parent / "server.properties"
     scope = find_scope([partition], config, (), ())
-    groups = [replace(group, stopped=True) for group in scope.groups]
-    (judged,) = verify(groups, deep=False, jobs=1, context=scope.context, rebuild=rebuild)
-    return judged, scope.context
+    targets = [replace(target, stopped=True) for target in scope.targets]
+    (verdict,) = verify(targets, deep=False, jobs=1, context=scope.context, rebuild=rebuild)
+    return verdict, scope.context
 
 
 def left(top: Path) -> dict[str, Node]:

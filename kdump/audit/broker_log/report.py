@@ -83,7 +83,9 @@ def group_entries(entries: Iterable[Entry]) -> Report:
         if location.offset is not None:
             lowest, highest = group.first_offset, group.last_offset
             group.first_offset = location.offset if lowest is None else min(lowest, location.offset)
-            group.last_offset = location.offset if highest is None else max(highest, location.offset)
+            group.last_offset = (
+                location.offset if highest is None else max(highest, location.offset)
+            )
     return report
 
 
@@ -95,7 +97,7 @@ def _key(entry: Entry, known: Recognized | None, location: Location) -> tuple[ob
 
 
 def _cause(groups: list[Group], location: Location) -> int | None:
-    """The line that one at ``location`` follows from: the last error there, else the last anywhere."""
+    """The line that an entry at ``location`` follows from: the last error there, or anywhere."""
     causes = [each for each in groups if each.known and each.known.message.kind is Kind.DISK]
     errors = [each for each in causes if each.first.level != "WARN"] or causes
     if location.path is not None:

@@ -19,7 +19,7 @@ from kdump.audit.commands import reindexing
 from kdump.audit.evidence import NodeEvidence
 from kdump.audit.facts.cluster import Node
 from kdump.audit.facts.small_files import DirectoryFacts, Offsets, Read
-from kdump.audit.findings import Finding, judged
+from kdump.audit.findings import Finding, file_finding
 from kdump.audit.targets.node_directories import copies
 from kdump.errors import DecodeError, MissingDirectoryError
 from kdump.format.checkpoint import CheckpointNumberError
@@ -57,7 +57,7 @@ def check_foreign_directories(facts: DirectoryFacts) -> Iterator[Finding]:
     """Judge directories at the top that are no partition."""
     for entry in facts.directory.refused:
         expected = "a directory whose name is a topic, '-' and a partition"
-        yield judged(codes.FOREIGN_DIRECTORY, entry.path, expected, entry.name.name)
+        yield file_finding(codes.FOREIGN_DIRECTORY, entry.path, expected, entry.name.name)
 
 
 def check_foreign_files(facts: DirectoryFacts) -> Iterator[Finding]:
@@ -84,7 +84,7 @@ def check_checkpoints(facts: DirectoryFacts) -> Iterator[Finding]:
     hosted = any(map(has_lines, facts.directory.partition_paths))
     for read in _checkpoints(facts):
         if isinstance(read.error, DecodeError):
-            found = judged(
+            found = file_finding(
                 _checkpoint_code(read), read.path, "lines of topic, partition, offset", _of(read)
             )
             remedy = reindexing(facts.directory.path) if hosted else found.remedy
@@ -101,7 +101,7 @@ def check_checkpoint_lines(facts: DirectoryFacts) -> Iterator[Finding]:
         unknown = sorted(key for key in read.value or () if key not in existing)
         if unknown:
             topic, partition = unknown[0]
-            yield judged(
+            yield file_finding(
                 codes.CHECKPOINT_LINE_UNKNOWN,
                 read.path,
                 "partitions that are in the log directory",
@@ -113,7 +113,7 @@ def check_checkpoint_lines(facts: DirectoryFacts) -> Iterator[Finding]:
 def check_meta_properties(facts: DirectoryFacts) -> Iterator[Finding]:
     """Judge the form of meta.properties."""
     if facts.meta is not None and isinstance(facts.meta.error, DecodeError):
-        yield judged(
+        yield file_finding(
             codes.META_PROPERTIES_UNREADABLE,
             facts.meta.path,
             _MUST_HAVE,
@@ -125,7 +125,7 @@ def missing_directory(error: MissingDirectoryError, *, kraft: bool) -> Finding:
     """Return the finding for a log directory that the configuration names."""
     code = codes.LOG_DIRECTORY_MISSING if kraft else codes.LOG_DIRECTORY_BLANK
     expected = "the log directory that the configuration names"
-    return judged(code, as_path(error.path), expected, error.found)
+    return file_finding(code, as_path(error.path), expected, error.found)
 
 
 # --- the directories of one node
@@ -139,11 +139,15 @@ def check_node(evidence: NodeEvidence) -> Iterator[Finding]:
     for facts in evidence.directories:
         path, meta = facts.directory.path / META_PROPERTIES, facts.identity
         if facts.meta is None and kraft:
-            yield judged(codes.META_PROPERTIES_MISSING, path, "meta.properties", "no such file")
+            yield file_finding(
+                codes.META_PROPERTIES_MISSING, path, "meta.properties", "no such file"
+            )
         if meta is None:
             continue
         if kraft and (meta.node_id is None or meta.cluster_id is None):
-            yield judged(codes.META_PROPERTIES_UNREADABLE, path, _MUST_HAVE, "not all of them")
+            yield file_finding(
+                codes.META_PROPERTIES_UNREADABLE, path, _MUST_HAVE, "not all of them"
+            )
         first = first or meta
         for name, expected, found in (
             ("cluster.id", first.cluster_id, meta.cluster_id),
@@ -169,7 +173,7 @@ def check_node_id(evidence: NodeEvidence) -> Iterator[Finding]:
     for facts in evidence.directories:
         meta = facts.identity
         if meta is not None and meta.node_id is not None and meta.node_id != int(text):
-            yield judged(
+            yield file_finding(
                 codes.NODE_ID_MISMATCH,
                 facts.directory.path / META_PROPERTIES,
                 f"node id {text}, the {name} of the configuration",
@@ -184,7 +188,7 @@ def check_bootstrap(evidence: NodeEvidence) -> Iterator[Finding]:
         return
     for facts in list(filter(_has_metadata_log, directories)) or directories[:1]:
         if facts.bootstrap is not None and isinstance(facts.bootstrap.error, DecodeError):
-            yield judged(
+            yield file_finding(
                 codes.BOOTSTRAP_MALFORMED,
                 facts.bootstrap.path,
                 "metadata records, with a record of metadata.version",
@@ -198,7 +202,7 @@ def check_twice(evidence: NodeEvidence) -> Iterator[Finding]:
         standing = [path for path in paths if path not in evidence.strays]
         for path in standing[1:]:
             expected = f"a single directory of {path.name}"
-            yield judged(
+            yield file_finding(
                 codes.PARTITION_TWICE, path, expected, f"a second directory: {standing[0]}"
             )
 
@@ -232,11 +236,11 @@ def _missing(
             missed[code].append(f"{topic}-{partition}")
     for code, names in missed.items():
         expected = f"a directory {names[0]}, for which the cluster names node {node.node_id}"
-        yield judged(code, path, expected, "none", repeats=len(names) - 1)
+        yield file_finding(code, path, expected, "none", repeats=len(names) - 1)
 
 
 def _mismatch(path: Path, expected: str, found: str) -> Finding:
-    return judged(codes.META_PROPERTIES_MISMATCH, path, expected, found)
+    return file_finding(codes.META_PROPERTIES_MISMATCH, path, expected, found)
 
 
 def _of_kraft(facts: DirectoryFacts) -> bool:

@@ -118,7 +118,9 @@ def check_epoch_checkpoint(evidence: Evidence) -> Iterator[Finding]:
                 code,
                 read.path,
                 offsets=Offsets(run.first_offset, run.last_offset),
-                detail=Detail(f"epoch {run.epoch}, as the batches there have", _describe(run, entries)),
+                detail=Detail(
+                    f"epoch {run.epoch}, as the batches there have", _describe(run, entries)
+                ),
                 remedy=explaining(code),
                 repeats=len(runs) - 1,
             )

@@ -92,7 +92,7 @@ def check_missing_indexes(evidence: Evidence) -> Iterator[Finding]:
     surveys = evidence.surveys
     no_times = all(survey.segment.time_index is None for survey in surveys)
     for survey, next_base in evidence.neighbours:
-        active = evidence.group.next_base is None and survey is surveys[-1]
+        active = evidence.target.next_base is None and survey is surveys[-1]
         if not (active and evidence.live):
             found = _missing(survey, no_times=no_times)
             yield from _at_next_start(evidence, next_base, found)

@@ -13,7 +13,7 @@ from pathlib import Path
 from kdump.audit import codes
 from kdump.audit.codes import FindingCode
 from kdump.audit.evidence import Evidence
-from kdump.audit.findings import Finding, Offsets, judged
+from kdump.audit.findings import Finding, Offsets, file_finding
 from kdump.audit.startup.swap_loss import swap_loss
 from kdump.storage.logdir import EntryType, Partition
 from kdump.storage.names import FileKind, Suffix, parse_file_name
@@ -77,7 +77,7 @@ def check_swaps(evidence: Evidence) -> Iterator[Finding]:
     yield from _once(codes.SWAP_DISCARDED, swap.discarded)
     overlapped = _overlapped(facts.partition, swap, evidence.ends)
     if overlapped is not None:
-        yield judged(
+        yield file_finding(
             codes.SWAP_OVERLAPS,
             swap.pending[0],
             f"a base offset from {overlapped.last} on, where the segment before ends",
@@ -87,7 +87,7 @@ def check_swaps(evidence: Evidence) -> Iterator[Finding]:
     elif loss is not None:
         first, last = loss.records.first_offset or 0, loss.records.last_offset
         upto = max(facts.swap_ends[base] for base in swap.logs)
-        yield judged(
+        yield file_finding(
             codes.SWAP_DELETES if loss.certain else codes.SWAP_SHORTENED,
             swap.pending[0],
             "all records of the segments that it replaces",

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from kdump.audit import codes
 from kdump.audit.evidence import Evidence
-from kdump.audit.findings import Finding, judged
+from kdump.audit.findings import Finding, file_finding
 from kdump.errors import DecodeError
 
 
@@ -18,7 +18,7 @@ def check_quorum_state(evidence: Evidence) -> Iterator[Finding]:
     """Judge the form of quorum-state."""
     read = None if evidence.facts is None else evidence.facts.quorum_state
     if read is not None and isinstance(read.error, DecodeError):
-        yield judged(
+        yield file_finding(
             codes.QUORUM_STATE_MALFORMED, read.path, "a line of JSON", f"an error: {read.error}"
         )
 
@@ -37,10 +37,10 @@ def check_metadata_snapshots(evidence: Evidence) -> Iterator[Finding]:
         if snapshot.fault is not None:
             last = snapshot is newest
             code = codes.METADATA_SNAPSHOT_DAMAGED if last else codes.METADATA_SNAPSHOT_DAMAGED_OLD
-            yield judged(code, snapshot.path, "a whole snapshot", snapshot.fault)
+            yield file_finding(code, snapshot.path, "a whole snapshot", snapshot.fault)
     if first_base and (newest is None or newest.end_offset < first_base):
         reached = "none" if newest is None else f"a snapshot up to {newest.end_offset}"
-        yield judged(
+        yield file_finding(
             codes.METADATA_SNAPSHOT_MISSING,
             facts.partition.path,
             f"a snapshot up to {first_base} or more, where the log begins",
@@ -48,7 +48,7 @@ def check_metadata_snapshots(evidence: Evidence) -> Iterator[Finding]:
         )
     beyond = facts.stopped and newest is not None and log_end is not None
     if beyond and newest is not None and log_end is not None and newest.end_offset > log_end:
-        yield judged(
+        yield file_finding(
             codes.METADATA_SNAPSHOT_BEYOND_END,
             newest.path,
             f"an end offset up to {log_end}, where the log ends",

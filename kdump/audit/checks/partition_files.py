@@ -14,7 +14,7 @@ from typing import Final
 from kdump.audit import codes
 from kdump.audit.evidence import Evidence
 from kdump.audit.facts.small_files import PartitionFacts, Read
-from kdump.audit.findings import Finding, Offsets, judged
+from kdump.audit.findings import Finding, Offsets, file_finding
 from kdump.errors import DecodeError
 from kdump.format.checkpoint import CheckpointNumberError, EpochEntry
 from kdump.storage.logdir import MAX_LOG_BYTES, EntryType
@@ -51,14 +51,16 @@ def check_file_names(evidence: Evidence) -> Iterator[Finding]:
         loaded = name.suffix == "" and name.kind in EXTENSIONS
         snapshot = metadata and name.kind is FileKind.METADATA_SNAPSHOT
         if name.base_offset is None and (taken_away or loaded or snapshot):
-            yield judged(
+            yield file_finding(
                 codes.FILE_NAME_REFUSED, entry.path, "a number of 20 digits first", name.name
             )
         elif not name.canonical and (
             (loaded and name.kind is FileKind.LOG)
             or (name.suffix == ".swap" and name.kind in EXTENSIONS)
         ):
-            yield judged(codes.FILE_NAME_UNPADDED, entry.path, "a number of 20 digits", name.name)
+            yield file_finding(
+                codes.FILE_NAME_UNPADDED, entry.path, "a number of 20 digits", name.name
+            )
 
 
 def check_suffix(evidence: Evidence) -> Iterator[Finding]:
@@ -75,7 +77,7 @@ def check_log_sizes(evidence: Evidence) -> Iterator[Finding]:
     """Judge the bytes of each ``.log`` against what a broker opens."""
     for survey in evidence.surveys:
         if survey.size > MAX_LOG_BYTES:
-            yield judged(
+            yield file_finding(
                 codes.LOG_TOO_LARGE,
                 survey.segment.log,
                 f"at most {MAX_LOG_BYTES} bytes",
@@ -98,7 +100,7 @@ def check_epoch_file(evidence: Evidence) -> Iterator[Finding]:
     if isinstance(read.error, DecodeError):
         number = isinstance(read.error, CheckpointNumberError)
         code = codes.EPOCHS_NUMBER if number else codes.EPOCHS_MALFORMED
-        yield judged(code, read.path, "lines of epoch and offset", f"an error: {read.error}")
+        yield file_finding(code, read.path, "lines of epoch and offset", f"an error: {read.error}")
     for entry in read.value or ():
         if entry.epoch < 0 or entry.start_offset < 0:
             yield _epoch_finding(codes.EPOCHS_NUMBER, read, "numbers from 0 on", entry)
@@ -125,7 +127,7 @@ def check_epoch_end(evidence: Evidence) -> Iterator[Finding]:
 def _epoch_finding(
     code: codes.FindingCode, read: Read[tuple[EpochEntry, ...]], expected: str, entry: EpochEntry
 ) -> Finding:
-    return judged(
+    return file_finding(
         code, read.path, expected, f"epoch {entry.epoch} from offset {entry.start_offset}"
     )
 
@@ -142,7 +144,7 @@ def check_snapshot_files(evidence: Evidence) -> Iterator[Finding]:
     active = segments[-1].base_offset if segments and not facts.stopped else None
     for offset, read in facts.snapshots.items():
         if isinstance(read.error, DecodeError) and (active is None or offset < active):
-            yield judged(
+            yield file_finding(
                 codes.SNAPSHOT_UNREADABLE,
                 read.path,
                 "a whole producer snapshot",
@@ -170,7 +172,7 @@ def check_stray_snapshots(evidence: Evidence) -> Iterator[Finding]:
         and not entry.name.canonical
     ]
     if stray:
-        yield judged(
+        yield file_finding(
             codes.SNAPSHOT_STRAY,
             min(stray),
             "a snapshot at a segment's start, or at the log's end",
@@ -193,7 +195,7 @@ def check_log_start(evidence: Evidence) -> Iterator[Finding]:
         return
     segments = facts.partition.segments
     held = Offsets(segments[0].base_offset, log_end - 1) if segments else None
-    yield judged(
+    yield file_finding(
         codes.LOG_START_BEYOND_END,
         _beside(facts, LOG_START_CHECKPOINT),
         f"a log start up to {log_end}, where the log ends",
@@ -229,7 +231,7 @@ def check_high_watermark(evidence: Evidence) -> Iterator[Finding]:
     )
     start = _log_start(evidence, facts)
     if mark is not None and start is not None and mark < start and _comparable(facts):
-        yield judged(
+        yield file_finding(
             codes.HIGH_WATERMARK_BELOW_START,
             _beside(facts, HIGH_WATERMARK_CHECKPOINT),
             f"a high watermark from {start} on, where the log starts",
@@ -248,7 +250,7 @@ def check_cleaner_offset(evidence: Evidence) -> Iterator[Finding]:
     )
     start = _log_start(evidence, facts)
     if cleaned is not None and start is not None and cleaned < start and _comparable(facts):
-        yield judged(
+        yield file_finding(
             codes.CLEANER_OFFSET_BELOW_START,
             _beside(facts, CLEANER_CHECKPOINT),
             f"an offset from {start} on, where the log starts",
@@ -266,7 +268,7 @@ def _beyond_end(
     log_end = evidence.log_end
     if log_end is None or offset is None or not _comparable(facts) or offset <= log_end:
         return
-    yield judged(
+    yield file_finding(
         code,
         _beside(facts, checkpoint),
         f"an offset up to {log_end}, where the log ends",

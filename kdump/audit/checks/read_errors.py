@@ -12,7 +12,7 @@ from kdump.audit.evidence import Evidence
 from kdump.audit.facts.small_files import DirectoryFacts, Read
 from kdump.audit.findings import Detail, Finding, unreadable
 from kdump.audit.survey.survey import Unread
-from kdump.audit.targets.target import Group
+from kdump.audit.targets.target import Target
 from kdump.errors import SourceError
 from kdump.format.lines.shell import operand
 from kdump.storage.workers import Died
@@ -22,7 +22,7 @@ def check_unread(evidence: Evidence) -> Iterator[Finding]:
     """Report the logs and indexes that a survey could not read."""
     for survey in evidence.surveys:
         for missed in survey.unread:
-            yield unread(evidence.group, missed)
+            yield unread(evidence.target, missed)
 
 
 def check_unread_files(evidence: Evidence) -> Iterator[Finding]:
@@ -63,16 +63,16 @@ def _unread(missed: Unread, *, stopped: bool) -> Finding:
     return Finding(code, missed.path, detail=detail)
 
 
-def unread(group: Group, missed: Unread) -> Finding:
+def unread(target: Target, missed: Unread) -> Finding:
     """Return the finding for a file that could not be read, which is not damage by itself."""
-    found = _unread(missed, stopped=group.stopped)
-    return found if found.code is codes.VANISHED_LIVE else replace(found, remedy=again(group.path))
+    found = _unread(missed, stopped=target.stopped)
+    return found if found.code is codes.VANISHED_LIVE else replace(found, remedy=again(target.path))
 
 
-def killed(path: Path, died: Died, group: Group) -> Finding:
+def killed(path: Path, died: Died, target: Target) -> Finding:
     """Return the finding for a file whose reader a signal killed."""
     detail = Detail("a reader that ends by itself", f"a reader that {died.label} killed")
-    return Finding(codes.UNREADABLE, path, detail=detail, remedy=again(group.path))
+    return Finding(codes.UNREADABLE, path, detail=detail, remedy=again(target.path))
 
 
 def again(path: Path) -> tuple[str, ...]:

@@ -48,8 +48,8 @@ def check_repair_records(evidence: Evidence) -> Iterator[Finding]:
             case RepairState.PREPARED:
                 yield _backup(
                     one,
-                    f"{_describe(one)}, prepared and not begun: nothing was changed, the next repair "
-                    "removes it",
+                    f"{_describe(one)}, prepared and not begun: nothing was changed, the next "
+                    "repair removes it",
                 )
             case RepairState.PENDING | RepairState.UNDOING:
                 yield _pending(facts, one)

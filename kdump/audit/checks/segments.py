@@ -12,7 +12,7 @@ from typing import Final
 from kdump.audit import codes
 from kdump.audit.codes import FindingCode
 from kdump.audit.evidence import Evidence
-from kdump.audit.findings import Finding, Offsets, judged
+from kdump.audit.findings import Finding, Offsets, file_finding
 from kdump.audit.survey.index_promises import IndexFacts
 
 #: What brokers since 4.0 accept as ``message.timestamp.after.max.ms`` by default: clocks differ.
@@ -26,7 +26,7 @@ def check_wiped(evidence: Evidence) -> Iterator[Finding]:
         return
     known = max(facts.recovery_point or 0, facts.high_watermark or 0)
     if known > log_end:
-        yield judged(
+        yield file_finding(
             codes.SEGMENTS_GONE,
             facts.partition.path,
             f"segments up to offset {known}, by its checkpoints",
@@ -52,7 +52,7 @@ def check_future_timestamps(evidence: Evidence) -> Iterator[Finding]:
     due = 0
     if retention_ms is not None and retention_ms >= 0:
         due = sum(0 <= later < now_ms - retention_ms for later in stamps[first + 1 : -1])
-    yield judged(
+    yield file_finding(
         codes.TIMESTAMPS_HOLD_RETENTION if due else codes.TIMESTAMPS_FUTURE,
         surveys[first].segment.log,
         f"no timestamp above {now_ms}, the present",
@@ -77,7 +77,7 @@ def check_clean_stop(evidence: Evidence) -> Iterator[Finding]:
 
 def _padded(code: FindingCode, index: IndexFacts | None, batches: int) -> Iterator[Finding]:
     if index is not None and index.size // index.entry_bytes > batches:
-        yield judged(
+        yield file_finding(
             code,
             index.path,
             f"at most {batches} entries, one for each batch",

@@ -14,7 +14,7 @@ from kdump.audit import codes
 from kdump.audit.evidence import Evidence
 from kdump.audit.facts.cluster import Node
 from kdump.audit.facts.small_files import PartitionFacts
-from kdump.audit.findings import Finding, judged
+from kdump.audit.findings import Finding, file_finding
 from kdump.errors import DecodeError
 from kdump.format.properties import FatalMetadataError
 from kdump.storage.names import PARTITION_METADATA
@@ -28,7 +28,7 @@ def check_partition_metadata(evidence: Evidence) -> Iterator[Finding]:
     if read is not None and isinstance(read.error, DecodeError):
         fatal = isinstance(read.error, FatalMetadataError)
         code = codes.PARTITION_METADATA_FATAL if fatal else codes.PARTITION_METADATA_MALFORMED
-        yield judged(code, read.path, "a version and a topic id", f"an error: {read.error}")
+        yield file_finding(code, read.path, "a version and a topic id", f"an error: {read.error}")
 
 
 def check_topic_id(evidence: Evidence) -> Iterator[Finding]:
@@ -44,7 +44,7 @@ def check_topic_id(evidence: Evidence) -> Iterator[Finding]:
     if facts.metadata is None:
         empty = all(survey.unwritten for survey in evidence.surveys)
         code = codes.TOPIC_ID_MISSING_EMPTY if empty else codes.TOPIC_ID_MISSING
-        yield judged(code, path, "a file with the topic id", "no such file")
+        yield file_finding(code, path, "a file with the topic id", "no such file")
     elif facts.metadata.value is not None:
         yield from _against_image(facts, node, path, facts.metadata.value.topic_id)
 
@@ -58,7 +58,7 @@ def _against_image(
     replicas = image.replicas.get(topic_id, {}).get(name.partition)
     held = replicas is None or node.node_id is None or node.node_id in replicas.nodes
     if held and not image.complete and node.loses(topic_id, name.partition):
-        yield judged(
+        yield file_finding(
             codes.PARTITION_STRAY_CUT,
             path,
             f"the topic id {topic_id} in the metadata log, up to where a start cuts it",
@@ -67,7 +67,7 @@ def _against_image(
     elif replicas is None:
         if image.complete:
             gone = " of a deleted topic" if topic_id in image.deleted else ""
-            yield judged(
+            yield file_finding(
                 codes.PARTITION_STRAY,
                 path,
                 f"the topic id {image.topics.get(name.topic, 'of a topic that exists')}",
@@ -75,11 +75,11 @@ def _against_image(
             )
     elif node.node_id is not None and node.node_id not in replicas.nodes:
         holders = ", ".join(map(str, replicas.nodes))
-        yield judged(
+        yield file_finding(
             codes.PARTITION_STRAY, path, f"node {node.node_id} as a replica", f"nodes {holders}"
         )
     elif image.names.get(topic_id) != name.topic:
-        yield judged(
+        yield file_finding(
             codes.TOPIC_ID_MISMATCH,
             path,
             f"the topic id {image.topics.get(name.topic, f'of {name.topic}')}",
@@ -97,7 +97,7 @@ def check_segment_bytes(evidence: Evidence) -> Iterator[Finding]:
         return
     text = image.topic_configs.get(name.topic, {}).get("segment.bytes", "")
     if text.isascii() and text.isdigit() and int(text) < _MIN_SEGMENT_BYTES:
-        yield judged(
+        yield file_finding(
             codes.SEGMENT_BYTES_SMALL,
             facts.partition.path,
             f"a segment.bytes of {_MIN_SEGMENT_BYTES} or more",

@@ -47,15 +47,15 @@ def check_transactions(evidence: Evidence) -> Iterator[Finding]:
     if replay is None:
         return
     for segment in replay.segments:
-        judged = [
+        reported = [
             violation
             for violation in segment.violations
             if violation.kind in _CODES
             and (violation.kind not in _BY_STATE or replay.certain(0, violation.offset))
         ]
         listed = Counter(violation.kind for violation in segment.violations)
-        last = {violation.kind: violation for violation in judged}
-        for violation in judged:
+        last = {violation.kind: violation for violation in reported}
+        for violation in reported:
             is_last = violation is last[violation.kind]
             more = segment.counts[violation.kind] - listed[violation.kind] if is_last else 0
             yield _violation(segment.survey, violation, more)
@@ -86,7 +86,9 @@ def check_hanging(evidence: Evidence) -> Iterator[Finding]:
         code = codes.TRANSACTION_OPEN
         if clock.age_ms(replay, transaction) > late_ms:
             topic_partition = topic, partition
-            code = by_coordinator[_has_to_end(facts.coordinator, replay, transaction, topic_partition)]
+            code = by_coordinator[
+                _has_to_end(facts.coordinator, replay, transaction, topic_partition)
+            ]
         hangs = code is not codes.TRANSACTION_OPEN
         yield Finding(
             code,
@@ -98,7 +100,10 @@ def check_hanging(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _has_to_end(
-    coordinator: Coordinator | None, replay: Replay, transaction: OpenTransaction, topic_partition: TopicPartition
+    coordinator: Coordinator | None,
+    replay: Replay,
+    transaction: OpenTransaction,
+    topic_partition: TopicPartition,
 ) -> bool | None:
     """Whether the coordinator has yet to end a transaction; None where it is not in reach."""
     if coordinator is None:

@@ -83,7 +83,7 @@ class History:
     current: bool = True
 
     def ended(self, epoch: int, topic_partition: TopicPartition) -> Ended | None:
-        """How the transactions of ``epoch`` ended at ``topic_partition``; None where that is not certain."""
+        """How the transactions of ``epoch`` ended at ``topic_partition``; None for uncertain."""
         for entries in self.runs:
             replicated = entries[:-1]
             first = next((at for at, each in enumerate(replicated) if each.epoch == epoch), None)
@@ -94,7 +94,7 @@ class History:
         return None
 
     def names(self, topic_partition: TopicPartition) -> bool | None:
-        """Whether the last state is a transaction at ``topic_partition`` that has to end, or get its marker.
+        """Whether the last state is a transaction that has yet to end at ``topic_partition``.
 
         None where that is not certain.
         """

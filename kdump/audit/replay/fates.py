@@ -94,7 +94,7 @@ class FateEvidence:
 
     ``indexes`` are the transaction indexes by the base offset of their segment, None where it is
     not there or cannot be read; every segment has its place. ``snapshots`` are by their offset.
-    ``coordinator`` is asked about the partition ``topic_partition``; both are None where they are unknown.
+    ``coordinator`` is asked about ``topic_partition``; both are None where they are unknown.
     """
 
     indexes: Mapping[int, TransactionIndex | None]

@@ -15,22 +15,22 @@ from kdump.audit.facts.small_files import (
 from kdump.audit.run.quick_survey import quick_survey
 from kdump.audit.survey.survey import survey
 from kdump.audit.targets.context import Context
-from kdump.audit.targets.target import Group
+from kdump.audit.targets.target import Target
 from kdump.storage.logdir import Segment, is_metadata_log
 
 
-def gather(group: Group, context: Context) -> PartitionFacts | None:
+def gather(target: Target, context: Context) -> PartitionFacts | None:
     """Read the small files of a group, and what waits to be swapped in.
 
     None where only a segment is judged, or the directory could not be listed.
     """
-    partition = group.partition
+    partition = target.partition
     if partition is None:
         return None
-    settings = context.settings(group)
-    facts = read_partition_facts(partition, group.directory, settings, stopped=group.stopped)
+    settings = context.settings(target)
+    facts = read_partition_facts(partition, target.directory, settings, stopped=target.stopped)
     swaps = {
-        segment.base_offset: _swap(segment, settings, whole=group.stopped)
+        segment.base_offset: _swap(segment, settings, whole=target.stopped)
         for segment in partition.transient
         if segment.suffix == ".swap"
     }
@@ -39,7 +39,7 @@ def gather(group: Group, context: Context) -> PartitionFacts | None:
         facts,
         swaps=swaps,
         metadata_snapshots=snapshots,
-        coordinator=context.node(group).coordinator,
+        coordinator=context.node(target).coordinator,
     )
 
 

@@ -21,8 +21,8 @@ from kdump.audit.run.quick_survey import quick_survey
 from kdump.audit.run.reconcile import reconcile
 from kdump.audit.survey.survey import Survey, survey
 from kdump.audit.targets.context import Context
-from kdump.audit.targets.target import Group
-from kdump.audit.verdicts.verdict import Conclude, Judged, as_it_is
+from kdump.audit.targets.target import Target
+from kdump.audit.verdicts.verdict import Conclude, Verdict, as_it_is
 from kdump.errors import KdumpError
 from kdump.storage import workers
 from kdump.storage.logdir import Segment
@@ -35,7 +35,7 @@ _GROUPS: Final = 16
 #: Into how many tasks the groups are shared out for each worker, at the least.
 _SHARES: Final = 8
 #: Stands for the group that somebody asked for: that need not travel.
-_ASKED_FOR: Final = Group(Path(), (), None, stopped=True, size=0)
+_ASKED_FOR: Final = Target(Path(), (), None, stopped=True, size=0)
 
 
 class Small(Enum):
@@ -55,22 +55,22 @@ class _Task:
 
 
 def quick_pass(
-    groups: Sequence[Group],
+    targets: Sequence[Target],
     context: Context,
     *,
     jobs: int,
     small: Small = Small.ENDS,
     conclude: Conclude = as_it_is,
-) -> Generator[Judged, None, None]:
-    """Look at ``groups`` in at most ``jobs`` workers; every group comes out judged, in order.
+) -> Generator[Verdict, None, None]:
+    """Look at ``targets`` in at most ``jobs`` workers; every group comes out judged, in order.
 
     Those that were read whole are not marked as ``quick``. Workers read when disks are idle if a
     broker may be using the group. Leaving early ends the workers. ``conclude`` is called by the
     worker, so that what it leaves out need not travel.
     """
 
-    def work(task: _Task, report: Callable[[int], None]) -> list[Judged]:
-        each = [groups[number] for number in task.numbers]
+    def work(task: _Task, report: Callable[[int], None]) -> list[Verdict]:
+        each = [targets[number] for number in task.numbers]
         return [
             _packed(
                 glance(one, context, careful=task.careful, small=small, conclude=conclude),
@@ -81,16 +81,16 @@ def quick_pass(
 
     def done(
         tasks: Iterable[_Task],
-    ) -> Generator[tuple[range, list[Judged] | workers.Died], None, None]:
+    ) -> Generator[tuple[range, list[Verdict] | workers.Died], None, None]:
         with closing(workers.run(work, tasks, jobs)) as outcomes:
             for outcome in outcomes:
                 if isinstance(outcome.value, KdumpError):
                     raise outcome.value
                 yield outcome.task.numbers, outcome.value
 
-    def each() -> Generator[tuple[int, Judged], None, None]:
+    def each() -> Generator[tuple[int, Verdict], None, None]:
         lost: list[int] = []
-        with closing(done(_tasks(len(groups), jobs))) as found:
+        with closing(done(_tasks(len(targets), jobs))) as found:
             for numbers, value in found:
                 if isinstance(value, workers.Died):
                     lost += numbers
@@ -102,67 +102,69 @@ def quick_pass(
         with closing(done(alone)) as found:
             for (number, *_), value in found:
                 if isinstance(value, workers.Died):
-                    group = groups[number]
-                    findings = [killed(group.path, value, group)]
-                    yield number, conclude(judge(group, findings, context=context, quick=True))
+                    target = targets[number]
+                    findings = [killed(target.path, value, target)]
+                    yield number, conclude(judge(target, findings, context=context, quick=True))
                 else:
                     (one,) = value
                     yield number, one
 
-    ready: dict[int, Judged] = {}
+    ready: dict[int, Verdict] = {}
     next_up = 0
     with closing(each()) as found:
         for number, one in found:
-            ready[number] = _unpacked(one, groups[number])
+            ready[number] = _unpacked(one, targets[number])
             while next_up in ready:
                 yield ready.pop(next_up)
                 next_up += 1
 
 
 def glance(
-    group: Group,
+    target: Target,
     context: Context,
     *,
     careful: bool = False,
     small: Small = Small.ENDS,
     conclude: Conclude = as_it_is,
-) -> Judged:
+) -> Verdict:
     """Look at one group, or read it whole where it is small; ``careful``: never that, nor mapped.
 
     Reads when disks are idle if a broker may be using the group.
     """
 
-    def inspect(group: Group, segments: Sequence[Segment], *, mapped: bool = False) -> list[Survey]:
-        cleaned = context.settings(group).compacted
+    def inspect(
+        target: Target, segments: Sequence[Segment], *, mapped: bool = False
+    ) -> list[Survey]:
+        cleaned = context.settings(target).compacted
         return [
-            quick_survey(one, sealed=group.is_sealed(one), mapped=mapped, cleaned=cleaned)
+            quick_survey(one, sealed=target.is_sealed(one), mapped=mapped, cleaned=cleaned)
             for one in segments
         ]
 
-    def read(group: Group, segments: Sequence[Segment], *, mapped: bool = False) -> list[Survey]:
-        settings = context.settings(group)
+    def read(target: Target, segments: Sequence[Segment], *, mapped: bool = False) -> list[Survey]:
+        settings = context.settings(target)
         return [
             survey(
                 one,
                 lambda _: None,
                 mapped=mapped,
-                sealed=group.is_sealed(one),
+                sealed=target.is_sealed(one),
                 deep=small is Small.RECORDS,
                 settings=settings,
             )
             for one in segments
         ]
 
-    if not group.stopped:
+    if not target.stopped:
         use_idle_io()
-    group = group.listed()
+    target = target.listed()
     # First, so that what a broker writes meanwhile does not outrun what is seen of the logs.
-    facts = gather(group, context)
-    is_small = group.stopped and group.size <= _SMALL_BYTES
+    facts = gather(target, context)
+    is_small = target.stopped and target.size <= _SMALL_BYTES
     whole = small is not Small.ENDS and is_small and not careful
     surveys = read if whole else inspect
-    found = surveys(group, group.segments, mapped=group.stopped and not careful)
-    one = judge(group, found, facts, context, quick=not whole)
+    found = surveys(target, target.segments, mapped=target.stopped and not careful)
+    one = judge(target, found, facts, context, quick=not whole)
     return conclude(reconcile(one, context, surveys))
 
 
@@ -173,13 +175,13 @@ def _tasks(count: int, jobs: int) -> Iterator[_Task]:
         yield _Task(range(start, min(start + most, count)))
 
 
-def _packed(judged: Judged, asked_for: Group) -> Judged:
-    if judged.group is asked_for or judged.group.pending:
-        return replace(judged, group=_ASKED_FOR)
-    return replace(judged, group=replace(judged.group, directory=None))
+def _packed(verdict: Verdict, asked_for: Target) -> Verdict:
+    if verdict.target is asked_for or verdict.target.pending:
+        return replace(verdict, target=_ASKED_FOR)
+    return replace(verdict, target=replace(verdict.target, directory=None))
 
 
-def _unpacked(judged: Judged, asked_for: Group) -> Judged:
-    if judged.group == _ASKED_FOR:
-        return replace(judged, group=asked_for)
-    return replace(judged, group=replace(judged.group, directory=asked_for.directory))
+def _unpacked(verdict: Verdict, asked_for: Target) -> Verdict:
+    if verdict.target == _ASKED_FOR:
+        return replace(verdict, target=asked_for)
+    return replace(verdict, target=replace(verdict.target, directory=asked_for.directory))

@@ -20,43 +20,45 @@ from kdump.audit.run.gather import gather
 from kdump.audit.run.recheck import Inspection
 from kdump.audit.survey.survey import Survey, Unread
 from kdump.audit.targets.context import Context, read_context
-from kdump.audit.targets.target import Group
-from kdump.audit.verdicts.verdict import Judged
+from kdump.audit.targets.target import Target
+from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import SourceError
 from kdump.storage.logdir import LogDirectory, Segment, open_path, read_partition
 from kdump.storage.source import Identity
 
 _RECHECK_SECONDS: Final = 0.5  # until a second look: a broker has renamed its segments by then
 
-Again = Callable[[Group, Sequence[Segment]], Sequence[Survey | Finding]]
+Again = Callable[[Target, Sequence[Segment]], Sequence[Survey | Finding]]
 """Surveys some segments of a group once more."""
 
 
-def reconcile(judged: Judged, context: Context | None, again: Again) -> Judged:
-    """Return ``judged``, or what a second look makes of it, where one is needed."""
-    group = judged.group
-    if group.error is not None or not recheck.needed(judged.findings):
-        return judged
-    if not group.stopped:
+def reconcile(verdict: Verdict, context: Context | None, again: Again) -> Verdict:
+    """Return ``verdict``, or what a second look makes of it, where one is needed."""
+    target = verdict.target
+    if target.error is not None or not recheck.needed(verdict.findings):
+        return verdict
+    if not target.stopped:
         time.sleep(_RECHECK_SECONDS)
-    first = Inspection(judged.surveys, judged.findings)
+    first = Inspection(verdict.surveys, verdict.findings)
     try:
-        now = _listed_again(group)
+        now = _listed_again(target)
         logs = _logs(now.segments)
-        if group.stopped and not recheck.changed(judged.surveys, logs):
-            return judged
+        if target.stopped and not recheck.changed(verdict.surveys, logs):
+            return verdict
         suspects = recheck.suspects(first, now.segments, logs)
         results = list(again(now, suspects))
         # Listed once more: files that came while the logs were read say what these say.
         facts = None
-        if judged.facts is not None and context is not None:
+        if verdict.facts is not None and context is not None:
             facts = gather(_listed_again(now), context)
     except SourceError as error:
-        gone = unread(group, Unread.of(group.path, error))
-        return replace(judged, findings=(gone, *recheck.reconcile_findings(first, Inspection((), ()))))
+        gone = unread(target, Unread.of(target.path, error))
+        return replace(
+            verdict, findings=(gone, *recheck.reconcile_findings(first, Inspection((), ())))
+        )
     kept = {segment.base_offset for segment in now.segments if segment not in suspects}
-    results += (survey for survey in judged.surveys if survey.segment.base_offset in kept)
-    second = judge(now, results, facts, context, quick=judged.quick)
+    results += (survey for survey in verdict.surveys if survey.segment.base_offset in kept)
+    second = judge(now, results, facts, context, quick=verdict.quick)
     findings = recheck.reconcile_findings(first, Inspection(second.surveys, second.findings))
     return replace(second, findings=tuple(findings))
 
@@ -87,18 +89,18 @@ def _read_again(facts: DirectoryFacts) -> DirectoryFacts:
     return facts
 
 
-def _listed_again(group: Group) -> Group:
-    """What there is now of ``group``, leaving out segments that are new; raises SourceError."""
-    known = {segment.base_offset for segment in group.segments}
-    listed = read_partition(group.path if group.partition else group.path.parent)
+def _listed_again(target: Target) -> Target:
+    """What there is now of ``target``, leaving out segments that are new; raises SourceError."""
+    known = {segment.base_offset for segment in target.segments}
+    listed = read_partition(target.path if target.partition else target.path.parent)
     segments = tuple(segment for segment in listed.segments if segment.base_offset in known)
     last = segments[-1].base_offset if segments else 0
     behind = [segment.base_offset for segment in listed.segments if segment.base_offset > last]
     return replace(
-        group,
+        target,
         segments=segments,
         next_base=min(behind, default=None),
-        partition=group.partition and listed,
+        partition=target.partition and listed,
     )
 
 

@@ -11,7 +11,7 @@ from kdump.audit.facts.small_files import TopicSettings
 from kdump.audit.findings import Finding
 from kdump.audit.survey.survey import Survey, survey
 from kdump.audit.targets.context import Context
-from kdump.audit.targets.target import Group
+from kdump.audit.targets.target import Target
 from kdump.errors import KdumpError
 from kdump.storage import workers
 from kdump.storage.logdir import Segment
@@ -23,9 +23,9 @@ _REBUILD_BYTES: Final = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class SurveyTask:
-    """One segment of the group with the number ``group``; the rest is as for ``survey``."""
+    """One segment of the group with the index ``target_index``; the rest is as for ``survey``."""
 
-    group: int
+    target_index: int
     segment: Segment
     mapped: bool
     sealed: bool
@@ -35,14 +35,14 @@ class SurveyTask:
 
 
 def survey_tasks(
-    number: int, group: Group, context: Context | None, *, deep: bool, rebuild: bool = False
+    number: int, target: Target, context: Context | None, *, deep: bool, rebuild: bool = False
 ) -> Iterator[SurveyTask]:
     """One task for each segment of a group, in their order; ``rebuild`` is as for ``verify``."""
-    settings = TopicSettings() if context is None else context.settings(group)
-    room = _REBUILD_BYTES // max(len(group.segments), 1) if rebuild else None
-    for segment in group.segments:
-        sealed = group.is_sealed(segment)
-        yield SurveyTask(number, segment, group.stopped, sealed, deep, settings, room)
+    settings = TopicSettings() if context is None else context.settings(target)
+    room = _REBUILD_BYTES // max(len(target.segments), 1) if rebuild else None
+    for segment in target.segments:
+        sealed = target.is_sealed(segment)
+        yield SurveyTask(number, segment, target.stopped, sealed, deep, settings, room)
 
 
 def surveyed(
@@ -62,7 +62,7 @@ def surveyed(
 
 
 def surveyed_again(
-    now: Group,
+    now: Target,
     suspects: Sequence[Segment],
     tasks: Iterable[SurveyTask],
     work: Callable[[SurveyTask, Callable[[int], None]], Survey],
@@ -72,11 +72,11 @@ def surveyed_again(
     return [survey_of(now, outcome) for outcome in workers.run(work, unmapped, 1)]
 
 
-def survey_of(group: Group, outcome: workers.Result[SurveyTask, Survey]) -> Survey | Finding:
+def survey_of(target: Target, outcome: workers.Result[SurveyTask, Survey]) -> Survey | Finding:
     """Return what a worker's outcome is to the group's judge; raises the worker's KdumpError."""
     value = outcome.value
     if isinstance(value, KdumpError):
         raise value
     if isinstance(value, workers.Died):
-        return killed(outcome.task.segment.log, value, group)
+        return killed(outcome.task.segment.log, value, target)
     return value

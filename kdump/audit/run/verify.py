@@ -22,31 +22,31 @@ from kdump.audit.run.reconcile import reconcile
 from kdump.audit.run.tasks import SurveyTask, survey_of, survey_tasks, surveyed, surveyed_again
 from kdump.audit.survey.survey import Survey
 from kdump.audit.targets.context import Context
-from kdump.audit.targets.target import Group
-from kdump.audit.verdicts.verdict import Conclude, Judged, as_it_is
+from kdump.audit.targets.target import Target
+from kdump.audit.verdicts.verdict import Conclude, Verdict, as_it_is
 from kdump.storage import workers
 from kdump.storage.logdir import Segment
 from kdump.storage.throttle import Pace, use_idle_io
 
 
-def beside_broker(groups: Iterable[Group]) -> bool:
-    """Whether a broker may be using any of ``groups``."""
-    return not all(group.stopped for group in groups)
+def beside_broker(targets: Iterable[Target]) -> bool:
+    """Whether a broker may be using any of ``targets``."""
+    return not all(target.stopped for target in targets)
 
 
 def verify(
-    groups: Sequence[Group],
+    targets: Sequence[Target],
     *,
     deep: bool,
     jobs: int,
     rebuild: bool = False,
     context: Context | None = None,
-    known: Mapping[int, Judged] | None = None,
+    known: Mapping[int, Verdict] | None = None,
     conclude: Conclude = as_it_is,
     pace: Pace | None = None,
     on_progress: Callable[[int], None] | None = None,
-) -> Generator[Judged, None, None]:
-    """Survey and judge ``groups`` in at most ``jobs`` workers; every group comes out, in order.
+) -> Generator[Verdict, None, None]:
+    """Survey and judge ``targets`` in at most ``jobs`` workers; every group comes out, in order.
 
     ``rebuild`` has the indexes of each segment built anew, for its survey. Without a ``context``
     the logs alone are judged. ``known`` has, by their numbers, groups of which no more need be
@@ -56,18 +56,18 @@ def verify(
     ``on_progress`` gets counts of bytes of logs that were read since its last call. Leaving early
     ends the workers.
     """
-    live = beside_broker(groups)
+    live = beside_broker(targets)
 
     def work(task: SurveyTask, report: Callable[[int], None]) -> Survey:
         if live:
             use_idle_io()
         return surveyed(task, report, pace=pace)
 
-    def again(now: Group, suspects: Sequence[Segment]) -> list[Survey | Finding]:
+    def again(now: Target, suspects: Sequence[Segment]) -> list[Survey | Finding]:
         tasks = survey_tasks(0, now, context, deep=deep, rebuild=rebuild)
         return surveyed_again(now, suspects, tasks, work)
 
-    listed: dict[int, Group] = {}
+    listed: dict[int, Target] = {}
     facts: dict[int, PartitionFacts | None] = {}
     results: dict[int, list[Survey | Finding]] = {}
     known = known or {}
@@ -75,21 +75,21 @@ def verify(
     next_up = 0
 
     def tasks() -> Iterator[SurveyTask]:
-        for number, group in enumerate(groups):
+        for number, target in enumerate(targets):
             if number not in known:
                 # Before the logs, which a broker may go on writing, and not long before.
-                now = listed[number] = group.listed()
+                now = listed[number] = target.listed()
                 results[number] = []
                 facts[number] = None if context is None else gather(now, context)
                 yield from survey_tasks(number, now, context, deep=deep, rebuild=rebuild)
 
     def complete(number: int) -> None:
-        judged = judge(listed.pop(number), results.pop(number), facts.pop(number), context)
-        ready[number] = conclude(reconcile(judged, context, again))
+        verdict = judge(listed.pop(number), results.pop(number), facts.pop(number), context)
+        ready[number] = conclude(reconcile(verdict, context, again))
 
-    def in_turn() -> Iterator[Judged]:
+    def in_turn() -> Iterator[Verdict]:
         nonlocal next_up
-        while next_up < len(groups):
+        while next_up < len(targets):
             if next_up in results and not listed[next_up].segments:
                 complete(next_up)
             if next_up not in ready:
@@ -100,7 +100,7 @@ def verify(
     outcomes = workers.run(work, tasks(), jobs, retry=_unmapped, on_progress=on_progress)
     with closing(outcomes):
         for outcome in outcomes:
-            number = outcome.task.group
+            number = outcome.task.target_index
             results[number].append(survey_of(listed[number], outcome))
             if len(results[number]) == len(listed[number].segments):
                 complete(number)

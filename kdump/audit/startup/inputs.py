@@ -88,7 +88,7 @@ def violations(
     """Say which batches a start comes by that stop a broker, or make its recovery cut.
 
     ``surveys`` are those of the partition's segments, ascending by base offset. What is before the
-    snapshot that the start begins from counts as that says. ``replayed`` is as for ``read_log_facts``.
+    snapshot that the start begins from counts as that says. ``replayed``: see ``read_log_facts``.
     """
     found = _replay(facts, surveys, replayed)
     return (

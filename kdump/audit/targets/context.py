@@ -16,7 +16,7 @@ from kdump.audit.facts.coordinator import find_coordinator
 from kdump.audit.facts.settings import Sources, Wanted, topic_settings
 from kdump.audit.facts.small_files import DirectoryFacts, TopicSettings, read_small
 from kdump.audit.targets.node_directories import copies, siblings
-from kdump.audit.targets.target import Group, identity
+from kdump.audit.targets.target import Target, identity
 from kdump.format.properties import decode_partition_metadata
 from kdump.storage.logdir import LogDirectory, directory_name
 from kdump.storage.names import CLUSTER_METADATA_TOPIC, PARTITION_METADATA, TRANSACTION_TOPIC
@@ -41,9 +41,9 @@ class Context:
     strays: frozenset[Path] = frozenset()
     wanted: Wanted = field(default_factory=Wanted)
 
-    def node(self, group: Group) -> Node:
+    def node(self, target: Target) -> Node:
         """The node that a partition belongs to; one of which nothing is known, if need be."""
-        return Node() if group.directory is None else self.node_of(group.directory)
+        return Node() if target.directory is None else self.node_of(target.directory)
 
     def node_of(self, directory: DirectoryFacts) -> Node:
         """The same for a log directory."""
@@ -55,15 +55,15 @@ class Context:
         config = self.config or {}
         return "process.roles" in config or "zookeeper.connect" not in config
 
-    def settings(self, group: Group) -> TopicSettings:
+    def settings(self, target: Target) -> TopicSettings:
         """What is legal for a partition."""
-        return self.wanted.over(self._found_settings(group))
+        return self.wanted.over(self._found_settings(target))
 
-    def _found_settings(self, group: Group) -> TopicSettings:
-        name = None if group.partition is None else group.partition.name
+    def _found_settings(self, target: Target) -> TopicSettings:
+        name = None if target.partition is None else target.partition.name
         if name is None:
             return TopicSettings()
-        node, directory = self.node(group), group.directory
+        node, directory = self.node(target), target.directory
         cleaned = None if directory is None else directory.cleaner_offsets
         return topic_settings(
             name.topic,
@@ -91,11 +91,11 @@ def read_context(
     for facts in directories:
         spelled[identity(facts.directory.path) or facts.directory.path].append(facts)
     distinct = [same[0] for same in spelled.values()]
-    groups = tuple(tuple(group) for group in siblings(distinct, one_node=config is not None))
-    for group in groups:
-        metas = [facts.meta.value for facts in group if facts.meta is not None]
+    of_nodes = tuple(map(tuple, siblings(distinct, one_node=config is not None)))
+    for together in of_nodes:
+        metas = [facts.meta.value for facts in together if facts.meta is not None]
         known = next((meta for meta in metas if meta is not None), None)
-        held = [*(facts.directory for facts in group), *beyond]
+        held = [*(facts.directory for facts in together), *beyond]
         image = find_cluster(held)
         numbers = None if image is None else image.partitions(TRANSACTION_TOPIC)
         node = Node(
@@ -104,11 +104,11 @@ def read_context(
             image=image,
             coordinator=find_coordinator(held, numbers),
         )
-        nodes.update((facts.directory.path, node) for facts in group)
-        strays.update(_strays(group, node))
+        nodes.update((facts.directory.path, node) for facts in together)
+        strays.update(_strays(together, node))
     for first, *others in spelled.values():
         nodes.update((facts.directory.path, nodes[first.directory.path]) for facts in others)
-    return Context(now_ms, config, groups, nodes, frozenset(strays))
+    return Context(now_ms, config, of_nodes, nodes, frozenset(strays))
 
 
 def _strays(directories: Sequence[DirectoryFacts], node: Node) -> Iterator[Path]:

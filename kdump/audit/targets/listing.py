@@ -13,8 +13,8 @@ from pathlib import Path
 from kdump.audit.facts.cluster import Configs
 from kdump.audit.facts.settings import log_directories
 from kdump.audit.targets.context import read_context
-from kdump.audit.targets.target import Selection, assign, open_roots
 from kdump.audit.targets.scope import Scope, check_patterns, directories_of
+from kdump.audit.targets.target import Selection, assign, open_roots
 from kdump.errors import SourceError
 from kdump.storage.logdir import LogDirectory, open_path
 

@@ -28,7 +28,7 @@ def siblings(
         if directories:
             yield directories
         return
-    groups: dict[object, list[DirectoryFacts]] = defaultdict(list)
+    of_nodes: dict[object, list[DirectoryFacts]] = defaultdict(list)
     seen: set[tuple[object, str]] = set()
     for number, facts in enumerate(directories):
         meta = facts.identity
@@ -38,8 +38,8 @@ def siblings(
             if (node, meta.directory_id) not in seen:
                 key = node
             seen.add((node, meta.directory_id))
-        groups[key].append(facts)
-    yield from groups.values()
+        of_nodes[key].append(facts)
+    yield from of_nodes.values()
 
 
 def copies(directories: Sequence[DirectoryFacts]) -> Iterator[tuple[Path, ...]]:

@@ -10,7 +10,7 @@ from kdump.audit import codes
 from kdump.audit.facts.small_files import DirectoryFacts
 from kdump.audit.findings import Finding
 from kdump.audit.targets.context import Context
-from kdump.audit.targets.target import Group, Root, Selection, identity, unmatched
+from kdump.audit.targets.target import Root, Selection, Target, identity, unmatched
 from kdump.errors import UsageError
 from kdump.storage.logdir import LogDirectory, directory_name
 
@@ -25,18 +25,18 @@ class Scope:
     """``parts`` has the groups of each of ``roots``, in their order."""
 
     roots: tuple[Root, ...]
-    parts: tuple[tuple[Group, ...], ...]
+    parts: tuple[tuple[Target, ...], ...]
     context: Context
 
     @property
-    def groups(self) -> list[Group]:
+    def targets(self) -> list[Target]:
         """All there is to judge, in order."""
-        return [group for part in self.parts for group in part]
+        return [target for part in self.parts for target in part]
 
 
 def concerning(findings: Iterable[Finding], scope: Scope) -> tuple[Finding, ...]:
     """Leave out findings about partitions that were not asked for, unless they stop a start."""
-    asked = {identity(group.path) for group in scope.groups}
+    asked = {identity(target.path) for target in scope.targets}
     whole = {root.path for root in scope.roots if isinstance(root.content, LogDirectory)}
 
     def concerns(one: Finding) -> bool:

@@ -26,8 +26,8 @@ from kdump.storage.logdir import (
     Entry,
     LogDirectory,
     Partition,
-    Segment,
     PathContent,
+    Segment,
     directory_name,
     enclosing_log_directory,
     list_partition,
@@ -59,7 +59,7 @@ class Root:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class Target:
     """Segments that are judged together: a partition, or one segment of it alone.
 
     ``path`` is the partition directory or the segment's log. ``next_base`` is the base offset of
@@ -79,7 +79,7 @@ class Group:
     directory: DirectoryFacts | None = None
     pending: bool = False
 
-    def listed(self) -> Group:
+    def listed(self) -> Target:
         """The same with what is in its directory by now, if that is not known yet."""
         if not self.pending:
             return self
@@ -89,7 +89,7 @@ class Group:
         size = sum(map(log_bytes, found.segments))
         return replace(self, pending=False, segments=found.segments, size=size, partition=found)
 
-    def unlisted(self) -> Group:
+    def unlisted(self) -> Target:
         """The same without what was found in a partition's directory."""
         if self.partition is None:
             return self
@@ -170,12 +170,12 @@ def distinct(items: Iterable[T], path_of: Callable[[T], Path]) -> Iterator[T]:
         yield item
 
 
-def disjoint(groups: Iterable[Group]) -> list[Group]:
+def disjoint(targets: Iterable[Target]) -> list[Target]:
     """Leave out groups that came before, or that lie in others, by the spelling of their paths."""
-    known: dict[Path, Group] = {}
-    for group in groups:
-        known.setdefault(group.path.absolute(), group)
-    return [group for path, group in known.items() if path.parent not in known]
+    known: dict[Path, Target] = {}
+    for target in targets:
+        known.setdefault(target.path.absolute(), target)
+    return [target for path, target in known.items() if path.parent not in known]
 
 
 def identity(path: Path) -> tuple[int, int] | None:
@@ -187,13 +187,13 @@ def identity(path: Path) -> tuple[int, int] | None:
     return (status.st_dev, status.st_ino) if stat.S_ISDIR(status.st_mode) else None
 
 
-def assign(root: Root, selection: Selection | None = None) -> tuple[Group, ...]:
+def assign(root: Root, selection: Selection | None = None) -> tuple[Target, ...]:
     """Say what there is to judge; the partitions of a log directory are pending.
 
     ``selection`` narrows a log directory down, not what was asked for by name. A directory that
     cannot be listed is a group with an error.
     """
-    return tuple(_groups(root, selection or Selection()))
+    return tuple(_targets(root, selection or Selection()))
 
 
 def unmatched(roots: Iterable[Root], selection: Selection) -> tuple[str, ...]:
@@ -228,24 +228,26 @@ def _directory(content: PathContent, path: Path, state: Liveness) -> DirectoryFa
     return None
 
 
-def _groups(root: Root, selection: Selection) -> Iterator[Group]:
+def _targets(root: Root, selection: Selection) -> Iterator[Target]:
     content = root.content
     if isinstance(content, LogDirectory):
         for path in content.partition_paths:
             if selection.takes(path):
-                yield Group(path, (), None, root.stopped, 0, directory=root.directory, pending=True)
+                yield Target(
+                    path, (), None, root.stopped, 0, directory=root.directory, pending=True
+                )
     elif isinstance(content, Segment):
         yield _lone(content, root)
     elif isinstance(content, Partition | SourceError):
         yield _whole(content, root)
 
 
-def _whole(content: Partition | SourceError, root: Root) -> Group:
+def _whole(content: Partition | SourceError, root: Root) -> Target:
     if isinstance(content, SourceError):
         # A path that was asked for by name must be there, broker or not.
-        return Group(as_path(content.path), (), None, stopped=True, size=0, error=content)
+        return Target(as_path(content.path), (), None, stopped=True, size=0, error=content)
     size = sum(map(log_bytes, content.segments))
-    return Group(
+    return Target(
         content.path,
         content.segments,
         None,
@@ -256,12 +258,12 @@ def _whole(content: Partition | SourceError, root: Root) -> Group:
     )
 
 
-def _lone(segment: Segment, root: Root) -> Group:
+def _lone(segment: Segment, root: Root) -> Target:
     following = None
     with suppress(SourceError):  # the file itself can be read even where its directory cannot
         bases = [other.base_offset for other in read_partition(segment.log.parent).segments]
         following = min((base for base in bases if base > segment.base_offset), default=None)
-    return Group(segment.log, (segment,), following, root.stopped, log_bytes(segment))
+    return Target(segment.log, (segment,), following, root.stopped, log_bytes(segment))
 
 
 def log_bytes(segment: Segment) -> int:

@@ -16,7 +16,7 @@ from kdump.audit.findings import Finding
 from kdump.audit.startup.forecast import DirectoryForecast, Forecast, causes_of, forecast_directory
 from kdump.audit.startup.outcome import Cause
 from kdump.audit.targets.target import Root
-from kdump.audit.verdicts.verdict import Judged
+from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import MissingDirectoryError
 from kdump.storage.logdir import LogDirectory, directory_name
 from kdump.storage.names import CLUSTER_METADATA_TOPIC
@@ -42,15 +42,15 @@ class Starts:
         """Take in what was found at the top of log directories."""
         self._causes += causes_of(findings)
 
-    def add(self, judged: Judged, forecast: Forecast | None) -> None:
+    def add(self, verdict: Verdict, forecast: Forecast | None) -> None:
         """Take in one partition and what ``next_start`` says of it.
 
         A log directory that is missing comes as a partition without a forecast.
         """
-        if isinstance(judged.group.error, MissingDirectoryError):
-            self._causes += causes_of(judged.findings)
+        if isinstance(verdict.target.error, MissingDirectoryError):
+            self._causes += causes_of(verdict.findings)
         if forecast is not None:
-            self._forecasts[judged.group.path] = forecast
+            self._forecasts[verdict.target.path] = forecast
 
     @property
     def checked(self) -> int:

@@ -14,7 +14,7 @@ from kdump.audit.findings import Finding, Offsets
 from kdump.audit.startup.unread_tail import records_behind
 from kdump.audit.survey.recovery import Span, Tail
 from kdump.audit.survey.survey import Gap, Survey
-from kdump.audit.targets.target import Group
+from kdump.audit.targets.target import Target
 from kdump.storage.walk import Reason
 
 
@@ -55,13 +55,13 @@ class LostNow:
 
 
 def lost_now(
-    group: Group,
+    target: Target,
     surveys: tuple[Survey, ...],
     facts: PartitionFacts | None,
     findings: Iterable[Finding],
 ) -> LostNow:
     """Return what damages hide, and what findings of codes that ``loses`` say is missing."""
-    ranges = list(_hidden(group, surveys, facts))
+    ranges = list(_hidden(target, surveys, facts))
     for finding in findings:
         if finding.code.loses and finding.offsets is not None:
             ranges += _apart(finding.offsets, ranges)
@@ -70,9 +70,9 @@ def lost_now(
 
 
 def _hidden(
-    group: Group, surveys: tuple[Survey, ...], facts: PartitionFacts | None
+    target: Target, surveys: tuple[Survey, ...], facts: PartitionFacts | None
 ) -> Iterator[LostRange]:
-    for survey, next_base in neighbours(group, surveys):
+    for survey, next_base in neighbours(target, surveys):
         for gap in survey.gaps:
             behind = next_base if gap.offset_behind is None else gap.offset_behind
             if behind is None and gap.damage.reason is Reason.PREALLOCATED:

@@ -14,7 +14,7 @@ from kdump.audit.codes import Outcome, Severity
 from kdump.audit.startup.forecast import Forecast, worst_outcome
 from kdump.audit.startup.outcome import Cause
 from kdump.audit.survey.recovery import Span
-from kdump.audit.verdicts.verdict import Judged
+from kdump.audit.verdicts.verdict import Verdict
 
 #: Offsets are missing, and nothing decides whether records are lost.
 _UNDECIDED: Final = frozenset({codes.OFFSETS_MISSING, codes.EPOCHS_BEYOND_END})
@@ -61,7 +61,7 @@ class Losses:
 
 
 def losses_of(
-    partitions: Iterable[tuple[Judged, Forecast | None]],
+    partitions: Iterable[tuple[Verdict, Forecast | None]],
     causes: Iterable[Cause] = (),
     *,
     whole: bool = True,
@@ -73,12 +73,12 @@ def losses_of(
     now, further, every = list[Span](), list[Span](), list(causes)
     now_exact = further_exact = whole
     stopped, undecided, strays = True, False, 0
-    for judged, forecast in partitions:
-        stopped &= judged.group.stopped
-        undecided |= any(one.code in _UNDECIDED for one in judged.findings)
-        now_exact &= not judged.quick
-        if judged.lost.records:
-            now.append(judged.lost.records)
+    for verdict, forecast in partitions:
+        stopped &= verdict.target.stopped
+        undecided |= any(one.code in _UNDECIDED for one in verdict.findings)
+        now_exact &= not verdict.quick
+        if verdict.lost.records:
+            now.append(verdict.lost.records)
         if forecast is None:
             continue
         further_exact &= forecast.exact

@@ -22,7 +22,7 @@ from kdump.audit.startup.swap_loss import swap_loss
 from kdump.audit.survey.recovery import Records
 from kdump.audit.survey.survey import Survey, survey
 from kdump.audit.verdicts.loss import lost_now
-from kdump.audit.verdicts.verdict import Judged
+from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import KdumpError
 from kdump.storage import workers
 from kdump.storage.logdir import Segment, is_metadata_log
@@ -39,18 +39,18 @@ class Assumed:
     recovery_point: int | None = None
     log_start: int | None = None
 
-    def apply(self, judged: Judged) -> Judged:
+    def apply(self, verdict: Verdict) -> Verdict:
         """The same partition under these assumptions; of a metadata log none are taken."""
-        facts = judged.facts
+        facts = verdict.facts
         if facts is None or is_metadata_log(facts.partition):
-            return judged
+            return verdict
         facts = replace(
             facts,
             clean=facts.clean if self.clean is None else self.clean,
             recovery_point=_or(self.recovery_point, facts.recovery_point),
             log_start=_or(self.log_start, facts.log_start),
         )
-        return replace(judged, facts=facts)
+        return replace(verdict, facts=facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,29 +62,29 @@ class _Scan:
     settings: TopicSettings
 
 
-def next_start(judged: Judged) -> Forecast | None:
+def next_start(verdict: Verdict) -> Forecast | None:
     """Say what a broker does with the partition at its next start.
 
     None for a lone segment, and a directory that cannot be listed.
     """
-    facts = judged.facts
+    facts = verdict.facts
     if facts is None:
         return None
     metadata = is_metadata_log(facts.partition)
     if metadata:  # whatever checkpoints say of it
         facts = replace(facts, recovery_point=None, log_start=None)
     # Of a log that was read in part the events are those of that part alone.
-    whole = [one for one in judged.surveys if one.recovered is not None]
-    replayed = judged.replay if len(whole) == len(judged.surveys) else None
+    whole = [one for one in verdict.surveys if one.recovered is not None]
+    replayed = verdict.replay if len(whole) == len(verdict.surveys) else None
     objections = violations(facts, whole, replayed)
-    made = forecast(facts, read_log_facts(facts, judged.surveys, objections, replayed), objections)
-    gone = swap_loss(facts, judged.surveys) if made.replaced else None
+    made = forecast(facts, read_log_facts(facts, verdict.surveys, objections, replayed), objections)
+    gone = swap_loss(facts, verdict.surveys) if made.replaced else None
     doomed = facts.partition.name is not None and facts.partition.name.suffix == "delete"
     if gone is not None and gone.certain and not doomed:
         made = replace(made, lost=made.lost + Records(gone.records))
     if metadata:
-        return _of_metadata_log(made, facts, judged.findings)
-    found = {finding.code for finding in judged.findings}
+        return _of_metadata_log(made, facts, verdict.findings)
+    found = {finding.code for finding in verdict.findings}
     return replace(made, set_aside=next((code for code in _SET_ASIDE if code in found), None))
 
 
@@ -117,13 +117,13 @@ def _of_metadata_log(
     )
 
 
-def concluded(judged: Judged, *, segments: bool) -> Judged:
+def concluded(verdict: Verdict, *, segments: bool) -> Verdict:
     """The judgement with its forecast, and without the evidence for both.
 
-    ``segments`` is as for ``Judged.without_evidence``.
+    ``segments`` is as for ``Verdict.without_evidence``.
     """
-    made = next_start(judged)  # first: what it takes is gone when the rest is copied
-    return replace(judged.without_evidence(segments=segments), forecast=made)
+    made = next_start(verdict)  # first: what it takes is gone when the rest is copied
+    return replace(verdict.without_evidence(segments=segments), forecast=made)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,17 +132,17 @@ class Concluding:
 
     paths: frozenset[Path]
 
-    def __call__(self, judged: Judged) -> Judged:
+    def __call__(self, verdict: Verdict) -> Verdict:
         """Conclude one judgement."""
-        return concluded(judged, segments=judged.group.path in self.paths)
+        return concluded(verdict, segments=verdict.target.path in self.paths)
 
 
 def scanned(
-    looked: Sequence[Judged],
+    looked: Sequence[Verdict],
     *,
     jobs: int,
     on_progress: Callable[[int], None] | None = None,
-) -> list[Judged]:
+) -> list[Verdict]:
     """Read the segments that recovery would read, and no others; the rest stays as it was seen.
 
     ``on_progress`` gets counts of bytes that were read since its last call.
@@ -159,13 +159,13 @@ def scanned(
     return [_with(one, found.get(number, {})) for number, one in enumerate(looked)]
 
 
-def _recovered(number: int, judged: Judged) -> list[_Scan]:
-    facts = judged.facts
+def _recovered(number: int, verdict: Verdict) -> list[_Scan]:
+    facts = verdict.facts
     if facts is None:
         return []
     return [
-        _Scan(number, one.segment, judged.group.stopped, next_base is not None, facts.settings)
-        for one, next_base in neighbours(judged.group, judged.surveys)
+        _Scan(number, one.segment, verdict.target.stopped, next_base is not None, facts.settings)
+        for one, next_base in neighbours(verdict.target, verdict.surveys)
         if _is_recovered(facts, next_base) or one.segment.index is None
     ]
 
@@ -187,11 +187,11 @@ def _read(task: _Scan, report: Callable[[int], None]) -> Survey:
     )
 
 
-def _with(judged: Judged, surveys: dict[int, Survey]) -> Judged:
-    """``judged`` with what was read of it."""
-    merged = tuple(surveys.get(one.segment.base_offset, one) for one in judged.surveys)
-    lost = lost_now(judged.group, merged, judged.facts, judged.findings)
-    return replace(judged, surveys=merged, lost=lost)
+def _with(verdict: Verdict, surveys: dict[int, Survey]) -> Verdict:
+    """``verdict`` with what was read of it."""
+    merged = tuple(surveys.get(one.segment.base_offset, one) for one in verdict.surveys)
+    lost = lost_now(verdict.target, merged, verdict.facts, verdict.findings)
+    return replace(verdict, surveys=merged, lost=lost)
 
 
 def _or(given: int | None, known: int | None) -> int | None:

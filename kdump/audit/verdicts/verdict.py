@@ -15,7 +15,7 @@ from kdump.audit.replay.stable_offset import StableOffset
 from kdump.audit.startup.forecast import Forecast
 from kdump.audit.survey.events import NO_EVENTS
 from kdump.audit.survey.survey import Survey
-from kdump.audit.targets.target import Group
+from kdump.audit.targets.target import Target
 from kdump.audit.verdicts.loss import LostNow
 from kdump.storage.logdir import directory_name
 from kdump.storage.names import CLUSTER_METADATA_TOPIC
@@ -55,7 +55,7 @@ class Covered:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class Verdict:
     """One group after all its checks; ``surveys`` are of those segments that could be surveyed.
 
     ``facts`` is None where only a segment is judged, or the directory could not be listed.
@@ -65,7 +65,7 @@ class Judged:
     its next start, if somebody has asked for that.
     """
 
-    group: Group
+    target: Target
     surveys: tuple[Survey, ...]
     findings: tuple[Finding, ...]
     facts: PartitionFacts | None
@@ -80,10 +80,10 @@ class Judged:
     @property
     def is_metadata_log(self) -> bool:
         """Whether it is the log of a KRaft cluster's metadata, by the name of its directory."""
-        name = directory_name(self.group.path)
+        name = directory_name(self.target.path)
         return name is not None and name.topic == CLUSTER_METADATA_TOPIC
 
-    def in_advance(self) -> Judged:
+    def in_advance(self) -> Verdict:
         """The same as the quick pass reports it before the whole of a log is read.
 
         What only batches decide is left out, as is what grows with segments.
@@ -91,15 +91,15 @@ class Judged:
         findings = tuple(finding for finding in self.findings if finding.code not in _BY_BATCHES)
         return replace(self.without_evidence(segments=False), findings=findings)
 
-    def without_evidence(self, *, segments: bool) -> Judged:
+    def without_evidence(self, *, segments: bool) -> Verdict:
         """The same without what grows with producers and transactions, once all is judged.
 
         Without ``segments`` nothing stays of these, their surveys and the facts, else what is told
         of each.
         """
         if not segments:
-            group = self.group.unlisted()
-            return replace(self, group=group, surveys=(), facts=None, replay=None)
+            target = self.target.unlisted()
+            return replace(self, target=target, surveys=(), facts=None, replay=None)
         surveys = tuple(
             replace(survey, events=NO_EVENTS, index=None, time_index=None, identity=None)
             for survey in self.surveys
@@ -108,10 +108,10 @@ class Judged:
         return replace(self, surveys=surveys, facts=facts, replay=None)
 
 
-Conclude = Callable[[Judged], Judged]
+Conclude = Callable[[Verdict], Verdict]
 """What is done with a judgement as soon as there is one, before it is kept or travels."""
 
 
-def as_it_is(judged: Judged) -> Judged:
+def as_it_is(verdict: Verdict) -> Verdict:
     """Return it: the conclusion that keeps everything."""
-    return judged
+    return verdict

@@ -15,9 +15,9 @@ from kdump.cli.commands.repairing import Choice, first_of, given, partitions, re
 from kdump.cli.options.targets import SomePath
 
 if TYPE_CHECKING:
-    from kdump.audit.targets.target import Group
     from kdump.audit.targets.scope import Scope
-    from kdump.audit.verdicts.verdict import Judged
+    from kdump.audit.targets.target import Target
+    from kdump.audit.verdicts.verdict import Verdict
     from kdump.cli.ui.progress import Mode
     from kdump.repair.convert.receipt import ConvertedCopy
     from kdump.repair.rewrite.conversion import Rules
@@ -125,11 +125,11 @@ def convert_v0_v2(
 def _in_place(scope: Scope, choice: Choice, rules: Rules) -> int:
     from kdump.repair.convert.plan import plan_convert
 
-    def planner(judged: Judged, report: Callable[[int], None]) -> Plan:
+    def planner(verdict: Verdict, report: Callable[[int], None]) -> Plan:
         return plan_convert(
-            judged,
+            verdict,
             rules,
-            settings=scope.context.settings(judged.group),
+            settings=scope.context.settings(verdict.target),
             arguments=choice.arguments,
             jobs=choice.processes,
             report=report,
@@ -145,13 +145,13 @@ def _to_output(scope: Scope, choice: Choice, rules: Rules, output: Path) -> int:
     from kdump.cli.views.repair.outputs import write_all
     from kdump.repair.convert.output import convert_to
 
-    groups = partitions(scope)
+    targets = partitions(scope)
     told = report(choice.form, choice.command, scope)
     with Progress(choice.progress) as shown:
 
-        def write(group: Group) -> ConvertedCopy:
+        def write(target: Target) -> ConvertedCopy:
             return convert_to(
-                group,
+                target,
                 scope.context,
                 output,
                 rules,
@@ -159,6 +159,6 @@ def _to_output(scope: Scope, choice: Choice, rules: Rules, output: Path) -> int:
                 report=shown.advance,
             )
 
-        exit_code = first_of(write_all(groups, write, told, shown))
+        exit_code = first_of(write_all(targets, write, told, shown))
     told.finish(exit_code)
     return exit_code

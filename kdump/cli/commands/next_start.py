@@ -76,30 +76,30 @@ def next_start(
     """
     from kdump.audit.run.prescan import quick_pass
     from kdump.audit.run.reconcile import reconcile_directories
-    from kdump.audit.targets.target import Group
+    from kdump.audit.targets.target import Target
     from kdump.audit.verdicts.next_start import Assumed, concluded, scanned
-    from kdump.audit.verdicts.verdict import Judged
+    from kdump.audit.verdicts.verdict import Verdict
     from kdump.cli.options.targets import find_scope
     from kdump.cli.views.verify.next_start import JsonStarts, TextStarts
     from kdump.storage.workers import default_jobs
 
     scope = find_scope(paths, config, topics, excluded)
-    groups: list[Group] = scope.groups
+    targets: list[Target] = scope.targets
     assumed = Assumed(clean, recovery_point, log_start)
     report = (JsonStarts if form == "json" else TextStarts)(
         click.echo, scope.roots, scope.context.config
     )
     report.directories(reconcile_directories(scope.context))
 
-    def foresee(one: Judged) -> Judged:
+    def foresee(one: Verdict) -> Verdict:
         return concluded(one, segments=False)
 
-    def conclude(one: Judged) -> Judged:
+    def conclude(one: Verdict) -> Verdict:
         one = assumed.apply(one)
         return one if scan else foresee(one)
 
     jobs = default_jobs()
-    with closing(quick_pass(groups, scope.context, jobs=jobs, conclude=conclude)) as looked:
+    with closing(quick_pass(targets, scope.context, jobs=jobs, conclude=conclude)) as looked:
         known = list(looked)
     if scan:
         known = list(map(foresee, scanned(known, jobs=jobs)))

@@ -16,7 +16,7 @@ from kdump.cli.commands.repairing import EXIT_CODES, Choice, given, repair, repa
 from kdump.cli.ui.units import LARGEST_INT
 
 if TYPE_CHECKING:
-    from kdump.audit.verdicts.verdict import Judged
+    from kdump.audit.verdicts.verdict import Verdict
     from kdump.cli.ui.progress import Mode
     from kdump.repair.transaction.plan import Plan
 
@@ -98,15 +98,15 @@ def reindex(
         "reindex", arguments, apply, confirm, assume_stopped, full_proof, form, progress, jobs
     )
 
-    directories = hosts(scope.groups)
+    directories = hosts(scope.targets)
 
-    def planner(judged: Judged, _: Callable[[int], None]) -> Plan:
+    def planner(verdict: Verdict, _: Callable[[int], None]) -> Plan:
         return plan_reindex(
-            judged,
+            verdict,
             every=every,
-            settings=scope.context.settings(judged.group),
-            node=scope.context.node(judged.group),
-            checkpoints=directories.get(judged.group.path),
+            settings=scope.context.settings(verdict.target),
+            node=scope.context.node(verdict.target),
+            checkpoints=directories.get(verdict.target.path),
             arguments=arguments,
         )
 

@@ -17,15 +17,15 @@ from kdump.cli.ui.progress import showing_progress
 from kdump.cli.ui.units import MOST_JOBS
 
 if TYPE_CHECKING:
-    from kdump.audit.targets.target import Group
     from kdump.audit.targets.scope import Scope
-    from kdump.audit.verdicts.verdict import Judged
+    from kdump.audit.targets.target import Target
+    from kdump.audit.verdicts.verdict import Verdict
     from kdump.cli.ui.progress import Mode, Progress
     from kdump.cli.views.repair.report import Report
     from kdump.repair.transaction.plan import Plan
 
     #: Makes the plan for a partition, and is told to whom to report counts of bytes that it reads.
-    Planner = Callable[[Judged, Callable[[int], None]], Plan]
+    Planner = Callable[[Verdict, Callable[[int], None]], Plan]
 
 #: Which of several exit codes counts, the first one first.
 _PRECEDENCE = (INTERRUPTED, TERMINATED, INCOMPLETE, REFUSED, USAGE, PROBLEMS, OK)
@@ -129,13 +129,13 @@ def repair(
     from kdump.cli.ui.progress import Progress
     from kdump.cli.views.repair.report import report
 
-    groups = partitions(scope)
+    targets = partitions(scope)
     told = report(
         choice.form, choice.command, scope, choice.confirm, assume_stopped=choice.assume_stopped
     )
     codes = {OK}
     with Progress(choice.progress) as shown:
-        run = _Run(scope, groups, choice, planner, told, shown, rebuild=rebuild, passes=passes)
+        run = _Run(scope, targets, choice, planner, told, shown, rebuild=rebuild, passes=passes)
         with closing(run.codes()) as found:
             for code in found:
                 codes.add(code)
@@ -154,7 +154,7 @@ class _Run:
     def __init__(
         self,
         scope: Scope,
-        groups: Sequence[Group],
+        targets: Sequence[Target],
         choice: Choice,
         planner: Planner,
         told: Report,
@@ -164,7 +164,7 @@ class _Run:
         passes: int,
     ) -> None:
         self.resume: str | None = None
-        self._targets, self._groups = scope, groups
+        self._scope, self._targets = scope, targets
         self._choice, self._planner = choice, planner
         self._told, self._shown = told, shown
         self._rebuild, self._passes = rebuild, passes
@@ -173,28 +173,28 @@ class _Run:
         """Do it all; yields the exit code of each partition."""
         from kdump.errors import KdumpError
 
-        fresh: list[Group] = []
-        for group in self._groups:
+        fresh: list[Target] = []
+        for target in self._targets:
             try:
-                code = self._unfinished(group)
+                code = self._unfinished(target)
             except KdumpError as error:
                 code = self._failed(error)
             if code is None:
-                fresh.append(group)
+                fresh.append(target)
             else:
                 yield code
-        self._shown.expect(self._passes * sum(group.size for group in fresh))
-        for judged in self._judged(fresh):
+        self._shown.expect(self._passes * sum(target.size for target in fresh))
+        for verdict in self._judged(fresh):
             # Logs that need no other pass, or are refused, count as if they had got it.
-            counted = self._shown.done + (self._passes - 1) * judged.group.size
+            counted = self._shown.done + (self._passes - 1) * verdict.target.size
             try:
-                code = first_of({self._one(judged), _read_code(judged)})
+                code = first_of({self._one(verdict), _read_code(verdict)})
             except KdumpError as error:
                 code = self._failed(error)
             self._shown.advance(max(counted - self._shown.done, 0))
             yield code
 
-    def _unfinished(self, group: Group) -> int | None:
+    def _unfinished(self, target: Target) -> int | None:
         """What to do of a repair that was interrupted there; None if there was none."""
         from kdump.errors import Refused
         from kdump.format.lines.shell import shell_text
@@ -204,20 +204,20 @@ class _Run:
         from kdump.repair.transaction.plan import finishing, located
         from kdump.storage.repair_record import RepairState
 
-        if group.error is not None:
-            raise group.error
-        if not group.stopped or group.directory is None:
-            check_stopped(group.path, assume_stopped=self._choice.assume_stopped)
-        one = unfinished(group.path)
+        if target.error is not None:
+            raise target.error
+        if not target.stopped or target.directory is None:
+            check_stopped(target.path, assume_stopped=self._choice.assume_stopped)
+        one = unfinished(target.path)
         if one is None:
             return None
         if one.state is RepairState.UNDOING or one.command != self._choice.command:
             raise Refused(
-                f"{group.path}: expected no interrupted repair, found {one.id}: "
-                f"{ways_on(one, group.path)}"
+                f"{target.path}: expected no interrupted repair, found {one.id}: "
+                f"{ways_on(one, target.path)}"
             )
-        folder = Folder(group.path, one.id)
-        plan = located(folder.plan(), group.path, _above(group))
+        folder = Folder(target.path, one.id)
+        plan = located(folder.plan(), target.path, _above(target))
         with self._shown.paused():
             self._told.pending(one, plan)
         if not self._choice.apply:
@@ -227,36 +227,36 @@ class _Run:
             _consent(plan, self._choice)
         receipt = resume(
             folder,
-            _above(group),
+            _above(target),
             assume_stopped=self._choice.assume_stopped,
             full_proof=self._choice.full_proof,
         )
-        self._tell_receipt(plan, receipt, group)
+        self._tell_receipt(plan, receipt, target)
         return OK
 
-    def _judged(self, groups: Sequence[Group]) -> Iterator[Judged]:
+    def _judged(self, targets: Sequence[Target]) -> Iterator[Verdict]:
         """Everything about each partition; one by one where each is repaired at once."""
         from kdump.audit.run.verify import verify
 
-        stopped = [replace(group, stopped=True) for group in groups]
-        parts = [[group] for group in stopped] if self._choice.apply else [stopped]
+        stopped = [replace(target, stopped=True) for target in targets]
+        parts = [[target] for target in stopped] if self._choice.apply else [stopped]
         for part in parts:
             found = verify(
                 part,
                 deep=False,
                 jobs=self._choice.processes,
-                context=self._targets.context,
+                context=self._scope.context,
                 rebuild=self._rebuild,
                 on_progress=self._shown.advance,
             )
             with closing(found):
                 yield from found
 
-    def _one(self, judged: Judged) -> int:
+    def _one(self, verdict: Verdict) -> int:
         from kdump.errors import Refused
         from kdump.repair.transaction.apply import apply
 
-        plan = self._planner(judged, self._shown.advance)
+        plan = self._planner(verdict, self._shown.advance)
         if plan.unlisted:
             raise Refused(
                 f"{plan.partition}: expected {plan.unlisted[0]}, found no such file: the "
@@ -278,21 +278,21 @@ class _Run:
             assume_stopped=self._choice.assume_stopped,
             full_proof=self._choice.full_proof,
         )
-        self._tell_receipt(plan, receipt, judged.group)
+        self._tell_receipt(plan, receipt, verdict.target)
         return OK
 
-    def _tell_receipt(self, plan: Plan, receipt: Mapping[str, Any], group: Group) -> None:
-        checked = self._checked(group)
+    def _tell_receipt(self, plan: Plan, receipt: Mapping[str, Any], target: Target) -> None:
+        checked = self._checked(target)
         with self._shown.paused():
             self._told.receipt(plan, receipt, checked)
 
-    def _checked(self, group: Group) -> Judged | None:
+    def _checked(self, target: Target) -> Verdict | None:
         """A quick look at what the repair has left."""
         from kdump.audit.run.prescan import quick_pass
         from kdump.cli.options.targets import find_scope
 
-        now = find_scope([group.path], None, (), ())
-        with closing(quick_pass(now.groups, now.context, jobs=1)) as looked:
+        now = find_scope([target.path], None, (), ())
+        with closing(quick_pass(now.targets, now.context, jobs=1)) as looked:
             return next(looked, None)
 
     def _failed(self, error: Exception) -> int:
@@ -306,14 +306,14 @@ class _Run:
         return code_of(error)
 
 
-def partitions(scope: Scope) -> list[Group]:
+def partitions(scope: Scope) -> list[Target]:
     """The partitions that were named, listed. Raises UsageError for a file of one."""
     from kdump.errors import UsageError
 
     found = []
     for root, part in zip(scope.roots, scope.parts, strict=True):
-        for group in part:
-            listed = group.listed()
+        for target in part:
+            listed = target.listed()
             if listed.partition is None and listed.error is None:
                 raise UsageError(
                     f"{root.path}: expected a partition directory or a log directory, found a "
@@ -346,16 +346,16 @@ def first_of(codes: Iterable[int]) -> int:
     return min(codes, key=_PRECEDENCE.index)
 
 
-def _read_code(judged: Judged) -> int:
+def _read_code(verdict: Verdict) -> int:
     """INCOMPLETE if some of a partition could not be read."""
     from kdump.audit import codes
 
     unread = {codes.UNREADABLE, codes.DENIED, codes.VANISHED}
-    return INCOMPLETE if any(one.code in unread for one in judged.findings) else OK
+    return INCOMPLETE if any(one.code in unread for one in verdict.findings) else OK
 
 
-def _above(group: Group) -> Path | None:
-    return None if group.directory is None else group.directory.directory.path
+def _above(target: Target) -> Path | None:
+    return None if target.directory is None else target.directory.directory.path
 
 
 def _consent(plan: Plan, choice: Choice) -> None:

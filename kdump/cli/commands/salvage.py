@@ -13,8 +13,8 @@ from kdump.cli.ui.exits import INCOMPLETE, REFUSED
 from kdump.cli.ui.progress import showing_progress
 
 if TYPE_CHECKING:
-    from kdump.audit.targets.target import Group
     from kdump.audit.targets.scope import Scope
+    from kdump.audit.targets.target import Target
     from kdump.cli.ui.progress import Mode
     from kdump.repair.salvage.backup import Backup
     from kdump.repair.salvage.receipt import Salvaged
@@ -117,34 +117,34 @@ def salvage(
 
     named = [partition_of(path) or path for path in paths]
     scope = find_scope(named, config, (), (), stores=False)
-    groups = _groups(scope)
-    _check_topics(groups, topic_id)
+    targets = _targets(scope)
+    _check_topics(targets, topic_id)
     told = report(form, paths)
     unread = False
     try:
         backups = _backups(paths)
-        check_targets(groups, output)
+        check_targets(targets, output)
     except Refused as error:
         told.failed(error)
         told.finish(REFUSED)
         return REFUSED
     with Progress(progress) as shown:
 
-        def write(group: Group) -> Salvaged:
+        def write(target: Target) -> Salvaged:
             nonlocal unread
             salvaged = rescue(
-                group,
+                target,
                 scope.context,
                 output,
                 hunted=hunted,
-                backup=backups.get(group.path),
+                backup=backups.get(target.path),
                 topic_id=topic_id,
                 report=shown.advance,
             )
             unread |= bool(salvaged.selection.errors)
             return salvaged
 
-        codes = write_all(groups, write, told, shown)
+        codes = write_all(targets, write, told, shown)
     exit_code = first_of(codes | {INCOMPLETE} if unread else codes)
     told.finish(exit_code)
     return exit_code
@@ -172,12 +172,14 @@ def _backups(paths: tuple[Path, ...]) -> dict[Path, Backup]:
     return backups
 
 
-def _check_topics(groups: Sequence[Group], topic_id: str | None) -> None:
+def _check_topics(targets: Sequence[Target], topic_id: str | None) -> None:
     """Raise UsageError for one id for several topics."""
     from kdump.errors import UsageError
 
     names = {
-        group.partition.name.topic for group in groups if group.partition and group.partition.name
+        target.partition.name.topic
+        for target in targets
+        if target.partition and target.partition.name
     }
     if topic_id is not None and len(names) > 1:
         found = ", ".join(sorted(names))
@@ -186,12 +188,12 @@ def _check_topics(groups: Sequence[Group], topic_id: str | None) -> None:
         )
 
 
-def _groups(scope: Scope) -> list[Group]:
+def _targets(scope: Scope) -> list[Target]:
     """The partitions that were named. Raises UsageError, SourceError."""
     from kdump.errors import SourceError, UsageError
     from kdump.storage.logdir import Partition
 
-    groups: list[Group] = []
+    targets: list[Target] = []
     for root, part in zip(scope.roots, scope.parts, strict=True):
         if isinstance(root.content, SourceError):
             raise root.content
@@ -200,5 +202,5 @@ def _groups(scope: Scope) -> list[Group]:
                 f"{root.path}: expected a partition directory, found something else: give "
                 "partition directories"
             )
-        groups += part
-    return groups
+        targets += part
+    return targets

@@ -15,7 +15,7 @@ from kdump.cli.commands.repairing import EXIT_CODES, Choice, given, repair, repa
 from kdump.cli.ui.units import LARGEST_LONG
 
 if TYPE_CHECKING:
-    from kdump.audit.verdicts.verdict import Judged
+    from kdump.audit.verdicts.verdict import Verdict
     from kdump.cli.ui.progress import Mode
     from kdump.repair.transaction.plan import Plan
 
@@ -72,7 +72,7 @@ def truncate_to_valid(
         jobs,
     )
 
-    def planner(judged: Judged, _: Callable[[int], None]) -> Plan:
-        return plan_truncate(judged, at=at, arguments=arguments)
+    def planner(verdict: Verdict, _: Callable[[int], None]) -> Plan:
+        return plan_truncate(verdict, at=at, arguments=arguments)
 
     return repair(scope, choice, planner)

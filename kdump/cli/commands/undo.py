@@ -13,7 +13,7 @@ from kdump.cli.options.targets import LogPath
 from kdump.cli.ui.exits import OK, USAGE
 
 if TYPE_CHECKING:
-    from kdump.audit.targets.target import Group
+    from kdump.audit.targets.target import Target
     from kdump.storage.repair_record import RepairRecord
 
 
@@ -83,33 +83,33 @@ def undo(
     if discard and (plan_id is None or apply):
         raise click.UsageError("--discard needs --plan ID, and does not take --apply.")
     scope = find_scope(paths, None, (), (), stores=False)
-    groups = partitions(scope)
+    targets = partitions(scope)
     report = BackupReport(form, scope)
     codes, resume = {OK}, None
-    for group in groups:
+    for target in targets:
         try:
-            if group.error is not None:
-                raise group.error
-            found = _chosen(group.path, plan_id)
+            if target.error is not None:
+                raise target.error
+            found = _chosen(target.path, plan_id)
             if apply or discard:
                 begun = [one for one in found if discard or one.state is not RepairState.PREPARED]
                 for one in begun[-1:]:
                     if not discard:
-                        plan = Folder(group.path, one.id).plan()
-                        report.undoing(located(plan, group.path, _above(group)))
+                        plan = Folder(target.path, one.id).plan()
+                        report.undoing(located(plan, target.path, _above(target)))
                     _change(
                         one,
-                        group.path,
-                        _above(group),
+                        target.path,
+                        _above(target),
                         discard=discard,
                         assume_stopped=assume_stopped,
                     )
-                    report.changed(one, group.path, discarded=discard)
+                    report.changed(one, target.path, discarded=discard)
             else:
                 for one in found:
                     whole = plan_id is not None
-                    refused = _refusal(one, group) if whole else None
-                    report.kept(one, group.path, whole=whole, refused=refused)
+                    refused = _refusal(one, target) if whole else None
+                    report.kept(one, target.path, whole=whole, refused=refused)
         except KdumpError as error:
             report.failed(error)
             codes.add(code_of(error))
@@ -139,14 +139,14 @@ def _chosen(partition: Path, plan_id: str | None) -> Sequence[RepairRecord]:
     return found if plan_id is None else [one for one in found if one.id == plan_id]
 
 
-def _above(group: Group) -> Path | None:
-    return None if group.directory is None else group.directory.directory.path
+def _above(target: Target) -> Path | None:
+    return None if target.directory is None else target.directory.directory.path
 
 
-def _refusal(one: RepairRecord, group: Group) -> Exception | None:
+def _refusal(one: RepairRecord, target: Target) -> Exception | None:
     from kdump.repair.transaction.undo import refusal
 
-    return refusal(one, group.path, _above(group))
+    return refusal(one, target.path, _above(target))
 
 
 def _change(

@@ -117,7 +117,7 @@ def verify(
     from kdump.audit.targets.scope import concerning
     from kdump.audit.verdicts.directory_start import Starts
     from kdump.audit.verdicts.next_start import Concluding
-    from kdump.audit.verdicts.verdict import Judged
+    from kdump.audit.verdicts.verdict import Verdict
     from kdump.cli.commands.verify_engine import Asked, engine
     from kdump.cli.ui.progress import Progress
     from kdump.cli.views.verify.json_lines import JsonReport
@@ -128,7 +128,7 @@ def verify(
     started = time.monotonic()
     held: list[str] = []
     emit = held.append if quiet else click.echo
-    judged: list[Judged] = []
+    verdict: list[Verdict] = []
     stopped_by = None
     far = depth or "default"
     asked = Asked(paths, config, topics, excluded, far, jobs, limit_rate, master, remote)
@@ -148,15 +148,15 @@ def verify(
         report.directories(found)
         # Of a log directory thousands of partitions are kept for the report.
         spelled_out = frozenset(
-            group.path
+            target.path
             for root, part in zip(scope.roots, scope.parts, strict=True)
             if not isinstance(root.content, LogDirectory)
-            for group in part
+            for target in part
         )
         try:
             with closing(working.judge(Concluding(spelled_out), report.preview)) as judging:
                 for one in judging:
-                    judged.append(one)
+                    verdict.append(one)
                     report.add(one, one.forecast)
         except KeyboardInterrupt:
             stopped_by = INTERRUPTED
@@ -168,14 +168,14 @@ def verify(
             jobs=working.jobs,
             limit_rate=working.limit_rate,
             fail_on=Severity(fail_on),
-            total=len(scope.groups),
+            total=len(scope.targets),
             # A log may have grown since it was listed.
-            total_bytes=max(working.total_bytes, sum(one.covered.read_bytes for one in judged)),
+            total_bytes=max(working.total_bytes, sum(one.covered.read_bytes for one in verdict)),
             seconds=time.monotonic() - started,
             stopped_by=stopped_by,
         ),
         found,
-        judged,
+        verdict,
         starts,
     )
     report.finish(summary)

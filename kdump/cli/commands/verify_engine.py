@@ -15,10 +15,10 @@ from kdump.audit.findings import Finding
 from kdump.audit.run.prescan import Small, quick_pass
 from kdump.audit.run.reconcile import reconcile_directories
 from kdump.audit.run.verify import beside_broker, verify
-from kdump.audit.targets.target import Selection
 from kdump.audit.targets.scope import Scope
+from kdump.audit.targets.target import Selection
 from kdump.audit.verdicts.next_start import Concluding
-from kdump.audit.verdicts.verdict import Judged
+from kdump.audit.verdicts.verdict import Verdict
 from kdump.cli.options.spark import spark_session
 from kdump.cli.options.targets import find_scope, named_paths
 from kdump.cli.ui.progress import Progress
@@ -63,8 +63,8 @@ class Engine(Protocol):
         """Judge the log directories themselves."""
 
     def judge(
-        self, conclude: Concluding, preview: Callable[[Judged], None]
-    ) -> Generator[Judged, None, None]:
+        self, conclude: Concluding, preview: Callable[[Verdict], None]
+    ) -> Generator[Verdict, None, None]:
         """Judge every group, in order; ``preview`` gets what a first look shows of each."""
 
 
@@ -92,7 +92,7 @@ class _Here:
         self._depth = asked.depth
         self._shown = shown
         self.scope = find_scope(asked.paths, asked.config, asked.topics, asked.excluded)
-        live = beside_broker(self.scope.groups)
+        live = beside_broker(self.scope.targets)
         self.jobs = asked.jobs or (1 if live else default_jobs())
         self.limit_rate = asked.limit_rate or 0
         if asked.limit_rate is None and live:
@@ -103,20 +103,20 @@ class _Here:
         return reconcile_directories(self.scope.context)
 
     def judge(
-        self, conclude: Concluding, preview: Callable[[Judged], None]
-    ) -> Generator[Judged, None, None]:
-        def glance(one: Judged) -> Judged:
+        self, conclude: Concluding, preview: Callable[[Verdict], None]
+    ) -> Generator[Verdict, None, None]:
+        def glance(one: Verdict) -> Verdict:
             last = self._depth == "quick" or not one.quick
             return conclude(one) if last else one.in_advance()
 
-        groups, context = self.scope.groups, self.scope.context
+        targets, context = self.scope.targets, self.scope.context
         pace = Pace(self.limit_rate) if self.limit_rate else None
         small = Small.RECORDS if self._depth == "deep" else Small.HEADERS
         if self._depth == "quick" or pace is not None:
             small = Small.ENDS
-        known: dict[int, Judged] = {}
-        self._shown.expect(len(groups), "partitions")
-        looked = quick_pass(groups, context, jobs=self.jobs, small=small, conclude=glance)
+        known: dict[int, Verdict] = {}
+        self._shown.expect(len(targets), "partitions")
+        looked = quick_pass(targets, context, jobs=self.jobs, small=small, conclude=glance)
         with closing(looked):
             for number, one in enumerate(looked):
                 preview(one)
@@ -131,7 +131,7 @@ class _Here:
         read_bytes = sum(one.covered.size for one in known.values())
         self._shown.expect(self.total_bytes - read_bytes)
         yield from verify(
-            groups,
+            targets,
             deep=self._depth == "deep",
             jobs=self.jobs,
             context=context,
@@ -157,17 +157,17 @@ class _Fleet:
         return self._listed.findings
 
     def judge(
-        self, conclude: Concluding, preview: Callable[[Judged], None]
-    ) -> Generator[Judged, None, None]:
+        self, conclude: Concluding, preview: Callable[[Verdict], None]
+    ) -> Generator[Verdict, None, None]:
         from kdump.fleet.verify.verify import quick_pass, verify
 
-        groups, inventories = self.scope.groups, self._listed.inventories
+        targets, inventories = self.scope.targets, self._listed.inventories
         context = self.scope.context
         if self._depth == "quick":
-            self._shown.expect(len(groups), "partitions")
+            self._shown.expect(len(targets), "partitions")
             looked = quick_pass(
                 self._session,
-                groups,
+                targets,
                 inventories,
                 context,
                 conclude=conclude,
@@ -180,7 +180,7 @@ class _Fleet:
         self._shown.expect(self.total_bytes)
         yield from verify(
             self._session,
-            groups,
+            targets,
             inventories,
             deep=self._depth == "deep",
             context=context,

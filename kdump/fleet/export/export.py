@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 
 from kdump.audit.facts.coordinator import Coordinator
 from kdump.audit.targets.context import Context
-from kdump.audit.targets.target import Group, disjoint
+from kdump.audit.targets.target import Target, disjoint
 from kdump.fleet.export.committed import Committed, Seen
 from kdump.fleet.export.destination import Destination
 from kdump.fleet.export.manifest import FileEntry, Manifest, PartitionEntry, partition_entry
@@ -78,7 +78,7 @@ class _Part:
 
 
 def export(
-    groups: Iterable[Group],
+    targets: Iterable[Target],
     order: Order,
     destination: Destination,
     spread: Spread,
@@ -87,7 +87,7 @@ def export(
     context: Context | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> Manifest:
-    """Export the records of ``groups``, which are listed; ``sizes`` are the bytes of their logs.
+    """Export the records of ``targets``, which are listed; ``sizes`` are the bytes of their logs.
 
     ``context`` is what is known of the nodes that they are of. A log that several of them hold
     counts once. Where it raises, whoever made ``destination`` takes that away. ``on_progress`` gets
@@ -96,7 +96,7 @@ def export(
     """
     troubles: list[Trouble] = []
     around = context or Context(now_ms=0)
-    parts = _parts(disjoint(groups), order, sizes, around, troubles)
+    parts = _parts(disjoint(targets), order, sizes, around, troubles)
     if order.read_committed or order.dedupe_replicas:
         _plan(parts, order, spread, troubles)
     tasks = list(_tasks(parts, order, destination))
@@ -121,7 +121,7 @@ def export(
 
 
 def _parts(
-    groups: Iterable[Group],
+    targets: Iterable[Target],
     order: Order,
     sizes: Mapping[Path, int],
     context: Context,
@@ -130,32 +130,32 @@ def _parts(
     """What there is of each partition; copies are one part if each offset is wanted once."""
     parts: list[_Part] = []
     known: dict[tuple[str | None, int | None], _Part] = {}
-    for group in groups:
-        if group.error is not None:
-            path = utf8(str(group.path))
-            troubles.append(Trouble(path, None, None, str(group.error), damaged=False))
-        start = _log_start(group)
+    for target in targets:
+        if target.error is not None:
+            path = utf8(str(target.path))
+            troubles.append(Trouble(path, None, None, str(target.error), damaged=False))
+        start = _log_start(target)
         served = replace(
             order.selection, first_offset=max(order.selection.first_offset, start or LOWEST)
         )
-        wanted = {segment.log for segment in served.segments(group.segments)}
+        wanted = {segment.log for segment in served.segments(target.segments)}
         shares = [
             Share(
                 Log(
                     segment.log,
                     segment.base_offset,
-                    group.is_sealed(segment),
+                    target.is_sealed(segment),
                     sizes.get(segment.log, 0),
                 ),
                 segment.index,
             )
-            for segment in group.segments
+            for segment in target.segments
             # What is before them decides over transactions too.
             if segment.log in wanted or order.read_committed
         ]
         if not shares:
             continue
-        coordinator = context.node(group).coordinator
+        coordinator = context.node(target).coordinator
         origin = shares[0].log.origin
         key = (origin.topic, origin.partition)
         if order.dedupe_replicas and None not in key and key in known:
@@ -177,17 +177,17 @@ def _parts(
     return parts
 
 
-def _log_start(group: Group) -> int | None:
+def _log_start(target: Target) -> int | None:
     """The log start offset that the checkpoint of its log directory names, above its first log.
 
     Spec: ``UnifiedLog.maybeIncrementLogStartOffset``.
     """
-    read = None if group.directory is None else group.directory.log_starts
-    name = directory_name(group.path)
-    if read is None or read.value is None or name is None or not group.segments:
+    read = None if target.directory is None else target.directory.log_starts
+    name = directory_name(target.path)
+    if read is None or read.value is None or name is None or not target.segments:
         return None
     start = read.value.get((name.topic, name.partition))
-    return start if start is not None and start > group.segments[0].base_offset else None
+    return start if start is not None and start > target.segments[0].base_offset else None
 
 
 def _plan(parts: Sequence[_Part], order: Order, spread: Spread, troubles: list[Trouble]) -> None:

@@ -127,13 +127,13 @@ class _ClassicWatch:
     def __init__(self, spark: SparkSession) -> None:
         self._context = spark.sparkContext
         self._tracker = self._context.statusTracker()
-        self._group = f"kdump-{uuid4().hex}"
+        self._target = f"kdump-{uuid4().hex}"
 
     def mark(self) -> None:
-        self._context.setJobGroup(self._group, "kdump", interruptOnCancel=True)
+        self._context.setJobGroup(self._target, "kdump", interruptOnCancel=True)
 
     def part(self, tasks: int) -> float:
-        jobs = map(self._tracker.getJobInfo, self._tracker.getJobIdsForGroup(self._group))
+        jobs = map(self._tracker.getJobInfo, self._tracker.getJobIdsForGroup(self._target))
         numbers = {number for job in jobs if job is not None for number in job.stageIds}
         stages = map(self._tracker.getStageInfo, numbers)
         return _part(
@@ -146,7 +146,7 @@ class _ClassicWatch:
         )
 
     def cancel(self) -> None:
-        self._context.cancelJobGroup(self._group)
+        self._context.cancelJobGroup(self._target)
 
     def close(self) -> None:
         """The thread that was marked is at its end."""

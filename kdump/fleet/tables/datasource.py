@@ -21,7 +21,7 @@ from kdump.audit.findings import Finding
 from kdump.audit.run.reconcile import reconcile_directories
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.listing import list_scope
-from kdump.audit.targets.target import Group, Selection
+from kdump.audit.targets.target import Selection, Target
 from kdump.errors import SourceError, UsageError
 from kdump.fleet.job.packing import packs
 from kdump.fleet.tables import tables
@@ -109,7 +109,7 @@ class _Logs(InputPartition):
 class _Groups(InputPartition):
     """Partitions that one task judges, or what the driver has found above them."""
 
-    groups: tuple[Group, ...]
+    targets: tuple[Target, ...]
     context: Context | None
     found: tuple[Finding, ...] = ()
 
@@ -129,16 +129,16 @@ class _Reader(DataSourceReader):
             if isinstance(root.content, SourceError) and asked.table != "findings":
                 raise root.content
         if asked.table != "findings":
-            logs = list(tables.logs_of(scope.groups, strict=asked.strict))
+            logs = list(tables.logs_of(scope.targets, strict=asked.strict))
             sizes = [log.size for log in logs]
             return [
                 _Logs(tuple(logs[number] for number in pack)) for pack in packs(sizes, asked.cores)
             ] or [_Logs(())]
-        groups = [group.listed() for group in scope.groups]
-        shares = packs([group.size for group in groups], asked.cores)
+        targets = [target.listed() for target in scope.targets]
+        shares = packs([target.size for target in targets], asked.cores)
         return [
             _Groups((), None, reconcile_directories(scope.context)),
-            *(_Groups(tuple(groups[n] for n in pack), scope.context) for pack in shares),
+            *(_Groups(tuple(targets[n] for n in pack), scope.context) for pack in shares),
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -153,7 +153,7 @@ class _Reader(DataSourceReader):
                 yield finding_rows(partition.found, None)
             if partition.context is not None:
                 yield from tables.finding_batches(
-                    partition.groups, partition.context, deep=self._asked.deep, jobs=1
+                    partition.targets, partition.context, deep=self._asked.deep, jobs=1
                 )
         elif isinstance(partition, _Logs) and self._asked.table == "batches":
             yield from tables.batch_tables(partition.logs, strict=self._asked.strict)

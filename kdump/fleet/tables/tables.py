@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from kdump.audit.run.verify import verify
 from kdump.audit.targets.context import Context
-from kdump.audit.targets.target import Group, disjoint, log_bytes
+from kdump.audit.targets.target import Target, disjoint, log_bytes
 from kdump.errors import DecodeError, SourceError
 from kdump.fleet.tables.batches import batch_rows, damage_row, unreadable_row
 from kdump.fleet.tables.findings import finding_rows
@@ -47,13 +47,13 @@ class Log:
         return Origin(topic, partition, utf8(str(self.path)))
 
 
-def logs_of(groups: Iterable[Group], *, strict: bool = False) -> Iterator[Log]:
+def logs_of(targets: Iterable[Target], *, strict: bool = False) -> Iterator[Log]:
     """List the logs of partitions, those that a broker would load, in order, each just once.
 
     A partition that cannot be listed has none. Raises SourceError instead if ``strict``.
     """
-    for group in disjoint(groups):
-        listed = group.listed()
+    for target in disjoint(targets):
+        listed = target.listed()
         if listed.error is not None and strict:
             raise listed.error
         for segment in listed.segments:
@@ -115,24 +115,24 @@ def batch_tables(logs: Iterable[Log], *, strict: bool = False) -> Iterator[pa.Re
 
 
 def finding_batches(
-    groups: Sequence[Group], context: Context, *, deep: bool, jobs: int
+    targets: Sequence[Target], context: Context, *, deep: bool, jobs: int
 ) -> Iterator[pa.RecordBatch]:
-    """Judge ``groups`` in so many workers, and give the table ``FINDINGS`` of them."""
+    """Judge ``targets`` in so many workers, and give the table ``FINDINGS`` of them."""
     judging = verify(
-        groups,
+        targets,
         deep=deep,
         jobs=jobs,
         context=context,
         conclude=lambda one: one.without_evidence(segments=False),
     )
-    with closing(judging) as judged:
-        for one in judged:
+    with closing(judging) as verdict:
+        for one in verdict:
             if one.findings:
-                yield finding_rows(one.findings, _partition(one.group))
+                yield finding_rows(one.findings, _partition(one.target))
 
 
-def _partition(group: Group) -> DirectoryName | None:
-    return directory_name(group.path if group.path.suffix != ".log" else group.path.parent)
+def _partition(target: Target) -> DirectoryName | None:
+    return directory_name(target.path if target.path.suffix != ".log" else target.path.parent)
 
 
 def _refuse(log: Log, damage: Damage, *, strict: bool) -> None:

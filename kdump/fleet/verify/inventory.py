@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
-from kdump.audit.targets.target import Group, log_bytes
+from kdump.audit.targets.target import Target, log_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +23,12 @@ class Inventory:
     listed: bytes
 
     @classmethod
-    def of(cls, group: Group) -> Inventory:
+    def of(cls, target: Target) -> Inventory:
         """Take stock of a group that is listed."""
-        folder = group.path if group.partition is not None else group.path.parent
-        logs = {segment.log.name: log_bytes(segment) for segment in group.segments}
-        return cls(folder, logs, pickle.dumps(replace(group, directory=None)))
+        folder = target.path if target.partition is not None else target.path.parent
+        logs = {segment.log.name: log_bytes(segment) for segment in target.segments}
+        return cls(folder, logs, pickle.dumps(replace(target, directory=None)))
 
-    def open(self, group: Group) -> Group:
-        """Return ``group`` as it was listed."""
-        return replace(cast("Group", pickle.loads(self.listed)), directory=group.directory)
+    def open(self, target: Target) -> Target:
+        """Return ``target`` as it was listed."""
+        return replace(cast("Target", pickle.loads(self.listed)), directory=target.directory)

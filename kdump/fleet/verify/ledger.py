@@ -11,7 +11,7 @@ from kdump.audit import codes
 from kdump.audit.checks.read_errors import again
 from kdump.audit.findings import Detail, Finding
 from kdump.audit.survey.survey import Survey
-from kdump.audit.targets.target import Group
+from kdump.audit.targets.target import Target
 from kdump.fleet.verify.inventory import Inventory
 
 
@@ -40,7 +40,7 @@ class Line:
 
 
 def uncovered(
-    group: Group, inventory: Inventory, lines: Iterable[Line], told: Iterable[Path]
+    target: Target, inventory: Inventory, lines: Iterable[Line], told: Iterable[Path]
 ) -> Iterator[Finding]:
     """Yield a finding for each log of a group's ``inventory`` that was not read just once.
 
@@ -50,10 +50,10 @@ def uncovered(
     counts.update(path.name for path in told)
     for name in inventory.logs:
         if (count := counts[name]) != 1:
-            yield unproved(group, inventory.folder / name, f"{count} lines of the ledger")
+            yield unproved(target, inventory.folder / name, f"{count} lines of the ledger")
 
 
-def unproved(group: Group, path: Path, found: str) -> Finding:
+def unproved(target: Target, path: Path, found: str) -> Finding:
     """Return the finding for what no executor has brought a result of."""
     detail = Detail("a single result of an executor", found)
-    return Finding(codes.UNREADABLE, path, detail=detail, remedy=again(group.path))
+    return Finding(codes.UNREADABLE, path, detail=detail, remedy=again(target.path))

@@ -22,8 +22,8 @@ from kdump.audit.facts.small_files import DirectoryFacts
 from kdump.audit.findings import Finding
 from kdump.audit.run.reconcile import reconcile_directories
 from kdump.audit.targets.context import Context, read_context
-from kdump.audit.targets.target import Group, Root, Selection, assign, distinct, open_roots
 from kdump.audit.targets.scope import Scope, check_patterns, directories_of
+from kdump.audit.targets.target import Root, Selection, Target, assign, distinct, open_roots
 from kdump.errors import SourceError
 from kdump.fleet.job.job import JobFailed
 from kdump.fleet.job.spread import Lost, spread
@@ -51,13 +51,13 @@ class Listed:
     @property
     def total_bytes(self) -> int:
         """The bytes of all logs."""
-        return sum(group.size for group in self.scope.groups)
+        return sum(target.size for target in self.scope.targets)
 
-    def open(self) -> list[Group]:
+    def open(self) -> list[Target]:
         """All groups as they were listed."""
         return [
-            inventory.open(group)
-            for group, inventory in zip(self.scope.groups, self.inventories, strict=True)
+            inventory.open(target)
+            for target, inventory in zip(self.scope.targets, self.inventories, strict=True)
         ]
 
     def sizes(self) -> dict[Path, int]:
@@ -99,7 +99,7 @@ class _Part:
     """A path, what there is to judge in it, and an inventory of each."""
 
     root: Root
-    groups: tuple[Group, ...]
+    targets: tuple[Target, ...]
     inventories: tuple[Inventory, ...]
 
 
@@ -125,12 +125,12 @@ class _Around:
 
 def _listed(path: Path, selection: Selection, settings: Configs | None) -> _Part:
     (root,) = open_roots([path], log_directories(settings) if settings else ())
-    return _taken_stock(root, [group.listed() for group in assign(root, selection)])
+    return _taken_stock(root, [target.listed() for target in assign(root, selection)])
 
 
-def _taken_stock(root: Root, listed: Iterable[Group]) -> _Part:
+def _taken_stock(root: Root, listed: Iterable[Target]) -> _Part:
     both = [(replace(one.unlisted(), size=one.size), Inventory.of(one)) for one in listed]
-    return _Part(root, tuple(group for group, _ in both), tuple(taken for _, taken in both))
+    return _Part(root, tuple(target for target, _ in both), tuple(taken for _, taken in both))
 
 
 def _around(named: _Named, settings: Configs | None, now_ms: int) -> _Around:
@@ -160,7 +160,7 @@ def _together(parts: Sequence[_Part], around: _Around, selection: Selection) -> 
     parts = [parts[number] for number in around.numbers]
     roots = tuple(part.root for part in parts)
     check_patterns(roots, selection)
-    scope = Scope(roots, tuple(part.groups for part in parts), around.context)
+    scope = Scope(roots, tuple(part.targets for part in parts), around.context)
     inventories = tuple(taken for part in parts for taken in part.inventories)
     return Listed(scope, inventories, around.findings)
 

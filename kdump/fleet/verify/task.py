@@ -23,8 +23,8 @@ from kdump.audit.run.reconcile import reconcile
 from kdump.audit.run.tasks import SurveyTask, survey_tasks, surveyed, surveyed_again
 from kdump.audit.survey.survey import Survey
 from kdump.audit.targets.context import Context
-from kdump.audit.targets.target import Group
-from kdump.audit.verdicts.verdict import Conclude, Judged
+from kdump.audit.targets.target import Target
+from kdump.audit.verdicts.verdict import Conclude, Verdict
 from kdump.fleet.verify.inventory import Inventory
 from kdump.fleet.verify.ledger import Line
 from kdump.storage.logdir import Segment
@@ -32,17 +32,17 @@ from kdump.storage.throttle import use_idle_io
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class TargetTask:
     """A group that is read and judged at once; ``mapped`` is as for ``survey``."""
 
     number: int
-    group: Group
+    target: Target
     inventory: Inventory
     context: Context
     deep: bool
     mapped: bool = True
 
-    def unmapped(self) -> Whole:
+    def unmapped(self) -> TargetTask:
         """The same for a second attempt.
 
         A file may have been cut while it was mapped: somebody writes there after all.
@@ -51,7 +51,7 @@ class Whole:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class SegmentTask:
     """What is to be surveyed of a group: one segment, none where there is none.
 
     ``last`` is the group where the segment is the last one, None else.
@@ -60,7 +60,7 @@ class Reading:
     number: int
     survey: SurveyTask | None
     stopped: bool
-    last: Group | None
+    last: Target | None
     context: Context
     deep: bool
 
@@ -69,17 +69,17 @@ class Reading:
         """The log that is to be read."""
         return None if self.survey is None else self.survey.segment.log
 
-    def unmapped(self) -> Reading:
-        """The same for a second attempt, as for ``Whole``."""
+    def unmapped(self) -> SegmentTask:
+        """The same for a second attempt, as for ``TargetTask``."""
         survey = self.survey
         return self if survey is None else replace(self, survey=replace(survey, mapped=False))
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class VerdictTask:
     """A group that is to be judged by what was read of it: ``evidence`` is of readings."""
 
-    group: Group
+    target: Target
     evidence: tuple[bytes, ...]
     findings: tuple[Finding, ...]
     context: Context
@@ -94,10 +94,10 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class TargetResult:
     """What comes of a whole group."""
 
-    judged: Judged
+    verdict: Verdict
     lines: tuple[Line, ...]
 
 
@@ -109,7 +109,7 @@ class _Evidence:
     """
 
     surveys: tuple[Survey, ...] = ()
-    now: Group | None = None
+    now: Target | None = None
     facts: PartitionFacts | None = None
 
     def __add__(self, other: _Evidence) -> _Evidence:
@@ -118,56 +118,56 @@ class _Evidence:
 
 
 def readings(
-    number: int, group: Group, context: Context, *, deep: bool, mapped: bool = True
-) -> Iterator[Reading]:
+    number: int, target: Target, context: Context, *, deep: bool, mapped: bool = True
+) -> Iterator[SegmentTask]:
     """What is to be read of a group; ``mapped`` is as for ``survey``."""
     tasks: list[SurveyTask | None] = [
-        replace(task, mapped=mapped) for task in survey_tasks(number, group, context, deep=deep)
+        replace(task, mapped=mapped) for task in survey_tasks(number, target, context, deep=deep)
     ]
     *before, last = tasks or [None]
     for task in before:
-        yield Reading(number, task, group.stopped, None, context, deep)
-    yield Reading(number, last, group.stopped, group, context, deep)
+        yield SegmentTask(number, task, target.stopped, None, context, deep)
+    yield SegmentTask(number, last, target.stopped, target, context, deep)
 
 
-def unmapped(task: Whole | Reading) -> Whole | Reading:
+def unmapped(task: TargetTask | SegmentTask) -> TargetTask | SegmentTask:
     """The same for a second attempt, of either kind."""
     return task.unmapped()
 
 
-def work(task: Whole | Reading, *, conclude: Conclude) -> Done | Read:
+def work(task: TargetTask | SegmentTask, *, conclude: Conclude) -> TargetResult | Read:
     """Do a task of either kind."""
-    return read(task) if isinstance(task, Reading) else read_and_judge(task, conclude=conclude)
+    return read(task) if isinstance(task, SegmentTask) else read_and_judge(task, conclude=conclude)
 
 
-def read(reading: Reading) -> Read:
+def read(reading: SegmentTask) -> Read:
     """Survey a segment."""
     evidence = _surveyed(reading)
     return Read(pickle.dumps(evidence), _lines(evidence))
 
 
-def read_and_judge(whole: Whole, *, conclude: Conclude) -> Done:
+def read_and_judge(whole: TargetTask, *, conclude: Conclude) -> TargetResult:
     """Survey all segments of a group, and judge it."""
-    group, context, deep = whole.inventory.open(whole.group), whole.context, whole.deep
+    target, context, deep = whole.inventory.open(whole.target), whole.context, whole.deep
     evidence = _Evidence()
-    for reading in readings(0, group, context, deep=deep, mapped=whole.mapped):
+    for reading in readings(0, target, context, deep=deep, mapped=whole.mapped):
         evidence += _surveyed(reading)
-    judged = _judged(Case(group, (), (), context), evidence, deep=deep, conclude=conclude)
-    return Done(judged, _lines(evidence))
+    verdict = _judged(VerdictTask(target, (), (), context), evidence, deep=deep, conclude=conclude)
+    return TargetResult(verdict, _lines(evidence))
 
 
-def judge_results(case: Case, *, deep: bool, conclude: Conclude) -> Judged:
+def judge_results(task: VerdictTask, *, deep: bool, conclude: Conclude) -> Verdict:
     """Judge a group of which all segments were read."""
-    return _judged(case, _opened(case.evidence), deep=deep, conclude=conclude)
+    return _judged(task, _opened(task.evidence), deep=deep, conclude=conclude)
 
 
-def judge_unjudged(case: Case, finding: Finding, conclude: Conclude) -> Judged:
+def judge_unjudged(task: VerdictTask, finding: Finding, conclude: Conclude) -> Verdict:
     """What the surveys alone have shown, where ``finding`` says why nobody has judged them."""
-    surveys = _opened(case.evidence).surveys
-    return conclude(judge(case.group, [*surveys, *case.findings, finding], context=case.context))
+    surveys = _opened(task.evidence).surveys
+    return conclude(judge(task.target, [*surveys, *task.findings, finding], context=task.context))
 
 
-def _surveyed(reading: Reading) -> _Evidence:
+def _surveyed(reading: SegmentTask) -> _Evidence:
     if not reading.stopped:
         use_idle_io()
     now, facts = None, None
@@ -185,13 +185,13 @@ def _lines(evidence: _Evidence) -> tuple[Line, ...]:
     return tuple(Line.of(survey, host) for survey in evidence.surveys)
 
 
-def _beside(group: Group, context: Context) -> tuple[Group, PartitionFacts | None]:
+def _beside(target: Target, context: Context) -> tuple[Target, PartitionFacts | None]:
     """What there is of a group by now, and the small files that go with it."""
-    now = group if group.stopped else group.unlisted().listed()
+    now = target if target.stopped else target.unlisted().listed()
     return now, gather(now, context)
 
 
-def _rolled(then: Group, now: Group, reading: Reading) -> list[SurveyTask]:
+def _rolled(then: Target, now: Target, reading: SegmentTask) -> list[SurveyTask]:
     """The segments that a broker has begun since the group was listed."""
     known = {segment.log for segment in then.segments}
     tasks = survey_tasks(reading.number, now, reading.context, deep=reading.deep)
@@ -206,48 +206,48 @@ def _opened(evidence: Iterable[bytes]) -> _Evidence:
     return sum(map(pickle.loads, evidence), _Evidence())
 
 
-def _judged(case: Case, found: _Evidence, *, deep: bool, conclude: Conclude) -> Judged:
-    def again(now: Group, suspects: Sequence[Segment]) -> list[Survey | Finding]:
-        tasks = survey_tasks(0, now, case.context, deep=deep)
+def _judged(task: VerdictTask, found: _Evidence, *, deep: bool, conclude: Conclude) -> Verdict:
+    def again(now: Target, suspects: Sequence[Segment]) -> list[Survey | Finding]:
+        tasks = survey_tasks(0, now, task.context, deep=deep)
         return surveyed_again(now, suspects, tasks, surveyed)
 
-    if not case.group.stopped:
+    if not task.target.stopped:
         use_idle_io()
     now, facts = found.now, found.facts
     if now is None:  # whoever read the last segment has not come to an end
-        now, facts = _beside(case.group, case.context)
+        now, facts = _beside(task.target, task.context)
     elif now.error is None:
-        now = replace(now, directory=case.group.directory)
+        now = replace(now, directory=task.target.directory)
     # Of a running broker's logs those are left out that it has deleted since they were read.
     listed = {segment.log for segment in now.segments}
     kept = [survey for survey in found.surveys if survey.segment.log in listed]
-    judged = judge(now, [*kept, *case.findings], facts, case.context)
-    return _packed(conclude(reconcile(judged, case.context, again)))
+    verdict = judge(now, [*kept, *task.findings], facts, task.context)
+    return _packed(conclude(reconcile(verdict, task.context, again)))
 
 
 @dataclass(frozen=True, slots=True)
-class Glance:
+class QuickTask:
     """A group to look at; ``careful`` is as for ``glance``."""
 
-    group: Group
+    target: Target
     inventory: Inventory
     context: Context
     careful: bool = False
 
 
-def carefully(task: Glance) -> Glance:
+def carefully(task: QuickTask) -> QuickTask:
     """The same for a second attempt."""
     return replace(task, careful=True)
 
 
-def inspect(task: Glance, *, conclude: Conclude) -> Judged:
+def inspect(task: QuickTask, *, conclude: Conclude) -> Verdict:
     """Look at the ends of a group."""
-    group = task.inventory.open(task.group)
+    target = task.inventory.open(task.target)
     return _packed(
-        glance(group, task.context, careful=task.careful, small=Small.ENDS, conclude=conclude)
+        glance(target, task.context, careful=task.careful, small=Small.ENDS, conclude=conclude)
     )
 
 
-def _packed(judged: Judged) -> Judged:
+def _packed(verdict: Verdict) -> Verdict:
     """The same without the log directory, which the driver has."""
-    return replace(judged, group=replace(judged.group, directory=None))
+    return replace(verdict, target=replace(verdict.target, directory=None))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kdump.audit.evidence import known_ends
 from kdump.audit.facts.small_files import PartitionFacts
-from kdump.audit.verdicts.verdict import Judged
+from kdump.audit.verdicts.verdict import Verdict
 
 
 def log_start_of(facts: PartitionFacts) -> int | None:
@@ -16,8 +16,8 @@ def log_start_of(facts: PartitionFacts) -> int | None:
     return max(facts.log_start or 0, segments[0].base_offset) if segments else facts.log_start
 
 
-def log_end_of(judged: Judged) -> int | None:
+def log_end_of(verdict: Verdict) -> int | None:
     """The offset behind its last record, None where that is not certain."""
-    if not judged.group.segments:
+    if not verdict.target.segments:
         return None
-    return known_ends(judged.surveys).get(judged.group.segments[-1].base_offset)
+    return known_ends(verdict.surveys).get(verdict.target.segments[-1].base_offset)

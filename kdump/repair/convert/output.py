@@ -19,7 +19,7 @@ from typing import Final
 from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.run.gather import gather
 from kdump.audit.targets.context import Context
-from kdump.audit.targets.target import Group
+from kdump.audit.targets.target import Target
 from kdump.errors import Refused
 from kdump.format.codecs import Codec
 from kdump.repair.content.epochs import old_epochs
@@ -31,11 +31,11 @@ from kdump.repair.newdir.appearance import building
 from kdump.repair.newdir.output import (
     check_space,
     copy_file,
+    destination_of,
     leave_receipt,
     name_notes,
     plan_of,
     source_notes,
-    destination_of,
     verified,
 )
 from kdump.repair.rewrite.conversion import Rules
@@ -66,7 +66,7 @@ _USUAL: Final = Rules()
 
 
 def convert_to(
-    group: Group,
+    target: Target,
     context: Context,
     output: Path,
     rules: Rules,
@@ -80,16 +80,16 @@ def convert_to(
     counts of bytes that were read. Where nothing is of magic 0 or 1, nothing is written. Raises
     Refused, SourceError, OSError; each leaves nothing behind.
     """
-    if group.error is not None:
-        raise group.error
-    if group.partition is None:
-        raise Refused(f"{group.path}: expected a partition directory called <topic>-<partition>")
-    with read_as_owner(group.path):
-        return _convert_to(group, context, output, rules, jobs, report)
+    if target.error is not None:
+        raise target.error
+    if target.partition is None:
+        raise Refused(f"{target.path}: expected a partition directory called <topic>-<partition>")
+    with read_as_owner(target.path):
+        return _convert_to(target, context, output, rules, jobs, report)
 
 
 def _convert_to(
-    group: Group,
+    target: Target,
     context: Context,
     output: Path,
     rules: Rules,
@@ -97,10 +97,10 @@ def _convert_to(
     report: Callable[[int], None],
 ) -> ConvertedCopy:
     started, begun_ns = time.monotonic(), time.time_ns()
-    facts = gather(group, context)
+    facts = gather(target, context)
     name = None if facts is None else facts.partition.name
     if facts is None or name is None:
-        raise Refused(f"{group.path}: expected a partition directory called <topic>-<partition>")
+        raise Refused(f"{target.path}: expected a partition directory called <topic>-<partition>")
     partition, destination = facts.partition, destination_of(facts.partition, output)
     one = unfinished(partition.path)
     if one is not None:
@@ -126,7 +126,7 @@ def _convert_to(
         log_end=None,
     )
     olds = each_log(
-        lambda old, _: inspect(old), _segments(group), _log_of, jobs=jobs, report=report
+        lambda old, _: inspect(old), _segments(target), _log_of, jobs=jobs, report=report
     )
     olds = list(_with_epochs(olds, facts))
     legacy = any(old.legacy for old in olds)
@@ -150,9 +150,9 @@ def _convert_to(
             *source_notes(facts, first),
             *_notes(rules, left),
         ]
-        judged = verified(made, facts.settings, jobs)
-        refuse_damaged(judged.surveys, partition.path)
-        end = None if judged.replay is None else judged.replay.end_offset
+        verdict = verified(made, facts.settings, jobs)
+        refuse_damaged(verdict.surveys, partition.path)
+        end = None if verdict.replay is None else verdict.replay.end_offset
         arguments = (os.fspath(partition.path), *_options(rules))
         plan = plan_of(made, COMMAND, arguments, destination, first, end, notes)
         copy = replace(
@@ -160,7 +160,7 @@ def _convert_to(
             id=plan.id,
             files=dict(made.files),
             notes=tuple(notes),
-            findings=judged.findings,
+            findings=verdict.findings,
             seconds=round(time.monotonic() - started, 3),
             logs=tuple(new.log for new in news if new.log is not None),
             untouched=tuple(old.segment.log.name for old in olds if not old.legacy),
@@ -190,17 +190,17 @@ def _written(
     return each_log(write, olds, _log_of, jobs=jobs, report=report, close_descriptors=(lock,))
 
 
-def _segments(group: Group) -> list[Old]:
+def _segments(target: Target) -> list[Old]:
     """The segments in order, none of them looked at yet."""
-    following = [segment.base_offset for segment in group.segments[1:]]
+    following = [segment.base_offset for segment in target.segments[1:]]
     return [
         Old(
             segment,
-            group.is_sealed(segment),
+            target.is_sealed(segment),
             next_base,
-            growing=not (group.stopped or group.is_sealed(segment)),
+            growing=not (target.stopped or target.is_sealed(segment)),
         )
-        for segment, next_base in zip_longest(group.segments, following)
+        for segment, next_base in zip_longest(target.segments, following)
     ]
 
 

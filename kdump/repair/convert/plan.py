@@ -12,7 +12,7 @@ from typing import Final
 
 from kdump.audit.facts.small_files import PartitionFacts, TopicSettings
 from kdump.audit.survey.survey import Survey
-from kdump.audit.verdicts.verdict import Judged
+from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import SourceError, UsageError
 from kdump.format.checkpoint import EpochEntry
 from kdump.repair.content.epochs import old_epochs
@@ -34,7 +34,7 @@ _REBUILD_BYTES: Final = 256 << 20
 
 
 def plan_convert(
-    judged: Judged,
+    verdict: Verdict,
     rules: Rules,
     *,
     settings: TopicSettings,
@@ -44,15 +44,17 @@ def plan_convert(
 ) -> Plan:
     """Plan the conversion of a partition; a plan without steps where all of it is as it should.
 
-    ``judged`` is what ``verify`` has found, with its evidence. The logs are converted in ``jobs``
+    ``verdict`` is what ``verify`` has found, with its evidence. The logs are converted in ``jobs``
     workers, and nothing is written, so that the plan says exactly what they become; ``report`` gets
     counts of bytes that were read for that. Indexes are built by ``settings``. Raises Refused,
     UsageError, SourceError.
     """
-    facts = _checked(judged)
-    files, identity = present(facts.partition, judged.surveys)
-    directory = None if judged.group.directory is None else judged.group.directory.directory.path
-    end = log_end_of(judged)
+    facts = _checked(verdict)
+    files, identity = present(facts.partition, verdict.surveys)
+    directory = (
+        None if verdict.target.directory is None else verdict.target.directory.directory.path
+    )
+    end = log_end_of(verdict)
     plan = Plan(
         COMMAND,
         arguments,
@@ -64,19 +66,19 @@ def plan_convert(
         log_start=log_start_of(facts),
         log_end=(end, end),
     )
-    old = [survey for survey in judged.surveys if _is_old(survey)]
+    old = [survey for survey in verdict.surveys if _is_old(survey)]
     if not old:
         return plan
     if facts.partition.name is not None and facts.partition.name.suffix == "delete":
         return replace(plan, notes=(DELETED_NOTE,))
-    refuse_damaged(judged.surveys, facts.partition.path)
+    refuse_damaged(verdict.surveys, facts.partition.path)
     refuse_swaps(facts.partition)
     refuse_links(survey.segment.log for survey in old)
-    epochs = _epochs(facts, judged.surveys)
+    epochs = _epochs(facts, verdict.surveys)
     measured = _measured(old, rules, epochs, settings, jobs, report)
-    _refuse_overlap(measured, [survey.segment for survey in judged.surveys])
+    _refuse_overlap(measured, [survey.segment for survey in verdict.surveys])
     steps = ConvertSteps(facts, rules, settings, files)
-    if old[-1] is judged.surveys[-1]:
+    if old[-1] is verdict.surveys[-1]:
         plan = replace(plan, log_end=(end, measured[-1].parts[-1].end_offset))
     return replace(
         plan,
@@ -88,15 +90,15 @@ def plan_convert(
 # --- what is known
 
 
-def _checked(judged: Judged) -> PartitionFacts:
+def _checked(verdict: Verdict) -> PartitionFacts:
     """The facts of a partition whose logs were all read to their ends."""
-    group, facts = judged.group, judged.facts
-    if group.error is not None:
-        raise group.error
+    target, facts = verdict.target, verdict.facts
+    if target.error is not None:
+        raise target.error
     if facts is None:
-        raise UsageError(f"{group.path}: expected a partition directory, found a segment's file")
-    surveys = {survey.segment.log: survey for survey in judged.surveys}
-    for segment in group.segments:
+        raise UsageError(f"{target.path}: expected a partition directory, found a segment's file")
+    surveys = {survey.segment.log: survey for survey in verdict.surveys}
+    for segment in target.segments:
         survey = surveys.get(segment.log)
         if survey is None or not survey.complete:
             told = () if survey is None else survey.unread

@@ -102,7 +102,7 @@ def _is_open(attribute: str) -> bool:
 
 @contextmanager
 def building(destination: Path, origin: Path) -> Iterator[Building]:
-    """Make the directory ``destination``, which appears when the block ends; ``origin`` is its model.
+    """Make the directory ``destination`` after ``origin``; it appears when the block ends.
 
     The directory that it is made in belongs to root, or to the user whose rights this process has:
     he makes all that is in it, and gets it. Raises Refused where it is there, or another process
@@ -110,8 +110,8 @@ def building(destination: Path, origin: Path) -> Iterator[Building]:
     """
     if os.path.lexists(destination):
         raise Refused(
-            f"{destination}: expected no file or directory of this name, found something: nothing is "
-            "overwritten"
+            f"{destination}: expected no file or directory of this name, found something: nothing "
+            "is overwritten"
         )
     path = destination.with_name(f".kdump.{destination.name}.tmp")
     if path.is_symlink() or (path.exists() and not path.is_dir()):

@@ -22,8 +22,8 @@ from kdump.audit.run.verify import verify
 from kdump.audit.survey.rebuilt_indexes import RebuiltIndexes
 from kdump.audit.survey.survey import Survey, survey
 from kdump.audit.targets.context import Context
-from kdump.audit.targets.target import Group
-from kdump.audit.verdicts.verdict import Judged
+from kdump.audit.targets.target import Target
+from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import Refused, SourceError
 from kdump.repair.newdir.appearance import Building
 from kdump.repair.transaction.disk import Attributes
@@ -149,19 +149,19 @@ def _target_of(partition: Partition, output: Path) -> Path:
     return destination
 
 
-def check_targets(groups: Sequence[Group], output: Path) -> None:
-    """Raise Refused before anything is written, if one of ``groups`` is going to be refused."""
+def check_targets(targets: Sequence[Target], output: Path) -> None:
+    """Raise Refused before anything is written, if one of ``targets`` is going to be refused."""
     origins: dict[Path, Path] = {}
-    for group in groups:
-        if group.partition is None:
+    for target in targets:
+        if target.partition is None:
             continue
-        destination = destination_of(group.partition, output)
+        destination = destination_of(target.partition, output)
         if destination in origins:
             raise Refused(
-                f"{group.path}: expected a single source for {destination}, found {origins[destination]} "
-                "too: give each its own --output"
+                f"{target.path}: expected a single source for {destination}, found "
+                f"{origins[destination]} too: give each its own --output"
             )
-        origins[destination] = group.path
+        origins[destination] = target.path
 
 
 def check_space(output: Path, needed: int) -> None:
@@ -280,17 +280,17 @@ def source_notes(facts: PartitionFacts, first: int) -> Iterator[str]:
 # --- proof
 
 
-def verified(made: Building, settings: TopicSettings, jobs: int = 1) -> Judged:
+def verified(made: Building, settings: TopicSettings, jobs: int = 1) -> Verdict:
     """What verify says of the new directory, which stands in no log directory.
 
     ``settings`` are those of the source: where it was compacted, so is the result.
     """
     partition = replace(read_partition(made.path), name=_final_name(made.path))
-    group = Group(made.path, partition.segments, None, True, 0, partition=partition)
+    target = Target(made.path, partition.segments, None, True, 0, partition=partition)
     wanted = Wanted(compacted=settings.compacted)
     context = Context(time.time_ns() // 1_000_000, wanted=wanted)
-    with closing(verify([group], deep=False, jobs=jobs, context=context)) as judged:
-        return next(judged)
+    with closing(verify([target], deep=False, jobs=jobs, context=context)) as verdict:
+        return next(verdict)
 
 
 def plan_of(

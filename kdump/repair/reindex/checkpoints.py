@@ -13,8 +13,8 @@ from kdump.audit.checks.partition_files import starts_past
 from kdump.audit.facts.cluster import Node
 from kdump.audit.facts.small_files import DirectoryFacts, PartitionFacts, read_small
 from kdump.audit.run.quick_survey import quick_survey
-from kdump.audit.targets.target import Group
-from kdump.audit.verdicts.verdict import Judged
+from kdump.audit.targets.target import Target
+from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import DecodeError
 from kdump.format.checkpoint import OffsetEntry, decode_readable, encode_offsets
 from kdump.repair.content.extent import log_end_of
@@ -37,15 +37,15 @@ _WITHOUT: Final = {
 }
 
 
-def hosts(groups: Iterable[Group]) -> Mapping[Path, DirectoryFacts]:
+def hosts(targets: Iterable[Target]) -> Mapping[Path, DirectoryFacts]:
     """The partitions whose plans have the checkpoints of their log directory, with that directory.
 
-    It is the first of ``groups`` in each, whichever was named.
+    It is the first of ``targets`` in each, whichever was named.
     """
     found: dict[Path, tuple[Path, DirectoryFacts]] = {}
-    for group in groups:
-        if group.directory is not None and has_lines(group.path):
-            found.setdefault(group.directory.directory.path, (group.path, group.directory))
+    for target in targets:
+        if target.directory is not None and has_lines(target.path):
+            found.setdefault(target.directory.directory.path, (target.path, target.directory))
     return dict(found.values())
 
 
@@ -74,9 +74,9 @@ def checkpoint_steps(directory: DirectoryFacts, node: Node) -> tuple[list[Step],
     return steps, notes
 
 
-def log_start_steps(judged: Judged, facts: PartitionFacts) -> tuple[list[Step], list[str]]:
+def log_start_steps(verdict: Verdict, facts: PartitionFacts) -> tuple[list[Step], list[str]]:
     """The same for a line that has a partition's log start behind its end."""
-    end = log_end_of(judged)
+    end = log_end_of(verdict)
     before = facts.log_start
     if end is None or before is None or not starts_past(facts, end):
         return [], []

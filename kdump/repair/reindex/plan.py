@@ -11,7 +11,7 @@ from dataclasses import replace
 from kdump.audit.evidence import Evidence
 from kdump.audit.facts.cluster import Node
 from kdump.audit.facts.small_files import DirectoryFacts, TopicSettings
-from kdump.audit.verdicts.verdict import Judged
+from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import UsageError
 from kdump.repair.content.extent import log_end_of, log_start_of
 from kdump.repair.reindex.checkpoints import checkpoint_steps, log_start_steps
@@ -23,7 +23,7 @@ from kdump.repair.transaction.plan import Plan, Step
 
 
 def plan_reindex(
-    judged: Judged,
+    verdict: Verdict,
     *,
     every: bool,
     settings: TopicSettings,
@@ -33,24 +33,24 @@ def plan_reindex(
 ) -> Plan:
     """Say what makes the files sound again that are made from the logs of a partition of ``node``.
 
-    ``judged`` is with its evidence, and with the indexes of its surveys built anew by ``settings``.
+    ``verdict`` has its evidence, and the indexes of its surveys rebuilt by ``settings``.
     ``every``: also the files that keep all they promise, if they would be others anew.
     ``checkpoints`` is the log directory, if its checkpoint files are part of this plan.
     Raises SourceError where files have changed since, Refused where a start first puts others in
     place, UsageError for a lone segment.
     """
-    if judged.group.error is not None:
-        raise judged.group.error
-    if judged.facts is None:
-        path = judged.group.path
+    if verdict.target.error is not None:
+        raise verdict.target.error
+    if verdict.facts is None:
+        path = verdict.target.path
         raise UsageError(f"{path}: expected a partition directory, found a segment's file")
     # Beside a broker nothing is repaired: what is not known to be stopped counts as stopped.
-    facts = replace(judged.facts, stopped=True)
-    group = replace(judged.group, stopped=True)
-    evidence = Evidence(group, judged.surveys, facts, judged.replay, node)
-    files, identity = present(facts.partition, judged.surveys)
+    facts = replace(verdict.facts, stopped=True)
+    target = replace(verdict.target, stopped=True)
+    evidence = Evidence(target, verdict.surveys, facts, verdict.replay, node)
+    files, identity = present(facts.partition, verdict.surveys)
     steps: list[Step] = []
-    notes = list(_unread(judged))
+    notes = list(_unread(verdict))
     name = facts.partition.name
     if name is not None and name.suffix == "delete":
         notes = ["a broker deletes this directory at its start, so nothing in it is rebuilt"]
@@ -60,7 +60,7 @@ def plan_reindex(
         for found, said in (
             producer_steps(evidence, facts, files, every=every),
             small_file_steps(evidence, facts, files),
-            log_start_steps(judged, facts),
+            log_start_steps(verdict, facts),
             index_steps(evidence, files, settings, every=every),
         ):
             steps += found
@@ -71,8 +71,8 @@ def plan_reindex(
         notes += said
     if steps:
         refuse_swaps(facts.partition)
-    end = log_end_of(judged)
-    directory = judged.group.directory
+    end = log_end_of(verdict)
+    directory = verdict.target.directory
     return Plan(
         "reindex",
         arguments,
@@ -87,8 +87,8 @@ def plan_reindex(
     )
 
 
-def _unread(judged: Judged) -> Iterator[str]:
-    surveyed = {survey.segment.log for survey in judged.surveys if survey.complete}
-    for segment in judged.group.segments:
+def _unread(verdict: Verdict) -> Iterator[str]:
+    surveyed = {survey.segment.log for survey in verdict.surveys if survey.complete}
+    for segment in verdict.target.segments:
         if segment.log not in surveyed:
             yield f"{segment.log.name} could not be read to its end: its indexes stay as they are"

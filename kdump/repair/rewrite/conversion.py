@@ -37,7 +37,7 @@ from kdump.format.encoding import NO_EPOCH, BatchWriter
 from kdump.format.record_digest import RecordDigest
 from kdump.format.records import RecordReader
 from kdump.repair.rewrite.batch_digests import add_batch, add_batches
-from kdump.repair.rewrite.preconditions import damaged, unreadable, not_convertible
+from kdump.repair.rewrite.preconditions import damaged, not_convertible, unreadable
 from kdump.storage.logdir import MAX_LOG_BYTES
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, Reason, batch_bytes, walk

@@ -47,7 +47,9 @@ def refuse_damaged(surveys: Sequence[Survey], folder: Path) -> None:
         log = folder / survey.segment.log.name
         if survey.damages:
             kinds = [reason.value for reason in Reason if survey.counts[reason]]
-            raise not_convertible(log, f"expected only sound batches, found damage ({', '.join(kinds)})")
+            raise not_convertible(
+                log, f"expected only sound batches, found damage ({', '.join(kinds)})"
+            )
         if not survey.ordered:
             raise not_convertible(
                 log, "expected offsets that rise from batch to batch, found offsets that do not"

@@ -56,4 +56,6 @@ def _may_hold(left: Left, following: int) -> bool:
 
 
 def _gap(first: int, last: int | None, left: list[Left]) -> OffsetGap:
-    return OffsetGap(first, last, left[0] if left else None, len(left), sum(one.size for one in left))
+    return OffsetGap(
+        first, last, left[0] if left else None, len(left), sum(one.size for one in left)
+    )

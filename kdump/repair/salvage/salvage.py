@@ -23,7 +23,7 @@ from kdump.audit.startup.inputs import violations
 from kdump.audit.startup.outcome import Violation
 from kdump.audit.survey.survey import Survey
 from kdump.audit.targets.context import Context
-from kdump.audit.targets.target import Group
+from kdump.audit.targets.target import Target
 from kdump.errors import Refused
 from kdump.format.snapshot import ProducerEntry
 from kdump.repair.content.companions import companions, copied
@@ -32,6 +32,7 @@ from kdump.repair.newdir.appearance import Building, building
 from kdump.repair.newdir.output import (
     check_space,
     copy_file,
+    destination_of,
     files_of,
     leave_receipt,
     name_notes,
@@ -39,7 +40,6 @@ from kdump.repair.newdir.output import (
     put_indexes,
     source_notes,
     survey_of,
-    destination_of,
     verified,
 )
 from kdump.repair.salvage.backup import Backup
@@ -65,7 +65,7 @@ _INDEX_PART: Final = 64
 
 
 def salvage(
-    group: Group,
+    target: Target,
     context: Context,
     output: Path,
     *,
@@ -81,11 +81,11 @@ def salvage(
     with counts of bytes that were read. Raises Refused, SourceError, OSError; each leaves nothing
     behind.
     """
-    if group.partition is None:
-        raise Refused(f"{group.path}: expected a partition directory called <topic>-<partition>")
-    with read_as_owner(group.path):
+    if target.partition is None:
+        raise Refused(f"{target.path}: expected a partition directory called <topic>-<partition>")
+    with read_as_owner(target.path):
         return _salvage(
-            group,
+            target,
             context,
             output,
             hunted=hunted,
@@ -96,7 +96,7 @@ def salvage(
 
 
 def _salvage(
-    group: Group,
+    target: Target,
     context: Context,
     output: Path,
     *,
@@ -106,14 +106,14 @@ def _salvage(
     report: Callable[[int], None],
 ) -> Salvaged:
     started, begun_ns = time.monotonic(), time.time_ns()
-    directory = group.directory
+    directory = target.directory
     if backup is not None:
-        group = replace(group, partition=backup.partition, segments=backup.partition.segments)
-    facts = gather(group, context)
+        target = replace(target, partition=backup.partition, segments=backup.partition.segments)
+    facts = gather(target, context)
     if facts is None or facts.partition.name is None:
-        raise Refused(f"{group.path}: expected a partition directory called <topic>-<partition>")
+        raise Refused(f"{target.path}: expected a partition directory called <topic>-<partition>")
     partition, destination = facts.partition, destination_of(facts.partition, output)
-    identified = topic_id_for(facts, context.node(group), topic_id)
+    identified = topic_id_for(facts, context.node(target), topic_id)
     status = status_of(partition.path)
     whole = facts.settings.compacted is False
     segments, notes = _segments(partition)
@@ -243,7 +243,9 @@ class _Work:
         return violations(facts, surveys, replayed)
 
 
-def _without(selection: PieceSelection, logs: Sequence[NewLog], refused: Sequence[Violation]) -> PieceSelection:
+def _without(
+    selection: PieceSelection, logs: Sequence[NewLog], refused: Sequence[Violation]
+) -> PieceSelection:
     for log in logs:
         positions = {
             old_position(log, one.position) for one in refused if one.base_offset == log.base_offset

@@ -16,8 +16,8 @@ Command = tuple[str, ...]
 def way_back(partition: Path, destination: Path, log_directory: Path) -> tuple[Command, ...]:
     """The commands, in order; ``partition`` stands in ``log_directory``.
 
-    What stood there goes beside ``destination``, outside of the log directory. Ownership is that of the
-    directory that was read. Paths are absolute, so that they hold in any working directory.
+    What stood there goes beside ``destination``, outside of the log directory. Ownership is that
+    of the directory that was read. Paths are absolute, so that they hold in any working directory.
     """
     origin, new, top = (path.absolute() for path in (partition, destination, log_directory))
     place = top / new.name

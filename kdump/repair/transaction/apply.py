@@ -46,7 +46,7 @@ from kdump.repair.transaction.plan import (
 )
 from kdump.repair.transaction.staging import stage_converted
 from kdump.repair.transaction.states import Progress, States, checkpoint_path, line_of, marker_path
-from kdump.repair.transaction.steps import do, save_checkpoint, flush, stage
+from kdump.repair.transaction.steps import do, flush, save_checkpoint, stage
 from kdump.storage.logdir import read_partition
 from kdump.storage.repair_record import RepairState, kept
 

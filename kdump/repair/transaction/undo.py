@@ -33,7 +33,9 @@ def refusal(one: RepairRecord, partition: Path, log_directory: Path | None) -> R
     return None
 
 
-def undo(one: RepairRecord, partition: Path, log_directory: Path | None, *, assume_stopped: bool) -> Plan:
+def undo(
+    one: RepairRecord, partition: Path, log_directory: Path | None, *, assume_stopped: bool
+) -> Plan:
     """Take a repair back, finished or not; its folder is gone then. Returns its plan.
 
     Raises Refused where nothing was changed, Unfinished where something was, SourceError.

@@ -50,7 +50,7 @@ class AfterCut:
 
 
 def after_cut(before: Replay, cut_point: CutPoint, facts: PartitionFacts) -> AfterCut:
-    """What stays after a cut at ``cut_point``; ``before`` is the replay of all. Raises SourceError."""
+    """What a cut at ``cut_point`` leaves; ``before`` is the replay of all. Raises SourceError."""
     surveys = [segment.survey for segment in before.segments]
     last, indexes = surveys[cut_point.number], None
     if cut_point.position < last.size:

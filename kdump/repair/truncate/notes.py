@@ -74,7 +74,10 @@ def about_open(before: Replay, after: Replay, facts: PartitionFacts) -> Iterator
 
 
 def about_order(
-    surveys: Sequence[Survey], cut_point: CutPoint | None, refused: CutPoint | None, settings: TopicSettings
+    surveys: Sequence[Survey],
+    cut_point: CutPoint | None,
+    refused: CutPoint | None,
+    settings: TopicSettings,
 ) -> Iterator[str]:
     """Say what is wrong with what stays after a cut at ``cut_point``, None for none.
 
@@ -88,7 +91,11 @@ def about_order(
         )
     stop = len(surveys) - 1 if cut_point is None else cut_point.number
     for number, survey in enumerate(surveys[: stop + 1]):
-        end = cut_point.position if cut_point is not None and number == cut_point.number else survey.size
+        end = (
+            cut_point.position
+            if cut_point is not None and number == cut_point.number
+            else survey.size
+        )
         for position, told in disorder(survey):
             if position < end:
                 yield (

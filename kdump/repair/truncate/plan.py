@@ -18,7 +18,7 @@ from kdump.audit.startup.inputs import violations
 from kdump.audit.startup.outcome import Violation
 from kdump.audit.survey.recovery import Ending
 from kdump.audit.survey.survey import Survey
-from kdump.audit.verdicts.verdict import Judged
+from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import Refused, UsageError
 from kdump.format.snapshot import ProducerEntry
 from kdump.repair.content.producers import start_of
@@ -35,23 +35,25 @@ from kdump.storage.logdir import is_metadata_log
 COMMAND: Final = "truncate-to-valid"
 
 
-def plan_truncate(judged: Judged, *, at: int | None, arguments: tuple[str, ...]) -> Plan:
+def plan_truncate(verdict: Verdict, *, at: int | None, arguments: tuple[str, ...]) -> Plan:
     """Plan the cut of a partition; a plan without steps where there is nothing to be cut.
 
-    ``judged`` is what ``verify`` has found, with its evidence. With ``at`` every batch goes whose
+    ``verdict`` is what ``verify`` has found, with its evidence. With ``at`` every batch goes whose
     last offset is that or above. Raises Refused, UsageError, SourceError.
     """
-    facts, surveys = _checked(judged)
+    facts, surveys = _checked(verdict)
     stamps, identity = present(facts.partition, surveys)
-    directory = None if judged.group.directory is None else judged.group.directory.directory.path
+    directory = (
+        None if verdict.target.directory is None else verdict.target.directory.directory.path
+    )
     plan = Plan(COMMAND, arguments, facts.partition.path, identity, directory, (), stamps)
     if not surveys:
         return plan
     if at is not None:
         _check_offset(at, facts, surveys)
     start = start_of(facts, surveys)
-    before = _replay(judged, facts, surveys, () if isinstance(start, str) else start)
-    refused = first_refused(surveys, _violations(judged, facts, surveys))
+    before = _replay(verdict, facts, surveys, () if isinstance(start, str) else start)
+    refused = first_refused(surveys, _violations(verdict, facts, surveys))
     cut_point = refused if at is None else first_from(surveys, at)
     log_start = max(facts.log_start or 0, surveys[0].segment.base_offset)
     plan = replace(plan, log_start=log_start, log_end=(before.end_offset, before.end_offset))
@@ -92,23 +94,23 @@ def plan_truncate(judged: Judged, *, at: int | None, arguments: tuple[str, ...])
 # --- what is known
 
 
-def _checked(judged: Judged) -> tuple[PartitionFacts, tuple[Survey, ...]]:
+def _checked(verdict: Verdict) -> tuple[PartitionFacts, tuple[Survey, ...]]:
     """The facts and the surveys of a partition that can be cut."""
-    group, facts, path = judged.group, judged.facts, judged.group.path
-    if group.error is not None:
-        raise group.error
+    target, facts, path = verdict.target, verdict.facts, verdict.target.path
+    if target.error is not None:
+        raise target.error
     if facts is None:
         raise UsageError(f"{path}: expected a partition directory, found a segment")
-    read = [one for one in judged.surveys if one.complete and one.recovered is not None]
-    if judged.quick or len(read) < len(group.segments):
+    read = [one for one in verdict.surveys if one.complete and one.recovered is not None]
+    if verdict.quick or len(read) < len(target.segments):
         unread = sorted(
-            {each.log.name for each in group.segments} - {one.segment.log.name for one in read}
+            {each.log.name for each in target.segments} - {one.segment.log.name for one in read}
         )
         raise Refused(
             f"{path}: expected to read the whole log, found that "
             f"{', '.join(unread[:3]) or 'a log'} was not read to its end"
         )
-    return facts, judged.surveys
+    return facts, verdict.surveys
 
 
 def _check_offset(at: int, facts: PartitionFacts, surveys: tuple[Survey, ...]) -> None:
@@ -144,18 +146,18 @@ def _refuse_hole(facts: PartitionFacts, surveys: Sequence[Survey], cut_point: Cu
 
 
 def _replay(
-    judged: Judged,
+    verdict: Verdict,
     facts: PartitionFacts,
     surveys: Sequence[Survey],
     start: tuple[ProducerEntry, ...],
 ) -> Replay:
-    if judged.replay is not None and judged.replay.start == start:
-        return judged.replay
+    if verdict.replay is not None and verdict.replay.start == start:
+        return verdict.replay
     return replay(surveys, start, compacted=facts.settings.compacted)
 
 
 def _violations(
-    judged: Judged, facts: PartitionFacts, surveys: Sequence[Survey]
+    verdict: Verdict, facts: PartitionFacts, surveys: Sequence[Survey]
 ) -> tuple[Violation, ...]:
     """What recovery objects to that begins with the first segment."""
     first, log_start = surveys[0].segment.base_offset, facts.log_start or 0
@@ -166,4 +168,4 @@ def _violations(
             start = tuple(entries)
             break
     unclean = replace(facts, clean=False, recovery_point=0)
-    return violations(unclean, surveys, _replay(judged, facts, surveys, start))
+    return violations(unclean, surveys, _replay(verdict, facts, surveys, start))

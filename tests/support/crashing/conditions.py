@@ -91,7 +91,7 @@ class Trial:
         path = self.subject.log_directory(self.root)
         path = self.subject.partition(self.root) if self.subject.alone else path
         given = pipeline.read(path, config={"log.index.interval.bytes": str(INTERVAL)})
-        for group, surveys, facts in given.groups:
+        for group, surveys, facts in given.targets:
             if group.path.name != PARTITION:
                 continue
             made = next_start(judge(group, surveys, facts, given.context))

@@ -17,8 +17,8 @@ from kdump.storage.logdir import (
     Entry,
     LogDirectory,
     Partition,
-    Segment,
     PathContent,
+    Segment,
     directory_name,
     find,
 )
@@ -56,7 +56,9 @@ def files(
             yield from _inside(content, selection)
 
 
-def _inside(content: PathContent | SourceError, selection: Selection) -> Iterator[DumpFile | SourceError]:
+def _inside(
+    content: PathContent | SourceError, selection: Selection
+) -> Iterator[DumpFile | SourceError]:
     if isinstance(content, LogDirectory):
         for partition in content.partitions():
             yield from _inside(partition, selection)

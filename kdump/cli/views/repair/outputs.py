@@ -19,7 +19,7 @@ from kdump.repair.newdir.output import Output
 from kdump.storage.repair_record import FOLDERS
 
 if TYPE_CHECKING:
-    from kdump.audit.targets.target import Group
+    from kdump.audit.targets.target import Target
     from kdump.cli.ui.progress import Progress
 
 Written = TypeVar("Written", bound=Output)
@@ -40,19 +40,19 @@ class Report(Protocol[OutputT]):
 
 
 def write_all(
-    groups: Sequence[Group],
-    write: Callable[[Group], Written],
+    targets: Sequence[Target],
+    write: Callable[[Target], Written],
     told: Report[Written],
     shown: Progress,
 ) -> set[int]:
     """Write the directory of each partition, whatever becomes of the others; all exit codes."""
     codes = {OK}
-    shown.expect(sum(group.size for group in groups))
-    for group in groups:
+    shown.expect(sum(target.size for target in targets))
+    for target in targets:
         # What is refused counts as if it had been read.
-        counted = shown.done + group.size
+        counted = shown.done + target.size
         try:
-            output = write(group)
+            output = write(target)
         except (KdumpError, OSError) as error:
             with shown.paused():
                 told.failed(error)

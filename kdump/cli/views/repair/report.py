@@ -17,17 +17,17 @@ from kdump.audit.codes import Severity
 from kdump.audit.commands import undoing
 from kdump.audit.targets.scope import Scope
 from kdump.audit.verdicts.next_start import next_start
-from kdump.audit.verdicts.verdict import Judged
+from kdump.audit.verdicts.verdict import Verdict
 from kdump.cli.ui import jsonl
 from kdump.cli.ui.paragraphs import labelled
 from kdump.cli.ui.units import count_text
 from kdump.cli.views.forecast_json import forecast_fields
 from kdump.cli.views.forecast_text import effect_text
 from kdump.cli.views.repair.text import (
-    commanded,
-    error_lines,
     backup_lines,
     backup_text,
+    commanded,
+    error_lines,
     loss_lines,
     nothing_lines,
     pending_lines,
@@ -53,7 +53,7 @@ class Report(Protocol):
     def pending(self, one: RepairRecord, plan: Plan) -> None:
         """Tell of a repair that was interrupted."""
 
-    def receipt(self, plan: Plan, receipt: Mapping[str, Any], checked: Judged | None) -> None:
+    def receipt(self, plan: Plan, receipt: Mapping[str, Any], checked: Verdict | None) -> None:
         """Tell what was done, and what a quick look has shown afterwards."""
 
     def failed(self, error: Exception) -> None:
@@ -107,7 +107,7 @@ class _Text:
         for line in pending_lines(one, plan):
             click.echo(line)
 
-    def receipt(self, plan: Plan, receipt: Mapping[str, Any], checked: Judged | None) -> None:
+    def receipt(self, plan: Plan, receipt: Mapping[str, Any], checked: Verdict | None) -> None:
         self._counts["done"] += 1
         found = () if checked is None else _checked_lines(checked)
         for line in receipt_lines(plan, receipt, found):
@@ -158,7 +158,7 @@ class _Json:
     def pending(self, one: RepairRecord, plan: Plan) -> None:
         click.echo(jsonl.line("pending", {**_plan_fields(plan), "state": one.state.value}))
 
-    def receipt(self, plan: Plan, receipt: Mapping[str, Any], checked: Judged | None) -> None:
+    def receipt(self, plan: Plan, receipt: Mapping[str, Any], checked: Verdict | None) -> None:
         self._receipts += 1
         start = None if checked is None else next_start(checked)
         fields = {
@@ -212,7 +212,9 @@ class BackupReport:
         for line in self._whole(one, partition, refused) if whole else ():
             click.echo(line)
 
-    def _whole(self, one: RepairRecord, partition: Path, refused: Exception | None) -> Iterator[str]:
+    def _whole(
+        self, one: RepairRecord, partition: Path, refused: Exception | None
+    ) -> Iterator[str]:
         plan = Folder(partition, one.id).plan()
         yield from loss_lines(plan.loss, lost=plan.lossy)
         yield from steps_lines(plan)
@@ -285,18 +287,18 @@ def _path_field(partition: Path) -> dict[str, Any]:
     }
 
 
-def _checked_lines(judged: Judged) -> Iterator[str]:
+def _checked_lines(verdict: Verdict) -> Iterator[str]:
     """What a quick look has found, and what the next start does."""
     found = Counter[str]()
-    for one in judged.findings:
+    for one in verdict.findings:
         if one.code.severity in _PROBLEMS:
             found[one.code.name] += 1 + one.repeats
     names = f": {', '.join(sorted(found))}" if found else ""
     yield labelled("checked", f"{count_text(found.total(), 'problem')} in a quick check{names}")
-    start = next_start(judged)
+    start = next_start(verdict)
     if start is not None:
         yield labelled("next start", effect_text(start))
 
 
-def _problems(judged: Judged) -> int:
-    return sum(1 + one.repeats for one in judged.findings if one.code.severity in _PROBLEMS)
+def _problems(verdict: Verdict) -> int:
+    return sum(1 + one.repeats for one in verdict.findings if one.code.severity in _PROBLEMS)

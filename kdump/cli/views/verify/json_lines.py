@@ -14,7 +14,7 @@ from kdump.audit.findings import Finding
 from kdump.audit.startup.forecast import Forecast
 from kdump.audit.targets.target import Root
 from kdump.audit.verdicts.directory_start import Starts
-from kdump.audit.verdicts.verdict import Judged
+from kdump.audit.verdicts.verdict import Verdict
 from kdump.cli.ui import jsonl
 from kdump.cli.views.forecast_json import directory_fields, forecast_line, losses_fields
 from kdump.cli.views.verify.summary import Summary
@@ -39,18 +39,20 @@ class JsonReport:
         for finding in findings:
             self._tell(finding)
 
-    def preview(self, judged: Judged) -> None:
+    def preview(self, verdict: Verdict) -> None:
         """Emit what the quick pass has found in one partition."""
-        for finding in judged.findings:
+        for finding in verdict.findings:
             self._tell(finding)
 
-    def add(self, judged: Judged, forecast: Forecast | None) -> None:
+    def add(self, verdict: Verdict, forecast: Forecast | None) -> None:
         """Emit what else was found in one partition, and its next start."""
-        for finding in judged.findings:
+        for finding in verdict.findings:
             self._tell(finding)
-        self._starts.add(judged, forecast)
+        self._starts.add(verdict, forecast)
         if forecast is not None:
-            line = forecast_line(judged.group.path, forecast, judged.lost.records, judged.stable)
+            line = forecast_line(
+                verdict.target.path, forecast, verdict.lost.records, verdict.stable
+            )
             self._emit(line)
 
     def finish(self, summary: Summary) -> None:

@@ -14,7 +14,7 @@ from kdump.audit.startup.outcome import Cause, Outcome
 from kdump.audit.targets.target import Root
 from kdump.audit.verdicts.directory_start import Starts
 from kdump.audit.verdicts.losses import Losses, losses_of
-from kdump.audit.verdicts.verdict import Judged
+from kdump.audit.verdicts.verdict import Verdict
 from kdump.cli.ui import jsonl
 from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS
 from kdump.cli.ui.paragraphs import labelled, wrapped
@@ -53,7 +53,7 @@ class _Report:
     ) -> None:
         self.emit = emit
         self.starts = Starts(roots, config)
-        self.known: list[tuple[Judged, Forecast]] = []
+        self.known: list[tuple[Verdict, Forecast]] = []
         self.incomplete: list[Finding] = []
         self.pending: list[Finding] = []
         self.missing: list[Finding] = []
@@ -68,17 +68,17 @@ class _Report:
         self.starts.judge(found)
         self._keep_incomplete(found)
 
-    def add(self, judged: Judged, forecast: Forecast | None) -> None:
+    def add(self, verdict: Verdict, forecast: Forecast | None) -> None:
         """Take in one partition; None for what is not forecast."""
-        self.starts.add(judged, forecast)
-        unread = self._keep_incomplete(judged.findings)
-        self.pending += (one for one in judged.findings if one.code is codes.REPAIR_PENDING)
+        self.starts.add(verdict, forecast)
+        unread = self._keep_incomplete(verdict.findings)
+        self.pending += (one for one in verdict.findings if one.code is codes.REPAIR_PENDING)
         if forecast is not None:
-            self.known.append((judged, forecast))
-        elif judged.group.error is not None:
-            self.missing += () if unread else judged.findings
+            self.known.append((verdict, forecast))
+        elif verdict.target.error is not None:
+            self.missing += () if unread else verdict.findings
         else:
-            self.left_out.append(judged.group.path)
+            self.left_out.append(verdict.target.path)
 
     @property
     def around(self) -> list[Cause]:
@@ -130,8 +130,8 @@ class TextStarts(_Report):
         told = [pair for pair in self.known if not self._directories or _is_listed(pair[1])]
         if self._directories:
             told.sort(key=lambda pair: (pair[1].outcome is Outcome.STARTS, -_lost(pair[1])))
-        for judged, one in told:
-            self._emit_all(wrapped(f"{printable(judged.group.path.name)}: {effect_text(one)}", 0))
+        for verdict, one in told:
+            self._emit_all(wrapped(f"{printable(verdict.target.path.name)}: {effect_text(one)}", 0))
         for path, start in self.starts.directories():
             self._emit_all(wrapped(printable(str(path)), 0))
             self.emit(labelled("next start", "; ".join(directory_sentences(start))))
@@ -165,11 +165,11 @@ class JsonStarts(_Report):
         super().__init__(emit, roots, config)
         emit(jsonl.line("header", jsonl.header("next-start", [root.path for root in roots])))
 
-    def add(self, judged: Judged, forecast: Forecast | None) -> None:
+    def add(self, verdict: Verdict, forecast: Forecast | None) -> None:
         """Emit the line of one partition; None for what is not forecast."""
-        super().add(judged, forecast)
+        super().add(verdict, forecast)
         if forecast is not None:
-            self.emit(forecast_line(judged.group.path, forecast, judged.lost.records))
+            self.emit(forecast_line(verdict.target.path, forecast, verdict.lost.records))
 
     def finish(self) -> int:
         """Emit what could not be read or is half done, and the last line; returns the exit code."""
@@ -195,15 +195,15 @@ def _is_listed(one: Forecast) -> bool:
     return harm_text(one) is not None or any(harmless_cuts(one))
 
 
-def _recovered(known: Sequence[tuple[Judged, Forecast]], *, also: bool) -> Iterator[str]:
+def _recovered(known: Sequence[tuple[Verdict, Forecast]], *, also: bool) -> Iterator[str]:
     """Which segments are recovered; ``also``: other partitions have been listed."""
     last = [one for _, one in known if set(one.recovered) <= set(one.segments[-1:])]
     if last:
         which = count_text(len(last), "other partition" if also else "partition")
         yield f"the last segment of {which}"
-    for judged, one in known:
+    for verdict, one in known:
         if one not in last:
-            yield f"{printable(judged.group.path.name)}: {bases_text(one.recovered)}"
+            yield f"{printable(verdict.target.path.name)}: {bases_text(one.recovered)}"
 
 
 def _lost(one: Forecast) -> int:

@@ -17,7 +17,7 @@ from kdump.audit.startup.forecast import Forecast
 from kdump.audit.survey.recovery import Span
 from kdump.audit.survey.survey import Gap
 from kdump.audit.verdicts.loss import LostNow
-from kdump.audit.verdicts.verdict import Judged
+from kdump.audit.verdicts.verdict import Verdict
 from kdump.cli.ui.paragraphs import LABEL, labelled
 from kdump.cli.ui.units import count_text, period_text
 from kdump.cli.views.forecast_text import bound_text, effect_text
@@ -28,9 +28,9 @@ _REPLICA: Final = "another replica is in sync: start that replica first"
 _CONTROLLER: Final = "another controller is in sync: start that controller first"
 
 
-def partition_lines(judged: Judged, forecast: Forecast | None) -> Iterator[tuple[str, str]]:
+def partition_lines(verdict: Verdict, forecast: Forecast | None) -> Iterator[tuple[str, str]]:
     """Yield the labels and texts that stand below the segments of one partition."""
-    lost = judged.lost
+    lost = verdict.lost
     if lost.ranges:
         ranges = [one.offsets for one in lost.ranges]
         places = ", ".join(map(str, ranges[:3])) + (", ..." if ranges[3:] else "")
@@ -38,32 +38,32 @@ def partition_lines(judged: Judged, forecast: Forecast | None) -> Iterator[tuple
     if lost.blocking is not None:
         behind = lost.blocking.behind
         seek = "nothing sound follows" if behind is None else f"can seek to {behind}"
-        if not judged.is_metadata_log:  # which nodes replay, and clients do not read
+        if not verdict.is_metadata_log:  # which nodes replay, and clients do not read
             yield "consumers", f"stop at {lost.blocking.offsets.first}; {seek}"
-    if judged.stable is not None:
-        yield "stable", stable_text(judged.stable)
+    if verdict.stable is not None:
+        yield "stable", stable_text(verdict.stable)
     if forecast is not None:
-        yield _when(judged), effect_text(forecast)
+        yield _when(verdict), effect_text(forecast)
 
 
-def remedy_lines(judged: Judged, forecast: Forecast | None) -> Iterator[str]:
+def remedy_lines(verdict: Verdict, forecast: Forecast | None) -> Iterator[str]:
     """Yield what there is to do about it, each command on a line of its own, to be pasted."""
-    pending = pending_remedy(judged.findings)
+    pending = pending_remedy(verdict.findings)
     if pending is not None:  # until then other repairs refuse
         yield _doing(pending)
         return
-    path = judged.group.path
-    remedies = {one.remedy for one in judged.findings if one.code.severity is not Severity.INFO}
+    path = verdict.target.path
+    remedies = {one.remedy for one in verdict.findings if one.code.severity is not Severity.INFO}
     if salvaging(path) in remedies:
-        yield from _choices_behind(judged)
+        yield from _choices_behind(verdict)
     elif truncating(path) in remedies:
-        lost = bool(judged.lost.ranges)
+        lost = bool(verdict.lost.ranges)
         if lost:
             yield labelled("choose", _REPLICA)
             yield labelled("", "only copy, loses nothing that can be read:")
         yield _command(truncating(path)) if lost else _doing(truncating(path))
     elif forecast is not None:
-        yield from _choices(judged, forecast)
+        yield from _choices(verdict, forecast)
     yield from (_doing(one) for one in (reindexing(path), converting(path)) if one in remedies)
 
 
@@ -86,8 +86,8 @@ def pending_remedy(findings: Iterable[Finding]) -> Remedy | None:
     return next((one.remedy for one in findings if one.code is codes.REPAIR_PENDING), None)
 
 
-def _when(judged: Judged) -> str:
-    return "next start" if judged.group.stopped else "if it died"
+def _when(verdict: Verdict) -> str:
+    return "next start" if verdict.target.stopped else "if it died"
 
 
 def _doing(remedy: Remedy) -> str:
@@ -99,9 +99,9 @@ def _command(remedy: Remedy) -> str:
     return f"{'':{LABEL}}  {shell_text(remedy)}"
 
 
-def _choices_behind(judged: Judged) -> Iterator[str]:
+def _choices_behind(verdict: Verdict) -> Iterator[str]:
     """What to choose where sound batches stand behind the damage."""
-    unreadable, sound = _losses(judged)
+    unreadable, sound = _losses(verdict)
     only, cut = "only copy", "as recovery would"
     if sound is not None:
         what = bound_text(unreadable, "record") if unreadable else "no record"
@@ -109,20 +109,20 @@ def _choices_behind(judged: Judged) -> Iterator[str]:
         cut += f", loses {count_text(sound, 'SOUND record')} more"
     yield labelled("choose", _REPLICA)
     yield labelled("", f"{only}:")
-    yield _command(salvaging(judged.group.path))
+    yield _command(salvaging(verdict.target.path))
     yield labelled("", f"{cut}:")
-    yield _command(truncating(judged.group.path))
+    yield _command(truncating(verdict.target.path))
 
 
-def _losses(judged: Judged) -> tuple[Span, int | None]:
+def _losses(verdict: Verdict) -> tuple[Span, int | None]:
     """The records that damage hides, and how many sound ones stand behind the first damage.
 
     The number is None where not all was read, or something else than damage is to be cut away.
     """
-    cut = salvaging(judged.group.path)
-    at = {(one.path, one.position) for one in judged.findings if one.remedy == cut}
+    cut = salvaging(verdict.target.path)
+    at = {(one.path, one.position) for one in verdict.findings if one.remedy == cut}
     sound: int | None = None
-    for survey in judged.surveys:
+    for survey in verdict.surveys:
         log = survey.segment.log
         damaged = {(log, gap.damage.position) for gap in survey.gaps}
         if survey.recovered is None or any(one not in damaged for one in at if one[0] == log):
@@ -131,22 +131,22 @@ def _losses(judged: Judged) -> tuple[Span, int | None]:
             sound += survey.recovered.sound.count
         elif damaged:
             sound = survey.recovered.behind.sound.count
-    return judged.lost.records, sound
+    return verdict.lost.records, sound
 
 
-def _choices(judged: Judged, forecast: Forecast) -> Iterator[str]:
+def _choices(verdict: Verdict, forecast: Forecast) -> Iterator[str]:
     """What to choose where no repair helps, and records are missing or a start does harm."""
     harm = forecast.lost.sound + forecast.lost.unreadable
     if not forecast.causes and not harm:
-        if judged.lost.ranges:
+        if verdict.lost.ranges:
             yield labelled("choose", _REPLICA)
             yield labelled("", "only copy: restore the missing files from where they were moved")
             yield labelled("", "or from a backup; nothing on this disk holds the records")
         return
     loses = bound_text(harm, "record") if harm.unbounded else count_text(harm.count, "record")
-    yield labelled("choose", _CONTROLLER if judged.is_metadata_log else _REPLICA)
+    yield labelled("choose", _CONTROLLER if verdict.is_metadata_log else _REPLICA)
     yield labelled("", "this is the only copy: copy the directory before a broker starts on it")
-    if forecast.lost.sound.count and judged.group.stopped:
+    if forecast.lost.sound.count and verdict.target.stopped:
         yield labelled(
             "",
             f"let the broker start: loses {loses}, {forecast.lost.sound.count:,} of them sound",

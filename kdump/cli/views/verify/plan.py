@@ -16,7 +16,7 @@ from kdump.audit.facts.cluster import Copies
 from kdump.audit.findings import Finding
 from kdump.audit.startup.forecast import Forecast
 from kdump.audit.targets.target import Root
-from kdump.audit.verdicts.verdict import Judged
+from kdump.audit.verdicts.verdict import Verdict
 from kdump.cli.ui.paragraphs import LABEL, labelled
 from kdump.cli.ui.units import count_text
 from kdump.cli.views.forecast_text import bound_text, harm_text
@@ -39,14 +39,14 @@ class _Step:
 def plan_lines(
     root: Root,
     top: Sequence[Finding],
-    judged: Sequence[Judged],
+    verdict: Sequence[Verdict],
     forecasts: Mapping[Path, Forecast],
 ) -> Iterator[str]:
-    """Yield the plan for a log directory, if there is anything to do: ``judged`` worst first.
+    """Yield the plan for a log directory, if there is anything to do: ``verdict`` worst first.
 
     ``top`` are findings at the top of it.
     """
-    steps = [*_top_steps(top), *_partition_steps(root, judged, forecasts)]
+    steps = [*_top_steps(top), *_partition_steps(root, verdict, forecasts)]
     if not steps:
         return
     if not root.stopped:
@@ -71,17 +71,17 @@ def _top_steps(top: Sequence[Finding]) -> Iterator[_Step]:
 
 
 def _partition_steps(
-    root: Root, judged: Sequence[Judged], forecasts: Mapping[Path, Forecast]
+    root: Root, verdict: Sequence[Verdict], forecasts: Mapping[Path, Forecast]
 ) -> Iterator[_Step]:
-    strays, others = _strays(judged, forecasts)
+    strays, others = _strays(verdict, forecasts)
     yield from _replica_steps(others, forecasts)
-    reindexed = list[Judged]()
+    reindexed = list[Verdict]()
     for one in others:
         remedies = _remedies(one)
-        harm = _harm(one, forecasts.get(one.group.path))
+        harm = _harm(one, forecasts.get(one.target.path))
         made = list(_repairs(one, remedies, harm=harm))
         yield from made
-        if reindexing(one.group.path) in remedies and not made:
+        if reindexing(one.target.path) in remedies and not made:
             reindexed.append(one)
     if strays:
         yield _Step(
@@ -91,17 +91,17 @@ def _partition_steps(
     if reindexed[1:]:
         yield _Step(f"rebuild indexes of {_names(reindexed)}:", reindexing(root.path))
     for one in reindexed if len(reindexed) == 1 else ():
-        yield _Step(f"rebuild indexes of {_names([one])}:", reindexing(one.group.path))
+        yield _Step(f"rebuild indexes of {_names([one])}:", reindexing(one.target.path))
 
 
 def _strays(
-    judged: Sequence[Judged], forecasts: Mapping[Path, Forecast]
-) -> tuple[list[Judged], list[Judged]]:
+    verdict: Sequence[Verdict], forecasts: Mapping[Path, Forecast]
+) -> tuple[list[Verdict], list[Verdict]]:
     """The partitions that have lost nothing but their place in the metadata log, and all others."""
-    strays, others = list[Judged](), list[Judged]()
-    for one in judged:
+    strays, others = list[Verdict](), list[Verdict]()
+    for one in verdict:
         errors = {each.code for each in one.findings if each.code.severity is Severity.ERROR}
-        forecast = forecasts.get(one.group.path)
+        forecast = forecasts.get(one.target.path)
         harmed = forecast is not None and (
             forecast.causes or forecast.deleted or forecast.lost.sound
         )
@@ -110,21 +110,21 @@ def _strays(
     return strays, others
 
 
-def _remedies(judged: Judged) -> list[Remedy]:
-    found = [one for one in judged.findings if one.code.severity is not Severity.INFO]
+def _remedies(verdict: Verdict) -> list[Remedy]:
+    found = [one for one in verdict.findings if one.code.severity is not Severity.INFO]
     found.sort(key=lambda one: one.code.severity is not Severity.ERROR)
     return list(dict.fromkeys(one.remedy for one in found if one.remedy is not None))
 
 
-def _repairs(judged: Judged, remedies: Sequence[Remedy], *, harm: bool) -> Iterator[_Step]:
+def _repairs(verdict: Verdict, remedies: Sequence[Remedy], *, harm: bool) -> Iterator[_Step]:
     """What to do about one partition but to rebuild its indexes alone."""
-    path, name = judged.group.path, _names([judged])
-    pending = pending_remedy(judged.findings)
+    path, name = verdict.target.path, _names([verdict])
+    pending = pending_remedy(verdict.findings)
     if pending is not None:
         yield _Step(f"{name}: finish the repair that was interrupted:", pending)
         return
     if salvaging(path) in remedies:
-        records = judged.lost.records
+        records = verdict.lost.records
         loses = f", loses {bound_text(records, 'record')}" if records else ""
         yield _Step(
             f"{name}: copy the sound batches{loses}, then follow the last lines of the output:",
@@ -138,7 +138,7 @@ def _repairs(judged: Judged, remedies: Sequence[Remedy], *, harm: bool) -> Itera
     usual = (reindexing(path), truncating(path))
     others = [one for one in remedies if one not in usual]
     repairs = [one for one in others if one[0] != "kdump" or one[1] not in _SHOWS]
-    if not repairs and truncating(path) not in remedies and _drops_log_start(judged):
+    if not repairs and truncating(path) not in remedies and _drops_log_start(verdict):
         yield _Step(
             f"{name}: remove its log start offset, which lies beyond the log end. The log then "
             "starts at its first segment:",
@@ -148,41 +148,43 @@ def _repairs(judged: Judged, remedies: Sequence[Remedy], *, harm: bool) -> Itera
     for command in repairs:
         yield _Step(f"{name}:", command)
     if harm and not repairs and truncating(path) not in remedies:
-        what = "log directory" if judged.is_metadata_log else "directory"
+        what = "log directory" if verdict.is_metadata_log else "directory"
         yield _Step(
             f"{name}: no command repairs it: copy the {what} before a broker starts on it",
             next((one for one in others if one[1:2] == ("explain",)), None),
         )
 
 
-def _drops_log_start(judged: Judged) -> bool:
+def _drops_log_start(verdict: Verdict) -> bool:
     """Whether ``reindex`` removes a log start offset that lies beyond the log end.
 
     It does so only where the log end is certain: where nothing follows the last sound batch.
     """
-    remedy = reindexing(judged.group.path)
+    remedy = reindexing(verdict.target.path)
     return (
         any(
             finding.code is codes.LOG_START_BEYOND_END and finding.remedy == remedy
-            for finding in judged.findings
+            for finding in verdict.findings
         )
-        and bool(judged.surveys)
-        and not judged.surveys[-1].gaps
+        and bool(verdict.surveys)
+        and not verdict.surveys[-1].gaps
     )
 
 
-def _harm(judged: Judged, forecast: Forecast | None) -> bool:
+def _harm(verdict: Verdict, forecast: Forecast | None) -> bool:
     """Whether records are lost, or the next start does harm."""
-    if judged.lost.records:
+    if verdict.lost.records:
         return True
     return forecast is not None and harm_text(forecast) is not None
 
 
-def _replica_steps(judged: Sequence[Judged], forecasts: Mapping[Path, Forecast]) -> Iterator[_Step]:
+def _replica_steps(
+    verdict: Sequence[Verdict], forecasts: Mapping[Path, Forecast]
+) -> Iterator[_Step]:
     """Which other replicas to start first."""
-    by_copies: dict[Copies | None, list[Judged]] = {}
-    for one in judged:
-        if pending_remedy(one.findings) is None and _harm(one, forecasts.get(one.group.path)):
+    by_copies: dict[Copies | None, list[Verdict]] = {}
+    for one in verdict:
+        if pending_remedy(one.findings) is None and _harm(one, forecasts.get(one.target.path)):
             by_copies.setdefault(one.copies, []).append(one)
     for copies, together in by_copies.items():
         replicas = [one for one in together if not one.is_metadata_log]
@@ -212,7 +214,7 @@ def _nodes(nodes: Sequence[int]) -> str:
     return f"{'node' if len(nodes) == 1 else 'nodes'} {', '.join(map(str, nodes))}"
 
 
-def _names(judged: Sequence[Judged]) -> str:
-    named = ", ".join(printable(one.group.path.name) for one in judged[:_NAMED])
-    others = len(judged) - _NAMED
+def _names(verdict: Sequence[Verdict]) -> str:
+    named = ", ".join(printable(one.target.path.name) for one in verdict[:_NAMED])
+    others = len(verdict) - _NAMED
     return f"{named} and {count_text(others, 'other')}" if others > 0 else named

@@ -15,7 +15,7 @@ from kdump.audit.codes import Severity
 from kdump.audit.findings import Finding
 from kdump.audit.verdicts.directory_start import Starts
 from kdump.audit.verdicts.losses import Losses, losses_of
-from kdump.audit.verdicts.verdict import Covered, Judged
+from kdump.audit.verdicts.verdict import Covered, Verdict
 from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS
 
 Depth = Literal["quick", "default", "deep"]
@@ -77,9 +77,9 @@ class Summary:
 
 
 def summarize(
-    run: Run, directories: Sequence[Finding], judged: Sequence[Judged], starts: Starts
+    run: Run, directories: Sequence[Finding], verdict: Sequence[Verdict], starts: Starts
 ) -> Summary:
-    """Add up the findings and coverage of ``judged``, and what the next ``starts`` cost.
+    """Add up the findings and coverage of ``verdict``, and what the next ``starts`` cost.
 
     ``directories`` are findings at the top of log directories; some are about a partition.
     """
@@ -89,23 +89,23 @@ def summarize(
     beside: dict[Path, list[Finding]] = defaultdict(list)
     for finding in directories:
         beside[finding.path].append(finding)
-    for one in judged:
-        partitions[_worst((*one.findings, *beside.get(one.group.path, ())))] += 1
-    for finding in (*directories, *(each for one in judged for each in one.findings)):
+    for one in verdict:
+        partitions[_worst((*one.findings, *beside.get(one.target.path, ())))] += 1
+    for finding in (*directories, *(each for one in verdict for each in one.findings)):
         severities[finding.code.severity] += 1 + finding.repeats
         names[finding.code.name] += 1 + finding.repeats
-    covered = sum((one.covered for one in judged), Covered())
-    forecasts = [(one, one.forecast) for one in judged]
+    covered = sum((one.covered for one in verdict), Covered())
+    forecasts = [(one, one.forecast) for one in verdict]
     losses = losses_of(forecasts, starts.top_causes, whole=run.stopped_by is None)
     return Summary(run, covered, severities, names, partitions, losses)
 
 
-def worst(judged: Judged) -> Severity | None:
+def worst(verdict: Verdict) -> Severity | None:
     """The worst severity among the findings of one partition; None where it is sound.
 
     Notes do not make a partition less sound.
     """
-    return _worst(judged.findings)
+    return _worst(verdict.findings)
 
 
 def _worst(findings: Iterable[Finding]) -> Severity | None:

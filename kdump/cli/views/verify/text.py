@@ -19,7 +19,7 @@ from kdump.audit.survey.survey import Gap, Survey
 from kdump.audit.targets.target import Root
 from kdump.audit.verdicts.directory_start import Starts
 from kdump.audit.verdicts.losses import losses_of
-from kdump.audit.verdicts.verdict import Judged
+from kdump.audit.verdicts.verdict import Verdict
 from kdump.cli.ui.paragraphs import LABEL, WIDTH, labelled, wrapped
 from kdump.cli.ui.units import count_text, duration_text, part_text, rate_text, size_text
 from kdump.cli.views.forecast_text import (
@@ -74,7 +74,7 @@ class TextReport:
         self._counts = counts
         self._info = info
         self._top: tuple[Finding, ...] = ()
-        self._judged: list[Judged] = []
+        self._judged: list[Verdict] = []
         self._forecasts: dict[Path, Forecast] = {}
         self._starts = starts
 
@@ -83,19 +83,19 @@ class TextReport:
         self._top = tuple(findings)
         self._starts.judge(self._top)
 
-    def preview(self, judged: Judged) -> None:
+    def preview(self, verdict: Verdict) -> None:
         """Tell at once what the quick pass has found wrong in one partition."""
-        for finding in judged.findings if judged.covered.size > _SOON_BYTES else ():
+        for finding in verdict.findings if verdict.covered.size > _SOON_BYTES else ():
             if finding.code.severity in (Severity.ERROR, Severity.WARNING):
-                name = printable(judged.group.path.name)
+                name = printable(verdict.target.path.name)
                 self._note(f"{LABELS[finding.code.severity]} {name} {finding.code.name}")
 
-    def add(self, judged: Judged, forecast: Forecast | None) -> None:
+    def add(self, verdict: Verdict, forecast: Forecast | None) -> None:
         """Take in one partition, and its next start."""
-        self._judged.append(judged)
-        self._starts.add(judged, forecast)
+        self._judged.append(verdict)
+        self._starts.add(verdict, forecast)
         if forecast is not None:
-            self._forecasts[judged.group.path] = forecast
+            self._forecasts[verdict.target.path] = forecast
 
     def finish(self, summary: Summary) -> None:
         """Emit everything."""
@@ -103,11 +103,11 @@ class TextReport:
             self._emit(line)
         start, tops = 0, list[list[Finding]]()
         for root, count in zip(self._roots, self._counts, strict=True):
-            judged = self._judged[start : start + count]
+            verdict = self._judged[start : start + count]
             known = self._forecasts, self._starts
             tops.append(self._untold(root))
             top, several = tops[-1], len(self._roots) > 1
-            for line in root_lines(root, top, judged, *known, count, self._info, several=several):
+            for line in root_lines(root, top, verdict, *known, count, self._info, several=several):
                 self._emit(line)
             start += count
         for line in summary_lines(summary, info=self._info):
@@ -119,10 +119,10 @@ class TextReport:
         """The plans for log directories, by what was found at the top of each."""
         start = 0
         for root, count, top in zip(self._roots, self._counts, tops, strict=True):
-            judged = self._judged[start : start + count]
+            verdict = self._judged[start : start + count]
             start += count
             if isinstance(root.content, LogDirectory):
-                ranked = _ranked(judged, self._forecasts)
+                ranked = _ranked(verdict, self._forecasts)
                 yield from plan_lines(root, top, ranked, self._forecasts)
 
     def _untold(self, root: Root) -> list[Finding]:
@@ -140,7 +140,7 @@ class TextReport:
 def root_lines(
     root: Root,
     top: Sequence[Finding],
-    judged: Sequence[Judged],
+    verdict: Sequence[Verdict],
     forecasts: Mapping[Path, Forecast],
     starts: Starts,
     count: int,
@@ -154,22 +154,22 @@ def root_lines(
     ``several``: there are other paths, so that the first line does not say what this one has lost.
     """
     when = "next start" if root.stopped else "if it died"
-    yield from _heading(root, judged, count)
+    yield from _heading(root, verdict, count)
     for finding in _shown(top, info=info):
         yield from finding_lines(finding)
     if isinstance(root.content, LogDirectory) and root.directory is not None:
-        yield from _partitions(judged, forecasts, info=info)
+        yield from _partitions(verdict, forecasts, info=info)
         start = dict(starts.directories())[root.directory.directory.path]
-        losses = losses_of((one, forecasts.get(one.group.path)) for one in judged)
+        losses = losses_of((one, forecasts.get(one.target.path)) for one in verdict)
         if several and losses.now:
             yield labelled("lost now", lost_now_text(losses))
         yield labelled(when, "; ".join(directory_sentences(start)))
     else:
-        for one in judged:
+        for one in verdict:
             yield from _segments(one, info=info)
             around = [] if root.directory is None else starts.causes(root.directory.directory.path)
             yield from (labelled(when, stopping_text(cause)) for cause in around)
-            forecast = forecasts.get(one.group.path)
+            forecast = forecasts.get(one.target.path)
             stops = [*around, *(() if forecast is None else forecast.causes)]
             if root.directory is not None and worst_outcome(stops) is Outcome.OFFLINE:
                 yield labelled("", broker_end_text(starts.ends_broker(root.directory.directory)))
@@ -241,7 +241,7 @@ def _effort(summary: Summary) -> str:
     return f"{duration_text(run.seconds)}, {rate}{limit}, {count_text(run.jobs, 'job')}"
 
 
-def _heading(root: Root, judged: Sequence[Judged], count: int) -> Iterator[str]:
+def _heading(root: Root, verdict: Sequence[Verdict], count: int) -> Iterator[str]:
     path = printable(str(root.path))
     if isinstance(root.content, LogDirectory):
         what = f"log directory{_node(root.directory)}, {count_text(count, 'partition')}"
@@ -251,7 +251,7 @@ def _heading(root: Root, judged: Sequence[Judged], count: int) -> Iterator[str]:
     elif isinstance(root.content, SourceError):
         what = "not read"
     else:
-        surveys = [survey for one in judged for survey in one.surveys]
+        surveys = [survey for one in verdict for survey in one.surveys]
         what = count_text(len(surveys), "segment")
         what += f", {size_text(sum(survey.size for survey in surveys))}"
         first = [survey.first_offset for survey in surveys if survey.first_offset is not None]
@@ -291,15 +291,15 @@ def finding_lines(finding: Finding) -> Iterator[str]:
 
 
 def _partitions(
-    judged: Sequence[Judged], forecasts: Mapping[Path, Forecast], *, info: bool
+    verdict: Sequence[Verdict], forecasts: Mapping[Path, Forecast], *, info: bool
 ) -> Iterator[str]:
     """The findings of many partitions, the worst partition first, and each one's worst whole."""
-    rows = [(one, _listed(one, info=info)) for one in _ranked(judged, forecasts)]
-    names = [printable(one.group.path.name) for one, findings in rows if findings]
+    rows = [(one, _listed(one, info=info)) for one in _ranked(verdict, forecasts)]
+    names = [printable(one.target.path.name) for one, findings in rows if findings]
     width = min(max(map(len, names), default=0), 30)
     for one, findings in rows:
         for finding in findings[:1]:
-            name = printable(one.group.path.name)
+            name = printable(one.target.path.name)
             yield f"{severity_text(finding.code.severity)} {name:{width}} {finding.code.name}"
             yield from wrapped(_sentence(finding), 7)
             yield from _doing(finding, 7)
@@ -307,18 +307,18 @@ def _partitions(
             others = Counter(finding.code.name for finding in findings[1:])
             texts = [name if count == 1 else f"{name} ({count})" for name, count in others.items()]
             yield from wrapped(f"also: {', '.join(texts)}", 7)
-        forecast = forecasts.get(one.group.path)
+        forecast = forecasts.get(one.target.path)
         if forecast is not None and (harm := harm_text(forecast)) is not None:
             yield from wrapped(f"next start: {harm}", 7)
 
 
-def _segments(judged: Judged, *, info: bool) -> Iterator[str]:
+def _segments(verdict: Verdict, *, info: bool) -> Iterator[str]:
     """Every segment of one partition, each with its findings, then those of no segment."""
     by_path: dict[Path, list[Finding]] = {}
-    for finding in _listed(judged, info=info):
+    for finding in _listed(verdict, info=info):
         by_path.setdefault(finding.path, []).append(finding)
     sound: list[Survey] = []
-    for survey in judged.surveys:
+    for survey in verdict.surveys:
         segment = survey.segment
         files = (segment.log, segment.index, segment.time_index)
         findings = [one for path in files if path for one in by_path.pop(path, [])]
@@ -399,9 +399,9 @@ def _sentence(finding: Finding, *, named: bool = True) -> str:
     return text
 
 
-def _listed(judged: Judged, *, info: bool) -> list[Finding]:
+def _listed(verdict: Verdict, *, info: bool) -> list[Finding]:
     """The findings to be shown, worst first, else as they came."""
-    return _shown(judged.findings, info=info)
+    return _shown(verdict.findings, info=info)
 
 
 def _shown(findings: Iterable[Finding], *, info: bool) -> list[Finding]:
@@ -409,13 +409,13 @@ def _shown(findings: Iterable[Finding], *, info: bool) -> list[Finding]:
     return sorted(shown, key=lambda finding: finding.code.severity.rank)
 
 
-def _ranked(judged: Iterable[Judged], forecasts: Mapping[Path, Forecast]) -> list[Judged]:
-    return sorted(judged, key=lambda one: _rank(one, forecasts.get(one.group.path)))
+def _ranked(verdict: Iterable[Verdict], forecasts: Mapping[Path, Forecast]) -> list[Verdict]:
+    return sorted(verdict, key=lambda one: _rank(one, forecasts.get(one.target.path)))
 
 
-def _rank(judged: Judged, forecast: Forecast | None) -> tuple[int, bool, int]:
+def _rank(verdict: Verdict, forecast: Forecast | None) -> tuple[int, bool, int]:
     """By the worst finding; of one severity first what a start breaks, then where it loses most."""
-    severity = worst(judged)
+    severity = worst(verdict)
     rank = len(Severity) if severity is None else severity.rank
     if forecast is None:
         return rank, True, 0
