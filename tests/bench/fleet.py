@@ -172,12 +172,12 @@ def _here(path: Path) -> None:
     scope = list_scope([path], None, Selection())
     conclude = Concluding(frozenset())
     targets, context = scope.targets, scope.context
-    verdict = verify(targets, deep=False, jobs=_CORES, context=context, conclude=conclude)
-    _expect(verdict, _size([path]))
+    verdicts = verify(targets, deep=False, jobs=_CORES, context=context, conclude=conclude)
+    _expect(verdicts, _size([path]))
 
 
-def _expect(verdict: Iterable[Verdict], size_bytes: int) -> None:
-    covered_bytes = sum(one.covered.size for one in verdict)
+def _expect(verdicts: Iterable[Verdict], size_bytes: int) -> None:
+    covered_bytes = sum(one.covered.size for one in verdicts)
     if covered_bytes != size_bytes:
         raise RuntimeError(f"expected that {size_bytes} bytes were read, found {covered_bytes}")
 

@@ -128,7 +128,7 @@ def verify(
     started = time.monotonic()
     held: list[str] = []
     emit = held.append if quiet else click.echo
-    verdict: list[Verdict] = []
+    verdicts: list[Verdict] = []
     stopped_by = None
     far = depth or "default"
     asked = Asked(paths, config, topics, excluded, far, jobs, limit_rate, master, remote)
@@ -156,7 +156,7 @@ def verify(
         try:
             with closing(working.judge(Concluding(spelled_out), report.preview)) as judging:
                 for one in judging:
-                    verdict.append(one)
+                    verdicts.append(one)
                     report.add(one, one.forecast)
         except KeyboardInterrupt:
             stopped_by = INTERRUPTED
@@ -170,12 +170,12 @@ def verify(
             fail_on=Severity(fail_on),
             total=len(scope.targets),
             # A log may have grown since it was listed.
-            total_bytes=max(working.total_bytes, sum(one.covered.read_bytes for one in verdict)),
+            total_bytes=max(working.total_bytes, sum(one.covered.read_bytes for one in verdicts)),
             seconds=time.monotonic() - started,
             stopped_by=stopped_by,
         ),
         found,
-        verdict,
+        verdicts,
         starts,
     )
     report.finish(summary)

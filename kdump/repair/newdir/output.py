@@ -289,8 +289,8 @@ def verified(made: Building, settings: TopicSettings, jobs: int = 1) -> Verdict:
     target = Target(made.path, partition.segments, None, True, 0, partition=partition)
     wanted = Wanted(compacted=settings.compacted)
     context = Context(time.time_ns() // 1_000_000, wanted=wanted)
-    with closing(verify([target], deep=False, jobs=jobs, context=context)) as verdict:
-        return next(verdict)
+    with closing(verify([target], deep=False, jobs=jobs, context=context)) as verdicts:
+        return next(verdicts)
 
 
 def plan_of(

@@ -39,14 +39,14 @@ class _Step:
 def plan_lines(
     root: Root,
     top: Sequence[Finding],
-    verdict: Sequence[Verdict],
+    verdicts: Sequence[Verdict],
     forecasts: Mapping[Path, Forecast],
 ) -> Iterator[str]:
-    """Yield the plan for a log directory, if there is anything to do: ``verdict`` worst first.
+    """Yield the plan for a log directory, if there is anything to do: ``verdicts`` worst first.
 
     ``top`` are findings at the top of it.
     """
-    steps = [*_top_steps(top), *_partition_steps(root, verdict, forecasts)]
+    steps = [*_top_steps(top), *_partition_steps(root, verdicts, forecasts)]
     if not steps:
         return
     if not root.stopped:
@@ -71,9 +71,9 @@ def _top_steps(top: Sequence[Finding]) -> Iterator[_Step]:
 
 
 def _partition_steps(
-    root: Root, verdict: Sequence[Verdict], forecasts: Mapping[Path, Forecast]
+    root: Root, verdicts: Sequence[Verdict], forecasts: Mapping[Path, Forecast]
 ) -> Iterator[_Step]:
-    strays, others = _strays(verdict, forecasts)
+    strays, others = _strays(verdicts, forecasts)
     yield from _replica_steps(others, forecasts)
     reindexed = list[Verdict]()
     for one in others:
@@ -95,11 +95,11 @@ def _partition_steps(
 
 
 def _strays(
-    verdict: Sequence[Verdict], forecasts: Mapping[Path, Forecast]
+    verdicts: Sequence[Verdict], forecasts: Mapping[Path, Forecast]
 ) -> tuple[list[Verdict], list[Verdict]]:
     """The partitions that have lost nothing but their place in the metadata log, and all others."""
     strays, others = list[Verdict](), list[Verdict]()
-    for one in verdict:
+    for one in verdicts:
         errors = {each.code for each in one.findings if each.code.severity is Severity.ERROR}
         forecast = forecasts.get(one.target.path)
         harmed = forecast is not None and (
@@ -179,11 +179,11 @@ def _harm(verdict: Verdict, forecast: Forecast | None) -> bool:
 
 
 def _replica_steps(
-    verdict: Sequence[Verdict], forecasts: Mapping[Path, Forecast]
+    verdicts: Sequence[Verdict], forecasts: Mapping[Path, Forecast]
 ) -> Iterator[_Step]:
     """Which other replicas to start first."""
     by_copies: dict[Copies | None, list[Verdict]] = {}
-    for one in verdict:
+    for one in verdicts:
         if pending_remedy(one.findings) is None and _harm(one, forecasts.get(one.target.path)):
             by_copies.setdefault(one.copies, []).append(one)
     for copies, together in by_copies.items():
@@ -214,7 +214,7 @@ def _nodes(nodes: Sequence[int]) -> str:
     return f"{'node' if len(nodes) == 1 else 'nodes'} {', '.join(map(str, nodes))}"
 
 
-def _names(verdict: Sequence[Verdict]) -> str:
-    named = ", ".join(printable(one.target.path.name) for one in verdict[:_NAMED])
-    others = len(verdict) - _NAMED
+def _names(verdicts: Sequence[Verdict]) -> str:
+    named = ", ".join(printable(one.target.path.name) for one in verdicts[:_NAMED])
+    others = len(verdicts) - _NAMED
     return f"{named} and {count_text(others, 'other')}" if others > 0 else named

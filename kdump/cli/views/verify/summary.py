@@ -77,9 +77,9 @@ class Summary:
 
 
 def summarize(
-    run: Run, directories: Sequence[Finding], verdict: Sequence[Verdict], starts: Starts
+    run: Run, directories: Sequence[Finding], verdicts: Sequence[Verdict], starts: Starts
 ) -> Summary:
-    """Add up the findings and coverage of ``verdict``, and what the next ``starts`` cost.
+    """Add up the findings and coverage of ``verdicts``, and what the next ``starts`` cost.
 
     ``directories`` are findings at the top of log directories; some are about a partition.
     """
@@ -89,13 +89,13 @@ def summarize(
     beside: dict[Path, list[Finding]] = defaultdict(list)
     for finding in directories:
         beside[finding.path].append(finding)
-    for one in verdict:
+    for one in verdicts:
         partitions[_worst((*one.findings, *beside.get(one.target.path, ())))] += 1
-    for finding in (*directories, *(each for one in verdict for each in one.findings)):
+    for finding in (*directories, *(each for one in verdicts for each in one.findings)):
         severities[finding.code.severity] += 1 + finding.repeats
         names[finding.code.name] += 1 + finding.repeats
-    covered = sum((one.covered for one in verdict), Covered())
-    forecasts = [(one, one.forecast) for one in verdict]
+    covered = sum((one.covered for one in verdicts), Covered())
+    forecasts = [(one, one.forecast) for one in verdicts]
     losses = losses_of(forecasts, starts.top_causes, whole=run.stopped_by is None)
     return Summary(run, covered, severities, names, partitions, losses)
 

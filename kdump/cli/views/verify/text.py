@@ -140,7 +140,7 @@ class TextReport:
 def root_lines(
     root: Root,
     top: Sequence[Finding],
-    verdict: Sequence[Verdict],
+    verdicts: Sequence[Verdict],
     forecasts: Mapping[Path, Forecast],
     starts: Starts,
     count: int,
@@ -154,18 +154,18 @@ def root_lines(
     ``several``: there are other paths, so that the first line does not say what this one has lost.
     """
     when = "next start" if root.stopped else "if it died"
-    yield from _heading(root, verdict, count)
+    yield from _heading(root, verdicts, count)
     for finding in _shown(top, info=info):
         yield from finding_lines(finding)
     if isinstance(root.content, LogDirectory) and root.directory is not None:
-        yield from _partitions(verdict, forecasts, info=info)
+        yield from _partitions(verdicts, forecasts, info=info)
         start = dict(starts.directories())[root.directory.directory.path]
-        losses = losses_of((one, forecasts.get(one.target.path)) for one in verdict)
+        losses = losses_of((one, forecasts.get(one.target.path)) for one in verdicts)
         if several and losses.now:
             yield labelled("lost now", lost_now_text(losses))
         yield labelled(when, "; ".join(directory_sentences(start)))
     else:
-        for one in verdict:
+        for one in verdicts:
             yield from _segments(one, info=info)
             around = [] if root.directory is None else starts.causes(root.directory.directory.path)
             yield from (labelled(when, stopping_text(cause)) for cause in around)
@@ -241,7 +241,7 @@ def _effort(summary: Summary) -> str:
     return f"{duration_text(run.seconds)}, {rate}{limit}, {count_text(run.jobs, 'job')}"
 
 
-def _heading(root: Root, verdict: Sequence[Verdict], count: int) -> Iterator[str]:
+def _heading(root: Root, verdicts: Sequence[Verdict], count: int) -> Iterator[str]:
     path = printable(str(root.path))
     if isinstance(root.content, LogDirectory):
         what = f"log directory{_node(root.directory)}, {count_text(count, 'partition')}"
@@ -251,7 +251,7 @@ def _heading(root: Root, verdict: Sequence[Verdict], count: int) -> Iterator[str
     elif isinstance(root.content, SourceError):
         what = "not read"
     else:
-        surveys = [survey for one in verdict for survey in one.surveys]
+        surveys = [survey for one in verdicts for survey in one.surveys]
         what = count_text(len(surveys), "segment")
         what += f", {size_text(sum(survey.size for survey in surveys))}"
         first = [survey.first_offset for survey in surveys if survey.first_offset is not None]
@@ -291,10 +291,10 @@ def finding_lines(finding: Finding) -> Iterator[str]:
 
 
 def _partitions(
-    verdict: Sequence[Verdict], forecasts: Mapping[Path, Forecast], *, info: bool
+    verdicts: Sequence[Verdict], forecasts: Mapping[Path, Forecast], *, info: bool
 ) -> Iterator[str]:
     """The findings of many partitions, the worst partition first, and each one's worst whole."""
-    rows = [(one, _listed(one, info=info)) for one in _ranked(verdict, forecasts)]
+    rows = [(one, _listed(one, info=info)) for one in _ranked(verdicts, forecasts)]
     names = [printable(one.target.path.name) for one, findings in rows if findings]
     width = min(max(map(len, names), default=0), 30)
     for one, findings in rows:
@@ -409,8 +409,8 @@ def _shown(findings: Iterable[Finding], *, info: bool) -> list[Finding]:
     return sorted(shown, key=lambda finding: finding.code.severity.rank)
 
 
-def _ranked(verdict: Iterable[Verdict], forecasts: Mapping[Path, Forecast]) -> list[Verdict]:
-    return sorted(verdict, key=lambda one: _rank(one, forecasts.get(one.target.path)))
+def _ranked(verdicts: Iterable[Verdict], forecasts: Mapping[Path, Forecast]) -> list[Verdict]:
+    return sorted(verdicts, key=lambda one: _rank(one, forecasts.get(one.target.path)))
 
 
 def _rank(verdict: Verdict, forecast: Forecast | None) -> tuple[int, bool, int]:
