@@ -659,6 +659,19 @@ def test_leader_epochs_are_those_of_the_batches(title: str, tmp_path: Path) -> N
     assert any("an epoch without a batch is lost" in note for note in made.notes)
 
 
+def test_a_first_offset_above_all_others_changes_no_leader_epoch(tmp_path: Path) -> None:
+    path = written("epochs-late", tmp_path)
+    epochs = path / "leader-epoch-checkpoint"
+    epochs.write_bytes(forge.checkpoint([(0, 0), (2, 40), (3, 105)]))
+    with min(path.glob("*.log")).open("r+b") as log:
+        log.write((1 << 53).to_bytes(8, "big"))
+    (found,) = judged(path.parent, compacted=False)
+    names = {finding.code.name for finding in found.findings}
+    assert "offsets-not-increasing" in names
+    assert "epochs-mismatch" not in names
+    assert [put.name for put in plan_of(found).puts if put.name == epochs.name] == []
+
+
 @pytest.mark.parametrize("title", ["id-none", "id-spoilt"])
 def test_the_topic_id_is_that_of_the_metadata_log(title: str, tmp_path: Path) -> None:
     (put,) = reindexing(written(title, tmp_path)).puts

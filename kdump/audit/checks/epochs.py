@@ -127,10 +127,14 @@ def check_epoch_checkpoint(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _runs(replay: Replay) -> list[_Run]:
-    """The runs of batches with a leader epoch, as far as no damage hides what is before them."""
+    """The runs of batches with a leader epoch, as far as no damage hides what is before them.
+
+    Where the offsets of a segment do not rise, they do not show which of them is wrong.
+    """
     return [
         _Run(number, segment.survey, run)
         for number, segment in enumerate(replay.segments)
+        if segment.survey.ordered
         for run in segment.survey.events.epochs()
         if run.epoch >= 0 and replay.certain(run.first_offset, run.last_offset)
     ]
