@@ -95,7 +95,7 @@ def test_an_empty_file_has_empty_windows(tmp_path: Path, opener: Opener) -> None
 def test_a_map_shows_what_is_asked_for_and_gives_pages_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source, "_KEPT_BYTES", 1 << 20)
+    monkeypatch.setattr(source, "_RESIDENT_BYTES", 1 << 20)
     path = tmp_path / "big"
     content = write(path, 6 << 20)
 
