@@ -102,9 +102,9 @@ def test_read_header(data: bytes) -> None:
 @given(st.lists(extreme_batches() | usual_batches | legacy, max_size=6), st.integers(-1, 2**40))
 def test_tally(batches: list[bytes], previous: int) -> None:
     rows = columns(WIDTH * len(batches))
-    for place, data in enumerate(batches):
+    for index, data in enumerate(batches):
         _kernel.read_header(
-            data, place * 100, memoryview(rows)[place * WIDTH : (place + 1) * WIDTH]
+            data, index * 100, memoryview(rows)[index * WIDTH : (index + 1) * WIDTH]
         )
 
     def folded(kernel: Any) -> list[int]:
@@ -138,7 +138,7 @@ records = st.builds(
 )
 blocks = (
     st.lists(records, max_size=5).map(
-        lambda made: b"".join(one.encode(place, 0) for place, one in enumerate(made))
+        lambda made: b"".join(record.encode(index, 0) for index, record in enumerate(made))
     )
     | st.lists(i64 | i32, max_size=20).map(lambda numbers: b"".join(map(varint, numbers)))
     | st.binary(max_size=60)
@@ -188,10 +188,10 @@ def test_records_that_match(
     batches.append(struct.pack(">qiibI", 0, 49 + len(block), 0, 2, 0) + header + block)
     data = b"".join(batches)
     rows, position = columns(WIDTH * len(batches)), 0
-    for place, one in enumerate(batches):
-        row = memoryview(rows)[place * WIDTH : (place + 1) * WIDTH]
-        assert _kernel.read_header(one, position, row)
-        position += len(one)
+    for index, content in enumerate(batches):
+        row = memoryview(rows)[index * WIDTH : (index + 1) * WIDTH]
+        assert _kernel.read_header(content, position, row)
+        position += len(content)
 
     def matching(kernel: Any) -> list[object]:
         record = columns(RECORD_WIDTH)
@@ -225,7 +225,7 @@ def test_skip_sound(batches: list[bytes], first: int, flipped: int) -> None:
 @given(
     st.lists(legacy, max_size=4).map(b"".join)
     | st.lists(st.builds(record, st.binary(max_size=20)), max_size=4).map(
-        lambda records: b"".join(one.encode(place, 0) for place, one in enumerate(records))
+        lambda records: b"".join(record.encode(index, 0) for index, record in enumerate(records))
     )
     | st.binary(max_size=40),
     st.sampled_from([0, 1, 1, 2, 2]),
@@ -357,11 +357,11 @@ def test_lines_of_neighbours(batches: list[bytes], data: bool, timed: bool, room
     def written(lines: Any) -> list[object]:
         text, json, headers = bytearray(room), bytearray(room), bytearray(room)
         found: list[object] = []
-        for place, first in enumerate(starts[:n]):
+        for index, first in enumerate(starts[:n]):
             shown = [
-                lines.json_lines(*asked, place, first, timed, pieces, *FORM, json),
-                lines.text_lines(*asked, place, first, data, pieces, *FORM, text),
-                lines.batch_lines(heads, place, *FORM, headers),
+                lines.json_lines(*asked, index, first, timed, pieces, *FORM, json),
+                lines.text_lines(*asked, index, first, data, pieces, *FORM, text),
+                lines.batch_lines(heads, index, *FORM, headers),
             ]
             found += [*shown, json[: shown[0][2]], text[: shown[1][2]], headers[: shown[2][1]]]
         return found
@@ -395,13 +395,13 @@ def test_keep_batches(
     by_producer: bool,
     producer: int,
 ) -> None:
-    def kept(module: Any) -> tuple[int, list[int]]:
+    def selected(module: Any) -> tuple[int, list[int]]:
         copy = array("q", rows)
         asked = previous, low, high, since, until, by_producer, producer
         count: int = module.keep_batches(copy, *asked)
         return count, copy.tolist()
 
-    assert kept(_rows) == kept(ROWS)
+    assert selected(_rows) == selected(ROWS)
 
 
 keyed = st.lists(
@@ -420,22 +420,22 @@ keyed = st.lists(
 def test_keep_records(
     records: list[Record], low: int, high: int, since: int, until: int, key: bytes | None
 ) -> None:
-    block = b"".join(one.encode(place, 0) for place, one in enumerate(records))
+    block = b"".join(record.encode(index, 0) for index, record in enumerate(records))
     rows = columns(RECORD_WIDTH * len(records))
     _kernel.read_records(block, 0, len(records), 0, 0, False, 0, -1, rows)
 
-    def kept(module: Any) -> list[list[int]]:
+    def selected(module: Any) -> list[list[int]]:
         copy = array("q", rows)
         count = module.keep_records(copy, block, low, high, since, until, key)
         return [copy[i * RECORD_WIDTH : (i + 1) * RECORD_WIDTH].tolist() for i in range(count)]
 
-    assert kept(_rows) == kept(ROWS)
-    assert kept(_rows) == [
+    assert selected(_rows) == selected(ROWS)
+    assert selected(_rows) == [
         rows[i * RECORD_WIDTH : (i + 1) * RECORD_WIDTH].tolist()
-        for i, one in enumerate(records)
-        if low <= (one.offset_delta or 0) <= high
-        and since <= (one.timestamp_delta or 0) <= until
-        and (key is None or key == one.key)
+        for i, record in enumerate(records)
+        if low <= (record.offset_delta or 0) <= high
+        and since <= (record.timestamp_delta or 0) <= until
+        and (key is None or key == record.key)
     ]
 
 

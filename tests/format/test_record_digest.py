@@ -155,7 +155,7 @@ def test_any_size_below_zero_is_null_in_a_message(build: Any) -> None:
 
 def test_what_differs_has_another_digest() -> None:
     """A null is not empty, and where one field ends the next begins."""
-    one = record(b"de", b"abc", [(b"f", b"g")])
+    first = record(b"de", b"abc", [(b"f", b"g")])
     others: list[Record] = [
         record(b"cde", b"ab", [(b"f", b"g")]),
         record(b"de", b"abc", [(b"fg", b"")]),
@@ -168,9 +168,9 @@ def test_what_differs_has_another_digest() -> None:
         record(b"de", b"abc", [(b"f", b"g")], timestamp_delta=1),
         record(b"de", b"abc", [(b"f", b"g")], offset_delta=1),
     ]
-    assert len({digest(_kernel, batch(0, [each])) for each in (one, *others)}) == 1 + len(others)
-    two = record(b"second")
-    assert digest(_kernel, batch(0, [one, two])) != digest(_kernel, batch(0, [two, one]))
+    assert len({digest(_kernel, batch(0, [each])) for each in (first, *others)}) == 1 + len(others)
+    second = record(b"second")
+    assert digest(_kernel, batch(0, [first, second])) != digest(_kernel, batch(0, [second, first]))
 
 
 ROOM = record_digest._ROOM_BYTES

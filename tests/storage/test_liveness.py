@@ -45,7 +45,7 @@ def no_leaked_descriptors() -> Iterator[None]:
 
 @contextmanager
 def child(code: str, *arguments: Path | int) -> Iterator[int]:
-    """Another process that runs ``code`` and then waits until it is told to end."""
+    """Another process that runs ``code`` and then waits for a line of input."""
     process = subprocess.Popen(
         [sys.executable, "-c", f"{code}\nprint(flush=True)\ninput()", *map(str, arguments)],
         stdin=subprocess.PIPE,

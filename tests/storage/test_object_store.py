@@ -30,7 +30,7 @@ from kdump.storage.objects.address import RemotePath, as_path
 pytestmark = pytest.mark.forks
 
 _MIB = 1 << 20
-#: Of an address in tests that ask nobody.
+#: The address in tests that send no request.
 _OPTIONS = "endpoint_override=localhost%3A9000&scheme=http"
 
 Ran = tuple[int, list[dict[str, Any]]]
@@ -69,7 +69,7 @@ def ran(capfdbinary: pytest.CaptureFixture[bytes]) -> Callable[..., Ran]:
 
 @pytest.fixture(autouse=True)
 def _rested() -> Iterator[None]:
-    """Each test has a child of its own, which leaves when nobody can ask it any more."""
+    """Each test has a child of its own, which ends when its channel closes."""
     client._outages.clear()
     yield
     child = client._children.pop(client.READS, None)
@@ -85,7 +85,7 @@ def remote(bucket: Bucket, key: str) -> RemotePath:
 
 
 @pytest.mark.parametrize("name", [FIXTURES[0], pytest.param(FIXTURES[-1], marks=pytest.mark.slow)])
-def test_fixtures_are_told_as_their_files_are(
+def test_fixtures_are_reported_like_their_files(
     name: str, grown: Callable[[str], Path], bucket: Bucket, ran: Callable[..., Ran]
 ) -> None:
     directory = grown(name)
@@ -98,10 +98,10 @@ def test_fixtures_are_told_as_their_files_are(
 
 
 @pytest.mark.parametrize("depth", ["--quick", "--deep"])
-def test_damage_is_told_as_that_of_files_is(
+def test_damage_is_reported_like_that_of_files(
     depth: str, tmp_path: Path, bucket: Bucket, ran: Callable[..., Ran]
 ) -> None:
-    """All recipes stand in one log directory."""
+    """All recipes are in one log directory."""
     for recipe in damaged.RECIPES:
         recipe.write(tmp_path)
     there = bucket.upload(tmp_path, f"recipes{depth}")

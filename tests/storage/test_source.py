@@ -166,10 +166,10 @@ def test_a_source_closes_while_views_are_held(tmp_path: Path, opener: Opener) ->
     path = tmp_path / "segment"
     write(path, 9_000)
     opened = opener(path)
-    kept = opened.window(10)[5:]
+    view = opened.window(10)[5:]
     opened.close()
     opened.close()
-    assert len(kept) >= 1  # its memory goes when it goes, and not before
+    assert len(view) >= 1  # its memory goes when it goes, and not before
 
 
 @pytest.mark.timeout(300)  # a FIFO opened for reading would wait for ever
@@ -369,7 +369,7 @@ def drops_behind(directory: Path) -> bool:
             return False
 
 
-@pytest.mark.parametrize("way", ["direct", "told", "dropped", "neither"])
+@pytest.mark.parametrize("way", ["direct", "mincore", "dropped", "neither"])
 def test_reading_takes_no_page_cache_and_takes_none_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
