@@ -122,7 +122,7 @@ class BatchWriter:
         return max(epoch, self._least_epoch)
 
     def raise_epoch(self, epoch: int) -> None:
-        """Set the lowest leader epoch of all later batches to ``epoch``, unless it is higher."""
+        """Give all later batches a leader epoch of at least ``epoch``."""
         self._least_epoch = max(self._least_epoch, epoch)
 
     def _under_one_epoch(self, rows: memoryview, first: int) -> tuple[int, memoryview]:

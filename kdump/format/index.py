@@ -226,8 +226,9 @@ _ABORTED_TXN = struct.Struct(">hqqqq")
 
 
 def _measure(data: bytes | memoryview, entry_bytes: int) -> tuple[int, int, bytes]:
-    """Return the count of slots up to the last non-zero one, the count of zero slots after it, and
-    the remainder.
+    """Return the count of used slots, the count of padding slots, and the remainder.
+
+    A slot that is not all zeros, and every slot before it, is used; the rest is padding.
     """
     slots = len(data) // entry_bytes
     end = slots * entry_bytes

@@ -166,7 +166,7 @@ def liveness(path: Path, *, lock_held: bool = False) -> Liveness:
     hidden = _hidden_processes()
     if hidden is not None:
         reason += f", as far as processes are shown here: {hidden}"
-    unproven = _unproven(hidden) if log_directory is None else None
+    unproven = _doubt_without_lock(hidden) if log_directory is None else None
     return Liveness(State.STOPPED, reason, None, *found, unproven)
 
 
@@ -185,7 +185,7 @@ def _hidden_processes() -> str | None:
     return None
 
 
-def _unproven(hidden: str | None) -> str | None:
+def _doubt_without_lock(hidden: str | None) -> str | None:
     """Return why a broker may use a path outside of any log directory, None if none does.
 
     There is no lock to test for such a path. ``hidden`` is the result of ``_hidden_processes``.
@@ -278,8 +278,9 @@ def _open_files(targets: set[tuple[int, int]], uninspected: list[Process]) -> It
 
 
 def _shared_maps(entry: Path) -> dict[str, tuple[str, bool]]:
-    """Return the files that a process maps shared: of each path, the address range and whether it
-    is writable.
+    """Return the shared maps of a process: by path, the address range and whether it is writable.
+
+    A path with several maps gets a writable one, if there is one.
     """
     maps: dict[str, tuple[str, bool]] = {}
     text = (entry / "maps").read_text(errors="surrogateescape")
@@ -318,7 +319,7 @@ def _is_directory(file: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Inside:
-    """Decides whether a file that a process has open is one of ``targets``, or lies below one.
+    """A test whether a file that a process has open is one of ``targets`` or lies below one.
 
     Directories are compared by device and inode, because a directory may have other paths in other
     containers. ``below`` caches the answer for each directory. The directory also identifies a file

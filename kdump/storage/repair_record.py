@@ -130,7 +130,7 @@ def _fields(path: Path) -> dict[str, Any]:
 
 
 def _loses(loss: object) -> bool:
-    """Return whether ``loss``, the JSON object of a plan's loss, is one of records."""
+    """Return whether ``loss``, the JSON object of a plan's loss, includes records."""
     spans = [loss.get(name) for name in ("sound", "unreadable")] if isinstance(loss, dict) else ()
     return any(
         isinstance(span, dict) and bool(span.get("count") or span.get("unbounded"))

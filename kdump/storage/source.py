@@ -446,6 +446,6 @@ class WindowedFile(_OpenFile):
         self._stop_readahead()
 
     def _stop_readahead(self) -> None:
-        # Pages that readahead brings in could not be told from those that were cached before.
+        # Pages that readahead brings in look like pages that were cached before.
         if sys.platform == "linux":
             os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_RANDOM)

@@ -160,7 +160,7 @@ class _Walk:
                 self.usual,
             )
             self.room = min(2 * self.room, _ROWS)
-            if n == len(self.pending) < _ROWS:  # once: the segment is not a small one
+            if n == len(self.pending) < _ROWS:  # at most once, in a segment of many batches
                 self.rows, self.pending = _zeros(BatchTable.WIDTH * _ROWS), _zeros(_ROWS)
                 continue
             at_least = HEADER_BYTES

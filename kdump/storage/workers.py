@@ -207,10 +207,10 @@ def block_signals() -> Iterator[set[signal.Signals | int]]:
 
 
 def initialise_child(parent: int, mask: set[signal.Signals | int]) -> bool:
-    """Set up a process that ``parent`` has just forked: it ends with its parent, and leaves signals
-    to it.
+    """Set up a process that ``parent`` has just forked; return whether the parent still runs.
 
-    Return whether the parent still runs.
+    The process ends with its parent, and leaves the signals of a terminal to it. ``mask`` is its
+    signal mask.
     """
     gc.freeze()  # the collector would copy the pages that hold the parent's objects
     signal.set_wakeup_fd(-1)

@@ -293,7 +293,7 @@ def test_encoded_flags() -> None:
 
 
 def test_the_lowest_and_highest_base_offsets_are_read() -> None:
-    """A flip of one bit makes the lowest of the offset 0; it stands outside the checksum."""
+    """A flip of one bit turns offset 0 into the lowest offset; no checksum covers it."""
     for base in (-(2**63), 2**63 - 1):
         data = batch(base, [record(b"value")])
         assert [record.offset for record in records(data)] == [base]

@@ -548,7 +548,7 @@ def test_gather(batches: list[bytes], first: int, room: int) -> None:
 
 
 def folded(module: Any, segments: list[tuple[array[int], array[int]]]) -> list[object]:
-    """What a module's replay comes to, segment by segment."""
+    """The results of a module's replay, segment by segment."""
     producers, slots = columns(2 * len(module.STATE_FIELDS)), array("q", bytes(8 * 4))
     aborted = columns(len(module.ABORTED_FIELDS))
     state = array("q", bytes(8 * module.FOLD_FIELDS))
@@ -612,7 +612,7 @@ entry_columns = st.lists(st.tuples(i64, i32, i32), max_size=8).map(
         *(array("i", [e[n] for e in drawn]) for n in (1, 2)),
     )
 )
-judged_rows = st.lists(
+entry_batch_rows = st.lists(
     st.builds(
         lambda position, size, base, last, magic, attributes, stamp, count: [
             position, size, base, last, 0, magic, 0, attributes, 0, stamp, 0, 0, 0, count,
@@ -628,13 +628,13 @@ def test_disorder_of_entries(entries: tuple[array[int], array[int], array[int]])
     stamps, offsets, positions = entries
     for room in (0, 2, 9):
         firsts = [columns(room) for _ in range(4)]
-        for places, module in ((firsts[:2], _entries), (firsts[2:], ENTRIES)):
-            places[0].append(module.disorder_of_offsets(offsets, positions, places[0]))
-            places[1].append(module.disorder_of_times(stamps, offsets, places[1]))
+        for pair, module in ((firsts[:2], _entries), (firsts[2:], ENTRIES)):
+            pair[0].append(module.disorder_of_offsets(offsets, positions, pair[0]))
+            pair[1].append(module.disorder_of_times(stamps, offsets, pair[1]))
         assert firsts[:2] == firsts[2:]
 
 
-def judged_entries(
+def check_entries(
     module: Any,
     base: int,
     tables: list[array[int]],
@@ -653,22 +653,22 @@ def judged_entries(
     return [list(numbers) for numbers in (state, found, times, found_times)]
 
 
-@given(i64, st.lists(judged_rows, max_size=3), entry_columns, st.integers(-1, 60))
-def test_judging_of_entries(
+@given(i64, st.lists(entry_batch_rows, max_size=3), entry_columns, st.integers(-1, 60))
+def test_checks_of_entries(
     base: int,
     tables: list[array[int]],
     entries: tuple[array[int], array[int], array[int]],
     passed: int,
 ) -> None:
-    compiled = judged_entries(_entries, base, tables, entries, passed)
-    assert compiled == judged_entries(ENTRIES, base, tables, entries, passed)
+    compiled = check_entries(_entries, base, tables, entries, passed)
+    assert compiled == check_entries(ENTRIES, base, tables, entries, passed)
 
 
 @given(
     st.lists(st.tuples(st.integers(1, 9), st.integers(0, 3), st.integers(0, 9)), max_size=40),
     st.sets(st.tuples(st.integers(0, 99), st.integers(0, 200)), max_size=9),
 )
-def test_judging_of_entries_that_rise(
+def test_checks_of_entries_that_rise(
     sizes: list[tuple[int, int, int]], drawn: set[tuple[int, int]]
 ) -> None:
     rows, position, offset = array("q"), 0, 0
@@ -680,6 +680,6 @@ def test_judging_of_entries_that_rise(
     entries = (array("q", offsets), array("i", offsets), array("i", positions))
     half = len(sizes) // 2 * WIDTH
     tables = [rows[:half], rows[half:]]
-    compiled = judged_entries(_entries, 0, tables, entries, 0)
-    assert compiled == judged_entries(ENTRIES, 0, tables, entries, 0)
-    assert compiled == judged_entries(_entries, 0, [rows], entries, 0)
+    compiled = check_entries(_entries, 0, tables, entries, 0)
+    assert compiled == check_entries(ENTRIES, 0, tables, entries, 0)
+    assert compiled == check_entries(_entries, 0, [rows], entries, 0)

@@ -258,7 +258,7 @@ def xxh32(data: bytes) -> int:
 
 
 def test_the_lz4_header_of_magic_0() -> None:
-    """Its checksum also covered the frame's magic number, and nobody looks at it any more."""
+    """Its checksum also covered the frame's magic number; later readers ignore it."""
     inner = message(4, magic=0)
     frame = compressed("lz4", inner)
     assert frame[6] == xxh32(frame[4:6]) >> 8 & 255

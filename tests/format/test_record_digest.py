@@ -134,7 +134,7 @@ def test_the_same_records_of_any_magic(build: Any) -> None:
 
 @BUILDS
 def test_log_append_time_of_any_magic(build: Any) -> None:
-    """All have the time of their wrapper or batch, whatever they say themselves."""
+    """All records have the time of their wrapper or batch, not their own."""
     expected = 2, digest_of(folded(n, NOW, None, b"v", append_time=True) for n in range(2))
     inner = [message(n, b"v", timestamp=77) for n in range(2)]
     assert digest(build, wrapper(1, inner, codec="lz4", attributes=8)) == expected
@@ -199,7 +199,7 @@ def test_records_larger_than_the_room(build: Any, name: str) -> None:
 
 @BUILDS
 def test_large_messages(build: Any) -> None:
-    """What stands where a record of magic 2 has its headers is none of a message's."""
+    """The columns of headers of a record of magic 2 are not headers of a message."""
     values = [b"v" * ROOM, None, b"w" * (2 * ROOM)]
     forms = [folded(n, NOW, b"k", value) for n, value in enumerate(values)]
     alone = [message(n, value, b"k") for n, value in enumerate(values)]

@@ -137,7 +137,7 @@ def test_a_request_inside_the_window_reads_nothing(
         assert len(reads) > count
 
 
-def test_a_view_is_refused_after_its_buffer_was_filled_anew(tmp_path: Path) -> None:
+def test_a_view_is_refused_after_its_buffer_was_filled_again(tmp_path: Path) -> None:
     path = tmp_path / "segment"
     write(path, 50_000)
     with WindowedFile(path, window_bytes=4096) as opened:

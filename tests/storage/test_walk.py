@@ -104,7 +104,7 @@ def test_resync_never_takes_a_batch_inside_a_value(window: int | None) -> None:
 
 
 def test_last_batch_damaged_with_batches_inside() -> None:
-    """A record ends with its headers, so what ends with the file is no batch inside a value."""
+    """A record ends with its headers, so a batch that ends with the file is not inside a value."""
     data = segment([batch(0, [record()]), flip(nested(1, inner_base=5), 63)])
     assert [b.base_offset for b in batches(data)] == [0]
     assert [d.reason for d in damages(data)] == [Reason.BAD_CHECKSUM]
@@ -208,7 +208,7 @@ def test_batches_that_claim_all_the_rest_stay_linear() -> None:
 
 
 def test_damage_after_damage_stays_linear(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was scanned behind a bad batch is scanned again, so it must not be much."""
+    """Batches that were scanned after a bad one are scanned again: a few at a time."""
     data = segment(
         batch(offset, [record(b"y" * 700)])
         if offset % 4

@@ -118,7 +118,7 @@ def test_the_broker_cuts_where_the_first_damage_is(
         loaded = oracle(version).load(directory, log_start=base_offset)
         old = any(batch.magic < 2 for batch in sound)
         if isinstance(loaded, Refused):
-            # 4.x goes on to read the wrappers that it kept, and stops at one that it cannot read.
+            # 4.x then reads the wrappers before the cut, and stops at one that it cannot read.
             verdict["stopped" if old and unreadable(data, sound) else "refused", old] += 1
         else:
             expected = sound[-1].position + sound[-1].size if sound else 0
