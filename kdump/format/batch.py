@@ -1,7 +1,7 @@
 """Record batches of magic 2: header fields, and the columns that hold many batches or records.
 
-A ``BatchTable`` or ``RecordTable`` holds many of them as 64-bit columns; ``RecordBatch`` and
-``Record`` are for reading one in comfort. Nothing here checks a checksum: ``storage.walk`` does.
+A ``BatchTable`` or ``RecordTable`` holds many of them as 64-bit columns. ``RecordBatch`` and
+``Record`` are single ones as objects. This module checks no checksums: ``storage.walk`` does.
 
 Spec: ``DefaultRecordBatch``, ``DefaultRecord`` (KIP-98, KIP-82, KIP-534); KOD 3.2.
 """
@@ -24,21 +24,22 @@ from kdump.format.codecs import CODECS, DEFAULT_LIMIT, Codec, compress, decompre
 
 HEADER_BYTES: Final = 61
 LOG_OVERHEAD: Final = 12
-#: Of the header, the checksum covers what stands from here on.
+#: The checksum covers the bytes of the batch from here on.
 CHECKSUM_START: Final = 21
 MAX_OFFSET_DELTA: Final = 2**31 - 1
 MIN_OFFSET: Final = -(2**63)
-#: The most headers of a record that are made objects of.
+#: The most headers that a ``Record`` holds.
 MAX_HEADERS: Final = 65_536
 
 # Bits of the attributes.
 CODEC_MASK: Final = 0x07
 LOG_APPEND_TIME: Final = 0x08
 TRANSACTIONAL: Final = 0x10
-#: A batch with a marker that a broker writes.
-MARKER_BYTES: Final = 78
 CONTROL: Final = 0x20
 DELETE_HORIZON: Final = 0x40
+
+#: The size of the batch that a broker writes for a transaction marker.
+MARKER_BYTES: Final = 78
 
 #: baseOffset, length, partitionLeaderEpoch, magic
 _PREFIX = struct.Struct(">qiib")
@@ -56,7 +57,7 @@ _ENDINGS = {
 
 
 class TimestampType(Enum):
-    """What a timestamp says (``TimestampType``); the value is Kafka's name."""
+    """The meaning of a timestamp (``TimestampType``). The value is Kafka's name."""
 
     CREATE_TIME = "CreateTime"
     LOG_APPEND_TIME = "LogAppendTime"
@@ -67,9 +68,10 @@ class TimestampType(Enum):
 class RecordBatch:
     """The header of one batch, or of one legacy message (magic 0 and 1).
 
-    ``position`` and ``size`` are bytes in the file, overhead included. ``crc`` is as stored. A
-    legacy message has its own offset as base and last offset: for a compressed wrapper that is
-    the offset of the last message inside. Field order is that of the kernel's rows.
+    ``position`` and ``size`` are in bytes of the file, overhead included. ``crc`` is the stored
+    checksum. The base and last offset of a legacy message are its own offset: for a compressed
+    wrapper that is the offset of the last message inside. The fields are in the order of the
+    kernel's rows.
     """
 
     position: int
@@ -89,15 +91,12 @@ class RecordBatch:
 
     @property
     def codec_id(self) -> int:
-        """The codec's number; more numbers exist than codecs."""
+        """The number of the codec, 0 to 7; not all of them are codecs."""
         return self.attributes & CODEC_MASK
 
     @property
     def codec(self) -> Codec:
-        """How the records are compressed.
-
-        Raises DecodeError for a number that is no codec.
-        """
+        """The compression of the records. Raises DecodeError for an unknown codec number."""
         try:
             return Codec(self.codec_id)
         except ValueError:
@@ -108,7 +107,7 @@ class RecordBatch:
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """Whose clock the timestamps are from."""
+        """The type of the timestamps: set by the producer or by the broker."""
         return timestamp_type_of(self.magic, self.attributes)
 
     @property
@@ -123,18 +122,18 @@ class RecordBatch:
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """From when on the cleaner may drop tombstones and markers (KIP-534)."""
+        """The time from which the cleaner may drop tombstones and markers (KIP-534)."""
         has_horizon = self.magic > 1 and self.attributes & DELETE_HORIZON
         return self.base_timestamp if has_horizon else None
 
     @property
     def last_sequence(self) -> int:
-        """The last record's sequence, -1 without one (``DefaultRecordBatch.lastSequence``)."""
+        """The sequence of the last record, -1 for none (``DefaultRecordBatch.lastSequence``)."""
         return sequence_at(self.base_sequence, self.last_offset - self.base_offset)
 
 
 def timestamp_type_of(magic: int, attributes: int) -> TimestampType:
-    """Whose clock the timestamps of a batch, or legacy message, with such a header are from."""
+    """Return the timestamp type of a batch or legacy message with this magic and attributes."""
     if magic == 0:
         return TimestampType.NO_TIMESTAMP_TYPE
     if attributes & LOG_APPEND_TIME:
@@ -143,16 +142,16 @@ def timestamp_type_of(magic: int, attributes: int) -> TimestampType:
 
 
 def read_header(view: memoryview, position: int) -> RecordBatch | None:
-    """The header at ``view[0]``, which stands at ``position`` of its file, sound or not.
+    """Return the header at ``view[0]``, valid or not; None if the view ends inside it.
 
-    None where the view ends inside it.
+    ``position`` is the position of the header in its file.
     """
     row = memoryview(array("q", bytes(8 * BatchTable.WIDTH)))
     return RecordBatch(*row) if _kernel.read_header(view, position, row) else None
 
 
-def shows_marker(view: memoryview) -> bool:
-    """Whether the header at ``view[0]``, sound or not, is that of a transaction's marker."""
+def is_marker(view: memoryview) -> bool:
+    """Return whether the header at ``view[0]``, valid or not, is that of a transaction marker."""
     header = read_header(view, 0)
     return (
         header is not None
@@ -164,19 +163,22 @@ def shows_marker(view: memoryview) -> bool:
 
 
 def sequence_at(base_sequence: int, offset_delta: int) -> int:
-    """The sequence ``offset_delta`` records on: after 2147483647 comes 0; without one it is -1."""
+    """Return the sequence of the record at ``offset_delta``; -1 in a batch without sequences.
+
+    The sequence after 2147483647 is 0.
+    """
     return -1 if base_sequence < 0 else (base_sequence + offset_delta) % 2**31
 
 
 class Usual(NamedTuple):
-    """What the batches of a table have in common that need not be looked at one by one.
+    """A summary of a table of usual batches, which saves the checks of single batches.
 
-    They are of magic 2 and one leader epoch, have a timestamp, follow each other without a hole and
-    hold a record for each offset, all of them at 0 or above; none is a control batch, or has a
-    delete horizon, or a codec or bits of attributes that mean nothing.
+    Usual batches have magic 2, one leader epoch, and timestamps. Their offsets are 0 or above and
+    have no gaps, and each offset has a record. None is a control batch, or has a delete horizon, an
+    unknown codec, or unknown bits in its attributes.
 
-    The timestamps, in ms, are the lowest and the highest of the largest ones of each; ``producers``
-    is 1 if any names one, else 0.
+    ``lowest_timestamp`` and ``highest_timestamp`` are over the largest timestamp of each batch, in
+    ms. ``producers`` is 1 if any batch has a producer id, else 0.
     """
 
     first_offset: int
@@ -188,22 +190,22 @@ class Usual(NamedTuple):
 
     @classmethod
     def of(cls, scanned: memoryview) -> Usual | None:
-        """From what the kernel says of all batches that it scanned; None if they are not usual."""
+        """Return the summary that the kernel has made of a scan; None if a batch is not usual."""
         return cls(*scanned[_kernel.U_FIRST_OFFSET :]) if scanned[_kernel.U_USUAL] else None
 
     @property
     def records(self) -> int:
-        """How many they hold together."""
+        """The count of records in all batches."""
         return self.last_offset - self.first_offset + 1
 
 
 class BatchTable:
-    """Neighbouring sound batches as columns; at most 8,192.
+    """Consecutive sound batches as columns; at most 8,192.
 
     ``rows`` is a flat, read-only view of 64-bit integers in the order of the kernel's
-    ``BATCH_FIELDS``. ``hunted`` says that they, or some before them in the file, were found by
-    hunting behind damage: then they may be batches that lie inside a record's value. ``usual`` is
-    None where they are not, or where nobody has looked: a part of a table is not known to be.
+    ``BATCH_FIELDS``. ``hunted``: these batches, or batches before them in the file, were found by
+    hunting after damage, so that they may lie inside the value of a record. ``usual`` is None if a
+    batch is not usual, or if that is unknown, as for a part of a table.
     """
 
     __slots__ = ("hunted", "rows", "usual")
@@ -219,7 +221,7 @@ class BatchTable:
 
     @classmethod
     def of(cls, batch: RecordBatch) -> BatchTable:
-        """A table of just one."""
+        """Return a table of one batch."""
         return cls(memoryview(array("q", _ROW(batch))))
 
     def __len__(self) -> int:
@@ -235,32 +237,32 @@ class BatchTable:
         return (self[index] for index in range(len(self)))
 
     def column(self, field: str) -> memoryview:
-        """The values of one of the kernel's ``BATCH_FIELDS``, a strided view."""
+        """Return the values of one of the kernel's ``BATCH_FIELDS``, a strided view."""
         return self.rows[_kernel.BATCH_FIELDS.index(field) :: self.WIDTH]
 
     def first(self, count: int) -> BatchTable:
-        """The first ``count`` of them."""
+        """Return a table of the first ``count`` batches."""
         return self.part(0, count)
 
     def part(self, start: int, stop: int) -> BatchTable:
-        """Those from index ``start`` up to ``stop``."""
+        """Return a table of the batches from index ``start`` up to ``stop``."""
         return BatchTable(self.rows[start * self.WIDTH : stop * self.WIDTH], hunted=self.hunted)
 
     @property
     def position(self) -> int:
-        """Where the first batch starts in the file."""
+        """The position in the file at which the first batch starts."""
         return int(self.rows[0])
 
     @property
     def end(self) -> int:
-        """Where the last batch ends in the file."""
+        """The position in the file at which the last batch ends."""
         last = len(self.rows) - self.WIDTH
         return int(self.rows[last] + self.rows[last + 1])
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record: ``key`` and ``value`` are None for null, headers are (key, value or None)."""
+    """One record; ``timestamp`` is in ms, null keys and values are None."""
 
     offset: int
     timestamp: int
@@ -270,12 +272,12 @@ class Record:
 
 
 class RecordTable:
-    """Neighbouring records of one batch as columns; at most 65,536.
+    """Consecutive records of one batch as columns; at most 65,536.
 
-    ``rows`` is flat, in the order of the kernel's ``RECORD_FIELDS``; its starts point into
-    ``block``, the decompressed records. ``magic`` is that of these records: inside an old wrapper
-    it may differ from the batch's. ``table[i]`` raises LimitError for a record of more than
-    ``MAX_HEADERS`` headers: it may claim one for every two bytes of its block.
+    ``rows`` is flat, in the order of the kernel's ``RECORD_FIELDS``. Its starts are positions in
+    ``block``, the decompressed records. ``magic`` is the magic of these records: inside a legacy
+    wrapper it may differ from that of the batch. ``table[i]`` raises LimitError for a record of
+    more than ``MAX_HEADERS`` headers, as a record may claim one for every two bytes of its block.
     """
 
     __slots__ = ("batch", "block", "magic", "rows")
@@ -290,7 +292,7 @@ class RecordTable:
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """Whose clock the timestamps of these records are from."""
+        """The type of the timestamps of these records."""
         return TimestampType.NO_TIMESTAMP_TYPE if self.magic == 0 else self.batch.timestamp_type
 
     def __len__(self) -> int:
@@ -323,13 +325,13 @@ class RecordTable:
         return (self[index] for index in range(len(self)))
 
     def message_crc(self, index: int) -> tuple[int, bool]:
-        """The checksum stored in one message of magic 0 or 1, and whether it is right."""
+        """Return the stored checksum of a message of magic 0 or 1, and whether it matches."""
         message, mismatch = self.rows[index * self.WIDTH + 6 : index * self.WIDTH + 8]
         stored = self.block[message + LOG_OVERHEAD : message + LOG_OVERHEAD + 4]
         return int.from_bytes(stored, "big"), not mismatch
 
     def first(self, count: int) -> RecordTable:
-        """The first ``count`` of them."""
+        """Return a table of the first ``count`` records."""
         rows = self.rows[: count * self.WIDTH]
         return RecordTable(self.batch, self.block, rows, self.magic)
 
@@ -338,10 +340,10 @@ class RecordTable:
 
 
 class RecordRun:
-    """Records of neighbouring batches as columns: ``table(i)`` has those of ``batches[i]``.
+    """Records of consecutive batches as columns: ``table(i)`` has those of ``batches[i]``.
 
-    In ``rows`` they go from ``starts[i]`` up to ``starts[i + 1]``. ``magic`` is that of all records
-    if it is not to be their batches' own.
+    Their rows are those from ``starts[i]`` up to ``starts[i + 1]``. ``magic`` is the magic of all
+    records; None for that of their batches.
     """
 
     __slots__ = ("batches", "block", "magic", "rows", "starts")
@@ -362,7 +364,7 @@ class RecordRun:
 
     @classmethod
     def of(cls, table: RecordTable) -> RecordRun:
-        """The records of one batch, or some of them."""
+        """Return a run of the records of one table."""
         starts = memoryview(array("q", (0, len(table))))
         return cls(BatchTable.of(table.batch), table.block, table.rows, starts, table.magic)
 
@@ -370,7 +372,7 @@ class RecordRun:
         return len(self.batches)
 
     def table(self, index: int) -> RecordTable:
-        """The records of one of the batches."""
+        """Return the records of the batch at ``index``."""
         batch = self.batches[index]
         start, stop = (RecordTable.WIDTH * row for row in self.starts[index : index + 2])
         magic = batch.magic if self.magic is None else self.magic
@@ -378,26 +380,26 @@ class RecordRun:
 
 
 class Chunk(NamedTuple):
-    """What one filling of the rows of a ``RecordTable`` has shown."""
+    """A summary of the records that one call of the kernel has read into rows."""
 
-    #: How many are filled.
+    #: The count of rows read.
     rows: int
-    #: Of these records; inside old wrappers it may differ from the batch's.
+    #: The magic of these records; inside legacy wrappers it may differ from that of the batch.
     magic: int
     last_offset: int
-    #: At least -1.
+    #: In ms; -1 or above.
     max_timestamp: int
-    #: Records whose offset does not lie behind that of the record before.
+    #: The count of records with an offset that is not above that of the record before.
     disorder: int
 
 
 def record_block(batch: RecordBatch, data: memoryview, limit: int = DEFAULT_LIMIT) -> memoryview:
-    """The decompressed records of ``batch``, of magic 2, whose whole bytes are ``data``.
+    """Return the decompressed records of a ``batch`` of magic 2; ``data`` is the whole batch.
 
     Raises DecodeError, or LimitError beyond ``limit`` bytes.
     """
     if batch.count == 0:
-        return memoryview(b"")  # as DefaultRecordBatch.iterator: whatever stands there
+        return memoryview(b"")  # like DefaultRecordBatch.iterator, which reads no bytes then
     compressed = data[HEADER_BYTES:]
     if batch.codec is Codec.NONE:
         return compressed
@@ -405,16 +407,17 @@ def record_block(batch: RecordBatch, data: memoryview, limit: int = DEFAULT_LIMI
 
 
 def read_chunks(batch: RecordBatch, block: memoryview, rows: memoryview) -> Iterator[Chunk]:
-    """Reads the records of ``batch`` from its ``block`` into ``rows``, filled again and again.
+    """Read the records of ``batch`` from its ``block`` into ``rows``; yield a chunk for each fill.
 
-    Raises DecodeError behind the last record that can be read.
+    Each fill overwrites the rows of the one before. Raises DecodeError after the last record that
+    can be read.
     """
     if batch.count < 0:
         raise DecodeError(
             f"expected a record count of 0 or more, found {batch.count} "
             f"in the batch at position {batch.position}"
         )
-    # Below the lowest number there is none: a first record at it then counts as disorder.
+    # No offset is below MIN_OFFSET, so a first record at that offset counts as disorder.
     position, left, previous = 0, batch.count, max(batch.base_offset - 1, MIN_OFFSET)
     while left:
         n, position, ending, previous, largest, disorder = _kernel.read_records(
@@ -460,9 +463,9 @@ def encode_batch(
     transactional: bool = False,
     control: bool = False,
 ) -> bytes:
-    """One batch of magic 2 as a producer, or the cleaner, would write it.
+    """Return a batch of magic 2 as a producer or the cleaner writes it.
 
-    What is not given follows from the records; ``base_offset`` must be given where there are none.
+    Arguments that are None follow from the records. A batch without records needs ``base_offset``.
     """
     base_offset = records[0].offset if base_offset is None else base_offset
     if last_offset is None:
@@ -509,7 +512,7 @@ def seal(
     producer_epoch: int = -1,
     base_sequence: int = -1,
 ) -> bytes:
-    """The batch whose records are ``block``, which is compressed as the attributes say."""
+    """Return the batch of the encoded records ``block``, compressed as ``attributes`` say."""
     codec = CODECS[attributes & CODEC_MASK]
     content = compress(codec, block) if codec else block
     checksummed = _CHECKSUMMED.pack(
@@ -534,25 +537,25 @@ def _encode_record(record: Record, base_offset: int, base_timestamp: int) -> byt
             b"\0",
             _varint(record.timestamp - base_timestamp),
             _varint(record.offset - base_offset),
-            _sized(record.key),
-            _sized(record.value),
+            _encode_bytes(record.key),
+            _encode_bytes(record.value),
             _varint(len(record.headers)),
-            *(_sized(key) + _sized(value) for key, value in record.headers),
+            *(_encode_bytes(key) + _encode_bytes(value) for key, value in record.headers),
         )
     )
     return _varint(len(fields)) + fields
 
 
-def _sized(value: bytes | None) -> bytes:
+def _encode_bytes(value: bytes | None) -> bytes:
     return _varint(-1) if value is None else _varint(len(value)) + value
 
 
 def _varint(value: int) -> bytes:
-    """A zigzag varint of up to 64 bits (``ByteUtils.writeVarlong``)."""
+    """Return the zigzag varint of a number of up to 64 bits (``ByteUtils.writeVarlong``)."""
     left = value << 1 if value >= 0 else (-value << 1) - 1
-    groups = bytearray()
+    encoded = bytearray()
     while left > 127:
-        groups.append(left & 127 | 128)
+        encoded.append(left & 127 | 128)
         left >>= 7
-    groups.append(left)
-    return bytes(groups)
+    encoded.append(left)
+    return bytes(encoded)

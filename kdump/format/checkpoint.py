@@ -1,7 +1,7 @@
 """The text checkpoints: the four offset checkpoints and ``leader-epoch-checkpoint``.
 
-Spec: ``CheckpointFile``, ``OffsetCheckpointFile``, ``LeaderEpochCheckpointFile``. Lines stay in
-file order with their duplicates, of which the last counts; none may be dropped in silence.
+Spec: ``CheckpointFile``, ``OffsetCheckpointFile``, ``LeaderEpochCheckpointFile``. Entries are in
+file order and include duplicates, of which the last counts.
 
     0                   version
     2                   number of entries
@@ -28,19 +28,20 @@ _SPACES = re.compile(r"[ \t\n\v\f\r]+")  # Java's \s
 
 
 class MalformedCheckpointError(DecodeError):
-    """The file's shape is wrong: a broker takes the whole log directory offline."""
+    """The structure of the file is wrong: a broker takes the whole log directory offline."""
 
 
 class CheckpointNumberError(DecodeError):
-    """An entry's number does not parse.
+    """A number of an entry is malformed.
 
-    A broker takes an offset checkpoint for empty then, and does not start if it is the epoch file.
+    A broker then reads an offset checkpoint as empty; with a leader epoch checkpoint it does not
+    start.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetEntry:
-    """A line of an offset checkpoint; what the offset means depends on the file's name."""
+    """A line of an offset checkpoint; the name of the file gives the meaning of the offset."""
 
     topic: str
     partition: int
@@ -66,19 +67,19 @@ def decode_offsets(data: bytes) -> tuple[OffsetEntry, ...]:
     return _decode(data, 3, lambda f: OffsetEntry(f[0], _int(f[1]), _long(f[2])))
 
 
-def decode_readable(data: bytes) -> tuple[OffsetEntry, ...]:
-    """Return the lines of an offset checkpoint that can be read, whatever the rest of it holds.
+def decode_readable_offsets(data: bytes) -> tuple[OffsetEntry, ...]:
+    """Return the readable lines of an offset checkpoint; skip all others.
 
-    A last line without its end may have lost digits, and is none of them.
+    A last line without a line end is skipped, as digits of it may be lost.
     """
-    found = []
+    entries = []
     for line in data.split(b"\n")[:-1]:
         try:
             topic, partition, offset = _split(line.decode("utf-8").removesuffix("\r"))
-            found.append(OffsetEntry(topic, _int(partition), _long(offset)))
+            entries.append(OffsetEntry(topic, _int(partition), _long(offset)))
         except ValueError:
             pass
-    return tuple(found)
+    return tuple(entries)
 
 
 def decode_epochs(data: bytes) -> tuple[EpochEntry, ...]:
@@ -145,7 +146,7 @@ def _lines(data: bytes) -> list[str]:
         raise MalformedCheckpointError(
             f"checkpoint: expected UTF-8, found byte {data[error.start]:#04x} at {error.start}"
         ) from error
-    # As in BufferedReader.readLine, a line end does not begin another line.
+    # As in BufferedReader.readLine, no empty line follows the last line end.
     return lines if lines[-1] else lines[:-1]
 
 

@@ -1,8 +1,9 @@
 """Decompression and compression of a batch's record block, bounded by a limit in bytes.
 
-Spec: ``org.apache.kafka.common.compress`` (KIP-110 for zstd). A block is good here when Kafka's own
-reader takes it, also where that reader is laxer or stricter than the codec's specification; each
-decoder says how. No decoder allocates in proportion to a size that damaged bytes merely claim.
+Spec: ``org.apache.kafka.common.compress`` (KIP-110 for zstd). A decoder accepts the blocks that
+Kafka's own reader accepts. Where that reader is laxer or stricter than the specification of the
+codec, the docstring of the decoder says how. No decoder allocates memory in proportion to a size
+that damaged bytes claim.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ else:
         import zlib
 
 DEFAULT_LIMIT = 64 * 1024 * 1024
-"""The most bytes that one block may decompress to, unless the caller says otherwise."""
+"""The default for the most bytes that one block may decompress to."""
 
 
 class Codec(IntEnum):
@@ -48,7 +49,7 @@ class Codec(IntEnum):
 
 
 CODECS = tuple(Codec)
-"""All of them, by their numbers."""
+"""All codecs, by their numbers."""
 
 
 def decompress(
@@ -58,7 +59,7 @@ def decompress(
 
     ``magic`` is that of the batch or wrapper: lz4 of magic 0 has a header of its own.
     Raises DecodeError if Kafka could not read the block, LimitError if it holds more than ``limit``
-    bytes: then the rest has not been judged.
+    bytes; the bytes after the limit are not checked.
     """
     if not codec:
         return data
@@ -68,7 +69,7 @@ def decompress(
 def compress(codec: Codec, data: bytes | memoryview, magic: int = 2) -> bytes:
     """Return ``data`` as one block of the structure that Kafka's Java client writes.
 
-    The bytes differ from that client's where library versions do; the content never does.
+    The bytes may differ from those of that client, by the version of the library.
     """
     block = _ENCODERS[codec](data)
     return _lz4_of_magic_0(block) if codec is Codec.LZ4 and magic == 0 else block
@@ -82,12 +83,12 @@ def _over(codec: Codec, limit: int) -> LimitError:
 
 _GZIP_WBITS = 31
 _GZIP_MAGIC = b"\x1f\x8b\x08"
-_GZIP_TAIL = 18  # so few bytes cannot hold a member; Java does not look at them
-_GZIP_PIECE = 64 * 1024  # the library copies what lies behind a member, so little is handed in
+_GZIP_TAIL = 18  # as many bytes are too few for a member; Java ignores them
+_GZIP_PIECE = 64 * 1024  # the library copies the bytes after a member, so pieces are small
 
 
 def _gzip_decode(data: memoryview, limit: int, _: int) -> bytes:
-    """Read all members. Like Java, take bytes that start no member behind the last for its end."""
+    """Read all members. Like Java, ignore bytes after a member that do not start another."""
     parts: list[bytes] = []
     position = total = 0
     while True:
@@ -128,10 +129,10 @@ _I32 = struct.Struct(">i")
 
 
 def _snappy_decode(data: memoryview, limit: int, _: int) -> bytes:
-    """Read xerial's stream, or without its magic one raw block, as clients other than Java write.
+    """Read a stream of xerial's format or, without its magic, a raw block, as other clients write.
 
-    Xerial's reader stops in silence at a tail shorter than a length, and at a repeated header whose
-    magic is wrong behind its first 4 bytes.
+    Like xerial's reader, ignore a tail that is shorter than a length, and everything from a
+    repeated header on whose magic is wrong after its first 4 bytes.
     """
     if len(data) < len(_XERIAL_HEADER) or data[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
         return _snappy_block(data, 0, limit)
@@ -166,7 +167,7 @@ def _snappy_decode(data: memoryview, limit: int, _: int) -> bytes:
 
 
 def _snappy_block(block: memoryview, position: int, limit: int) -> bytes:
-    """Decompress one raw block; its declared length is judged before anything is allocated."""
+    """Decompress one raw block; check the length that it declares before allocating memory."""
     length = shift = 0
     for byte in block[:5]:
         length |= (byte & 0x7F) << shift
@@ -203,18 +204,18 @@ def _snappy_encode(data: bytes | memoryview) -> bytes:
 
 _LZ4_STORED = 0x8000_0000
 _LZ4_HAS_CONTENT_SIZE = 0x08
-_LZ4_DESCRIPTOR = 4  # behind the magic: two bytes of flags, perhaps a content size, a checksum
+_LZ4_DESCRIPTOR = 4  # after the magic: two bytes of flags, an optional content size, a checksum
 _LZ4_64_KIB = lz4.frame.BLOCKSIZE_MAX64KB
 _lz4_compress = lz4.frame.compress
 _LE32 = struct.Struct("<I")
 
 
 def _lz4_decode(data: memoryview, limit: int, magic: int) -> bytes | bytearray | memoryview:
-    """Read one frame block by block; in magic 0 its header's checksum is of another kind.
+    """Read one frame block by block; in magic 0 the checksum of its header is of another kind.
 
-    Kafka does not look at the content size, at the content checksum, nor at anything behind the end
-    mark, and refuses blocks that depend on earlier ones. Block checksums, which no client is known
-    to write, are skipped here: the batch's own checksum covers the same bytes.
+    Like Kafka, ignore the content size, the content checksum and all bytes after the end mark, and
+    refuse blocks that depend on earlier ones. Block checksums, which no known client writes, are
+    not checked: the checksum of the batch covers the same bytes.
     """
     frame_header_size = 15 if len(data) > 4 and data[4] & _LZ4_HAS_CONTENT_SIZE else 7
     block_max, checksum_size, content_checksum = _lz4_frame(
@@ -239,7 +240,7 @@ def _lz4_decode(data: memoryview, limit: int, magic: int) -> bytes | bytearray |
         block: bytes | bytearray | memoryview = data[position : position + size]
         if not word & _LZ4_STORED:
             try:
-                # As bytes the library would copy what is less than the size it was told.
+                # As bytes, the library would copy a result that is shorter than the given size.
                 block = lz4.block.decompress(
                     block, uncompressed_size=block_max, return_bytearray=True
                 )
@@ -256,19 +257,19 @@ def _lz4_decode(data: memoryview, limit: int, magic: int) -> bytes | bytearray |
 
 
 class _Lz4Frame(NamedTuple):
-    """What a frame's header says of its blocks and of its end."""
+    """The header of a frame: sizes in bytes, and whether a content checksum ends the frame."""
 
     block_max: int
     checksum_size: int
     content_checksum: bool
 
 
-@lru_cache(maxsize=64)  # one producer writes the same header each time
-def _lz4_frame(frame_header: bytes, size: int, checked: bool) -> _Lz4Frame:
-    """Read the header of a frame, which should have so many bytes. Raises DecodeError."""
-    if not checked and len(frame_header) == size:
-        right = _lz4_checksum(frame_header[_LZ4_DESCRIPTOR:-1])
-        frame_header = frame_header[:-1] + bytes([right])
+@lru_cache(maxsize=64)  # a producer writes the same header each time
+def _lz4_frame(frame_header: bytes, size: int, check_header: bool) -> _Lz4Frame:
+    """Read the header of a frame, whose full length is ``size``. Raises DecodeError."""
+    if not check_header and len(frame_header) == size:
+        checksum = _lz4_checksum(frame_header[_LZ4_DESCRIPTOR:-1])
+        frame_header = frame_header[:-1] + bytes([checksum])
     try:
         # The library checks magic, version, reserved bits and header checksum.
         frame = lz4.frame.get_frame_info(frame_header)
@@ -281,14 +282,18 @@ def _lz4_frame(frame_header: bytes, size: int, checked: bool) -> _Lz4Frame:
 
 
 def _lz4_checksum(data: bytes | bytearray) -> int:
-    """The second byte of the data's xxHash-32, which the library puts behind a frame's content."""
+    """Return the second byte of the xxHash-32 of ``data``.
+
+    The library writes that hash as the content checksum of a frame.
+    """
     return int(lz4.frame.compress(data, content_checksum=True)[-3])
 
 
 def _lz4_of_magic_0(frame: bytes) -> bytes:
-    """``frame`` with the checksum that clients before magic 1 wrote: over its magic too.
+    """Return ``frame`` with the header checksum that clients before magic 1 wrote.
 
-    Their readers refuse the right one; later ones ignore it in magic 0 (KAFKA-3160).
+    It covers the magic of the frame too. Their readers refuse the checksum of the specification;
+    later readers ignore it in magic 0 (KAFKA-3160).
     """
     frame_header = frame[: _LZ4_DESCRIPTOR + 2]
     return frame_header + bytes([_lz4_checksum(frame_header)]) + frame[len(frame_header) + 1 :]
@@ -311,11 +316,11 @@ _zstd_compressor = zstandard.ZstdCompressor(write_content_size=False)
 
 
 def _zstd_decode(data: memoryview, limit: int, _: int) -> bytes:
-    """Read all frames; refuse a frame that is cut off and bytes that start none.
+    """Read all frames; refuse a frame that is cut off, and bytes that start no frame.
 
-    So does zstd-jni, but for a frame cut off behind a whole one, which it may take for the end if
-    both lie in one of its buffers. The library's reader here is bounded but takes every cut for the
-    end, so the frames are measured first.
+    zstd-jni does the same with one exception: it may ignore a frame that is cut off after a whole
+    one, if both are in one of its buffers. The reader of the library here is bounded, but takes a
+    frame that is cut off for the end. The frames are measured first for that reason.
     """
     position = 0
     while position < len(data):
@@ -339,7 +344,7 @@ def _zstd_decode(data: memoryview, limit: int, _: int) -> bytes:
 
 
 def _zstd_frame_end(data: memoryview, start: int) -> int:
-    """Return the position behind the frame at ``start``, by its block headers alone."""
+    """Return the end of the frame at ``start``, by its block headers alone. Raises DecodeError."""
     if len(data) - start >= 8:
         magic, size = (int(number) for number in struct.unpack_from("<II", data, start))
         if magic & ~0xF == _ZSTD_SKIPPABLE:
@@ -381,7 +386,7 @@ _DECODERS: Final[tuple[Callable[[memoryview, int, int], bytes | bytearray | memo
     _lz4_decode,
     _zstd_decode,
 )
-"""By the numbers of codecs, from 1 on: of a block, the most bytes, and the magic."""
+"""Decoders by codec number, from 1 on; they take a block, the limit in bytes, and the magic."""
 _ENCODERS: Final[tuple[Callable[[bytes | memoryview], bytes], ...]] = (
     bytes,
     _gzip_encode,
@@ -389,4 +394,4 @@ _ENCODERS: Final[tuple[Callable[[bytes | memoryview], bytes], ...]] = (
     _lz4_encode,
     _zstd_encode,
 )
-"""By the numbers of codecs."""
+"""Encoders by codec number."""

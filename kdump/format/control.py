@@ -15,7 +15,7 @@ from kdump.format.schema import UNKNOWN_TAGS, Value, decode, parse_tables
 
 
 class ControlType(IntEnum):
-    """What a control record says; the second number of its key."""
+    """The type of a control record, the second number of its key."""
 
     ABORT = 0
     COMMIT = 1
@@ -72,9 +72,10 @@ _MARKER = struct.Struct(">hi")
 
 @dataclass(frozen=True, slots=True)
 class ControlRecord:
-    """A control record. ``fields`` is None for a type or version that kdump has no table of.
+    """A control record. ``fields`` is None for a type or version without a table here.
 
-    ``coordinator_epoch`` is that of the transaction coordinator in a marker, -1 in all others.
+    ``coordinator_epoch`` is the epoch of the transaction coordinator in a transaction marker, -1 in
+    other records.
     """
 
     type_id: int
@@ -84,12 +85,12 @@ class ControlRecord:
 
     @property
     def type(self) -> ControlType | None:
-        """The type by name, None if the number has none: consumers pass over it then."""
+        """The type, None for an unknown number, which consumers ignore."""
         return ControlType(self.type_id) if self.type_id in _TYPE_IDS else None
 
 
 def control_type_id(key: bytes | memoryview | None) -> int:
-    """Return the type's number in the key of a control record. Raises DecodeError."""
+    """Return the type number in the key of a control record. Raises DecodeError."""
     if key is None or len(key) < _KEY.size:
         found = "null" if key is None else f"{len(key)} bytes"
         raise DecodeError(f"control record key: expected {_KEY.size} bytes, found {found}")
@@ -104,7 +105,7 @@ def decode_control(
 ) -> ControlRecord:
     """Read one record of a control batch. Raises DecodeError.
 
-    A marker of a newer version is read as far as version 0 goes, as brokers do.
+    Of a marker of a newer version only the fields of version 0 are read, as brokers do.
     """
     type_id = control_type_id(key)
     if value is None or len(value) < _VERSION.size:
@@ -129,9 +130,9 @@ def decode_control(
 
 
 def control_json(record: ControlRecord) -> Value:
-    """Return the fields as Kafka's dump tool prints them as JSON: same names and order.
+    """Return the fields as Kafka's dump tool prints them in JSON, with its names and order.
 
-    Unknown tags are left out, as there; None if there are no fields.
+    Like that tool, leave out unknown tags. Return None if ``fields`` is None.
     """
     return None if record.fields is None else _without_tags(record.fields)
 
@@ -145,6 +146,6 @@ def _without_tags(value: Value) -> Value:
 
 
 def encode_end_txn_marker(*, commit: bool, coordinator_epoch: int) -> tuple[bytes, bytes]:
-    """Return key and value of the marker that commits or aborts a transaction."""
+    """Return the key and the value of the marker that commits or aborts a transaction."""
     kind = ControlType.COMMIT if commit else ControlType.ABORT
     return _KEY.pack(0, kind), _MARKER.pack(0, coordinator_epoch)

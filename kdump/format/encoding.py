@@ -1,7 +1,7 @@
 """Encoding of records as batches of magic 2, and the conversion of old messages to them.
 
-Spec: ``DefaultRecordBatch``, ``MemoryRecords.buildRetainedRecordsInto`` for what such a batch says
-of its records (KOD 6).
+Spec: ``DefaultRecordBatch``; ``MemoryRecords.buildRetainedRecordsInto`` for the header fields that
+follow from the records (KOD 6).
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from kdump.format.checkpoint import EpochEntry
 from kdump.format.codecs import Codec
 
 NO_EPOCH: Final = -1
-#: No log is larger.
+#: The largest batch, as no log is larger.
 MAX_BATCH_BYTES: Final = 2**31 - 1
 _FIRST_ROOM_BYTES: Final = 64 * 1024
-#: The most that a record takes beside its key and value: five numbers of 5 bytes, one of 10, two
-#: bytes, less the number of headers, which is 0.
-_MOST_BESIDE_BYTES: Final = 32
+#: The most bytes of a record without its key and value: four numbers of 5 bytes, one of 10, and two
+#: bytes for the attributes and the count of headers, which is 0.
+_MAX_OVERHEAD_BYTES: Final = 32
 
 
 class BatchWriter:
-    """Records of magic 0 and 1 as batches of magic 2, one after the other; one is open at a time.
+    """Encodes records of magic 0 and 1 as batches of magic 2. One batch is open at a time.
 
-    Offsets must rise from each record to the next, from batch to batch too. ``epochs`` rise, and
-    give the leader epoch of each batch: that of the last entry that starts at its first offset or
-    before, -1 below all of them.
+    Offsets rise from each record to the next, also from batch to batch. The leader epoch of a batch
+    is that of the last entry of ``epochs`` that starts at its first offset or before, or -1 without
+    such an entry. ``epochs`` are ascending.
     """
 
     __slots__ = ("_attributes", "_block", "_epoch", "_epochs", "_least_epoch", "_state")
@@ -60,14 +60,18 @@ class BatchWriter:
         timestamp_type: TimestampType,
         limit_bytes: int | None,
     ) -> int:
-        """Take records from row ``first`` on into the open batch; the row behind the last taken.
+        """Add records from row ``first`` on to the open batch; return the row after the last added.
 
-        ``rows`` and ``block`` are those of a ``RecordTable`` or ``RecordRun``. It ends before one
-        that would make the batch, uncompressed and with its header, larger than ``limit_bytes``
-        (None: no limit), though an empty batch takes one in any case; and before one that needs
-        another batch: for its codec, type, append time or leader epoch, or for being too far from
-        the first. Then ``finish`` is to be called. Raises DecodeError before an offset that does
-        not rise, LimitError before a record that no batch can hold.
+        ``rows`` and ``block`` are those of a ``RecordTable`` or ``RecordRun``. If rows are left,
+        call ``finish`` and add them to the next batch. They are left
+
+        - before a record that would make the batch larger than ``limit_bytes``, uncompressed and
+          with its header (None: no limit); an empty batch takes a record of any size;
+        - before a record that needs another batch, by its codec, timestamp type, append time or
+          leader epoch, or because its offset is too far from that of the first record.
+
+        Raises DecodeError at an offset that does not rise, LimitError at a record that no batch can
+        hold.
         """
         log_append = timestamp_type is TimestampType.LOG_APPEND_TIME
         attributes = codec | (LOG_APPEND_TIME if log_append else 0)
@@ -94,7 +98,7 @@ class BatchWriter:
             self._make_room(rows, first)
 
     def finish(self) -> bytes | None:
-        """The open batch, whole; None if there is none. The next record begins another."""
+        """Return the open batch and close it; None if there is no open batch."""
         size, count, base_offset, last_offset, base_timestamp, max_timestamp = self._state
         if count == 0:
             return None
@@ -112,33 +116,35 @@ class BatchWriter:
             )
 
     def epoch_at(self, offset: int) -> int:
-        """The leader epoch of a batch that begins at ``offset``."""
-        behind = bisect_right(self._epochs, offset, key=_start_offset)
-        epoch = self._epochs[behind - 1].epoch if behind else NO_EPOCH
+        """Return the leader epoch of a batch that begins at ``offset``."""
+        following = bisect_right(self._epochs, offset, key=_start_offset)
+        epoch = self._epochs[following - 1].epoch if following else NO_EPOCH
         return max(epoch, self._least_epoch)
 
     def raise_epoch(self, epoch: int) -> None:
-        """Give batches that begin from now on this leader epoch at least."""
+        """Give all later batches a leader epoch of at least ``epoch``."""
         self._least_epoch = max(self._least_epoch, epoch)
 
     def _under_one_epoch(self, rows: memoryview, first: int) -> tuple[int, memoryview]:
-        """The leader epoch of the record in row ``first``; the rows up to the end of that epoch."""
+        """Return the leader epoch of the record in row ``first``, and the rows up to its end."""
         epochs, width = self._epochs, RecordTable.WIDTH
         offset = rows[first * width]
-        behind = bisect_right(epochs, offset, key=_start_offset)
-        if behind < len(epochs) and rows[-width] >= epochs[behind].start_offset:
-            every = range(len(rows) // width)
+        following = bisect_right(epochs, offset, key=_start_offset)
+        if following < len(epochs) and rows[-width] >= epochs[following].start_offset:
             stop = bisect_left(
-                every, epochs[behind].start_offset, first + 1, key=lambda row: rows[row * width]
+                range(len(rows) // width),
+                epochs[following].start_offset,
+                first + 1,
+                key=lambda row: rows[row * width],
             )
             rows = rows[: stop * width]
         return self.epoch_at(offset), rows
 
     def _make_room(self, rows: memoryview, row: int) -> None:
-        """For the record at ``row`` at least."""
+        """Enlarge the block by the size of the record in ``row`` at least. Raises LimitError."""
         at = row * RecordTable.WIDTH
         key_size, value_size = rows[at + 3], rows[at + 5]
-        needed = _MOST_BESIDE_BYTES + max(key_size, 0) + max(value_size, 0)
+        needed = _MAX_OVERHEAD_BYTES + max(key_size, 0) + max(value_size, 0)
         size = self._state[_encode.E_SIZE] + needed
         if size > MAX_BATCH_BYTES - HEADER_BYTES:
             raise LimitError(

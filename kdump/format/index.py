@@ -1,8 +1,8 @@
 """The offset index, the time index and the transaction index of a segment.
 
 Spec: ``OffsetIndex``, ``TimeIndex``, ``TransactionIndex`` (KIP-33, KIP-98). Any bytes decode, and
-encode back to themselves: what is odd is kept and counted, for the checks to judge. Indexes have up
-to 1,310,720 entries, so no object is ever made for each.
+encode to the same bytes again: padding, a remainder and entries out of order are preserved. An
+index may have 1,310,720 entries, so entries are columns and not objects.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kdump.format import _entries
 
 @dataclass(frozen=True, slots=True)
 class Violations:
-    """Entries that break the order: how many, and the numbers of the first few."""
+    """Entries that break the order: their count, and the numbers of the first ones, from 0."""
 
     count: int
     first: tuple[int, ...]
@@ -31,10 +31,10 @@ class OffsetIndex:
     """An ``.index``: 8 bytes an entry, the offset relative to the base (4) and the position (4).
 
     ``relative_offsets`` and ``positions`` are columns of the entries up to the last slot that is
-    not all zeros; ``padding`` counts the zero slots behind it. A zero slot is never an entry: the
-    first batch of a segment, at position 0, is not indexed. ``remainder`` is what is left of the
-    length modulo 8. In the index of an active segment stale entries may follow the valid ones: they
-    show as an order violation, or as positions beyond the log's end.
+    not all zeros. ``padding`` counts the zero slots after it: a zero slot is not an entry, as no
+    index has an entry for the first batch of a segment, at position 0. ``remainder`` is the bytes
+    after the last whole slot. In the index of an active segment stale entries may follow the valid
+    ones. They are order violations, or have positions beyond the end of the log.
     """
 
     base_offset: int
@@ -92,8 +92,8 @@ class OffsetIndex:
 class TimeIndex:
     """A ``.timeindex``: 12 bytes an entry, a timestamp in ms (8) and the relative offset (4).
 
-    Columns, ``padding`` and ``remainder`` are as in ``OffsetIndex``; a file of one zero slot is
-    taken for the entry that a segment with no timestamp but 0 has.
+    Columns, ``padding`` and ``remainder`` are as in ``OffsetIndex``, except that a single zero slot
+    is an entry: a segment whose timestamps are all 0 has such an index.
     """
 
     base_offset: int
@@ -173,7 +173,7 @@ class AbortedTxn:
 
 @dataclass(frozen=True, slots=True)
 class TransactionIndex:
-    """A ``.txnindex``: 34 bytes an entry; ``remainder`` is a tail that brokers do not read.
+    """A ``.txnindex``: 34 bytes an entry. ``remainder`` is a shorter tail, which brokers ignore.
 
     | @  | field              | width |
     |----|--------------------|-------|
@@ -197,14 +197,15 @@ class TransactionIndex:
         return cls(entries, bytes(data[end:]))
 
     def split(self, bases: Sequence[int]) -> tuple[TransactionIndex, ...]:
-        """The index of each log that its own is split into, which begin at ``bases``, ascending.
+        """Return an index for each of the logs that the log of this index is split into.
 
-        An entry belongs to the log that holds its last offset. The remainder is left out.
+        ``bases`` are the base offsets of these logs, ascending. An entry goes to the log that holds
+        its last offset. The remainder is left out.
         """
-        entries: list[list[AbortedTxn]] = [[] for _ in bases]
+        parts: list[list[AbortedTxn]] = [[] for _ in bases]
         for entry in self.entries:
-            entries[max(bisect_right(bases, entry.last_offset) - 1, 0)].append(entry)
-        return tuple(TransactionIndex(tuple(each)) for each in entries)
+            parts[max(bisect_right(bases, entry.last_offset) - 1, 0)].append(entry)
+        return tuple(TransactionIndex(tuple(entries)) for entries in parts)
 
     def encode(self) -> bytes:
         """Return the file's bytes, remainder included."""
@@ -225,7 +226,10 @@ _ABORTED_TXN = struct.Struct(">hqqqq")
 
 
 def _measure(data: bytes | memoryview, entry_bytes: int) -> tuple[int, int, bytes]:
-    """Return the slots up to the last that is not zero, the zero slots after, and the remainder."""
+    """Return the count of used slots, the count of padding slots, and the remainder.
+
+    A slot that is not all zeros, and every slot before it, is used; the rest is padding.
+    """
     slots = len(data) // entry_bytes
     end = slots * entry_bytes
     used = -(-len(bytes(data[:end]).rstrip(b"\0")) // entry_bytes)

@@ -1,10 +1,10 @@
 """Messages of magic 0 and 1, alone or compressed into the value of a wrapper message.
 
 A message is its own batch: an offset, a size, and a checksum over the rest. A wrapper is a message
-without a key whose value is a compressed run of messages; its offset is that of the last of them.
+without a key whose value is a compressed run of messages. Its offset is that of the last message.
 
 Spec: ``LegacyRecord``, ``AbstractLegacyRecordBatch.DeepRecordsIterator`` (KIP-31, KIP-32; KOD 3.1).
-As there, a size below zero is null, and bytes behind the value are not looked at.
+As there, a size below zero is null, and bytes after the value are ignored.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PREFIX = struct.Struct(">qiI")
 _SIZE = struct.Struct(">i")
 _SIZES = struct.Struct(">ii")
 _TIMESTAMP = struct.Struct(">q")
-#: Where the size of the key stands, in magic 0 and 1.
+#: The position of the key's size in a message of magic 0 and 1.
 _KEY_AT: Final = (18, 26)
 _ENDINGS = {
     _kernel.BAD_LENGTH: "a size that no message has",
@@ -43,14 +43,15 @@ _ENDINGS = {
 
 
 def is_wrapper(batch: RecordBatch) -> bool:
-    """Whether ``batch`` holds other messages."""
+    """Return whether ``batch`` is a wrapper: a message that holds other messages."""
     return batch.magic < 2 and batch.codec_id != Codec.NONE
 
 
 def record_block(batch: RecordBatch, data: memoryview, limit: int = DEFAULT_LIMIT) -> memoryview:
-    """The run of messages that the message or wrapper ``batch`` is or holds; ``data`` is all of it.
+    """Return the messages in ``batch``: decompressed from a wrapper, else ``data`` itself.
 
-    Raises DecodeError, or LimitError beyond ``limit`` bytes.
+    ``data`` is the whole message or wrapper. Raises DecodeError, or LimitError beyond ``limit``
+    bytes.
     """
     if batch.codec is Codec.NONE:
         return data
@@ -68,10 +69,11 @@ def record_block(batch: RecordBatch, data: memoryview, limit: int = DEFAULT_LIMI
     return memoryview(decompress(batch.codec, value, limit, batch.magic))
 
 
-def wrapped(magic: int, codec: int, data: memoryview) -> memoryview | None:
-    """The compressed run in the wrapper whose whole bytes are ``data``.
+def wrapper_content(magic: int, codec: int, data: memoryview) -> memoryview | None:
+    """Return the compressed messages in a wrapper; ``data`` is the whole wrapper.
 
-    None for one with a key, which no client writes, or of a magic or codec that no wrapper has.
+    None for a wrapper with a key, which no client writes, or with a magic or codec that no wrapper
+    has.
     """
     if magic < 0 or codec == Codec.ZSTD:
         return None
@@ -84,9 +86,9 @@ def wrapped(magic: int, codec: int, data: memoryview) -> memoryview | None:
 
 
 def first_offset(batch: RecordBatch, data: memoryview, limit: int = DEFAULT_LIMIT) -> int:
-    """The offset of the first message in the wrapper ``batch``, whose whole bytes are ``data``.
+    """Return the offset of the first message in the wrapper ``batch``; ``data`` is all of it.
 
-    Raises DecodeError where a broker cannot tell either, or LimitError.
+    Raises DecodeError where a broker cannot read that offset either, or LimitError.
     """
     block = record_block(batch, data, limit)
     base = _base_offset(batch, block)
@@ -94,7 +96,7 @@ def first_offset(batch: RecordBatch, data: memoryview, limit: int = DEFAULT_LIMI
 
 
 def _field(batch: RecordBatch, data: memoryview, position: int) -> tuple[memoryview | None, int]:
-    """The key or value whose size stands at ``position``, and where it ends."""
+    """Return the key or value whose size is at ``position``, and the position of its end."""
     start = position + _SIZE.size
     if start <= len(data):
         (size,) = _SIZE.unpack_from(data, position)
@@ -109,13 +111,14 @@ def _field(batch: RecordBatch, data: memoryview, position: int) -> tuple[memoryv
 
 
 def read_chunks(batch: RecordBatch, block: memoryview, rows: memoryview) -> Iterator[Chunk]:
-    """Reads the messages of ``block`` into ``rows``, which are filled again and again.
+    """Read the messages of ``block`` into ``rows``; yield a chunk for each fill.
 
-    The header columns hold where a message starts, and -1 if it does not match its own checksum. A
-    chunk ends where the magic changes, as the cleaner of 0.10.0 could leave it (KAFKA-4298).
+    Each fill overwrites the rows of the one before. The header columns hold the position of the
+    message, and -1 if the message does not match its own checksum. A chunk ends where the magic
+    changes, as the cleaner of 0.10.0 could leave it (KAFKA-4298).
 
-    Raises DecodeError behind the last message that can be read, and behind all of them where some
-    do not match their checksums: consumers that check them refuse the wrapper.
+    Raises DecodeError after the last message that can be read. If messages do not match their
+    checksums, raises it after the last one: consumers that check them refuse the wrapper.
     """
     wrapped = is_wrapper(batch)
     base = _base_offset(batch, block) if wrapped else 0
@@ -141,9 +144,9 @@ def read_chunks(batch: RecordBatch, block: memoryview, rows: memoryview) -> Iter
 
 
 def _base_offset(batch: RecordBatch, block: memoryview) -> int:
-    """What the offsets inside a wrapper are relative to: 0 if they are absolute.
+    """Return the offset that the offsets inside a wrapper are relative to, 0 for absolute ones.
 
-    Raises DecodeError where that cannot be told.
+    Raises DecodeError if it cannot be computed.
     """
     count, last_offset, position, ending = _kernel.count_messages(block)
     if count == 0 or ending == _kernel.BAD_LENGTH:
@@ -151,7 +154,7 @@ def _base_offset(batch: RecordBatch, block: memoryview) -> int:
             f"expected a run of messages in the wrapper at position {batch.position}, found "
             f"{count} and then {len(block) - position} bytes of something else"
         )
-    # Old releases of librdkafka left the wrapper's offset at 0, and the broker let it be.
+    # Old releases of librdkafka left the offset of the wrapper at 0, and brokers accepted it.
     if batch.magic == 0 or batch.last_offset == 0:
         return 0
     if batch.last_offset < last_offset:
@@ -159,7 +162,7 @@ def _base_offset(batch: RecordBatch, block: memoryview) -> int:
             f"expected an offset of {last_offset} or more, that of the last message inside, in the "
             f"wrapper at position {batch.position}, found {batch.last_offset}"
         )
-    # Below 0 no offset should be, but one may: the difference wraps to 64 bits, as in Java.
+    # The bytes may hold an offset below 0: the difference wraps to 64 bits, as in Java.
     return int((batch.last_offset - last_offset - MIN_OFFSET) % 2**64 + MIN_OFFSET)
 
 
@@ -170,7 +173,7 @@ def encode_message(
     codec: Codec = Codec.NONE,
     timestamp_type: TimestampType = TimestampType.CREATE_TIME,
 ) -> bytes:
-    """One message of magic 0, which keeps no timestamp, or 1; ``codec`` marks a wrapper."""
+    """Return a message of magic 0, which has no timestamp, or 1; ``codec`` marks a wrapper."""
     body = bytearray((magic, codec))
     if magic > 0:
         if timestamp_type is TimestampType.LOG_APPEND_TIME:
@@ -189,9 +192,10 @@ def encode_wrapper(
     timestamp_type: TimestampType = TimestampType.CREATE_TIME,
     append_timestamp: int = -1,
 ) -> bytes:
-    """``records``, one at least, in one wrapper, as a broker would write it.
+    """Return ``records``, at least one, in a wrapper as a broker writes it.
 
-    ``append_timestamp`` is what LogAppendTime says; the messages inside keep their own.
+    ``append_timestamp`` is the timestamp of the wrapper for LogAppendTime; the messages inside have
+    their own.
     """
     last = records[-1].offset
     relative_to = records[0].offset if magic > 0 else 0

@@ -54,13 +54,13 @@ def _logical_lines(text: str) -> list[str]:
         elif content:
             lines.append([content])
         else:
-            continue  # a lone backslash: Java takes the next line for a new one
+            continue  # only a backslash: in Java the next line is then a new one
         continued = ends_open
     return ["".join(pieces) for pieces in lines]
 
 
 def _split_pair(line: str) -> tuple[str, str]:
-    """Split at the first ``=``, ``:`` or blank that no backslash stands before."""
+    """Return key and value, split at the first unescaped ``=``, ``:`` or blank."""
     end = 0
     while end < len(line) and line[end] not in "=:" + _BLANKS:
         end += 2 if line[end] == "\\" else 1
@@ -73,12 +73,12 @@ def _split_pair(line: str) -> tuple[str, str]:
 def _unescape(text: str) -> str:
     if "\\" not in text:
         return text
-    units = "".join(map(_unescape_one, _TOKEN.finditer(text)))
-    # Java's characters are UTF-16 units: two escapes may be one character.
+    units = "".join(map(_unescape_token, _TOKEN.finditer(text)))
+    # Characters of Java are UTF-16 units: two escapes may make a single character.
     return units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
-def _unescape_one(token: re.Match[str]) -> str:
+def _unescape_token(token: re.Match[str]) -> str:
     if token["plain"]:
         return token["plain"]
     if token["hex"]:
@@ -93,7 +93,7 @@ def _unescape_one(token: re.Match[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MetaProperties:
-    """``meta.properties``. ``node_id`` is ``broker.id`` in version 0; ids are None where absent."""
+    """``meta.properties``. ``node_id`` is ``broker.id`` in version 0; absent ids are None."""
 
     version: int
     cluster_id: str | None
@@ -102,7 +102,7 @@ class MetaProperties:
 
 
 def decode_meta_properties(data: bytes) -> MetaProperties:
-    """Read ``meta.properties``. Raises DecodeError where a broker would not start on it."""
+    """Read ``meta.properties``. Raises DecodeError if a broker would not start with the file."""
     pairs = parse_properties(data)
     version = _integer("meta.properties", "version", pairs.get("version", "0").strip())
     if version not in (0, 1):
@@ -132,15 +132,15 @@ def _integer(file: str, name: str, text: str) -> int:
 
 
 class FatalMetadataError(DecodeError):
-    """A line is missing, or the topic id is no uuid at all: then the broker does not start.
+    """A line is missing, or the topic id is not a uuid: the broker does not start.
 
-    In every other fault of ``partition.metadata`` it takes the log directory offline.
+    On any other fault of ``partition.metadata`` it takes the log directory offline.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionMetadata:
-    """``partition.metadata``; ``topic_id`` is a uuid's text."""
+    """``partition.metadata``; ``topic_id`` is the text form of a uuid."""
 
     version: int
     topic_id: str
@@ -149,9 +149,9 @@ class PartitionMetadata:
 def decode_partition_metadata(data: bytes) -> PartitionMetadata:
     """Read ``partition.metadata``. Raises DecodeError, FatalMetadataError."""
     lines = _LINE_END.split(_utf8("partition.metadata", data))
-    # As in BufferedReader.readLine, a line end does not begin another line.
+    # As in BufferedReader.readLine, no empty line follows the last line end.
     lines = lines if lines[-1] else lines[:-1]
-    # The names before the colons are not looked at, as in Kafka.
+    # The names before the colons are ignored, as in Kafka.
     version = _integer("partition.metadata", "version", _after_colon(lines, 0))
     if version < 0:
         raise DecodeError(f"partition.metadata: expected version 0 or above, found {version}")
@@ -166,7 +166,10 @@ def decode_partition_metadata(data: bytes) -> PartitionMetadata:
 
 
 def encode_partition_metadata(topic_id: str) -> bytes:
-    """Write ``partition.metadata`` as a broker does. Raises DecodeError for what is no topic id."""
+    """Return ``partition.metadata`` as a broker writes it.
+
+    Raises DecodeError if ``topic_id`` is not a topic id.
+    """
     content = f"version: 0\ntopic_id: {topic_id}".encode(errors="replace")
     decode_partition_metadata(content)
     return content
@@ -191,9 +194,9 @@ def _after_colon(lines: list[str], index: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class QuorumState:
-    """``quorum-state`` of a KRaft node: who leads and for whom it voted; -1 is nobody.
+    """``quorum-state`` of a KRaft node: the leader, and the candidate it voted for; -1 is none.
 
-    Version 0 has ``cluster_id``, ``applied_offset`` and ``current_voters``; version 1 has
+    Only version 0 has ``cluster_id``, ``applied_offset`` and ``current_voters``; only version 1 has
     ``voted_directory_id``.
     """
 
@@ -230,15 +233,15 @@ def decode_quorum_state(data: bytes) -> QuorumState:
 
 @dataclass(frozen=True, slots=True)
 class CleanShutdownMarker:
-    """``.kafka_cleanshutdown``; its existence alone says clean. No epoch up to 3.6: None."""
+    """``.kafka_cleanshutdown``, whose existence means a clean shutdown; up to 3.6 without epoch."""
 
     broker_epoch: int | None
 
 
 def decode_clean_shutdown(data: bytes) -> CleanShutdownMarker:
-    """Read the marker's content.
+    """Read the content of the marker.
 
-    Raises DecodeError; a broker then still takes the shutdown for clean, and loses only the epoch.
+    Raises DecodeError. A broker then also treats the shutdown as clean, without the epoch.
     """
     if not data:
         return CleanShutdownMarker(None)
@@ -247,7 +250,7 @@ def decode_clean_shutdown(data: bytes) -> CleanShutdownMarker:
 
 
 class _JsonObject:
-    """A JSON object whose fields are taken out by type."""
+    """A JSON object with typed access to its fields. Each access raises DecodeError."""
 
     def __init__(self, file: str, text: str) -> None:
         self.file = file
@@ -271,7 +274,7 @@ class _JsonObject:
         raise self._error(name, "a string")
 
     def voters(self, name: str) -> tuple[int, ...]:
-        """Return the ids of a list of ``{"voterId": int}``; null is none."""
+        """Return the ids in a list of ``{"voterId": int}``; null counts as an empty list."""
         value = self.fields.get(name)
         if value is None:
             return ()

@@ -1,7 +1,8 @@
 """A digest of records that does not depend on how they are batched or compressed.
 
-It is XXH3 of 128 bits over the form that the kernel's ``fold_records`` gives each record: it finds
-accidents, not forgeries. NoTimestampType counts as CreateTime, as which magic 2 keeps it.
+The digest is XXH3 of 128 bits over the bytes that the kernel's ``fold_records`` makes of each
+record. It detects accidents, not forgeries. NoTimestampType counts as CreateTime, which it becomes
+in magic 2.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _HEADER = struct.Struct(">ii")
 
 
 class RecordDigest:
-    """The digest of the records that are added, in their order; ``count`` is how many."""
+    """The digest of records in the order of their addition; ``count`` is their number."""
 
     __slots__ = ("_hash", "_room", "count")
 
@@ -35,10 +36,10 @@ class RecordDigest:
     def add(
         self, block: memoryview, rows: memoryview, timestamp_type: TimestampType, *, legacy: bool
     ) -> None:
-        """Take all records of ``rows``, which point into ``block``.
+        """Add all records of ``rows``, which have positions in ``block``.
 
-        They are those of a ``RecordTable`` or ``RecordRun``; ``legacy`` says that they are of magic
-        0 or 1, and have no headers.
+        Both are those of a ``RecordTable`` or ``RecordRun``. ``legacy``: the records are of magic 0
+        or 1, and have no headers.
         """
         log_append = timestamp_type is TimestampType.LOG_APPEND_TIME
         count, row = len(rows) // RecordTable.WIDTH, 0
@@ -52,19 +53,20 @@ class RecordDigest:
             row = reached
 
     def copy(self) -> RecordDigest:
-        """Another one of the same records; what is added to the one is not added to the other."""
-        other = RecordDigest.__new__(RecordDigest)
-        other.count, other._hash, other._room = self.count, self._hash.copy(), self._room
-        return other
+        """Return an independent digest of the same records."""
+        duplicate = RecordDigest.__new__(RecordDigest)
+        duplicate.count, duplicate._room = self.count, self._room
+        duplicate._hash = self._hash.copy()
+        return duplicate
 
     def hexdigest(self) -> str:
-        """The digest of all that was added so far."""
+        """Return the digest of all records added so far, as hexadecimal digits."""
         return self._hash.hexdigest()
 
     def _add_large(
         self, block: memoryview, rows: memoryview, row: int, legacy: bool, log_append: bool
     ) -> None:
-        """Take one record, of any size, piece by piece."""
+        """Add one record of any size, piece by piece."""
         at = row * RecordTable.WIDTH
         offset, timestamp, key, key_size, value, value_size, position, left = rows[
             at : at + RecordTable.WIDTH

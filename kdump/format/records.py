@@ -1,7 +1,7 @@
 """Records of batches of any magic, decoded many at a time into reused memory.
 
-Spec: ``DefaultRecordBatch`` for magic 2, ``AbstractLegacyRecordBatch`` for 0 and 1; what differs
-between them is in ``batch`` and ``legacy``.
+Spec: ``DefaultRecordBatch`` for magic 2, ``AbstractLegacyRecordBatch`` for magic 0 and 1. The parts
+that differ are in ``batch`` and ``legacy``.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ _ATTRIBUTES = _kernel.BATCH_FIELDS.index("attributes")
 
 @dataclass(frozen=True, slots=True)
 class RecordSummary:
-    """What reading all records of a batch has shown, for judging its header.
+    """A summary of all records of a batch, to check its header.
 
-    ``first_offset`` is None where there are no records.
+    ``first_offset`` is None without records. ``disorder`` is the count of records with an offset
+    that is not above that of the record before.
     """
 
     count: int
@@ -47,7 +48,7 @@ class RecordSummary:
 
 
 class RecordReader:
-    """Reads the records of batches, one batch after the other."""
+    """Reads the records of batches into memory that it reuses."""
 
     __slots__ = ("_limit", "_rows", "_starts")
 
@@ -57,9 +58,9 @@ class RecordReader:
         self._starts = memoryview(array("q", bytes(8 * (_BATCHES_PER_RUN + 1))))
 
     def tables(self, batch: RecordBatch, data: memoryview) -> Iterator[RecordTable]:
-        """The records of ``batch``, whose whole bytes are ``data``, in order.
+        """Yield the records of ``batch`` in order; ``data`` is the whole batch.
 
-        Each table is valid until the next. Raises DecodeError behind the last record that can be
+        Each table is valid until the next. Raises DecodeError after the last record that can be
         read, or LimitError.
         """
         block, chunks = self._read(batch, data)
@@ -68,11 +69,11 @@ class RecordReader:
             yield RecordTable(batch, block, rows, chunk.magic)
 
     def run(self, batches: BatchTable, first: int, view: memoryview) -> RecordRun:
-        """The records of small batches from row ``first`` on, read together.
+        """Return the records of small batches from row ``first`` on, read together.
 
-        ``view`` begins with the table's first batch. The run is valid until the reader is asked
-        again. It may be empty: it ends before a batch that is large, compressed, a control batch,
-        not whole in ``view``, or not readable, which is for ``tables``.
+        ``view`` begins with the first batch of the table. The run is valid until the next call of
+        the reader. It ends before a batch that is large, compressed, a control batch, incomplete in
+        ``view``, or unreadable, and may be empty: read such a batch with ``tables``.
         """
         n = _kernel.read_neighbours(batches.rows, first, view, self._rows, self._starts)
         rows = self._rows[: self._starts[n] * RecordTable.WIDTH]
@@ -81,11 +82,11 @@ class RecordReader:
     def block(
         self, batches: BatchTable, row: int, view: memoryview
     ) -> tuple[memoryview, memoryview] | None:
-        """The block and the rows of all records of the compressed batch in ``row``.
+        """Return the block and the rows of all records of the compressed batch in ``row``.
 
-        ``view`` begins with the table's first batch. The rows are valid until the reader is asked
-        again. None for a batch that is not compressed, not whole in ``view``, empty, of more
-        records than a table, or odd: that is for ``tables``.
+        ``view`` begins with the first batch of the table. The rows are valid until the next call of
+        the reader. None for a batch that is uncompressed, incomplete in ``view``, unreadable, empty
+        or larger than a table: read such a batch with ``tables``.
         """
         columns, at = batches.rows, row * BatchTable.WIDTH
         codec, magic = columns[at + _ATTRIBUTES] & CODEC_MASK, columns[at + _MAGIC]
@@ -94,7 +95,7 @@ class RecordReader:
         if not 0 < codec < _CODECS or stop > len(view):
             return None
         data = view[start:stop]
-        content = data[HEADER_BYTES:] if magic > 1 else legacy.wrapped(magic, codec, data)
+        content = data[HEADER_BYTES:] if magic > 1 else legacy.wrapper_content(magic, codec, data)
         if content is None:
             return None
         try:
@@ -105,7 +106,7 @@ class RecordReader:
         return (block, self._rows[: n * RecordTable.WIDTH]) if n else None
 
     def summary(self, batch: RecordBatch, data: memoryview) -> RecordSummary:
-        """Reads every record of ``batch`` and says what they were.
+        """Read all records of ``batch`` and return a summary; ``data`` is the whole batch.
 
         Raises DecodeError, or LimitError.
         """
@@ -123,12 +124,13 @@ class RecordReader:
         return RecordSummary(count, first_offset, last_offset, max_timestamp, disorder)
 
     def skip_matching(self, table: BatchTable, first: int, view: memoryview) -> int:
-        """Reads the records of batches of magic 2 from row ``first`` on, many at a time.
+        """Return the first row from ``first`` on whose records do not match their header.
 
-        ``view`` begins with the table's first batch. Returns the first row whose records cannot be
-        read, are not whole in ``view``, or are not what their header says: as many, with offsets
-        that rise up to its last at most, none later than its largest timestamp. What is wrong with
-        them, or of a magic that is not judged here, ``summary`` tells; the number of rows if none.
+        The number of rows if all match. Records match if they are readable and complete in
+        ``view``, are as many as the header says, have rising offsets up to its last offset, and
+        have no timestamp above its largest. A batch of magic 0 or 1 does not match either: check
+        such a batch, and find the mismatch, with ``summary``. ``view`` begins with the first batch
+        of the table.
         """
         rows, row = table.rows, first
         while row < len(table):
@@ -154,7 +156,7 @@ class RecordReader:
         return row
 
     def _read(self, batch: RecordBatch, data: memoryview) -> tuple[memoryview, Iterator[Chunk]]:
-        """The block of the records, and what fills the rows from it."""
-        form = default if batch.magic > 1 else legacy
-        block = form.record_block(batch, data, self._limit)
-        return block, form.read_chunks(batch, block, self._rows)
+        """Return the block of the records, and the iterator that reads it into the rows."""
+        module = default if batch.magic > 1 else legacy
+        block = module.record_block(batch, data, self._limit)
+        return block, module.read_chunks(batch, block, self._rows)

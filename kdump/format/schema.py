@@ -8,9 +8,9 @@ A table is text: a line for the message, then one for each field in wire order::
     @ Name | type | versions | flexible versions
       field type versions [null=versions] [tag=number/versions] [def=default]
 
-``versions`` are ``0``, ``0-2``, ``1+`` or ``-`` (none). ``type`` is the number under which a framed
-message travels, else ``-``. ``[]x`` is an array of x; ``struct`` and ``[]struct`` have their fields
-indented below them. Names are those of Kafka's JSON.
+``versions`` are ``0``, ``0-2``, ``1+`` or ``-`` (none). ``type`` in the line of the message is its
+number in a frame, or ``-`` for a message without a frame. ``[]x`` is an array of x. The fields of
+``struct`` and ``[]struct`` are indented below them. Names are those of Kafka's JSON.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kdump.errors import DecodeError
 Value: TypeAlias = "bool | int | float | str | bytes | list[Value] | dict[str, Value] | None"
 
 UNKNOWN_TAGS = "_unknownTaggedFields"
-"""The key of tags that the table does not have: a list of ``{"tag": int, "data": bytes}``."""
+"""The key of tags that are not in the table: a list of ``{"tag": int, "data": bytes}``."""
 
 _FOREVER = 2**15
 _NUMBERS = {
@@ -46,7 +46,7 @@ _UUID_TEXT = re.compile(r"[A-Za-z0-9_-]{22}(==)?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a message; ranges are of message versions."""
+    """One field of a message; ranges are ranges of message versions."""
 
     name: str
     type: str
@@ -60,7 +60,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a table; ``type_id`` is None where it does not travel in a frame."""
+    """One message of a table; ``type_id`` is its number in a frame, None without a frame."""
 
     name: str
     type_id: int | None
@@ -137,10 +137,10 @@ def _default(kind: str, text: str | None) -> Value:
 
 
 def decode(message: Message, version: int, data: bytes | memoryview) -> dict[str, Value]:
-    """Return the fields of ``data`` by name, in the table's order.
+    """Return the fields of ``data`` by name, in the order of the table.
 
-    Absent tagged fields have their default, fields of other versions are left out, and unknown tags
-    stand under ``UNKNOWN_TAGS`` of their struct. Raises DecodeError.
+    Absent tagged fields have their default. Fields of other versions are left out. Unknown tags are
+    under ``UNKNOWN_TAGS`` of their struct. Raises DecodeError.
     """
     if version not in message.versions:
         raise DecodeError(
@@ -160,14 +160,14 @@ def uuid_text(data: bytes | memoryview) -> str:
 
 
 def parse_uuid(text: str) -> bytes:
-    """Return the 16 bytes of a uuid text, which Kafka also takes padded. Raises DecodeError."""
+    """Return the 16 bytes of a uuid text, which may be padded, as in Kafka. Raises DecodeError."""
     if not _UUID_TEXT.fullmatch(text):
         raise DecodeError(f"expected a uuid of 22 base64 characters, found {text[:40]!r}")
     return base64.urlsafe_b64decode(text[:22] + "==")
 
 
 class _Cursor:
-    """A place in the bytes of one message or of one tagged field."""
+    """A position in the bytes of a message or a tagged field."""
 
     __slots__ = ("data", "end", "label", "position")
 
@@ -206,7 +206,7 @@ class _Cursor:
         raise self.error("expected an unsigned varint of up to 5 bytes, found a longer varint")
 
     def length(self, kind: str, flexible: bool) -> int:
-        """Return a length or count that the bytes left can hold; -1 is null."""
+        """Return a length or count, -1 for null. Raises DecodeError if the bytes left are fewer."""
         length = self.uvarint() - 1 if flexible else self.number(kind)
         if not -1 <= length <= self.left:
             raise self.error(f"expected a length up to {self.left}, found {length}")
@@ -260,17 +260,18 @@ def _read_value(cursor: _Cursor, field: Field, version: int, flexible: bool) -> 
         kind = field.type[2:]
         value = None
         if count >= 0:
-            value = [_read_one(cursor, kind, field, version, flexible) for _ in range(count)]
+            value = [_read_item(cursor, kind, field, version, flexible) for _ in range(count)]
     elif field.type == "struct" and version in field.nullable and cursor.number("int8") < 0:
         return None
     else:
-        value = _read_one(cursor, field.type, field, version, flexible)
+        value = _read_item(cursor, field.type, field, version, flexible)
     if value is None and version not in field.nullable:
         raise cursor.error(f"expected {field.name}, found null")
     return value
 
 
-def _read_one(cursor: _Cursor, kind: str, field: Field, version: int, flexible: bool) -> Value:
+def _read_item(cursor: _Cursor, kind: str, field: Field, version: int, flexible: bool) -> Value:
+    """Read one value of type ``kind``: that of ``field``, or an item of its array."""
     if kind in _NUMBERS:
         return cursor.number(kind)
     if kind == "bool":
@@ -355,10 +356,10 @@ _FRAME_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class MetadataRecord:
-    """A data record's value in ``__cluster_metadata-0`` and its snapshots.
+    """The value of a data record in ``__cluster_metadata-0`` and its snapshots.
 
-    ``name`` is None for a type that kdump has no table of, ``fields`` also for such a version;
-    ``body`` is the message's bytes.
+    ``name`` is None for a type without a table here, ``fields`` is None for a type or version
+    without one. ``body`` is the bytes of the message.
     """
 
     type_id: int
@@ -408,7 +409,7 @@ _TRANSACTION = parse_tables(
 
 
 def decode_transaction(value: bytes | memoryview) -> dict[str, Value]:
-    """Read a value of ``__transaction_state``: its version, and the message. Raises DecodeError."""
+    """Return the fields of a record's value in ``__transaction_state``. Raises DecodeError."""
     cursor = _Cursor("transaction", memoryview(value), 0, len(value))
     version = cursor.number("int16")
     return decode(_TRANSACTION, version, cursor.take(cursor.left))

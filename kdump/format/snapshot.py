@@ -1,7 +1,8 @@
 """Producer snapshots, the ``.snapshot`` files of a partition.
 
-Spec: ``ProducerStateManager.readSnapshot``, ``ProducerSnapshot.json``. A broker deletes a snapshot
-that is not whole, so no part of such a one must ever be used: ``read_snapshot`` is for showing it.
+Spec: ``ProducerStateManager.readSnapshot``, ``ProducerSnapshot.json``. A broker deletes a damaged
+snapshot and uses no part of it. ``decode_snapshot`` refuses such a file; ``read_snapshot`` reads it
+for display.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _TRANSACTION = struct.Struct(f">{_ENTRY.size - 8}xq")
 
 
 class ProducerEntry(NamedTuple):
-    """What is known of one producer, from records below the snapshot's offset.
+    """The state of one producer after the records below the offset of the snapshot.
 
     | @  | field                            | width |
     |----|----------------------------------|-------|
@@ -49,10 +50,10 @@ class ProducerEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ProducerEntries:
-    """The entries of a sound snapshot in file order, which means nothing.
+    """The entries of a sound snapshot in file order; the order has no meaning.
 
-    ``data`` are their bytes as they stand in the file, 46 each: a broker may have millions of
-    producers, and few of them are ever asked for.
+    ``data`` are their bytes in the file, 46 each. They are decoded on demand, as a broker may have
+    millions of producers and few are used.
     """
 
     data: bytes
@@ -64,7 +65,7 @@ class ProducerEntries:
         return map(ProducerEntry._make, _ENTRY.iter_unpack(self.data))
 
     def open_transactions(self) -> list[int]:
-        """Return the offsets where transactions begin that have no end yet."""
+        """Return the first offsets of the open transactions."""
         return [first for (first,) in _TRANSACTION.iter_unpack(self.data) if first >= 0]
 
 
@@ -74,10 +75,10 @@ NO_PRODUCERS: Final = ProducerEntries(b"")
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A producer snapshot as it stands in its file, sound or not.
+    """The content of a producer snapshot, sound or not.
 
-    ``count`` is what its header says; ``entries`` are as many of these as are there in full, and
-    ``rest`` the bytes behind them, none in a sound file. Both checksums are CRC-32C.
+    ``count`` is the count in the header. ``entries`` are the complete ones, at most that many, and
+    ``rest`` is the bytes after them, none in a sound file. Both checksums are CRC-32C.
     """
 
     stored_crc: int
@@ -91,7 +92,7 @@ class Snapshot:
 
 
 def read_snapshot(data: bytes | memoryview) -> Snapshot:
-    """Read what can be read, for showing it. Raises DecodeError where not even a header can be."""
+    """Read a snapshot, sound or not, for display. Raises DecodeError if it has no valid header."""
     stored, count = _header(data)
     body = memoryview(data)[_HEADER.size :]
     end = min(max(count, 0), len(body) // _ENTRY.size) * _ENTRY.size
@@ -122,7 +123,7 @@ def decode_snapshot(data: bytes | memoryview) -> ProducerEntries:
 
 
 def _header(data: bytes | memoryview) -> tuple[int, int]:
-    """The stored checksum, and how many entries there should be."""
+    """Return the checksum and the count in the header. Raises DecodeError."""
     if len(data) < _HEADER.size:
         raise DecodeError(
             f"producer snapshot: expected {_HEADER.size} bytes or more, found {len(data)}"

@@ -29,12 +29,15 @@ def open_source(
 ) -> Source:
     """Open the regular file, or the object in a store, at ``path``.
 
-    ``window_bytes`` are held at a time; without it, what suits the way of reading. ``mapped``: map
-    it; only in a forked worker, and only where nobody writes; objects never are, nor is a file of
-    which only windows of ``window_bytes`` are wanted. Otherwise
-    ``sealed`` says that nobody appends to the file any more, so that it is read past the page
-    cache where the file system can do that. With a ``pace`` nothing is mapped, because nobody
-    would know when the bytes of a map are read. Raises SourceError, VanishedError.
+    ``mapped`` allows a map of the file. It is for forked workers alone, and for files that no
+    process writes. An object is not mapped, nor is a file with ``window_bytes`` or ``pace``: the
+    time at which a process reads the pages of a map is unknown.
+
+    ``window_bytes`` is the size of the window that the source holds; the default suits the way of
+    reading. ``sealed`` says that no process appends to the file: it is then read past the page
+    cache where the file system supports that. ``pace`` is the rate of reads.
+
+    Raises SourceError, VanishedError.
     """
     if isinstance(path, RemotePath):
         return ObjectSource(path, window_bytes=window_bytes or READ_BYTES, pace=pace)
@@ -55,7 +58,7 @@ def read_end(path: Path, most_bytes: int) -> tuple[int, bytes]:
     descriptor, status = open_regular(path)
     try:
         size = status.st_size
-        length = min(size, most_bytes)  # for as much as is asked for, room is made at once
+        length = min(size, most_bytes)  # pread allocates the requested length
         return size, os.pread(descriptor, length, size - length)
     except OSError as error:
         raise source_error(path, error) from error

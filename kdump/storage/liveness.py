@@ -2,13 +2,13 @@
 
 Spec: LogManager.lockLogDirs, org.apache.kafka.server.util.FileLock. A broker holds a POSIX record
 lock on ``.lock`` at the top of each of its log directories, has the logs of its partitions open for
-writing, and maps their indexes so. This module asks for all three and must never take a lock, nor
-create ``.lock``. What it finds may have changed a moment later: who changes files takes the lock
-himself. A process that only reads is no broker: it is named and changes nothing.
+writing, and maps their indexes for writing. This module checks all three. It takes no lock, and
+does not create ``.lock``. The answer may be outdated a moment later: code that changes files takes
+the lock. A process that only reads is not a broker: it is named, and does not change the answer.
 
-Closing any descriptor of a file drops the POSIX locks that this very process holds on it; kdump
-holds none, its repairs use an open-file-description lock. Ask before taking one: a lock of the
-asking process looks like any other.
+Closing any descriptor of a file releases the POSIX locks that the process holds on it. kdump holds
+none: its repairs use an open-file-description lock. Call ``liveness`` before taking that lock: a
+lock that this process holds counts like any other.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ _PROC = Path("/proc")
 _PF_KTHREAD = 0x00200000
 _PID_OF_DESCRIPTION_LOCKS = -1
 _PID_OF_ANOTHER_NAMESPACE = 0
-#: PROC_PID_INIT_INO: what ``/proc/self/ns/pid`` leads to outside of all containers.
+#: PROC_PID_INIT_INO: the target of ``/proc/self/ns/pid`` outside of all containers.
 _FIRST_PROCESS_NAMESPACE = "pid:[4026531836]"
-#: A shared map of a file in ``/proc/PID/maps``: its range, whether it may be written. Code and
-#: libraries are mapped privately: what is written there comes into no file.
+#: A shared map of a file in ``/proc/PID/maps``: its range, whether it is writable, and the path.
+#: Code and libraries are mapped privately: writes to such a map change no file.
 _SHARED_MAP = re.compile(
     r"^([0-9a-f]+-[0-9a-f]+) [r-]([w-])[x-]s \S+ \S+ \d+ +(/.*)$", re.MULTILINE
 )
 
-# f_type of statfs: where a process on another machine may have files open, unseen from here.
+# f_type of statfs: on these, a process on another machine may have files open, invisible here.
 _NETWORK_FILE_SYSTEMS = {
     0x6969: "NFS",
     0x517B: "SMB",
@@ -64,7 +64,7 @@ _NETWORK_FILE_SYSTEMS = {
 
 
 class State(Enum):
-    """What is known of a broker that may be using a path; UNKNOWN is to be treated as LIVE."""
+    """Whether a broker uses a path. Callers treat UNKNOWN as LIVE."""
 
     LIVE = "live"
     STOPPED = "stopped"
@@ -73,7 +73,7 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process by its id and the name that the kernel has for it."""
+    """A process: its id, and the name that the kernel has for it."""
 
     pid: int
     name: str
@@ -84,10 +84,11 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A process that has a file open or mapped, and that file's path as the process sees it.
+    """A process that has a file open or mapped.
 
-    ``writes`` says that it is able to change the file, None where that cannot be read. ``file_id``
-    is the device and inode of the file, None where they cannot be read.
+    ``file`` is the path as that process sees it. ``writes`` says whether the process is able to
+    change the file, None if that cannot be read. ``file_id`` is the device and inode of the file,
+    None if they cannot be read.
     """
 
     process: Process
@@ -103,11 +104,12 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Liveness:
-    """The answer. ``pid`` is that of the process that was found using the path, if it has one here.
+    """The state of a path, and the reason for it.
 
-    ``uninspected`` are the processes whose open files we may not see; by themselves they leave a
-    path stopped. ``readers`` have files of it open for reading alone. ``unproven`` says, of a
-    stopped path, why a broker may run all the same: enough for who reads, not for who repairs.
+    ``pid`` is the id of the broker's process, None without one or if it is in another container.
+    ``uninspected`` are processes whose open files this process may not see; they do not make a path
+    UNKNOWN. ``readers`` have files of the path open for reading only. ``unproven`` says of a
+    stopped path why a broker may still run: reads accept such a path, repairs do not.
     """
 
     state: State
@@ -119,11 +121,11 @@ class Liveness:
 
 
 def liveness(path: Path, *, lock_held: bool = False) -> Liveness:
-    """Find out whether a broker is using ``path``: a log directory, or something inside one.
+    """Return whether a broker uses ``path``: a log directory, or a path in one.
 
-    Inside a log directory the question is asked of the whole of it. ``lock_held``: the asking
-    process has the lock itself, so that only open files tell. Raises SourceError if ``path`` itself
-    cannot be looked at.
+    For a path in a log directory, all of that directory is checked. ``lock_held``: this process
+    holds the lock, so that only open files count. Raises SourceError if the status of ``path``
+    cannot be read.
     """
     if isinstance(path, RemotePath):
         return Liveness(State.STOPPED, "brokers use no log directory in an object store")
@@ -164,12 +166,12 @@ def liveness(path: Path, *, lock_held: bool = False) -> Liveness:
     hidden = _hidden_processes()
     if hidden is not None:
         reason += f", as far as processes are shown here: {hidden}"
-    unproven = _unproven(hidden) if log_directory is None else None
+    unproven = _doubt_without_lock(hidden) if log_directory is None else None
     return Liveness(State.STOPPED, reason, None, *found, unproven)
 
 
 def uses(files: Iterable[Path]) -> Iterator[Use]:
-    """Find the processes that have one of ``files`` open or mapped. Raises SourceError."""
+    """Yield the processes that have one of ``files`` open or mapped. Raises SourceError."""
     wanted = {_key(file) for file in files}
     if not (_PROC / "self/fd").is_dir():
         return iter(())
@@ -177,25 +179,28 @@ def uses(files: Iterable[Path]) -> Iterator[Use]:
 
 
 def _hidden_processes() -> str | None:
-    """Which processes are not shown in /proc, None if all are."""
+    """Return which processes are not visible in /proc, None if all are."""
     if not (_PROC / "1").is_dir():
         return "those of other users are hidden"
     return None
 
 
-def _unproven(hidden: str | None) -> str | None:
-    """Why a broker may use what stands in no log directory, whose lock would show it."""
+def _doubt_without_lock(hidden: str | None) -> str | None:
+    """Return why a broker may use a path outside of any log directory, None if none does.
+
+    There is no lock to test for such a path. ``hidden`` is the result of ``_hidden_processes``.
+    """
     try:
         namespace = os.readlink(_PROC / "self/ns/pid")  # noqa: PTH115 - no path
     except OSError:
-        namespace = _FIRST_PROCESS_NAMESPACE  # no container where there are no namespaces
+        namespace = _FIRST_PROCESS_NAMESPACE  # without namespaces there are no containers
     if namespace != _FIRST_PROCESS_NAMESPACE:
         return "processes outside of this container are not seen"
     return hidden
 
 
 def _lock_state(lock: Path) -> Liveness:
-    """What the lock on ``.lock`` says for itself; STOPPED if a broker would be granted it."""
+    """Return the state by the lock on ``.lock`` alone: STOPPED if a broker would be granted it."""
     try:
         descriptor, _ = open_regular(lock)
     except VanishedError:  # since 3.8 a broker removes it when it stops
@@ -218,10 +223,10 @@ def _lock_state(lock: Path) -> Liveness:
 
 
 def _conflicting_pid(descriptor: int) -> int | None:
-    """The process whose lock stands against a broker's; None if a broker's would be granted.
+    """Return the process whose lock conflicts with that of a broker, None if there is no conflict.
 
-    A broker asks for an exclusive lock from the start to wherever the end will be. Asking changes
-    nothing, and needs no more than a descriptor for reading.
+    A broker locks the whole file, whatever its size, exclusively. F_GETLK takes no lock, and works
+    on a descriptor for reading.
     """
     if sys.platform == "darwin":  # off_t start, off_t length, pid_t, short type, short whence
         question = struct.pack("@qqihh", 0, 0, 0, fcntl.F_WRLCK, os.SEEK_SET)
@@ -235,10 +240,10 @@ def _conflicting_pid(descriptor: int) -> int | None:
 
 
 def _open_files(targets: set[tuple[int, int]], uninspected: list[Process]) -> Iterator[Use]:
-    """Yield who has something in ``targets`` open or mapped.
+    """Yield the uses of ``targets`` by other processes: files open or mapped.
 
-    A target is a directory, which counts with all below it, or a file. Processes that we may not
-    look into are added to ``uninspected``.
+    A target is the device and inode of a file, or of a directory, which stands for all files below
+    it. Processes that this process may not inspect are added to ``uninspected``.
     """
     own = os.getpid()
     for entry in _PROC.iterdir():
@@ -252,7 +257,7 @@ def _open_files(targets: set[tuple[int, int]], uninspected: list[Process]) -> It
         except PermissionError:
             if not _is_kernel_thread(entry):
                 uninspected.append(_process(int(entry.name)))
-        except OSError:  # it ended meanwhile
+        except OSError:  # the process has ended
             continue
         inside = _Inside(f"{entry}/root", targets)
         for descriptor in descriptors:
@@ -264,8 +269,8 @@ def _open_files(targets: set[tuple[int, int]], uninspected: list[Process]) -> It
                     _opened_for_writing(entry / "fdinfo" / descriptor.name),
                     file_id=_file_id(descriptor),
                 )
-        for link, (place, writes) in maps.items():
-            file = entry / "map_files" / place
+        for link, (address_range, writes) in maps.items():
+            file = entry / "map_files" / address_range
             if inside(link, file):
                 yield Use(
                     _process(int(entry.name)), link, writes, mapped=True, file_id=_file_id(file)
@@ -273,30 +278,33 @@ def _open_files(targets: set[tuple[int, int]], uninspected: list[Process]) -> It
 
 
 def _shared_maps(entry: Path) -> dict[str, tuple[str, bool]]:
-    """The files that a process maps with others: where it does, and whether it may write there."""
+    """Return the shared maps of a process: by path, the address range and whether it is writable.
+
+    A path with several maps gets a writable one, if there is one.
+    """
     maps: dict[str, tuple[str, bool]] = {}
     text = (entry / "maps").read_text(errors="surrogateescape")
-    for place, write, link in _SHARED_MAP.findall(text):
+    for address_range, write, link in _SHARED_MAP.findall(text):
         writes = write == "w"
         if writes or link not in maps:
-            maps[link] = place, writes
+            maps[link] = address_range, writes
     return maps
 
 
 def _link(descriptor: Path) -> str | None:
     try:
         link = os.readlink(descriptor)  # noqa: PTH115 - a Path would lose the kernel's spelling
-    except OSError:  # closed meanwhile
+    except OSError:  # closed since
         return None
-    return link if link.startswith("/") else None  # else a socket, a pipe
+    return link if link.startswith("/") else None  # a socket or a pipe
 
 
 def _opened_for_writing(info: Path) -> bool | None:
-    """What the flags of an open file say, None where they cannot be read."""
+    """Return whether a file is open for writing, by ``fdinfo``; None if that cannot be read."""
     try:
         fields = dict(line.split(":", 1) for line in info.read_text().splitlines() if ":" in line)
         return int(fields["flags"], 8) & os.O_ACCMODE != os.O_RDONLY
-    except (FileNotFoundError, ProcessLookupError):  # closed meanwhile, or ended
+    except (FileNotFoundError, ProcessLookupError):  # the file was closed, or the process ended
         return False
     except (OSError, KeyError, ValueError):
         return None
@@ -305,16 +313,17 @@ def _opened_for_writing(info: Path) -> bool | None:
 def _is_directory(file: Path) -> bool:
     try:
         return file.is_dir()
-    except OSError:  # only root may follow what a process maps, and nothing maps a directory
+    except OSError:  # only root may follow a link in map_files, and no directory is mapped
         return False
 
 
 @dataclass(frozen=True, slots=True)
 class _Inside:
-    """Whether what a process has open leads into one of ``targets``.
+    """A test whether a file that a process has open is one of ``targets`` or lies below one.
 
-    Directories are compared by device and inode, because the same one has other paths in other
-    containers; ``below`` remembers them. They are what an unlinked file can still be told by.
+    Directories are compared by device and inode, because a directory may have other paths in other
+    containers. ``below`` caches the answer for each directory. The directory also identifies a file
+    that is unlinked.
     """
 
     root: str
@@ -324,14 +333,14 @@ class _Inside:
     def __call__(self, link: str, file: Path) -> bool:
         if not self._is_below(_parent(link)) and not _is_one_of(file, self.targets):
             return False
-        return not _is_directory(file)  # a shell may stand in it
+        return not _is_directory(file)  # the current directory of a shell, for example
 
     def _is_below(self, directory: str) -> bool:
-        asked: list[str] = []
+        checked: list[str] = []
         answer = self.below.get(directory)
         while answer is None:
-            asked.append(directory)
-            # Seen from the root of the process's container, or, for a chroot, from ours.
+            checked.append(directory)
+            # The path is below the root of the process's container, or, for a chroot, below ours.
             if _is_one_of(f"{self.root}{directory}", self.targets) or _is_one_of(
                 directory, self.targets
             ):
@@ -341,26 +350,26 @@ class _Inside:
             else:
                 directory = _parent(directory)
                 answer = self.below.get(directory)
-        self.below.update(dict.fromkeys(asked, answer))
+        self.below.update(dict.fromkeys(checked, answer))
         return answer
 
 
 def _parent(path: str) -> str:
-    """The directory of an absolute path: without a ``Path``, of which there would be thousands."""
+    """Return the parent of an absolute path. A ``Path`` would be slow for thousands of files."""
     return path.rpartition("/")[0] or "/"
 
 
 def _file_id(file: Path) -> tuple[int, int] | None:
     try:
         return _key(file)
-    except SourceError:  # closed meanwhile, or not to be followed by us
+    except SourceError:  # closed since, or this process may not follow the link
         return None
 
 
 def _is_one_of(path: Path | str, targets: set[tuple[int, int]]) -> bool:
     try:
         status = os.stat(path)  # noqa: PTH116 - a string is quicker
-    except (OSError, ValueError):  # removed, or not to be searched by us
+    except (OSError, ValueError):  # removed, or this process may not search its directory
         return False
     return (status.st_dev, status.st_ino) in targets
 
@@ -379,17 +388,17 @@ def _process(pid: int) -> Process:
 
 
 def _is_kernel_thread(entry: Path) -> bool:
-    """Kernel threads have no files; without this every one of them would be named."""
+    """Return whether a process is a kernel thread, which has no files, or has ended."""
     try:
-        # The name, in brackets, may hold anything; flags are the seventh field behind it.
+        # The name, in brackets, may hold any characters; flags are the seventh field after it.
         fields = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
-        return True  # it ended meanwhile: nothing to name either
+        return True
     return bool(int(fields[6]) & _PF_KTHREAD)
 
 
 def _network_file_system(path: Path) -> str | None:
-    """The kind of network file system that ``path`` is on, if it is on one."""
+    """Return the kind of network file system that ``path`` is on, None if it is on none."""
     if sys.platform != "linux":
         return None
     # statfs has f_type as its first word; os.statvfs leaves it out.

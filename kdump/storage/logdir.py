@@ -1,7 +1,7 @@
 """Listing of a log directory: partitions, segments and other files.
 
-Spec: LogManager.loadLogs, LogLoader.loadSegmentFiles. Only names and file types are read, one
-directory at a time and each once; sizes and contents are the business of others.
+Spec: LogManager.loadLogs, LogLoader.loadSegmentFiles. The listing reads names and file types, each
+directory once. It reads no sizes and no contents.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from kdump.storage.names import (
 from kdump.storage.objects.address import ScanEntry, scan
 from kdump.storage.source import source_error
 
-#: The largest log that a broker loads: what ``FileRecords`` opens at the most.
+#: The size of the largest ``.log`` that a broker loads (``FileRecords``).
 MAX_LOG_BYTES: Final = 2**31 - 1
 
 _INDEX_KINDS = frozenset({FileKind.INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX})
-# What brokers write at the top of a log directory, and nowhere else.
+# Brokers write these files at the top of a log directory, and nowhere else.
 _LOG_DIRECTORY_FILES = (
     META_PROPERTIES,
     RECOVERY_POINT_CHECKPOINT,
@@ -52,7 +52,7 @@ _PARTITION_KINDS = frozenset(
 
 
 class EntryType(Enum):
-    """What kind of thing a directory entry leads to, symbolic links followed."""
+    """The file type of a directory entry, symbolic links followed."""
 
     FILE = "file"
     DIRECTORY = "directory"
@@ -61,7 +61,7 @@ class EntryType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Something in ``directory`` that is not part of a segment."""
+    """An entry of ``directory`` that is not part of a segment."""
 
     directory: Path
     name: FileName
@@ -69,7 +69,7 @@ class Entry:
 
     @property
     def path(self) -> Path:
-        """Where it is. It is made when needed: a partition may have 100,000 files and more."""
+        """The path. It is not stored, as a partition may have more than 100,000 files."""
         return self.directory / self.name.name
 
 
@@ -92,12 +92,12 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A partition directory as it was when it was listed.
+    """The listing of a partition directory.
 
-    ``name`` is None if the directory is not called as a broker would call it. ``segments`` are
-    those that a broker would load, ``transient`` those on the way in or out (``.deleted``,
-    ``.cleaned``, ``.swap``), both ascending by base offset. ``entries`` holds the rest by name:
-    orphaned indexes, snapshots at no segment's base, checkpoints, whatever is foreign.
+    ``name`` is None if the name of the directory is not one of a partition. A broker loads
+    ``segments``; ``transient`` are those with a suffix (``.deleted``, ``.cleaned``, ``.swap``).
+    Both ascend by base offset. ``entries`` are all other entries, by name: orphaned indexes,
+    snapshots at offsets where no segment begins, checkpoints, and entries unknown to a broker.
     """
 
     path: Path
@@ -120,9 +120,9 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class LogDirectory:
-    """A log directory as it was when it was listed; its partitions are listed when asked for.
+    """The listing of a log directory. ``partitions()`` lists its partitions.
 
-    ``partition_paths`` ascend by topic and partition. ``entries`` holds the rest by name.
+    ``partition_paths`` ascend by topic and partition. ``entries`` are all other entries, by name.
     """
 
     path: Path
@@ -130,8 +130,8 @@ class LogDirectory:
     entries: tuple[Entry, ...]
 
     @property
-    def refused(self) -> tuple[Entry, ...]:
-        """Directories that are no partition: a broker stops its start at each of them."""
+    def refused_directories(self) -> tuple[Entry, ...]:
+        """Directories whose name is not one of a partition: they stop a broker's start."""
         return tuple(
             entry
             for entry in self.entries
@@ -139,16 +139,16 @@ class LogDirectory:
         )
 
     def partitions(self) -> Iterator[Partition | SourceError]:
-        """List one partition after the other; an error is given in the place of its partition."""
+        """Yield the listing of each partition, in order, or the error of listing it."""
         return map(list_partition, self.partition_paths)
 
 
 PathContent = LogDirectory | Partition | Segment | Entry
-"""What a path that somebody typed can mean."""
+"""What a path can lead to."""
 
 
-def find(paths: Iterable[Path]) -> Iterator[PathContent | SourceError]:
-    """Say of each path what it is, in order; an error is given in the place of its target."""
+def open_paths(paths: Iterable[Path]) -> Iterator[PathContent | SourceError]:
+    """Yield the content of each path, in order, or the error of opening it."""
     for path in paths:
         try:
             yield open_path(path)
@@ -157,11 +157,11 @@ def find(paths: Iterable[Path]) -> Iterator[PathContent | SourceError]:
 
 
 def open_path(path: Path) -> PathContent:
-    """Say what ``path`` is.
+    """Return what ``path`` leads to.
 
-    A directory is a log directory or a partition directory by what it holds, else by its name. A
-    file that belongs to a segment is that segment; any other file is an ``Entry``. Raises
-    SourceError if it cannot be read or is none of these.
+    The entries of a directory decide whether it is a log directory or a partition directory; where
+    they do not, its name does. A file of a segment gives that segment, any other file an ``Entry``.
+    Raises SourceError if ``path`` cannot be read or is none of these.
     """
     try:
         if not path.is_dir():
@@ -197,12 +197,12 @@ def open_path(path: Path) -> PathContent:
 
 
 def read_partition(path: Path) -> Partition:
-    """List the partition directory at ``path``, whatever it is called; raises SourceError."""
+    """List the partition directory at ``path``, whatever its name. Raises SourceError."""
     return _partition(path, _list(path))
 
 
 def list_partition(path: Path) -> Partition | SourceError:
-    """List the partition directory at ``path``; an error is returned in its place."""
+    """Return the listing of the partition directory at ``path``, or the error of listing it."""
     try:
         return read_partition(path)
     except SourceError as error:
@@ -210,8 +210,8 @@ def list_partition(path: Path) -> Partition | SourceError:
 
 
 def directory_name(path: Path) -> DirectoryName | None:
-    """Take the name of the directory at ``path`` apart; None if a broker would refuse it."""
-    # "." and ".." have no name of their own; where they lead is a matter of spelling alone here.
+    """Parse the name of the directory at ``path``; return None if a broker would refuse it."""
+    # "." and ".." have no name of their own. They are resolved by spelling, not through links.
     try:
         spelled = path if path.name not in ("", "..") else Path(os.path.normpath(Path.cwd() / path))
     except OSError as error:  # the current directory was removed
@@ -220,20 +220,20 @@ def directory_name(path: Path) -> DirectoryName | None:
 
 
 def has_lines(path: Path) -> bool:
-    """Say whether a broker writes checkpoint lines for the partition directory at ``path``."""
+    """Return whether a broker writes checkpoint lines for the partition directory at ``path``."""
     name = directory_name(path)
     return name is not None and name.suffix == "" and name.topic != CLUSTER_METADATA_TOPIC
 
 
 def is_metadata_log(partition: Partition) -> bool:
-    """Say whether it is the log of a KRaft cluster's metadata, by its name."""
+    """Return whether ``partition`` is the metadata log of a KRaft cluster, by its name."""
     return partition.name is not None and partition.name.topic == CLUSTER_METADATA_TOPIC
 
 
 def is_log_directory(path: Path) -> bool:
-    """Say whether ``path`` has one of the files that mark the top of a log directory.
+    """Return whether ``path`` has one of the files that mark the top of a log directory.
 
-    False if it may not be searched.
+    False if this process may not search it.
     """
     try:
         return any((path / name).is_file() for name in _LOG_DIRECTORY_FILES)
@@ -242,19 +242,19 @@ def is_log_directory(path: Path) -> bool:
 
 
 def enclosing_log_directory(path: Path) -> Path | None:
-    """Return the log directory that ``path`` is, or lies in as a partition or a file."""
+    """Return the log directory at ``path``, or the one that holds this partition or file."""
     directory = path if path.is_dir() else path.parent
-    # By spelling first, which is how a broker came to a partition directory that is a link.
+    # By spelling first: a broker reaches a partition directory that is a link through its parent.
     for candidate in (directory, directory.parent, directory / ".."):
         if is_log_directory(candidate):
             return candidate
     return None
 
 
-def around(path: Path) -> Iterator[Path]:
-    """Give the directory ``path`` and all above it, by its spelling and by where that leads.
+def ancestors(path: Path) -> Iterator[Path]:
+    """Yield the directory ``path`` and all above it: first as spelled, then with links resolved.
 
-    Raises SourceError where a link on the way is removed while it is followed.
+    Raises SourceError if a link is removed while it is resolved.
     """
     spelled = Path(os.path.normpath(Path.cwd() / path))
     yield from (spelled, *spelled.parents)
@@ -282,7 +282,7 @@ def _type(entry: ScanEntry) -> EntryType:
             return EntryType.FILE
         if entry.is_dir():
             return EntryType.DIRECTORY
-    except OSError:  # a symbolic link that leads in a circle, or where we may not go
+    except OSError:  # a symbolic link in a circle, or into a directory that denies access
         return EntryType.OTHER
     return EntryType.OTHER
 
@@ -318,8 +318,8 @@ def _partition_name(child: Entry) -> DirectoryName | None:
 
 
 def _partition(path: Path, children: list[Entry]) -> Partition:
-    groups: dict[tuple[int, Suffix], dict[FileKind, Entry]] = {}
-    rest: list[Entry] = []
+    segment_files: dict[tuple[int, Suffix], dict[FileKind, Entry]] = {}
+    entries: list[Entry] = []
     for child in children:
         name = child.name
         if (
@@ -328,19 +328,19 @@ def _partition(path: Path, children: list[Entry]) -> Partition:
             and child.type is EntryType.FILE
             and name.canonical
         ):
-            groups.setdefault((name.base_offset, name.suffix), {})[name.kind] = child
+            segment_files.setdefault((name.base_offset, name.suffix), {})[name.kind] = child
         else:
-            rest.append(child)
+            entries.append(child)
     segments: list[Segment] = []
     transient: list[Segment] = []
-    for (base_offset, suffix), files in sorted(groups.items()):
+    for (base_offset, suffix), files in sorted(segment_files.items()):
         if FileKind.LOG in files:
             paths = {kind: child.path for kind, child in files.items()}
             (transient if suffix else segments).append(_segment(base_offset, suffix, paths))
         else:
-            rest.extend(files.values())
-    rest.sort(key=lambda child: child.name.name)
-    return Partition(path, directory_name(path), tuple(segments), tuple(transient), tuple(rest))
+            entries.extend(files.values())
+    entries.sort(key=lambda child: child.name.name)
+    return Partition(path, directory_name(path), tuple(segments), tuple(transient), tuple(entries))
 
 
 def _segment(base_offset: int, suffix: Suffix, paths: dict[FileKind, Path]) -> Segment:

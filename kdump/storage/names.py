@@ -1,9 +1,9 @@
 """The grammar of file and directory names in a log directory.
 
 Spec: LogFileUtils, UnifiedLog.parseTopicPartitionName, Snapshots.parse, Topic.validate. A broker
-goes by the ending of a file's name and takes everything before the first dot as a number, so that
-``7.log`` is a segment to it, whose file it then looks for under the padded name. This module parses
-strings: it must never look at a file system, and no string makes it raise.
+tells files apart by their extension and takes everything before the first dot as a number. It lists
+``7.log`` as a segment, and then opens that segment under the padded name. This module parses
+strings: it reads no file system, and any string is parsed without an error.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ BOOTSTRAP_SNAPSHOT = "bootstrap.checkpoint"
 
 
 class FileKind(StrEnum):
-    """What a file is for, told by its name. The value says it in words."""
+    """The kind of a file, by its name. The value is its name in reports."""
 
     LOG = "log"
     INDEX = "offset index"
@@ -53,19 +53,19 @@ class FileKind(StrEnum):
 
 
 Suffix = Literal["", ".deleted", ".cleaned", ".swap", ".tmp", ".part"]
-"""What follows a name while its file is on the way in or out."""
+"""The suffix of a file that is being written, swapped in or deleted."""
 
 DirectorySuffix = Literal["", "delete", "stray", "future"]
-"""What a broker is doing with a partition directory."""
+"""The suffix of a partition directory that a broker deletes, sets aside or moves."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileName:
-    """A file's name, taken apart.
+    """The parts of a file's name.
 
-    ``base_offset`` is the number that a broker reads: a segment's base, the offset of a snapshot.
-    None for names that carry none, and for those whose number a broker cannot read; the latter
-    stop its start. ``epoch`` belongs to metadata snapshots.
+    ``base_offset`` is the number that a broker reads: the base offset of a segment, or the offset
+    of a snapshot. It is None for names without a number, and for names whose number a broker cannot
+    read: these stop its start. Only metadata snapshots have an ``epoch``.
     """
 
     name: str
@@ -76,13 +76,13 @@ class FileName:
 
     @property
     def canonical(self) -> bool:
-        """Is this the one spelling under which a broker finds the file again?"""
+        """Whether a broker opens the file under this spelling of its name."""
         if self.base_offset is None:
             return self.kind not in EXTENSIONS and self.kind is not FileKind.METADATA_SNAPSHOT
         if self.base_offset < 0:
             return False
         if self.kind is FileKind.METADATA_SNAPSHOT:
-            # The name of one being written carries a random number.
+            # The name of a snapshot that is being written has a random number.
             stem = self.name[:_SNAPSHOT_ID_LENGTH]
             return stem == f"{self.base_offset:020d}-{self.epoch:010d}"
         return self.name == format_file_name(self.kind, self.base_offset, self.suffix)
@@ -90,10 +90,10 @@ class FileName:
 
 @dataclass(frozen=True, slots=True)
 class DirectoryName:
-    """A partition directory's name, taken apart.
+    """The parts of a partition directory's name.
 
-    The topic of a ``delete`` or ``stray`` directory may be cut short. ``unique_id`` is what a
-    broker put between partition and suffix, normally 32 hex digits, empty without a suffix.
+    The topic of a ``delete`` or ``stray`` directory may be cut short. ``unique_id`` is the text
+    between partition and suffix, normally 32 hex digits; it is empty without a suffix.
     """
 
     topic: str
@@ -109,7 +109,7 @@ EXTENSIONS = {
     FileKind.TXN_INDEX: ".txnindex",
     FileKind.SNAPSHOT: ".snapshot",
 }
-"""The files of a segment, each with the ending of its name."""
+"""The kinds of a segment's files, each with the extension of its name."""
 
 _KINDS_BY_EXTENSION = {extension: kind for kind, extension in EXTENSIONS.items()}
 
@@ -140,16 +140,17 @@ _SNAPSHOT_ID_LENGTH = _OFFSET_DIGITS + 1 + 10
 
 
 def parse_file_name(name: str) -> FileName:
-    """Take the name of a file in a log directory or partition directory apart."""
-    usual = _SEGMENT_FILE.fullmatch(name)
-    if usual is not None:
-        return FileName(name, _KINDS_BY_EXTENSION[usual[2]], _parse_long(usual[1]))
+    """Parse the name of a file in a log directory or partition directory."""
+    segment_file = _SEGMENT_FILE.fullmatch(name)
+    if segment_file is not None:
+        extension = segment_file[2]
+        return FileName(name, _KINDS_BY_EXTENSION[extension], _parse_long(segment_file[1]))
     if name.startswith(".kdump") and name[6:7] in ("", "."):
         return FileName(name, FileKind.KDUMP)
     stem, suffix = _split_suffix(name)
-    fixed = _KINDS_BY_NAME.get(stem)
-    if fixed is not None:
-        return FileName(name, fixed, suffix=suffix)
+    kind_by_name = _KINDS_BY_NAME.get(stem)
+    if kind_by_name is not None:
+        return FileName(name, kind_by_name, suffix=suffix)
     dot = stem.rfind(".")
     extension = stem[dot:] if dot >= 0 else ""
     if extension == ".checkpoint":
@@ -166,9 +167,9 @@ def parse_file_name(name: str) -> FileName:
 
 
 def parse_directory_name(name: str) -> DirectoryName | None:
-    """Take a partition directory's name apart; None for a name on which a broker stops its start.
+    """Parse the name of a partition directory; return None for a name that stops a broker's start.
 
-    A topic that could not be created is accepted, as brokers do: see ``is_legal_topic``.
+    Like brokers, accept a topic that could not be created: see ``is_legal_topic``.
     """
     suffix: DirectorySuffix = ""
     unique_id = ""
@@ -187,22 +188,22 @@ def parse_directory_name(name: str) -> DirectoryName | None:
 
 
 def is_legal_topic(topic: str) -> bool:
-    """Say whether a broker would create a topic of this name."""
+    """Return whether a broker would create a topic of this name."""
     return topic not in (".", "..") and _LEGAL_TOPIC.fullmatch(topic) is not None
 
 
 def format_file_name(kind: FileKind, base_offset: int, suffix: Suffix = "") -> str:
-    """Spell the name of a segment's file; ``kind`` is one of ``EXTENSIONS``."""
+    """Return the name of a segment's file; ``kind`` is one of ``EXTENSIONS``."""
     return f"{base_offset:0{_OFFSET_DIGITS}d}{EXTENSIONS[kind]}{suffix}"
 
 
 def format_snapshot_name(end_offset: int, epoch: int) -> str:
-    """Spell the name of a metadata snapshot; ``end_offset`` is the first offset it leaves out."""
+    """Return the name of a metadata snapshot, which holds the offsets below ``end_offset``."""
     return f"{end_offset:020d}-{epoch:010d}.checkpoint"
 
 
 def format_directory_name(topic: str, partition: int) -> str:
-    """Spell the name of a partition directory."""
+    """Return the name of a partition directory."""
     return f"{topic}-{partition}"
 
 

@@ -11,16 +11,16 @@ from kdump.storage.objects.client import ask
 from kdump.storage.source import Identity, source_error
 from kdump.storage.throttle import Pace
 
-#: What is asked for at once, at the most.
+#: The largest request.
 READ_BYTES: Final = 8 << 20
-#: And at the least, where more is there: to ask takes as long as to read these.
+#: The smallest request, unless the object ends before: reading as much takes as long as a request.
 _LEAST_BYTES: Final = 128 << 10
 
 
 class ObjectSource:
-    """A Source over one reused buffer of ``window_bytes``, more once a larger piece was asked for.
+    """A Source over one reused buffer of ``window_bytes``, larger after a request for more.
 
-    What is read keeps to ``pace``.
+    Reads keep to the rate of ``pace``.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class ObjectSource:
         self._handed = memoryview(b"")
 
     def window(self, position: int, at_least: int = 1) -> memoryview:
-        """Return what the buffer holds from ``position`` on; see ``Source.window``."""
+        """Return the content of the buffer from ``position`` on; see ``Source.window``."""
         wanted = min(at_least, self.size - position)
         if wanted <= 0:
             return memoryview(b"")
@@ -71,18 +71,18 @@ class ObjectSource:
         self.close()
 
     def _fill(self, position: int, wanted: int) -> None:
-        """Read from ``position`` on, as far as the buffer or the object goes."""
-        self._handed.release()  # a late use of it must fail, not read other bytes than it was for
+        """Fill the buffer from ``position`` on, up to the end of the object."""
+        self._handed.release()  # a late use of the window fails instead of reading other bytes
         length = min(max(wanted, self._room), self.size - position)
-        kept = b""
+        buffered = b""
         if self._start <= position < self._start + self._filled:
-            # The start of a batch whose rest is still to come, mostly.
-            kept = bytes(self._buffer[position - self._start : self._filled][:length])
-        self._filled = 0  # whatever happens now, the old bytes are gone
+            # Mostly the start of a batch whose end is not in the buffer.
+            buffered = bytes(self._buffer[position - self._start : self._filled][:length])
+        self._filled = 0  # an error from here on leaves an empty buffer
         if length > len(self._buffer):
             self._buffer = bytearray(length)
-        self._buffer[: len(kept)] = kept
-        reached = len(kept)
+        self._buffer[: len(buffered)] = buffered
+        reached = len(buffered)
         with memoryview(self._buffer) as memory:
             while reached < length:
                 count = min(length - reached, READ_BYTES)

@@ -21,10 +21,11 @@ _ABSENT: Final = re.compile(rb"\0+")
 
 
 def absent_runs(descriptor: int, position: int, length: int) -> list[tuple[int, int]] | None:
-    """What is not in the page cache of the bytes at ``position``, a multiple of the page's size.
+    """Return the runs of pages that are not in the page cache.
 
-    Returns (position, count of bytes) in order, whole pages, or None where that cannot be known:
-    the kernel tells it of files that this process owns or may write to.
+    They are those of the ``length`` bytes from ``position`` on, a multiple of the page size. A run
+    is (position, count of bytes), in whole pages; runs are in order. None if the kernel does not
+    say: it answers only for files that this process owns or may write to.
     """
     if sys.platform != "linux" or not _may_know(os.fstat(descriptor), descriptor):
         return None
@@ -48,7 +49,7 @@ def _runs(states: bytes, position: int) -> Iterator[tuple[int, int]]:
 
 
 def _may_know(status: os.stat_result, descriptor: int) -> bool:
-    # Of other files the kernel says that all of them is there, for fear of spies (since 5.2).
+    # Of other files the kernel reports every page as cached, against side channels (since 5.2).
     if os.geteuid() in (0, status.st_uid):
         return True
     return os.access(f"/proc/self/fd/{descriptor}", os.W_OK, effective_ids=True)

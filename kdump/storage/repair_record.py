@@ -1,7 +1,6 @@
 """The folders that repairs have left in a partition: backups and unfinished repairs.
 
-Brokers ignore directories in a partition. The files of a folder are those that ``kdump.repair``
-writes.
+Brokers ignore directories in a partition. ``kdump.repair`` writes the files of these folders.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from kdump.storage.access import read_end
 from kdump.storage.objects.address import RemotePath, exists, scan
 from kdump.storage.source import source_error
 
-#: The directory in a partition that has a folder for each repair.
+#: The directory in a partition that holds a folder for each repair.
 FOLDERS: Final = ".kdump"
 PLAN: Final = "plan.json"
 BEGUN: Final = "begun.json"
@@ -28,26 +27,27 @@ RECEIPT: Final = "receipt.json"
 
 _SALVAGE: Final = "salvage"
 
-#: The largest of these files that is read: a plan names each file of its partition, once or twice.
+#: The size of the largest file that is read: a plan names each file of its partition, even twice.
 _MOST_BYTES: Final = 64 << 20
 
 
 class RepairState(Enum):
-    """How far a repair has come."""
+    """The state of a repair."""
 
-    PREPARED = "prepared"  # nothing of the partition was changed
+    PREPARED = "prepared"  # it has changed nothing in the partition
     PENDING = "pending"  # it was interrupted: the partition may be half changed
-    UNDOING = "undoing"  # taking it back was interrupted
+    UNDOING = "undoing"  # its undo was interrupted
     DONE = "done"
 
 
 @dataclass(frozen=True, slots=True)
 class RepairRecord:
-    """The folder of one repair, at ``path``, whose name is the plan's ``id``.
+    """The folder of one repair, at ``path``. Its name is the ``id`` of the plan.
 
-    ``command`` is None where its plan cannot be read. ``begun_ns`` is when the first change was
-    made, None for unknown, and before it. ``size_bytes`` is that of all files in it. ``holes`` are
-    the first and last offsets of each hole that a salvage has left. ``lossy``: records are lost.
+    ``command`` is None if the plan cannot be read. ``begun_ns`` is the time of the first change in
+    nanoseconds since the epoch, None before it or if it is unknown. ``size_bytes`` is the size of
+    all files in the folder. ``gaps`` are the first and last offsets of each gap that a salvage has
+    left. ``lossy``: the repair lost records.
     """
 
     id: str
@@ -56,22 +56,27 @@ class RepairRecord:
     state: RepairState
     begun_ns: int | None
     size_bytes: int
-    holes: tuple[tuple[int, int], ...] = ()
+    gaps: tuple[tuple[int, int], ...] = ()
     lossy: bool = False
 
 
 def kept(partition: Path) -> tuple[RepairRecord, ...]:
-    """Return the folders of the repairs of the partition directory at ``partition``.
+    """Return the records of the repairs of the partition directory at ``partition``.
 
-    They ascend by when they began; those of which that is unknown come last. What is no directory
-    is left out, and all behind a link. Raises SourceError where the folders cannot be listed.
+    They ascend by the time at which the repairs began; those of unknown time come last. Entries
+    that are not directories are left out. There are no records if ``.kdump`` is a link. Raises
+    SourceError if the folders cannot be listed.
     """
-    found = [_folder(path) for path in _folders(partition / FOLDERS)]
-    return tuple(sorted(found, key=lambda one: (one.begun_ns is None, one.begun_ns or 0, one.id)))
+    records = [_record(path) for path in _folders(partition / FOLDERS)]
+
+    def order(record: RepairRecord) -> tuple[bool, int, str]:
+        return record.begun_ns is None, record.begun_ns or 0, record.id
+
+    return tuple(sorted(records, key=order))
 
 
 def is_linked(partition: Path) -> bool:
-    """Whether a link stands in the place of the folders, which no repair makes."""
+    """Return whether ``.kdump`` in the partition is a link, which no repair creates."""
     path = partition / FOLDERS
     return not isinstance(path, RemotePath) and path.is_symlink()
 
@@ -90,7 +95,7 @@ def _folders(path: Path) -> Iterator[Path]:
         raise source_error(path, error) from error
 
 
-def _folder(path: Path) -> RepairRecord:
+def _record(path: Path) -> RepairRecord:
     plan = _fields(path / PLAN)
     command = plan.get("command")
     begun = _fields(path / BEGUN).get("begun_ns")
@@ -101,13 +106,13 @@ def _folder(path: Path) -> RepairRecord:
         _state(path),
         begun if isinstance(begun, int) and not isinstance(begun, bool) else None,
         sum(_sizes(path)),
-        tuple(_holes(path)) if command == _SALVAGE else (),
+        tuple(_gaps(path)) if command == _SALVAGE else (),
         _loses(plan.get("loss")),
     )
 
 
 def _state(path: Path) -> RepairState:
-    if not exists(path / BEGUN):  # or undone, and being cleared away
+    if not exists(path / BEGUN):  # also while an undone repair is being removed
         return RepairState.PREPARED
     if exists(path / UNDOING):
         return RepairState.UNDOING
@@ -115,7 +120,7 @@ def _state(path: Path) -> RepairState:
 
 
 def _fields(path: Path) -> dict[str, Any]:
-    """The JSON object in a file; empty without one, or where it cannot be read."""
+    """Return the JSON object in a file; empty if there is none or it cannot be read."""
     try:
         size, data = read_end(path, _MOST_BYTES)
         fields = json.loads(data) if size == len(data) else None
@@ -125,7 +130,7 @@ def _fields(path: Path) -> dict[str, Any]:
 
 
 def _loses(loss: object) -> bool:
-    """Whether the loss of a plan, as JSON has it, is one of records."""
+    """Return whether ``loss``, the JSON object of a plan's loss, includes records."""
     spans = [loss.get(name) for name in ("sound", "unreadable")] if isinstance(loss, dict) else ()
     return any(
         isinstance(span, dict) and bool(span.get("count") or span.get("unbounded"))
@@ -133,22 +138,22 @@ def _loses(loss: object) -> bool:
     )
 
 
-def _holes(path: Path) -> Iterator[tuple[int, int]]:
-    """The holes that a receipt lists, but for one without an end."""
-    listed = _fields(path / RECEIPT).get("holes")
-    for hole in listed if isinstance(listed, list) else ():
-        if isinstance(hole, dict):
-            first, last = hole.get("first_offset"), hole.get("last_offset")
+def _gaps(path: Path) -> Iterator[tuple[int, int]]:
+    """Yield the first and last offsets of the gaps in a receipt; skip one without an end."""
+    gaps = _fields(path / RECEIPT).get("holes")
+    for gap in gaps if isinstance(gaps, list) else ():
+        if isinstance(gap, dict):
+            first, last = gap.get("first_offset"), gap.get("last_offset")
             if type(first) is int and type(last) is int:
                 yield first, last
 
 
 def _sizes(path: Path) -> Iterator[int]:
-    """The bytes of every file below ``path``, as far as they can be seen."""
+    """Yield the size of every file below ``path`` that can be read."""
     with suppress(OSError), scan(path) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 yield from _sizes(path / entry.name)
                 continue
-            with suppress(OSError):  # gone since
+            with suppress(OSError):  # removed since
                 yield entry.stat(follow_symlinks=False).st_size

@@ -1,10 +1,10 @@
 """File work with the effective ids of a directory's owner.
 
-A repair can do no more than the owner of what it changes could: what he has put in its way, a link
-into another directory above all, leads no further than he comes himself.
+A repair with these ids can change only what the owner of the directory can change. A link that the
+owner has put into the directory gives a repair no access to files of other users.
 
-Spec: ``credentials(7)``. Effective ids are those of the process, all threads alike; forked workers
-inherit them. Where the process is not root it must never change them.
+Spec: ``credentials(7)``. Effective ids belong to the process, with all its threads; forked workers
+inherit them. Only a process of root changes them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kdump.errors import Refused
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """A user, his group, and all his groups."""
+    """The effective ids of a user: user, group and supplementary groups."""
 
     uid: int
     gid: int
@@ -29,7 +29,7 @@ class Rights:
 
     @classmethod
     def of_owner(cls, status: os.stat_result) -> Rights:
-        """Those of who owns a file; a user without an entry in passwd has the file's group."""
+        """Return the ids of the owner of a file; a user without a passwd entry gets its group."""
         try:
             entry = pwd.getpwuid(status.st_uid)
         except KeyError:
@@ -39,32 +39,32 @@ class Rights:
 
     @classmethod
     def current(cls) -> Rights:
-        """Those of this process now."""
+        """Return the current effective ids of this process."""
         return cls(os.geteuid(), os.getegid(), tuple(os.getgroups()))
 
 
 ROOT: Final = Rights(0, 0, (0,))
-#: Whether this process is root that acts as another user.
-_away = False
+#: Whether this process is root and has the effective ids of another user.
+_switched = False
 
 
 def is_root() -> bool:
-    """Whether this process may take the rights of any user."""
-    return _away or os.geteuid() == 0
+    """Return whether this process may take the effective ids of any user."""
+    return _switched or os.geteuid() == 0
 
 
 @contextmanager
 def acting(rights: Rights | None) -> Iterator[None]:
-    """Have these rights, if this process is root; None for those that it has.
+    """Take the effective ids ``rights`` while the context lasts, if this process is root.
 
-    Raises Refused where they cannot be had.
+    None changes nothing. Raises Refused if the kernel denies the ids.
     """
-    global _away
-    before, away = Rights.current(), _away
+    global _switched
+    before, switched = Rights.current(), _switched
     if rights is None or rights.uid == before.uid or not is_root():
         yield
         return
-    _away = True
+    _switched = True
     try:
         try:
             _become(rights)
@@ -76,7 +76,7 @@ def acting(rights: Rights | None) -> Iterator[None]:
         yield
     finally:
         _become(before)
-        _away = away
+        _switched = switched
 
 
 def _become(rights: Rights) -> None:

@@ -14,17 +14,17 @@ from kdump.storage.access import open_source
 from kdump.storage.source import Source
 from kdump.storage.walk import sound_batch
 
-#: The largest index that is read: an entry for every 256 bytes of the largest segment.
+#: The size of the largest index that is read: an entry for every 256 bytes of the largest segment.
 _INDEX_BYTES: Final = 64 << 20
 
 
 def entry_position(source: Source, index: Path | None, base_offset: int, offset: int) -> int:
     """Return the position of a batch before which no batch reaches ``offset``.
 
-    That is where the ``index`` of the segment says, and 0 without an index, or where the index
-    cannot be read or does not lead to a sound batch with a base offset up to ``offset``.
+    The ``index`` of the segment gives the position. It is 0 without an index, if the index cannot
+    be read, or if it does not point to a sound batch with a base offset up to ``offset``.
 
-    Raises SourceError where ``source`` cannot be read.
+    Raises SourceError if ``source`` cannot be read.
     """
     if index is None:
         return 0

@@ -1,6 +1,6 @@
 """Selection of batches and records by offset, time, key, producer and count.
 
-Only what the headers rule out is passed over unread.
+A batch is skipped without decoding its records if its header rules it out.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ HIGHEST: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What is asked for: everything, where nothing is given. Ranges include both ends.
+    """The criteria of a selection; the default selects everything. Ranges include both ends.
 
-    Timestamps are in ms. ``limit`` is for the whole run: of records where they are printed, else
-    of batches.
+    Timestamps are in ms. ``limit`` holds for the whole run: it counts records if records are
+    printed, else batches.
     """
 
     first_offset: int = LOWEST
@@ -39,11 +39,14 @@ class Selection:
 
     @property
     def of_records(self) -> bool:
-        """Whether a batch that is asked for may hold records that are not."""
+        """Whether a selected batch may hold records that are not selected."""
         return self != Selection(producer_id=self.producer_id, limit=self.limit)
 
     def segments(self, segments: Sequence[Segment]) -> list[Segment]:
-        """Those of a partition that can hold the offsets, by the bases of all ``segments``."""
+        """Return the segments that can hold selected offsets, by the base offsets of all of them.
+
+        ``segments`` are all segments of a partition, ascending.
+        """
         ends = [*(segment.base_offset for segment in segments[1:]), HIGHEST + 1]
         return [
             segment
@@ -52,16 +55,16 @@ class Selection:
         ]
 
     def batches(self, table: BatchTable, previous: int, *, records: bool) -> BatchTable:
-        """Those of ``table`` that can hold what is asked for.
+        """Return the batches of ``table`` that can hold selected records.
 
-        ``previous`` is the last offset before them. Only the largest timestamp of a batch bounds
-        those of its ``records``; where just batches are asked for, that of its first record counts
-        as its earliest.
+        ``previous`` is the last offset before them. With ``records``, only the largest timestamp of
+        a batch bounds the timestamps of its records. Without, a batch is selected as a whole, and
+        the timestamp of its first record counts as its earliest.
         """
         if self == Selection(limit=self.limit):
             return table
         rows = memoryview(bytearray(table.rows)).cast("q")
-        kept = _rows.keep_batches(
+        count = _rows.keep_batches(
             rows,
             previous,
             self.first_offset,
@@ -71,16 +74,16 @@ class Selection:
             self.producer_id is not None,
             self.producer_id or 0,
         )
-        return BatchTable(rows, hunted=table.hunted).first(kept)
+        return BatchTable(rows, hunted=table.hunted).first(count)
 
     def records(self, table: RecordTable) -> RecordTable:
-        """Those of ``table`` that are asked for, moved together in its own rows.
+        """Return the selected records of ``table``, moved together in its own rows.
 
-        Control records have no key that could be asked for.
+        A selection by key selects no control records.
         """
         if self.key is not None and table.batch.is_control:
             return table.first(0)
-        kept = _rows.keep_records(
+        count = _rows.keep_records(
             table.rows,
             table.block,
             self.first_offset,
@@ -89,15 +92,16 @@ class Selection:
             self.last_timestamp,
             self.key,
         )
-        return table.first(kept)
+        return table.first(count)
 
     def pieces(
         self, source: Source, base_offset: int, index: Path | None, *, records: bool
     ) -> Iterator[tuple[int, BatchTable | Damage]]:
-        """Walk ``source`` from where the offsets can begin: bytes walked, and what is asked for.
+        """Walk ``source`` from where the selected offsets can begin.
 
-        ``index`` is its offset index, if it has one. All damage is asked for; a table of batches
-        may come out empty. Raises SourceError.
+        Yield the count of bytes of each piece, with the damage or the selected batches in it, which
+        may be none. ``index`` is the offset index of the segment, if it has one. Raises
+        SourceError.
         """
         start, previous = 0, base_offset - 1
         if self.first_offset > base_offset:

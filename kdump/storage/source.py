@@ -1,11 +1,11 @@
 """Source: the bytes of one regular file, mapped or through a reused window.
 
-Spec: org.apache.kafka.common.record.FileRecords, as far as it reads. Only regular files are opened,
+Spec: the reading part of org.apache.kafka.common.record.FileRecords. Only regular files are opened,
 and only for reading. A symbolic link is followed, because a broker follows it too.
 
-Touching a map of a file that was truncated underneath kills the process with SIGBUS: ``MappedFile``
-belongs into a forked worker (``kdump.storage.workers``), and what may be alive is read with
-``WindowedFile``.
+Access to a map of a file that was truncated underneath kills the process with SIGBUS. Use
+``MappedFile`` in a forked worker (``kdump.storage.workers``), and ``WindowedFile`` for files that a
+broker may be using.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from kdump.storage.page_cache import absent_runs
 from kdump.storage.throttle import Pace
 
 WINDOW_BYTES = 4 * 1024 * 1024
-"""What a window holds at most, unless more is asked for."""
+"""The size of a window, unless the caller needs more."""
 
-_SMALL_BYTES = 256 * 1024  # so much is read in less time than a map of it is made in
-_KEPT_BYTES = 16 * 1024 * 1024  # of a map, behind the walk, before its pages are given back
+_SMALL_BYTES = 256 * 1024  # reading as much is faster than mapping it
+_RESIDENT_BYTES = 16 * 1024 * 1024  # of a map, read before its pages are given back
 _ALIGNMENT = max(4096, mmap.PAGESIZE)  # of positions, lengths and memory: suits O_DIRECT anywhere
 
-# Linux alone has these; without them reading works all the same, and costs page cache or an atime.
+# Only Linux has these. Without them reading works too, and costs page cache or an atime.
 _O_DIRECT: int = getattr(os, "O_DIRECT", 0)
 _O_NOATIME: int = getattr(os, "O_NOATIME", 0)
 _RWF_NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
@@ -55,9 +55,9 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Which file it was, and in which state: enough to notice a replacement or a change.
+    """The identity and state of a file: enough to detect a replacement or a change.
 
-    ``size`` in bytes, ``mtime_ns`` in nanoseconds since the epoch.
+    ``size`` is in bytes, ``mtime_ns`` in nanoseconds since the epoch.
     """
 
     device: int
@@ -67,12 +67,12 @@ class Identity:
 
     @classmethod
     def of(cls, status: os.stat_result) -> Identity:
-        """Take the identity out of what ``stat`` said."""
+        """Return the identity of the file with this ``stat`` result."""
         return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 class Source(Protocol):
-    """A regular file as it was when it was opened; use as a context manager."""
+    """A regular file as it was at open; a context manager."""
 
     @property
     def path(self) -> Path:
@@ -80,21 +80,21 @@ class Source(Protocol):
 
     @property
     def size(self) -> int:
-        """Bytes at open. What is appended later is never shown."""
+        """The size at open, in bytes. Data that is appended later is not visible."""
 
     @property
     def identity(self) -> Identity:
-        """Device, inode, size and mtime at open."""
+        """The device, inode, size and mtime at open."""
 
     def window(self, position: int, at_least: int = 1) -> memoryview:
         """Return the bytes from ``position`` on, read-only, valid until the next call.
 
-        It holds ``at_least`` bytes or more, fewer only where the file ends, none at or beyond its
-        end. Raises SourceError if the file cannot be read, VanishedError if it became shorter.
+        It holds at least ``at_least`` bytes, fewer only where the file ends, and none at or beyond
+        its end. Raises SourceError if the file cannot be read, VanishedError if it became shorter.
         """
 
     def close(self) -> None:
-        """Give everything back. Views still held must not be used any more."""
+        """Release the file and the memory. Windows are not valid after that."""
 
     def __enter__(self) -> Self: ...
 
@@ -107,9 +107,10 @@ class Source(Protocol):
 
 
 def source_error(path: Path, error: OSError) -> SourceError:
-    """Put an OSError about ``path`` into words.
+    """Return the SourceError for an OSError about ``path``.
 
-    It is a VanishedError if nothing is there, a DeniedError if only another user may read it.
+    It is a VanishedError if the path does not exist, a DeniedError if only another user may read
+    it.
     """
     text = f"{path}: cannot be read: {error.strerror}"
     if error.errno in (errno.ENOENT, errno.ESTALE):
@@ -122,7 +123,7 @@ def source_error(path: Path, error: OSError) -> SourceError:
 
 
 def status_of(path: Path) -> os.stat_result:
-    """What ``stat`` says of a file or directory. Raises SourceError."""
+    """Return the ``stat`` result of a file or directory. Raises SourceError."""
     try:
         return path.stat()
     except OSError as error:
@@ -130,7 +131,7 @@ def status_of(path: Path) -> os.stat_result:
 
 
 def user_name(uid: int) -> str:
-    """What a user is called, as ``sudo -u`` takes it."""
+    """Return the name of a user as ``sudo -u`` takes it: ``#`` and the id without an entry."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -138,30 +139,33 @@ def user_name(uid: int) -> str:
 
 
 def _owner(path: Path) -> int | None:
-    """The owner of a file; of the nearest directory above it that can be seen, if it cannot be."""
-    for place in () if isinstance(path, RemotePath) else (path, *path.parents):
+    """Return the user id of the owner of ``path``, or of its nearest parent that ``stat`` reaches.
+
+    None for an object in a store.
+    """
+    for candidate in () if isinstance(path, RemotePath) else (path, *path.parents):
         with suppress(OSError):
-            return place.stat().st_uid
+            return candidate.stat().st_uid
     return None
 
 
 def open_regular(path: Path) -> tuple[int, os.stat_result]:
-    """Open a regular file for reading; returns its descriptor, to be closed by the caller.
+    """Open a regular file for reading; return its descriptor, which the caller closes, and status.
 
-    Raises SourceError, also for anything that is no regular file, and VanishedError.
+    Raises SourceError, also if the path is not a regular file, and VanishedError.
     """
     try:
         _refuse_irregular(path, path.stat())  # before open, which has effects on FIFOs and devices
         try:
             descriptor = os.open(path, _OPEN | _O_NOATIME)
-        except PermissionError:  # that flag is for the owner of the file and for root
+        except PermissionError:  # O_NOATIME is for the owner of the file and for root
             descriptor = os.open(path, _OPEN)
     except OSError as error:
         raise source_error(path, error) from error
     try:
         status = os.fstat(descriptor)
         _refuse_irregular(path, status)
-    except BaseException:  # whatever ends it, Ctrl-C too: nobody else knows the descriptor
+    except BaseException:  # also on Ctrl-C: the caller does not have the descriptor yet
         os.close(descriptor)
         raise
     return descriptor, status
@@ -179,19 +183,19 @@ def _add_flag(descriptor: int, flag: int) -> None:
 
 
 def _release(view: memoryview, memory: mmap.mmap | None) -> None:
-    # While someone holds a view of it a map cannot be closed; it then goes with the last view.
+    # A map cannot be closed while a view of it exists; it is then freed with the last view.
     with suppress(BufferError):
         view.release()
         if memory is not None:
             memory.close()
 
 
-def _aligned(length: int) -> int:
+def _round_up(length: int) -> int:
     return -(-length // _ALIGNMENT) * _ALIGNMENT
 
 
 class _OpenFile:
-    """What both ways of reading share: an open descriptor and what the file was at open."""
+    """The common part of all files: an open descriptor, and the state of the file at open."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor, status = open_regular(path)
@@ -224,18 +228,18 @@ class _OpenFile:
 
 
 class MappedFile(_OpenFile):
-    """A Source over a read-only map, or over a copy of a file that is small.
+    """A Source over a read-only map, or over a copy of a small file.
 
-    Raises SourceError if the file system cannot map. Windows end, and pages far behind the last one
-    are given back to the system, so that a walk over many gigabytes stays small, and finds in the
-    processor's caches what it has just looked at.
+    Raises SourceError if the file system cannot map. Windows are of limited size, and pages far
+    before the last one are given back to the system: a walk over many gigabytes uses little memory,
+    and finds recent pages in the caches of the processor.
     """
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self._map: mmap.mmap | None = None
         self._view = memoryview(b"")
-        self._kept_from = 0
+        self._resident_from = 0
         try:
             if self.size <= _SMALL_BYTES:
                 data = os.pread(self._descriptor, self.size, 0)
@@ -247,22 +251,23 @@ class MappedFile(_OpenFile):
                 self._view = memoryview(self._map)
         except OSError as error:
             raise source_error(path, error) from error
-        except ValueError as error:  # Python's own word for a file that is shorter by now
+        except ValueError as error:  # mmap raises it for a file that became shorter
             raise self._cut_to(os.fstat(self._descriptor).st_size) from error
         finally:
             super().close()  # the map has a descriptor of its own
 
     def window(self, position: int, at_least: int = 1) -> memoryview:
         """Return a part of the map; see ``Source.window``."""
-        if not self._kept_from <= position < self._kept_from + _KEPT_BYTES:
+        if not self._resident_from <= position < self._resident_from + _RESIDENT_BYTES:
             self._give_back(position)
         return self._view[position : position + max(at_least, WINDOW_BYTES)]
 
     def _give_back(self, position: int) -> None:
         page = min(position, self.size) // mmap.PAGESIZE * mmap.PAGESIZE
-        if self._map is not None and page > self._kept_from:
-            self._map.madvise(mmap.MADV_DONTNEED, self._kept_from, page - self._kept_from)
-        self._kept_from = page
+        if self._map is not None and page > self._resident_from:
+            length = page - self._resident_from
+            self._map.madvise(mmap.MADV_DONTNEED, self._resident_from, length)
+        self._resident_from = page
 
     def close(self) -> None:
         """See ``Source.close``."""
@@ -270,9 +275,10 @@ class MappedFile(_OpenFile):
 
 
 class PiecesOfFile(_OpenFile):
-    """A Source over the last piece that was asked for: for a few pieces of a file.
+    """A Source that holds one piece at a time, for callers that need a few pieces of a file.
 
-    It costs less than a map, and less than a buffer that leaves the page cache as it was.
+    It costs less than ``MappedFile``, and less than ``WindowedFile``, which preserves the page
+    cache.
     """
 
     def __init__(self, path: Path, window_bytes: int) -> None:
@@ -301,10 +307,10 @@ class PiecesOfFile(_OpenFile):
 class WindowedFile(_OpenFile):
     """A Source over one reused buffer, filled by preadv: safe whatever happens to the file.
 
-    A request inside the buffer reads nothing. The buffer holds ``window_bytes``, and more once
-    a larger piece was asked for. ``sealed`` tries O_DIRECT. Without it, pages that reading brought
-    into the page cache are given back, pages that were there before stay. What is read keeps to
-    ``pace``.
+    A request inside the buffer reads nothing. The buffer holds ``window_bytes``, and more after a
+    request for a larger piece. ``sealed`` tries O_DIRECT. Without O_DIRECT, pages that the reads
+    brought into the page cache are given back, and pages that were cached before stay. Reads keep
+    to the rate of ``pace``.
     """
 
     def __init__(
@@ -329,7 +335,7 @@ class WindowedFile(_OpenFile):
             self._stop_readahead()
 
     def window(self, position: int, at_least: int = 1) -> memoryview:
-        """Return what the buffer holds from ``position`` on; see ``Source.window``."""
+        """Return the content of the buffer from ``position`` on; see ``Source.window``."""
         wanted = min(at_least, self.size - position)
         if wanted <= 0:
             return memoryview(b"")
@@ -345,13 +351,13 @@ class WindowedFile(_OpenFile):
         super().close()
 
     def _fill(self, position: int, wanted: int) -> None:
-        """Read the buffer full from ``position`` on, or as far as the file goes."""
-        self._handed.release()  # a late use of it must fail, not read other bytes than it was for
+        """Fill the buffer from ``position`` on, up to the end of the file."""
+        self._handed.release()  # a late use of the window fails instead of reading other bytes
         start = position // _ALIGNMENT * _ALIGNMENT
-        room = _aligned(position - start + max(wanted, min(self._window_bytes, self.size)))
+        room = _round_up(position - start + max(wanted, min(self._window_bytes, self.size)))
         if room > len(self._memory):
             self._grow(room)
-        self._start, self._filled = start, 0  # whatever happens now, the old bytes are gone
+        self._start, self._filled = start, 0  # an error from here on leaves an empty buffer
         needed = min(len(self._memory), self.size - start)
         filled = 0
         while filled < needed:
@@ -359,7 +365,7 @@ class WindowedFile(_OpenFile):
             if self._pace is not None:
                 self._pace.spend(count)
             reached = filled + count
-            # A direct read must start aligned: behind a short one a part is read once more.
+            # A direct read starts aligned: after a short one some bytes are read again.
             advanced = reached // _ALIGNMENT * _ALIGNMENT if self._direct else reached
             if reached < needed and advanced <= filled:
                 raise self._cut_to(start + reached)
@@ -372,7 +378,7 @@ class WindowedFile(_OpenFile):
         self._memory = memoryview(self._buffer)
 
     def _read(self, filled: int) -> int:
-        """Read once into the buffer behind ``filled`` bytes; returns the count, 0 at the end."""
+        """Read once into the buffer after ``filled`` bytes; return the count, 0 at the end."""
         target, position = self._memory[filled:], self._start + filled
         try:
             if self._direct:
@@ -390,8 +396,8 @@ class WindowedFile(_OpenFile):
                 count = self._read_with(_RWF_NOWAIT, target, position)
                 if count == min(len(target), self.size - position):
                     return count
-                # That attempt may have set the rest on its way in: it must not look as if it had
-                # been there. What came in during the attempt does, on the fastest of disks.
+                # That attempt may have started to read the rest into the cache, so the rest counts
+                # as absent. On the fastest disks, pages that arrived during the attempt do not.
                 absent = [(position + count, len(target) - count)]
             count += os.preadv(self._descriptor, [target[count:]], position + count)
         except OSError as error:
@@ -402,12 +408,15 @@ class WindowedFile(_OpenFile):
         return count
 
     def _absent(self, position: int, length: int) -> list[tuple[int, int]] | None:
-        """The pages of the file from ``position`` on that are not in the page cache, if known."""
+        """Return the pages from ``position`` on that are not in the page cache, None for unknown.
+
+        See ``absent_runs``.
+        """
         start = position // mmap.PAGESIZE * mmap.PAGESIZE
         return absent_runs(self._descriptor, start, position + length - start)
 
     def _read_with(self, flag: int, target: memoryview, position: int) -> int:
-        """Read in a way that not all systems have; returns the count, 0 if nothing or unknown."""
+        """Read with a flag that not all systems have; return the count, 0 if nothing was read."""
         if flag not in self._flags:
             return 0
         try:
@@ -437,6 +446,6 @@ class WindowedFile(_OpenFile):
         self._stop_readahead()
 
     def _stop_readahead(self) -> None:
-        # It would bring in pages that then look as if they had been cached before.
+        # Pages that readahead brings in look like pages that were cached before.
         if sys.platform == "linux":
             os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_RANDOM)

@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-#: Bytes a second, beside a broker, unless something else is asked for.
+#: The default rate beside a running broker, in bytes a second.
 LIVE_RATE: Final = 50_000_000
 
-#: How long a reader that was held up may go faster, to make up for it.
+#: A reader that fell behind the rate may catch up by as much as this time allows.
 _CREDIT_NS: Final = 250_000_000
 _NS: Final = 1_000_000_000
 
@@ -27,9 +27,9 @@ _CLASS_IDLE: Final = 3 << 13
 
 
 class Pace:
-    """A rate in bytes a second (above 0) that all processes keep to together.
+    """A rate in bytes a second (above 0) that several processes share.
 
-    Make it before they are forked: what is left of it lies in memory that they share.
+    Create it before they are forked: its state is in memory that they share.
     """
 
     def __init__(
@@ -41,25 +41,28 @@ class Pace:
         self._bytes_per_second = bytes_per_second
         self._clock_ns = clock_ns
         self._sleep = sleep
-        # The moment at which everything read so far is paid for. No lock: a worker may be killed
-        # while it holds one, and two that meet here, between sleeps that are a thousand times
-        # longer, lose the count of one piece.
-        self._paid_until_ns = memoryview(mmap.mmap(-1, mmap.PAGESIZE)).cast("q")
+        # The time at which all bytes read so far are within the rate. There is no lock, as a worker
+        # may be killed while it holds one. Two workers that write at the same moment lose one
+        # count, which is rare: their sleeps are a thousand times longer.
+        self._within_rate_ns = memoryview(mmap.mmap(-1, mmap.PAGESIZE)).cast("q")
 
     def spend(self, count_bytes: int) -> None:
-        """Wait until ``count_bytes`` that were just read keep to the rate."""
+        """Sleep until ``count_bytes`` that were just read are within the rate."""
         now = self._clock_ns()
-        begin = max(self._paid_until_ns[0], now - _CREDIT_NS)
+        begin = max(self._within_rate_ns[0], now - _CREDIT_NS)
         until = begin + count_bytes * _NS // self._bytes_per_second
-        self._paid_until_ns[0] = until
+        self._within_rate_ns[0] = until
         if until > now:
             self._sleep((until - now) / _NS)
 
 
 def use_idle_io() -> None:
-    """Let the disks serve this process when nobody else wants them; without effect elsewhere."""
+    """Put this process into the idle class of I/O priority, on Linux; elsewhere do nothing.
+
+    The disk then serves it only while no other process needs the disk.
+    """
     number = _IOPRIO_SET.get(platform.machine())
     if sys.platform == "linux" and number is not None:
         arguments = (number, _WHO_PROCESS, 0, _CLASS_IDLE)
-        # A container may forbid it. Then nothing is lost but courtesy.
+        # The result is ignored: a container may forbid the call, and reading works without it.
         ctypes.CDLL(None).syscall(*map(ctypes.c_long, arguments))

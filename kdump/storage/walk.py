@@ -1,8 +1,11 @@
 """walk(): a segment as a sequence of sound batches and damage that covers each of its bytes.
 
-Every byte of the file lies in exactly one batch or one ``Damage``. *Sound* is what the broker's
-recovery accepts: a possible size and a matching checksum, whatever the magic (KOD 3.6). Offsets,
-records and magic numbers are for others to judge.
+Every byte of the file lies in exactly one batch or one ``Damage``. A batch is *sound* if the
+recovery of a broker accepts it: it has a possible size and a matching checksum, whatever its magic
+(KOD 3.6). This module does not check offsets, records and magic numbers.
+
+After damage the walk first tries the end that the header claims. If no sound batch starts there, it
+*hunts*: it searches the bytes for the next sound batch.
 
 Spec: ``FileLogInputStream.nextBatch``, ``DefaultRecordBatch.ensureValid``, ``LogSegment.recover``.
 """
@@ -40,16 +43,18 @@ else:
     except ImportError:
         from zlib import crc32
 
-#: How much of a batch is asked of the source at once; larger ones are checksummed piecewise.
+#: The largest piece of a batch that a checksum takes from the source at once.
 WINDOW_BYTES: Final = 1 << 20
-#: Bytes that are checksummed while hunting: a multiple of what is walked, and some for small ones.
+#: The most bytes that hunting checksums: a multiple of the bytes walked, plus a constant for small
+#: files.
 HUNTING_BOUND: Final = 4
 HUNTING_FLOOR: Final = 1 << 18
 
 _MAX_OFFSET = 2**63 - 1
 _ROWS = 8_192
 _FIRST_ROWS = 64
-#: How many batches are looked at behind damage, where there may be more of it; then ever more.
+#: How many batches the first scan after damage takes, as more damage may follow; then the count
+#: doubles from scan to scan.
 _FEW_ROWS = 16
 _SIZE = _kernel.BATCH_FIELDS.index("size")
 _LAST_OFFSET = _kernel.BATCH_FIELDS.index("last_offset")
@@ -57,25 +62,25 @@ _MAGIC = _kernel.BATCH_FIELDS.index("magic")
 _CRC = _kernel.BATCH_FIELDS.index("crc")
 _LEGACY_CHECKSUM_START = 16
 _ZERO_BYTES = bytes(1 << 16)
-#: What looking at a candidate costs beside its bytes, so that many small ones are bounded too.
+#: The cost of a candidate in bytes, beside its own, which bounds the number of small candidates.
 _CANDIDATE_COST = 1024
 
 
 class Reason(Enum):
-    """Why a stretch of a segment is no sound batch."""
+    """Why a range of a segment is not a sound batch."""
 
     TORN_TAIL = "torn-tail"  # the file ends inside a batch: its writer died, or is writing
     PREALLOCATED = "preallocated"  # zeros up to the end of the file
     BAD_CHECKSUM = "bad-checksum"
-    IMPOSSIBLE_SIZE = "impossible-size"  # too small, or beyond the end with sound batches behind
+    IMPOSSIBLE_SIZE = "impossible-size"  # too small, or beyond the end though sound batches follow
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A stretch of the file that the broker's recovery would cut at.
+    """A range of the file at whose start the recovery of a broker truncates it.
 
-    ``claimed_bytes`` is the size that a header at ``position`` gives (None where there are too few
-    bytes for one); ``stored_crc`` and ``computed_crc`` are there for a bad checksum.
+    ``claimed_bytes`` is the size that the header at ``position`` gives, None if too few bytes are
+    left for a size. Only damage by a bad checksum has ``stored_crc`` and ``computed_crc``.
     """
 
     position: int
@@ -87,31 +92,32 @@ class Damage:
 
 
 def walk(source: Source, base_offset: int, start: int = 0) -> Iterator[BatchTable | Damage]:
-    """Tiles ``source``, a segment whose name says ``base_offset``, from ``start`` to its last byte.
+    """Yield batches and damage that cover ``source`` from ``start`` to its last byte, in order.
 
-    ``start`` is 0, or the position of a batch. While a table is the newest piece,
-    ``source.window()`` at the positions of its batches needs no further reading, unless a batch is
-    larger than a window.
+    ``base_offset`` is the one in the name of the segment. ``start`` is 0, or the position of a
+    batch. While a table is the newest piece, ``source.window()`` at the positions of its batches
+    reads nothing again, unless a batch is larger than a window.
 
-    Raises SourceError where the file cannot be read.
+    Raises SourceError if the file cannot be read.
     """
     return _Walk(source, base_offset, start).pieces()
 
 
 def sound_batch(source: Source, base_offset: int, position: int) -> RecordBatch | None:
-    """The sound batch at ``position`` of a segment, None if there is none, or not for this segment.
+    """Return the sound batch at ``position`` of a segment.
 
-    Raises SourceError where the file cannot be read.
+    None if there is none, or if its offsets do not fit the ``base_offset`` of the segment. Raises
+    SourceError if the file cannot be read.
     """
     if not 0 <= position < source.size:
         return None
-    here = _Walk(source, base_offset, position)
-    end = here.sound_at(position, here.lowest)
-    return None if end is None else RecordBatch(*here.probe)
+    walk_here = _Walk(source, base_offset, position)
+    end = walk_here.sound_at(position, walk_here.lowest)
+    return None if end is None else RecordBatch(*walk_here.probe)
 
 
 def batch_bytes(source: Source, batch: RecordBatch, limit: int = DEFAULT_LIMIT) -> memoryview:
-    """The whole bytes of ``batch``, valid until the source is asked again.
+    """Return all bytes of ``batch``, valid until the next call of ``source.window``.
 
     Raises LimitError if they are more than ``limit``, SourceError.
     """
@@ -134,7 +140,7 @@ class _Walk:
         self.highest = min(base_offset + MAX_OFFSET_DELTA, _MAX_OFFSET)
         self.hunted = False
         self.work_left = HUNTING_BOUND * (source.size - start) + HUNTING_FLOOR
-        # Most segments are small: clearing all the room would take longer than the walk.
+        # Most segments are small: clearing all rows would take longer than the walk.
         self.rows = _zeros(BatchTable.WIDTH * _FIRST_ROWS)
         self.pending = _zeros(_FIRST_ROWS)
         self.probe = _zeros(BatchTable.WIDTH)
@@ -154,7 +160,7 @@ class _Walk:
                 self.usual,
             )
             self.room = min(2 * self.room, _ROWS)
-            if n == len(self.pending) < _ROWS:  # once: the segment is not a small one
+            if n == len(self.pending) < _ROWS:  # at most once, in a segment of many batches
                 self.rows, self.pending = _zeros(BatchTable.WIDTH * _ROWS), _zeros(_ROWS)
                 continue
             at_least = HEADER_BYTES
@@ -163,7 +169,7 @@ class _Walk:
                 continue
             sound = self._first_mismatch(view, waiting, n)
             if sound:
-                table = self._table(sound, whole=sound == n)
+                table = self._table(sound, complete=sound == n)
                 self.position = table.end
                 self.last_offset = table.rows[(sound - 1) * BatchTable.WIDTH + _LAST_OFFSET]
                 yield table
@@ -173,20 +179,23 @@ class _Walk:
                 yield self._damage(why)
 
     def _first_mismatch(self, view: memoryview, waiting: int, n: int) -> int:
-        """The first row whose checksum does not match, of those the kernel left to us, or ``n``."""
-        pending, place = self.pending[:waiting], 0
+        """Return the first row whose checksum does not match, ``n`` if all match.
+
+        Only the first ``waiting`` rows in ``pending`` are checked: the kernel has checked others.
+        """
+        pending, index = self.pending[:waiting], 0
         rows = self.rows[: n * BatchTable.WIDTH]
-        while (place := _kernel.skip_sound(view, rows, pending, place, crc32c, crc32)) < waiting:
-            row = pending[place]
+        while (index := _kernel.skip_sound(view, rows, pending, index, crc32c, crc32)) < waiting:
+            row = pending[index]
             at = row * BatchTable.WIDTH
             computed = self._checksum(rows[at], rows[at + _SIZE], rows[at + _MAGIC])
             if computed != rows[at + _CRC]:
                 return row
-            place += 1
+            index += 1
         return n
 
     def _checksum(self, position: int, size: int, magic: int) -> int:
-        """The checksum of the batch at ``position``, read piece by piece."""
+        """Compute the checksum of the batch at ``position``, piece by piece."""
         checksum, start = (crc32c, CHECKSUM_START) if magic > 1 else (crc32, _LEGACY_CHECKSUM_START)
         at, end, value = position + start, position + size, 0
         while at < end:
@@ -195,14 +204,14 @@ class _Walk:
             at += len(piece)
         return value
 
-    def _table(self, n: int, *, whole: bool) -> BatchTable:
-        """The first ``n`` batches of those that were scanned; ``whole`` says that they are all."""
+    def _table(self, n: int, *, complete: bool) -> BatchTable:
+        """Return the first ``n`` scanned batches; ``complete``: the scan found no more."""
         rows = memoryview(self.rows[: n * BatchTable.WIDTH].tobytes()).cast("q")
-        usual = Usual.of(self.usual) if whole else None
+        usual = Usual.of(self.usual) if complete else None
         return BatchTable(rows, hunted=self.hunted, usual=usual)
 
     def _damage(self, why: int) -> Damage:
-        """The damage that starts here, and how far it goes; moves behind it."""
+        """Return the damage that starts at the current position, and move to its end."""
         position, left = self.position, self.source.size - self.position
         if self._is_zero():
             self.position = self.source.size
@@ -224,22 +233,25 @@ class _Walk:
         }[why]
         end = self._end_of_damage(position, claimed)
         if reason is Reason.TORN_TAIL and end < self.source.size:
-            reason = Reason.IMPOSSIBLE_SIZE  # it claims to go beyond the end, but others follow
+            reason = Reason.IMPOSSIBLE_SIZE  # its size leads beyond the end, but batches follow
         if computed is not None and claimed is not None:
-            # The checksum of a size that was wrong was work in vain.
+            # A checksum over a wrong size counts as work without progress.
             self.work_left -= max(claimed - (end - position), 0)
         self.position = end
         self.room = _FEW_ROWS
         return Damage(position, end - position, reason, claimed, stored, computed)
 
     def _end_of_damage(self, position: int, claimed: int | None) -> int:
-        """Where the next sound batch starts: at the claimed end if one is there, else hunted."""
+        """Return where the next sound batch starts: the claimed end if one starts there, else hunt.
+
+        ``claimed`` is the size that the header at ``position`` gives.
+        """
         size = self.source.size
         if claimed is not None and claimed > 0 and position + claimed <= size:
             end = position + claimed
             # A record ends with its headers, so a batch inside a value cannot end with the file.
-            # Offsets may run backwards here, as between batches without damage: one flipped base
-            # offset before, which no checksum covers, must not hide all that follows.
+            # Offsets may go backwards here, as between batches without damage: otherwise one
+            # flipped base offset before, which no checksum covers, would hide all that follows.
             if end == size or self.sound_at(end, self.lowest) is not None:
                 return end
         end = self._hunt(position + 1)
@@ -247,7 +259,10 @@ class _Walk:
         return end
 
     def _hunt(self, start: int) -> int:
-        """The next sound batch that something plausible follows, or the file's end."""
+        """Return the position of the next sound batch that a plausible header or the end follows.
+
+        The end of the file if there is none, or if the work left does not suffice.
+        """
         position, size = start, self.source.size
         while position < size and self.work_left > 0:
             view = self.source.window(position, HEADER_BYTES)
@@ -269,9 +284,9 @@ class _Walk:
         return size
 
     def sound_at(self, position: int, below: int) -> int | None:
-        """Where the sound batch at ``position`` ends, if one with offsets above ``below`` is there.
+        """Return the end of the sound batch at ``position``, or None without one.
 
-        It must also lie within the segment's range.
+        Its offsets lie above ``below`` and within the range of the segment.
         """
         view = self.source.window(position, HEADER_BYTES)
         n, waiting, why = _kernel.scan_headers(
@@ -286,7 +301,7 @@ class _Walk:
             and row.size <= self.work_left
             and (not waiting or self._checksum(position, row.size, row.magic) == row.crc)
         ):
-            return position + row.size  # progress pays for itself: only vain work is bounded
+            return position + row.size  # progress costs nothing: only work without it is bounded
         self._charge(row.size)
         return None
 
@@ -300,10 +315,10 @@ class _Walk:
         return at == 0
 
     def _is_zero(self) -> bool:
-        """Whether nothing but zeros stands from here to the end of the file."""
+        """Return whether all bytes from the current position to the end of the file are zero."""
         position = self.position
         while position < self.source.size:
-            # As bytes, which are compared eight and more at a time, views one by one.
+            # Views are compared byte by byte, bytes objects eight and more at a time.
             piece = bytes(self.source.window(position)[: len(_ZERO_BYTES)])
             if piece != _ZERO_BYTES[: len(piece)]:
                 return False

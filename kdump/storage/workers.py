@@ -1,9 +1,9 @@
 """A pool of forked workers that survives the death of a worker.
 
 Plain ``fork`` and pipes, because the pools of ``multiprocessing`` need a writable /dev/shm. A
-worker that a signal killed (SIGBUS, when a mapped file was cut underneath) is replaced, and its
-task is told apart. Fork before any thread is started: this module must never start one. No child
-outlives ``run``, and none returns from it.
+worker that a signal kills (SIGBUS, when a mapped file is truncated underneath) is replaced, and its
+task ends with ``Died``. Fork before any thread is started; this module starts none. No child
+outlives ``run``, and no child returns from it.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ R = TypeVar("R")
 P = TypeVar("P")
 
 Report = Callable[[int], None]
-"""Called with a count of bytes that were done; now and then, each call is a message."""
+"""Takes the count of bytes done since the last call. Each call sends a message to the parent."""
 
 _HEADER = struct.Struct("=cQ")  # kind and length of a message; both ends are the same program
 _TASK, _PROGRESS, _RESULT, _ERROR, _BUG = b"T", b"P", b"R", b"E", b"B"
 _PIPE_BYTES = 1 << 16  # what a pipe holds
-# A signal that comes between Python's last look for one and the wait for workers does not end that
-# wait: only the next message would, and a worker may take minutes until it has one.
+# A signal that arrives after Python's last check for signals and before the wait for workers does
+# not end that wait. The next message does, which may take a worker minutes.
 _WAIT_MILLISECONDS = 1000
 _PR_SET_PDEATHSIG = 1
-# Over a fork: until a child has handlers of its own, a signal must not run its parent's in it.
-_HELD_BACK = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1}
+# Blocked over a fork: until a child has set handlers of its own, it would run those of its parent.
+_BLOCKED_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,11 @@ class Died:
 
 @dataclass(frozen=True, slots=True)
 class Result(Generic[T, R]):
-    """What became of one task: ``index`` is its place in the order of tasks, counted from 0.
+    """The result of one task.
 
-    ``task`` is the one that was worked on last, which is another one after a retry.
+    ``index`` is the task's position in the order of tasks, counted from 0. ``task`` is the task as
+    it was last given to a worker: after a retry that is its replacement. ``value`` is what the work
+    returned, the KdumpError that it raised, or the death of its worker.
     """
 
     index: int
@@ -73,7 +75,7 @@ class Result(Generic[T, R]):
 
 
 class WorkerBug(RuntimeError):
-    """A worker met an error that is none of ``KdumpError``: the text is its traceback."""
+    """A worker raised an exception other than ``KdumpError``; the text is its traceback."""
 
 
 @dataclass(slots=True, eq=False)
@@ -94,45 +96,46 @@ def run(
     on_progress: Callable[[P], None] | None = None,
     close_descriptors: Iterable[int] = (),
 ) -> Generator[Result[T, R], None, None]:
-    """Do ``work`` on every task in at most ``jobs`` forked workers; outcomes come as they complete.
+    """Do ``work`` on every task in at most ``jobs`` forked workers; yield results as they complete.
 
-    Tasks and results travel pickled; ``work`` does not, nor does what it refers to. A KdumpError
-    that ``work`` raises is the outcome's value; any other exception is raised here as WorkerBug.
-    When a worker dies by a signal ``retry`` may give a task to do in the place of its own; None
-    makes ``Died`` the outcome. ``on_progress`` gets what workers report, pickled too. Workers close
-    ``close_descriptors``, such as that of a lock, which would else be held by them too.
+    Tasks and results are pickled; ``work`` and the objects that it refers to are not. A KdumpError
+    that ``work`` raises is the value of the result; this function raises any other exception as
+    WorkerBug. When a signal kills a worker, ``retry`` may return a task to do instead of the one
+    that the worker had; without one the value of the result is ``Died``. ``on_progress`` takes what
+    workers report, which is pickled too. Workers close ``close_descriptors``: the descriptor of a
+    lock, for example, would hold the lock in each of them.
 
-    Leaving the iterator early, by an exception or by ``close``, kills and reaps every worker; to
-    be sure of the moment use ``contextlib.closing``.
+    Leaving the iterator early, by an exception or by ``close``, kills and reaps every worker. Use
+    ``contextlib.closing`` to choose the moment.
     """
     if jobs < 1:
         raise ValueError(f"expected at least 1 job, found {jobs}")
-    not_theirs = tuple(close_descriptors)
-    waiting = enumerate(tasks)
-    again: deque[tuple[int, T]] = deque()
+    parent_only = tuple(close_descriptors)
+    numbered_tasks = enumerate(tasks)
+    retries: deque[tuple[int, T]] = deque()
     workers: dict[int, _Worker[T]] = {}  # by the descriptor of their results
     idle: list[_Worker[T]] = []
     poll = select.poll()
 
     def next_job() -> tuple[int, T] | None:
-        return again.popleft() if again else next(waiting, None)
+        return retries.popleft() if retries else next(numbered_tasks, None)
 
-    def hire() -> _Worker[T]:
+    def start_worker() -> _Worker[T]:
         others = [fd for worker in workers.values() for fd in (worker.tasks, worker.results)]
-        with signals_held_back() as before:
-            worker: _Worker[T] = _fork(work, [*others, *not_theirs], before)
-            workers[worker.results] = worker  # now an interrupt finds whom to reap
+        with block_signals() as previous_mask:
+            worker: _Worker[T] = _fork(work, [*others, *parent_only], previous_mask)
+            workers[worker.results] = worker  # from here on an interrupt reaps it
         poll.register(worker.results, select.POLLIN)
         return worker
 
     def dispatch() -> None:
         while (idle or len(workers) < jobs) and (job := next_job()) is not None:
-            worker = idle.pop() if idle else hire()
+            worker = idle.pop() if idle else start_worker()
             worker.job = job
-            with suppress(BrokenPipeError):  # it just died: its results pipe will tell
+            with suppress(BrokenPipeError):  # it just died: its results pipe ends
                 _send(worker.tasks, _TASK, job[1])
 
-    def bury(worker: _Worker[T]) -> Result[T, R] | None:
+    def remove_worker(worker: _Worker[T]) -> Result[T, R] | None:
         poll.unregister(worker.results)
         del workers[worker.results]
         if worker in idle:
@@ -147,15 +150,15 @@ def run(
         replacement = retry(task, died) if retry is not None else None
         if replacement is None:
             return Result(index, task, died)
-        again.append((index, replacement))
+        retries.append((index, replacement))
         return None
 
     def receive(worker: _Worker[T]) -> Iterator[Result[T, R]]:
         chunk = os.read(worker.results, _PIPE_BYTES)
         if not chunk:
-            outcome = bury(worker)
-            if outcome is not None:
-                yield outcome
+            result = remove_worker(worker)
+            if result is not None:
+                yield result
             return
         worker.received += chunk
         for kind, payload in _messages(worker.received):
@@ -174,16 +177,17 @@ def run(
     try:
         dispatch()
         while any(worker.job is not None for worker in workers.values()):
-            outcomes = [
-                outcome
+            results = [
+                result
                 for descriptor, _ in poll.poll(_WAIT_MILLISECONDS)
-                for outcome in receive(workers[descriptor])
+                for result in receive(workers[descriptor])
             ]
-            dispatch()  # before the caller takes its time with the outcomes
-            yield from outcomes
+            dispatch()  # workers go on while the caller handles the results
+            yield from results
     except BaseException:
-        # All of them before any is waited for, since a second signal may end that: one that went on
-        # would have the pipes of another pool open, whose workers then wait for their end in vain.
+        # All workers are killed before the wait for any of them, which a second signal may end. A
+        # worker that survived would hold the pipes of another pool open, and the workers of that
+        # pool would never see their pipes end.
         for worker in workers.values():
             os.kill(worker.pid, signal.SIGKILL)
         raise
@@ -193,21 +197,22 @@ def run(
 
 
 @contextmanager
-def signals_held_back() -> Iterator[set[signal.Signals | int]]:
-    """Hold signals back around a fork; yields the mask that ``initialise_child`` sets."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD_BACK)
+def block_signals() -> Iterator[set[signal.Signals | int]]:
+    """Block signals around a fork; yield the mask that ``initialise_child`` sets."""
+    previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, _BLOCKED_SIGNALS)
     try:
-        yield before
+        yield previous_mask
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, previous_mask)
 
 
 def initialise_child(parent: int, mask: set[signal.Signals | int]) -> bool:
-    """Make a process that was just forked by ``parent`` end with it, and leave signals to it.
+    """Set up a process that ``parent`` has just forked; return whether the parent still runs.
 
-    False where the parent is gone already.
+    The process ends with its parent, and leaves the signals of a terminal to it. ``mask`` is its
+    signal mask.
     """
-    gc.freeze()  # what the parent made stays shared: to look through it would copy its pages
+    gc.freeze()  # the collector would copy the pages that hold the parent's objects
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all: the parent acts
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
@@ -218,11 +223,11 @@ def initialise_child(parent: int, mask: set[signal.Signals | int]) -> bool:
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    return os.getppid() == parent  # else it died before we asked to be told
+    return os.getppid() == parent  # it may have died before prctl
 
 
 def default_jobs() -> int:
-    """How many workers suit this process: the CPUs it may use, by affinity and cgroup."""
+    """Return how many workers suit this process: the CPUs it may use, by affinity and cgroup."""
     if sys.platform == "linux":
         cpus = len(os.sched_getaffinity(0))
     else:
@@ -232,7 +237,10 @@ def default_jobs() -> int:
 
 
 def _cgroup_cpus(membership: Path, root: Path) -> float:
-    """How many CPUs' time the cgroups above this process leave it; infinite without a quota."""
+    """Return the number of CPUs that the cgroups of this process grant; infinite without a quota.
+
+    ``membership`` is the file that names the cgroups, ``root`` the directory they are mounted at.
+    """
     limit = float("inf")
     try:
         lines = membership.read_text().splitlines()
@@ -243,19 +251,19 @@ def _cgroup_cpus(membership: Path, root: Path) -> float:
         if controllers and "cpu" not in controllers.split(","):
             continue
         mount = root / controllers if controllers else root
-        # In a container the path may be the host's, and the own group is then the mount itself.
-        group = mount / path.lstrip("/")
-        for directory in (group, *group.parents):
+        # In a container the path may be that of the host, and the mount itself is the cgroup.
+        cgroup = mount / path.lstrip("/")
+        for directory in (cgroup, *cgroup.parents):
             if directory.is_relative_to(mount):
                 limit = min(limit, _quota(directory))
     return limit
 
 
-def _quota(group: Path) -> float:
-    """The CPUs' time that one cgroup grants, in version 2 or version 1 files."""
+def _quota(cgroup: Path) -> float:
+    """Return the number of CPUs that one cgroup grants, by its files of version 2 or version 1."""
     for names in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
         with suppress(OSError, ValueError):
-            quota, period = " ".join((group / name).read_text() for name in names).split()
+            quota, period = " ".join((cgroup / name).read_text() for name in names).split()
             if quota not in ("max", "-1"):
                 return int(quota) / int(period)
     return float("inf")
@@ -266,15 +274,19 @@ def _fork(
     close: Iterable[int],
     mask: set[signal.Signals | int],
 ) -> _Worker[T]:
-    """Fork a worker; signals are held back, and ``mask`` is what it shall block instead."""
+    """Fork a worker that closes the descriptors in ``close``.
+
+    Signals are blocked during the fork; ``mask`` is the signal mask of the worker.
+    """
     parent = os.getpid()
     tasks_read, tasks_write = os.pipe()
     results_read, results_write = os.pipe()
     try:
         pid = os.fork()
         if pid == 0:
-            not_ours = [tasks_write, results_read, *close]
-            _be_worker(work, tasks_read, results_write, not_ours, parent, mask)
+            _run_worker(
+                work, tasks_read, results_write, [tasks_write, results_read, *close], parent, mask
+            )
     except OSError:
         os.close(tasks_write)
         os.close(results_read)
@@ -285,7 +297,7 @@ def _fork(
     return _Worker(pid, tasks_write, results_read)
 
 
-def _be_worker(
+def _run_worker(
     work: Callable[[T, Callable[[P], None]], R],
     tasks: int,
     results: int,
@@ -293,7 +305,7 @@ def _be_worker(
     parent: int,
     mask: set[signal.Signals | int],
 ) -> NoReturn:
-    """Live as a worker; leaves by ``os._exit`` alone, so that nothing of the parent runs twice."""
+    """Run as a worker, and end in ``os._exit``, so that no code of the parent runs twice."""
     status = 1
     try:
         for descriptor in close:
@@ -306,7 +318,7 @@ def _be_worker(
 
 
 def _serve(work: Callable[[T, Callable[[P], None]], R], tasks: int, results: int) -> None:
-    """Do one task after the other until the parent closes the pipe or is gone."""
+    """Do one task after another until the parent closes the pipe or ends."""
 
     def report(progress: P) -> None:
         _send(results, _PROGRESS, progress)
@@ -329,7 +341,7 @@ def _attempt(
             return _RESULT, pickle.dumps(work(pickle.loads(payload), report))
         except KdumpError as error:
             return _ERROR, pickle.dumps(error)
-    except Exception:  # noqa: BLE001 - this is the process's last resort; the parent raises it
+    except Exception:  # noqa: BLE001 - whatever it is, the parent raises it
         return _BUG, pickle.dumps(traceback.format_exc())
 
 
@@ -345,7 +357,7 @@ def _write(descriptor: int, data: bytes) -> None:
 
 
 def _read(descriptor: int, length: int) -> bytes | None:
-    """Read exactly ``length`` bytes; None if the other end was closed before."""
+    """Return exactly ``length`` bytes, or None if the other end is closed before."""
     data = bytearray()
     while len(data) < length:
         chunk = os.read(descriptor, min(length - len(data), _PIPE_BYTES))
@@ -356,7 +368,7 @@ def _read(descriptor: int, length: int) -> bytes | None:
 
 
 def _messages(received: bytearray) -> Iterator[tuple[bytes, bytes]]:
-    """Take the complete messages out of what was received so far."""
+    """Take the complete messages out of ``received``; yield kind and payload of each."""
     while len(received) >= _HEADER.size:
         kind, length = _HEADER.unpack_from(received)
         end = _HEADER.size + length
@@ -369,7 +381,7 @@ def _messages(received: bytearray) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _reap(worker: _Worker[T]) -> int:
-    """Close the pipes, at which an idle worker exits, and wait for the end; returns its status."""
+    """Close the pipes, which ends an idle worker; wait for its end and return its wait status."""
     os.close(worker.tasks)
     os.close(worker.results)
     return os.waitpid(worker.pid, 0)[1]

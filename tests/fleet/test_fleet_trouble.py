@@ -13,7 +13,7 @@ import pytest
 from fleet_exports import FIXTURE, exported, records
 from object_stores import Bucket, served
 from spark_sessions import through
-from store_reports import told
+from store_reports import comparable_lines
 
 from kdump.cli.main import main
 from kdump.cli.ui import exits
@@ -96,7 +96,9 @@ def test_logs_in_a_store_are_verified_and_exported_as_files_are(
     there_code, there = verified("--master", "local[2]", address)
     assert there_code == code
     order = partial(json.dumps, sort_keys=True)
-    assert sorted(told(there, address), key=order) == sorted(told(here, str(path)), key=order)
+    assert sorted(comparable_lines(there, address), key=order) == sorted(
+        comparable_lines(here, str(path)), key=order
+    )
     assert exported(path, tmp_path / "here") == exported(address, tmp_path / "there")
     assert records(tmp_path / "there") == records(tmp_path / "here")
     to = bucket.address("exported")

@@ -34,7 +34,7 @@ def header(data: bytes) -> RecordBatch:
 
 def records(data: bytes) -> list[Record]:
     tables = READER.tables(header(data), memoryview(data))
-    return [one for table in tables for one in table]
+    return [record for table in tables for record in table]
 
 
 def summary(data: bytes) -> RecordSummary:
@@ -111,13 +111,13 @@ def test_log_append_time_counts_for_every_record() -> None:
         max_timestamp=99,
         timestamp_type="LogAppendTime",
     )
-    assert [one.timestamp for one in records(data)] == [99, 99]
+    assert [record.timestamp for record in records(data)] == [99, 99]
 
 
 def test_delete_horizon_is_the_base_timestamp_and_deltas_are_relative_to_it() -> None:
     data = batch(0, [record(None, b"key", timestamp=30)], base_timestamp=100, delete_horizon=True)
     assert header(data).delete_horizon_ms == 100
-    assert [one.timestamp for one in records(data)] == [30]
+    assert [record.timestamp for record in records(data)] == [30]
 
 
 def test_sequences_wrap() -> None:
@@ -210,7 +210,7 @@ def test_records_before_one_that_cannot_be_read_are_given() -> None:
     with pytest.raises(DecodeError, match="expected record 2 of 2"):
         for table in READER.tables(header(data), memoryview(data)):
             found += list(table)
-    assert [one.value for one in found] == [b"good"]
+    assert [record.value for record in found] == [b"good"]
 
 
 def test_limit_is_not_corruption() -> None:
@@ -255,25 +255,25 @@ RECORDS = st.lists(
 def test_round_trip(
     drawn: list[Record], base: int, steps: list[int], codec: Codec, sequence: int
 ) -> None:
-    offsets = [base + sum(steps[:place]) for place in range(len(drawn))]
+    offsets = [base + sum(steps[:index]) for index in range(len(drawn))]
     given_records = [
-        Record(offset, one.timestamp, one.key, one.value, one.headers)
-        for offset, one in zip(offsets, drawn, strict=True)
+        Record(offset, record.timestamp, record.key, record.value, record.headers)
+        for offset, record in zip(offsets, drawn, strict=True)
     ]
     data = encode_batch(given_records, codec=codec, base_sequence=sequence, producer_id=1)
     (found,) = batches(data, base)
     assert records(data) == given_records
     assert (found.base_offset, found.last_offset) == (offsets[0], offsets[-1])
-    assert found.max_timestamp == max(one.timestamp for one in given_records)
+    assert found.max_timestamp == max(record.timestamp for record in given_records)
     assert (found.count, found.codec) == (len(given_records), codec)
     assert found.last_sequence == sequence_at(sequence, offsets[-1] - offsets[0])
     assert summary(data).max_timestamp == max(-1, found.max_timestamp)
 
 
 def test_encoded_flags() -> None:
-    one = [Record(3, 9, b"k", None)]
+    given_records = [Record(3, 9, b"k", None)]
     data = encode_batch(
-        one,
+        given_records,
         base_offset=1,
         last_offset=8,
         timestamp_type=TimestampType.LOG_APPEND_TIME,
@@ -293,10 +293,10 @@ def test_encoded_flags() -> None:
 
 
 def test_the_lowest_and_highest_base_offsets_are_read() -> None:
-    """A flip of one bit makes the lowest of the offset 0; it stands outside the checksum."""
+    """A flip of one bit turns offset 0 into the lowest offset; no checksum covers it."""
     for base in (-(2**63), 2**63 - 1):
         data = batch(base, [record(b"value")])
-        assert [one.offset for one in records(data)] == [base]
+        assert [record.offset for record in records(data)] == [base]
         assert summary(data).last_offset == base
 
 
@@ -318,9 +318,9 @@ def test_any_bytes_give_records_or_our_own_errors(
     for position, mask in changes:
         at = 17 + position % (len(data) - 17)
         data[at] ^= mask
-    whole = bytes(data) + tail
+    changed = bytes(data) + tail
     for read in (records, summary):
-        assert outcome(read, whole) in ("read", "refused")
+        assert outcome(read, changed) in ("read", "refused")
 
 
 def outcome(read: Callable[[bytes], object], data: bytes) -> str:

@@ -305,10 +305,10 @@ def test_any_change_gives_a_value_or_an_error_of_ours(data: st.DataObject, name:
     codec, block, _ = GOOD[name]
     changed = bytearray(block or b"\0")
     for _ in range(data.draw(st.integers(1, 3))):
-        place = data.draw(
+        position = data.draw(
             st.integers(0, min(len(changed), 40) - 1) | st.integers(0, len(changed) - 1)
         )
-        changed[place] = data.draw(st.integers(0, 255))
+        changed[position] = data.draw(st.integers(0, 255))
     cut = data.draw(st.none() | st.integers(0, len(changed)))
     try:
         assert len(decompress(codec, bytes(changed[:cut]), MIB)) <= MIB

@@ -57,7 +57,7 @@ def test_measure(rows: list[tuple[int, ...]]) -> None:
     flattened = flat(rows)
     found = _columns.measure(flattened)
     assert found == PLAIN.measure(flattened)
-    assert found[:2] == tuple(sum(max(row[place], 0) for row in rows) for place in (3, 5))
+    assert found[:2] == tuple(sum(max(row[column], 0) for row in rows) for column in (3, 5))
 
 
 @given(
@@ -83,8 +83,8 @@ def test_fill(
         assert at <= reached <= max(room, at)
         for numbers in out:  # nothing was written before or behind
             for column in range(0, len(numbers), room or 1):
-                one = numbers[column : column + room]
-                assert set(one[:at]) | set(one[reached:]) <= {UNTOUCHED}
+                values = numbers[column : column + room]
+                assert set(values[:at]) | set(values[reached:]) <= {UNTOUCHED}
         return [reached, bits, *out]
 
     assert filled(_columns) == filled(PLAIN)

@@ -46,17 +46,17 @@ def forged(records: Sequence[WrittenRecord], *, append_time: bool = False) -> by
         base.offset,
         [
             record(
-                one.value,
-                one.key,
-                offset_delta=one.offset - base.offset,
-                timestamp_delta=(one.timestamp - base.timestamp - MIN) % 2**64 + MIN,
+                written.value,
+                written.key,
+                offset_delta=written.offset - base.offset,
+                timestamp_delta=(written.timestamp - base.timestamp - MIN) % 2**64 + MIN,
             )
-            for one in records
+            for written in records
         ],
         base_timestamp=base.timestamp,
         max_timestamp=base.timestamp
         if append_time
-        else max(-1, *(one.timestamp for one in records)),
+        else max(-1, *(written.timestamp for written in records)),
         timestamp_type="LogAppendTime" if append_time else "CreateTime",
         leader_epoch=-1,
     )
@@ -67,25 +67,27 @@ def batched(
 ) -> list[bytes]:
     """The batches that they make, each as large as it may be."""
     found: list[list[WrittenRecord]] = []
-    for one in records:
-        tried = [*found[-1], one] if found else []
+    for written in records:
+        tried = [*found[-1], written] if found else []
         if (
             tried
-            and one.offset - tried[0].offset < 2**31
-            and not (append_time and one.timestamp != tried[0].timestamp)
+            and written.offset - tried[0].offset < 2**31
+            and not (append_time and written.timestamp != tried[0].timestamp)
             and (limit_bytes is None or len(forged(tried)) <= limit_bytes)
         ):
             found[-1] = tried
         else:
-            found.append([one])
+            found.append([written])
     return [forged(each, append_time=append_time) for each in found]
 
 
 def table(records: Sequence[WrittenRecord], magic: int = 1) -> tuple[memoryview, memoryview]:
     """The run of messages that they are, and its rows."""
     run = b"".join(
-        message(one.offset, one.value, one.key, magic=magic, timestamp=one.timestamp)
-        for one in records
+        message(
+            written.offset, written.value, written.key, magic=magic, timestamp=written.timestamp
+        )
+        for written in records
     )
     rows = memoryview(columns(RECORD_WIDTH * len(records)))
     filled, *_ = _kernel.read_messages(run, 0, False, 0, False, 0, MIN, rows)
@@ -133,7 +135,7 @@ steps = st.integers(1, 70) | st.sampled_from([2**31 - 2, 2**31 - 1, 2**31, 2**31
 
 
 @st.composite
-def kept(draw: st.DrawFn) -> list[WrittenRecord]:
+def rising_records(draw: st.DrawFn) -> list[WrittenRecord]:
     """Records whose offsets rise, by little or much, anywhere."""
     offset = draw(st.integers(MIN, 2**62) | st.integers(0, 9) | st.just(MIN))
     found = []
@@ -144,7 +146,9 @@ def kept(draw: st.DrawFn) -> list[WrittenRecord]:
 
 
 @BUILDS
-@given(kept(), st.integers(0, 12), st.none() | st.sampled_from([0, 1, 80, 200, 9000, 16384]))
+@given(
+    rising_records(), st.integers(0, 12), st.none() | st.sampled_from([0, 1, 80, 200, 9000, 16384])
+)
 @example(
     [WrittenRecord(0, MIN), WrittenRecord(1, MAX), WrittenRecord(2, 0), WrittenRecord(3, MIN)],
     2,
@@ -159,12 +163,12 @@ def test_records_of_create_time(
 
 
 @BUILDS
-@given(kept(), st.lists(st.sampled_from([NOW, NOW + 1, -1, -2, MIN, MAX]), min_size=12))
+@given(rising_records(), st.lists(st.sampled_from([NOW, NOW + 1, -1, -2, MIN, MAX]), min_size=12))
 def test_records_of_log_append_time(
     build: Any, records: list[WrittenRecord], times: list[int]
 ) -> None:
     given_records = [
-        one._replace(timestamp=time) for one, time in zip(records, times, strict=False)
+        written._replace(timestamp=time) for written, time in zip(records, times, strict=False)
     ]
     found = write(build, given_records, timestamp_type=LOG_APPEND_TIME)
     assert found == batched(given_records, None, append_time=True)
@@ -199,10 +203,10 @@ def test_codecs(build: Any, codec: Codec) -> None:
 @BUILDS
 def test_a_limit_that_fits_exactly(build: Any) -> None:
     records = [WrittenRecord(number, NOW, None, b"v" * (60 + number)) for number in range(8)]
-    whole = forged(records)
-    assert write(build, records, limit_bytes=len(whole)) == [whole]
+    joined = forged(records)
+    assert write(build, records, limit_bytes=len(joined)) == [joined]
     shorter = [forged(records[:-1]), forged(records[-1:])]
-    assert write(build, records, limit_bytes=len(whole) - 1) == shorter
+    assert write(build, records, limit_bytes=len(joined) - 1) == shorter
 
 
 @BUILDS
@@ -214,7 +218,7 @@ def test_a_limit_that_not_even_one_record_keeps(build: Any) -> None:
         WrittenRecord(3),
     ]
     for limit_bytes in (0, 1, HEADER_BYTES):
-        alone = [forged([one]) for one in records]
+        alone = [forged([written]) for written in records]
         assert write(build, records, limit_bytes=limit_bytes) == alone
     joined = [forged(records[:1]), forged(records[1:2]), forged(records[2:])]
     assert write(build, records, limit_bytes=16384) == joined
@@ -237,7 +241,7 @@ def test_a_value_of_10_mb(build: Any) -> None:
         WrittenRecord(2),
     ]
     found = write(build, records, limit_bytes=16384)
-    assert found == [forged([one]) for one in records]
+    assert found == [forged([written]) for written in records]
     assert write(build, records) == [forged(records)]
 
 
@@ -258,8 +262,8 @@ def test_another_codec_or_type_needs_another_batch(build: Any) -> None:
     with patch.object(encoding, "_encode", build):
         for codec, timestamp_type in ((Codec.GZIP, CREATE_TIME), (Codec.NONE, LOG_APPEND_TIME)):
             writer = BatchWriter()
-            one = rows[:RECORD_WIDTH]
-            assert writer.add(block, one, 0, Codec.NONE, CREATE_TIME, None) == 1
+            first_row = rows[:RECORD_WIDTH]
+            assert writer.add(block, first_row, 0, Codec.NONE, CREATE_TIME, None) == 1
             assert writer.add(block, rows, 1, codec, timestamp_type, None) == 1
             assert writer.finish() == forged(records[:1])
             assert writer.add(block, rows, 1, codec, timestamp_type, None) == 2
@@ -400,11 +404,11 @@ KINDS = [
 @given(data=st.data())
 def test_neighbours_of_a_kind(build: Any, data: st.DataObject) -> None:
     drawn = data.draw(st.lists(st.sampled_from(range(len(KINDS))), min_size=1, max_size=8))
-    groups = [KINDS[kind] for kind, _ in groupby(drawn)]
-    rows = rows_of([each for group in groups for each in group])
+    runs = [KINDS[kind] for kind, _ in groupby(drawn)]
+    rows = rows_of([batch_rows for run in runs for batch_rows in run])
     end = 0
-    for group in groups:
-        start, end = end, end + len(group)
+    for run in runs:
+        start, end = end, end + len(run)
         for row in range(start, end):
             assert build.kind_end(rows, row) == end
 

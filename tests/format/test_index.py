@@ -132,14 +132,14 @@ def test_lookup_equals_a_linear_scan(offsets: set[int], target: int) -> None:
 
 @given(st.binary(max_size=200), st.integers(0, 40))
 def test_any_bytes_decode_and_encode_back(data: bytes, zeros: int) -> None:
-    whole = data + bytes(zeros)
-    for view in (whole, memoryview(whole)):
+    padded = data + bytes(zeros)
+    for view in (padded, memoryview(padded)):
         index = OffsetIndex.decode(view, BASE)
         stamps = TimeIndex.decode(view, BASE)
         txns = TransactionIndex.decode(view)
-        assert index.encode() == stamps.encode() == txns.encode() == whole
-        assert (len(index) + index.padding) * 8 + len(index.remainder) == len(whole)
-        assert (len(stamps) + stamps.padding) * 12 + len(stamps.remainder) == len(whole)
+        assert index.encode() == stamps.encode() == txns.encode() == padded
+        assert (len(index) + index.padding) * 8 + len(index.remainder) == len(padded)
+        assert (len(stamps) + stamps.padding) * 12 + len(stamps.remainder) == len(padded)
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=12))

@@ -102,9 +102,9 @@ def test_read_header(data: bytes) -> None:
 @given(st.lists(extreme_batches() | usual_batches | legacy, max_size=6), st.integers(-1, 2**40))
 def test_tally(batches: list[bytes], previous: int) -> None:
     rows = columns(WIDTH * len(batches))
-    for place, data in enumerate(batches):
+    for index, data in enumerate(batches):
         _kernel.read_header(
-            data, place * 100, memoryview(rows)[place * WIDTH : (place + 1) * WIDTH]
+            data, index * 100, memoryview(rows)[index * WIDTH : (index + 1) * WIDTH]
         )
 
     def folded(kernel: Any) -> list[int]:
@@ -138,7 +138,7 @@ records = st.builds(
 )
 blocks = (
     st.lists(records, max_size=5).map(
-        lambda made: b"".join(one.encode(place, 0) for place, one in enumerate(made))
+        lambda made: b"".join(record.encode(index, 0) for index, record in enumerate(made))
     )
     | st.lists(i64 | i32, max_size=20).map(lambda numbers: b"".join(map(varint, numbers)))
     | st.binary(max_size=60)
@@ -188,10 +188,10 @@ def test_records_that_match(
     batches.append(struct.pack(">qiibI", 0, 49 + len(block), 0, 2, 0) + header + block)
     data = b"".join(batches)
     rows, position = columns(WIDTH * len(batches)), 0
-    for place, one in enumerate(batches):
-        row = memoryview(rows)[place * WIDTH : (place + 1) * WIDTH]
-        assert _kernel.read_header(one, position, row)
-        position += len(one)
+    for index, content in enumerate(batches):
+        row = memoryview(rows)[index * WIDTH : (index + 1) * WIDTH]
+        assert _kernel.read_header(content, position, row)
+        position += len(content)
 
     def matching(kernel: Any) -> list[object]:
         record = columns(RECORD_WIDTH)
@@ -225,7 +225,7 @@ def test_skip_sound(batches: list[bytes], first: int, flipped: int) -> None:
 @given(
     st.lists(legacy, max_size=4).map(b"".join)
     | st.lists(st.builds(record, st.binary(max_size=20)), max_size=4).map(
-        lambda records: b"".join(one.encode(place, 0) for place, one in enumerate(records))
+        lambda records: b"".join(record.encode(index, 0) for index, record in enumerate(records))
     )
     | st.binary(max_size=40),
     st.sampled_from([0, 1, 1, 2, 2]),
@@ -357,11 +357,11 @@ def test_lines_of_neighbours(batches: list[bytes], data: bool, timed: bool, room
     def written(lines: Any) -> list[object]:
         text, json, headers = bytearray(room), bytearray(room), bytearray(room)
         found: list[object] = []
-        for place, first in enumerate(starts[:n]):
+        for index, first in enumerate(starts[:n]):
             shown = [
-                lines.json_lines(*asked, place, first, timed, pieces, *FORM, json),
-                lines.text_lines(*asked, place, first, data, pieces, *FORM, text),
-                lines.batch_lines(heads, place, *FORM, headers),
+                lines.json_lines(*asked, index, first, timed, pieces, *FORM, json),
+                lines.text_lines(*asked, index, first, data, pieces, *FORM, text),
+                lines.batch_lines(heads, index, *FORM, headers),
             ]
             found += [*shown, json[: shown[0][2]], text[: shown[1][2]], headers[: shown[2][1]]]
         return found
@@ -395,13 +395,13 @@ def test_keep_batches(
     by_producer: bool,
     producer: int,
 ) -> None:
-    def kept(module: Any) -> tuple[int, list[int]]:
+    def selected(module: Any) -> tuple[int, list[int]]:
         copy = array("q", rows)
         asked = previous, low, high, since, until, by_producer, producer
         count: int = module.keep_batches(copy, *asked)
         return count, copy.tolist()
 
-    assert kept(_rows) == kept(ROWS)
+    assert selected(_rows) == selected(ROWS)
 
 
 keyed = st.lists(
@@ -420,22 +420,22 @@ keyed = st.lists(
 def test_keep_records(
     records: list[Record], low: int, high: int, since: int, until: int, key: bytes | None
 ) -> None:
-    block = b"".join(one.encode(place, 0) for place, one in enumerate(records))
+    block = b"".join(record.encode(index, 0) for index, record in enumerate(records))
     rows = columns(RECORD_WIDTH * len(records))
     _kernel.read_records(block, 0, len(records), 0, 0, False, 0, -1, rows)
 
-    def kept(module: Any) -> list[list[int]]:
+    def selected(module: Any) -> list[list[int]]:
         copy = array("q", rows)
         count = module.keep_records(copy, block, low, high, since, until, key)
         return [copy[i * RECORD_WIDTH : (i + 1) * RECORD_WIDTH].tolist() for i in range(count)]
 
-    assert kept(_rows) == kept(ROWS)
-    assert kept(_rows) == [
+    assert selected(_rows) == selected(ROWS)
+    assert selected(_rows) == [
         rows[i * RECORD_WIDTH : (i + 1) * RECORD_WIDTH].tolist()
-        for i, one in enumerate(records)
-        if low <= (one.offset_delta or 0) <= high
-        and since <= (one.timestamp_delta or 0) <= until
-        and (key is None or key == one.key)
+        for i, record in enumerate(records)
+        if low <= (record.offset_delta or 0) <= high
+        and since <= (record.timestamp_delta or 0) <= until
+        and (key is None or key == record.key)
     ]
 
 
@@ -548,7 +548,7 @@ def test_gather(batches: list[bytes], first: int, room: int) -> None:
 
 
 def folded(module: Any, segments: list[tuple[array[int], array[int]]]) -> list[object]:
-    """What a module's replay comes to, segment by segment."""
+    """The results of a module's replay, segment by segment."""
     producers, slots = columns(2 * len(module.STATE_FIELDS)), array("q", bytes(8 * 4))
     aborted = columns(len(module.ABORTED_FIELDS))
     state = array("q", bytes(8 * module.FOLD_FIELDS))
@@ -612,7 +612,7 @@ entry_columns = st.lists(st.tuples(i64, i32, i32), max_size=8).map(
         *(array("i", [e[n] for e in drawn]) for n in (1, 2)),
     )
 )
-judged_rows = st.lists(
+entry_batch_rows = st.lists(
     st.builds(
         lambda position, size, base, last, magic, attributes, stamp, count: [
             position, size, base, last, 0, magic, 0, attributes, 0, stamp, 0, 0, 0, count,
@@ -628,13 +628,13 @@ def test_disorder_of_entries(entries: tuple[array[int], array[int], array[int]])
     stamps, offsets, positions = entries
     for room in (0, 2, 9):
         firsts = [columns(room) for _ in range(4)]
-        for places, module in ((firsts[:2], _entries), (firsts[2:], ENTRIES)):
-            places[0].append(module.disorder_of_offsets(offsets, positions, places[0]))
-            places[1].append(module.disorder_of_times(stamps, offsets, places[1]))
+        for pair, module in ((firsts[:2], _entries), (firsts[2:], ENTRIES)):
+            pair[0].append(module.disorder_of_offsets(offsets, positions, pair[0]))
+            pair[1].append(module.disorder_of_times(stamps, offsets, pair[1]))
         assert firsts[:2] == firsts[2:]
 
 
-def judged_entries(
+def check_entries(
     module: Any,
     base: int,
     tables: list[array[int]],
@@ -653,22 +653,22 @@ def judged_entries(
     return [list(numbers) for numbers in (state, found, times, found_times)]
 
 
-@given(i64, st.lists(judged_rows, max_size=3), entry_columns, st.integers(-1, 60))
-def test_judging_of_entries(
+@given(i64, st.lists(entry_batch_rows, max_size=3), entry_columns, st.integers(-1, 60))
+def test_checks_of_entries(
     base: int,
     tables: list[array[int]],
     entries: tuple[array[int], array[int], array[int]],
     passed: int,
 ) -> None:
-    compiled = judged_entries(_entries, base, tables, entries, passed)
-    assert compiled == judged_entries(ENTRIES, base, tables, entries, passed)
+    compiled = check_entries(_entries, base, tables, entries, passed)
+    assert compiled == check_entries(ENTRIES, base, tables, entries, passed)
 
 
 @given(
     st.lists(st.tuples(st.integers(1, 9), st.integers(0, 3), st.integers(0, 9)), max_size=40),
     st.sets(st.tuples(st.integers(0, 99), st.integers(0, 200)), max_size=9),
 )
-def test_judging_of_entries_that_rise(
+def test_checks_of_entries_that_rise(
     sizes: list[tuple[int, int, int]], drawn: set[tuple[int, int]]
 ) -> None:
     rows, position, offset = array("q"), 0, 0
@@ -680,6 +680,6 @@ def test_judging_of_entries_that_rise(
     entries = (array("q", offsets), array("i", offsets), array("i", positions))
     half = len(sizes) // 2 * WIDTH
     tables = [rows[:half], rows[half:]]
-    compiled = judged_entries(_entries, 0, tables, entries, 0)
-    assert compiled == judged_entries(ENTRIES, 0, tables, entries, 0)
-    assert compiled == judged_entries(_entries, 0, [rows], entries, 0)
+    compiled = check_entries(_entries, 0, tables, entries, 0)
+    assert compiled == check_entries(ENTRIES, 0, tables, entries, 0)
+    assert compiled == check_entries(_entries, 0, [rows], entries, 0)

@@ -31,11 +31,13 @@ def header(data: bytes) -> RecordBatch:
 
 
 def records(data: bytes) -> list[Record]:
-    return [one for table in READER.tables(header(data), memoryview(data)) for one in list(table)]
+    return [
+        record for table in READER.tables(header(data), memoryview(data)) for record in list(table)
+    ]
 
 
 def offsets(data: bytes) -> list[int]:
-    return [one.offset for one in records(data)]
+    return [record.offset for record in records(data)]
 
 
 @MAGICS
@@ -111,7 +113,7 @@ def test_offsets_add_up_as_in_java() -> None:
 def test_create_times_are_the_messages_own() -> None:
     inner = [message(n, timestamp=TIMESTAMP + n) for n in range(3)]
     found = records(wrapper(2, inner, codec="lz4", timestamp=TIMESTAMP + 2))
-    assert [one.timestamp for one in found] == [TIMESTAMP, TIMESTAMP + 1, TIMESTAMP + 2]
+    assert [record.timestamp for record in found] == [TIMESTAMP, TIMESTAMP + 1, TIMESTAMP + 2]
 
 
 @pytest.mark.parametrize("inside", [0, LOG_APPEND_TIME])
@@ -119,7 +121,7 @@ def test_the_wrappers_append_time_counts_for_all(inside: int) -> None:
     """Releases before 0.11 left the bit clear inside."""
     inner = [message(n, timestamp=n, attributes=inside) for n in range(3)]
     data = wrapper(2, inner, codec="gzip", attributes=LOG_APPEND_TIME, timestamp=TIMESTAMP)
-    assert {one.timestamp for one in records(data)} == {TIMESTAMP}
+    assert {record.timestamp for record in records(data)} == {TIMESTAMP}
 
 
 def test_offsets_follow_the_wrappers_magic_where_magics_are_mixed() -> None:
@@ -127,7 +129,7 @@ def test_offsets_follow_the_wrappers_magic_where_magics_are_mixed() -> None:
     inner = [message(0, magic=1), message(1, magic=0), message(2, magic=1)]
     data = wrapper(52, inner, codec="gzip", magic=1)
     tables = [
-        (table.magic, table.timestamp_type, [(one.offset, one.timestamp) for one in table])
+        (table.magic, table.timestamp_type, [(record.offset, record.timestamp) for record in table])
         for table in READER.tables(header(data), memoryview(data))
     ]
     assert tables == [
@@ -205,7 +207,7 @@ def test_messages_before_one_that_is_cut_off_are_given(magic: int) -> None:
     found = []
     with pytest.raises(DecodeError, match="a message that is cut off"):
         for table in READER.tables(header(data), memoryview(data)):
-            found += [one.offset for one in table]
+            found += [record.offset for record in table]
     assert found == [0, 1]
 
 
@@ -214,7 +216,7 @@ def test_a_wrong_checksum_inside_is_marked_and_an_error_behind_all_messages() ->
     data = wrapper(2, inner, codec="lz4")
     tables = READER.tables(header(data), memoryview(data))
     table = next(tables)
-    stored = [int.from_bytes(one[12:16], "big") for one in inner]
+    stored = [int.from_bytes(content[12:16], "big") for content in inner]
     crcs = [table.message_crc(row) for row in range(3)]
     assert crcs == list(zip(stored, [True, False, True], strict=True))
     with pytest.raises(DecodeError, match="found 1 that do not"):
@@ -256,7 +258,7 @@ def xxh32(data: bytes) -> int:
 
 
 def test_the_lz4_header_of_magic_0() -> None:
-    """Its checksum also covered the frame's magic number, and nobody looks at it any more."""
+    """Its checksum also covered the frame's magic number; later readers ignore it."""
     inner = message(4, magic=0)
     frame = compressed("lz4", inner)
     assert frame[6] == xxh32(frame[4:6]) >> 8 & 255
@@ -299,9 +301,9 @@ def runs(draw: st.DrawFn) -> list[Record]:
 
 @given(runs(), st.sampled_from([0, 1]))
 def test_messages_round_trip(run: list[Record], magic: int) -> None:
-    for one in run:
-        expected = one if magic else Record(one.offset, -1, one.key, one.value)
-        assert records(encode_message(one, magic)) == [expected]
+    for record in run:
+        expected = record if magic else Record(record.offset, -1, record.key, record.value)
+        assert records(encode_message(record, magic)) == [expected]
     first = run[0]
     assert encode_message(first, magic) == message(
         first.offset, first.value, first.key, magic=magic, timestamp=first.timestamp
@@ -311,11 +313,13 @@ def test_messages_round_trip(run: list[Record], magic: int) -> None:
 @given(runs(), st.sampled_from([0, 1]), st.sampled_from([Codec.GZIP, Codec.SNAPPY, Codec.LZ4]))
 def test_wrappers_round_trip(run: list[Record], magic: int, codec: Codec) -> None:
     data = encode_wrapper(run, magic, codec)
-    expected = run if magic else [Record(one.offset, -1, one.key, one.value) for one in run]
+    expected = (
+        run if magic else [Record(record.offset, -1, record.key, record.value) for record in run]
+    )
     assert records(data) == expected
     assert header(data).last_offset == run[-1].offset
     if magic:
-        assert header(data).max_timestamp == max(one.timestamp for one in run)
+        assert header(data).max_timestamp == max(record.timestamp for record in run)
 
 
 @given(runs(), st.integers(0, 2**45))
@@ -328,7 +332,7 @@ def test_append_times_round_trip(run: list[Record], now: int) -> None:
         append_timestamp=now,
     )
     assert header(data).timestamp_type is TimestampType.LOG_APPEND_TIME
-    assert {one.timestamp for one in records(data)} == {now}
+    assert {record.timestamp for record in records(data)} == {now}
     ((table,), own) = list(READER.tables(header(data), memoryview(data))), run[0].timestamp
     assert isinstance(table, RecordTable)
     assert int.from_bytes(table.block[18:26], "big", signed=True) == own

@@ -98,23 +98,23 @@ def test_lines_hold_the_records_exactly(
     forced = json_records(data, force_base64=True)
     text = written(data, TextLines(data=True))
     assert len(found) == len(forced) == len(text) == len(drawn)
-    for place, (key, value, has) in enumerate(drawn):
+    for index, (key, value, has) in enumerate(drawn):
         for name, content in (("key", key), ("value", value)):
             if content is None:
-                assert found[place][name] is forced[place][name] is None
-            elif name in found[place]:
-                assert str(found[place][name]).encode() == content
+                assert found[index][name] is forced[index][name] is None
+            elif name in found[index]:
+                assert str(found[index][name]).encode() == content
             else:
-                assert found[place][f"{name}_base64"] == forced[place][f"{name}_base64"]
+                assert found[index][f"{name}_base64"] == forced[index][f"{name}_base64"]
         expected = (
-            f"| offset: {place} CreateTime: 1700000000000 keySize: {size(key)} "
+            f"| offset: {index} CreateTime: 1700000000000 keySize: {size(key)} "
             f"valueSize: {size(value)} sequence: -1 headerKeys: [{'name' if has else ''}]"
         )
         if key is not None:
             expected += f" key: {printable(java_text(key))}"
         if value is not None:
             expected += f" payload: {printable(java_text(value))}"
-        assert text[place] == expected
+        assert text[index] == expected
 
 
 def size(content: bytes | None) -> int:
@@ -123,7 +123,7 @@ def size(content: bytes | None) -> int:
 
 @pytest.mark.parametrize("room", [1, 300, 1000, 5000])
 def test_small_buffers_lose_nothing(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = batch(0, [record(b'"v' * (place * 7), b"\\") for place in range(60)])
+    data = batch(0, [record(b'"v' * (index * 7), b"\\") for index in range(60)])
     expected = written(data, TextLines(data=True)), json_records(data)
     monkeypatch.setattr(lines, "_BUFFER_BYTES", room)
     assert (written(data, TextLines(data=True)), json_records(data)) == expected
@@ -203,7 +203,7 @@ def test_text_that_is_all_unsafe_or_invalid_takes_little_time_and_memory() -> No
 def test_sequences_below_none_are_none_in_every_line() -> None:
     both = [record(b"plain"), record(b"special", headers=[(b"h", b"v")])]
     data = batch(0, both, base_sequence=-2)
-    assert [one["sequence"] for one in json_records(data)] == [-1, -1]
+    assert [line["sequence"] for line in json_records(data)] == [-1, -1]
     assert all(" sequence: -1 " in line for line in written(data, TextLines(data=False)))
 
 

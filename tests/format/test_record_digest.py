@@ -134,7 +134,7 @@ def test_the_same_records_of_any_magic(build: Any) -> None:
 
 @BUILDS
 def test_log_append_time_of_any_magic(build: Any) -> None:
-    """All have the time of their wrapper or batch, whatever they say themselves."""
+    """All records have the time of their wrapper or batch, not their own."""
     expected = 2, digest_of(folded(n, NOW, None, b"v", append_time=True) for n in range(2))
     inner = [message(n, b"v", timestamp=77) for n in range(2)]
     assert digest(build, wrapper(1, inner, codec="lz4", attributes=8)) == expected
@@ -155,7 +155,7 @@ def test_any_size_below_zero_is_null_in_a_message(build: Any) -> None:
 
 def test_what_differs_has_another_digest() -> None:
     """A null is not empty, and where one field ends the next begins."""
-    one = record(b"de", b"abc", [(b"f", b"g")])
+    first = record(b"de", b"abc", [(b"f", b"g")])
     others: list[Record] = [
         record(b"cde", b"ab", [(b"f", b"g")]),
         record(b"de", b"abc", [(b"fg", b"")]),
@@ -168,9 +168,9 @@ def test_what_differs_has_another_digest() -> None:
         record(b"de", b"abc", [(b"f", b"g")], timestamp_delta=1),
         record(b"de", b"abc", [(b"f", b"g")], offset_delta=1),
     ]
-    assert len({digest(_kernel, batch(0, [each])) for each in (one, *others)}) == 1 + len(others)
-    two = record(b"second")
-    assert digest(_kernel, batch(0, [one, two])) != digest(_kernel, batch(0, [two, one]))
+    assert len({digest(_kernel, batch(0, [each])) for each in (first, *others)}) == 1 + len(others)
+    second = record(b"second")
+    assert digest(_kernel, batch(0, [first, second])) != digest(_kernel, batch(0, [second, first]))
 
 
 ROOM = record_digest._ROOM_BYTES
@@ -199,7 +199,7 @@ def test_records_larger_than_the_room(build: Any, name: str) -> None:
 
 @BUILDS
 def test_large_messages(build: Any) -> None:
-    """What stands where a record of magic 2 has its headers is none of a message's."""
+    """The columns of headers of a record of magic 2 are not headers of a message."""
     values = [b"v" * ROOM, None, b"w" * (2 * ROOM)]
     forms = [folded(n, NOW, b"k", value) for n, value in enumerate(values)]
     alone = [message(n, value, b"k") for n, value in enumerate(values)]

@@ -27,7 +27,7 @@ near = st.integers(-2, 40)
 
 @st.composite
 def tables(draw: st.DrawFn) -> list[list[int]]:
-    """Rows of batches one behind the other, with any offsets and timestamps, mostly likely ones."""
+    """Rows of consecutive batches, with any offsets and timestamps, mostly likely ones."""
     rows, position = [], draw(st.sampled_from([0, 0, 700]))
     for _ in range(draw(st.integers(0, 8))):
         size = draw(st.integers(26, 300))
@@ -139,7 +139,7 @@ def test_count(rows: list[list[int]], first: int) -> None:
     assert counted(_recovery) == counted(PLAIN)
 
 
-whole = st.builds(
+valid_batches = st.builds(
     lambda base, size, delta, magic: batch(
         base, [record(b"v" * size)], last_offset_delta=delta, magic=magic
     ),
@@ -152,7 +152,7 @@ whole = st.builds(
 )
 
 
-@given(st.lists(whole | st.binary(max_size=40), max_size=6), i64 | near, st.integers(0, 90))
+@given(st.lists(valid_batches | st.binary(max_size=40), max_size=6), i64 | near, st.integers(0, 90))
 def test_follow(pieces: list[bytes], target: int, cut: int) -> None:
     content = b"".join(pieces)
     view = memoryview(content)[: max(len(content) - cut, 0)]

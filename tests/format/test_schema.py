@@ -351,8 +351,8 @@ def test_any_bytes_give_a_value_or_decode_error(
     st.integers(0, 60),
     st.integers(0, 255),
 )
-def test_any_changed_byte_gives_a_value_or_decode_error(whole: str, place: int, byte: int) -> None:
-    data = bytearray.fromhex(whole)
+def test_any_changed_byte_gives_a_value_or_decode_error(value: str, place: int, byte: int) -> None:
+    data = bytearray.fromhex(value)
     data[place % len(data)] = byte
     try:
         record = decode_metadata(bytes(data))

@@ -22,11 +22,11 @@ LOG_APPEND = 8
 
 def table_of(*batches: bytes) -> tuple[BatchTable, memoryview]:
     data, rows, position = b"".join(batches), array("q"), 0
-    for one in batches:
+    for content in batches:
         row = array("q", bytes(8 * BatchTable.WIDTH))
-        assert _kernel.read_header(memoryview(one), position, row)
+        assert _kernel.read_header(memoryview(content), position, row)
         rows += row
-        position += len(one)
+        position += len(content)
     return BatchTable(memoryview(rows)), memoryview(data)
 
 
@@ -38,10 +38,10 @@ def at_once(*batches: bytes, row: int = 0, limit: int = 1 << 20) -> list[list[in
         return None
     batch, in_turns = table[row], []
     data = view[batch.position : batch.position + batch.size]
-    for one in RecordReader(limit).tables(batch, data):
-        assert bytes(one.block) == bytes(found[0])
-        assert one.magic == batch.magic
-        in_turns += one.rows.tolist()
+    for table_in_turn in RecordReader(limit).tables(batch, data):
+        assert bytes(table_in_turn.block) == bytes(found[0])
+        assert table_in_turn.magic == batch.magic
+        in_turns += table_in_turn.rows.tolist()
     assert found[1].tolist() == in_turns
     width = RecordTable.WIDTH
     return [in_turns[at : at + width] for at in range(0, len(in_turns), width)]
@@ -51,8 +51,8 @@ def at_once(*batches: bytes, row: int = 0, limit: int = 1 << 20) -> list[list[in
 @pytest.mark.parametrize("kind", ["CreateTime", "LogAppendTime"])
 def test_of_magic_2(codec: str, kind: str) -> None:
     records = [record(b"v" * size, b"k", [(b"h", None)], timestamp=TIMESTAMP) for size in (0, 9)]
-    one = batch(7, records, codec=codec, timestamp_type=kind, max_timestamp=TIMESTAMP + 1)
-    rows = at_once(batch(1), one, row=1)
+    data = batch(7, records, codec=codec, timestamp_type=kind, max_timestamp=TIMESTAMP + 1)
+    rows = at_once(batch(1), data, row=1)
     assert rows is not None
     stamp = TIMESTAMP + 1 if kind == "LogAppendTime" else TIMESTAMP
     assert [row[:2] for row in rows] == [[7, stamp], [8, stamp]]
@@ -62,12 +62,12 @@ def test_of_magic_2(codec: str, kind: str) -> None:
 @pytest.mark.parametrize("offset", [2, 9, 0])
 @pytest.mark.parametrize("attributes", [0, LOG_APPEND])
 def test_of_magic_1(codec: str, offset: int, attributes: int) -> None:
-    one = wrapper(offset, RUN, codec=codec, timestamp=TIMESTAMP + 5, attributes=attributes)
-    rows = at_once(one)
+    data = wrapper(offset, RUN, codec=codec, timestamp=TIMESTAMP + 5, attributes=attributes)
+    rows = at_once(data)
     assert rows is not None
     first = max(offset - 2, 0)
-    stamps = [TIMESTAMP + (5 if attributes else place) for place in range(3)]
-    assert [row[:2] for row in rows] == [[first + place, stamps[place]] for place in range(3)]
+    stamps = [TIMESTAMP + (5 if attributes else index) for index in range(3)]
+    assert [row[:2] for row in rows] == [[first + index, stamps[index]] for index in range(3)]
 
 
 @pytest.mark.parametrize("codec", CODECS[1:4])
@@ -102,23 +102,23 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("one", ODD.values(), ids=ODD.keys())
-def test_what_is_odd_is_left_to_tables(one: bytes) -> None:
-    assert at_once(one) is None
+@pytest.mark.parametrize("data", ODD.values(), ids=ODD.keys())
+def test_what_is_odd_is_left_to_tables(data: bytes) -> None:
+    assert at_once(data) is None
 
 
 def test_what_is_not_whole_or_beyond_the_limit_is_left_to_tables() -> None:
-    one = batch(0, [record(b"v" * 1000)], codec="gzip")
-    table, view = table_of(one)
+    data = batch(0, [record(b"v" * 1000)], codec="gzip")
+    table, view = table_of(data)
     assert RecordReader().block(table, 0, view) is not None
     assert RecordReader().block(table, 0, view[:-1]) is None
     assert RecordReader(900).block(table, 0, view) is None
 
 
 def test_more_records_than_a_table_holds_are_left_to_tables() -> None:
-    run = [record(b"", offset_delta=place) for place in range(65_537)]
+    run = [record(b"", offset_delta=index) for index in range(65_537)]
     assert at_once(batch(0, run, codec="lz4"), limit=1 << 21) is None
-    inside = [message(place, b"") for place in range(65_537)]
+    inside = [message(index, b"") for index in range(65_537)]
     assert at_once(wrapper(65_536, inside, codec="lz4"), limit=1 << 22) is None
     assert at_once(wrapper(65_536, inside[1:], codec="lz4"), limit=1 << 22) is not None
 
@@ -130,12 +130,12 @@ def test_of_what_brokers_wrote(name: str) -> None:
             for table in walk(source, 0):
                 if isinstance(table, Damage):
                     continue
-                for row, one in enumerate(table):
+                for row, batch in enumerate(table):
                     view = source.window(table.position)
                     found = RecordReader().block(table, row, view)
                     rows = None if found is None else found[1].tolist()
                     in_turns: list[int] = []
-                    for each in RecordReader().tables(one, batch_bytes(source, one)):
-                        in_turns += each.rows.tolist()
-                    assert (rows is None) == (one.codec_id == 0)
+                    for records in RecordReader().tables(batch, batch_bytes(source, batch)):
+                        in_turns += records.rows.tolist()
+                    assert (rows is None) == (batch.codec_id == 0)
                     assert rows is None or rows == in_turns

@@ -45,7 +45,7 @@ def no_leaked_descriptors() -> Iterator[None]:
 
 @contextmanager
 def child(code: str, *arguments: Path | int) -> Iterator[int]:
-    """Another process that runs ``code`` and then waits until it is told to end."""
+    """Another process that runs ``code`` and then waits for a line of input."""
     process = subprocess.Popen(
         [sys.executable, "-c", f"{code}\nprint(flush=True)\ninput()", *map(str, arguments)],
         stdin=subprocess.PIPE,
@@ -405,7 +405,7 @@ def test_a_network_file_system_leaves_it_unknown(
 
 
 def fake_proc(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A /proc with one kernel thread, one process of somebody else, and one that has ended."""
+    """A /proc with a kernel thread, a process of another user, and one that has ended."""
     (root / "self" / "fd").mkdir(parents=True)
     for pid, name, flags in ((2, "kthread", 0x208040), (70, "java (x) y", 0x400000)):
         (root / str(pid)).mkdir()
@@ -457,7 +457,7 @@ def test_a_bare_partition_is_stopped_for_readers_and_unproven_for_repairs(
     assert (answer.unproven, answer.uninspected) == (None, (Process(70, "java (x) y"),))
 
 
-def test_a_descriptor_closed_meanwhile_is_passed_over(
+def test_a_descriptor_that_is_closed_during_the_search_is_skipped(
     log_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     descriptors = tmp_path / "proc" / "9" / "fd"

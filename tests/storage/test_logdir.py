@@ -16,10 +16,10 @@ from kdump.storage.logdir import (
     LogDirectory,
     Partition,
     Segment,
-    around,
-    find,
+    ancestors,
     is_log_directory,
     open_path,
+    open_paths,
     read_partition,
 )
 from kdump.storage.names import DirectoryName, FileKind
@@ -207,7 +207,7 @@ def test_a_log_directory_keeps_what_is_foreign(log_directory_path: Path) -> None
     os.mkfifo(log_directory_path / "fifo-0")
     opened = open_path(log_directory_path)
     assert isinstance(opened, LogDirectory)
-    assert names(opened.refused) == ["lost+found"]
+    assert names(opened.refused_directories) == ["lost+found"]
     kinds = {entry.name.name: entry.name.kind for entry in opened.entries}
     assert kinds[".lock"] is FileKind.LOCK
     assert kinds[".kafka_cleanshutdown"] is FileKind.CLEAN_MARKER
@@ -336,7 +336,7 @@ def test_what_cannot_be_read_is_an_error_and_the_others_are_found(
     partition_path: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "circle").symlink_to("circle")
-    found = list(find([tmp_path / "gone", partition_path, tmp_path / "circle"]))
+    found = list(open_paths([tmp_path / "gone", partition_path, tmp_path / "circle"]))
     gone, partition, circle = found
     assert isinstance(gone, VanishedError)
     assert gone.path == str(tmp_path / "gone")
@@ -444,4 +444,4 @@ def test_a_link_that_goes_while_it_is_followed_is_an_error(
 
     monkeypatch.setattr(os.path, "realpath", gone)
     with pytest.raises(VanishedError, match="link"):
-        list(around(tmp_path / "link" / "out"))
+        list(ancestors(tmp_path / "link" / "out"))

@@ -19,7 +19,7 @@ import pytest
 import s3_objects
 from fixtures_loader import FIXTURES
 from object_stores import Bucket, free_port, served
-from store_reports import told
+from store_reports import comparable_lines
 
 from kdump.cli.main import main
 from kdump.errors import SourceError, UsageError, VanishedError
@@ -30,7 +30,7 @@ from kdump.storage.objects.address import RemotePath, as_path
 pytestmark = pytest.mark.forks
 
 _MIB = 1 << 20
-#: Of an address in tests that ask nobody.
+#: The address in tests that send no request.
 _OPTIONS = "endpoint_override=localhost%3A9000&scheme=http"
 
 Ran = tuple[int, list[dict[str, Any]]]
@@ -69,7 +69,7 @@ def ran(capfdbinary: pytest.CaptureFixture[bytes]) -> Callable[..., Ran]:
 
 @pytest.fixture(autouse=True)
 def _rested() -> Iterator[None]:
-    """Each test has a child of its own, which leaves when nobody can ask it any more."""
+    """Each test has a child of its own, which ends when its channel closes."""
     client._outages.clear()
     yield
     child = client._children.pop(client.READS, None)
@@ -85,7 +85,7 @@ def remote(bucket: Bucket, key: str) -> RemotePath:
 
 
 @pytest.mark.parametrize("name", [FIXTURES[0], pytest.param(FIXTURES[-1], marks=pytest.mark.slow)])
-def test_fixtures_are_told_as_their_files_are(
+def test_fixtures_are_reported_like_their_files(
     name: str, grown: Callable[[str], Path], bucket: Bucket, ran: Callable[..., Ran]
 ) -> None:
     directory = grown(name)
@@ -94,21 +94,21 @@ def test_fixtures_are_told_as_their_files_are(
         here_code, here = ran(*command, directory)
         code, lines = ran(*command, there)
         assert code == here_code
-        assert told(lines, there) == told(here, str(directory))
+        assert comparable_lines(lines, there) == comparable_lines(here, str(directory))
 
 
 @pytest.mark.parametrize("depth", ["--quick", "--deep"])
-def test_damage_is_told_as_that_of_files_is(
+def test_damage_is_reported_like_that_of_files(
     depth: str, tmp_path: Path, bucket: Bucket, ran: Callable[..., Ran]
 ) -> None:
-    """All recipes stand in one log directory."""
+    """All recipes are in one log directory."""
     for recipe in damaged.RECIPES:
         recipe.write(tmp_path)
     there = bucket.upload(tmp_path, f"recipes{depth}")
     here_code, here = ran("verify", depth, "--info", tmp_path)
     code, lines = ran("verify", depth, "--info", there)
     assert code == here_code == (4 if depth == "--quick" else 5)
-    assert told(lines, there) == told(here, str(tmp_path))
+    assert comparable_lines(lines, there) == comparable_lines(here, str(tmp_path))
     seen = {line["code"] for line in lines if line["type"] == "finding"}
     assert len(seen) > (10 if depth == "--quick" else 20)
 

@@ -20,7 +20,7 @@ NS = 1_000_000_000
 
 
 class Clock:
-    """Time that passes only while somebody sleeps, or when told."""
+    """Time that passes only in ``sleep``, or when a test sets it."""
 
     def __init__(self) -> None:
         self.now_ns = 100 * NS

@@ -22,13 +22,13 @@ def test_what_a_window_shows(tmp_path: Path, size: int, position: int, at_least:
     path.write_bytes(_DATA)
     shown = _DATA[:size]
     with (
-        WindowedFile(path, window_bytes=4096) as whole,
-        PrefixSource(whole, size) as source,
+        WindowedFile(path, window_bytes=4096) as file,
+        PrefixSource(file, size) as source,
     ):
         assert source.size == len(shown)
         window = bytes(source.window(position, at_least))
         assert shown[position:].startswith(window)
         assert len(window) >= min(at_least, max(len(shown) - position, 0))
-        assert (source.path, source.identity) == (path, whole.identity)
+        assert (source.path, source.identity) == (path, file.identity)
         source.close()
-        assert bytes(whole.window(0)[:1]) == _DATA[:1]
+        assert bytes(file.window(0)[:1]) == _DATA[:1]

@@ -16,7 +16,7 @@ MIB = 1 << 20
 
 
 def write_segment(log_directory: Path, size_mib: int) -> Path:
-    """A partition with a segment of some ``size_mib``, and an empty one behind it."""
+    """A partition with a segment of some ``size_mib``, and an empty one after it."""
     directory = forge.write_partition(log_directory, "large", 0, {0: [], size_mib: []})
     log = directory / f"{0:020d}.log"
     with log.open("wb") as file:

@@ -95,7 +95,7 @@ def test_an_empty_file_has_empty_windows(tmp_path: Path, opener: Opener) -> None
 def test_a_map_shows_what_is_asked_for_and_gives_pages_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source, "_KEPT_BYTES", 1 << 20)
+    monkeypatch.setattr(source, "_RESIDENT_BYTES", 1 << 20)
     path = tmp_path / "big"
     content = write(path, 6 << 20)
 
@@ -137,7 +137,7 @@ def test_a_request_inside_the_window_reads_nothing(
         assert len(reads) > count
 
 
-def test_a_view_is_refused_after_its_buffer_was_filled_anew(tmp_path: Path) -> None:
+def test_a_view_is_refused_after_its_buffer_was_filled_again(tmp_path: Path) -> None:
     path = tmp_path / "segment"
     write(path, 50_000)
     with WindowedFile(path, window_bytes=4096) as opened:
@@ -166,10 +166,10 @@ def test_a_source_closes_while_views_are_held(tmp_path: Path, opener: Opener) ->
     path = tmp_path / "segment"
     write(path, 9_000)
     opened = opener(path)
-    kept = opened.window(10)[5:]
+    view = opened.window(10)[5:]
     opened.close()
     opened.close()
-    assert len(kept) >= 1  # its memory goes when it goes, and not before
+    assert len(view) >= 1  # its memory goes when it goes, and not before
 
 
 @pytest.mark.timeout(300)  # a FIFO opened for reading would wait for ever
@@ -369,7 +369,7 @@ def drops_behind(directory: Path) -> bool:
             return False
 
 
-@pytest.mark.parametrize("way", ["direct", "told", "dropped", "neither"])
+@pytest.mark.parametrize("way", ["direct", "mincore", "dropped", "neither"])
 def test_reading_takes_no_page_cache_and_takes_none_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:

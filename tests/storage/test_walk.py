@@ -22,11 +22,11 @@ WINDOWS = (None, 61, 100, 1000)
 def small_segment(codec: str = "none", base: int = 0, count: int = 4) -> list[bytes]:
     return [
         batch(
-            base + 3 * place,
-            [record(f"value {place}.{i}".encode() * 3, b"key") for i in range(3)],
+            base + 3 * index,
+            [record(f"value {index}.{i}".encode() * 3, b"key") for i in range(3)],
             codec=codec,
         )
-        for place in range(count)
+        for index in range(count)
     ]
 
 
@@ -104,7 +104,7 @@ def test_resync_never_takes_a_batch_inside_a_value(window: int | None) -> None:
 
 
 def test_last_batch_damaged_with_batches_inside() -> None:
-    """A record ends with its headers, so what ends with the file is no batch inside a value."""
+    """A record ends with its headers, so a batch that ends with the file is not inside a value."""
     data = segment([batch(0, [record()]), flip(nested(1, inner_base=5), 63)])
     assert [b.base_offset for b in batches(data)] == [0]
     assert [d.reason for d in damages(data)] == [Reason.BAD_CHECKSUM]
@@ -182,7 +182,7 @@ def test_nothing_but_plausible_headers_stays_linear() -> None:
         return batch(1, [record()], length=left - 12)[:61]
 
     def build(count: int) -> bytes:
-        return b"".join(header_only((count - place) * 61) for place in range(count))
+        return b"".join(header_only((count - index) * 61) for index in range(count))
 
     data = build(4000)
     source = MemorySource(data, 1 << 16)
@@ -208,7 +208,7 @@ def test_batches_that_claim_all_the_rest_stay_linear() -> None:
 
 
 def test_damage_after_damage_stays_linear(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was scanned behind a bad batch is scanned again, so it must not be much."""
+    """Batches that were scanned after a bad one are scanned again: a few at a time."""
     data = segment(
         batch(offset, [record(b"y" * 700)])
         if offset % 4
@@ -278,8 +278,8 @@ def test_any_bytes_tile(
     data = bytearray(SEGMENT)
     for position, mask in flips:
         data[position] ^= mask
-    whole = bytes(data[:cut]) + tail
-    assert_tiles(whole, pieces(whole, 0, window))
+    changed = bytes(data[:cut]) + tail
+    assert_tiles(changed, pieces(changed, 0, window))
 
 
 @settings(max_examples=200, deadline=None)
@@ -294,11 +294,11 @@ def test_window_size_does_not_change_what_is_found() -> None:
         data = bytearray(SEGMENT)
         for _ in range(rng.randrange(4)):
             data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-        whole = bytes(data)
-        expected: list[RecordBatch] = batches(whole)
+        segment = bytes(data)
+        expected: list[RecordBatch] = batches(segment)
         for window in (61, 90, 500, 5000):
-            assert batches(whole, 0, window) == expected
-            assert damages(whole, 0, window) == damages(whole)
+            assert batches(segment, 0, window) == expected
+            assert damages(segment, 0, window) == damages(segment)
 
 
 @pytest.mark.parametrize("window", WINDOWS)
@@ -310,12 +310,12 @@ def test_a_walk_from_any_batch_finds_what_the_whole_walk_finds_from_there(
         data = bytearray(SEGMENT)
         for _ in range(rng.randrange(4)):
             data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-        whole = bytes(data)
-        sound, damaged = batches(whole, 0, window), damages(whole, 0, window)
-        for one in sound:
-            found = list(walk(MemorySource(whole, window), 0, one.position))
+        segment = bytes(data)
+        sound, damaged = batches(segment, 0, window), damages(segment, 0, window)
+        for start in sound:
+            found = list(walk(MemorySource(segment, window), 0, start.position))
             tables = [piece for piece in found if isinstance(piece, BatchTable)]
-            assert [b for table in tables for b in table] == sound[sound.index(one) :]
+            assert [b for table in tables for b in table] == sound[sound.index(start) :]
             assert [piece for piece in found if isinstance(piece, Damage)] == [
-                damage for damage in damaged if damage.position > one.position
+                damage for damage in damaged if damage.position > start.position
             ]

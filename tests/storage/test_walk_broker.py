@@ -67,14 +67,15 @@ def unreadable(data: bytes, sound: list[RecordBatch]) -> bool:
 def segments() -> Iterator[tuple[str, int, bytes]]:
     """What was done, the base offset and the bytes of damaged segments, old formats among them."""
     for seed in range(CASES):
-        one = case(seed, [".log"])
-        base_offset = int(one.path.stem)
+        damaged_segment = case(seed, [".log"])
+        base_offset = int(damaged_segment.path.stem)
         marked = any(
-            batch.is_control and batch.producer_id >= 0 for batch in prefix(one.data, base_offset)
+            batch.is_control and batch.producer_id >= 0
+            for batch in prefix(damaged_segment.data, base_offset)
         )
         # Of markers alone recovery reads the records too; a right checksum may cover nonsense.
-        if not (one.resealed and marked):
-            yield str(one), base_offset, one.data
+        if not (damaged_segment.resealed and marked):
+            yield str(damaged_segment), base_offset, damaged_segment.data
     for seed in range(CASES // 2):
         rng = random.Random(seed)
         run = b"".join(legacy(rng))
@@ -117,7 +118,7 @@ def test_the_broker_cuts_where_the_first_damage_is(
         loaded = oracle(version).load(directory, log_start=base_offset)
         old = any(batch.magic < 2 for batch in sound)
         if isinstance(loaded, Refused):
-            # 4.x goes on to read the wrappers that it kept, and stops at one that it cannot read.
+            # 4.x then reads the wrappers before the cut, and stops at one that it cannot read.
             verdict["stopped" if old and unreadable(data, sound) else "refused", old] += 1
         else:
             expected = sound[-1].position + sound[-1].size if sound else 0

@@ -25,7 +25,7 @@ from kdump.storage import workers
 from kdump.storage.access import open_source
 from kdump.storage.workers import Died, Report, Result, WorkerBug, default_jobs, run
 
-# A pool that goes wrong hangs. It may take long only where the whole machine stands still.
+# A pool that goes wrong hangs. A correct one takes long only if the whole machine hangs.
 pytestmark = [pytest.mark.forks, pytest.mark.timeout(300)]
 
 
@@ -103,7 +103,7 @@ def test_large_tasks_and_results_pass() -> None:
         assert outcome.value == outcome.task[::-1]
 
 
-def test_a_slow_reader_blocks_nobody() -> None:
+def test_a_slow_reader_blocks_no_worker() -> None:
     def fill(task: int, report: Report) -> bytes:
         return b"x" * 500_000
 
@@ -233,7 +233,7 @@ def test_the_death_of_some_leaves_the_results_of_the_others() -> None:
     }
 
 
-def test_a_worker_killed_while_idle_is_missed_by_nobody(tmp_path: Path) -> None:
+def test_a_worker_killed_while_idle_loses_no_task(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
 
     def where(task: int, report: Report) -> int:
@@ -278,7 +278,7 @@ def interrupt_in_the_middle_of_a_fork() -> int:
 
 
 def test_an_interrupt_in_the_middle_of_a_fork_leaves_no_child() -> None:
-    # In a process of one thread, as kdump's is: who runs the tests may have more of them.
+    # In a process of one thread, like that of kdump: the process of the tests may have more.
     pid = os.fork()
     if pid == 0:
         left = 2
@@ -313,7 +313,7 @@ def test_a_second_interrupt_finds_all_workers_killed(monkeypatch: pytest.MonkeyP
 def test_a_signal_just_before_the_wait_is_noticed_within_a_second(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The wait ends by itself: what came before it, when Python had last looked, cannot end it."""
+    """The wait ends by itself: a signal after Python's last check cannot end it."""
     plain = select.poll()
 
     class Poll:

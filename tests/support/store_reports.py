@@ -1,4 +1,4 @@
-"""What is said of a store that misbehaves."""
+"""Reports on the same files in a store and in a file system, made comparable."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import re
 from typing import Any
 
 
-def told(lines: list[dict[str, Any]], place: str) -> list[dict[str, Any]]:
-    """What does not depend on where the files are, and how long it took."""
-    prefix, _, query = place.partition("?")
-    kept = []
+def comparable_lines(lines: list[dict[str, Any]], address: str) -> list[dict[str, Any]]:
+    """Return ``lines`` without what depends on the ``address`` of the files or on time."""
+    prefix, _, query = address.partition("?")
+    comparable = []
     for line in lines:
         text = json.dumps(line).replace(f"?{query}" if query else "\0", "").replace(prefix, "ROOT")
         text = re.sub(r"[0-9]+, the present", "the present", text)
-        one = json.loads(text)
+        fields = json.loads(text)
         for name in ("seconds", "bytes_per_second", "liveness", "jobs"):
-            one.pop(name, None)
-        kept.append(one)
-    return kept
+            fields.pop(name, None)
+        comparable.append(fields)
+    return comparable

@@ -55,7 +55,7 @@ _MUST_HAVE: Final = "version, node.id and cluster.id"
 
 def check_foreign_directories(facts: DirectoryFacts) -> Iterator[Finding]:
     """Judge directories at the top that are no partition."""
-    for entry in facts.directory.refused:
+    for entry in facts.directory.refused_directories:
         expected = "a directory whose name is a topic, '-' and a partition"
         yield file_finding(codes.FOREIGN_DIRECTORY, entry.path, expected, entry.name.name)
 

@@ -58,7 +58,7 @@ def check_repair_records(evidence: Evidence) -> Iterator[Finding]:
 def of_receipts(facts: PartitionFacts, findings: Iterable[Finding]) -> Iterator[Finding]:
     """Yield ``findings`` as ``as_listed`` does, by the receipts in a partition."""
     repairs = None if facts.repairs is None else facts.repairs.value
-    holes = [hole for one in repairs or () if one.state is RepairState.DONE for hole in one.holes]
+    holes = [hole for one in repairs or () if one.state is RepairState.DONE for hole in one.gaps]
     return as_listed(holes, findings)
 
 

@@ -22,7 +22,7 @@ from kdump.audit.survey.rebuilt_indexes import Rebuild, RebuiltIndexes
 from kdump.audit.survey.recovery import Recovered, Recovery
 from kdump.errors import DecodeError, DeniedError, LimitError, SourceError, VanishedError
 from kdump.format import _kernel
-from kdump.format.batch import HEADER_BYTES, MARKER_BYTES, BatchTable, RecordBatch, shows_marker
+from kdump.format.batch import HEADER_BYTES, MARKER_BYTES, BatchTable, RecordBatch, is_marker
 from kdump.format.legacy import is_wrapper
 from kdump.format.records import RecordReader, RecordSummary
 from kdump.storage.access import open_source
@@ -240,7 +240,7 @@ class LogPass:
             if isinstance(piece, Damage):
                 self._close_gap()
                 self.headers.damage()
-                marker = shows_marker(source.window(piece.position, MARKER_BYTES))
+                marker = is_marker(source.window(piece.position, MARKER_BYTES))
                 self.open_gap = Gap(
                     piece, self.headers.previous, None, self.last_time_ms, marker=marker
                 )

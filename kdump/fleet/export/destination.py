@@ -27,7 +27,7 @@ from kdump.audit.targets.target import identity
 from kdump.errors import Refused, SourceError, UsageError
 from kdump.fleet.export import upload
 from kdump.fleet.export.upload import Upload
-from kdump.storage.logdir import around, is_log_directory
+from kdump.storage.logdir import ancestors, is_log_directory
 from kdump.storage.objects.address import RemotePath
 from kdump.storage.ownership import open_safely
 from kdump.storage.rights import Rights, acting
@@ -87,7 +87,7 @@ class Destination(Protocol):
 
 def check_outside(path: Path, read: Iterable[Path]) -> None:
     """Raise UsageError for a new directory within one of those that are ``read``."""
-    inside = [] if isinstance(path, RemotePath) else [identity(above) for above in around(path)]
+    inside = [] if isinstance(path, RemotePath) else [identity(above) for above in ancestors(path)]
     for directory in read:
         same = identity(directory)
         if same is not None and same in inside:
@@ -144,7 +144,7 @@ class _Directory:
 
     def begin(self) -> None:
         path = self._path
-        for above in around(path):
+        for above in ancestors(path):
             if is_log_directory(above):
                 raise UsageError(
                     f"--to {path}: expected a place outside of log directories, found that "

@@ -1,7 +1,7 @@
 """The fields of a batch in one line of a dump.
 
-The words depend on the magic and the attributes alone, so that one form does for many batches, and
-compiled code can fill in the numbers.
+The text of a line depends on the magic and the attributes alone: batches share a form, and compiled
+code fills in the numbers.
 
 Spec: ``org.apache.kafka.tools.DumpLogSegments`` 4.3.1 for the text (KOD 8).
 """
@@ -18,16 +18,16 @@ from kdump.format.codecs import Codec
 from kdump.format.legacy import is_wrapper
 from kdump.format.lines.text import json_text
 
-#: A field whose number is filled in; in JSON it is no string.
+#: A field whose number is filled in, with the quotes that JSON puts around it.
 _FIELD: Final = re.compile(r'"?<(\w+)>"?')
 
 
 class Form:
-    """A line, or a part of one, with ``<field>`` where a number of the header belongs.
+    """The form of a line, or of a part of it, with ``<field>`` for each number of the header.
 
-    What stands ``before`` it is taken as it is. ``text`` is what stands between the numbers;
-    ``marks`` are pairs: where a number belongs in it, and which of the compiled code's
-    ``FORM_FIELDS`` that is.
+    ``before`` is text in front of ``line`` without fields. ``text`` is the whole form without its
+    fields. ``marks`` has two numbers for each field: its position in ``text``, and its index in
+    ``FORM_FIELDS`` of the compiled code.
     """
 
     __slots__ = ("_parts", "marks", "text")
@@ -43,18 +43,18 @@ class Form:
                 self.marks.extend((len(self.text), _lines.FORM_FIELDS.index(field)))
 
     def line(self, batch: RecordBatch) -> bytes:
-        """It with the numbers of ``batch``."""
+        """Return the line with the numbers of ``batch``."""
         parts = list(self._parts)
         parts[1::2] = [str(getattr(batch, field)) for field in parts[1::2]]
         return "".join(parts).encode()
 
 
-#: What stands where nothing is to stand.
-NOTHING: Final = Form("")
+#: A form without text.
+EMPTY_FORM: Final = Form("")
 
 
 def codec_label(codec_id: int) -> str:
-    """The codec's name, or its number where that is no codec."""
+    """Return the name of the codec, or ``unknown`` with its number."""
     try:
         return Codec(codec_id).label
     except ValueError:
@@ -62,33 +62,36 @@ def codec_label(codec_id: int) -> str:
 
 
 def header_of(magic: int, attributes: int) -> RecordBatch:
-    """A header that says nothing but these."""
+    """Return a header with this magic and these attributes; its other fields are 0."""
     return RecordBatch(0, 0, 0, 0, 0, magic, 0, attributes, 0, 0, 0, 0, 0, 0)
 
 
 def text_batch(magic: int, attributes: int, *, valid: bool) -> Form:
-    """The line of Kafka's tool; ``valid`` is what it says of the checksum."""
+    """Return the form of a batch's line in Kafka's tool; ``valid``: its checksum matches."""
     batch = header_of(magic, attributes)
     if magic > 1:
         horizon = "Long.empty" if batch.delete_horizon_ms is None else "Long[<base_timestamp>]"
-        own = (
+        fields = (
             "baseOffset: <base_offset> lastOffset: <last_offset> count: <count> "
             "baseSequence: <base_sequence> lastSequence: <last_sequence> "
-            "producerId: <producer_id> producerEpoch: <producer_epoch> "
-            f"partitionLeaderEpoch: <leader_epoch> isTransactional: {java(batch.is_transactional)} "
-            f"isControl: {java(batch.is_control)} deleteHorizonMs: Optional{horizon}"
+            "producerId: <producer_id> producerEpoch: <producer_epoch> partitionLeaderEpoch: "
+            f"<leader_epoch> isTransactional: {java_boolean(batch.is_transactional)} "
+            f"isControl: {java_boolean(batch.is_control)} deleteHorizonMs: Optional{horizon}"
         )
     else:
-        own = "offset: <last_offset>"
+        fields = "offset: <last_offset>"
     return Form(
-        f"{own} position: <position> {batch.timestamp_type.value}: <max_timestamp> size: <size> "
+        f"{fields} position: <position> {batch.timestamp_type.value}: <max_timestamp> size: <size> "
         f"magic: {magic} compresscodec: {codec_label(batch.codec_id)} crc: <crc> "
-        f"isvalid: {java(valid)}\n"
+        f"isvalid: {java_boolean(valid)}\n"
     )
 
 
 def json_batch(before: str, magic: int, attributes: int) -> Form:
-    """Every field of the header, null for what an old one does not say, behind those ``before``."""
+    """Return the form of all header fields in JSON; those that a legacy header lacks are null.
+
+    ``before`` is the JSON text of the fields in front of them.
+    """
     batch = header_of(magic, attributes)
     wrapper = is_wrapper(batch)
     fields = {
@@ -116,8 +119,8 @@ def json_batch(before: str, magic: int, attributes: int) -> Form:
     return Form(f",{json_text(fields)[1:]}\n", before)
 
 
-def json_behind_record(magic: int, attributes: int, record_magic: int) -> Form:
-    """The fields that a record has of its batch, behind its own."""
+def json_batch_of_record(magic: int, attributes: int, record_magic: int) -> Form:
+    """Return the form of the batch fields that follow the fields of a record in JSON."""
     batch = header_of(magic, attributes)
     fields = {
         "position": "<position>",
@@ -132,6 +135,6 @@ def json_behind_record(magic: int, attributes: int, record_magic: int) -> Form:
     return Form(f",{json_text(fields)[1:]}\n")
 
 
-def java(value: bool) -> str:
-    """A boolean as Java prints it."""
+def java_boolean(value: bool) -> str:
+    """Return a boolean as Java prints it."""
     return "true" if value else "false"

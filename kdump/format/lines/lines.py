@@ -13,40 +13,48 @@ from kdump.errors import DecodeError
 from kdump.format import _lines
 from kdump.format.batch import BatchTable, Record, RecordBatch, RecordRun, RecordTable, sequence_at
 from kdump.format.control import ControlType, control_json, decode_control
-from kdump.format.lines.forms import NOTHING, Form, java, json_batch, json_behind_record, text_batch
+from kdump.format.lines.forms import (
+    EMPTY_FORM,
+    Form,
+    java_boolean,
+    json_batch,
+    json_batch_of_record,
+    text_batch,
+)
 from kdump.format.lines.text import java_text, json_bytes, json_text, printable
 
 _BUFFER_BYTES: Final = 1 << 20
-#: How many forms are kept: a log needs a few, but a forged one may need ever new ones.
+#: How many forms are cached: a log needs a few, but a forged log may need a new one for each batch.
 _FORMS: Final = 64
 
-#: Lines; a view is valid until the next piece.
+#: Pieces of one or more lines; a view is valid until the next piece.
 Pieces = Iterator[bytes | memoryview]
-#: How the records of a batch, and those of its like behind it, become lines. The first way writes
-#: plain ones from a row on, and returns the batch and the row reached and the bytes written. The
-#: second makes the line of any other, given its row among those of the batch.
-_Ways = tuple[Callable[[int], tuple[int, int, int]], Callable[[int], bytes]]
+#: The two functions that write the records of a batch. The first writes lines of plain records from
+#: a row on, also those of the following batches of the same form; it returns the batch and the row
+#: that it reached, and the count of bytes. The second returns the line of any other record, by its
+#: row in the batch.
+_Writers = tuple[Callable[[int], tuple[int, int, int]], Callable[[int], bytes]]
 
 
 class LineFormat(Protocol):
-    """How batches and records become lines, many to a piece."""
+    """A format of batches and records as lines. A piece holds many lines."""
 
     def batches(self, table: BatchTable) -> Pieces:
-        """One line a batch."""
+        """Yield a line for each batch."""
 
     def records(self, table: RecordTable) -> Pieces:
-        """One line a record."""
+        """Yield a line for each record."""
 
     def run(self, run: RecordRun) -> Pieces:
-        """One line a record, in text behind one for their batch."""
+        """Yield a line for each record; in text, the line of their batch comes before them."""
 
 
 class JsonLines:
-    """JSON objects, one a line: every header field of a batch; every field of a record.
+    """JSON lines: an object with every header field of a batch, or every field of a record.
 
-    A byte field that is valid UTF-8 is a string under its own name, else (or with
-    ``force_base64``) base64 under that name with ``_base64`` behind it. Null stays null. A
-    ``source_file`` is named in each line.
+    A byte field that is valid UTF-8 is a string under its name. Otherwise, or with
+    ``force_base64``, it is base64 under its name with the suffix ``_base64``. Null is null. Each
+    line names the ``source_file``, if there is one.
     """
 
     def __init__(
@@ -57,35 +65,35 @@ class JsonLines:
         force_base64: bool,
         source_file: str | None = None,
     ) -> None:
-        where: dict[str, object] = {"topic": topic, "partition": partition}
+        origin: dict[str, object] = {"topic": topic, "partition": partition}
         if source_file is not None:
-            where["source_file"] = source_file
-        self._before_record = json_text({"type": "record", **where})[:-1].encode() + b","
-        before_batch = json_text({"type": "batch", **where})[:-1]
+            origin["source_file"] = source_file
+        self._before_record = json_text({"type": "record", **origin})[:-1].encode() + b","
+        before_batch = json_text({"type": "batch", **origin})[:-1]
         self._batch_form = lru_cache(_FORMS)(partial(json_batch, before_batch))
-        self._behind_record = lru_cache(_FORMS)(json_behind_record)
+        self._after_record = lru_cache(_FORMS)(json_batch_of_record)
         self._force_base64 = force_base64
         self._out = bytearray(_BUFFER_BYTES)
 
     def batch(self, batch: RecordBatch) -> bytes:
-        """One object with every field of the header; null for what an old one does not say."""
+        """Return an object with every header field; those that a legacy header lacks are null."""
         return self._batch_form(batch.magic, batch.attributes).line(batch)
 
     def batches(self, table: BatchTable) -> Pieces:
-        """One object a batch, as ``batch`` has it."""
+        """Yield an object for each batch, as ``batch`` returns it."""
         return _batches(table, self._batch_form, self._out)
 
     def records(self, table: RecordTable) -> Pieces:
-        """One object a record."""
+        """Yield an object for each record."""
         return self.run(RecordRun.of(table))
 
     def run(self, run: RecordRun) -> Pieces:
-        """One object a record."""
+        """Yield an object for each record."""
 
-        def ways(batch: int) -> _Ways:
+        def writers(batch: int) -> _Writers:
             table = run.table(batch)
             header = table.batch
-            behind = self._behind_record(header.magic, header.attributes, table.magic)
+            after = self._after_record(header.magic, header.attributes, table.magic)
             pieces = [
                 self._before_record + b'"offset":',
                 b',"timestamp":',
@@ -93,9 +101,9 @@ class JsonLines:
                 b',"value":',
                 b',"headers":[],"sequence":',
             ]
-            tail = behind.line(header)
+            tail = after.line(header)
 
-            def plain(row: int) -> tuple[int, int, int]:
+            def write_plain(row: int) -> tuple[int, int, int]:
                 if self._force_base64:
                     return batch, row, 0
                 reached: tuple[int, int, int] = _lines.json_lines(
@@ -107,15 +115,15 @@ class JsonLines:
                     row,
                     table.magic != 0,
                     pieces,
-                    behind.text,
-                    behind.marks,
+                    after.text,
+                    after.marks,
                     self._out,
                 )
                 return reached
 
-            return plain, lambda row: self._record(table[row], table, tail)
+            return write_plain, lambda row: self._record(table[row], table, tail)
 
-        return _run(run, self._out, ways)
+        return _run(run, self._out, writers)
 
     def _record(self, record: Record, table: RecordTable, tail: bytes) -> bytes:
         batch = table.batch
@@ -148,23 +156,23 @@ class TextLines:
         self._out = bytearray(_BUFFER_BYTES)
 
     def batch(self, batch: RecordBatch, *, valid: bool = True) -> bytes:
-        """One line with the header; ``valid`` is what it says of the checksum."""
+        """Return a line with the header; ``valid``: its checksum matches."""
         return text_batch(batch.magic, batch.attributes, valid=valid).line(batch)
 
     def batches(self, table: BatchTable) -> Pieces:
-        """One line a batch, as ``batch`` has it."""
+        """Yield a line for each batch, as ``batch`` returns it."""
         return _batches(table, self._batch_form, self._out)
 
     def records(self, table: RecordTable) -> Pieces:
-        """One line a record."""
-        return self._run(RecordRun.of(table), lambda *_: NOTHING)
+        """Yield a line for each record."""
+        return self._run(RecordRun.of(table), lambda *_: EMPTY_FORM)
 
     def run(self, run: RecordRun) -> Pieces:
-        """The lines of each batch: its own, and one a record."""
+        """Yield, for each batch, its line and a line for each record."""
         return self._run(run, self._batch_form)
 
     def _run(self, run: RecordRun, batch_form: Callable[[int, int], Form]) -> Pieces:
-        def ways(batch: int) -> _Ways:
+        def writers(batch: int) -> _Writers:
             table = run.table(batch)
             header = table.batch
             above = batch_form(header.magic, header.attributes)
@@ -180,7 +188,7 @@ class TextLines:
                 b" payload: ",
             ]
 
-            def plain(row: int) -> tuple[int, int, int]:
+            def write_plain(row: int) -> tuple[int, int, int]:
                 if header.is_control:
                     return batch, row, 0
                 reached: tuple[int, int, int] = _lines.text_lines(
@@ -198,12 +206,12 @@ class TextLines:
                 )
                 return reached
 
-            def special(row: int) -> bytes:
+            def write_other(row: int) -> bytes:
                 return (b"" if row else above.line(header)) + self._record(table, row)
 
-            return plain, special
+            return write_plain, write_other
 
-        return _run(run, self._out, ways)
+        return _run(run, self._out, writers)
 
     def _record(self, table: RecordTable, row: int) -> bytes:
         batch, record = table.batch, table[row]
@@ -213,18 +221,18 @@ class TextLines:
         )
         if batch.magic < 2:
             crc, matches = table.message_crc(row)
-            line += f"isValid: {java(matches)} crc: {crc}"
+            line += f"isValid: {java_boolean(matches)} crc: {crc}"
         else:
             sequence = sequence_at(batch.base_sequence, record.offset - batch.base_offset)
-            header_keys = ",".join(_shown(key) for key, _ in record.headers)
+            header_keys = ",".join(_printable_text(key) for key, _ in record.headers)
             line += f"sequence: {sequence} headerKeys: [{header_keys}]"
         if batch.is_control:
             line += f" {_control(record)}"
         elif self._data:
             if record.key is not None:
-                line += f" key: {_shown(record.key)}"
+                line += f" key: {_printable_text(record.key)}"
             if record.value is not None:
-                line += f" payload: {_shown(record.value)}"
+                line += f" payload: {_printable_text(record.value)}"
         return f"{line}\n".encode()
 
 
@@ -238,7 +246,7 @@ _QUORUM_LABELS: Final = {
 
 
 def _control(record: Record) -> str:
-    """What a control record says, behind its sizes in the line."""
+    """Return the content of a control record, for the end of its line."""
     try:
         control = decode_control(record.key, record.value)
     except DecodeError as error:
@@ -253,35 +261,38 @@ def _control(record: Record) -> str:
 
 
 def _batches(table: BatchTable, form: Callable[[int, int], Form], out: bytearray) -> Pieces:
-    """One line a batch, those of neighbours with the same form at once."""
+    """Yield a line for each batch; consecutive batches of the same form are written at once."""
     view = memoryview(out)
     row = 0
     while row < len(table):
         batch = table[row]
-        words = form(batch.magic, batch.attributes)
-        reached, used = _lines.batch_lines(table.rows, row, words.text, words.marks, out)
+        batch_form = form(batch.magic, batch.attributes)
+        reached, used = _lines.batch_lines(table.rows, row, batch_form.text, batch_form.marks, out)
         if reached > row:
             yield view[:used]
             row = reached
         else:
-            yield words.line(batch)
+            yield batch_form.line(batch)
             row += 1
 
 
-def _run(run: RecordRun, out: bytearray, ways: Callable[[int], _Ways]) -> Pieces:
-    """Lines of ``run``: batches of plain records through ``out``, other records one by one."""
+def _run(run: RecordRun, out: bytearray, writers: Callable[[int], _Writers]) -> Pieces:
+    """Yield the lines of ``run``: plain records through ``out``, other records one by one.
+
+    ``writers`` returns the functions that write the batch at an index.
+    """
     view = memoryview(out)
     batch, row = 0, 0
     while batch < len(run):
-        here, start, stop = batch, *run.starts[batch : batch + 2]
-        plain, special = ways(here)
-        while batch == here:
-            batch, reached, used = plain(row)
+        current, start, stop = batch, *run.starts[batch : batch + 2]
+        write_plain, write_other = writers(current)
+        while batch == current:
+            batch, reached, used = write_plain(row)
             if used:
                 yield view[:used]
-            elif batch == here:
+            elif batch == current:
                 if row < stop:
-                    yield special(row - start)
+                    yield write_other(row - start)
                     reached += 1
                 if reached == stop:
                     batch += 1
@@ -292,6 +303,6 @@ def _size(value: bytes | None) -> int:
     return -1 if value is None else len(value)
 
 
-def _shown(value: bytes) -> str:
-    """Bytes as text, made safe to print."""
+def _printable_text(value: bytes) -> str:
+    """Return bytes as text that is safe to print."""
     return printable(java_text(value))

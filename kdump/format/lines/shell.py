@@ -1,7 +1,7 @@
 r"""Commands as text that bash and zsh split into the same words.
 
-What shells would take apart stands in quotes, and bytes that could upset a terminal, or are no
-UTF-8, as ``\xNN`` in ``$'...'``.
+A word that shells would split or expand is in quotes. Bytes that a terminal could interpret, or
+that are not UTF-8, are ``\xNN`` in ``$'...'``.
 
 Spec: POSIX.1-2024, Shell Command Language, 2.2; zsh's option EQUALS.
 """
@@ -16,29 +16,29 @@ from typing import Final
 
 from kdump.format.lines.text import printable
 
-#: What stands for itself in ``$'...'``; ``!`` does not, for the sake of a shell's history.
+#: The characters that ``$'...'`` holds unescaped; ``!`` would expand from the history of a shell.
 _PLAIN: Final = re.compile(r"[^\\'!]", re.S)
 
 
 def operand(path: PathLike[str]) -> str:
-    """Return ``path`` as a command's argument that no parser takes for an option."""
+    """Return ``path`` as an argument of a command that cannot be read as an option."""
     text = fspath(path)
     return f"./{text}" if text.startswith("-") else text
 
 
 def shell_text(words: Iterable[str]) -> str:
-    """Return a command line of ``words``."""
+    """Return ``words`` as a command line."""
     return " ".join(map(_word, words))
 
 
 def _word(word: str) -> str:
     if printable(word) != word or "!" in word:
-        return "$'" + "".join(map(_escaped, word)) + "'"
-    # In zsh a word that begins with = stands for the path of a command.
+        return "$'" + "".join(map(_escape, word)) + "'"
+    # In zsh a word that begins with = expands to the path of a command.
     return f"'{word}'" if word.startswith("=") and quote(word) == word else quote(word)
 
 
-def _escaped(char: str) -> str:
+def _escape(char: str) -> str:
     if printable(char) == char and _PLAIN.fullmatch(char):
         return char
     return "".join(f"\\x{byte:02x}" for byte in char.encode(errors="surrogateescape"))

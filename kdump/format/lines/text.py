@@ -1,10 +1,10 @@
 """Escaping of text for terminals and logs, and the text form of offsets and times.
 
-Keys, values, names and paths come from anybody. Control, format, line- and paragraph-separator and
+Keys, values, names and paths are untrusted. Control, format, line- and paragraph-separator and
 surrogate code points (categories Cc, Cf, Zl, Zp, Cs) could move a cursor, reorder a line, or break
-a reader, so none of them leaves raw, in text or in JSON.
+a reader. They are escaped, in text and in JSON.
 
-Spec: ``java.lang.String(byte[], Charset)`` for what bytes say that are no UTF-8.
+Spec: ``java.lang.String(byte[], Charset)`` for bytes that are not UTF-8.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _UNSAFE: Final = frozenset({"Cc", "Cf", "Zl", "Zp", "Cs"})
 
 
 def printable(text: str) -> str:
-    r"""``text`` with unsafe code points as ``\xNN``, ``\uNNNN`` or ``\UNNNNNNNN``."""
+    r"""Return ``text`` with unsafe code points as ``\xNN``, ``\uNNNN`` or ``\UNNNNNNNN``."""
     return text if text.isprintable() else text.translate(_ESCAPES)
 
 
 def time_text(timestamp_ms: int) -> str:
-    """Return a time in ISO 8601, UTC: "2026-11-21T10:00:00.000Z"; its digits beyond year 9999."""
+    """Return a time in ISO 8601, UTC: "2026-11-21T10:00:00.000Z"; beyond year 9999, in ms."""
     try:
         time = _EPOCH + timedelta(milliseconds=timestamp_ms)
     except OverflowError:
@@ -36,7 +36,7 @@ def time_text(timestamp_ms: int) -> str:
 
 
 def json_text(value: object) -> str:
-    r"""``value`` as JSON on one line, with unsafe code points as ``\uNNNN``."""
+    r"""Return ``value`` as JSON on a single line, with unsafe code points as ``\uNNNN``."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text if text.isprintable() else text.translate(_JSON_ESCAPES)
 
@@ -44,9 +44,10 @@ def json_text(value: object) -> str:
 def json_bytes(
     name: str, raw: bytes | None, *, force_base64: bool = False
 ) -> dict[str, str | None]:
-    """``raw`` as a field of JSON: a string under ``name``, or base64 under ``<name>_base64``.
+    """Return ``raw`` as a JSON field: a string under ``name``, or base64 under ``<name>_base64``.
 
-    The latter is for what is no UTF-8, and for all with ``force_base64``. Null stays null.
+    Base64 is for bytes that are not UTF-8, and for all bytes with ``force_base64``. None is null
+    under ``name``.
     """
     if raw is None:
         return {name: None}
@@ -59,12 +60,12 @@ def json_bytes(
 
 
 def java_text(raw: bytes) -> str:
-    """``raw`` as Java's ``new String(raw, UTF_8)`` has it: U+FFFD for what is no UTF-8."""
+    """Return ``raw`` as Java's ``new String(raw, UTF_8)``: U+FFFD for bytes that are not UTF-8."""
     try:
         return raw.decode()
     except UnicodeDecodeError:
-        # As Python has it, but for an encoded surrogate, which is one U+FFFD in Java. Bytes are
-        # replaced as characters because joining many pieces of bytes takes much more memory.
+        # Python and Java differ for an encoded surrogate, which is a single U+FFFD in Java. The
+        # replacement works on characters, as joining many pieces of bytes takes more memory.
         bytewise = _SURROGATE.sub("\xff", raw.decode("latin-1"))
         return bytewise.encode("latin-1").decode(errors="replace")
 
@@ -73,9 +74,9 @@ _SURROGATE: Final = re.compile("\xed[\xa0-\xbf][\x80-\xbf]?")
 
 
 class _Escapes(dict[int, str]):
-    """What ``str.translate`` puts in the place of a code point, filled as unsafe ones turn up.
+    """The table for ``str.translate``: the replacement of each code point, filled on first use.
 
-    Values may hold many millions of them, too many for a Python object each.
+    Values may hold many millions of unsafe code points, too many for a Python object each.
     """
 
     def __init__(self, escape: Callable[[str], str]) -> None:
@@ -90,16 +91,16 @@ class _Escapes(dict[int, str]):
         return self[code]
 
 
-def _escaped(char: str) -> str:
+def _escape(char: str) -> str:
     code = ord(char)
     if code < 0x100:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def _json_escaped(char: str) -> str:
+def _json_escape(char: str) -> str:
     return json.dumps(char)[1:-1]
 
 
-_ESCAPES: Final = _Escapes(_escaped)
-_JSON_ESCAPES: Final = _Escapes(_json_escaped)
+_ESCAPES: Final = _Escapes(_escape)
+_JSON_ESCAPES: Final = _Escapes(_json_escape)

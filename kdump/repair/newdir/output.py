@@ -31,7 +31,7 @@ from kdump.repair.transaction.folder import Begun, Folder
 from kdump.repair.transaction.lock import unfinished, ways_on
 from kdump.repair.transaction.plan import Plan
 from kdump.storage.access import open_source
-from kdump.storage.logdir import Partition, Segment, around, is_log_directory, read_partition
+from kdump.storage.logdir import Partition, Segment, ancestors, is_log_directory, read_partition
 from kdump.storage.names import DirectoryName, FileKind, format_directory_name, format_file_name
 from kdump.storage.source import WINDOW_BYTES, Identity, Source
 
@@ -125,7 +125,7 @@ def _target_of(partition: Partition, output: Path) -> Path:
             f"{partition.path}: expected a directory called <topic>-<partition>, found another "
             "name: copy or link it under its name"
         )
-    for directory in around(output):
+    for directory in ancestors(output):
         if is_log_directory(directory):
             raise Refused(
                 f"{output}: expected a place outside of log directories, found that {directory} "

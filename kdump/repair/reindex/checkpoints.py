@@ -16,7 +16,7 @@ from kdump.audit.run.quick_survey import quick_survey
 from kdump.audit.targets.target import Target
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import DecodeError
-from kdump.format.checkpoint import OffsetEntry, decode_readable, encode_offsets
+from kdump.format.checkpoint import OffsetEntry, decode_readable_offsets, encode_offsets
 from kdump.repair.content.extent import log_end_of
 from kdump.repair.transaction.fingerprint import stamp_of
 from kdump.repair.transaction.plan import Line, Rewrite, Step
@@ -94,7 +94,7 @@ def _lines(path: Path, directory: DirectoryFacts, node: Node) -> dict[tuple[str,
     """The lines that can be read, of partitions that are there, and those that logs show."""
     readable = {
         (entry.topic, entry.partition): entry
-        for entry in read_small(path, decode_readable).value or ()
+        for entry in read_small(path, decode_readable_offsets).value or ()
     }
     lines: dict[tuple[str, int], OffsetEntry] = {}
     for place in filter(has_lines, directory.directory.partition_paths):

@@ -12,7 +12,7 @@ from typing import Final
 
 from kdump.audit.survey.log_end import first_offset_of
 from kdump.errors import SourceError
-from kdump.format.batch import MARKER_BYTES, MAX_OFFSET_DELTA, BatchTable, RecordBatch, shows_marker
+from kdump.format.batch import MARKER_BYTES, MAX_OFFSET_DELTA, BatchTable, RecordBatch, is_marker
 from kdump.format.legacy import is_wrapper
 from kdump.repair.salvage.marker import NewMarker
 from kdump.repair.salvage.overlap import resolve_overlaps
@@ -129,7 +129,7 @@ class _Scan:
             if isinstance(piece, Damage):
                 self._close()
                 end = piece.position + piece.size
-                marker = shows_marker(source.window(piece.position, MARKER_BYTES))
+                marker = is_marker(source.window(piece.position, MARKER_BYTES))
                 self.pieces.append(
                     Left(self._log, piece.position, end, piece.reason, marker=marker)
                 )

@@ -1,7 +1,7 @@
 """Addresses such as ``s3://bucket/prefix``, with the interface of a path.
 
-Joining them, their parents and pickling keep them what they are. What asks the file system of paths
-has no answer of them; ``scan``, ``exists`` and the methods here do.
+Joining, ``parent`` and pickling give addresses again. The functions of ``os`` do not work on them;
+``scan``, ``exists`` and the methods here do.
 
 Spec: ``pyarrow.fs``; the spelling is that of its URIs.
 """
@@ -23,9 +23,9 @@ from urllib.parse import parse_qsl, urlencode
 from kdump.errors import UsageError
 from kdump.storage.objects.client import Listed, Status, ask
 
-#: Tests have ``s3`` alone.
+#: Tests cover ``s3`` alone.
 SCHEMES: Final = ("s3", "gs", "abfs", "abfss", "hdfs")
-#: What may stand behind the ``?`` of an address of ``s3``.
+#: The options that may follow the ``?`` of an address of ``s3``.
 S3_OPTIONS: Final = ("endpoint_override", "scheme", "region", "anonymous")
 _MISSING: Final = (errno.ENOENT, errno.ENOTDIR)
 
@@ -33,13 +33,13 @@ _MISSING: Final = (errno.ENOENT, errno.ENOTDIR)
 class RemotePath(PosixPath):
     """An address in an object store.
 
-    Its first part is the scheme with a colon, and the options behind that if there are any; its
-    second is the bucket, or the host.
+    Its first part is the scheme with a colon, then the options if there are any. Its second part is
+    the bucket, or the host.
     """
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """Take apart what somebody typed; raises UsageError."""
+        """Return the address that a user typed. Raises UsageError."""
         address, _, query = text.partition("?")
         scheme, _, rest = address.partition("://")
         host = rest.partition("/")[0]
@@ -65,12 +65,12 @@ class RemotePath(PosixPath):
 
     @property
     def options(self) -> dict[str, str]:
-        """What stood behind the question mark."""
+        """The options after the question mark, by name."""
         return dict(parse_qsl(self.parts[0].partition("?")[2], keep_blank_values=True))
 
     @property
     def store(self) -> RemotePath:
-        """The address of the bucket or host that this one is in."""
+        """The address of the bucket or host."""
         return type(self)(*self.parts[:2])
 
     @property
@@ -87,52 +87,61 @@ class RemotePath(PosixPath):
         return type(self), self.parts
 
     def is_absolute(self) -> bool:
-        """Always."""
+        """Return True: every address is absolute."""
         return True
 
     def absolute(self) -> Self:
-        """Return the same, as there is no other spelling."""
+        """Return the address itself: every address is absolute."""
         return self
 
     def resolve(self, strict: bool = False) -> Self:
-        """Return the same, as there are no links."""
+        """Return the address itself: stores have no links."""
         return self
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """Ask the store. Raises OSError."""
+        """Ask the store for the status, as ``os.stat`` gives it. Raises OSError."""
         return self.stat_result(self.status())
 
     def lstat(self) -> os.stat_result:
-        """The same: there are no links."""
+        """Do the same as ``stat``: stores have no links."""
         return self.stat()
 
     def exists(self, *, follow_symlinks: bool = True) -> bool:
-        """Whether there is an object, or one below; raises OSError where nobody can say."""
+        """Return whether there is an object here or below.
+
+        Raises OSError where the store does not answer.
+        """
         return self._is(None)
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
-        """Whether there are objects below; raises OSError where nobody can say."""
+        """Return whether there are objects below.
+
+        Raises OSError where the store does not answer.
+        """
         return self._is(True)
 
     def is_file(self, *, follow_symlinks: bool = True) -> bool:
-        """Whether there is an object; raises OSError where nobody can say."""
+        """Return whether there is an object.
+
+        Raises OSError where the store does not answer.
+        """
         return self._is(False)
 
     def entries(self) -> list[RemoteEntry]:
-        """List what is right below. Raises OSError."""
-        found: list[Listed] = ask(self, "entries")
-        return [RemoteEntry(self / one.name, one.status) for one in found]
+        """List the objects and prefixes directly below. Raises OSError."""
+        listing: list[Listed] = ask(self, "entries")
+        return [RemoteEntry(self / listed.name, listed.status) for listed in listing]
 
     def status(self) -> Status:
-        """Ask the store. Raises OSError."""
+        """Ask the store for the status. Raises OSError."""
         if ".." in self.parts or len(self.parts) < 2:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self))
         found: Status = ask(self, "status")
         return found
 
     def stat_result(self, status: Status) -> os.stat_result:
-        """Return ``status`` in the words of the file system."""
-        # A version of an object is what a file with its inode is elsewhere.
+        """Return ``status`` as ``os.stat`` would give it for a file."""
+        # Each version of an object has an inode of its own, like a file that was replaced.
         device, inode = _number(str(self.store)), _number(f"{self.key}\n{status.version}")
         kind = stat.S_IFDIR | 0o555 if status.directory else stat.S_IFREG | 0o444
         seconds = status.mtime_ns // 1_000_000_000
@@ -150,49 +159,49 @@ class RemotePath(PosixPath):
 
 
 class ScanEntry(Protocol):
-    """What a listing says of something in a directory; ``os.DirEntry`` is one."""
+    """An entry in the listing of a directory; ``os.DirEntry`` has this interface."""
 
     @property
     def name(self) -> str:
         """Its name in the directory."""
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
-        """Whether it is a directory."""
+        """Return whether it is a directory."""
 
     def is_file(self, *, follow_symlinks: bool = True) -> bool:
-        """Whether it is a regular file."""
+        """Return whether it is a regular file."""
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """What ``os.stat`` says."""
+        """Return its status, as ``os.stat`` gives it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteEntry:
-    """Something that a listing of a store has."""
+    """An entry in the listing of a store: an object, or a prefix with objects below it."""
 
     path: RemotePath
     status: Status
 
     @property
     def name(self) -> str:
-        """Its name below what was listed."""
+        """Its name below the address that was listed."""
         return self.path.name
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
-        """Whether there are objects below."""
+        """Return whether there are objects below."""
         return self.status.directory
 
     def is_file(self, *, follow_symlinks: bool = True) -> bool:
-        """Whether it is an object."""
+        """Return whether it is an object."""
         return not self.status.directory
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """The same as when it was listed."""
+        """Return its status at the time of the listing."""
         return self.path.stat_result(self.status)
 
 
 def as_path(text: str) -> Path:
-    """Return the path that somebody typed, in the file system or a store; raises UsageError."""
+    """Return the path that a user typed, in the file system or in a store. Raises UsageError."""
     if not is_address(text):
         return Path(text)
     if importlib.util.find_spec("pyarrow") is None:
@@ -201,7 +210,7 @@ def as_path(text: str) -> Path:
 
 
 def is_address(text: str) -> bool:
-    """Whether it is an address in a store of a known kind."""
+    """Return whether ``text`` is an address with one of ``SCHEMES``."""
     return text.partition("://")[0] in SCHEMES and "://" in text
 
 
@@ -213,11 +222,11 @@ def scan(path: Path) -> AbstractContextManager[Iterator[ScanEntry]]:
 
 
 def exists(path: Path) -> bool:
-    """Whether something is at ``path``, be it a link to nowhere."""
+    """Return whether something is at ``path``; a link to nowhere counts."""
     return path.exists() if isinstance(path, RemotePath) else os.path.lexists(path)
 
 
 def _number(text: str) -> int:
-    """A number of 63 bits that stands for ``text``."""
+    """Return a number of 63 bits that identifies ``text``."""
     digest = blake2b(text.encode("utf-8", "surrogateescape"), digest_size=8).digest()
     return int.from_bytes(digest) >> 1

@@ -1,8 +1,9 @@
 """The child processes that talk to object stores, and the requests to them.
 
-pyarrow starts threads as soon as it is imported, and its client for S3 does not survive a fork.
-With a child for it the processes that ask can fork workers, or be some; an answer that does not
-come is given up together with the child. Another one writes: what it has not finished would go too.
+pyarrow starts threads on import, and its client for S3 does not survive a fork. A child process
+holds it, so that the processes that send requests can fork workers or be workers. A request that
+times out ends with its child. A second child does the writes: the end of the child that reads would
+lose unfinished writes.
 
 Spec: ``pyarrow.fs``.
 """
@@ -26,20 +27,21 @@ from kdump.storage import workers
 if TYPE_CHECKING:
     from kdump.storage.objects.address import RemotePath
 
-#: After so long an answer is not waited for any more; the client gives up before that itself.
+#: The longest wait for an answer; the client of the store times out before that.
 _ANSWER_SECONDS: Final = 120.0
-#: A store that so many questions in a row did not reach is not asked for a while: each of thousands
-#: of files would wait for it.
-_UNREACHED: Final = 2
-_REST_SECONDS: Final = 30.0
-_HEADER: Final = struct.Struct("=?Q")  # whether bytes follow, and how many; else it is a pickle
+#: After so many requests in a row that did not reach a store, requests to it fail at once for a
+#: while: otherwise each of thousands of files would wait for a timeout.
+_FAILURES_BEFORE_PAUSE: Final = 2
+_PAUSE_SECONDS: Final = 30.0
+#: Whether the payload is raw bytes (otherwise a pickle), and its length.
+_HEADER: Final = struct.Struct("=?Q")
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What a store says of an object, or that there are some below.
+    """The status of an object, or of a prefix with objects below it (``directory``).
 
-    ``version`` changes with the content, empty where the store has no such thing.
+    ``version`` changes with the content; it is empty where the store has no versions.
     """
 
     directory: bool
@@ -64,14 +66,14 @@ class _Child:
 
 @dataclass(slots=True)
 class _Outage:
-    """How often a store was not reached in a row, when last, and what was said then."""
+    """How many requests in a row did not reach a store, the time and the error of the last one."""
 
     count: int = 0
     since: float = 0.0
     text: str = ""
 
 
-#: What a child is for, as its death is told.
+#: The duty of a child, as the error about its death names it.
 READS: Final = "reads from"
 WRITES: Final = "writes to"
 
@@ -85,19 +87,20 @@ def ask(
     *arguments: object,
     into: memoryview | None = None,
 ) -> Any:
-    """Have a child do an ``operation`` of ``Stores`` on ``path``, and return its answer.
+    """Have a child do an ``operation`` on ``path``, and return its answer.
 
-    A function at the top of a module, which may write, gets the ``Stores`` first.
-    Of bytes the count is returned, and they are put ``into`` memory. Raises OSError: ENOENT for
-    what is not there, ESTALE for what is another by now, ETIMEDOUT where no answer came.
+    The operation is the name of a method of ``Stores``, or a function at the top of a module, which
+    may write and whose first argument is the ``Stores``. An answer of bytes is written ``into``
+    memory, and its length is returned. Raises OSError: ENOENT if the object does not exist, ESTALE
+    if it was replaced, ETIMEDOUT without an answer.
     """
     outage = _outages.setdefault(str(path.store), _Outage())
-    if outage.count >= _UNREACHED and time.monotonic() < outage.since + _REST_SECONDS:
+    if outage.count >= _FAILURES_BEFORE_PAUSE and time.monotonic() < outage.since + _PAUSE_SECONDS:
         raise OSError(errno.EHOSTUNREACH, f"{outage.text} (not asked again for a while)", str(path))
     does = READS if isinstance(operation, str) else WRITES
     try:
         answer = _answer(does, (path, operation, *arguments), into)
-    except BaseException:  # Ctrl-C too: what was asked for would be taken for the next answer
+    except BaseException:  # Ctrl-C too: the next request would receive this answer
         _end_child(does)
         raise
     if not isinstance(answer, OSError):
@@ -112,6 +115,7 @@ def ask(
 
 
 def _answer(does: str, request: tuple[Any, ...], into: memoryview | None) -> Any:
+    """Send ``request`` to the child that ``does`` it, and return its answer, an OSError if any."""
     if does not in _children:
         _children[does] = _start()
     channel = _children[does].channel
@@ -136,7 +140,10 @@ def _answer(does: str, request: tuple[Any, ...], into: memoryview | None) -> Any
 def _receive(
     channel: socket.socket, memory: bytearray | memoryview, until: float | None
 ) -> bytearray | memoryview:
-    """Fill ``memory``. Raises TimeoutError, EOFError."""
+    """Fill ``memory`` by the monotonic time ``until``, and return it.
+
+    Raises TimeoutError, EOFError.
+    """
     rest = memoryview(memory)
     while rest:
         if until is not None:
@@ -150,13 +157,13 @@ def _receive(
 
 def _start() -> _Child:
     parent = os.getpid()
-    ours, theirs = socket.socketpair()
-    with workers.signals_held_back() as before:
+    parent_end, child_end = socket.socketpair()
+    with workers.block_signals() as previous_mask:
         pid = os.fork()
         if pid == 0:
-            _be_child(theirs, parent, before)
-    theirs.close()
-    return _Child(pid, ours)
+            _run_child(child_end, parent, previous_mask)
+    child_end.close()
+    return _Child(pid, parent_end)
 
 
 def _end_child(does: str) -> None:
@@ -165,12 +172,15 @@ def _end_child(does: str) -> None:
         child.channel.close()
         with suppress(ProcessLookupError):
             os.kill(child.pid, signal.SIGKILL)
-        with suppress(ChildProcessError):  # somebody else waited for it
+        with suppress(ChildProcessError):  # the process was already waited for
             os.waitpid(child.pid, 0)
 
 
 def _forget_children() -> None:
-    """They answer the parent; who was just forked starts some of his own."""
+    """Close the channels of children that answer the parent of a process just forked.
+
+    The process starts children of its own.
+    """
     while _children:
         _children.popitem()[1].channel.close()
 
@@ -178,23 +188,23 @@ def _forget_children() -> None:
 os.register_at_fork(after_in_child=_forget_children)
 
 
-def _be_child(theirs: socket.socket, parent: int, mask: set[signal.Signals | int]) -> NoReturn:
+def _run_child(channel: socket.socket, parent: int, mask: set[signal.Signals | int]) -> NoReturn:
     status = 1
     try:
-        # Who holds the end of another process's pipe keeps that one waiting for its end.
-        os.closerange(3, theirs.fileno())
-        os.closerange(theirs.fileno() + 1, os.sysconf("SC_OPEN_MAX"))
+        # An inherited end of a pipe would keep the processes at its other end waiting.
+        os.closerange(3, channel.fileno())
+        os.closerange(channel.fileno() + 1, os.sysconf("SC_OPEN_MAX"))
         if workers.initialise_child(parent, mask):
-            _serve(theirs)
+            _serve(channel)
         status = 0
-    except (OSError, EOFError):  # the one who asks is gone
+    except (OSError, EOFError):  # the parent ended
         status = 0
     finally:
         os._exit(status)
 
 
 def _serve(channel: socket.socket) -> None:
-    """Answer one question after the other, until nobody is there to ask."""
+    """Answer one request after another. Raises OSError, EOFError where the parent has ended."""
     from kdump.storage.objects.server import Stores
 
     stores = Stores()
@@ -208,7 +218,7 @@ def _serve(channel: socket.socket) -> None:
                 answer = getattr(stores, operation)(path, *arguments)
             else:
                 answer = operation(stores, path, *arguments)
-        except Exception as error:  # noqa: BLE001 - pyarrow has many kinds, and all are an answer
+        except Exception as error:  # noqa: BLE001 - pyarrow raises many kinds; each is an answer
             answer = _os_error(error)
         if isinstance(answer, memoryview):
             channel.sendall(_HEADER.pack(True, len(answer)))

@@ -24,57 +24,61 @@ from pyarrow.fs import (
 from kdump.storage.objects.address import RemotePath
 from kdump.storage.objects.client import Listed, Status
 
-#: How long a connection may take, how long nothing may come, and how often the client tries.
+#: The longest time to connect, the longest time without data, and the number of attempts.
 _CONNECT_SECONDS: Final = 5
 _SILENT_SECONDS: Final = 15
 _ATTEMPTS: Final = 3
-#: How many objects are kept open: a segment and its indexes.
+#: How many objects stay open: a segment and its indexes.
 _OPEN_OBJECTS: Final = 4
 _ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 
 
 class Stores:
-    """The stores that were asked for, and the objects that were read last."""
+    """The stores in use, and the objects that were read last."""
 
     def __init__(self) -> None:
         self._systems: dict[RemotePath, tuple[FileSystem, str]] = {}
         self._open: OrderedDict[RemotePath, NativeFile] = OrderedDict()
 
     def status(self, path: RemotePath) -> Status:
-        """Say what is at ``path`` now."""
+        """Return the current status of ``path``. Raises OSError."""
         system, name = self.system(path)
         if path.key:
             try:
-                return self._opened(path)[1]
+                return self._reopen(path)[1]
             except FileNotFoundError:
-                pass  # there may be some below
+                pass  # there may be objects below
         if system.get_file_info(name).type is not FileType.Directory:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         return Status(directory=True)
 
     def entries(self, path: RemotePath) -> list[Listed]:
-        """List what is right below ``path``."""
+        """List the objects and prefixes directly below ``path``. Raises OSError."""
         system, name = self.system(path)
         return [
-            Listed(info.base_name, _listed(info))
+            Listed(info.base_name, _listed_status(info))
             for info in system.get_file_info(FileSelector(name))
         ]
 
     def read(self, path: RemotePath, position: int, length: int, expected: Status) -> memoryview:
-        """Return ``length`` bytes from ``position`` on, of the object as it was ``expected``."""
+        """Return ``length`` bytes of the object from ``position`` on.
+
+        Raises OSError, which is ESTALE if the status of the object is not the ``expected`` one.
+        """
         file = self._open.get(path)
         if file is None:
-            file, found = self._opened(path)
-            _refuse_another(found, expected)
+            file, found = self._reopen(path)
+            _check_status(found, expected)
         try:
             data = file.read_at(length, position)
         except OSError:
-            _refuse_another(self._opened(path)[1], expected)  # which says more
+            _check_status(self._reopen(path)[1], expected)  # a replaced object explains the error
             raise
-        _refuse_another(self._opened(path)[1], expected)
+        _check_status(self._reopen(path)[1], expected)
         return memoryview(data)
 
-    def _opened(self, path: RemotePath) -> tuple[NativeFile, Status]:
+    def _reopen(self, path: RemotePath) -> tuple[NativeFile, Status]:
+        """Open the object at ``path``, in place of an earlier handle; return it and its status."""
         system, name = self.system(path)
         old = self._open.pop(path, None)
         if old is not None:
@@ -83,17 +87,17 @@ class Stores:
         self._open[path] = file
         if len(self._open) > _OPEN_OBJECTS:
             self._open.popitem(last=False)[1].close()
-        said = file.metadata() or {}
-        changed = said.get("Last-Modified")
-        if changed is None:
+        metadata = file.metadata() or {}
+        modified = metadata.get("Last-Modified")
+        if modified is None:
             mtime_ns = system.get_file_info(name).mtime_ns or 0
         else:
-            mtime_ns = int(datetime.fromisoformat(changed.decode()).timestamp()) * 1_000_000_000
-        version = said.get("ETag", b"").decode("utf-8", "replace")
+            mtime_ns = int(datetime.fromisoformat(modified.decode()).timestamp()) * 1_000_000_000
+        version = metadata.get("ETag", b"").decode("utf-8", "replace")
         return file, Status(False, file.size(), mtime_ns, version)
 
     def system(self, path: RemotePath) -> tuple[FileSystem, str]:
-        """The store, and the name that the object at ``path`` has there."""
+        """Return the store of ``path``, and the name of the object in it."""
         store = path.store
         if store not in self._systems:
             self._systems[store] = _connect(store)
@@ -115,7 +119,7 @@ def _connect(store: RemotePath) -> tuple[FileSystem, str]:
             endpoint_override=host or None,
             scheme=options.get("scheme") or (scheme if separator else None),
             region=options.get("region"),
-            # What was written and not yet sent would be held without a bound.
+            # Background writes would buffer unsent data without a bound.
             background_writes=False,
             anonymous=options.get("anonymous", "").lower() in ("true", "1"),
             connect_timeout=_CONNECT_SECONDS,
@@ -126,12 +130,12 @@ def _connect(store: RemotePath) -> tuple[FileSystem, str]:
     )
 
 
-def _listed(info: FileInfo) -> Status:
+def _listed_status(info: FileInfo) -> Status:
     if info.type is FileType.Directory:
         return Status(directory=True)
     return Status(False, info.size or 0, info.mtime_ns or 0)
 
 
-def _refuse_another(found: Status, expected: Status) -> None:
+def _check_status(found: Status, expected: Status) -> None:
     if found != expected:
         raise OSError(errno.ESTALE, "it was replaced while it was read")

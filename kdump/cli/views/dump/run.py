@@ -20,7 +20,7 @@ from kdump.storage.logdir import (
     PathContent,
     Segment,
     directory_name,
-    find,
+    open_paths,
 )
 from kdump.storage.names import FileKind, parse_file_name
 from kdump.storage.selection import Selection
@@ -37,7 +37,7 @@ def files(
     dumped, or where there is nothing to be selected or summed up.
     """
     just_batches = summary or selection != Selection()
-    for path, content in zip(paths, find(paths), strict=True):
+    for path, content in zip(paths, open_paths(paths), strict=True):
         if isinstance(content, Segment | Entry):
             name = parse_file_name(path.name)
             if name.kind not in BATCH_KINDS | KINDS:

@@ -1,4 +1,4 @@
-"""What repairs have left in a partition: how it is read, and what ``verify`` says of it."""
+"""The folders that repairs leave in a partition: reading them, and the findings of ``verify``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kdump.storage.repair_record import RepairRecord, RepairState, kept
 
 
 def folder(partition: Path, name: str, command: str = "reindex", **files: str) -> Path:
-    """A folder as a repair writes it; ``files`` by name, ``.json`` left out."""
+    """Write a folder as a repair does; ``files`` by name, without ``.json``."""
     path = partition / ".kdump" / name
     (path / "old").mkdir(parents=True)
     (path / "plan.json").write_text(f'{{"schema": 1, "command": "{command}"}}')
@@ -45,14 +45,14 @@ def test_each_state(tmp_path: Path) -> None:
         "c": (RepairState.DONE, folder(tmp_path, "c", begun=begun, receipt="{}")),
         "d": (RepairState.UNDOING, folder(tmp_path, "d", begun=begun, receipt="{}", undoing="")),
     }
-    assert {one.id: (one.state, one.path) for one in kept(tmp_path)} == states
+    assert {record.id: (record.state, record.path) for record in kept(tmp_path)} == states
 
 
 def test_the_oldest_comes_first_and_what_has_not_begun_last(tmp_path: Path) -> None:
     for name, begun_ns in (("b", 7), ("c", 5), ("d", 6)):
         folder(tmp_path, name, begun=f'{{"begun_ns": {begun_ns}}}', receipt="{}")
     folder(tmp_path, "a")
-    assert [(one.id, one.begun_ns) for one in kept(tmp_path)] == [
+    assert [(record.id, record.begun_ns) for record in kept(tmp_path)] == [
         ("c", 5),
         ("d", 6),
         ("b", 7),
@@ -100,14 +100,14 @@ def test_damaged_content_never_fails(
 ) -> None:
     path = folder(tmp_path, "a", begun='{"begun_ns": 5}')
     damage(path / f"{file}.json")
-    (one,) = kept(tmp_path)
-    assert one.command == (None if file == "plan" else "reindex")
-    assert one.begun_ns == (None if file == "begun" else 5)
+    (record,) = kept(tmp_path)
+    assert record.command == (None if file == "plan" else "reindex")
+    assert record.begun_ns == (None if file == "begun" else 5)
     gone = not os.path.lexists(path / "begun.json")
-    assert one.state is (RepairState.PREPARED if gone else RepairState.PENDING)
+    assert record.state is (RepairState.PREPARED if gone else RepairState.PENDING)
 
 
-def test_nothing_is_kept_where_there_is_no_folder(tmp_path: Path) -> None:
+def test_without_folders_there_are_no_records(tmp_path: Path) -> None:
     assert kept(tmp_path) == ()
     (tmp_path / ".kdump").touch()
     assert kept(tmp_path) == ()
@@ -119,7 +119,7 @@ def test_nothing_is_kept_where_there_is_no_folder(tmp_path: Path) -> None:
     assert kept(tmp_path) == ()
 
 
-def test_nothing_behind_a_link_is_taken_for_a_repair(tmp_path: Path) -> None:
+def test_a_link_in_place_of_the_folders_has_no_records(tmp_path: Path) -> None:
     folder(tmp_path / "other", "a", begun='{"begun_ns": 5}')
     (tmp_path / ".kdump").symlink_to(tmp_path / "other" / ".kdump")
     assert kept(tmp_path) == ()
@@ -138,7 +138,7 @@ def test_what_cannot_be_listed_is_an_error(tmp_path: Path, monkeypatch: pytest.M
         kept(tmp_path)
 
 
-# --- what verify says
+# --- findings of verify
 
 
 @pytest.mark.parametrize(
@@ -189,10 +189,10 @@ def test_what_cannot_be_resumed_is_undone(partition: Path, undoing: bool) -> Non
     )
 
 
-def test_several_are_told_each(partition: Path) -> None:
+def test_each_of_several_is_reported(partition: Path) -> None:
     for name in ("aa", "bb"):
         folder(partition, name, begun="{}", receipt="{}")
-    assert [one.path.name for one in judge(partition.parent)] == ["aa", "bb"]
+    assert [finding.path.name for finding in judge(partition.parent)] == ["aa", "bb"]
 
 
 def test_a_link_in_the_place_of_the_folders_is_a_warning(
@@ -214,7 +214,7 @@ def test_folders_that_cannot_be_listed_are_unread(
 ) -> None:
     (partition / ".kdump").mkdir()
     unlisted(monkeypatch)
-    assert [one.code.name for one in judge(partition.parent)] == ["unreadable"]
+    assert [finding.code.name for finding in judge(partition.parent)] == ["unreadable"]
 
 
 def test_an_interrupted_repair_comes_before_others(
