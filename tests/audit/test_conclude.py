@@ -19,7 +19,7 @@ from kdump.audit.run.verify import verify
 from kdump.audit.survey.events import Events
 from kdump.audit.targets.context import Context, read_context
 from kdump.audit.targets.target import Root, Target, assign
-from kdump.audit.verdicts.next_start import concluded
+from kdump.audit.verdicts.next_start import add_forecast
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import LogDirectory, open_path
@@ -47,7 +47,7 @@ def made(path: Path, producers: int) -> Path:
 
 def passes(path: Path, *, segments: bool) -> Iterator[Verdict]:
     targets, context = opened(path)
-    conclude = partial(concluded, segments=segments)
+    conclude = partial(add_forecast, segments=segments)
     yield from quick_pass(targets, context, jobs=1, conclude=conclude)
     yield from verify(targets, deep=False, jobs=1, context=context, conclude=conclude)
 

@@ -10,7 +10,7 @@ import pytest
 
 from kdump.audit import codes
 from kdump.audit.codes import CODES, FindingCode, Severity
-from kdump.audit.findings import Detail, Finding, Offsets, explaining
+from kdump.audit.findings import Detail, Finding, Offsets, explain_command
 
 EACH = pytest.mark.parametrize("code", CODES.values(), ids=CODES)
 
@@ -111,5 +111,5 @@ def test_a_finding_survives_a_pipe() -> None:
 
 
 def test_only_notes_need_no_explaining() -> None:
-    assert explaining(codes.TORN_TAIL) == ("kdump", "explain", "torn-tail")
-    assert explaining(codes.TORN_TAIL_LIVE) is None
+    assert explain_command(codes.TORN_TAIL) == ("kdump", "explain", "torn-tail")
+    assert explain_command(codes.TORN_TAIL_LIVE) is None

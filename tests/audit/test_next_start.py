@@ -62,7 +62,7 @@ def starts(*paths: Path, given: Read, looked: Iterable[Verdict]) -> dict[str, Di
         assert isinstance(target, LogDirectory)
         roots.append(Root(path, target, STOPPED, read_directory(target, STOPPED)))
     gathered = Starts(roots)
-    gathered.judge(judge_directories(given.context))
+    gathered.add_findings(judge_directories(given.context))
     for one in looked:
         gathered.add(one, next_start(one))
     return {path.name: start for path, start in gathered.directories()}

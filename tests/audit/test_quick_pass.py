@@ -24,7 +24,7 @@ from kdump.audit.run.verify import verify
 from kdump.audit.survey.survey import Survey, survey
 from kdump.audit.targets.context import Context, read_context
 from kdump.audit.targets.target import Root, Target, assign
-from kdump.audit.verdicts.next_start import concluded
+from kdump.audit.verdicts.next_start import add_forecast
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import LogDirectory, Segment, open_path
 
@@ -61,7 +61,7 @@ def test_a_small_partition_is_judged_as_the_full_pass_judges_it(
     directory: Path, deep: bool
 ) -> None:
     targets, context = opened(directory)
-    conclude = partial(concluded, segments=True)
+    conclude = partial(add_forecast, segments=True)
     small = Small.RECORDS if deep else Small.HEADERS
     at_once = list(quick_pass(targets, context, jobs=2, small=small, conclude=conclude))
     later = list(verify(targets, deep=deep, jobs=2, context=context, conclude=conclude))
@@ -94,7 +94,7 @@ def test_beside_a_broker_ends_alone_are_read_and_nothing_is_mapped(
         return quick_survey(*args, mapped=mapped, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(kdump.audit.run.prescan, "quick_survey", unmapped)
-    monkeypatch.setattr("kdump.audit.run.reconcile._SETTLE_SECONDS", 0)
+    monkeypatch.setattr("kdump.audit.run.reconcile._RECHECK_SECONDS", 0)
     targets, context = opened(directory, State.LIVE)
     found = list(quick_pass(targets[:20], context, jobs=1, small=Small.HEADERS))
     assert len(found) == 20

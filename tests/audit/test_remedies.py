@@ -13,7 +13,7 @@ from pipeline import read
 
 import kdump.cli.main
 from kdump.audit.codes import CODES, Severity
-from kdump.audit.findings import Finding, explaining
+from kdump.audit.findings import Finding, explain_command
 from kdump.audit.remedies import REINDEXED
 
 #: The repair that each of these recipes' first finding above info names.
@@ -95,7 +95,7 @@ def test_order_that_recovery_refuses_is_cut(tmp_path: Path) -> None:
 def test_of_a_lone_segment_everything_is_explained(tmp_path: Path) -> None:
     partition = recipe("crc-sealed").write(tmp_path)
     (found,) = above_info(read(partition / "00000000000000000000.log").findings())
-    assert found.remedy == explaining(CODES["batch-crc-mismatch"])
+    assert found.remedy == explain_command(CODES["batch-crc-mismatch"])
 
 
 def test_the_path_is_spelled_as_it_was_typed(

@@ -63,7 +63,7 @@ class Message:
         object.__setattr__(self, "expression", re.compile("".join(pieces)))
 
     def match(self, text: str) -> re.Match[str] | None:
-        """The first place in ``text`` that holds this message."""
+        """Return the first place in ``text`` that holds this message."""
         return self.expression.search(text) if self.literal in text else None
 
 

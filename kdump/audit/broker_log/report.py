@@ -46,13 +46,13 @@ class Report:
     unlisted: int = 0
 
     def count(self, kind: Kind) -> int:
-        """The groups of that kind."""
-        return sum(1 for each in self.groups if each.known and each.known.message.kind is kind)
+        """Return the groups of that kind."""
+        return sum(1 for group in self.groups if group.known and group.known.message.kind is kind)
 
     @property
     def unknown(self) -> list[Group]:
         """The groups that no row explains."""
-        return [each for each in self.groups if each.known is None]
+        return [group for group in self.groups if group.known is None]
 
 
 def group_entries(entries: Iterable[Entry]) -> Report:
@@ -97,11 +97,11 @@ def _key(entry: Entry, known: Recognized | None, location: Location) -> tuple[ob
 
 
 def _cause(groups: list[Group], location: Location) -> int | None:
-    """The line that an entry at ``location`` follows from: the last error there, or anywhere."""
-    causes = [each for each in groups if each.known and each.known.message.kind is Kind.DISK]
-    errors = [each for each in causes if each.first.level != "WARN"] or causes
+    """Return the line that an entry at ``location`` follows from: the last error there, or anywhere."""
+    causes = [group for group in groups if group.known and group.known.message.kind is Kind.DISK]
+    errors = [cause for cause in causes if cause.first.level != "WARN"] or causes
     if location.path is not None:
         below = location.path.rstrip("/") + "/"
-        within = [each for each in errors if f"{each.location.path}/".startswith(below)]
+        within = [error for error in errors if f"{error.location.path}/".startswith(below)]
         errors = within or errors
-    return max(errors, key=lambda each: each.last_line).first.line if errors else None
+    return max(errors, key=lambda error: error.last_line).first.line if errors else None

@@ -49,7 +49,7 @@ _WHOLE_WORD: Final = re.compile(r"(?<=\W)\w{4,}(?=\W)")
 
 
 def _by_word() -> dict[str, list[int]]:
-    """The numbers of rows by a word of each that few rows have; without such a word by ""."""
+    """Return the numbers of rows by a word of each that few rows have; without such a word by ""."""
     words = [set(_WHOLE_WORD.findall(row.literal)) for row in MESSAGES]
     rows = Counter(chain.from_iterable(words))
     numbers: dict[str, list[int]] = {"": []}
@@ -108,14 +108,14 @@ def recognize(text: str) -> Recognized | None:
 
 
 def _candidates(text: str) -> Iterator[Message]:
-    """The rows whose word is in ``text``, in their order: a long log has many lines."""
+    """Yield the rows whose word is in ``text``, in their order: a long log has many lines."""
     words = _BY_WORD.keys() & _WORD.findall(text)
     found = {number for word in words for number in _BY_WORD[word]}
     return (MESSAGES[number] for number in sorted(found.union(_BY_WORD[""])))
 
 
 def looks_like_disks(text: str) -> bool:
-    """Whether an unknown ``text`` speaks of log directories or of input and output."""
+    """Return whether an unknown ``text`` speaks of log directories or of input and output."""
     return _DISK_WORDS.search(text) is not None
 
 
@@ -146,9 +146,9 @@ def _location(text: str, best: Message, found: list[tuple[Message, re.Match[str]
         file = _FILE.search(text)
         path = file[1] if file else log
     partition = fields.get("partition")
-    for each in (path, log):
-        if each is not None and partition is None:
-            names = [name for name in each.split("/")[-2:] if _OF_PARTITION.fullmatch(name)]
+    for candidate in (path, log):
+        if candidate is not None and partition is None:
+            names = [name for name in candidate.split("/")[-2:] if _OF_PARTITION.fullmatch(name)]
             partition = names[-1] if names else None
     return Location(path, partition, _number(fields.get("offset")), _number(fields.get("position")))
 

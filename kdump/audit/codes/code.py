@@ -52,7 +52,7 @@ class FindingCode:
     loses: bool = False
 
     def logged_as(self, line: str) -> bool:
-        """Whether ``line``, pasted from a log, holds one of ``messages``."""
+        """Return whether ``line``, pasted from a log, holds one of ``messages``."""
         return any(_pattern(message).search(line) for message in self.messages)
 
 

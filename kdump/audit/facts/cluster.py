@@ -100,7 +100,7 @@ class ClusterImage:
         return self.problem is None
 
     def partitions(self, topic: str) -> Collection[int] | None:
-        """The numbers of a topic's partitions; None where they are not certain."""
+        """Return the numbers of a topic's partitions; None where they are not certain."""
         replicas = self.replicas.get(self.topics.get(topic, ""))
         return replicas if self.complete and replicas else None
 
@@ -119,7 +119,7 @@ class Node:
     coordinator: Coordinator | None = None
 
     def sets_aside(self, topic_id: str | None, partition: int) -> bool:
-        """Whether a start surely renames a partition's directory to ``-stray``, whatever it holds.
+        """Return whether a start surely renames a partition's directory to ``-stray``, whatever it holds.
 
         ``topic_id`` is what its partition.metadata says, None without that file.
         """
@@ -133,7 +133,7 @@ class Node:
         return self.node_id is not None and self.node_id not in replicas.nodes
 
     def loses(self, topic_id: str, partition: int) -> bool:
-        """Whether a start cuts the records of a partition from the metadata log.
+        """Return whether a start cuts the records of a partition from the metadata log.
 
         Not where another controller led: what it holds comes back before replicas are compared.
         """
@@ -143,19 +143,19 @@ class Node:
         return led and (topic_id, partition) not in self.image.left
 
     def copies(self, topic: str, partition: int) -> Copies | None:
-        """The other replicas of a partition; None where this node's metadata log has none of it."""
+        """Return the other replicas of a partition; None where this node's metadata log has none of it."""
         if self.image is None or self.node_id is None:
             return None
         replicas = self.image.replicas.get(self.image.topics.get(topic, ""), {}).get(partition)
         if replicas is None:
             return None
-        nodes = tuple(one for one in replicas.nodes if one != self.node_id)
-        return Copies(nodes, tuple(one for one in nodes if one in replicas.in_sync))
+        nodes = tuple(node for node in replicas.nodes if node != self.node_id)
+        return Copies(nodes, tuple(node for node in nodes if node in replicas.in_sync))
 
     def other_replicas(
         self, topic: str, partition: int, directory_id: str | None
     ) -> tuple[int, ...] | None:
-        """The nodes that hold a partition too, if this one does in its directory ``directory_id``.
+        """Return the nodes that hold a partition too, if this one does in its directory ``directory_id``.
 
         None if it surely does not, or nobody knows. Without a directory that the cluster knows by
         its id, any of the node's may be the one.
@@ -169,7 +169,7 @@ class Node:
             known = replicas.directories[replicas.nodes.index(self.node_id)]
             if known != directory_id and not known.startswith(_NO_DIRECTORY):
                 return None
-        return tuple(one for one in replicas.nodes if one != self.node_id)
+        return tuple(node for node in replicas.nodes if node != self.node_id)
 
 
 def find_cluster(directories: Iterable[LogDirectory]) -> ClusterImage | None:
@@ -186,7 +186,7 @@ def find_cluster(directories: Iterable[LogDirectory]) -> ClusterImage | None:
 def read_cluster(partition: Partition) -> ClusterImage:
     """Read the newest whole snapshot of a metadata partition, and the log behind it."""
     image = _Image()
-    snapshots = [one for one in read_snapshots(partition) if one.fault is None]
+    snapshots = [snapshot for snapshot in read_snapshots(partition) if snapshot.fault is None]
     if snapshots:
         image.read(metadata_records(snapshots[-1].path, 0, 0, _TYPES))
         image.end_offset = snapshots[-1].end_offset

@@ -86,15 +86,15 @@ class History:
         """How the transactions of ``epoch`` ended at ``topic_partition``; None for uncertain."""
         for entries in self.runs:
             replicated = entries[:-1]
-            first = next((at for at, each in enumerate(replicated) if each.epoch == epoch), None)
-            if first is None or all(each.epoch <= epoch for each in replicated[first:]):
+            first = next((at for at, entry in enumerate(replicated) if entry.epoch == epoch), None)
+            if first is None or all(entry.epoch <= epoch for entry in replicated[first:]):
                 continue
             if first or replicated[0].status == Status.EMPTY:
                 return _ended(replicated[first:], epoch, topic_partition)
         return None
 
     def names(self, topic_partition: TopicPartition) -> bool | None:
-        """Whether the last state is a transaction that has yet to end at ``topic_partition``.
+        """Return whether the last state is a transaction that has yet to end at ``topic_partition``.
 
         None where that is not certain.
         """
@@ -139,7 +139,7 @@ class Coordinator:
             for log, path in zip(logs, self.paths, strict=True):
                 log.read(path)
             intact = self.whole and not any(log.damages for log in logs)
-            self.known.update((each, _history(each, logs, intact)) for each in wanted)
+            self.known.update((producer, _history(producer, logs, intact)) for producer in wanted)
         return self.known
 
 
@@ -241,7 +241,7 @@ def _history(producer: int, logs: Iterable[_Log], intact: bool) -> History:
     if len(holding) != 1:
         return History(current=intact and not holding)
     (log,) = holding
-    runs = groupby(log.entries[producer], key=lambda each: each[0])
+    runs = groupby(log.entries[producer], key=lambda entry: entry[0])
     return History(
         tuple(tuple(entry for _, entry in same) for _, same in runs),
         log.damages_before[producer] == log.damages,

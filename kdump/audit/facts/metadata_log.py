@@ -71,7 +71,7 @@ def read_snapshots(partition: Partition) -> tuple[MetadataSnapshot, ...]:
 def metadata_records(
     path: Path, base_offset: int, start: int, types: Collection[int]
 ) -> Iterator[MetadataRecord | Stop]:
-    """The data records of ``types`` from offset ``start`` on in a segment or snapshot at ``path``.
+    """Yield the data records of ``types`` from offset ``start`` on in a segment or snapshot at ``path``.
 
     Always ends with a Stop: where the file ends, with an empty reason. A fragment or zeros at the
     file's end are no reason: their writer died.
@@ -103,7 +103,7 @@ def metadata_records(
 
 
 def decode_bootstrap(data: bytes) -> Value:
-    """The level of metadata.version in ``bootstrap.checkpoint``, read as a starting node reads it.
+    """Return the level of metadata.version in ``bootstrap.checkpoint``, read as a starting node reads it.
 
     It does not compare checksums. Raises DecodeError where the node does not start.
     """
@@ -186,7 +186,7 @@ def _fault(path: Path) -> str | None:
 
 
 def _control_type(reader: RecordReader, source: Source, batch: RecordBatch) -> int | None:
-    """The type of the batch's first record; None for data."""
+    """Return the type of the batch's first record; None for data."""
     if not batch.is_control:
         return None
     for table in reader.tables(batch, batch_bytes(source, batch)):

@@ -50,7 +50,7 @@ class Sources:
     node_id: int | None = None
 
     def find(self, topic: str, name: str) -> tuple[str, int] | None:
-        """The text of a topic's setting and the factor to its unit; None where nobody says."""
+        """Return the text of a topic's setting and the factor to its unit; None where nobody says."""
         by_rank: list[Configs] = []
         if self.image is not None:
             of_topic = self.image.topic_configs.get(topic, {})
@@ -65,7 +65,7 @@ class Sources:
         return None
 
     def number(self, topic: str, name: str) -> int | None:
-        """The same as a number, None also for what is none."""
+        """Return the same as a number, None also for what is none."""
         found = self.find(topic, name)
         if found is None or not _NUMBER.fullmatch(found[0].strip()):
             return None
@@ -81,7 +81,7 @@ class Wanted:
     compacted: bool | None = None
 
     def over(self, found: TopicSettings) -> TopicSettings:
-        """The settings that were found, with these instead."""
+        """Return the settings that were found, with these instead."""
         interval, room = self.index_interval_bytes, self.segment_index_bytes
         return replace(
             found,
@@ -102,7 +102,7 @@ def read_config(path: Path) -> Configs:
 
 
 def log_directories(config: Configs) -> tuple[Path, ...]:
-    """The log directories that ``config`` names, the one of the metadata log among them.
+    """Return the log directories that ``config`` names, the one of the metadata log among them.
 
     Raises UsageError for what is no path.
     """
@@ -182,7 +182,7 @@ def topic_settings(topic: str, sources: Sources, *, cleaned: bool) -> TopicSetti
 
 
 def _policies(sources: Sources, topic: str) -> frozenset[str]:
-    """The cleanup policies of ``topic``, none where nobody says."""
+    """Return the cleanup policies of ``topic``, none where nobody says."""
     found = sources.find(topic, "cleanup.policy")
     return frozenset(part.strip().lower() for part in found[0].split(",")) if found else frozenset()
 
@@ -196,7 +196,7 @@ def _origin(topic_id: str | None, sources: Sources, *, cleaned: bool) -> str:
 
 
 def _int(number: int | None, least: int, default: int) -> int:
-    """A setting of 32 bits, or ``default`` for what a broker accepts as none."""
+    """Return a setting of 32 bits, or ``default`` for what a broker accepts as none."""
     return number if number is not None and least <= number <= _MAX_INT else default
 
 

@@ -219,7 +219,7 @@ class PartitionFacts:
         return self.clean and self.stopped and closed
 
     def recovered(self, next_base: int | None) -> bool:
-        """Whether the next start recovers the segment before base offset ``next_base``.
+        """Return whether the next start recovers the segment before base offset ``next_base``.
 
         None stands for the last segment. False where nobody knows.
         """

@@ -128,7 +128,7 @@ class FateEvidence:
         return Decision(fate, gap.last)
 
     def _ended(self, gap: Missing, before: int) -> Decision:
-        """A transaction that ended below ``before``, and is in no index as an aborted one."""
+        """Return a transaction that ended below ``before``, and is in no index as an aborted one."""
         last = min(gap.last, before - 1)
         if not self._covered(gap.first, last):
             return Decision(Fate.UNDECIDED, last)
@@ -142,7 +142,7 @@ class FateEvidence:
                 yield entry.last_offset
 
     def _covered(self, first: int, last: int) -> bool:
-        """Whether an index would name every abort from ``first`` to ``last``."""
+        """Return whether an index would name every abort from ``first`` to ``last``."""
         bases = sorted(self.indexes)
         if not bases or first < bases[0]:
             return False
@@ -153,7 +153,7 @@ class FateEvidence:
         )
 
     def _aborts(self, producer: int, first: int) -> Iterator[AbortedTxn]:
-        """The entries of a producer that end at ``first`` or behind, ascending."""
+        """Yield the entries of a producer that end at ``first`` or behind, ascending."""
         for base in sorted(self.indexes):
             index = self.indexes[base]
             for entry in () if index is None else index.entries:
@@ -161,7 +161,7 @@ class FateEvidence:
                     yield entry
 
     def _states(self, producer: int, first: int, before: int) -> Iterator[tuple[int, int]]:
-        """The offsets of snapshots behind ``first``, and where the producer's transaction began.
+        """Yield the offsets of snapshots behind ``first``, and where the producer's transaction began.
 
         -1 stands for none.
         """
@@ -178,7 +178,7 @@ def evidence_of(facts: PartitionFacts, segments: Iterable[Segment]) -> FateEvide
     name = facts.partition.name
     return FateEvidence(
         {base: None if index is None else index.value for base, index in read.items()},
-        {offset: each.value for offset, each in facts.snapshots.items() if each.value},
+        {offset: read.value for offset, read in facts.snapshots.items() if read.value},
         facts.coordinator,
         None if name is None else (name.topic, name.partition),
     )
@@ -260,7 +260,7 @@ class _Coordinated:
         return self._known[begin.producer].ended(begin.epoch, topic_partition)
 
     def _next_epoch(self, begin: Mark, gap: Missing) -> int:
-        """The first offset behind a gap where the producer writes under another epoch."""
+        """Return the first offset behind a gap where the producer writes under another epoch."""
         first = _next(self._begins[begin.producer], gap.last + 1)
         if first is not None and first.epoch == begin.epoch:
             first = _next(self._changes[begin.producer], first.offset + 1)
@@ -293,7 +293,7 @@ def _run(running: dict[int, Mark], mark: Mark) -> None:
 
 
 def _ends(marks: Iterable[Mark]) -> dict[int, list[Mark]]:
-    """The markers of each producer."""
+    """Return the markers of each producer."""
     found: dict[int, list[Mark]] = {}
     for mark in marks:
         if mark.kind != _events.BEGIN:
@@ -309,7 +309,7 @@ def _next(marks: Sequence[Mark], first: int) -> Mark | None:
 def _consistent(
     evidence: FateEvidence, marks: Iterable[Mark], missing: Sequence[tuple[int, int]]
 ) -> FateEvidence:
-    """The same without the indexes that are malformed, or that the log contradicts."""
+    """Return the same without the indexes that are malformed, or that the log contradicts."""
     bases = sorted(evidence.indexes)
     aborts: dict[int, dict[int, int]] = {base: {} for base in bases}
     expected: dict[int, set[int]] = {base: set() for base in bases}
@@ -348,7 +348,7 @@ def _consistent(
 
 
 def _sound(base: int, index: TransactionIndex) -> bool:
-    """Whether a broker could have written it for a segment of that base offset."""
+    """Return whether a broker could have written it for a segment of that base offset."""
     ends = [entry.last_offset for entry in index.entries]
     return (
         not index.remainder

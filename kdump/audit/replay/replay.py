@@ -93,7 +93,7 @@ class Doubt:
     last: int | None
 
     def spares(self, first: int, last: int) -> bool:
-        """Whether all from ``first`` to ``last``, both inclusive, lies to one side of it."""
+        """Return whether all from ``first`` to ``last``, both inclusive, lies to one side of it."""
         return last < self.first or (self.last is not None and first > self.last)
 
 
@@ -150,13 +150,13 @@ class Replay:
         yield self.end_offset, state
 
     def holding(self, offset: int) -> Survey:
-        """The survey of the segment that holds ``offset``, or of the first one."""
+        """Return the survey of the segment that holds ``offset``, or of the first one."""
         surveys = [segment.survey for segment in self.segments]
         below = [survey for survey in surveys if survey.segment.base_offset <= offset]
         return below[-1] if below else surveys[0]
 
     def certain(self, first: int, last: int) -> bool:
-        """Whether what the log says of ``first`` to ``last`` does not depend on damage."""
+        """Return whether what the log says of ``first`` to ``last`` does not depend on damage."""
         return self.doubt is None or self.doubt.spares(first, last)
 
 
@@ -259,10 +259,13 @@ class _Fold:
         )
 
     def _violations(self, events: Events) -> tuple[Violation, ...]:
-        """The first of this segment, with the breaks that it shows by itself."""
+        """Return the first of this segment, with the breaks that it shows by itself."""
         rows = _rows(self.violations, _VIOLATION, self.state[_events.F_VIOLATIONS])
         found = [Violation(ViolationKind(row[0]), *row[1:]) for row in rows]
-        found += (Violation(ViolationKind.SEQUENCE_BREAK, *each) for each in events.breaks)
+        found += (
+            Violation(ViolationKind.SEQUENCE_BREAK, *sequence_break)
+            for sequence_break in events.breaks
+        )
         return tuple(sorted(found, key=lambda violation: violation.position))
 
     def open(self) -> tuple[OpenTransaction, ...]:
@@ -347,12 +350,12 @@ def _epochs(surveys: Sequence[Survey]) -> tuple[EpochEntry, ...]:
 
 
 def missing_of(surveys: Sequence[Survey], *, compacted: bool | None) -> tuple[tuple[int, int], ...]:
-    """The first and last offsets that damage hides, or that are not there, ascending.
+    """Return the first and last offsets that damage hides, or that are not there, ascending.
 
     The last is ``HIGHEST`` where nothing stands behind. Both arguments are as in ``replay``.
     """
     found: list[tuple[int, int]] = []
-    for doubt in sorted(_missing(surveys, holes=compacted is False), key=lambda one: one.first):
+    for doubt in sorted(_missing(surveys, holes=compacted is False), key=lambda doubt: doubt.first):
         last = HIGHEST if doubt.last is None else doubt.last
         if found and doubt.first <= found[-1][1] + 1:
             found[-1] = found[-1][0], max(found[-1][1], last)
@@ -362,7 +365,7 @@ def missing_of(surveys: Sequence[Survey], *, compacted: bool | None) -> tuple[tu
 
 
 def shows_all_missing(surveys: Iterable[Survey]) -> bool:
-    """Whether ``missing_of`` has all that is damaged or not there, in order."""
+    """Return whether ``missing_of`` has all that is damaged or not there, in order."""
     return all(
         survey.damages <= len(survey.gaps)
         and survey.counts[FaultKind.HOLE]

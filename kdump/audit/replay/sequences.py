@@ -110,14 +110,16 @@ class _SequenceEvidence:
             for violation in segment.violations
             if violation.kind is ViolationKind.SEQUENCE_BREAK
         ]
-        for each in breaks:
-            self._leave_open(each.previous_offset, each.offset)
-            since = self._since[each.producer_id]
-            self._since[each.producer_id] = max(since, each.offset)
+        for sequence_break in breaks:
+            self._leave_open(sequence_break.previous_offset, sequence_break.offset)
+            since = self._since[sequence_break.producer_id]
+            self._since[sequence_break.producer_id] = max(since, sequence_break.offset)
             # Clients before 2.5 begin at 0 again; and damage in between also makes it jump.
-            if each.found != 0 and not self._damaged(each.previous_offset, each.offset):
-                for number in self._within(each.previous_offset, each.offset):
-                    self._jumps[number] = self._jumps[number] or each
+            if sequence_break.found != 0 and not self._damaged(
+                sequence_break.previous_offset, sequence_break.offset
+            ):
+                for number in self._within(sequence_break.previous_offset, sequence_break.offset):
+                    self._jumps[number] = self._jumps[number] or sequence_break
         if segment.counts[ViolationKind.SEQUENCE_BREAK] > len(breaks):
             end = segment.survey.last_offset or 0
             self._leave_open(-1, end)
@@ -125,7 +127,7 @@ class _SequenceEvidence:
                 self._since[run.producer_id] = end
 
     def _changed(self) -> ProducerRun | None:
-        """The producer of the last batch, where a changed bit explains the last gap.
+        """Return the producer of the last batch, where a changed bit explains the last gap.
 
         The batch then has the offset behind the gap but for that bit, and its sequence joins:
         nothing is lost before it, whichever other producers there are.
@@ -144,7 +146,7 @@ class _SequenceEvidence:
             self._open[number] = True
 
     def _within(self, before: int, behind: int) -> range:
-        """The numbers of the gaps between two offsets that are there."""
+        """Return the numbers of the gaps between two offsets that are there."""
         return range(bisect_right(self._firsts, before), bisect_left(self._lasts, behind))
 
     def _damaged(self, before: int, behind: int) -> bool:
@@ -166,7 +168,7 @@ def _joins(run: ProducerRun, following: ProducerRun) -> bool:
 
 
 def _damages(replay: Replay) -> Iterator[tuple[int, int]]:
-    """The offsets that stand before and behind each damage."""
+    """Yield the offsets that stand before and behind each damage."""
     for segment in replay.segments:
         survey = segment.survey
         if survey.damages > len(survey.gaps):
@@ -177,7 +179,7 @@ def _damages(replay: Replay) -> Iterator[tuple[int, int]]:
 
 
 def _has_unnumbered(segment: Replayed) -> bool:
-    """Whether a segment has records of producers that do not number them."""
+    """Return whether a segment has records of producers that do not number them."""
     survey = segment.survey
     numbered = sum(
         ((run.last_sequence - run.first_sequence) & _MAX) + 1

@@ -1,7 +1,7 @@
-"""quick_survey(): the ends of a segment's files.
+"""quick_survey(): reads the ends of a segment's files.
 
-It reads the first batch header, the last entries of the indexes, and what stands behind the last of
-them. What lies between has not been looked at.
+It reads the first batch header, the last entries of the indexes, and the log after the last entry.
+It does not read the log between.
 
 Spec: ``LogSegment.readNextOffset``, which finds the end of a log in the same way; KOD 5, step 5.
 """
@@ -23,15 +23,15 @@ from kdump.storage.source import Source
 from kdump.storage.walk import sound_batch
 
 _WINDOW_BYTES: Final = 32 << 10
-#: How much behind an index entry is read: many times the usual interval, and large batches.
+#: The bytes read after an index entry: many times the usual interval, and large batches.
 _TAIL_BYTES: Final = 8 << 20
-#: How many of an index's last entries are read.
+#: The number of last index entries that are read.
 _ENTRIES: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """What an index looks like at its end, and its last entries as (offset, position)."""
+    """The state of an index at its end, and its last entries as (offset, position)."""
 
     facts: IndexFacts
     entries: Sequence[tuple[int, int]]
@@ -40,11 +40,11 @@ class _End:
 def quick_survey(
     segment: Segment, *, sealed: bool, mapped: bool = False, cleaned: bool | None = True
 ) -> Survey:
-    """Look at the ends of ``segment`` and its indexes.
+    """Read the ends of ``segment`` and its indexes.
 
     ``sealed`` says that it is not its partition's last, ``mapped`` is as for ``open_source``.
-    ``cleaned`` says whether the cleaner may have been there, None for unknown.
-    Where no index entry leads near the end of a large log, the survey has read nothing and has no
+    ``cleaned`` says whether the cleaner may have compacted it, None for unknown. If no index entry
+    points near the end of a large log, the survey reads nothing of the log and has no
     ``last_offset``.
     """
     log = LogPass(segment, lambda _: None, deep=False, cleaned=cleaned)
@@ -71,7 +71,7 @@ def _open(path: Path, *, mapped: bool) -> Source:
 
 
 def _tail(source: Source, base_offset: int, entries: Sequence[tuple[int, int]]) -> int:
-    """Where to begin reading: at a sound batch, at 0, or at the end where neither is near."""
+    """Return the position of the first read: a sound batch, 0, or the end if neither is near."""
     for _, position in reversed(entries):
         near = 0 < position < source.size <= position + _TAIL_BYTES
         if near and sound_batch(source, base_offset, position) is not None:
@@ -82,7 +82,7 @@ def _tail(source: Source, base_offset: int, entries: Sequence[tuple[int, int]]) 
 def _end(
     kind: type[OffsetIndex | TimeIndex], path: Path, base_offset: int, *, sealed: bool
 ) -> _End:
-    """Raises SourceError."""
+    """Read the end of an index; raises SourceError."""
     slot = kind.ENTRY_BYTES
     size, data = read_end(path, (_ENTRIES + 1) * slot)
     slots = used = size // slot
@@ -95,10 +95,10 @@ def _end(
     index = kind.decode(data, base_offset)
     room = not sealed and used < slots
     disorder = index.order_violations()
-    place = None
+    first_disorder = None
     if disorder.first:
         number = disorder.first[0]
-        place = used - len(index) + number, index[number - 1], index[number]
+        first_disorder = used - len(index) + number, index[number - 1], index[number]
     facts = IndexFacts(
         path,
         size,
@@ -106,7 +106,7 @@ def _end(
         size % slot,
         slots - used if sealed else 0,
         disorder.count if sealed else 0,
-        place if sealed else None,
+        first_disorder if sealed else None,
         room=room,
         last=None if room or not used else index[len(index) - 1],
     )
@@ -114,7 +114,7 @@ def _end(
 
 
 def _used(source: Source, slots: int, slot_bytes: int) -> int:
-    """The number of slots before the padding, which is taken to be of zeros alone."""
+    """Return the number of slots before the padding, which is assumed to hold only zeros."""
     low, high = 0, slots
     while low < high:
         middle = (low + high) // 2

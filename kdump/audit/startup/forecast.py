@@ -150,21 +150,21 @@ def forecast_directory(
 
     ``causes`` are what else stands in the way.
     """
-    every = list(causes)
+    all_causes = list(causes)
     count = exact = read_bytes = deleted_bytes = set_aside = 0
     lost = Records()
-    for one in partitions:
-        every += one.causes
+    for partition in partitions:
+        all_causes += partition.causes
         count += 1
-        exact += one.exact
-        read_bytes += one.read_bytes
-        deleted_bytes += one.deleted_bytes
-        set_aside += one.set_aside is not None
-        lost += one.lost
-    every.sort(key=lambda cause: -_WORSE[cause.outcome])
+        exact += partition.exact
+        read_bytes += partition.read_bytes
+        deleted_bytes += partition.deleted_bytes
+        set_aside += partition.set_aside is not None
+        lost += partition.lost
+    all_causes.sort(key=lambda cause: -_WORSE[cause.outcome])
     return DirectoryForecast(
-        worst_outcome(every),
-        tuple(every),
+        worst_outcome(all_causes),
+        tuple(all_causes),
         total,
         count,
         exact,
@@ -183,16 +183,22 @@ def worst_outcome(causes: Iterable[Cause]) -> Outcome:
 
 def causes_of(findings: Iterable[Finding]) -> Iterator[Cause]:
     """Say what of ``findings`` keeps a broker from starting, or from using a log directory."""
-    for one in findings:
-        if one.code.stops is not None:
-            text = one.code.name if one.detail is None else str(one.detail)
-            yield Cause(one.code.stops, text, one.path, one.position)
+    for finding in findings:
+        if finding.code.stops is not None:
+            text = finding.code.name if finding.detail is None else str(finding.detail)
+            yield Cause(finding.code.stops, text, finding.path, finding.position)
 
 
-def _effect(one: Forecast) -> tuple[object, ...]:
-    return one.outcome, one.log_start_offset, one.log_end_offset, one.segments, one.cuts
+def _effect(forecast: Forecast) -> tuple[object, ...]:
+    return (
+        forecast.outcome,
+        forecast.log_start_offset,
+        forecast.log_end_offset,
+        forecast.segments,
+        forecast.cuts,
+    )
 
 
-def _harm(one: Forecast) -> tuple[int, int, int]:
-    lost = one.lost.sound.count + one.lost.unreadable.count
-    return _WORSE[one.outcome], lost, -(one.log_end_offset or 0)
+def _harm(forecast: Forecast) -> tuple[int, int, int]:
+    lost = forecast.lost.sound.count + forecast.lost.unreadable.count
+    return _WORSE[forecast.outcome], lost, -(forecast.log_end_offset or 0)

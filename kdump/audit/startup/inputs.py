@@ -50,12 +50,16 @@ def read_log_facts(
     surveys = tuple(surveys)
     surveyed = {survey.segment.log: survey for survey in surveys}
     known = {log.log: _swap(log, facts) for log in swapping(facts.partition)}
-    stops = {one.base_offset: one for one in reversed(violations) if one.effect is Effect.CUTS}
+    stops = {
+        violation.base_offset: violation
+        for violation in reversed(violations)
+        if violation.effect is Effect.CUTS
+    }
 
     def next_offset(swap: Segment) -> int:
         end = known[swap.log].end
         ends = (swap.base_offset,) if end is None else (end.next_offset, end.searched_offset)
-        return max((each for each in ends if each is not None), default=swap.base_offset)
+        return max((end for end in ends if end is not None), default=swap.base_offset)
 
     segments = resolve_swaps(facts.partition, next_offset).segments
     unstable = _unstable(facts, surveys, replayed)
@@ -92,7 +96,9 @@ def violations(
     """
     found = _replay(facts, surveys, replayed)
     return (
-        () if found is None else tuple(one for each in found.segments for one in _violations(each))
+        ()
+        if found is None
+        else tuple(violation for segment in found.segments for violation in _violations(segment))
     )
 
 
@@ -103,14 +109,14 @@ def _replay(
     begin = _begin(facts)
     if begin is None:
         return replayed or (replay(surveys) if surveys else None)
-    met = [one for one in surveys if one.segment.base_offset >= begin]
+    met = [survey for survey in surveys if survey.segment.base_offset >= begin]
     return replay(met, facts.snapshots[begin].value or NO_PRODUCERS) if met else None
 
 
 def _unstable(
     facts: PartitionFacts, surveys: Sequence[Survey], replayed: Replay | None
 ) -> int | None:
-    """The offset of the first batch of the oldest transaction that is open after a start."""
+    """Return the offset of the first batch of the oldest transaction that is open after a start."""
     last = max((segment.base_offset for segment in facts.partition.segments), default=0)
     newest = max((offset for offset, read in facts.snapshots.items() if not read.error), default=0)
     if facts.clean and newest > last:
@@ -118,13 +124,13 @@ def _unstable(
         opened = (facts.snapshots[newest].value or NO_PRODUCERS).open_transactions()
     else:
         found = _replay(facts, surveys, replayed)
-        opened = [] if found is None else [one.first_offset for one in found.open]
+        opened = [] if found is None else [transaction.first_offset for transaction in found.open]
     oldest = min(opened, default=None)
     return None if oldest is None else max(oldest, facts.log_start or 0)
 
 
 def _begin(facts: PartitionFacts) -> int | None:
-    """The snapshot that a start begins from at the earliest, if it is at a segment's base."""
+    """Return the snapshot that a start begins from at the earliest, if it is at a segment's base."""
     bases = [segment.base_offset for segment in facts.partition.segments]
     recovered = [log.base_offset for log in facts.partition.segments if log.index is None]
     recovered += [base for base, read in facts.txn_indexes.items() if _begins_below(base, read)]
@@ -141,16 +147,18 @@ def _begin(facts: PartitionFacts) -> int | None:
 
 
 def _begins_below(base: int, read: Read[TransactionIndex]) -> bool:
-    return read.value is not None and any(one.last_offset < base for one in read.value.entries)
+    return read.value is not None and any(entry.last_offset < base for entry in read.value.entries)
 
 
 def _violations(segment: Replayed) -> Iterator[Violation]:
     base_offset = segment.survey.segment.base_offset
-    for one in segment.violations:
-        if one.kind in _TEXTS:
-            cuts = one.kind is ViolationKind.CONTROL_CUT
+    for violation in segment.violations:
+        if violation.kind in _TEXTS:
+            cuts = violation.kind is ViolationKind.CONTROL_CUT
             effect = Effect.CUTS if cuts else Effect.STOPS
-            yield Violation(base_offset, one.position, one.offset, _TEXTS[one.kind], effect)
+            yield Violation(
+                base_offset, violation.position, violation.offset, _TEXTS[violation.kind], effect
+            )
     for before, entry in pairwise(segment.aborted):
         if entry.last_offset <= before.last_offset:
             position = max(
@@ -188,7 +196,7 @@ def _search(segment: Segment, offset: int) -> Search | None:
 
 
 def _surveyed_end(survey: Survey) -> LogEnd | None:
-    """The end of a log: where all of it was found sound, a loader finds what the survey has."""
+    """Return the end of a log: where all of it was found sound, a loader finds what the survey has."""
     index, end = survey.index, survey.last_offset
     read = survey.recovered is not None and survey.magics == (2, 2) and not survey.counts
     if not read or index is None or index.last is None or end is None or end < index.last[0]:
@@ -205,7 +213,7 @@ def _end(segment: Segment) -> LogEnd | None:
 
 
 def _sizes(segment: Segment, survey: Survey | None) -> tuple[int, tuple[int, int]]:
-    """The bytes of the log, and of its two indexes, as they were surveyed or else are now."""
+    """Return the bytes of the log, and of its two indexes, as they were surveyed or else are now."""
     index = None if survey is None else survey.index
     times = None if survey is None else survey.time_index
     return (

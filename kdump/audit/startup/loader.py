@@ -94,8 +94,8 @@ class Loader:
         self._facts, self._release = facts, release
         self._log_start = facts.log_start or 0
         self._violations: dict[int, list[Violation]] = defaultdict(list)
-        for one in sorted(violations, key=lambda one: one.position):
-            self._violations[one.base_offset].append(one)
+        for violation in sorted(violations, key=lambda violation: violation.position):
+            self._violations[violation.base_offset].append(violation)
         self._logs: dict[int, _Log] = {}
         self._bases: list[int] = []  # of the logs, ascending
         self._found: dict[int, _Log] = {}
@@ -265,16 +265,20 @@ class Loader:
                 return cut
         if not result.legacy and result.valid_bytes:
             # A batch whose record is found invalid stays, but counts for nothing.
-            invalid = [one.offset for one in self._within(log, result) if one.effect is Effect.CUTS]
+            invalid = [
+                violation.offset
+                for violation in self._within(log, result)
+                if violation.effect is Effect.CUTS
+            ]
             self._snapshots.map_end = min([result.next_offset, *invalid])
         self._snapshots.take()
         return cut
 
     def _judge(self, log: _Log, result: Recovered) -> None:
         """Stop where recovery does, and split what it splits."""
-        for one in self._within(log, result):
-            if one.effect is not Effect.CUTS:
-                raise self._refusal(one.text, log.path, one.position)
+        for violation in self._within(log, result):
+            if violation.effect is not Effect.CUTS:
+                raise self._refusal(violation.text, log.path, violation.position)
         stop = result.position + result.valid_bytes
         match result.ending:
             case Ending.OVERFLOW:
@@ -287,9 +291,9 @@ class Loader:
     def _within(self, log: _Log, result: Recovered) -> Iterator[Violation]:
         """What recovery comes by in a segment."""
         stop = result.position + result.passed_bytes
-        for one in self._violations.get(log.named, ()):
-            if result.position <= one.position < stop:
-                yield one
+        for violation in self._violations.get(log.named, ()):
+            if result.position <= violation.position < stop:
+                yield violation
 
     def _split(self, log: _Log, result: Recovered) -> None:
         first, parts = result.kept.first_offset, []
@@ -317,7 +321,7 @@ class Loader:
         self.lost += result.behind + self._tail(log, result)
 
     def _tail(self, log: _Log, result: Recovered) -> Records:
-        """The unreadable records at the end of a log."""
+        """Return the unreadable records at the end of a log."""
         if result.tail is None:
             return Records()
         following = min((base for base in self._found if base > log.base), default=None)
@@ -400,10 +404,10 @@ class Loader:
         for base, start in replayed:
             log = self._logs[base]
             self.read_bytes += log.facts.size
-            for one in self._violations.get(log.named, ()):
-                within = start <= one.offset < last_offset
-                if within and one.effect is not Effect.STOPS_RECOVERY:
-                    raise self._refusal(one.text, log.path, one.position)
+            for violation in self._violations.get(log.named, ()):
+                within = start <= violation.offset < last_offset
+                if within and violation.effect is not Effect.STOPS_RECOVERY:
+                    raise self._refusal(violation.text, log.path, violation.position)
             if not log.recovered and log.result is not None and log.result.breaks:
                 raise self._refusal("a size that no batch has, in what is replayed", log.path)
             last = base == self._bases[-1] and last_offset > base
@@ -427,7 +431,7 @@ class Loader:
 
 
 def _wrappers_readable(log: _Log, *, to_end: bool) -> bool:
-    """Whether those can be read that a search from the start, and one for the end, come by."""
+    """Return whether those can be read that a search from the start, and one for the end, come by."""
     if log.result is not None and log.result.head_unreadable:
         return False
     if not to_end:

@@ -98,6 +98,6 @@ class Snapshots:
 
 
 def _holding(bases: Sequence[int], start: int, stop: int) -> Sequence[int]:
-    """The segments that hold offsets from ``start`` up to ``stop``, as far as bases can say."""
+    """Return the segments that hold offsets from ``start`` up to ``stop``, as far as bases can say."""
     floor = max(bisect_right(bases, start) - 1, 0)
     return bases[floor : bisect_left(bases, stop)]

@@ -60,7 +60,7 @@ def swap_loss(facts: PartitionFacts, surveys: Sequence[Survey]) -> SwapLoss | No
 def _missing(
     facts: PartitionFacts, surveys: Sequence[Survey], swaps: Mapping[int, SwapLog]
 ) -> Span:
-    """The records of the segments that are replaced, without those of ``swaps``."""
+    """Return the records of the segments that are replaced, without those of ``swaps``."""
     ends = facts.swap_ends
     if any(base not in ends for base in swaps):
         return Span()
@@ -81,7 +81,7 @@ def _missing(
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:
-    """All of them together, None where one is unknown."""
+    """Return all of them together, None where one is unknown."""
     known = list(counts)
     found = [count for count in known if count is not None]
     return sum(found) if len(found) == len(known) else None

@@ -37,7 +37,7 @@ class _File:
 
 
 def misnamed(partition: Partition) -> Entry | None:
-    """The first file whose name begins with no number although a loader must read one there."""
+    """Return the first file whose name begins with no number although a loader must read one there."""
     for entry in partition.entries:
         swapping = entry.name.suffix in (".swap", ".cleaned")
         plain = entry.name.suffix == "" and entry.name.kind in EXTENSIONS
@@ -52,13 +52,13 @@ def misnamed(partition: Partition) -> Entry | None:
 
 
 def _is_number(text: str) -> bool:
-    """Whether ``Long.parseLong`` takes it, signs and all."""
+    """Return whether ``Long.parseLong`` takes it, signs and all."""
     digits = text[1:] if text[:1] in ("+", "-") else text
     return digits.isdecimal() and -(1 << 63) <= int(text) < 1 << 63
 
 
 def swapping(partition: Partition) -> tuple[Segment, ...]:
-    """The ``.log.swap`` files that a loader swaps in, with their companions."""
+    """Return the ``.log.swap`` files that a loader swaps in, with their companions."""
     swaps = [log for log in partition.transient if log.suffix == ".swap"]
     cleaned = _least_cleaned(_files(partition)) if swaps else None
     return tuple(log for log in swaps if cleaned is None or log.base_offset < cleaned)
@@ -126,7 +126,7 @@ def _least_cleaned(files: Iterable[_File]) -> int | None:
 
 
 def _files(partition: Partition) -> list[_File]:
-    """All files with an offset in their name."""
+    """Return all files with an offset in their name."""
     found = [
         _File(segment.base_offset, kind, segment.suffix, path)
         for segment in (*partition.segments, *partition.transient)

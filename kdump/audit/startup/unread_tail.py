@@ -34,7 +34,7 @@ def records_behind(tail: Tail, next_base: int | None, facts: PartitionFacts | No
 
 
 def _witnessed(facts: PartitionFacts | None) -> int:
-    """The offset up to which checkpoints say that there were records, 0 where they do not."""
+    """Return the offset up to which checkpoints say that there were records, 0 where they do not."""
     if facts is None or not facts.stopped or not facts.is_current:
         return 0
     return max(facts.recovery_point or 0, facts.high_watermark or 0)

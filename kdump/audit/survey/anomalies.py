@@ -129,7 +129,7 @@ class HeaderFaults:
 
 
 def known_codec(batch: RecordBatch) -> bool:
-    """Whether there is such a codec as the batch names."""
+    """Return whether there is such a codec as the batch names."""
     return batch.codec_id <= (_CODEC if batch.magic > 1 else _LEGACY_CODEC)
 
 

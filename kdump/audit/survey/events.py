@@ -217,7 +217,7 @@ class Gathering:
         )
 
     def _goes_on(self, usual: Usual | None) -> bool:
-        """Whether these batches only go on under the last leader epoch; then takes them in."""
+        """Return whether these batches only go on under the last leader epoch; then takes them in."""
         at = (self.state[_events.G_EPOCHS] - 1) * _EPOCH
         if usual is None or usual.producers or at < 0 or self.epoch_rows[at] != usual.leader_epoch:
             return False

@@ -203,7 +203,7 @@ class _Judge(Generic[Index]):
             self.found[place + 1] = log_size
 
     def result(self) -> IndexFacts | None:
-        """The facts, with what became of the entries."""
+        """Return the facts, with what became of the entries."""
         if self.facts is None or not any(self.state[_FIRST_COUNT:]):
             return self.facts
         counts = Counter(
@@ -230,7 +230,7 @@ def _read(
     sealed: bool,
     pace: Pace | None,
 ) -> _Judge[Index]:
-    """The index to be judged, and what it looks like by itself; raises SourceError."""
+    """Return the index to be judged, and what it looks like by itself; raises SourceError."""
     with open_source(path, mapped=mapped, sealed=sealed, pace=pace) as source:
         size, slot = source.size, kind.ENTRY_BYTES
         if not sealed and size >= slot:

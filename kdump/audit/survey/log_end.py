@@ -139,7 +139,7 @@ def _follow(source: Source, target: int, position: int, *, to_end: bool) -> _Fol
 
 
 def _entry(index: Source, base_offset: int, offset: int | None) -> tuple[int, int]:
-    """An offset, by default that of the last slot, and the position that a lookup of it finds."""
+    """Return an offset, by default that of the last slot, and the position that a lookup of it finds."""
     entries = index.size // OffsetIndex.ENTRY_BYTES
 
     def slot(number: int) -> tuple[int, int]:
@@ -158,7 +158,7 @@ def _entry(index: Source, base_offset: int, offset: int | None) -> tuple[int, in
 
 
 def _wrapped(offset: int) -> int:
-    """A sum of offsets as Java has it: in 64 bits, also where the base is nearly the largest."""
+    """Return a sum of offsets as Java has it: in 64 bits, also where the base is nearly the largest."""
     return (offset + (1 << 63)) % (1 << 64) - (1 << 63)
 
 

@@ -90,7 +90,7 @@ class Rebuild:
             self._batches(piece)
 
     def finish(self) -> RebuiltIndexes:
-        """The indexes, all pieces having been told."""
+        """Return the indexes, all pieces having been told."""
         if not self._full:
             self._close()
         return RebuiltIndexes(
@@ -164,7 +164,7 @@ class _File:
             self.content += data
 
     def mark(self) -> _File:
-        """The same without its content."""
+        """Return the same without its content."""
         mark = _File()
         mark.size, mark.digest = self.size, self.digest.copy()
         return mark

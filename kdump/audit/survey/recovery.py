@@ -334,7 +334,7 @@ class Recovery:
         return Tail(first_offset, end, damage.reason is Reason.TORN_TAIL)
 
     def _wrappers(self, source: Source, state: _State) -> tuple[bool, bool]:
-        """Whether a wrapper cannot be read: the first batch, and any from the last entry on."""
+        """Return whether a wrapper cannot be read: the first batch, and any from the last entry on."""
         stop = state.origin + state.valid_bytes
         if not self._kept[_LEGACY]:
             return False, False
@@ -360,7 +360,7 @@ def recover(
 
 
 def _claimed_end(source: Source, damage: Damage, first_offset: int) -> int | None:
-    """The offset behind a damaged batch at the end of a log, None if its header is not credible.
+    """Return the offset behind a damaged batch at the end of a log, None if its header is not credible.
 
     It is where its size leads to the end of the log and its base offset is the next one, and its
     last offset, its count and its size agree: what broke one of these left the others.
@@ -384,7 +384,7 @@ def _batch_at(source: Source, position: int, stop: int) -> RecordBatch | None:
 
 
 def begin(base_offset: int, settings: TopicSettings, position: int = 0) -> array[int]:
-    """The kernel's ``RECOVERY_FIELDS`` where a recovery begins, which is at ``position``."""
+    """Return the kernel's ``RECOVERY_FIELDS`` where a recovery begins, which is at ``position``."""
     return array(
         "q",
         _State(

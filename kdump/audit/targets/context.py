@@ -42,11 +42,11 @@ class Context:
     wanted: Wanted = field(default_factory=Wanted)
 
     def node(self, target: Target) -> Node:
-        """The node that a partition belongs to; one of which nothing is known, if need be."""
+        """Return the node that a partition belongs to; one of which nothing is known, if need be."""
         return Node() if target.directory is None else self.node_of(target.directory)
 
     def node_of(self, directory: DirectoryFacts) -> Node:
-        """The same for a log directory."""
+        """Return the same for a log directory."""
         return self.nodes.get(directory.directory.path, Node())
 
     @property

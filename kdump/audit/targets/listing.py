@@ -33,7 +33,7 @@ def list_scope(paths: Iterable[Path], settings: Configs | None, selection: Selec
 
 
 def _beyond(settings: Configs | None, known: Collection[Path]) -> Iterator[LogDirectory]:
-    """The log directories of a configuration that are not ``known`` and can be listed."""
+    """Yield the log directories of a configuration that are not ``known`` and can be listed."""
     for path in log_directories(settings) if settings else ():
         if path not in known:
             with suppress(SourceError):

@@ -39,12 +39,14 @@ def concerning(findings: Iterable[Finding], scope: Scope) -> tuple[Finding, ...]
     asked = {identity(target.path) for target in scope.targets}
     whole = {root.path for root in scope.roots if isinstance(root.content, LogDirectory)}
 
-    def concerns(one: Finding) -> bool:
-        if one.code.stops is not None or not whole.isdisjoint((one.path, *one.path.parents)):
+    def concerns(finding: Finding) -> bool:
+        if finding.code.stops is not None or not whole.isdisjoint(
+            (finding.path, *finding.path.parents)
+        ):
             return True
-        if one.code in _OF_PARTITIONS:
+        if finding.code in _OF_PARTITIONS:
             return False
-        same = None if directory_name(one.path) is None else identity(one.path)
+        same = None if directory_name(finding.path) is None else identity(finding.path)
         return same is None or same in asked
 
     return tuple(filter(concerns, findings))

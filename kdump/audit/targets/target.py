@@ -80,7 +80,7 @@ class Target:
     pending: bool = False
 
     def listed(self) -> Target:
-        """The same with what is in its directory by now, if that is not known yet."""
+        """Return the same with what is in its directory by now, if that is not known yet."""
         if not self.pending:
             return self
         found = list_partition(self.path)
@@ -90,13 +90,13 @@ class Target:
         return replace(self, pending=False, segments=found.segments, size=size, partition=found)
 
     def unlisted(self) -> Target:
-        """The same without what was found in a partition's directory."""
+        """Return the same without what was found in a partition's directory."""
         if self.partition is None:
             return self
         return replace(self, pending=True, segments=(), size=0, partition=None)
 
     def is_sealed(self, segment: Segment) -> bool:
-        """Whether one of the segments is not its partition's last."""
+        """Return whether one of the segments is not its partition's last."""
         return self.next_base is not None or segment is not self.segments[-1]
 
 
@@ -113,7 +113,7 @@ class Selection:
     served: bool = False
 
     def takes(self, path: Path) -> bool:
-        """Whether the partition directory at ``path`` is meant."""
+        """Return whether the partition directory at ``path`` is meant."""
         topic, name = _topic(path), directory_name(path)
         if self.served and name is not None and name.suffix:
             return False
@@ -211,7 +211,7 @@ def unmatched(roots: Iterable[Root], selection: Selection) -> tuple[str, ...]:
 
 
 def _topic(path: Path) -> str:
-    """The topic in the name of a partition directory, or what else its name is."""
+    """Return the topic in the name of a partition directory, or what else its name is."""
     name = directory_name(path)
     return path.name if name is None else name.topic
 
@@ -267,7 +267,7 @@ def _lone(segment: Segment, root: Root) -> Target:
 
 
 def log_bytes(segment: Segment) -> int:
-    """The bytes of its log, 0 where that cannot be said: opening it will tell."""
+    """Return the bytes of its log, 0 where that cannot be said: opening it will tell."""
     try:
         return segment.log.stat().st_size
     except OSError:

@@ -1,4 +1,4 @@
-"""lost_now(): the records of a partition that consumers cannot get today.
+"""lost_now(): finds the records of a partition that consumers cannot read now.
 
 Spec: ``CompletedFetch``, which stops at a batch that fails its checksum; KOD 5.
 """
@@ -20,9 +20,9 @@ from kdump.storage.walk import Reason
 
 @dataclass(frozen=True, slots=True)
 class LostRange:
-    """Records that are lost, and the offset where the log is sound again; None for nowhere.
+    """Records that are lost, and the offset ``behind`` them where the log is sound again, or None.
 
-    ``blocks`` says that consumers stop there: they pass offsets that are missing, but no damage.
+    ``blocks`` says that consumers stop there: they skip missing offsets, but not damage.
     """
 
     records: Span
@@ -31,27 +31,27 @@ class LostRange:
 
     @property
     def offsets(self) -> Offsets:
-        """The offsets from the first to the last; without the last where it is unknown."""
+        """The first and last offset; the last is None if it is unknown."""
         first = self.records.first_offset or 0
         return Offsets(first, None if self.records.unbounded else self.records.last_offset)
 
 
 @dataclass(frozen=True, slots=True)
 class LostNow:
-    """What a partition has lost: ``ranges`` ascend. ``unlisted``: more damages were counted."""
+    """The losses of a partition: ``ranges`` ascend. ``unlisted``: more damages were counted."""
 
     ranges: tuple[LostRange, ...] = ()
     unlisted: bool = False
 
     @property
     def records(self) -> Span:
-        """All of them together."""
-        return sum((one.records for one in self.ranges), Span(unbounded=self.unlisted))
+        """The sum of all lost ranges."""
+        return sum((lost.records for lost in self.ranges), Span(unbounded=self.unlisted))
 
     @property
     def blocking(self) -> LostRange | None:
-        """Where consumers stop first."""
-        return next((one for one in self.ranges if one.blocks), None)
+        """The first range at which consumers stop, or None."""
+        return next((lost for lost in self.ranges if lost.blocks), None)
 
 
 def lost_now(
@@ -60,13 +60,13 @@ def lost_now(
     facts: PartitionFacts | None,
     findings: Iterable[Finding],
 ) -> LostNow:
-    """Return what damages hide, and what findings of codes that ``loses`` say is missing."""
+    """Return the records that damage hides, and those missing by findings whose code ``loses``."""
     ranges = list(_hidden(target, surveys, facts))
     for finding in findings:
         if finding.code.loses and finding.offsets is not None:
-            ranges += _apart(finding.offsets, ranges)
-    ranges.sort(key=lambda one: one.offsets.first)
-    return LostNow(tuple(ranges), any(one.damages > len(one.gaps) for one in surveys))
+            ranges += _difference(finding.offsets, ranges)
+    ranges.sort(key=lambda lost: lost.offsets.first)
+    return LostNow(tuple(ranges), any(survey.damages > len(survey.gaps) for survey in surveys))
 
 
 def _hidden(
@@ -95,28 +95,28 @@ def _hidden(
 
 
 def _tail(survey: Survey, gap: Gap) -> Tail:
-    """A damage as what ends a log, whether or not something sound follows."""
+    """Return a damage as the tail of a log, whether or not a sound batch follows."""
     known = None if survey.recovered is None else survey.recovered.tail
     if known is not None and known.first_offset == gap.offset_before + 1:
         return known
     return Tail(gap.offset_before + 1, None, gap.damage.reason is Reason.TORN_TAIL)
 
 
-def _apart(missing: Offsets, known: Iterable[LostRange]) -> Iterator[LostRange]:
-    """Yield the parts of ``missing`` that lie in none of the ranges ``known``."""
+def _difference(missing: Offsets, known: Iterable[LostRange]) -> Iterator[LostRange]:
+    """Yield the parts of ``missing`` that lie outside all of the ranges ``known``."""
     first = missing.first
     if missing.last is None:
-        if all(one.offsets.last is not None for one in known):
+        if all(lost.offsets.last is not None for lost in known):
             yield LostRange(Span(0, first, None, unbounded=True), None, blocks=False)
         return
     end = missing.last + 1
-    for one in sorted((each.offsets for each in known), key=lambda each: each.first):
-        if one.first > first:
-            stop = min(one.first, end)
+    for offsets in sorted((lost.offsets for lost in known), key=lambda offsets: offsets.first):
+        if offsets.first > first:
+            stop = min(offsets.first, end)
             if stop > first:
                 yield LostRange(Span(stop - first, first, stop - 1), stop, blocks=False)
-        if one.last is None:
+        if offsets.last is None:
             return
-        first = max(first, one.last + 1)
+        first = max(first, offsets.last + 1)
     if end > first:
         yield LostRange(Span(end - first, first, end - 1), end, blocks=False)

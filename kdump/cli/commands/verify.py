@@ -116,7 +116,7 @@ def verify(
     from kdump.audit.codes import Severity
     from kdump.audit.targets.scope import concerning
     from kdump.audit.verdicts.directory_start import Starts
-    from kdump.audit.verdicts.next_start import Concluding
+    from kdump.audit.verdicts.next_start import Conclusion
     from kdump.audit.verdicts.verdict import Verdict
     from kdump.cli.commands.verify_engine import Asked, engine
     from kdump.cli.ui.progress import Progress
@@ -154,7 +154,7 @@ def verify(
             for target in part
         )
         try:
-            with closing(working.judge(Concluding(spelled_out), report.preview)) as judging:
+            with closing(working.judge(Conclusion(spelled_out), report.preview)) as judging:
                 for one in judging:
                     verdicts.append(one)
                     report.add(one, one.forecast)
