@@ -75,7 +75,7 @@ ELSEWHERE = (
     "check_log_sizes",
     "check_unread",
     "check_hanging",
-    "check_kept",
+    "check_repair_records",
 )
 
 

@@ -12,7 +12,7 @@ def recovered(count: int) -> tuple[Snapshots, float]:
     bases, snapshots = list(range(0, 10 * count, 10)), Snapshots({})
     start = time.process_time()
     for base in bases:
-        for _ in snapshots.rebuild(bases, 0, base, trusting=False):
+        for _ in snapshots.rebuild(bases, 0, base, clean=False):
             pass
         snapshots.map_end = base + 10
         snapshots.take()

@@ -71,7 +71,7 @@ def _segment(evidence: Evidence, survey: Survey, next_base: int | None) -> Itera
     for gap in survey.gaps:
         code = _damage_code(evidence, survey, gap.damage, sealed=next_base is not None)
         yield _damage(survey, gap, code, next_base, repeats(gap.damage.reason))
-    left_out = {FaultKind.HOLE}
+    left_out = {FaultKind.GAP}
     if evidence.compacted is not False:
         left_out.add(FaultKind.MISCOUNTED)
     for fault in survey.faults:
@@ -83,7 +83,7 @@ def _segment(evidence: Evidence, survey: Survey, next_base: int | None) -> Itera
 def _being_written(survey: Survey, damage: Damage) -> bool:
     """Return whether ``damage`` may be a half-written batch at the end of a preallocated file."""
     return (
-        survey.room_behind
+        survey.zero_tail
         and damage.reason is not Reason.PREALLOCATED
         and damage.position + damage.size == survey.size
     )
@@ -118,7 +118,7 @@ def _damage(
     damage = gap.damage
     offsets = None
     if damage.reason is not Reason.PREALLOCATED:
-        behind = next_base if gap.offset_behind is None else gap.offset_behind
+        behind = next_base if gap.offset_after is None else gap.offset_after
         last = None if behind is None else behind - 1
         # If no offset is missing between the neighbours the range would be empty.
         if last is None or last > gap.offset_before:

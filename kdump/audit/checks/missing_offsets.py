@@ -93,7 +93,7 @@ def _findings(evidence: Evidence, facts: PartitionFacts) -> Iterator[Finding]:
 def _compaction(surveys: Sequence[Survey], facts: PartitionFacts) -> Compaction:
     return compaction_evidence(
         facts.compacted,
-        holes=sum(survey.counts[FaultKind.HOLE] for survey in surveys),
+        gaps=sum(survey.counts[FaultKind.GAP] for survey in surveys),
         cleaned=any(survey.cleaned for survey in surveys),
     )
 
@@ -116,9 +116,9 @@ def _gaps_between_segments(
 
 def _gaps_inside_segments(surveys: Sequence[Survey]) -> Iterator[_Gap]:
     for number, survey in enumerate(surveys):
-        faults = [fault for fault in survey.faults if fault.kind is FaultKind.HOLE]
+        faults = [fault for fault in survey.faults if fault.kind is FaultKind.GAP]
         for at, fault in enumerate(faults, 1):
-            more = survey.counts[FaultKind.HOLE] - LISTED if at == LISTED else 0
+            more = survey.counts[FaultKind.GAP] - LISTED if at == LISTED else 0
             last = fault.batch.base_offset - 1
             yield _Gap(fault.reference + 1, last, number, fault.batch, more)
 

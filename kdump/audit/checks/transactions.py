@@ -91,7 +91,7 @@ def check_hanging(evidence: Evidence) -> Iterator[Finding]:
         hangs = code is not codes.TRANSACTION_OPEN
         yield Finding(
             code,
-            replay.holding(start).segment.log,
+            replay.survey_at(start).segment.log,
             offsets=Offsets(start, replay.end_offset - 1),
             detail=_open_detail(transaction),
             remedy=_abort(topic, partition, start) if hangs else None,
@@ -132,7 +132,7 @@ def check_lost_ends(evidence: Evidence) -> Iterator[Finding]:
             text = (
                 f"a broker that replays the log {effect}; the last stable offset is then {stable}"
             )
-            yield end_lost(replay.holding(end.begin), end, text)
+            yield end_lost(replay.survey_at(end.begin), end, text)
 
 
 def end_lost(survey: Survey, end: LostEnd, consequence: str) -> Finding:

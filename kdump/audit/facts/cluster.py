@@ -193,10 +193,12 @@ def read_cluster(partition: Partition) -> ClusterImage:
     covered = image.end_offset
     for segment in partition.segments:
         if segment.base_offset > image.end_offset:
-            image.miss(f"offsets {image.end_offset}..{segment.base_offset - 1} are not there")
+            image.note_problem(
+                f"offsets {image.end_offset}..{segment.base_offset - 1} are not there"
+            )
         records = metadata_records(segment.log, segment.base_offset, covered, _TYPES)
         image.end_offset = max(image.end_offset, image.read(records))
-    return replace(image.frozen(), leader=_leader(partition))
+    return replace(image.freeze(), leader=_leader(partition))
 
 
 def _leader(partition: Partition) -> int | None:
@@ -222,7 +224,7 @@ class _Image:
     problem: str | None = None
     left: frozenset[tuple[str, int]] | None = None
 
-    def frozen(self) -> ClusterImage:
+    def freeze(self) -> ClusterImage:
         return ClusterImage(
             self.end_offset,
             self.topics,
@@ -235,9 +237,9 @@ class _Image:
             self.left,
         )
 
-    def miss(self, what: str) -> None:
+    def note_problem(self, problem: str) -> None:
         """Keep the first thing that could not be read."""
-        self.problem = self.problem or what
+        self.problem = self.problem or problem
 
     def read(self, records: Iterable[MetadataRecord | Stop]) -> int:
         """Take over ``records`` up to their Stop, and return its offset."""
@@ -252,20 +254,20 @@ class _Image:
                     (topic_id, number) for topic_id, of in self.replicas.items() for number in of
                 )
             if record.reason:
-                self.miss(record.reason)
+                self.note_problem(record.reason)
         return end
 
     def _replay(self, record: MetadataRecord) -> None:
         if record.fields is None:
-            self.miss(f"a record of type {record.type_id}, version {record.version}")
+            self.note_problem(f"a record of type {record.type_id}, version {record.version}")
         elif record.type_id == _Type.BEGIN_TRANSACTION:
             self.pending = []
         elif record.type_id == _Type.ABORT_TRANSACTION:
             self.pending = None
         elif record.type_id == _Type.END_TRANSACTION:
             committed, self.pending = self.pending or [], None
-            for held in committed:
-                self._apply(held.type_id, held.fields or {})
+            for pending in committed:
+                self._apply(pending.type_id, pending.fields or {})
         elif self.pending is not None:
             self.pending.append(record)
         else:
@@ -295,7 +297,9 @@ class _Image:
         of_topic = self.replicas.get(topic_id, {})
         before = of_topic.get(partition)
         if before is None:
-            self.miss(f"the partition that a change of {topic_id}, partition {partition} is about")
+            self.note_problem(
+                f"the partition that a change of {topic_id}, partition {partition} is about"
+            )
             return
         nodes, directories = fields["replicas"], fields.get("directories")
         in_sync = fields["isr"]

@@ -64,7 +64,7 @@ class Entry(NamedTuple):
     partitions: frozenset[TopicPartition] = frozenset()
 
 
-class Ended(NamedTuple):
+class EpochOutcome(NamedTuple):
     """How all transactions of an epoch ended in a partition, and the epochs of their markers."""
 
     committed: bool
@@ -82,7 +82,7 @@ class History:
     runs: tuple[tuple[Entry, ...], ...] = ()
     current: bool = True
 
-    def ended(self, epoch: int, topic_partition: TopicPartition) -> Ended | None:
+    def epoch_outcome(self, epoch: int, topic_partition: TopicPartition) -> EpochOutcome | None:
         """How the transactions of ``epoch`` ended at ``topic_partition``; None for uncertain."""
         for entries in self.runs:
             replicated = entries[:-1]
@@ -90,7 +90,7 @@ class History:
             if first is None or all(entry.epoch <= epoch for entry in replicated[first:]):
                 continue
             if first or replicated[0].status == Status.EMPTY:
-                return _ended(replicated[first:], epoch, topic_partition)
+                return _epoch_outcome(replicated[first:], epoch, topic_partition)
         return None
 
     def names(self, topic_partition: TopicPartition) -> bool | None:
@@ -104,7 +104,9 @@ class History:
         return False if self.current else None
 
 
-def _ended(entries: Sequence[Entry], epoch: int, topic_partition: TopicPartition) -> Ended | None:
+def _epoch_outcome(
+    entries: Sequence[Entry], epoch: int, topic_partition: TopicPartition
+) -> EpochOutcome | None:
     commits: set[bool] = set()
     epochs: set[int] = set()
     for before, after in pairwise(entries):
@@ -116,7 +118,7 @@ def _ended(entries: Sequence[Entry], epoch: int, topic_partition: TopicPartition
                 epochs.add(after.epoch)
         elif after.status != Status.ONGOING:
             return None
-    return Ended(commits.pop(), frozenset(epochs)) if len(commits) == 1 else None
+    return EpochOutcome(commits.pop(), frozenset(epochs)) if len(commits) == 1 else None
 
 
 @dataclass(frozen=True)
@@ -227,20 +229,20 @@ class _Log:
 
 def _entry(value: memoryview) -> Entry:
     fields: dict[str, Any] = decode_transaction(value)
-    places = (
+    partitions = (
         (topic["topic"], number)
         for topic in fields["transactionPartitions"] or ()
         for number in topic["partitionIds"]
     )
-    return Entry(fields["producerEpoch"], fields["transactionStatus"], frozenset(places))
+    return Entry(fields["producerEpoch"], fields["transactionStatus"], frozenset(partitions))
 
 
 def _history(producer: int, logs: Iterable[_Log], intact: bool) -> History:
     """Of a producer that is in several logs, which no broker writes, nothing is certain."""
-    holding = [log for log in logs if producer in log.entries]
-    if len(holding) != 1:
-        return History(current=intact and not holding)
-    (log,) = holding
+    containing = [log for log in logs if producer in log.entries]
+    if len(containing) != 1:
+        return History(current=intact and not containing)
+    (log,) = containing
     runs = groupby(log.entries[producer], key=lambda entry: entry[0])
     return History(
         tuple(tuple(entry for _, entry in same) for _, same in runs),

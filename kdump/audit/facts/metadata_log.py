@@ -57,7 +57,9 @@ class Stop:
 def read_snapshots(partition: Partition) -> tuple[MetadataSnapshot, ...]:
     """Read the snapshots of a metadata partition that are neither partial nor deleted, by age."""
     found = [
-        MetadataSnapshot(entry.path, entry.name.base_offset, entry.name.epoch, _fault(entry.path))
+        MetadataSnapshot(
+            entry.path, entry.name.base_offset, entry.name.epoch, _find_fault(entry.path)
+        )
         for entry in partition.entries
         if entry.type is EntryType.FILE
         and entry.name.kind is FileKind.METADATA_SNAPSHOT
@@ -91,9 +93,9 @@ def metadata_records(
                 while row < len(piece):
                     run = reader.run(piece, row, source.window(piece.position))
                     if len(run):
-                        yield from _decoded(run.block, run.rows, start, types)
+                        yield from _decode_rows(run.block, run.rows, start, types)
                     else:
-                        yield from _of_batch(reader, source, piece[row], start, types)
+                        yield from _batch_records(reader, source, piece[row], start, types)
                     row += max(len(run), 1)
                     offset = piece[row - 1].last_offset + 1
     except (DecodeError, LimitError, SourceError) as error:
@@ -143,16 +145,16 @@ def _all_records(
         raise DecodeError(str(error)) from error
 
 
-def _of_batch(
+def _batch_records(
     reader: RecordReader, source: Source, batch: RecordBatch, start: int, types: Collection[int]
 ) -> Iterator[MetadataRecord]:
     if not batch.is_control:
         for table in reader.tables(batch, batch_bytes(source, batch)):
             run = RecordRun.of(table)
-            yield from _decoded(run.block, run.rows, start, types)
+            yield from _decode_rows(run.block, run.rows, start, types)
 
 
-def _decoded(
+def _decode_rows(
     block: memoryview, rows: memoryview, start: int, types: Collection[int]
 ) -> Iterator[MetadataRecord]:
     # Most records of an idle cluster are of no interest, and their type is one byte.
@@ -166,7 +168,7 @@ def _decoded(
             yield decode_metadata(block[value : value + size])
 
 
-def _fault(path: Path) -> str | None:
+def _find_fault(path: Path) -> str | None:
     """Why the snapshot at ``path`` is not whole; None if it is."""
     first = last = None
     reader = RecordReader()

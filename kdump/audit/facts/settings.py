@@ -106,16 +106,16 @@ def log_directories(config: Configs) -> tuple[Path, ...]:
 
     Raises UsageError for what is no path.
     """
-    names = [*_listed(config), config.get("metadata.log.dir", "").strip()]
+    names = [*_log_dirs(config), config.get("metadata.log.dir", "").strip()]
     return tuple(dict.fromkeys(_path(name) for name in names if name))
 
 
 def data_directories(config: Configs) -> int:
     """How many log directories a broker has for topics: without any of these it exits."""
-    return len(set(_listed(config)))
+    return len(set(_log_dirs(config)))
 
 
-def _listed(config: Configs) -> list[str]:
+def _log_dirs(config: Configs) -> list[str]:
     listed = config.get("log.dirs") or config.get("log.dir") or "/tmp/kafka-logs"
     return [name.strip() for name in listed.split(",") if name.strip()]
 
@@ -155,19 +155,22 @@ def topic_settings(topic: str, sources: Sources, *, cleaned: bool) -> TopicSetti
     topic_id = None if image is None else image.topics.get(topic)
     # A topic that says nothing has the broker's default, which hardly anybody changes. What a
     # topic says of itself is in no configuration file: that alone makes none uncompacted.
-    told = topic_id is not None and image is not None and image.complete
+    topic_known = topic_id is not None and image is not None and image.complete
     policies = _policies(sources, topic)
     retention = sources.number(topic, "retention.ms")
     if policies and "delete" not in policies:
         retention = -1
-    elif cleaned and not told:
+    elif cleaned and not topic_known:
         retention = None
     elif retention is None and sources.config is not None:
         retention = _DEFAULT_RETENTION_MS
     remote = sources.find(topic, "remote.storage.enable")
     return TopicSettings(
         compacted=(
-            cleaned or "compact" in policies or topic in _COMPACTED or (False if told else None)
+            cleaned
+            or "compact" in policies
+            or topic in _COMPACTED
+            or (False if topic_known else None)
         ),
         index_interval_bytes=_int(
             sources.number(topic, "index.interval.bytes"), 0, _DEFAULTS.index_interval_bytes
@@ -177,7 +180,7 @@ def topic_settings(topic: str, sources: Sources, *, cleaned: bool) -> TopicSetti
         ),
         retention_ms=None if retention is None else max(retention, -1),
         origin=_origin(topic_id, sources, cleaned=cleaned),
-        remote_storage=None if not told else remote is not None and _true(remote[0]),
+        remote_storage=None if not topic_known else remote is not None and _is_true(remote[0]),
     )
 
 
@@ -200,5 +203,5 @@ def _int(number: int | None, least: int, default: int) -> int:
     return number if number is not None and least <= number <= _MAX_INT else default
 
 
-def _true(text: str) -> bool:
+def _is_true(text: str) -> bool:
     return text.strip().lower() == "true"

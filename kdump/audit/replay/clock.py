@@ -29,13 +29,13 @@ class Clock:
         Timestamps of records do not count: a producer may give its records any time.
         """
         last = transaction.last_offset
-        base = replay.holding(last).segment.base_offset
-        behind = [
+        base = replay.survey_at(last).segment.base_offset
+        surveys = [
             segment.survey
             for segment in replay.segments
             if segment.survey.segment.base_offset >= base
         ]
-        markers = (marker for survey in behind for marker in survey.events.markers())
+        markers = (marker for survey in surveys for marker in survey.events.markers())
         later = next((marker.timestamp for marker in markers if marker.offset > last), None)
         ages = [0]
         if later is not None:

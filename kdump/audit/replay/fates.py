@@ -21,7 +21,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from kdump.audit.facts.coordinator import Coordinator, Ended, History, TopicPartition
+from kdump.audit.facts.coordinator import Coordinator, EpochOutcome, History, TopicPartition
 from kdump.audit.facts.small_files import PartitionFacts
 from kdump.format import _events
 from kdump.format.index import AbortedTxn, TransactionIndex
@@ -113,24 +113,24 @@ class FateEvidence:
             return Decision(Fate.ABORTED if inside else Fate.RUNNING, abort.last_offset, exact=True)
         before = HIGHEST if next_marker is None else next_marker.offset
         if abort is not None and abort.first_offset < before:
-            return self._ended(gap, abort.first_offset)
+            return self._decide_ended(gap, abort.first_offset)
         commits = next_marker is not None and next_marker.kind == _events.COMMIT
-        if commits and self._covered(gap.first, gap.last):
+        if commits and self._covers(gap.first, gap.last):
             return Decision(Fate.RUNNING, gap.last)  # committed, here or there
         fate = Fate.UNDECIDED
-        for offset, opened in self._states(producer, gap.first, before):
+        for offset, opened in self._snapshot_states(producer, gap.first, before):
             if opened < 0 or opened > begin:
-                return self._ended(gap, offset if opened < 0 else opened)
+                return self._decide_ended(gap, offset if opened < 0 else opened)
             if offset > gap.last:
                 return Decision(Fate.RUNNING, gap.last)
             if gap.last == HIGHEST:
                 fate = Fate.RUNNING
         return Decision(fate, gap.last)
 
-    def _ended(self, gap: Missing, before: int) -> Decision:
+    def _decide_ended(self, gap: Missing, before: int) -> Decision:
         """Return a transaction that ended below ``before``, and is in no index as an aborted one."""
         last = min(gap.last, before - 1)
-        if not self._covered(gap.first, last):
+        if not self._covers(gap.first, last):
             return Decision(Fate.UNDECIDED, last)
         # Its marker may be in the last gap too.
         return Decision(Fate.RUNNING if gap.following < before else Fate.COMMITTED, last)
@@ -141,7 +141,7 @@ class FateEvidence:
             for entry in () if index is None else index.entries:
                 yield entry.last_offset
 
-    def _covered(self, first: int, last: int) -> bool:
+    def _covers(self, first: int, last: int) -> bool:
         """Return whether an index would name every abort from ``first`` to ``last``."""
         bases = sorted(self.indexes)
         if not bases or first < bases[0]:
@@ -160,7 +160,7 @@ class FateEvidence:
                 if entry.producer_id == producer and entry.last_offset >= first:
                     yield entry
 
-    def _states(self, producer: int, first: int, before: int) -> Iterator[tuple[int, int]]:
+    def _snapshot_states(self, producer: int, first: int, before: int) -> Iterator[tuple[int, int]]:
         """Yield the offsets of snapshots behind ``first``, and where the producer's transaction began.
 
         -1 stands for none.
@@ -196,36 +196,36 @@ def decide(
     """
     if not missing:
         return ()
-    witness = _consistent(evidence, marks, missing)
-    coordinator = _Coordinated(evidence, marks)
-    ends = _ends(marks)
+    file_evidence = _without_contradicted(evidence, marks, missing)
+    coordinator = _CoordinatorEvidence(evidence, marks)
+    ends = _markers_by_producer(marks)
     found: list[LostEnd] = []
     running: dict[int, Mark] = {}
-    at = 0
+    index = 0
     following = [*(first for first, _ in missing[1:]), HIGHEST]
     for gap in map(Missing, *zip(*missing, strict=True), following):
         first, last, _ = gap
-        while at < len(marks) and marks[at].offset < first:
-            _run(running, marks[at])
-            at += 1
+        while index < len(marks) and marks[index].offset < first:
+            _track(running, marks[index])
+            index += 1
         for producer, begin in list(running.items()):
             marker = _next(ends.get(producer, ()), first)
             if marker is not None and marker.offset <= last:
                 continue  # a marker that stands for the one that was lost
-            decision = witness.decide(producer, begin.offset, gap, marker)
+            decision = file_evidence.decide(producer, begin.offset, gap, marker)
             if decision.fate is Fate.UNDECIDED:
                 decision = coordinator.decide(begin, gap, marker, decision)
-            fate, ended, exact = decision
+            fate, end_bound, exact = decision
             if fate is not Fate.RUNNING:
                 del running[producer]
-                behind = None if last == HIGHEST else last
+                after = None if last == HIGHEST else last
                 kind = None if marker is None else marker.kind
-                end = LostEnd(producer, begin.offset, first, behind, fate, ended, kind, exact)
+                end = LostEnd(producer, begin.offset, first, after, fate, end_bound, kind, exact)
                 found.append(end)
     return tuple(found)
 
 
-class _Coordinated:
+class _CoordinatorEvidence:
     """What the coordinator's log decides; it is read when that is first asked."""
 
     def __init__(self, evidence: FateEvidence, marks: Sequence[Mark]) -> None:
@@ -237,27 +237,27 @@ class _Coordinated:
         self, begin: Mark, gap: Missing, next_marker: Mark | None, undecided: Decision
     ) -> Decision:
         """As ``FateEvidence.decide``, which has left it ``undecided``."""
-        ended = self._ended(begin)
-        if ended is None:
+        outcome = self._epoch_outcome(begin)
+        if outcome is None:
             return undecided
         before = self._next_epoch(begin, gap)
         if next_marker is not None and next_marker.offset < before:
             before = next_marker.offset
-            if next_marker.epoch in ended.marker_epochs:  # perhaps it is this transaction's own
-                ends_so = (next_marker.kind == _events.COMMIT) == ended.committed
-                return Decision(Fate.RUNNING, gap.last) if ends_so else undecided
+            if next_marker.epoch in outcome.marker_epochs:  # perhaps it is this transaction's own
+                ends_alike = (next_marker.kind == _events.COMMIT) == outcome.committed
+                return Decision(Fate.RUNNING, gap.last) if ends_alike else undecided
         if gap.following < before:
             return Decision(Fate.RUNNING, gap.last)  # its marker may be in the next gap too
-        fate = Fate.COMMITTED if ended.committed else Fate.ABORTED
+        fate = Fate.COMMITTED if outcome.committed else Fate.ABORTED
         return Decision(fate, min(undecided.ended, before - 1))
 
-    def _ended(self, begin: Mark) -> Ended | None:
+    def _epoch_outcome(self, begin: Mark) -> EpochOutcome | None:
         coordinator, topic_partition = self._evidence.coordinator, self._evidence.topic_partition
         if coordinator is None or topic_partition is None or begin.epoch < 0:
             return None
         if self._known is None:
             self._known = coordinator.histories({mark.producer for mark in self._marks})
-        return self._known[begin.producer].ended(begin.epoch, topic_partition)
+        return self._known[begin.producer].epoch_outcome(begin.epoch, topic_partition)
 
     def _next_epoch(self, begin: Mark, gap: Missing) -> int:
         """Return the first offset behind a gap where the producer writes under another epoch."""
@@ -278,21 +278,19 @@ class _Coordinated:
     def _changes(self) -> Mapping[int, Sequence[Mark]]:
         """Those of ``_begins`` that have another epoch than the one before."""
         return {
-            producer: [
-                behind for before, behind in pairwise(begins) if before.epoch != behind.epoch
-            ]
+            producer: [after for before, after in pairwise(begins) if before.epoch != after.epoch]
             for producer, begins in self._begins.items()
         }
 
 
-def _run(running: dict[int, Mark], mark: Mark) -> None:
+def _track(running: dict[int, Mark], mark: Mark) -> None:
     if mark.kind == _events.BEGIN:
         running.setdefault(mark.producer, mark)
     else:
         running.pop(mark.producer, None)
 
 
-def _ends(marks: Iterable[Mark]) -> dict[int, list[Mark]]:
+def _markers_by_producer(marks: Iterable[Mark]) -> dict[int, list[Mark]]:
     """Return the markers of each producer."""
     found: dict[int, list[Mark]] = {}
     for mark in marks:
@@ -302,11 +300,11 @@ def _ends(marks: Iterable[Mark]) -> dict[int, list[Mark]]:
 
 
 def _next(marks: Sequence[Mark], first: int) -> Mark | None:
-    topic_partition = bisect_left(marks, first, key=lambda mark: mark.offset)
-    return marks[topic_partition] if topic_partition < len(marks) else None
+    index = bisect_left(marks, first, key=lambda mark: mark.offset)
+    return marks[index] if index < len(marks) else None
 
 
-def _consistent(
+def _without_contradicted(
     evidence: FateEvidence, marks: Iterable[Mark], missing: Sequence[tuple[int, int]]
 ) -> FateEvidence:
     """Return the same without the indexes that are malformed, or that the log contradicts."""
@@ -317,7 +315,7 @@ def _consistent(
     running: dict[int, Mark] = {}
     for mark in marks:
         begin = running.get(mark.producer)
-        _run(running, mark)
+        _track(running, mark)
         if mark.kind == _events.COMMIT:
             commits.add(mark.offset)
         elif mark.kind == _events.ABORT:
@@ -331,7 +329,7 @@ def _consistent(
     def holds(base: int, index: TransactionIndex) -> bool:
         named = {entry.last_offset for entry in index.entries}
         return (
-            _sound(base, index)
+            _is_well_formed(base, index)
             and not named & commits
             and expected[base] <= named
             and all(
@@ -347,12 +345,12 @@ def _consistent(
     return replace(evidence, indexes=indexes)
 
 
-def _sound(base: int, index: TransactionIndex) -> bool:
+def _is_well_formed(base: int, index: TransactionIndex) -> bool:
     """Return whether a broker could have written it for a segment of that base offset."""
     ends = [entry.last_offset for entry in index.entries]
     return (
         not index.remainder
-        and all(before < behind for before, behind in pairwise([base - 1, *ends]))
+        and all(before < after for before, after in pairwise([base - 1, *ends]))
         and all(
             entry.version == 0 and 0 <= entry.first_offset <= entry.last_offset
             for entry in index.entries

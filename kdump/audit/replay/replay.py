@@ -149,7 +149,7 @@ class Replay:
             state.update((entry.producer_id, entry) for entry in segment.producers())
         yield self.end_offset, state
 
-    def holding(self, offset: int) -> Survey:
+    def survey_at(self, offset: int) -> Survey:
         """Return the survey of the segment that holds ``offset``, or of the first one."""
         surveys = [segment.survey for segment in self.segments]
         below = [survey for survey in surveys if survey.segment.base_offset <= offset]
@@ -173,7 +173,7 @@ def replay(
     """
     start = tuple(start)
     fold = _Fold(start)
-    segments = tuple(fold.segment(number, survey) for number, survey in enumerate(surveys))
+    segments = tuple(fold.replay_segment(number, survey) for number, survey in enumerate(surveys))
     last = surveys[-1]
     return Replay(
         segments,
@@ -181,7 +181,7 @@ def replay(
         last.segment.base_offset if last.last_offset is None else last.last_offset + 1,
         fold.open(),
         _epochs(surveys),
-        _doubt(surveys, holes=compacted is False),
+        _find_doubt(surveys, gaps=compacted is False),
     )
 
 
@@ -192,13 +192,13 @@ def marks_of(surveys: Iterable[Survey], start: Iterable[ProducerEntry] = ()) -> 
         for entry in start
         if entry.current_txn_first_offset >= 0
     )
-    shown = (
+    logged = (
         Mark(rows[at + 3], rows[at], rows[at + 1], rows[at + 2])
         for rows in (survey.events.rows for survey in surveys)
         for at in range(0, len(rows), _EVENT)
         if rows[at] in _MARKS
     )
-    return tuple(sorted((*begun, *shown)))
+    return tuple(sorted((*begun, *logged)))
 
 
 class _Fold:
@@ -223,7 +223,7 @@ class _Fold:
         self.slots = array("q")
         self._hash()
 
-    def segment(self, number: int, survey: Survey) -> Replayed:
+    def replay_segment(self, number: int, survey: Survey) -> Replayed:
         """Replay one segment."""
         if not survey.events.rows and not survey.events.runs:
             return Replayed(survey, (), 0, (), _NO_COUNTS, _NO_ROWS)
@@ -355,7 +355,9 @@ def missing_of(surveys: Sequence[Survey], *, compacted: bool | None) -> tuple[tu
     The last is ``HIGHEST`` where nothing stands behind. Both arguments are as in ``replay``.
     """
     found: list[tuple[int, int]] = []
-    for doubt in sorted(_missing(surveys, holes=compacted is False), key=lambda doubt: doubt.first):
+    for doubt in sorted(
+        _missing_ranges(surveys, gaps=compacted is False), key=lambda doubt: doubt.first
+    ):
         last = HIGHEST if doubt.last is None else doubt.last
         if found and doubt.first <= found[-1][1] + 1:
             found[-1] = found[-1][0], max(found[-1][1], last)
@@ -368,40 +370,40 @@ def shows_all_missing(surveys: Iterable[Survey]) -> bool:
     """Return whether ``missing_of`` has all that is damaged or not there, in order."""
     return all(
         survey.damages <= len(survey.gaps)
-        and survey.counts[FaultKind.HOLE]
-        <= sum(fault.kind is FaultKind.HOLE for fault in survey.faults)
+        and survey.counts[FaultKind.GAP]
+        <= sum(fault.kind is FaultKind.GAP for fault in survey.faults)
         and survey.ordered
         and survey.complete
         for survey in surveys
     )
 
 
-def _missing(surveys: Sequence[Survey], *, holes: bool) -> Iterator[Doubt]:
+def _missing_ranges(surveys: Sequence[Survey], *, gaps: bool) -> Iterator[Doubt]:
     for number, survey in enumerate(surveys):
         base, is_last = survey.segment.base_offset, number + 1 == len(surveys)
         end = None if is_last else surveys[number + 1].segment.base_offset - 1
         for gap in survey.gaps:
-            behind = end if gap.offset_behind is None else gap.offset_behind - 1
-            tail = is_last and gap.offset_behind is None
+            next_offset = end if gap.offset_after is None else gap.offset_after - 1
+            tail = is_last and gap.offset_after is None
             if not (tail and gap.damage.reason in _HARMLESS_TAILS):
-                yield Doubt(gap.offset_before + 1, behind)
-        for fault in survey.faults if holes else ():
-            if fault.kind is FaultKind.HOLE:
+                yield Doubt(gap.offset_before + 1, next_offset)
+        for fault in survey.faults if gaps else ():
+            if fault.kind is FaultKind.GAP:
                 yield Doubt(fault.reference + 1, fault.batch.base_offset - 1)
-        behind = base if survey.last_offset is None else survey.last_offset + 1
-        if holes and end is not None and behind <= end:
-            yield Doubt(behind, end)
+        next_offset = base if survey.last_offset is None else survey.last_offset + 1
+        if gaps and end is not None and next_offset <= end:
+            yield Doubt(next_offset, end)
 
 
-def _doubt(surveys: Sequence[Survey], *, holes: bool) -> Doubt | None:
-    doubts = list(_missing(surveys, holes=holes))
+def _find_doubt(surveys: Sequence[Survey], *, gaps: bool) -> Doubt | None:
+    doubts = list(_missing_ranges(surveys, gaps=gaps))
     for number, survey in enumerate(surveys):
         base, is_last = survey.segment.base_offset, number + 1 == len(surveys)
         end = None if is_last else surveys[number + 1].segment.base_offset - 1
         if survey.damages > len(survey.gaps):
             doubts.append(Doubt(base, end))
-        listed = sum(fault.kind is FaultKind.HOLE for fault in survey.faults)
-        if holes and survey.counts[FaultKind.HOLE] > listed:
+        listed = sum(fault.kind is FaultKind.GAP for fault in survey.faults)
+        if gaps and survey.counts[FaultKind.GAP] > listed:
             doubts.append(Doubt(base, end))
         # Where offsets run backwards there is no telling which of them are wrong.
         if not survey.ordered:

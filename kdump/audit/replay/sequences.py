@@ -68,14 +68,14 @@ class _SequenceEvidence:
             for run in segment.survey.events.producer_runs():
                 self._add(run)
             self._add_breaks(segment)
-            if _has_unnumbered(segment):
+            if _has_unnumbered_records(segment):
                 self._leave_open(-1, self._end_offset)
         for run in self._last.values():
             self._leave_open(run.last_offset, self._end_offset)
 
     def evidence(self) -> Iterator[GapEvidence]:
         """Yield what is shown at each gap."""
-        changed = self._changed()
+        changed = self._run_with_changed_offset()
         for number, (first, _) in enumerate(self._gaps):
             jump, lowest = self._jumps[number], self._lowest
             if jump is not None:
@@ -85,9 +85,9 @@ class _SequenceEvidence:
                     f"{jump.expected - 1} to {jump.found} at offset {jump.offset}",
                 )
             elif number == len(self._gaps) - 1 and changed is not None:
-                yield _going_on(changed)
+                yield _continuation(changed)
             elif not self._open[number] and lowest is not None and lowest.first_offset < first:
-                yield _going_on(lowest)
+                yield _continuation(lowest)
             else:
                 yield GapEvidence()
 
@@ -115,10 +115,12 @@ class _SequenceEvidence:
             since = self._since[sequence_break.producer_id]
             self._since[sequence_break.producer_id] = max(since, sequence_break.offset)
             # Clients before 2.5 begin at 0 again; and damage in between also makes it jump.
-            if sequence_break.found != 0 and not self._damaged(
+            if sequence_break.found != 0 and not self._has_damage(
                 sequence_break.previous_offset, sequence_break.offset
             ):
-                for number in self._within(sequence_break.previous_offset, sequence_break.offset):
+                for number in self._gaps_between(
+                    sequence_break.previous_offset, sequence_break.offset
+                ):
                     self._jumps[number] = self._jumps[number] or sequence_break
         if segment.counts[ViolationKind.SEQUENCE_BREAK] > len(breaks):
             end = segment.survey.last_offset or 0
@@ -126,7 +128,7 @@ class _SequenceEvidence:
             for run in segment.survey.events.producer_runs():
                 self._since[run.producer_id] = end
 
-    def _changed(self) -> ProducerRun | None:
+    def _run_with_changed_offset(self) -> ProducerRun | None:
         """Return the producer of the last batch, where a changed bit explains the last gap.
 
         The batch then has the offset behind the gap but for that bit, and its sequence joins:
@@ -141,19 +143,19 @@ class _SequenceEvidence:
                 return run if self._since[producer_id] < first else None
         return None
 
-    def _leave_open(self, before: int, behind: int) -> None:
-        for number in self._within(before, behind):
+    def _leave_open(self, before: int, after: int) -> None:
+        for number in self._gaps_between(before, after):
             self._open[number] = True
 
-    def _within(self, before: int, behind: int) -> range:
+    def _gaps_between(self, before: int, after: int) -> range:
         """Return the numbers of the gaps between two offsets that are there."""
-        return range(bisect_right(self._firsts, before), bisect_left(self._lasts, behind))
+        return range(bisect_right(self._firsts, before), bisect_left(self._lasts, after))
 
-    def _damaged(self, before: int, behind: int) -> bool:
-        return any(first < behind and before < last for first, last in self._damages)
+    def _has_damage(self, before: int, after: int) -> bool:
+        return any(first < after and before < last for first, last in self._damages)
 
 
-def _going_on(run: ProducerRun) -> GapEvidence:
+def _continuation(run: ProducerRun) -> GapEvidence:
     return GapEvidence(
         Sequences.GO_ON, f"the sequence of producer {run.producer_id} continues after them"
     )
@@ -174,11 +176,11 @@ def _damages(replay: Replay) -> Iterator[tuple[int, int]]:
         if survey.damages > len(survey.gaps):
             yield survey.segment.base_offset - 1, replay.end_offset
         for gap in survey.gaps:
-            behind = replay.end_offset if gap.offset_behind is None else gap.offset_behind
-            yield gap.offset_before, behind
+            after = replay.end_offset if gap.offset_after is None else gap.offset_after
+            yield gap.offset_before, after
 
 
-def _has_unnumbered(segment: Replayed) -> bool:
+def _has_unnumbered_records(segment: Replayed) -> bool:
     """Return whether a segment has records of producers that do not number them."""
     survey = segment.survey
     numbered = sum(

@@ -16,7 +16,7 @@ from typing import Final
 from kdump.audit.facts.small_files import PartitionFacts, Read
 from kdump.audit.replay.replay import Replay, Replayed, ViolationKind, replay
 from kdump.audit.startup.outcome import Effect, LogFacts, Violation
-from kdump.audit.startup.swaps import resolve_swaps, swapping
+from kdump.audit.startup.swaps import pending_swaps, resolve_swaps
 from kdump.audit.survey.log_end import LogEnd, Search, read_end, search
 from kdump.audit.survey.recovery import Recovered, recover
 from kdump.audit.survey.survey import Survey
@@ -48,8 +48,8 @@ def read_log_facts(
     ``surveys`` come to from the first one on, None where nobody has replayed them.
     """
     surveys = tuple(surveys)
-    surveyed = {survey.segment.log: survey for survey in surveys}
-    known = {log.log: _swap(log, facts) for log in swapping(facts.partition)}
+    survey_by_log = {survey.segment.log: survey for survey in surveys}
+    known = {log.log: _swap(log, facts) for log in pending_swaps(facts.partition)}
     stops = {
         violation.base_offset: violation
         for violation in reversed(violations)
@@ -62,12 +62,12 @@ def read_log_facts(
         return max((end for end in ends if end is not None), default=swap.base_offset)
 
     segments = resolve_swaps(facts.partition, next_offset).segments
-    unstable = _unstable(facts, surveys, replayed)
+    unstable = _oldest_open_offset(facts, surveys, replayed)
     for segment, following in zip_longest(segments, segments[1:]):
         stop = _NO_OFFSET if following is None else following.base_offset
         if segment.log in known:
             continue
-        survey = surveyed.get(segment.log)
+        survey = survey_by_log.get(segment.log)
         recovered = None if survey is None else survey.recovered
         if recovered is not None and segment.base_offset in stops:
             recovered = _recover(segment, facts, stops[segment.base_offset])
@@ -80,7 +80,7 @@ def read_log_facts(
         size, index_sizes = _sizes(segment, survey)
         known[segment.log] = LogFacts(segment, size, recovered, end, index_sizes, found)
     for segment in facts.partition.segments:
-        survey = surveyed.get(segment.log)
+        survey = survey_by_log.get(segment.log)
         if segment.log not in known and survey is not None:
             known[segment.log] = LogFacts(segment, survey.size, survey.recovered)
     return tuple(known.values())
@@ -106,14 +106,18 @@ def _replay(
     facts: PartitionFacts, surveys: Sequence[Survey], replayed: Replay | None
 ) -> Replay | None:
     """What a start replays at the most, None if nothing."""
-    begin = _begin(facts)
+    begin = _start_snapshot(facts)
     if begin is None:
         return replayed or (replay(surveys) if surveys else None)
-    met = [survey for survey in surveys if survey.segment.base_offset >= begin]
-    return replay(met, facts.snapshots[begin].value or NO_PRODUCERS) if met else None
+    replayed_surveys = [survey for survey in surveys if survey.segment.base_offset >= begin]
+    return (
+        replay(replayed_surveys, facts.snapshots[begin].value or NO_PRODUCERS)
+        if replayed_surveys
+        else None
+    )
 
 
-def _unstable(
+def _oldest_open_offset(
     facts: PartitionFacts, surveys: Sequence[Survey], replayed: Replay | None
 ) -> int | None:
     """Return the offset of the first batch of the oldest transaction that is open after a start."""
@@ -121,32 +125,34 @@ def _unstable(
     newest = max((offset for offset, read in facts.snapshots.items() if not read.error), default=0)
     if facts.clean and newest > last:
         # Of the end of the log, where it was closed.
-        opened = (facts.snapshots[newest].value or NO_PRODUCERS).open_transactions()
+        open_offsets = (facts.snapshots[newest].value or NO_PRODUCERS).open_transactions()
     else:
         found = _replay(facts, surveys, replayed)
-        opened = [] if found is None else [transaction.first_offset for transaction in found.open]
-    oldest = min(opened, default=None)
+        open_offsets = (
+            [] if found is None else [transaction.first_offset for transaction in found.open]
+        )
+    oldest = min(open_offsets, default=None)
     return None if oldest is None else max(oldest, facts.log_start or 0)
 
 
-def _begin(facts: PartitionFacts) -> int | None:
+def _start_snapshot(facts: PartitionFacts) -> int | None:
     """Return the snapshot that a start begins from at the earliest, if it is at a segment's base."""
     bases = [segment.base_offset for segment in facts.partition.segments]
     recovered = [log.base_offset for log in facts.partition.segments if log.index is None]
-    recovered += [base for base, read in facts.txn_indexes.items() if _begins_below(base, read)]
+    recovered += [base for base, read in facts.txn_indexes.items() if _has_entry_below(base, read)]
     if not facts.clean:
         point = facts.recovery_point or 0
         recovered.append(max((base for base in bases if base <= point), default=0))
     latest = min(recovered, default=_NO_OFFSET)
-    good = [
+    usable = [
         offset
         for offset, read in facts.snapshots.items()
         if read.error is None and (facts.log_start or 0) < offset <= latest
     ]
-    return max(good) if good and max(good) in bases else None
+    return max(usable) if usable and max(usable) in bases else None
 
 
-def _begins_below(base: int, read: Read[TransactionIndex]) -> bool:
+def _has_entry_below(base: int, read: Read[TransactionIndex]) -> bool:
     return read.value is not None and any(entry.last_offset < base for entry in read.value.entries)
 
 

@@ -27,8 +27,8 @@ from kdump.audit.startup.outcome import (
     Violation,
 )
 from kdump.audit.startup.snapshot_reload import Snapshots
-from kdump.audit.startup.swaps import misnamed, resolve_swaps, swapping
-from kdump.audit.startup.unread_tail import records_behind
+from kdump.audit.startup.swaps import misnamed_file, pending_swaps, resolve_swaps
+from kdump.audit.startup.unread_tail import tail_records
 from kdump.audit.survey.recovery import Ending, Records, Recovered, Span
 from kdump.errors import DeniedError, SourceError
 from kdump.format.checkpoint import CheckpointNumberError
@@ -58,7 +58,7 @@ class _Log:
     recovered: bool = False
 
     @property
-    def named(self) -> int:
+    def file_base(self) -> int:
         return self.facts.segment.base_offset
 
     @property
@@ -117,27 +117,27 @@ class Loader:
         facts = self._facts
         self._read_epochs()
         self._resolve_swaps()
-        self._until_nothing_splits(self._open)
+        self._repeat_after_splits(self._open)
         name = facts.partition.name
         if name is not None and name.suffix == "delete":
             # It is opened only to be deleted: nobody misses what that cuts.
             self.lost = Records()
-            self._stop_at(facts.metadata)
+            self._check_read(facts.metadata)
             return
         if not facts.clean:
-            self._until_nothing_splits(self._recover_unflushed)
+            self._repeat_after_splits(self._recover_unflushed)
         self._find_end()
         if self.log_end_offset is None:
             return
         self._resize_indexes()
         self._snapshots.remove_stray(self._bases)
-        self._rebuild(self.log_start_offset, self.log_end_offset, trusting=facts.clean)
-        self._find_unstable()
-        self._stop_at(facts.metadata)
+        self._rebuild(self.log_start_offset, self.log_end_offset, clean=facts.clean)
+        self._check_open_transactions()
+        self._check_read(facts.metadata)
 
     # --- files
 
-    def _stop_at(self, read: Read[Any] | None) -> None:
+    def _check_read(self, read: Read[Any] | None) -> None:
         """Stop where a small file cannot be read."""
         if read is None or read.error is None:
             return
@@ -150,7 +150,7 @@ class Loader:
 
     def _read_epochs(self) -> None:
         read = self._facts.epochs
-        self._stop_at(read)
+        self._check_read(read)
         if read is not None and read.value is not None:
             for entry in read.value:
                 if entry.epoch < 0 or entry.start_offset < 0:
@@ -158,7 +158,7 @@ class Loader:
 
     def _resolve_swaps(self) -> None:
         partition = self._facts.partition
-        entry = misnamed(partition)
+        entry = misnamed_file(partition)
         if entry is not None:
             raise self._refusal("its name does not begin with an offset", entry.path)
         resolved = resolve_swaps(partition, self._end_of_swap)
@@ -167,7 +167,7 @@ class Loader:
         self._snapshots = Snapshots(
             {offset: readable.get(offset, True) for offset in resolved.snapshots}
         )
-        swapped = {segment.log for segment in swapping(partition)}
+        swapped = {segment.log for segment in pending_swaps(partition)}
         for segment in resolved.segments:
             known = self._known.get(segment.log)
             if known is None:
@@ -183,7 +183,7 @@ class Loader:
         if known is None or known.end is None:
             self.exact = False
             return segment.base_offset
-        end = self._of_release(known.end.next_offset, known.end.searched_offset)
+        end = self._by_release(known.end.next_offset, known.end.searched_offset)
         if end is None:
             raise self._refusal("its end cannot be found", segment.log)
         return end
@@ -196,19 +196,19 @@ class Loader:
             log = self._found[base]
             if log.facts.size > MAX_LOG_BYTES:
                 raise self._refusal("more bytes than a segment may have", log.path)
-            if not log.index_sound or self._transaction_index_is_bad(base):
+            if not log.index_sound or self._is_transaction_index_bad(base):
                 self._recover(log)
                 log.index_sound = True
                 if log.result is not None and log.result.ending is Ending.EMPTIED:
                     raise self._refusal("index entries that do not rise", log.path)
-            self._put(log)
+            self._add(log)
 
-    def _put(self, log: _Log) -> None:
+    def _add(self, log: _Log) -> None:
         if log.base not in self._logs:
             insort(self._bases, log.base)
         self._logs[log.base] = log
 
-    def _transaction_index_is_bad(self, base: int) -> bool:
+    def _is_transaction_index_bad(self, base: int) -> bool:
         read: Read[TransactionIndex] | None = self._facts.txn_indexes.get(base)
         log = self._found[base]
         if read is None or log.recovered or log.path.suffix != ".log":
@@ -226,7 +226,7 @@ class Loader:
 
     # --- recovery
 
-    def _until_nothing_splits(self, step: Callable[[], None]) -> None:
+    def _repeat_after_splits(self, step: Callable[[], None]) -> None:
         while True:
             try:
                 return step()
@@ -246,7 +246,7 @@ class Loader:
 
     def _recover(self, log: _Log) -> bool:
         """Recover one segment; says whether anything was cut."""
-        self._rebuild(self._log_start, log.base, trusting=False)
+        self._rebuild(self._log_start, log.base, clean=False)
         self.read_bytes += log.facts.size
         self.recovered.add(log.base)
         result = log.result
@@ -256,7 +256,7 @@ class Loader:
             return False
         cut = False
         if not log.recovered:
-            self._judge(log, result)
+            self._apply_ending(log, result)
             log.recovered = True
             cut = result.valid_bytes < result.size
             if cut:
@@ -267,16 +267,16 @@ class Loader:
             # A batch whose record is found invalid stays, but counts for nothing.
             invalid = [
                 violation.offset
-                for violation in self._within(log, result)
+                for violation in self._violations_in(log, result)
                 if violation.effect is Effect.CUTS
             ]
             self._snapshots.map_end = min([result.next_offset, *invalid])
         self._snapshots.take()
         return cut
 
-    def _judge(self, log: _Log, result: Recovered) -> None:
+    def _apply_ending(self, log: _Log, result: Recovered) -> None:
         """Stop where recovery does, and split what it splits."""
-        for violation in self._within(log, result):
+        for violation in self._violations_in(log, result):
             if violation.effect is not Effect.CUTS:
                 raise self._refusal(violation.text, log.path, violation.position)
         stop = result.position + result.valid_bytes
@@ -288,20 +288,20 @@ class Loader:
             case Ending.SPLIT:
                 self._split(log, result)
 
-    def _within(self, log: _Log, result: Recovered) -> Iterator[Violation]:
+    def _violations_in(self, log: _Log, result: Recovered) -> Iterator[Violation]:
         """What recovery comes by in a segment."""
         stop = result.position + result.passed_bytes
-        for violation in self._violations.get(log.named, ()):
+        for violation in self._violations.get(log.file_base, ()):
             if result.position <= violation.position < stop:
                 yield violation
 
     def _split(self, log: _Log, result: Recovered) -> None:
-        first, parts = result.kept.first_offset, []
+        first, parts = result.valid_records.first_offset, []
         if result.rest is not None:
             parts.append(result.rest)
         if first is not None:
-            whole = replace(result, base_offset=first, ending=Ending.WHOLE, rest=None)
-            parts.insert(0, whole)
+            first_part = replace(result, base_offset=first, ending=Ending.WHOLE, rest=None)
+            parts.insert(0, first_part)
         self.split.append(log.base)
         del self._found[log.base]
         if self._logs.pop(log.base, None) is not None:
@@ -309,27 +309,27 @@ class Loader:
         self._snapshots.remove([log.base])
         for part in parts:
             facts = LogFacts(log.facts.segment, part.size, part)
-            new = _Log(part.base_offset, facts, part, index_sound=True)
-            self._found[new.base] = new
-            self._put(new)
+            part_log = _Log(part.base_offset, facts, part, index_sound=True)
+            self._found[part_log.base] = part_log
+            self._add(part_log)
         raise _SplitError
 
     def _cut(self, log: _Log, result: Recovered) -> None:
         position, size = result.position + result.valid_bytes, result.size - result.valid_bytes
         self.cuts.append(Cut(log.base, position, result.next_offset, size))
         self.deleted_bytes += size
-        self.lost += result.behind + self._tail(log, result)
+        self.lost += result.later_records + self._tail_records(log, result)
 
-    def _tail(self, log: _Log, result: Recovered) -> Records:
+    def _tail_records(self, log: _Log, result: Recovered) -> Records:
         """Return the unreadable records at the end of a log."""
         if result.tail is None:
             return Records()
         following = min((base for base in self._found if base > log.base), default=None)
-        return Records(Span(), records_behind(result.tail, following, self._facts))
+        return Records(Span(), tail_records(result.tail, following, self._facts))
 
     def _delete(self, bases: Sequence[int]) -> None:
-        gone = set(bases)
-        self._bases = [base for base in self._bases if base not in gone]
+        deleted = set(bases)
+        self._bases = [base for base in self._bases if base not in deleted]
         self._snapshots.remove(bases)
         for base in bases:
             log = self._logs.pop(base)
@@ -338,11 +338,11 @@ class Loader:
                 self.exact = False
                 self.deleted_bytes += log.facts.size
                 continue
-            self.lost += Records(log.result.kept)
+            self.lost += Records(log.result.valid_records)
             self.deleted_bytes += log.result.valid_bytes
             if not log.recovered:
                 self.deleted_bytes += log.facts.size - log.result.valid_bytes
-                self.lost += log.result.behind + self._tail(log, log.result)
+                self.lost += log.result.later_records + self._tail_records(log, log.result)
 
     # --- the end
 
@@ -356,13 +356,13 @@ class Loader:
                 self._delete(self.segments)
                 self._snapshots = Snapshots({})
             else:
-                self._hide(last, self.log_end_offset)
+                self._count_hidden(last, self.log_end_offset)
         if not self._logs:
             end = self.log_end_offset = self._log_start
             nothing = Recovered(end, 0, 0, 0, 0, Ending.WHOLE, end, end, Span(), Records())
             path = self._facts.partition.path / format_file_name(FileKind.LOG, end)
             facts = LogFacts(Segment(end, path, None, None, None, None, ""), 0)
-            self._put(_Log(end, facts, nothing, index_sound=True, recovered=True))
+            self._add(_Log(end, facts, nothing, index_sound=True, recovered=True))
         self.log_start_offset = self._log_start
         if not self._facts.settings.remote_storage:  # which may hold what is before the first
             self.log_start_offset = max(self._log_start, self._bases[0])
@@ -380,33 +380,33 @@ class Loader:
         result = log.result
         if log.recovered and result is not None:
             searched = None if result.tail_unreadable else result.searched_offset
-            end = self._of_release(result.next_offset, searched)
+            end = self._by_release(result.next_offset, searched)
         elif not log.recovered and log.facts.end is not None:
-            end = self._of_release(log.facts.end.next_offset, log.facts.end.searched_offset)
+            end = self._by_release(log.facts.end.next_offset, log.facts.end.searched_offset)
         else:
             return None
         if end is None:
             raise self._refusal("its end cannot be found", log.path)
         return end
 
-    def _hide(self, log: _Log, end: int) -> None:
+    def _count_hidden(self, log: _Log, end: int) -> None:
         """Count the records that stay in the file, beyond the end of the log."""
         if log.result is None:
             return
-        sound = log.result.kept if log.recovered else log.result.sound
+        sound = log.result.valid_records if log.recovered else log.result.sound
         if sound.last_offset is None or sound.last_offset < end:
             return
         count = sound.count if end == log.base else min(sound.count, sound.last_offset + 1 - end)
         self.lost += Records(replace(sound, count=count, first_offset=end))
 
-    def _rebuild(self, log_start: int, last_offset: int, *, trusting: bool) -> None:
-        replayed = self._snapshots.rebuild(self._bases, log_start, last_offset, trusting=trusting)
+    def _rebuild(self, log_start: int, last_offset: int, *, clean: bool) -> None:
+        replayed = self._snapshots.rebuild(self._bases, log_start, last_offset, clean=clean)
         for base, start in replayed:
             log = self._logs[base]
             self.read_bytes += log.facts.size
-            for violation in self._violations.get(log.named, ()):
-                within = start <= violation.offset < last_offset
-                if within and violation.effect is not Effect.STOPS_RECOVERY:
+            for violation in self._violations.get(log.file_base, ()):
+                is_replayed = start <= violation.offset < last_offset
+                if is_replayed and violation.effect is not Effect.STOPS_RECOVERY:
                     raise self._refusal(violation.text, log.path, violation.position)
             if not log.recovered and log.result is not None and log.result.breaks:
                 raise self._refusal("a size that no batch has, in what is replayed", log.path)
@@ -414,7 +414,7 @@ class Loader:
             if self._release is Release.V4_3 and not _wrappers_readable(log, to_end=last):
                 raise self._refusal("a wrapper that cannot be read", log.path)
 
-    def _find_unstable(self) -> None:
+    def _check_open_transactions(self) -> None:
         for log in self._logs.values():
             found = log.facts.unstable
             newer = self._release is Release.V4_3
@@ -423,7 +423,7 @@ class Loader:
             if found.by_base_stops if newer else found.stops:
                 raise self._refusal("the way to an open transaction's first batch", log.path)
 
-    def _of_release(self, next_offset: int | None, searched_offset: int | None) -> int | None:
+    def _by_release(self, next_offset: int | None, searched_offset: int | None) -> int | None:
         return searched_offset if self._release is Release.V4_3 else next_offset
 
     def _refusal(self, text: str, path: Path, position: int | None = None) -> Stopped:

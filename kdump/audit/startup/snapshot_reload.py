@@ -31,8 +31,8 @@ class Snapshots:
 
     def remove(self, offsets: Iterable[int]) -> None:
         """Delete files, as far as they are there."""
-        gone = [offset for offset in offsets if self._readable.pop(offset, None) is not None]
-        if gone:
+        removed = [offset for offset in offsets if self._readable.pop(offset, None) is not None]
+        if removed:
             self._offsets = sorted(self._readable)
 
     def take(self) -> None:
@@ -52,7 +52,7 @@ class Snapshots:
         self.remove(strays)
 
     def rebuild(
-        self, bases: Sequence[int], log_start: int, last_offset: int, *, trusting: bool
+        self, bases: Sequence[int], log_start: int, last_offset: int, *, clean: bool
     ) -> Iterator[tuple[int, int]]:
         """Start a manager and bring it to ``last_offset``.
 
@@ -61,17 +61,17 @@ class Snapshots:
         segments that are replayed on the way.
         """
         self.map_end = self.last = 0
-        told = {*bases[-2:], last_offset}
-        if trusting and not self._offsets:
+        snapshot_offsets = {*bases[-2:], last_offset}
+        if clean and not self._offsets:
             for offset in (*bases[-2:], last_offset):
                 self.map_end = offset
                 self.take()
             return
         self._reload(log_start, last_offset)
         if last_offset > self.map_end and last_offset > 0:
-            for base in _holding(bases, self.map_end, last_offset):
+            for base in _segments_between(bases, self.map_end, last_offset):
                 self.map_end = max(base, self.map_end, log_start)
-                if base in told:
+                if base in snapshot_offsets:
                     self.take()
                 yield base, self.map_end
         self.map_end = last_offset
@@ -97,7 +97,7 @@ class Snapshots:
         return self._offsets[-1] if self._offsets else default
 
 
-def _holding(bases: Sequence[int], start: int, stop: int) -> Sequence[int]:
+def _segments_between(bases: Sequence[int], start: int, stop: int) -> Sequence[int]:
     """Return the segments that hold offsets from ``start`` up to ``stop``, as far as bases can say."""
     floor = max(bisect_right(bases, start) - 1, 0)
     return bases[floor : bisect_left(bases, stop)]

@@ -36,7 +36,7 @@ class FaultKind(Enum):
     MAGIC = "magic"  # its magic is one that no release writes
     CODEC = "codec"  # its records are compressed by nothing that is known
     BITS = "bits"  # bits of its attributes are set that mean nothing
-    HOLE = "hole"  # offsets are missing before it, and nothing else stands there
+    GAP = "gap"  # offsets are missing before it, without damage
     MISCOUNTED = "miscounted"  # it has not as many records as offsets
     UNREADABLE = "unreadable"  # its records do not follow their format
     DISORDER = "disorder"  # its records' offsets do not rise, or leave its range
@@ -52,7 +52,7 @@ OUT_OF_ORDER: Final = (FaultKind.BACKWARDS, FaultKind.INVERTED)
 class Fault:
     """Something odd about ``batch``.
 
-    ``reference`` is what to compare it with: the last offset before (BACKWARDS, HOLE), the last
+    ``reference`` is what to compare it with: the last offset before (BACKWARDS, GAP), the last
     record's offset (DISORDER), the largest timestamp of a record in ms (LATE). ``text`` is the
     reader's sentence where it gave up (UNREADABLE, LIMIT).
     """
@@ -75,7 +75,7 @@ class HeaderFaults:
         self.state = array("q", bytes(8 * _kernel.TALLY_FIELDS))
         self.state[_kernel.T_PREVIOUS] = base_offset - 1
         self.state[_kernel.T_MAX_TIMESTAMP] = -1
-        self._whole, self._unknown = not cleaned, cleaned is None
+        self._never_cleaned, self._unknown = not cleaned, cleaned is None
         self._counted = _ALWAYS if cleaned else _NEVER_CLEANED
 
     @property
@@ -83,7 +83,7 @@ class HeaderFaults:
         """The last offset so far; one below the segment's base at first."""
         return self.state[_kernel.T_PREVIOUS]
 
-    def damage(self) -> None:
+    def add_damage(self) -> None:
         """Take in that something else stands before the next table."""
         self.state[_kernel.T_JOINED] = 0
 
@@ -99,14 +99,14 @@ class HeaderFaults:
         for batch in table:
             if batch.base_offset <= previous:
                 yield Fault(FaultKind.BACKWARDS, batch, previous)
-            elif self._whole and joined and _leaves_out(batch, previous + 1):
-                yield Fault(FaultKind.HOLE, batch, previous)
-            yield from _alone(batch, whole=self._whole)
+            elif self._never_cleaned and joined and _skips_offsets(batch, previous + 1):
+                yield Fault(FaultKind.GAP, batch, previous)
+            yield from _header_faults(batch, never_cleaned=self._never_cleaned)
             previous, joined = batch.last_offset, 1
-        holes, cleaned = state[_kernel.T_HOLES], state[_kernel.T_MISCOUNTED] > 0
-        if self._unknown and compaction_evidence(None, holes=holes, cleaned=cleaned) in _CLEANED:
+        gaps, cleaned = state[_kernel.T_HOLES], state[_kernel.T_MISCOUNTED] > 0
+        if self._unknown and compaction_evidence(None, gaps=gaps, cleaned=cleaned) in _CLEANED:
             # Else each table of a compacted log would be looked at batch by batch.
-            self._whole, self._counted = False, _ALWAYS
+            self._never_cleaned, self._counted = False, _ALWAYS
 
     def _add_usual(self, table: BatchTable) -> bool:
         """Add a table that goes on with the offsets so far, and has no faults; False for others."""
@@ -125,36 +125,36 @@ class HeaderFaults:
         return True
 
     def _count(self) -> int:
-        return sum(self.state[place] for place in self._counted)
+        return sum(self.state[field] for field in self._counted)
 
 
-def known_codec(batch: RecordBatch) -> bool:
+def is_known_codec(batch: RecordBatch) -> bool:
     """Return whether there is such a codec as the batch names."""
     return batch.codec_id <= (_CODEC if batch.magic > 1 else _LEGACY_CODEC)
 
 
-def _leaves_out(batch: RecordBatch, offset: int) -> bool:
+def _skips_offsets(batch: RecordBatch, offset: int) -> bool:
     # A wrapper's header does not say where it begins.
     return batch.base_offset != offset and not is_wrapper(batch)
 
 
-def _miscounted(batch: RecordBatch) -> bool:
+def _is_miscounted(batch: RecordBatch) -> bool:
     if batch.magic < 2 or batch.is_control or batch.base_offset < 0:
         return False
     return batch.last_offset - batch.base_offset + 1 != batch.count
 
 
-def _alone(batch: RecordBatch, *, whole: bool) -> Iterator[Fault]:
+def _header_faults(batch: RecordBatch, *, never_cleaned: bool) -> Iterator[Fault]:
     """What is odd about a header whatever stands before it."""
     if batch.last_offset < batch.base_offset:
         yield Fault(FaultKind.INVERTED, batch)
-    elif whole and _miscounted(batch):
+    elif never_cleaned and _is_miscounted(batch):
         yield Fault(FaultKind.MISCOUNTED, batch)
     if not 0 <= batch.magic <= _MAGIC:
         # What its other fields mean nobody knows.
         yield Fault(FaultKind.MAGIC, batch)
         return
-    if not known_codec(batch):
+    if not is_known_codec(batch):
         yield Fault(FaultKind.CODEC, batch)
     if batch.attributes & (_UNUSED if batch.magic > 1 else _LEGACY_UNUSED):
         yield Fault(FaultKind.BITS, batch)

@@ -22,15 +22,15 @@ class Compaction(Enum):
     EXCLUDED = "excluded"
 
 
-def compaction_evidence(compacted: bool | None, *, holes: int, cleaned: bool) -> Compaction:
+def compaction_evidence(compacted: bool | None, *, gaps: int, cleaned: bool) -> Compaction:
     """Weigh what is known: ``compacted`` is what settings say, None where they are unknown.
 
-    ``holes`` counts gaps between the batches of a segment. ``cleaned``: a batch has fewer records
+    ``gaps`` counts gaps between the batches of a segment. ``cleaned``: a batch has fewer records
     than offsets, or a delete horizon.
     """
     if compacted or (compacted is None and cleaned):
         return Compaction.SHOWN
     # A single gap may be an offset that was changed.
-    if cleaned or (compacted is None and holes > 1):
+    if cleaned or (compacted is None and gaps > 1):
         return Compaction.POSSIBLE
     return Compaction.UNLIKELY if compacted is None else Compaction.EXCLUDED

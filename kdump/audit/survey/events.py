@@ -148,20 +148,20 @@ class Gathering:
     def __init__(self) -> None:
         self.state = array("q", bytes(8 * _events.GATHER_FIELDS))
         self.state[_events.G_LAST] = -1
-        self.producers = _room(_SEEN)
-        self.runs = _room(_RUN)
-        self.rows = _room(_EVENT)
-        self.epoch_rows = _room(_EPOCH)
-        self.breaks = _room(_BREAK, _events.LISTED)
-        self.slots = _room(1, 8)
-        self.scratch = _room(len(_kernel.RECORD_FIELDS) + 3, 1)
+        self.producers = _zeros(_SEEN)
+        self.runs = _zeros(_RUN)
+        self.rows = _zeros(_EVENT)
+        self.epoch_rows = _zeros(_EPOCH)
+        self.breaks = _zeros(_BREAK, _events.LISTED)
+        self.slots = _zeros(1, 8)
+        self.scratch = _zeros(len(_kernel.RECORD_FIELDS) + 3, 1)
 
     def add(self, table: BatchTable, source: Source) -> None:
         """Add the events of ``table``, the newest piece of a walk over ``source``.
 
         Raises SourceError where a control batch cannot be read.
         """
-        if self._goes_on(table.usual):
+        if self._extend_epoch(table.usual):
             return
         first, data, origin = 0, _NOTHING, 0
         while True:
@@ -190,7 +190,7 @@ class Gathering:
                 case _:
                     return
 
-    def go_on_behind_damage(self) -> None:
+    def add_damage(self) -> None:
         """Take a producer's next batch for the begin of a transaction, which it may be."""
         self.state[_events.G_GAPS] += 1
 
@@ -200,9 +200,9 @@ class Gathering:
         if not any(state[count] for count in _COUNTS):
             return NO_EVENTS
         return Events(
-            _cut(self.rows, state[_events.G_EVENTS] * _EVENT),
-            _cut(self.runs, state[_events.G_RUNS] * _RUN),
-            _cut(self.epoch_rows, state[_events.G_EPOCHS] * _EPOCH),
+            _truncate(self.rows, state[_events.G_EVENTS] * _EVENT),
+            _truncate(self.runs, state[_events.G_RUNS] * _RUN),
+            _truncate(self.epoch_rows, state[_events.G_EPOCHS] * _EPOCH),
             tuple(
                 SequenceBreak(*self.breaks[number * _BREAK : (number + 1) * _BREAK])
                 for number in range(min(state[_events.G_BREAKS], _events.LISTED))
@@ -216,7 +216,7 @@ class Gathering:
             ),
         )
 
-    def _goes_on(self, usual: Usual | None) -> bool:
+    def _extend_epoch(self, usual: Usual | None) -> bool:
         """Return whether these batches only go on under the last leader epoch; then takes them in."""
         at = (self.state[_events.G_EPOCHS] - 1) * _EPOCH
         if usual is None or usual.producers or at < 0 or self.epoch_rows[at] != usual.leader_epoch:
@@ -235,15 +235,15 @@ class Gathering:
             if state[count] + 2 > len(rows) // width:
                 rows.extend(rows)
         if len(self.slots) < 2 * (len(self.producers) // _SEEN):
-            self.slots = _room(1, 2 * len(self.slots))
+            self.slots = _zeros(1, 2 * len(self.slots))
             _events.hash_producers(self.producers, _SEEN, state[_events.G_PRODUCERS], self.slots)
 
 
-def _cut(rows: array[int], length: int) -> array[int]:
+def _truncate(rows: array[int], length: int) -> array[int]:
     # In place: there may be millions of events, and then there is no room for two of each.
     del rows[length:]
     return rows
 
 
-def _room(width: int, rows: int = 4) -> array[int]:
+def _zeros(width: int, rows: int = 4) -> array[int]:
     return array("q", bytes(8 * width * rows))

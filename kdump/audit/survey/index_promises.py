@@ -101,17 +101,17 @@ class IndexPass:
     ) -> None:
         self.errors: list[tuple[Path, SourceError]] = []
         self._base_offset = segment.base_offset
-        self._offsets = self._judge(OffsetIndex, segment.index, mapped, sealed, pace)
-        self._times = self._judge(TimeIndex, segment.time_index, mapped, sealed, pace)
+        self._offsets = self._open_check(OffsetIndex, segment.index, mapped, sealed, pace)
+        self._times = self._open_check(TimeIndex, segment.time_index, mapped, sealed, pace)
         state = self._times.state
         state[_entries.J_MAX_TIMESTAMP] = state[_entries.J_RECORD_TIMESTAMP] = -1
         state[_entries.J_LOWEST_MAGIC] = _NO_MAGIC
         state[_entries.J_HIGHEST_MAGIC] = -_NO_MAGIC
 
-    def table(self, table: BatchTable) -> None:
+    def add(self, table: BatchTable) -> None:
         """Judge the entries that speak of the next batches of the log."""
         if table.hunted:  # they may lie inside a record's value
-            self.damage(table.end)
+            self.add_damage(table.end)
             return
         offsets, times = self._offsets, self._times
         _entries.judge_offsets(
@@ -131,7 +131,7 @@ class IndexPass:
             times.found,
         )
 
-    def damage(self, end: int) -> None:
+    def add_damage(self, end: int) -> None:
         """Pass over what speaks of a stretch of the log, up to ``end``, that is not sound."""
         offsets = self._offsets
         _entries.pass_over(offsets.index.positions, end, offsets.state, offsets.found)
@@ -139,7 +139,7 @@ class IndexPass:
 
     def finish(self, log_size: int) -> None:
         """Judge the entries that lead behind the log; for one that was read to its end."""
-        self._offsets.beyond(log_size)
+        self._offsets.add_beyond(log_size)
 
     @property
     def index(self) -> IndexFacts | None:
@@ -163,23 +163,23 @@ class IndexPass:
         lowest, highest = state[_entries.J_LOWEST_MAGIC], state[_entries.J_HIGHEST_MAGIC]
         return (lowest, highest) if lowest <= highest else None
 
-    def _judge(
+    def _open_check(
         self,
         kind: type[Index],
         path: Path | None,
         mapped: bool,
         sealed: bool,
         pace: Pace | None,
-    ) -> _Judge[Index]:
+    ) -> _EntryCheck[Index]:
         if path is not None:
             try:
                 return _read(kind, path, self._base_offset, mapped, sealed, pace)
             except SourceError as error:
                 self.errors.append((path, error))
-        return _Judge(kind.of(self._base_offset, ()), None)
+        return _EntryCheck(kind.of(self._base_offset, ()), None)
 
 
-class _Judge(Generic[Index]):
+class _EntryCheck(Generic[Index]):
     """An index, and how far it is judged; ``facts`` is None where there is no file to speak of."""
 
     def __init__(self, index: Index, facts: IndexFacts | None) -> None:
@@ -193,14 +193,14 @@ class _Judge(Generic[Index]):
             # Of the two that do not follow each other nobody knows which one is wrong.
             self.state[_entries.J_STOP] = facts.first_disorder[0] - 1
 
-    def beyond(self, log_size: int) -> None:
+    def add_beyond(self, log_size: int) -> None:
         """Take what is left to judge for entries that lead behind the log."""
         first, stop = self.state[_entries.J_NEXT], self.state[_entries.J_STOP]
         self.state[_entries.J_COUNTS + _entries.BEYOND] = stop - first
         for listed, number in enumerate(range(first, min(stop, first + LISTED))):
-            place = 2 * (_entries.BEYOND * LISTED + listed)
-            self.found[place] = number
-            self.found[place + 1] = log_size
+            index = 2 * (_entries.BEYOND * LISTED + listed)
+            self.found[index] = number
+            self.found[index + 1] = log_size
 
     def result(self) -> IndexFacts | None:
         """Return the facts, with what became of the entries."""
@@ -229,7 +229,7 @@ def _read(
     mapped: bool,
     sealed: bool,
     pace: Pace | None,
-) -> _Judge[Index]:
+) -> _EntryCheck[Index]:
     """Return the index to be judged, and what it looks like by itself; raises SourceError."""
     with open_source(path, mapped=mapped, sealed=sealed, pace=pace) as source:
         size, slot = source.size, kind.ENTRY_BYTES
@@ -239,7 +239,7 @@ def _read(
             # stands in it is no sign of damage, and most of its megabytes are a hole.
             if size in _FULL_LENGTHS or not any(source.window(last, slot)[:slot]):
                 facts = IndexFacts(path, size, slot, size % slot, 0, 0, None, room=True)
-                return _Judge(kind.of(base_offset, ()), facts)
+                return _EntryCheck(kind.of(base_offset, ()), facts)
         if size > _INDEX_BYTES:
             raise SourceError(
                 path,
@@ -253,7 +253,7 @@ def _read(
         first = number, index[number - 1], index[number]
     last_entry = index[len(index) - 1] if len(index) else None
     remainder = len(index.remainder)
-    return _Judge(
+    return _EntryCheck(
         index,
         IndexFacts(
             path, size, slot, remainder, index.padding, violations.count, first, last=last_entry

@@ -56,7 +56,7 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True)
-class _Followed:
+class _HeaderChain:
     """What headers from a position on have shown; ``found`` by base offsets, wrappers read.
 
     ``corrupt``: they end at a size that nobody reads over.
@@ -82,14 +82,14 @@ def read_end(segment: Segment) -> LogEnd:
         with _open(segment.index) as index:
             target, position = _entry(index, base_offset, None)
     with _open(segment.log) as source:
-        seen = _follow(source, target, position, to_end=True)
-    if seen.corrupt:
+        chain = _follow_headers(source, target, position, to_end=True)
+    if chain.corrupt:
         return LogEnd(None, None)
-    if not seen.begun:
+    if not chain.begun:
         return LogEnd(base_offset, base_offset)
-    searched = seen.next_offset if seen.passed or seen.next_offset > target else base_offset
-    end = seen.next_offset if seen.reached else base_offset
-    return LogEnd(end, searched if seen.found else None, seen.readable)
+    searched = chain.next_offset if chain.passed or chain.next_offset > target else base_offset
+    end = chain.next_offset if chain.reached else base_offset
+    return LogEnd(end, searched if chain.found else None, chain.readable)
 
 
 def search(segment: Segment, offset: int) -> Search:
@@ -102,16 +102,16 @@ def search(segment: Segment, offset: int) -> Search:
         with _open(segment.index) as index:
             _, position = _entry(index, segment.base_offset, offset)
     with _open(segment.log) as source:
-        seen = _follow(source, offset, position, to_end=False)
-    corrupt = seen.corrupt
-    return Search(corrupt and not seen.reached, (corrupt and not seen.passed) or not seen.found)
+        chain = _follow_headers(source, offset, position, to_end=False)
+    corrupt = chain.corrupt
+    return Search(corrupt and not chain.reached, (corrupt and not chain.passed) or not chain.found)
 
 
 def _open(path: Path) -> Source:
     return open_source(path, mapped=False, window_bytes=_WINDOW_BYTES)
 
 
-def _follow(source: Source, target: int, position: int, *, to_end: bool) -> _Followed:
+def _follow_headers(source: Source, target: int, position: int, *, to_end: bool) -> _HeaderChain:
     state = memoryview(array("q", [target, *bytes(len(_recovery.FOLLOW_FIELDS) - 1)]))
     readable = found = True
     why = _recovery.SHORT
@@ -133,7 +133,7 @@ def _follow(source: Source, target: int, position: int, *, to_end: bool) -> _Fol
             position += batch.size
     _, begun, next_offset, reached, passed = state
     corrupt = why == _recovery.CORRUPT
-    return _Followed(
+    return _HeaderChain(
         bool(begun), next_offset, bool(reached), bool(passed), found, readable, corrupt
     )
 
@@ -154,10 +154,10 @@ def _entry(index: Source, base_offset: int, offset: int | None) -> tuple[int, in
     relative = slot(entries - 1)[0] if offset is None else offset - base_offset
     number = lower_bound(lambda number: slot(number)[0], entries, relative)
     # Below 0 no position is, whatever the slot says.
-    return _wrapped(base_offset + relative), 0 if number is None else max(slot(number)[1], 0)
+    return _wrap(base_offset + relative), 0 if number is None else max(slot(number)[1], 0)
 
 
-def _wrapped(offset: int) -> int:
+def _wrap(offset: int) -> int:
     """Return a sum of offsets as Java has it: in 64 bits, also where the base is nearly the largest."""
     return (offset + (1 << 63)) % (1 << 64) - (1 << 63)
 

@@ -15,7 +15,7 @@ from hashlib import sha256
 from typing import Final, NamedTuple
 
 from kdump.audit.facts.small_files import TopicSettings
-from kdump.audit.survey.recovery import begin
+from kdump.audit.survey.recovery import initial_state
 from kdump.format import _recovery
 from kdump.format.batch import BatchTable
 from kdump.format.index import OffsetIndex, TimeIndex
@@ -64,7 +64,7 @@ class Rebuild:
     def __init__(self, base_offset: int, settings: TopicSettings, *, room: int) -> None:
         self._base_offset = base_offset
         self._room = room
-        self._state = begin(base_offset, settings)
+        self._state = initial_state(base_offset, settings)
         self._index, self._times = _File(), _File()
         self._damaged = self._doubtful = self._full = False
         self._disorder = 0
@@ -77,15 +77,15 @@ class Rebuild:
             self._damaged = True
             # A batch inside a value is followed by the rest of its record.
             if self._before is not None and piece.reason is not Reason.PREALLOCATED:
-                self._go_back(self._before)
+                self._rewind(self._before)
                 self._before, self._doubtful = None, True
             return
         if piece.hunted and self._before is None:
             self._before = self._mark()
         if piece.end > _LAST_POSITION:
-            sayable = bisect_right(piece.column("position"), _LAST_POSITION)
-            self._disorder += len(piece) - sayable
-            piece = piece.first(sayable)
+            addressable = bisect_right(piece.column("position"), _LAST_POSITION)
+            self._disorder += len(piece) - addressable
+            piece = piece.first(addressable)
         if not self._full:
             self._batches(piece)
 
@@ -109,7 +109,7 @@ class Rebuild:
         while row < len(table):
             offsets, times = state[_INDEX_ENTRIES], state[_TIME_ENTRIES]
             row = _recovery.recover(table.rows, row, state, self._index_numbers, self._time_numbers)
-            self._take(state[_INDEX_ENTRIES] - offsets, state[_TIME_ENTRIES] - times)
+            self._write(state[_INDEX_ENTRIES] - offsets, state[_TIME_ENTRIES] - times)
             if state[_OUTCOME] == _recovery.FULL:
                 self._full = True
                 return
@@ -123,9 +123,9 @@ class Rebuild:
         times = self._state[_TIME_ENTRIES]
         if not _recovery.close_times(self._state, self._time_numbers):
             self._disorder += 1
-        self._take(0, self._state[_TIME_ENTRIES] - times)
+        self._write(0, self._state[_TIME_ENTRIES] - times)
 
-    def _take(self, offsets: int, times: int) -> None:
+    def _write(self, offsets: int, times: int) -> None:
         """Write down that many new entries of each index."""
         if offsets:
             numbers = self._index_numbers[: 2 * offsets]
@@ -142,10 +142,10 @@ class Rebuild:
         state = array("q", self._state)
         return _Mark(state, self._index.mark(), self._times.mark(), self._disorder, self._full)
 
-    def _go_back(self, mark: _Mark) -> None:
+    def _rewind(self, mark: _Mark) -> None:
         self._state = mark.state
-        self._index.go_back(mark.index_file)
-        self._times.go_back(mark.time_file)
+        self._index.rewind(mark.index_file)
+        self._times.rewind(mark.time_file)
         self._disorder, self._full = mark.disorder, mark.full
 
 
@@ -169,7 +169,7 @@ class _File:
         mark.size, mark.digest = self.size, self.digest.copy()
         return mark
 
-    def go_back(self, mark: _File) -> None:
+    def rewind(self, mark: _File) -> None:
         self.size, self.digest = mark.size, mark.digest
         if self.content is not None:
             del self.content[self.size :]

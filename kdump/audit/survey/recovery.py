@@ -76,10 +76,10 @@ class Span:
     def __add__(self, other: Span) -> Span:
         return Span(
             self.count + other.count,
-            _least(self.first_offset, other.first_offset),
-            _most(self.last_offset, other.last_offset),
-            _least(self.first_timestamp, other.first_timestamp),
-            _most(self.last_timestamp, other.last_timestamp),
+            _min(self.first_offset, other.first_offset),
+            _max(self.last_offset, other.last_offset),
+            _min(self.first_timestamp, other.first_timestamp),
+            _max(self.last_timestamp, other.last_timestamp),
             self.unbounded or other.unbounded,
         )
 
@@ -102,7 +102,7 @@ class Records:
         return Records(self.sound + other.sound, self.unreadable + other.unreadable)
 
 
-NOTHING_BEHIND: Final = Records()
+NO_LATER_RECORDS: Final = Records()
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +141,8 @@ class Recovered:
     ending: Ending
     next_offset: int
     searched_offset: int
-    kept: Span
-    behind: Records
+    valid_records: Span
+    later_records: Records
     tail: Tail | None = None
     head_unreadable: bool = False
     tail_unreadable: bool = False
@@ -158,7 +158,7 @@ class Recovered:
     @property
     def sound(self) -> Span:
         """All records that can be read, kept or not."""
-        return self.kept + self.behind.sound
+        return self.valid_records + self.later_records.sound
 
 
 class _State(NamedTuple):
@@ -202,9 +202,9 @@ class Recovery:
         self._settings = settings
         self._part = part
         self._stop = stop
-        self._state = begin(base_offset, settings, position)
-        self._kept = _counter(base_offset)
-        self._behind = _counter(base_offset)
+        self._state = initial_state(base_offset, settings, position)
+        self._valid_counter = _counter(base_offset)
+        self._later_counter = _counter(base_offset)
         self._unreadable = NO_RECORDS
         self._previous = max(base_offset - 1, MIN_OFFSET)
         self._gap: tuple[Damage, int] | None = None
@@ -236,32 +236,32 @@ class Recovery:
             rest = self._rest.finish(source)
             size = rest.position - state.origin
         ending = self._ending(state)
-        valid = {Ending.WHOLE: size, Ending.EMPTIED: 0}.get(ending, state.valid_bytes)
-        end = state.last_offset + 1 if valid else state.base
+        valid_bytes = {Ending.WHOLE: size, Ending.EMPTIED: 0}.get(ending, state.valid_bytes)
+        end = state.last_offset + 1 if valid_bytes else state.base
         searched = end
-        if valid and not state.found and state.last_offset < state.indexed_offset:
+        if valid_bytes and not state.found and state.last_offset < state.indexed_offset:
             searched = state.base
-        kept, behind = _span(self._kept), _span(self._behind)
+        valid_records, later_records = _span(self._valid_counter), _span(self._later_counter)
         if ending is Ending.EMPTIED:
-            kept, behind = NO_RECORDS, kept + behind
+            valid_records, later_records = NO_RECORDS, valid_records + later_records
         head, tail = self._wrappers(source, state)
         return Recovered(
             base_offset=state.base,
             position=state.origin,
             size=size,
-            valid_bytes=valid,
+            valid_bytes=valid_bytes,
             passed_bytes=state.valid_bytes,
             ending=ending,
             next_offset=end,
             searched_offset=searched,
-            kept=kept,
-            behind=NOTHING_BEHIND
-            if not (behind or self._unreadable)
-            else Records(behind, self._unreadable),
+            valid_records=valid_records,
+            later_records=NO_LATER_RECORDS
+            if not (later_records or self._unreadable)
+            else Records(later_records, self._unreadable),
             tail=self._tail(source),
             head_unreadable=head,
             tail_unreadable=tail,
-            legacy=self._kept[_LEGACY] == self._kept[0],
+            legacy=self._valid_counter[_LEGACY] == self._valid_counter[0],
             breaks=self._breaks,
             rest=rest,
         )
@@ -285,21 +285,21 @@ class Recovery:
             return
         if not self._damaged and self._state[-1] == _recovery.GOING:
             row = _recovery.recover(rows, 0, self._state, _NOTHING, _NOTHING)
-            _count(table, 0, row, self._kept)
+            _count(table, 0, row, self._valid_counter)
             if self._state[-1] == _recovery.OVERFLOW:
                 self._rest = self._next_part(table[row])
         if self._rest is not None:
             self._rest.add(table.part(row, len(table)))
         elif row < len(table):
-            if not self._behind[0]:
-                self._behind[_LAST] = table[row - 1].last_offset if row else self._previous
-            _count(table, row, len(table), self._behind)
+            if not self._later_counter[0]:
+                self._later_counter[_LAST] = table[row - 1].last_offset if row else self._previous
+            _count(table, row, len(table), self._later_counter)
         self._previous = rows[len(rows) - BatchTable.WIDTH + _LAST_OFFSET]
 
     def _next_part(self, first: RecordBatch) -> Recovery | None:
         """What a split makes of the rest, which begins with ``first``; None if it cannot."""
-        nothing = self._part > 0 and first.position == self._state[_ORIGIN]
-        if nothing or self._part == _PARTS:
+        is_same_part = self._part > 0 and first.position == self._state[_ORIGIN]
+        if is_same_part or self._part == _PARTS:
             return None
         base, position = first.base_offset, first.position
         return Recovery(base, self._settings, position=position, part=self._part + 1)
@@ -318,13 +318,13 @@ class Recovery:
             damage = replace(self._gap[0], size=self._gap[0].size + damage.size)
         self._gap = damage, self._previous
 
-    def _close_gap(self, offset_behind: int) -> None:
+    def _close_gap(self, next_offset: int) -> None:
         if self._gap is None:
             return
         _, before = self._gap
         self._gap = None
-        if offset_behind > before + 1:
-            self._unreadable += Span(offset_behind - before - 1, before + 1, offset_behind - 1)
+        if next_offset > before + 1:
+            self._unreadable += Span(next_offset - before - 1, before + 1, next_offset - 1)
 
     def _tail(self, source: Source) -> Tail | None:
         if self._gap is None or self._gap[0].reason is Reason.PREALLOCATED:
@@ -336,7 +336,7 @@ class Recovery:
     def _wrappers(self, source: Source, state: _State) -> tuple[bool, bool]:
         """Return whether a wrapper cannot be read: the first batch, and any from the last entry on."""
         stop = state.origin + state.valid_bytes
-        if not self._kept[_LEGACY]:
+        if not self._valid_counter[_LEGACY]:
             return False, False
         head = _batch_at(source, state.origin, stop)
         tail, position = False, state.indexed_at
@@ -383,7 +383,7 @@ def _batch_at(source: Source, position: int, stop: int) -> RecordBatch | None:
     return read_header(source.window(position, HEADER_BYTES), position)
 
 
-def begin(base_offset: int, settings: TopicSettings, position: int = 0) -> array[int]:
+def initial_state(base_offset: int, settings: TopicSettings, position: int = 0) -> array[int]:
     """Return the kernel's ``RECOVERY_FIELDS`` where a recovery begins, which is at ``position``."""
     return array(
         "q",
@@ -412,7 +412,7 @@ def _count(table: BatchTable, first: int, stop: int, counter: array[int]) -> Non
         _recovery.count(table.rows, first, stop, counter)
         return
     batches, records, lowest, highest, first_ms, last_ms, legacy = counter
-    fresh = (
+    sums = (
         batches + len(table),
         records + usual.records,
         min(lowest, usual.first_offset) if batches else usual.first_offset,
@@ -421,7 +421,7 @@ def _count(table: BatchTable, first: int, stop: int, counter: array[int]) -> Non
         max(last_ms, usual.highest_timestamp),
         legacy,
     )
-    counter[:] = array("q", fresh)
+    counter[:] = array("q", sums)
 
 
 def _span(counter: array[int]) -> Span:
@@ -433,9 +433,9 @@ def _span(counter: array[int]) -> Span:
     return Span(records, first, last, first_timestamp, last_timestamp)
 
 
-def _least(a: int | None, b: int | None) -> int | None:
+def _min(a: int | None, b: int | None) -> int | None:
     return min((number for number in (a, b) if number is not None), default=None)
 
 
-def _most(a: int | None, b: int | None) -> int | None:
+def _max(a: int | None, b: int | None) -> int | None:
     return max((number for number in (a, b) if number is not None), default=None)

@@ -15,7 +15,13 @@ from pathlib import Path
 from typing import Final
 
 from kdump.audit.facts.small_files import TopicSettings
-from kdump.audit.survey.anomalies import OUT_OF_ORDER, Fault, FaultKind, HeaderFaults, known_codec
+from kdump.audit.survey.anomalies import (
+    OUT_OF_ORDER,
+    Fault,
+    FaultKind,
+    HeaderFaults,
+    is_known_codec,
+)
 from kdump.audit.survey.events import NO_EVENTS, Events, Gathering
 from kdump.audit.survey.index_promises import IndexFacts, IndexPass
 from kdump.audit.survey.rebuilt_indexes import Rebuild, RebuiltIndexes
@@ -49,9 +55,9 @@ class Gap:
 
     damage: Damage
     offset_before: int
-    offset_behind: int | None
+    offset_after: int | None
     time_before_ms: int | None = None
-    time_behind_ms: int | None = None
+    time_after_ms: int | None = None
     marker: bool = False
 
 
@@ -82,7 +88,7 @@ class Survey:
     read. ``counts`` has all damages by reason and all faults by kind, listed or not.
     ``record_timestamp`` is the latest of batches that hold records, ``magics`` the lowest and the
     highest; both leave out batches that were found by hunting.
-    ``identity`` is the log's at open, None if it could not be opened. ``room_behind`` says that the
+    ``identity`` is the log's at open, None if it could not be opened. ``zero_tail`` says that the
     last damage goes on to the end of the log, which is zeros, as where a batch is being written
     into a preallocated file. ``recovered`` is what recovery would do to the log, None where it was
     not read from its start to its end; ``rebuilt`` are its indexes as they would be built anew, if
@@ -109,7 +115,7 @@ class Survey:
     time_index: IndexFacts | None
     unread: tuple[Unread, ...]
     identity: Identity | None = None
-    room_behind: bool = False
+    zero_tail: bool = False
     record_timestamp: int = -1
     magics: tuple[int, int] | None = None
     events: Events = NO_EVENTS
@@ -215,7 +221,7 @@ class LogPass:
         self.open_gap: Gap | None = None
         self.last_time_ms: int | None = None
         self.identity: Identity | None = None
-        self.room_behind = False
+        self.zero_tail = False
         self.recovery = recovery
         self.recovered: Recovered | None = None
         self.rebuild = rebuild
@@ -239,21 +245,21 @@ class LogPass:
                 self.rebuild.add(piece)
             if isinstance(piece, Damage):
                 self._close_gap()
-                self.headers.damage()
+                self.headers.add_damage()
                 marker = shows_marker(source.window(piece.position, MARKER_BYTES))
                 self.open_gap = Gap(
                     piece, self.headers.previous, None, self.last_time_ms, marker=marker
                 )
-                self.gathering.go_on_behind_damage()
+                self.gathering.add_damage()
                 if self.indexes is not None:
-                    self.indexes.damage(piece.position + piece.size)
+                    self.indexes.add_damage(piece.position + piece.size)
                 self._advance(piece.position + piece.size)
                 continue
             if self.open_gap is not None:
                 first = piece[0]
-                behind_ms = _time(first.max_timestamp)
+                after_ms = _known_time(first.max_timestamp)
                 self.open_gap = replace(
-                    self.open_gap, offset_behind=first.base_offset, time_behind_ms=behind_ms
+                    self.open_gap, offset_after=first.base_offset, time_after_ms=after_ms
                 )
                 self._close_gap()
             previous = self.headers.previous
@@ -263,15 +269,15 @@ class LogPass:
                 self._fault(fault)
             last = len(piece) - 1
             self.last_position = piece.column("position")[last]
-            self.last_time_ms = _time(piece.column("max_timestamp")[last])
+            self.last_time_ms = _known_time(piece.column("max_timestamp")[last])
             if self.indexes is not None:
-                self.indexes.table(piece)
+                self.indexes.add(piece)
             self.gathering.add(piece, source)
             if self.reader is not None:
                 self._records(source, piece, self.reader, previous)
             self._advance(piece.end)
         if self.open_gap is not None and self.open_gap.damage.size > HEADER_BYTES:
-            self.room_behind = not any(source.window(self.size - HEADER_BYTES))
+            self.zero_tail = not any(source.window(self.size - HEADER_BYTES))
         self._close_gap()
         if self.indexes is not None:
             self.indexes.finish(self.size)
@@ -309,7 +315,7 @@ class LogPass:
             time_index=time_index,
             unread=unread,
             identity=self.identity,
-            room_behind=self.room_behind,
+            zero_tail=self.zero_tail,
             record_timestamp=-1 if self.indexes is None else self.indexes.record_timestamp,
             magics=None if self.indexes is None else self.indexes.magics,
             events=self.gathering.events(),
@@ -348,7 +354,7 @@ class LogPass:
         try:
             summary = reader.summary(batch, batch_bytes(source, batch))
         except DecodeError as error:
-            if known_codec(batch):  # else it was said why
+            if is_known_codec(batch):  # else it was said why
                 self._fault(Fault(FaultKind.UNREADABLE, batch, text=str(error)))
         except LimitError as error:
             self._fault(Fault(FaultKind.LIMIT, batch, text=str(error)))
@@ -369,8 +375,8 @@ class LogPass:
         self.state[_kernel.T_RECORDS] += summary.count
         first = summary.first_offset
         if first is not None and first <= previous < batch.base_offset:
-            whole = replace(batch, base_offset=first)
-            self._fault(Fault(FaultKind.BACKWARDS, whole, previous))
+            spanning = replace(batch, base_offset=first)
+            self._fault(Fault(FaultKind.BACKWARDS, spanning, previous))
 
     def _fault(self, fault: Fault) -> None:
         self.counts[fault.kind] += 1
@@ -378,5 +384,5 @@ class LogPass:
             self.faults.append(fault)
 
 
-def _time(timestamp_ms: int) -> int | None:
+def _known_time(timestamp_ms: int) -> int | None:
     return None if timestamp_ms < 0 else timestamp_ms

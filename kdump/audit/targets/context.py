@@ -87,28 +87,28 @@ def read_context(
     beyond = tuple(beyond)
     nodes: dict[Path, Node] = {}
     strays: set[Path] = set()
-    spelled: dict[object, list[DirectoryFacts]] = defaultdict(list)
+    by_identity: dict[object, list[DirectoryFacts]] = defaultdict(list)
     for facts in directories:
-        spelled[identity(facts.directory.path) or facts.directory.path].append(facts)
-    distinct = [same[0] for same in spelled.values()]
-    of_nodes = tuple(map(tuple, siblings(distinct, one_node=config is not None)))
-    for together in of_nodes:
-        metas = [facts.meta.value for facts in together if facts.meta is not None]
+        by_identity[identity(facts.directory.path) or facts.directory.path].append(facts)
+    distinct = [same[0] for same in by_identity.values()]
+    groups = tuple(map(tuple, siblings(distinct, same_node=config is not None)))
+    for group in groups:
+        metas = [facts.meta.value for facts in group if facts.meta is not None]
         known = next((meta for meta in metas if meta is not None), None)
-        held = [*(facts.directory for facts in together), *beyond]
-        image = find_cluster(held)
+        directories_of_node = [*(facts.directory for facts in group), *beyond]
+        image = find_cluster(directories_of_node)
         numbers = None if image is None else image.partitions(TRANSACTION_TOPIC)
         node = Node(
             kraft=known is not None and known.version == _KRAFT_VERSION,
             node_id=None if known is None else known.node_id,
             image=image,
-            coordinator=find_coordinator(held, numbers),
+            coordinator=find_coordinator(directories_of_node, numbers),
         )
-        nodes.update((facts.directory.path, node) for facts in together)
-        strays.update(_strays(together, node))
-    for first, *others in spelled.values():
+        nodes.update((facts.directory.path, node) for facts in group)
+        strays.update(_strays(group, node))
+    for first, *others in by_identity.values():
         nodes.update((facts.directory.path, nodes[first.directory.path]) for facts in others)
-    return Context(now_ms, config, of_nodes, nodes, frozenset(strays))
+    return Context(now_ms, config, groups, nodes, frozenset(strays))
 
 
 def _strays(directories: Sequence[DirectoryFacts], node: Node) -> Iterator[Path]:
@@ -118,9 +118,9 @@ def _strays(directories: Sequence[DirectoryFacts], node: Node) -> Iterator[Path]
             continue
         read = read_small(file, decode_partition_metadata) if file.exists() else None
         if read is None:
-            aside = node.sets_aside(None, name.partition)
+            is_stray = node.sets_aside(None, name.partition)
         else:
             known = read.value
-            aside = known is not None and node.sets_aside(known.topic_id, name.partition)
-        if aside:
+            is_stray = known is not None and node.sets_aside(known.topic_id, name.partition)
+        if is_stray:
             yield path

@@ -26,13 +26,15 @@ def list_scope(paths: Iterable[Path], settings: Configs | None, selection: Selec
     """
     roots = tuple(open_roots(paths, log_directories(settings) if settings else ()))
     check_patterns(roots, selection)
-    around = directories_of(roots)
-    beyond = _beyond(settings, {facts.directory.path for facts in around})
-    context = read_context(around, settings, time.time_ns() // 1_000_000, beyond)
+    directories = directories_of(roots)
+    beyond = _further_directories(settings, {facts.directory.path for facts in directories})
+    context = read_context(directories, settings, time.time_ns() // 1_000_000, beyond)
     return Scope(roots, tuple(assign(root, selection) for root in roots), context)
 
 
-def _beyond(settings: Configs | None, known: Collection[Path]) -> Iterator[LogDirectory]:
+def _further_directories(
+    settings: Configs | None, known: Collection[Path]
+) -> Iterator[LogDirectory]:
     """Yield the log directories of a configuration that are not ``known`` and can be listed."""
     for path in log_directories(settings) if settings else ():
         if path not in known:

@@ -10,7 +10,7 @@ from kdump.audit import codes
 from kdump.audit.facts.small_files import DirectoryFacts
 from kdump.audit.findings import Finding
 from kdump.audit.targets.context import Context
-from kdump.audit.targets.target import Root, Selection, Target, identity, unmatched
+from kdump.audit.targets.target import Root, Selection, Target, identity, unmatched_patterns
 from kdump.errors import UsageError
 from kdump.storage.logdir import LogDirectory, directory_name
 
@@ -34,7 +34,7 @@ class Scope:
         return [target for part in self.parts for target in part]
 
 
-def concerning(findings: Iterable[Finding], scope: Scope) -> tuple[Finding, ...]:
+def requested_findings(findings: Iterable[Finding], scope: Scope) -> tuple[Finding, ...]:
     """Leave out findings about partitions that were not asked for, unless they stop a start."""
     asked = {identity(target.path) for target in scope.targets}
     whole = {root.path for root in scope.roots if isinstance(root.content, LogDirectory)}
@@ -56,11 +56,11 @@ def directories_of(roots: Iterable[Root]) -> tuple[DirectoryFacts, ...]:
     """Return the log directories that ``roots`` are or stand in, each path once."""
     # What a root is goes first: by its spelling its findings are told.
     ordered = sorted(roots, key=lambda root: not isinstance(root.content, LogDirectory))
-    around = [root.directory for root in ordered if root.directory is not None]
-    return tuple({facts.directory.path: facts for facts in around}.values())
+    directories = [root.directory for root in ordered if root.directory is not None]
+    return tuple({facts.directory.path: facts for facts in directories}.values())
 
 
 def check_patterns(roots: Sequence[Root], selection: Selection) -> None:
     """Raise UsageError for a pattern that no topic matches."""
-    for pattern in unmatched(roots, selection):
+    for pattern in unmatched_patterns(roots, selection):
         raise UsageError(f"--topic {pattern}: expected a pattern that some topic matches here")

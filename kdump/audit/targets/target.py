@@ -112,7 +112,7 @@ class Selection:
     excluded: tuple[str, ...] = ()
     served: bool = False
 
-    def takes(self, path: Path) -> bool:
+    def selects(self, path: Path) -> bool:
         """Return whether the partition directory at ``path`` is meant."""
         topic, name = _topic(path), directory_name(path)
         if self.served and name is not None and name.suffix:
@@ -132,7 +132,7 @@ def open_roots(paths: Iterable[Path], configured: Collection[Path] = ()) -> Iter
     Raises UsageError for a file that holds no batches and stands beside none.
     """
     wanted = {path.absolute() for path in configured}
-    for path in distinct(paths, lambda path: path):
+    for path in without_repeats(paths, lambda path: path):
         needed = path.absolute() in wanted
         try:
             content, state = open_path(path), liveness(path)
@@ -158,7 +158,7 @@ def _is_empty(partition: Partition) -> bool:
     return not (partition.segments or partition.transient or partition.entries)
 
 
-def distinct(items: Iterable[T], path_of: Callable[[T], Path]) -> Iterator[T]:
+def without_repeats(items: Iterable[T], path_of: Callable[[T], Path]) -> Iterator[T]:
     """Leave out items with directories that came before, however they were spelled."""
     seen: set[tuple[int, int]] = set()
     for item in items:
@@ -170,7 +170,7 @@ def distinct(items: Iterable[T], path_of: Callable[[T], Path]) -> Iterator[T]:
         yield item
 
 
-def disjoint(targets: Iterable[Target]) -> list[Target]:
+def without_nested(targets: Iterable[Target]) -> list[Target]:
     """Leave out groups that came before, or that lie in others, by the spelling of their paths."""
     known: dict[Path, Target] = {}
     for target in targets:
@@ -196,7 +196,7 @@ def assign(root: Root, selection: Selection | None = None) -> tuple[Target, ...]
     return tuple(_targets(root, selection or Selection()))
 
 
-def unmatched(roots: Iterable[Root], selection: Selection) -> tuple[str, ...]:
+def unmatched_patterns(roots: Iterable[Root], selection: Selection) -> tuple[str, ...]:
     """Return the patterns for topics that no partition of these log directories matches.
 
     None are returned if there are no partitions at all: a directory may well be empty.
@@ -220,11 +220,11 @@ def _directory(content: PathContent, path: Path, state: Liveness) -> DirectoryFa
     if isinstance(content, LogDirectory):
         return read_directory(content, state)
     if isinstance(content, Partition):
-        above = enclosing_log_directory(path)
+        parent = enclosing_log_directory(path)
         with suppress(SourceError):  # the partition can be read even where what is above cannot
-            around = None if above is None else open_path(above)
-            if isinstance(around, LogDirectory):
-                return read_directory(around, state)
+            content_above = None if parent is None else open_path(parent)
+            if isinstance(content_above, LogDirectory):
+                return read_directory(content_above, state)
     return None
 
 
@@ -232,17 +232,17 @@ def _targets(root: Root, selection: Selection) -> Iterator[Target]:
     content = root.content
     if isinstance(content, LogDirectory):
         for path in content.partition_paths:
-            if selection.takes(path):
+            if selection.selects(path):
                 yield Target(
                     path, (), None, root.stopped, 0, directory=root.directory, pending=True
                 )
     elif isinstance(content, Segment):
-        yield _lone(content, root)
+        yield _segment_target(content, root)
     elif isinstance(content, Partition | SourceError):
-        yield _whole(content, root)
+        yield _partition_target(content, root)
 
 
-def _whole(content: Partition | SourceError, root: Root) -> Target:
+def _partition_target(content: Partition | SourceError, root: Root) -> Target:
     if isinstance(content, SourceError):
         # A path that was asked for by name must be there, broker or not.
         return Target(as_path(content.path), (), None, stopped=True, size=0, error=content)
@@ -258,10 +258,10 @@ def _whole(content: Partition | SourceError, root: Root) -> Target:
     )
 
 
-def _lone(segment: Segment, root: Root) -> Target:
+def _segment_target(segment: Segment, root: Root) -> Target:
     following = None
     with suppress(SourceError):  # the file itself can be read even where its directory cannot
-        bases = [other.base_offset for other in read_partition(segment.log.parent).segments]
+        bases = [segment_.base_offset for segment_ in read_partition(segment.log.parent).segments]
         following = min((base for base in bases if base > segment.base_offset), default=None)
     return Target(segment.log, (segment,), following, root.stopped, log_bytes(segment))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from kdump.audit.evidence import neighbours
 from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.findings import Finding, Offsets
-from kdump.audit.startup.unread_tail import records_behind
+from kdump.audit.startup.unread_tail import tail_records
 from kdump.audit.survey.recovery import Span, Tail
 from kdump.audit.survey.survey import Gap, Survey
 from kdump.audit.targets.target import Target
@@ -26,7 +26,7 @@ class LostRange:
     """
 
     records: Span
-    behind: int | None
+    next_offset: int | None
     blocks: bool
 
     @property
@@ -74,13 +74,13 @@ def _hidden(
 ) -> Iterator[LostRange]:
     for survey, next_base in neighbours(target, surveys):
         for gap in survey.gaps:
-            behind = next_base if gap.offset_behind is None else gap.offset_behind
+            behind = next_base if gap.offset_after is None else gap.offset_after
             if behind is None and gap.damage.reason is Reason.PREALLOCATED:
                 continue
-            records = records_behind(_tail(survey, gap), behind, facts)
+            records = tail_records(_tail(survey, gap), behind, facts)
             if not records:
                 continue
-            first, last = gap.time_before_ms, gap.time_behind_ms
+            first, last = gap.time_before_ms, gap.time_after_ms
             if first is None or last is None:
                 first = last = None
             timed = Span(

@@ -114,7 +114,7 @@ def verify(
     cache and has priority at the disks. What it may still be writing is not reported as damage.
     """
     from kdump.audit.codes import Severity
-    from kdump.audit.targets.scope import concerning
+    from kdump.audit.targets.scope import requested_findings
     from kdump.audit.verdicts.directory_start import Starts
     from kdump.audit.verdicts.next_start import Conclusion
     from kdump.audit.verdicts.verdict import Verdict
@@ -144,7 +144,7 @@ def verify(
         else:
             counts = [len(part) for part in scope.parts]
             report = TextReport(emit, shown.note, scope.roots, counts, starts, info=info)
-        found = concerning(working.directories(), scope)
+        found = requested_findings(working.directories(), scope)
         report.directories(found)
         # Of a log directory thousands of partitions are kept for the report.
         spelled_out = frozenset(

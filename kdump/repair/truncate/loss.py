@@ -9,7 +9,7 @@ from typing import Final
 
 from kdump.audit.facts.small_files import PartitionFacts, TopicSettings
 from kdump.audit.replay.replay import Replay
-from kdump.audit.startup.unread_tail import records_behind
+from kdump.audit.startup.unread_tail import tail_records
 from kdump.audit.survey.recovery import Records, Recovered, Recovery, Span, Tail
 from kdump.audit.survey.survey import Survey
 from kdump.format.snapshot import ProducerEntry
@@ -80,13 +80,13 @@ def _counted(recovered: Recovered, next_base: int | None, facts: PartitionFacts)
     part: Recovered | None = recovered
     records, tail = Records(), None
     while part is not None:
-        records += Records(part.sound, part.behind.unreadable)
+        records += Records(part.sound, part.later_records.unreadable)
         tail, part = part.tail, part.rest
     return records + Records(Span(), _behind(tail, next_base, facts))
 
 
 def _behind(tail: Tail | None, next_base: int | None, facts: PartitionFacts) -> Span:
-    return Span() if tail is None else records_behind(tail, next_base, facts)
+    return Span() if tail is None else tail_records(tail, next_base, facts)
 
 
 def _next_base(surveys: Sequence[Survey], number: int) -> int | None:
