@@ -67,10 +67,10 @@ def note_receipt_gaps(facts: PartitionFacts, findings: Iterable[Finding]) -> Ite
 def note_listed_gaps(
     gaps: Collection[tuple[int, int]], findings: Iterable[Finding]
 ) -> Iterator[Finding]:
-    """Yield ``findings``, but missing offsets inside one of ``holes`` as notes.
+    """Yield ``findings``, with missing offsets inside one of ``gaps`` as notes.
 
-    ``holes`` are the first and last offsets that a receipt lists. It also has the transactions that
-    end there: these are left out.
+    ``gaps`` are the first and last offsets that a receipt lists. The receipt also lists the
+    transactions that end there: findings about these are left out.
     """
     for finding in findings:
         offsets = finding.offsets

@@ -1,4 +1,4 @@
-"""Topics, replicas and configs as the node's own metadata log has them.
+"""Topics, replicas and configs from the node's own metadata log.
 
 Spec: ``MetadataImage``, ``TopicsDelta``, ``ConfigurationsDelta``; KIP-866 and KIP-868 for metadata
 transactions.
@@ -25,18 +25,18 @@ Configs = Mapping[str, str]
 """Values by the name of the setting."""
 
 ALL_BROKERS: Final = ""
-"""The name under which the dynamic configs of all brokers stand."""
+"""The resource name of the dynamic configs of all brokers."""
 
 _TOPIC_RESOURCE: Final = 2
 _BROKER_RESOURCE: Final = 4
 
 
-#: With this begin the ids that stand for no directory (``DirectoryId.reserved``): 15 bytes of 0.
+#: The prefix of reserved ids, which name no directory (``DirectoryId.reserved``): 15 bytes of 0.
 _NO_DIRECTORY: Final = 20 * "A"
 
 
 class _Type(IntEnum):
-    """The records that are of interest here, by the number under which they travel."""
+    """The types of the records that are read, by number."""
 
     TOPIC = 2
     PARTITION = 3
@@ -53,9 +53,9 @@ _TYPES: Final = frozenset(_Type)
 
 @dataclass(frozen=True, slots=True)
 class Replicas:
-    """Who holds a partition: node ids, and the id of each one's log directory where it is said.
+    """The replicas of a partition: node ids, and the ids of their log directories if recorded.
 
-    ``in_sync`` are those in sync when the record was written.
+    ``in_sync`` are the replicas in sync when the record was written.
     """
 
     nodes: tuple[int, ...]
@@ -73,14 +73,14 @@ class Copies:
 
 @dataclass(frozen=True, slots=True)
 class ClusterImage:
-    """What the metadata log says up to ``end_offset``, which is exclusive.
+    """The content of the metadata log up to ``end_offset``, which is exclusive.
 
-    Topic ids are uuids' texts. ``topics`` has ids by name, ``names`` names by id, ``deleted`` the
-    ids that were removed behind the snapshot, ``replicas`` those of each topic id by partition.
+    Topic ids are uuids as text. ``topics`` has ids by name, ``names`` names by id, ``deleted`` the
+    ids that were removed after the snapshot, ``replicas`` those of each topic id by partition.
     ``broker_configs`` are by node id as text, or ``ALL_BROKERS``. ``problem`` says what could not
-    be read: then what is not here may exist all the same. ``left`` are the partitions, by topic
-    id, whose records stay when the next start cuts the log at its damage; None where it cuts
-    nothing. ``leader`` is the controller that led last.
+    be read: topics that are not in the image may then exist. ``left`` are the partitions, by topic
+    id, whose records remain when the next start cuts the log at its damage; None if it cuts
+    nothing. ``leader`` is the last controller that led.
     """
 
     end_offset: int
@@ -96,11 +96,11 @@ class ClusterImage:
 
     @property
     def complete(self) -> bool:
-        """Whether a topic that is not here does not exist."""
+        """Whether the image has all topics that exist."""
         return self.problem is None
 
     def partitions(self, topic: str) -> Collection[int] | None:
-        """Return the numbers of a topic's partitions; None where they are not certain."""
+        """Return the numbers of a topic's partitions; None if they are not certain."""
         replicas = self.replicas.get(self.topics.get(topic, ""))
         return replicas if self.complete and replicas else None
 
@@ -109,7 +109,7 @@ class ClusterImage:
 class Node:
     """The broker that a log directory belongs to, as far as known.
 
-    ``kraft`` says that it has no ZooKeeper. ``image`` is None where no metadata log is at hand.
+    ``kraft`` says that it has no ZooKeeper. ``image`` is None without a metadata log.
     ``coordinator`` has the partitions of ``__transaction_state`` that it holds, None without any.
     """
 
@@ -119,9 +119,9 @@ class Node:
     coordinator: Coordinator | None = None
 
     def sets_aside(self, topic_id: str | None, partition: int) -> bool:
-        """Return whether a start surely renames a partition's directory to ``-stray``, whatever it holds.
+        """Return whether a start certainly renames a partition's directory to ``-stray``.
 
-        ``topic_id`` is what its partition.metadata says, None without that file.
+        ``topic_id`` is that of its partition.metadata, None without that file.
         """
         if not self.kraft or topic_id is None:
             return self.kraft
@@ -135,7 +135,8 @@ class Node:
     def loses(self, topic_id: str, partition: int) -> bool:
         """Return whether a start cuts the records of a partition from the metadata log.
 
-        Not where another controller led: what it holds comes back before replicas are compared.
+        It does not if another controller led: the node fetches the records from it again before
+        replicas are compared.
         """
         if self.image is None or self.image.left is None:
             return False
@@ -143,7 +144,7 @@ class Node:
         return led and (topic_id, partition) not in self.image.left
 
     def copies(self, topic: str, partition: int) -> Copies | None:
-        """Return the other replicas of a partition; None where this node's metadata log has none of it."""
+        """Return the other replicas of a partition; None if the metadata log does not have it."""
         if self.image is None or self.node_id is None:
             return None
         replicas = self.image.replicas.get(self.image.topics.get(topic, ""), {}).get(partition)
@@ -155,10 +156,10 @@ class Node:
     def other_replicas(
         self, topic: str, partition: int, directory_id: str | None
     ) -> tuple[int, ...] | None:
-        """Return the nodes that hold a partition too, if this one does in its directory ``directory_id``.
+        """Return the other nodes of a partition that this node has in directory ``directory_id``.
 
-        None if it surely does not, or nobody knows. Without a directory that the cluster knows by
-        its id, any of the node's may be the one.
+        Return None if this node certainly does not have it there, or if that is unknown. If the
+        cluster has no directory id for the replica, it may be in any directory of the node.
         """
         if self.image is None or not self.image.complete or self.node_id is None:
             return None
@@ -173,7 +174,7 @@ class Node:
 
 
 def find_cluster(directories: Iterable[LogDirectory]) -> ClusterImage | None:
-    """Read the metadata log in one of ``directories``; None where none has one."""
+    """Read the metadata log in one of ``directories``; None if none has one."""
     for directory in directories:
         for path in directory.partition_paths:
             name = directory_name(path)
@@ -184,7 +185,7 @@ def find_cluster(directories: Iterable[LogDirectory]) -> ClusterImage | None:
 
 
 def read_cluster(partition: Partition) -> ClusterImage:
-    """Read the newest whole snapshot of a metadata partition, and the log behind it."""
+    """Read the newest whole snapshot of a metadata partition, and the log after it."""
     image = _Image()
     snapshots = [snapshot for snapshot in read_snapshots(partition) if snapshot.fault is None]
     if snapshots:
@@ -211,7 +212,7 @@ def _leader(partition: Partition) -> int | None:
 
 @dataclass(slots=True)
 class _Image:
-    """A ClusterImage while it is read; ``pending`` are the records of an open transaction."""
+    """A ClusterImage during its read; ``pending`` are the records of an open transaction."""
 
     end_offset: int = 0
     topics: dict[str, str] = field(default_factory=dict)
@@ -238,11 +239,11 @@ class _Image:
         )
 
     def note_problem(self, problem: str) -> None:
-        """Keep the first thing that could not be read."""
+        """Record ``problem``, the part that could not be read, if it is the first one."""
         self.problem = self.problem or problem
 
     def read(self, records: Iterable[MetadataRecord | Stop]) -> int:
-        """Take over ``records`` up to their Stop, and return its offset."""
+        """Apply ``records`` up to their Stop, and return its offset."""
         end = 0
         for record in records:
             if not isinstance(record, Stop):

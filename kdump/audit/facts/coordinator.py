@@ -3,10 +3,10 @@
 Its logs are compacted, may be damaged, and this node's copies may lag behind the leader's. Entries
 of sound batches are facts, missing ones are not. So a fate follows only from entries with
 consecutive offsets, from the first of a producer's epoch to a later epoch: these are all the
-transactions of that epoch, and records of that epoch belong to those that name their partition.
-Where all of these ended the same way, it does not matter which of them a record belongs to. Since
-KIP-890 an epoch has a single transaction. A producer's last entry may not have been replicated, and
-is left out; those before it have been, for the coordinator waits for that.
+transactions of that epoch, and records of that epoch belong to those that name their partition. If
+all of these ended the same way, it does not matter which of them a record belongs to. Since KIP-890
+an epoch has a single transaction. A producer's last entry may not have been replicated, and is left
+out; earlier entries have been, because the coordinator waits for that.
 
 Spec: ``TransactionLog``, ``TransactionMetadata``, ``TransactionStateManager`` (KIP-98, KIP-890).
 """
@@ -30,9 +30,9 @@ from kdump.storage.logdir import LogDirectory, Segment, directory_name, read_par
 from kdump.storage.names import TRANSACTION_TOPIC
 from kdump.storage.walk import Damage, Reason, batch_bytes, walk
 
-#: Behind every epoch of a producer: its transactional id is gone, or has another producer.
+#: Above every epoch of a producer: its transactional id is deleted, or has another producer.
 _GONE: Final = 1 << 15
-#: Where the producer id stands in a value, behind the version.
+#: The bytes of the producer id in a value, after the version.
 _PRODUCER: Final = slice(2, 10)
 _HARMLESS: Final = (Reason.TORN_TAIL, Reason.PREALLOCATED)
 
@@ -65,7 +65,7 @@ class Entry(NamedTuple):
 
 
 class EpochOutcome(NamedTuple):
-    """How all transactions of an epoch ended in a partition, and the epochs of their markers."""
+    """The common end of all transactions of an epoch in a partition, and their marker epochs."""
 
     committed: bool
     marker_epochs: frozenset[int]
@@ -75,15 +75,15 @@ class EpochOutcome(NamedTuple):
 class History:
     """The entries of one producer.
 
-    Between the entries of one of ``runs`` the log lacks no offset. ``current`` says that no damage
-    stands behind the last of them.
+    The entries of each of ``runs`` have no missing offset between them. ``current`` says that no
+    damage follows the last entry.
     """
 
     runs: tuple[tuple[Entry, ...], ...] = ()
     current: bool = True
 
     def epoch_outcome(self, epoch: int, topic_partition: TopicPartition) -> EpochOutcome | None:
-        """How the transactions of ``epoch`` ended at ``topic_partition``; None for uncertain."""
+        """Return how transactions of ``epoch`` ended at ``topic_partition``; None if unknown."""
         for entries in self.runs:
             replicated = entries[:-1]
             first = next((at for at, entry in enumerate(replicated) if entry.epoch == epoch), None)
@@ -94,10 +94,7 @@ class History:
         return None
 
     def names(self, topic_partition: TopicPartition) -> bool | None:
-        """Return whether the last state is a transaction that has yet to end at ``topic_partition``.
-
-        None where that is not certain.
-        """
+        """Return whether a transaction has yet to end at ``topic_partition``; None if unknown."""
         last = self.runs[-1][-1] if self.runs else Entry(_GONE, Status.DEAD)
         if last.status in (Status.ONGOING, *_ENDING) and topic_partition in last.partitions:
             return True
@@ -123,10 +120,10 @@ def _epoch_outcome(
 
 @dataclass(frozen=True)
 class Coordinator:
-    """The partitions of ``__transaction_state`` in reach, as directories.
+    """The directories of the ``__transaction_state`` partitions of a node.
 
-    ``whole`` says that these are all that there are. They are read where a question first needs
-    them; ``known`` are the producers that were asked about.
+    ``whole`` says that no partition is missing. The partitions are read when a history is first
+    requested; ``known`` has the histories of requested producers.
     """
 
     paths: tuple[Path, ...]
@@ -134,7 +131,7 @@ class Coordinator:
     known: dict[int, History] = field(default_factory=dict, compare=False)
 
     def histories(self, producers: Collection[int]) -> Mapping[int, History]:
-        """What is known of ``producers``, and perhaps of others."""
+        """Return the histories of ``producers``, and perhaps of others, by producer id."""
         wanted = frozenset(producers) - self.known.keys()
         if wanted:
             logs = [_Log(wanted) for _ in self.paths]
@@ -148,9 +145,9 @@ class Coordinator:
 def find_coordinator(
     directories: Iterable[LogDirectory], partitions: Collection[int] | None
 ) -> Coordinator | None:
-    """Return those in ``directories``; None where none has any.
+    """Return the coordinator whose partitions are in ``directories``; None without any.
 
-    ``partitions`` are the numbers of all that there are, None where that is unknown.
+    ``partitions`` are the numbers of all partitions of the topic, None if unknown.
     """
     found: dict[Path, int] = {}
     for directory in directories:
@@ -165,12 +162,12 @@ def find_coordinator(
 
 
 class _Log:
-    """The entries of ``producers`` in one partition, each with the number of its run."""
+    """The entries of ``producers`` in one partition, each with the index of its run."""
 
     def __init__(self, producers: frozenset[int]) -> None:
         self.entries: dict[int, list[tuple[int, Entry]]] = defaultdict(list)
         self.damages = 0
-        self.damages_before: dict[int, int] = {}  # the last entry of a producer
+        self.damages_before: dict[int, int] = {}  # before the last entry of each producer
         self._producers = producers
         self._ids: dict[bytes, int] = {}
         self._run = 0
@@ -238,7 +235,7 @@ def _entry(value: memoryview) -> Entry:
 
 
 def _history(producer: int, logs: Iterable[_Log], intact: bool) -> History:
-    """Of a producer that is in several logs, which no broker writes, nothing is certain."""
+    """Return the history of a producer; unknown if it is in several logs, which is not legal."""
     containing = [log for log in logs if producer in log.entries]
     if len(containing) != 1:
         return History(current=intact and not containing)

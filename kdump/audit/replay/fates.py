@@ -1,13 +1,13 @@
 """The fate of transactions whose markers may be lost, with the evidence that decides it.
 
-A marker may be among what is missing. The next marker of the producer then belongs to a later
-transaction, perhaps, so that a replay which goes on to it may hide committed records, or show
-aborted ones. Salvage, verify, the repairs and exports all ask here.
+A marker may be at a missing offset. The next marker of the producer may then belong to a later
+transaction, so that a replay which continues to it may hide committed records, or show aborted
+ones. Salvage, verify, the repairs and exports all use this module.
 
 Spec: ``TransactionIndex``, ``ProducerStateManager`` (KIP-98); KOD 7. A transaction index is
-evidence where it is sound and names every abort that the log shows in its segment; one that is not
-there proves nothing. A snapshot is evidence of the producers that it lists. Where neither decides,
-the coordinator's log is asked: see ``coordinator``.
+evidence if it is sound and names every abort that the log shows in its segment; a missing one
+proves nothing. A snapshot is evidence of the producers that it lists. If neither decides, the
+coordinator's log does: see ``coordinator``.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from kdump.format.index import AbortedTxn, TransactionIndex
 from kdump.format.snapshot import ProducerEntries
 from kdump.storage.logdir import Segment
 
-#: Behind every offset that there can be.
+#: The highest offset; no record has it.
 HIGHEST: Final = (1 << 63) - 1
 
 
 class Mark(NamedTuple):
-    """Where a transaction begins, or goes on behind damage, or ends; ``kind`` is an event's.
+    """The begin, the continuation after damage, or the end of a transaction.
 
-    ``epoch`` is the producer's, -1 where that is unknown.
+    ``kind`` is that of an event. ``epoch`` is the producer's epoch, -1 if unknown.
     """
 
     offset: int
@@ -45,16 +45,16 @@ class Mark(NamedTuple):
 
 
 class Fate(Enum):
-    """What became of a transaction where offsets are missing."""
+    """The fate of a transaction that ran where offsets are missing."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
-    RUNNING = "running"  # its marker, if it has one, is not there
+    RUNNING = "running"  # its marker, if it has one, is not at the missing offsets
     UNDECIDED = "undecided"
 
 
 class Missing(NamedTuple):
-    """Offsets that are missing, and the first of those that are missing next."""
+    """A range of missing offsets, and the first offset of the next such range."""
 
     first: int
     last: int
@@ -62,7 +62,7 @@ class Missing(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """``ended`` is the offset of the marker if that is ``exact``, else the highest that it has."""
+    """A fate; ``ended`` is the offset of the marker if ``exact``, else its highest possible one."""
 
     fate: Fate
     ended: int
@@ -73,9 +73,9 @@ class Decision(NamedTuple):
 class LostEnd:
     """A transaction whose marker may be, or is, among the missing offsets ``first`` to ``last``.
 
-    ``begin`` is its first offset. ``last`` is None where nothing stands behind. ``marker`` is the
-    event of the producer's next marker in the log, None without one. ``ended`` and ``exact`` are as
-    in ``Decision``.
+    ``begin`` is its first offset. ``last`` is None at the end of the log. ``marker`` is the kind of
+    the producer's next marker in the log, None without one. ``ended`` and ``exact`` are as in
+    ``Decision``.
     """
 
     producer: int
@@ -90,11 +90,11 @@ class LostEnd:
 
 @dataclass(frozen=True)
 class FateEvidence:
-    """What files beside the logs say of transactions.
+    """The evidence about transactions in the files beside the logs.
 
-    ``indexes`` are the transaction indexes by the base offset of their segment, None where it is
-    not there or cannot be read; every segment has its place. ``snapshots`` are by their offset.
-    ``coordinator`` is asked about ``topic_partition``; both are None where they are unknown.
+    ``indexes`` has the transaction index of every segment by base offset, None if it does not exist
+    or cannot be read. ``snapshots`` are by their offset. ``coordinator`` has the state of
+    ``topic_partition``; both are None if they are unknown.
     """
 
     indexes: Mapping[int, TransactionIndex | None]
@@ -103,9 +103,9 @@ class FateEvidence:
     topic_partition: TopicPartition | None = None
 
     def decide(self, producer: int, begin: int, gap: Missing, next_marker: Mark | None) -> Decision:
-        """Say what became of a transaction that ran where the offsets of ``gap`` are missing.
+        """Return the fate of a transaction that ran where the offsets of ``gap`` are missing.
 
-        ``next_marker`` is the producer's next one in the log.
+        ``next_marker`` is the producer's next marker in the log.
         """
         abort = next(self._aborts(producer, gap.first), None)
         if abort is not None and abort.first_offset <= begin:
@@ -116,7 +116,7 @@ class FateEvidence:
             return self._decide_ended(gap, abort.first_offset)
         commits = next_marker is not None and next_marker.kind == _events.COMMIT
         if commits and self._covers(gap.first, gap.last):
-            return Decision(Fate.RUNNING, gap.last)  # committed, here or there
+            return Decision(Fate.RUNNING, gap.last)  # committed, in the gap or by the next marker
         fate = Fate.UNDECIDED
         for offset, opened in self._snapshot_states(producer, gap.first, before):
             if opened < 0 or opened > begin:
@@ -128,7 +128,7 @@ class FateEvidence:
         return Decision(fate, gap.last)
 
     def _decide_ended(self, gap: Missing, before: int) -> Decision:
-        """Return a transaction that ended below ``before``, and is in no index as an aborted one."""
+        """Return the fate of a transaction that ended below ``before`` and is not in an index."""
         last = min(gap.last, before - 1)
         if not self._covers(gap.first, last):
             return Decision(Fate.UNDECIDED, last)
@@ -136,7 +136,7 @@ class FateEvidence:
         return Decision(Fate.RUNNING if gap.following < before else Fate.COMMITTED, last)
 
     def abort_offsets(self) -> Iterator[int]:
-        """Where the markers stand, or stood, of transactions that were aborted."""
+        """Yield the offsets of abort markers in the indexes, whether the log has them or not."""
         for index in self.indexes.values():
             for entry in () if index is None else index.entries:
                 yield entry.last_offset
@@ -153,7 +153,7 @@ class FateEvidence:
         )
 
     def _aborts(self, producer: int, first: int) -> Iterator[AbortedTxn]:
-        """Yield the entries of a producer that end at ``first`` or behind, ascending."""
+        """Yield the entries of a producer that end at ``first`` or later, ascending."""
         for base in sorted(self.indexes):
             index = self.indexes[base]
             for entry in () if index is None else index.entries:
@@ -161,9 +161,9 @@ class FateEvidence:
                     yield entry
 
     def _snapshot_states(self, producer: int, first: int, before: int) -> Iterator[tuple[int, int]]:
-        """Yield the offsets of snapshots behind ``first``, and where the producer's transaction began.
+        """Yield the offset of each snapshot after ``first``, and the begin of its transaction.
 
-        -1 stands for none.
+        The begin is -1 without an open transaction.
         """
         for offset in sorted(self.snapshots):
             if first < offset <= before:
@@ -173,7 +173,7 @@ class FateEvidence:
 
 
 def evidence_of(facts: PartitionFacts, segments: Iterable[Segment]) -> FateEvidence:
-    """What stands beside the logs of ``segments`` and says what became of transactions."""
+    """Return the evidence about transactions in the files beside the logs of ``segments``."""
     read = {segment.base_offset: facts.txn_indexes.get(segment.base_offset) for segment in segments}
     name = facts.partition.name
     return FateEvidence(
@@ -187,12 +187,12 @@ def evidence_of(facts: PartitionFacts, segments: Iterable[Segment]) -> FateEvide
 def decide(
     marks: Sequence[Mark], missing: Sequence[tuple[int, int]], evidence: FateEvidence
 ) -> tuple[LostEnd, ...]:
-    """Return what became of each transaction that runs where offsets are missing, in order.
+    """Return the transactions whose end may be at missing offsets, with their fates, in order.
 
-    ``marks`` are those of the log, ascending; behind missing offsets a transaction may begin again.
-    ``missing`` are the first and last offsets that are not there, ascending; the last is
-    ``HIGHEST`` where nothing stands behind. A transaction that is still running behind some of them
-    is decided where the next are missing.
+    ``marks`` are those of the log, ascending; a transaction may begin again after missing offsets.
+    ``missing`` are the first and last offsets of missing ranges, ascending; the last is ``HIGHEST``
+    at the end of the log. A transaction that is still running after a missing range is decided at
+    the next one.
     """
     if not missing:
         return ()
@@ -211,7 +211,7 @@ def decide(
         for producer, begin in list(running.items()):
             marker = _next(ends.get(producer, ()), first)
             if marker is not None and marker.offset <= last:
-                continue  # a marker that stands for the one that was lost
+                continue  # the marker replaces the one that was lost
             decision = file_evidence.decide(producer, begin.offset, gap, marker)
             if decision.fate is Fate.UNDECIDED:
                 decision = coordinator.decide(begin, gap, marker, decision)
@@ -226,7 +226,7 @@ def decide(
 
 
 class _CoordinatorEvidence:
-    """What the coordinator's log decides; it is read when that is first asked."""
+    """The evidence in the coordinator's log, which is read at the first use."""
 
     def __init__(self, evidence: FateEvidence, marks: Sequence[Mark]) -> None:
         self._evidence = evidence
@@ -236,14 +236,14 @@ class _CoordinatorEvidence:
     def decide(
         self, begin: Mark, gap: Missing, next_marker: Mark | None, undecided: Decision
     ) -> Decision:
-        """As ``FateEvidence.decide``, which has left it ``undecided``."""
+        """Return the fate of a transaction that the files left ``undecided``."""
         outcome = self._epoch_outcome(begin)
         if outcome is None:
             return undecided
         before = self._next_epoch(begin, gap)
         if next_marker is not None and next_marker.offset < before:
             before = next_marker.offset
-            if next_marker.epoch in outcome.marker_epochs:  # perhaps it is this transaction's own
+            if next_marker.epoch in outcome.marker_epochs:  # it may be its own marker
                 ends_alike = (next_marker.kind == _events.COMMIT) == outcome.committed
                 return Decision(Fate.RUNNING, gap.last) if ends_alike else undecided
         if gap.following < before:
@@ -260,7 +260,7 @@ class _CoordinatorEvidence:
         return self._known[begin.producer].epoch_outcome(begin.epoch, topic_partition)
 
     def _next_epoch(self, begin: Mark, gap: Missing) -> int:
-        """Return the first offset behind a gap where the producer writes under another epoch."""
+        """Return the first offset after a gap where the producer writes under another epoch."""
         first = _next(self._begins[begin.producer], gap.last + 1)
         if first is not None and first.epoch == begin.epoch:
             first = _next(self._changes[begin.producer], first.offset + 1)
@@ -276,7 +276,7 @@ class _CoordinatorEvidence:
 
     @cached_property
     def _changes(self) -> Mapping[int, Sequence[Mark]]:
-        """Those of ``_begins`` that have another epoch than the one before."""
+        """The marks of ``_begins`` that have another epoch than the previous one."""
         return {
             producer: [after for before, after in pairwise(begins) if before.epoch != after.epoch]
             for producer, begins in self._begins.items()
@@ -291,7 +291,7 @@ def _track(running: dict[int, Mark], mark: Mark) -> None:
 
 
 def _markers_by_producer(marks: Iterable[Mark]) -> dict[int, list[Mark]]:
-    """Return the markers of each producer."""
+    """Return the markers by producer, ascending."""
     found: dict[int, list[Mark]] = {}
     for mark in marks:
         if mark.kind != _events.BEGIN:
@@ -307,7 +307,7 @@ def _next(marks: Sequence[Mark], first: int) -> Mark | None:
 def _without_contradicted(
     evidence: FateEvidence, marks: Iterable[Mark], missing: Sequence[tuple[int, int]]
 ) -> FateEvidence:
-    """Return the same without the indexes that are malformed, or that the log contradicts."""
+    """Return ``evidence`` without indexes that are malformed, or that the log contradicts."""
     bases = sorted(evidence.indexes)
     aborts: dict[int, dict[int, int]] = {base: {} for base in bases}
     expected: dict[int, set[int]] = {base: set() for base in bases}
@@ -346,7 +346,7 @@ def _without_contradicted(
 
 
 def _is_well_formed(base: int, index: TransactionIndex) -> bool:
-    """Return whether a broker could have written it for a segment of that base offset."""
+    """Return whether a broker could have written ``index`` for a segment with offset ``base``."""
     ends = [entry.last_offset for entry in index.entries]
     return (
         not index.remainder

@@ -1,7 +1,7 @@
 """Sequence numbers of producers across gaps between and inside segments.
 
-A sequence that jumps from the last batch before a gap to the first behind it shows that batches are
-lost. Where no producer can have lost any, those that go on show that offsets were changed.
+A sequence that jumps from the last batch before a gap to the first one after it shows that batches
+are lost. If no producer can have lost any, continuing sequences show that offsets were changed.
 
 Spec: ``ProducerAppendInfo.checkSequence`` (KIP-98, KIP-360); KOD 7.1.
 """
@@ -22,7 +22,7 @@ _MAX: Final = 2**31 - 1
 
 
 class Sequences(Enum):
-    """What the sequence numbers of producers show at a gap."""
+    """The evidence of producers' sequence numbers at a gap."""
 
     JUMP = "jump"
     GO_ON = "go on"
@@ -31,14 +31,14 @@ class Sequences(Enum):
 
 @dataclass(frozen=True, slots=True)
 class GapEvidence:
-    """What sequences show at a gap, in words too."""
+    """The evidence of sequences at a gap, also as text."""
 
     shows: Sequences = Sequences.SILENT
     text: str = ""
 
 
 def sequence_evidence(replay: Replay, gaps: Sequence[tuple[int, int]]) -> tuple[GapEvidence, ...]:
-    """Weigh the evidence at each of ``gaps``, first and last missing offsets that ascend."""
+    """Return the evidence at each of ``gaps``: first and last missing offsets, ascending."""
     ordered = all(segment.survey.ordered for segment in replay.segments)
     if not ordered or any(gap[1] >= following[0] for gap, following in pairwise(gaps)):
         return (GapEvidence(),) * len(gaps)
@@ -48,9 +48,9 @@ def sequence_evidence(replay: Replay, gaps: Sequence[tuple[int, int]]) -> tuple[
 class _SequenceEvidence:
     """One pass over the producers of a log.
 
-    ``_open`` says at which gaps a producer can have lost batches: its sequence is broken there.
-    ``_last`` are the last runs of producers, ``_since`` the offsets from which on their sequences
-    are unbroken. ``_lowest`` is the first run of all.
+    ``_open`` has, for each gap, whether a producer can have lost batches there: its sequence is
+    broken. ``_last`` are the last runs of producers, ``_since`` the offsets from which on their
+    sequences are unbroken. ``_lowest`` is the first run of all.
     """
 
     def __init__(self, replay: Replay, gaps: Sequence[tuple[int, int]]) -> None:
@@ -74,7 +74,7 @@ class _SequenceEvidence:
             self._leave_open(run.last_offset, self._end_offset)
 
     def evidence(self) -> Iterator[GapEvidence]:
-        """Yield what is shown at each gap."""
+        """Yield the evidence at each gap."""
         changed = self._run_with_changed_offset()
         for number, (first, _) in enumerate(self._gaps):
             jump, lowest = self._jumps[number], self._lowest
@@ -114,7 +114,7 @@ class _SequenceEvidence:
             self._leave_open(sequence_break.previous_offset, sequence_break.offset)
             since = self._since[sequence_break.producer_id]
             self._since[sequence_break.producer_id] = max(since, sequence_break.offset)
-            # Clients before 2.5 begin at 0 again; and damage in between also makes it jump.
+            # Clients before 2.5 begin at 0 again, and damage between also breaks the sequence.
             if sequence_break.found != 0 and not self._has_damage(
                 sequence_break.previous_offset, sequence_break.offset
             ):
@@ -129,10 +129,10 @@ class _SequenceEvidence:
                 self._since[run.producer_id] = end
 
     def _run_with_changed_offset(self) -> ProducerRun | None:
-        """Return the producer of the last batch, where a changed bit explains the last gap.
+        """Return the run of the last batch if a changed bit of its offset explains the last gap.
 
-        The batch then has the offset behind the gap but for that bit, and its sequence joins:
-        nothing is lost before it, whichever other producers there are.
+        The offset of the batch then differs by one bit from the expected one, and its sequence
+        follows: no batch is lost before it, whichever other producers there are.
         """
         first, last = self._gaps[-1]
         if ((last + 1) ^ first).bit_count() != 1:
@@ -148,7 +148,7 @@ class _SequenceEvidence:
             self._open[number] = True
 
     def _gaps_between(self, before: int, after: int) -> range:
-        """Return the numbers of the gaps between two offsets that are there."""
+        """Return the indexes of the gaps between two existing offsets."""
         return range(bisect_right(self._firsts, before), bisect_left(self._lasts, after))
 
     def _has_damage(self, before: int, after: int) -> bool:
@@ -170,7 +170,7 @@ def _joins(run: ProducerRun, following: ProducerRun) -> bool:
 
 
 def _damages(replay: Replay) -> Iterator[tuple[int, int]]:
-    """Yield the offsets that stand before and behind each damage."""
+    """Yield the offsets before and after each damage."""
     for segment in replay.segments:
         survey = segment.survey
         if survey.damages > len(survey.gaps):
@@ -181,7 +181,7 @@ def _damages(replay: Replay) -> Iterator[tuple[int, int]]:
 
 
 def _has_unnumbered_records(segment: Replayed) -> bool:
-    """Return whether a segment has records of producers that do not number them."""
+    """Return whether a segment has records without sequence numbers."""
     survey = segment.survey
     numbered = sum(
         ((run.last_sequence - run.first_sequence) & _MAX) + 1

@@ -1,8 +1,9 @@
-"""The facts about segments that the loader's work depends on.
+"""The facts about segments that the loader needs.
 
-Surveys tell most of it. The end of the last log and what waits as ``.swap`` is read here.
+Surveys have most of them. This module reads the end of the last log and pending ``.swap`` files.
+Facts of a file that cannot be read are None.
 
-Spec: ``LogLoader.load``; KOD 5. A file that cannot be read leaves its place empty.
+Spec: ``LogLoader.load``; KOD 5.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from kdump.format.snapshot import NO_PRODUCERS
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment
 
-#: Above every offset that a name can hold.
+#: Above every offset in a file name.
 _NO_OFFSET: Final = 1 << 63
 _TEXTS: Final = {
     ViolationKind.PLAIN: "a batch outside of transactions while its producer's is open",
@@ -41,11 +42,11 @@ def read_log_facts(
     violations: Sequence[Violation] = (),
     replayed: Replay | None = None,
 ) -> tuple[LogFacts, ...]:
-    """Say of each log that will be opened what is known, and of those that a swap replaces.
+    """Return the facts of each log that will be opened, and of those that a swap replaces.
 
-    That is all of it for those that were surveyed. After a clean stop the end of the last one is
-    enough, and is read here: few bytes, unless its index is of no use. ``replayed`` is what the
-    ``surveys`` come to from the first one on, None where nobody has replayed them.
+    Surveyed logs have all facts. After a clean stop the end of the last log is enough, and is read
+    here: few bytes, unless its index is unusable. ``replayed`` is the replay of all ``surveys``,
+    None if there is none.
     """
     surveys = tuple(surveys)
     survey_by_log = {survey.segment.log: survey for survey in surveys}
@@ -89,10 +90,11 @@ def read_log_facts(
 def violations(
     facts: PartitionFacts, surveys: Sequence[Survey], replayed: Replay | None = None
 ) -> tuple[Violation, ...]:
-    """Say which batches a start comes by that stop a broker, or make its recovery cut.
+    """Return the batches that stop a starting broker, or at which its recovery cuts.
 
-    ``surveys`` are those of the partition's segments, ascending by base offset. What is before the
-    snapshot that the start begins from counts as that says. ``replayed``: see ``read_log_facts``.
+    ``surveys`` are those of the partition's segments, ascending by base offset. The state before
+    the snapshot that the start begins from is that of the snapshot. ``replayed`` is as for
+    ``read_log_facts``.
     """
     found = _replay(facts, surveys, replayed)
     return (
@@ -105,7 +107,7 @@ def violations(
 def _replay(
     facts: PartitionFacts, surveys: Sequence[Survey], replayed: Replay | None
 ) -> Replay | None:
-    """What a start replays at the most, None if nothing."""
+    """Return the replay of the most that a start replays, None if it replays nothing."""
     begin = _start_snapshot(facts)
     if begin is None:
         return replayed or (replay(surveys) if surveys else None)
@@ -120,11 +122,11 @@ def _replay(
 def _oldest_open_offset(
     facts: PartitionFacts, surveys: Sequence[Survey], replayed: Replay | None
 ) -> int | None:
-    """Return the offset of the first batch of the oldest transaction that is open after a start."""
+    """Return the first offset of the oldest transaction that is open after a start, or None."""
     last = max((segment.base_offset for segment in facts.partition.segments), default=0)
     newest = max((offset for offset, read in facts.snapshots.items() if not read.error), default=0)
     if facts.clean and newest > last:
-        # Of the end of the log, where it was closed.
+        # The snapshot at the log end offset, written when the log was closed.
         open_offsets = (facts.snapshots[newest].value or NO_PRODUCERS).open_transactions()
     else:
         found = _replay(facts, surveys, replayed)
@@ -136,7 +138,7 @@ def _oldest_open_offset(
 
 
 def _start_snapshot(facts: PartitionFacts) -> int | None:
-    """Return the snapshot that a start begins from at the earliest, if it is at a segment's base."""
+    """Return the earliest snapshot that a start begins from, if it is at a segment's base."""
     bases = [segment.base_offset for segment in facts.partition.segments]
     recovered = [log.base_offset for log in facts.partition.segments if log.index is None]
     recovered += [base for base, read in facts.txn_indexes.items() if _has_entry_below(base, read)]
@@ -189,7 +191,7 @@ def _swap(segment: Segment, facts: PartitionFacts) -> LogFacts:
 
 def _recover(segment: Segment, facts: PartitionFacts, cut: Violation | None) -> Recovered | None:
     with suppress(SourceError), open_source(segment.log, mapped=False) as source:
-        # The batch itself is counted as valid before its record is found not to be.
+        # Recovery counts the batch as valid before it finds the record invalid.
         stop = None if cut is None else cut.position + 1
         return recover(source, segment.base_offset, facts.settings, stop)
     return None
@@ -202,7 +204,7 @@ def _search(segment: Segment, offset: int) -> Search | None:
 
 
 def _surveyed_end(survey: Survey) -> LogEnd | None:
-    """Return the end of a log: where all of it was found sound, a loader finds what the survey has."""
+    """Return the end of a surveyed log; in a sound log a loader finds the end of the survey."""
     index, end = survey.index, survey.last_offset
     read = survey.recovered is not None and survey.magics == (2, 2) and not survey.counts
     if not read or index is None or index.last is None or end is None or end < index.last[0]:
@@ -219,7 +221,7 @@ def _end(segment: Segment) -> LogEnd | None:
 
 
 def _sizes(segment: Segment, survey: Survey | None) -> tuple[int, tuple[int, int]]:
-    """Return the bytes of the log, and of its two indexes, as they were surveyed or else are now."""
+    """Return the sizes of the log and of its two indexes, from the survey or else the files."""
     index = None if survey is None else survey.index
     times = None if survey is None else survey.time_index
     return (

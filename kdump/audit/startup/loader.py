@@ -1,7 +1,7 @@
 """The loader's work on one partition, step by step, on facts alone.
 
-The steps follow the loader's own, in their order: swaps, opening, recovery, the end of the log,
-producer state. What stops the broker leaves them as ``Stopped``.
+The steps follow those of the loader, in order: swaps, opening, recovery, the end of the log,
+producer state. A step that stops the broker raises ``Stopped``.
 
 Spec: ``LogLoader.load``, ``LocalLog.splitOverflowedSegment``, ``UnifiedLog``; KOD 5.
 """
@@ -39,16 +39,16 @@ from kdump.storage.names import FileKind, format_file_name
 
 
 class _SplitError(Exception):
-    """A segment was split while it was recovered: the step begins again."""
+    """A segment was split during recovery: the step starts again."""
 
 
 @dataclass(slots=True)
 class _Log:
-    """A segment while it is loaded; ``named`` is the base offset in the name of its file.
+    """A segment during loading; ``file_base`` is the base offset in the name of its file.
 
-    A split gives its parts other ones. ``result`` is what recovery makes of it, None where nobody
-    has looked; ``recovered`` says that it has been recovered, so that the index is new and nothing
-    more is cut.
+    The parts of a split have other base offsets. ``result`` is the effect of recovery, None if the
+    segment was not read; ``recovered`` says that it has been recovered, so that its index is new
+    and it is not cut again.
     """
 
     base: int
@@ -67,11 +67,11 @@ class _Log:
 
 
 class Loader:
-    """The loader of one partition; ``load()`` runs it once, and the fields say what it did.
+    """The loader of one partition; ``load()`` runs it once, and the fields hold its effects.
 
-    ``segments`` are what is left, by base offset; ``deleted`` and ``replaced`` what is not,
-    ``split`` what has become two or more, and ``recovered`` what recovery reads. ``exact`` is False
-    where something decides that nobody has looked at.
+    ``segments`` are the base offsets of the remaining segments, ``deleted`` of deleted ones,
+    ``split`` of those that became two or more, ``recovered`` of those that recovery reads;
+    ``replaced`` are files. ``exact`` is False if the result depends on data that was not read.
     """
 
     def __init__(
@@ -104,23 +104,23 @@ class Loader:
 
     @property
     def segments(self) -> tuple[int, ...]:
-        """The base offsets of the segments that are open."""
+        """The base offsets of the open segments."""
         return tuple(self._bases)
 
     @property
     def snapshots(self) -> frozenset[int]:
-        """The offsets of the producer snapshots that are there."""
+        """The offsets of the existing producer snapshots."""
         return self._snapshots.offsets
 
     def load(self) -> None:
-        """Run it. Raises Stopped; the fields then say what was done up to there."""
+        """Run the loader. Raises Stopped; the fields then hold the effects up to there."""
         facts = self._facts
         self._read_epochs()
         self._resolve_swaps()
         self._repeat_after_splits(self._open)
         name = facts.partition.name
         if name is not None and name.suffix == "delete":
-            # It is opened only to be deleted: nobody misses what that cuts.
+            # The broker opens it only to delete it: its cuts do not count as loss.
             self.lost = Records()
             self._check_read(facts.metadata)
             return
@@ -138,10 +138,10 @@ class Loader:
     # --- files
 
     def _check_read(self, read: Read[Any] | None) -> None:
-        """Stop where a small file cannot be read."""
+        """Raise Stopped if a small file cannot be read."""
         if read is None or read.error is None:
             return
-        if isinstance(read.error, DeniedError):  # which says nothing of the broker's rights
+        if isinstance(read.error, DeniedError):  # the broker may have other rights
             self.exact = False
             return
         number = isinstance(read.error, CheckpointNumberError | FatalMetadataError)
@@ -173,7 +173,7 @@ class Loader:
             if known is None:
                 self.exact = False
                 known = LogFacts(segment, 0)
-            # Looking for its end has made an index for one that was swapped in without.
+            # The search for its end has created an index for a swap without one.
             index_sound = segment.index is not None or segment.log in swapped
             base = segment.base_offset
             self._found[base] = _Log(base, known, known.recovered, index_sound)
@@ -218,7 +218,7 @@ class Loader:
         elif isinstance(read.error, SourceError):
             raise Stopped(Cause(Outcome.OFFLINE, str(read.error), read.path))
         for entry in () if read.value is None else read.value.entries:
-            if entry.version >> 8 > 0:  # the first of its two bytes is all that is looked at
+            if entry.version >> 8 > 0:  # brokers check only the first of the two bytes
                 raise self._refusal("an entry of an unknown version", read.path)
             if entry.last_offset < base:
                 return True
@@ -245,7 +245,7 @@ class Loader:
                 return
 
     def _recover(self, log: _Log) -> bool:
-        """Recover one segment; says whether anything was cut."""
+        """Recover one segment and return whether recovery cuts it."""
         self._rebuild(self._log_start, log.base, clean=False)
         self.read_bytes += log.facts.size
         self.recovered.add(log.base)
@@ -264,7 +264,7 @@ class Loader:
             if result.ending is Ending.EMPTIED:
                 return cut
         if not result.legacy and result.valid_bytes:
-            # A batch whose record is found invalid stays, but counts for nothing.
+            # A batch whose record is invalid remains, but the producer state ends before it.
             invalid = [
                 violation.offset
                 for violation in self._violations_in(log, result)
@@ -275,7 +275,7 @@ class Loader:
         return cut
 
     def _apply_ending(self, log: _Log, result: Recovered) -> None:
-        """Stop where recovery does, and split what it splits."""
+        """Raise Stopped if recovery stops the broker, and split the segment if it splits."""
         for violation in self._violations_in(log, result):
             if violation.effect is not Effect.CUTS:
                 raise self._refusal(violation.text, log.path, violation.position)
@@ -289,7 +289,7 @@ class Loader:
                 self._split(log, result)
 
     def _violations_in(self, log: _Log, result: Recovered) -> Iterator[Violation]:
-        """What recovery comes by in a segment."""
+        """Yield the violations that recovery reads in a segment."""
         stop = result.position + result.passed_bytes
         for violation in self._violations.get(log.file_base, ()):
             if result.position <= violation.position < stop:
@@ -364,7 +364,7 @@ class Loader:
             facts = LogFacts(Segment(end, path, None, None, None, None, ""), 0)
             self._add(_Log(end, facts, nothing, index_sound=True, recovered=True))
         self.log_start_offset = self._log_start
-        if not self._facts.settings.remote_storage:  # which may hold what is before the first
+        if not self._facts.settings.remote_storage:  # remote storage may hold earlier segments
             self.log_start_offset = max(self._log_start, self._bases[0])
 
     def _resize_indexes(self) -> None:
@@ -376,7 +376,7 @@ class Loader:
                 raise self._refusal("more entries than segment.index.bytes has room for", log.path)
 
     def _next_offset(self, log: _Log) -> int | None:
-        """Where the log goes on behind its last segment, None if nobody has looked."""
+        """Return the log end offset by its last segment, None if its end was not read."""
         result = log.result
         if log.recovered and result is not None:
             searched = None if result.tail_unreadable else result.searched_offset
@@ -390,7 +390,7 @@ class Loader:
         return end
 
     def _count_hidden(self, log: _Log, end: int) -> None:
-        """Count the records that stay in the file, beyond the end of the log."""
+        """Count the records that stay in the file, past the log end offset, as lost."""
         if log.result is None:
             return
         sound = log.result.valid_records if log.recovered else log.result.sound
@@ -431,7 +431,7 @@ class Loader:
 
 
 def _wrappers_readable(log: _Log, *, to_end: bool) -> bool:
-    """Return whether those can be read that a search from the start, and one for the end, come by."""
+    """Return whether a search reads its wrappers: from the start, and ``to_end`` for the end."""
     if log.result is not None and log.result.head_unreadable:
         return False
     if not to_end:

@@ -11,32 +11,32 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 
 class Snapshots:
-    """The snapshot files of a partition while it is loaded, and the manager that is at work.
+    """The snapshot files of a partition during loading, and the producer state manager.
 
-    ``map_end`` is the offset up to which the manager knows the producers, ``last`` that of its last
-    snapshot. A loader asks for every segment that it recovers: what is done then must not take
-    longer the more segments there are.
+    ``map_end`` is the offset up to which the manager knows the producers, ``last`` the offset of
+    its last snapshot. A loader rebuilds the state for every segment that it recovers, so that a
+    rebuild must not take time proportional to the number of segments.
     """
 
     def __init__(self, files: Mapping[int, bool]) -> None:
-        """``files`` says of each offset whether its snapshot can be read."""
+        """Take the existing snapshots; ``files`` has, by offset, whether each is readable."""
         self.map_end = self.last = 0
         self._readable = dict(files)
         self._offsets = sorted(files)
 
     @property
     def offsets(self) -> frozenset[int]:
-        """Those of all files."""
+        """The offsets of all snapshot files."""
         return frozenset(self._offsets)
 
     def remove(self, offsets: Iterable[int]) -> None:
-        """Delete files, as far as they are there."""
+        """Delete the snapshots at ``offsets`` that exist."""
         removed = [offset for offset in offsets if self._readable.pop(offset, None) is not None]
         if removed:
             self._offsets = sorted(self._readable)
 
     def take(self) -> None:
-        """Write a snapshot, if there is anything new to be said."""
+        """Write a snapshot if the state has advanced since the last one."""
         if self.map_end > self.last:
             if self.map_end not in self._readable:
                 insort(self._offsets, self.map_end)
@@ -44,7 +44,7 @@ class Snapshots:
             self.last = self.map_end
 
     def remove_stray(self, bases: Sequence[int]) -> None:
-        """Delete those of no segment; the newest of them stays if it lies above the last one."""
+        """Delete snapshots at no segment's base, except the newest if it is above the last base."""
         known = set(bases)
         strays = [offset for offset in self._offsets if offset not in known]
         if strays and strays[-1] >= bases[-1]:
@@ -54,11 +54,11 @@ class Snapshots:
     def rebuild(
         self, bases: Sequence[int], log_start: int, last_offset: int, *, clean: bool
     ) -> Iterator[tuple[int, int]]:
-        """Start a manager and bring it to ``last_offset``.
+        """Rebuild the producer state up to ``last_offset``.
 
-        ``bases`` are those of the segments that are open, ascending. ``trusting``: after a clean
-        stop, where no snapshot means that there was no producer. Gives (base, start offset) of the
-        segments that are replayed on the way.
+        ``bases`` are the base offsets of the open segments, ascending. ``clean``: after a clean
+        stop, when no snapshot means that there was no producer. Yields (base offset, start offset)
+        of the segments that are replayed.
         """
         self.map_end = self.last = 0
         snapshot_offsets = {*bases[-2:], last_offset}
@@ -98,6 +98,6 @@ class Snapshots:
 
 
 def _segments_between(bases: Sequence[int], start: int, stop: int) -> Sequence[int]:
-    """Return the segments that hold offsets from ``start`` up to ``stop``, as far as bases can say."""
+    """Return the bases of the segments that hold offsets from ``start`` up to ``stop``."""
     floor = max(bisect_right(bases, start) - 1, 0)
     return bases[floor : bisect_left(bases, stop)]

@@ -1,7 +1,8 @@
 """The records that a ``.swap`` file leaves out when it replaces segments.
 
-A split of a segment holds all of its records. The cleaner leaves records out, so that only where it
-was not at the log they are lost. What a ``.swap`` file holds is evidence for the cleaner too.
+A split of a segment holds all of its records. The cleaner leaves records out, so that missing
+records are lost only if the log was not compacted. The content of a ``.swap`` file is evidence of
+compaction too.
 
 Spec: ``LogLoader.load``, ``LocalLog.splitOverflowedSegment``, ``Cleaner``; KOD 5, steps 1 and 2.
 """
@@ -22,9 +23,9 @@ from kdump.audit.survey.survey import Survey
 
 @dataclass(frozen=True, slots=True)
 class SwapLoss:
-    """Records that segments hold and the ``.swap`` files in their place do not.
+    """Records that segments hold, but the ``.swap`` files that replace them do not.
 
-    ``certain``: nothing speaks for the cleaner.
+    ``certain``: no evidence shows compaction.
     """
 
     records: Span
@@ -32,9 +33,9 @@ class SwapLoss:
 
 
 def swap_loss(facts: PartitionFacts, surveys: Sequence[Survey]) -> SwapLoss | None:
-    """Return what is lost; None where nothing is, compaction is shown, or an end is unknown.
+    """Return the lost records; None if there are none, compaction is shown, or an end is unknown.
 
-    ``surveys`` are those of the segments.
+    ``surveys`` are those of the partition's segments.
     """
     swaps = {
         segment.base_offset: facts.swaps[segment.base_offset]
@@ -60,7 +61,7 @@ def swap_loss(facts: PartitionFacts, surveys: Sequence[Survey]) -> SwapLoss | No
 def _lost_records(
     facts: PartitionFacts, surveys: Sequence[Survey], swaps: Mapping[int, SwapLog]
 ) -> Span:
-    """Return the records of the segments that are replaced, without those of ``swaps``."""
+    """Return the records of replaced segments that ``swaps`` do not hold."""
     ends = facts.swap_ends
     if any(base not in ends for base in swaps):
         return Span()
@@ -85,7 +86,7 @@ def _lost_records(
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:
-    """Return all of them together, None where one is unknown."""
+    """Return the sum of ``counts``, None if one is unknown."""
     known = list(counts)
     found = [count for count in known if count is not None]
     return sum(found) if len(found) == len(known) else None

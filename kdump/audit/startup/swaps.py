@@ -16,11 +16,11 @@ from kdump.storage.names import EXTENSIONS, FileKind, Suffix
 
 @dataclass(frozen=True, slots=True)
 class ResolvedSwaps:
-    """The files of a partition once nothing is on the way in or out any more.
+    """The files of a partition after a loader has finished its swaps.
 
-    ``segments`` ascend by base offset; the paths of one that was swapped in still end in ``.swap``.
-    ``snapshots`` are the offsets of the producer snapshots left, ``replaced`` the files that swaps
-    replace or delete.
+    ``segments`` ascend by base offset; the paths of a swapped segment still end in ``.swap``.
+    ``snapshots`` are the offsets of the remaining producer snapshots, ``replaced`` the files that
+    swaps replace or delete.
     """
 
     segments: tuple[Segment, ...]
@@ -37,7 +37,7 @@ class _File:
 
 
 def misnamed_file(partition: Partition) -> Entry | None:
-    """Return the first file whose name begins with no number although a loader must read one there."""
+    """Return the first file whose name lacks the number that a loader reads there, or None."""
     for entry in partition.entries:
         is_transient = entry.name.suffix in (".swap", ".cleaned")
         plain = entry.name.suffix == "" and entry.name.kind in EXTENSIONS
@@ -52,7 +52,7 @@ def misnamed_file(partition: Partition) -> Entry | None:
 
 
 def _is_number(text: str) -> bool:
-    """Return whether ``Long.parseLong`` takes it, signs and all."""
+    """Return whether ``Long.parseLong`` accepts ``text``, which may have a sign."""
     digits = text[1:] if text[:1] in ("+", "-") else text
     return digits.isdecimal() and -(1 << 63) <= int(text) < 1 << 63
 
@@ -65,7 +65,7 @@ def pending_swaps(partition: Partition) -> tuple[Segment, ...]:
 
 
 def resolve_swaps(partition: Partition, next_offset: Callable[[Segment], int]) -> ResolvedSwaps:
-    """Say which files there are after the swaps; ``next_offset`` says where a swapped log ends."""
+    """Return the files after the swaps; ``next_offset`` returns the end offset of a swapped log."""
     resolved = _resolve_plain(partition)
     if resolved is not None:  # as nearly always, over thousands of partitions
         return resolved
@@ -104,7 +104,7 @@ def resolve_swaps(partition: Partition, next_offset: Callable[[Segment], int]) -
 
 
 def _resolve_plain(partition: Partition) -> ResolvedSwaps | None:
-    """What ``resolve_swaps`` says where nothing is on its way, nor is a name spelled oddly."""
+    """Return the files of a partition without transient files and odd names, None for others."""
     loose = [entry for entry in partition.entries if _is_numbered(entry)]
     plain = all(
         entry.name.kind is FileKind.SNAPSHOT and not entry.name.suffix and entry.name.canonical
@@ -126,7 +126,7 @@ def _lowest_cleaned(files: Iterable[_File]) -> int | None:
 
 
 def _files(partition: Partition) -> list[_File]:
-    """Return all files with an offset in their name."""
+    """Return all files with an offset in their names."""
     found = [
         _File(segment.base_offset, kind, segment.suffix, path)
         for segment in (*partition.segments, *partition.transient)

@@ -1,7 +1,7 @@
 """Producer, transaction and leader epoch events of a segment, in offset order.
 
-Events, not states: what was before the segment only ``audit.replay`` knows. They are kept as rows
-of numbers, whose number grows with producers and transactions, not with batches.
+Events, not states: only ``audit.replay`` has the state before a segment. They are stored as rows of
+numbers. The number of rows grows with producers and transactions, not with batches.
 
 Spec: ``ProducerAppendInfo``, ``LeaderEpochFileCache.assign`` (KIP-98, KIP-101); KOD 7.
 """
@@ -39,9 +39,9 @@ class EpochRun(NamedTuple):
 
 
 class SequenceBreak(NamedTuple):
-    """A data batch whose first sequence is not the one after its producer's last.
+    """A data batch whose first sequence does not follow its producer's last sequence.
 
-    ``previous_offset`` is the last offset of that producer's batch before it.
+    ``previous_offset`` is the last offset of the producer's previous batch.
     """
 
     producer_id: int
@@ -54,7 +54,7 @@ class SequenceBreak(NamedTuple):
 
 
 class ProducerRun(NamedTuple):
-    """The data batches of a producer epoch in a segment: the first and the last of them.
+    """The first and the last data batch of a producer epoch in a segment.
 
     A sequence is -1 for none; ``timestamp`` is that of the last batch, in ms.
     """
@@ -85,9 +85,9 @@ class Marker(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Horizons:
-    """The batches with a delete horizon: how many, the position of the first, lowest and highest.
+    """The batches with a delete horizon: their number, and the position of the first.
 
-    Horizons are in ms.
+    The lowest and the highest horizon are in ms.
     """
 
     count: int = 0
@@ -98,11 +98,11 @@ class Horizons:
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """What the batches of one segment say of producers, transactions and leader epochs.
+    """The producers, transactions and leader epochs in the batches of one segment.
 
     ``rows`` are flat rows of ``_events.EVENT_FIELDS`` in the order of the file, ``runs`` of
-    ``RUN_FIELDS``, ``epoch_rows`` of ``EPOCH_FIELDS``. Of ``break_count`` breaks in a run the
-    first few are listed.
+    ``RUN_FIELDS``, ``epoch_rows`` of ``EPOCH_FIELDS``. ``breaks`` lists the first few of
+    ``break_count`` sequence breaks inside runs.
     """
 
     rows: array[int] = field(default_factory=lambda: array("q"))
@@ -130,9 +130,9 @@ class Events:
                 yield Marker(kind == _events.COMMIT, *self.rows[at + 1 : at + _EVENT])
 
 
-#: Of a segment that says nothing of them; there may be very many.
+#: The events of a segment without any, shared because there may be very many such segments.
 NO_EVENTS: Final = Events()
-#: Where the state counts what there is.
+#: The fields of the state that count rows.
 _COUNTS: Final = (
     _events.G_EVENTS,
     _events.G_RUNS,
@@ -143,7 +143,7 @@ _COUNTS: Final = (
 
 
 class Gathering:
-    """The events of one segment, as its batches come by."""
+    """The events of one segment, collected table by table."""
 
     def __init__(self) -> None:
         self.state = array("q", bytes(8 * _events.GATHER_FIELDS))
@@ -159,7 +159,7 @@ class Gathering:
     def add(self, table: BatchTable, source: Source) -> None:
         """Add the events of ``table``, the newest piece of a walk over ``source``.
 
-        Raises SourceError where a control batch cannot be read.
+        Raises SourceError if a control batch cannot be read.
         """
         if self._extend_epoch(table.usual):
             return
@@ -191,11 +191,11 @@ class Gathering:
                     return
 
     def add_damage(self) -> None:
-        """Take a producer's next batch for the begin of a transaction, which it may be."""
+        """Treat a producer's next batch as a possible begin of a transaction."""
         self.state[_events.G_GAPS] += 1
 
     def events(self) -> Events:
-        """Return what was gathered; nothing can be added any more."""
+        """Return the collected events; no table can be added afterwards."""
         state = self.state
         if not any(state[count] for count in _COUNTS):
             return NO_EVENTS
@@ -217,7 +217,7 @@ class Gathering:
         )
 
     def _extend_epoch(self, usual: Usual | None) -> bool:
-        """Return whether these batches only go on under the last leader epoch; then takes them in."""
+        """Add batches that only continue the last leader epoch; return whether they do."""
         at = (self.state[_events.G_EPOCHS] - 1) * _EPOCH
         if usual is None or usual.producers or at < 0 or self.epoch_rows[at] != usual.leader_epoch:
             return False
@@ -225,7 +225,7 @@ class Gathering:
         return True
 
     def _grow(self) -> None:
-        """Make room in the arrays that have little left."""
+        """Extend the arrays that are nearly full."""
         state, used = self.state, {}
         used[_events.G_PRODUCERS] = self.producers, _SEEN
         used[_events.G_RUNS] = self.runs, _RUN
@@ -240,7 +240,7 @@ class Gathering:
 
 
 def _truncate(rows: array[int], length: int) -> array[int]:
-    # In place: there may be millions of events, and then there is no room for two of each.
+    # In place: there may be millions of events, too many for a copy.
     del rows[length:]
     return rows
 

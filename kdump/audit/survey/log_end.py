@@ -22,9 +22,9 @@ from kdump.storage.logdir import Segment
 from kdump.storage.source import Source
 from kdump.storage.walk import batch_bytes
 
-#: Much of what is read are headers, one here and one there.
+#: Small, because most reads are single headers.
 _WINDOW_BYTES: Final = 16 << 10
-#: How many of the last entries of an index are searched first (``AbstractIndex.warmEntries``).
+#: The number of last index entries that are searched first (``AbstractIndex.warmEntries``).
 _WARM_ENTRIES: Final = 8192 // OffsetIndex.ENTRY_BYTES
 _REACHED: Final = _recovery.FOLLOW_FIELDS.index("reached")
 _PASSED: Final = _recovery.FOLLOW_FIELDS.index("passed")
@@ -32,11 +32,11 @@ _PASSED: Final = _recovery.FOLLOW_FIELDS.index("passed")
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """Where a loader that trusts the index ends a log; None where it stops the broker instead.
+    """The end of a log by a loader that trusts the index; None if the loader stops the broker.
 
-    ``searched_offset`` is for releases that look for the end by base offsets (4.3). To look for
-    something behind the end these read all wrappers from the last index entry on: ``readable`` says
-    whether they can.
+    ``searched_offset`` is for releases that search for the end by base offsets (4.3). To search
+    past the end, these read all wrappers from the last index entry on: ``readable`` says whether
+    they can.
     """
 
     next_offset: int | None
@@ -46,9 +46,9 @@ class LogEnd:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Whether a broker stops that looks for an offset in a log that it has not recovered.
+    """Whether the search for an offset in a log that was not recovered stops the broker.
 
-    ``by_base`` is for releases that look by base offsets (4.3).
+    ``by_base_stops`` is for releases that search by base offsets (4.3).
     """
 
     stops: bool
@@ -57,9 +57,10 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class _HeaderChain:
-    """What headers from a position on have shown; ``found`` by base offsets, wrappers read.
+    """The result of following headers from a position on.
 
-    ``corrupt``: they end at a size that nobody reads over.
+    ``found``: a search by base offsets, which reads wrappers, succeeds. ``readable``: all wrappers
+    can be read. ``corrupt``: the headers end at a size that readers cannot pass.
     """
 
     begun: bool
@@ -72,9 +73,9 @@ class _HeaderChain:
 
 
 def read_end(segment: Segment) -> LogEnd:
-    """Find the end of a log as a loader does that does not recover it: from its last index entry.
+    """Return the end of a log as a loader without recovery finds it: from the last index entry.
 
-    Only batch headers from there on are read. Raises SourceError.
+    Reads only batch headers from there on. Raises SourceError.
     """
     base_offset = segment.base_offset
     target, position = base_offset, 0
@@ -93,7 +94,7 @@ def read_end(segment: Segment) -> LogEnd:
 
 
 def search(segment: Segment, offset: int) -> Search:
-    """Look for ``offset`` as a broker does, by the index and headers from there on.
+    """Search for ``offset`` as a broker does, by the index and the headers from there on.
 
     Raises SourceError.
     """
@@ -139,7 +140,7 @@ def _follow_headers(source: Source, target: int, position: int, *, to_end: bool)
 
 
 def _entry(index: Source, base_offset: int, offset: int | None) -> tuple[int, int]:
-    """Return an offset, by default that of the last slot, and the position that a lookup of it finds."""
+    """Return ``offset``, for None that of the last slot, and the position of its lookup."""
     entries = index.size // OffsetIndex.ENTRY_BYTES
 
     def slot(number: int) -> tuple[int, int]:
@@ -153,20 +154,20 @@ def _entry(index: Source, base_offset: int, offset: int | None) -> tuple[int, in
         return base_offset if offset is None else offset, 0
     relative = slot(entries - 1)[0] if offset is None else offset - base_offset
     number = lower_bound(lambda number: slot(number)[0], entries, relative)
-    # Below 0 no position is, whatever the slot says.
+    # A slot may hold a negative position.
     return _wrap(base_offset + relative), 0 if number is None else max(slot(number)[1], 0)
 
 
 def _wrap(offset: int) -> int:
-    """Return a sum of offsets as Java has it: in 64 bits, also where the base is nearly the largest."""
+    """Return a sum of offsets wrapped to 64 bits, as in Java."""
     return (offset + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def lower_bound(key: Callable[[int], int], entries: int, target: int) -> int | None:
-    """Return the slot that a broker's search takes for the last one not above ``target``.
+    """Return the slot that a broker's binary search finds as the last one not above ``target``.
 
-    ``key`` gives the key of each of the ``entries`` slots. Where they do not rise it is not always
-    that one. None if the search takes all to be above.
+    ``key`` returns the key of each of the ``entries`` slots. If keys do not rise, the search may
+    find another slot. Return None if the search finds all keys above ``target``.
     """
     warm = max(0, entries - 1 - _WARM_ENTRIES)
     if key(warm) < target:
@@ -188,7 +189,7 @@ def lower_bound(key: Callable[[int], int], entries: int, target: int) -> int | N
 
 
 def first_offset_of(source: Source, batch: RecordBatch) -> int | None:
-    """Return the offset of a batch's first record, None if it is a wrapper nobody can read.
+    """Return the offset of a batch's first record, None if it is an unreadable wrapper.
 
     Raises SourceError.
     """

@@ -1,7 +1,7 @@
-"""survey(): one pass over a segment, with damage, offsets, timestamps, events and statistics.
+"""survey(): reads a segment in one pass: damage, offsets, timestamps, events and statistics.
 
-A survey holds facts, and the first few of each kind of irregularity; what they mean is for the
-checks. Its size grows with producers and transactions, not with batches.
+A survey holds facts, and the first few of each kind of irregularity; the checks interpret them. Its
+size grows with producers and transactions, not with batches.
 
 Spec: ``LogSegment``, ``DefaultRecordBatch``; KOD 9.
 """
@@ -37,7 +37,7 @@ from kdump.storage.source import Identity, Source
 from kdump.storage.throttle import Pace
 from kdump.storage.walk import Damage, Reason, batch_bytes, sound_batch, walk
 
-#: How many irregularities of one kind a survey lists; all are counted.
+#: The most irregularities of one kind that a survey lists; all are counted.
 LISTED: Final = 8
 
 _REPORT_BYTES: Final = 8 << 20
@@ -47,10 +47,10 @@ _NO_COUNTS: Final[Counter[Reason | FaultKind]] = Counter()
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A damage, the last offset before it, and the first offset behind it (None at the end).
+    """A damage, the last offset before it, and the first offset after it (None at the end).
 
-    The times are the largest of the batches there, in ms; None without one, or if it has none.
-    ``marker``: the header of what is damaged is that of a transaction's marker.
+    The times are the largest timestamps of the neighbouring batches, in ms; None without one.
+    ``marker``: the damaged header is that of a transaction marker.
     """
 
     damage: Damage
@@ -63,7 +63,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A file that could not be read, or not to its end, and why."""
+    """A file that could not be read to its end, with the reason."""
 
     path: Path
     vanished: bool
@@ -72,27 +72,27 @@ class Unread:
 
     @classmethod
     def of(cls, path: Path, error: SourceError) -> Unread:
-        """What ``error`` says of the file at ``path``."""
+        """Return the entry for ``error`` at the file ``path``."""
         vanished, denied = isinstance(error, VanishedError), isinstance(error, DeniedError)
         return cls(path, vanished, str(error), denied)
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What one pass over a segment has shown.
+    """The result of one pass over a segment.
 
-    ``size`` is the bytes of the log at open, ``read_bytes`` how far it was read, ``sound_bytes``
-    those in sound batches. ``first_offset`` and ``last_offset`` are of the first and last sound
-    batch in the file, None without one. ``records`` counts what headers say, markers included;
-    ``wrappers`` is the number of those (magic 0 and 1) whose headers do not say, and which were not
-    read. ``counts`` has all damages by reason and all faults by kind, listed or not.
-    ``record_timestamp`` is the latest of batches that hold records, ``magics`` the lowest and the
-    highest; both leave out batches that were found by hunting.
-    ``identity`` is the log's at open, None if it could not be opened. ``zero_tail`` says that the
-    last damage goes on to the end of the log, which is zeros, as where a batch is being written
-    into a preallocated file. ``recovered`` is what recovery would do to the log, None where it was
-    not read from its start to its end; ``rebuilt`` are its indexes as they would be built anew, if
-    that was asked for.
+    ``size`` is the size of the log at open in bytes, ``read_bytes`` how much of it was read,
+    ``sound_bytes`` the bytes in sound batches. ``first_offset`` and ``last_offset`` are of the
+    first and last sound batch in the file, None without one. ``records`` is the sum of the counts
+    in headers, markers included; ``wrappers`` is the number of unread wrappers (magic 0 and 1),
+    whose headers have no count. ``counts`` has all damages by reason and all faults by kind, listed
+    or not. ``record_timestamp`` is the latest timestamp of batches that hold records, ``magics``
+    the lowest and the highest magic; both leave out batches that were found by hunting.
+    ``identity`` is the log's identity at open, None if it could not be opened. ``zero_tail`` says
+    that the last damage reaches to the end of the log, and ends with zeros, as if a batch were
+    being written into a preallocated file. ``recovered`` is the effect of recovery on the log, None
+    if it was not read from its start to its end; ``rebuilt`` has its rebuilt indexes, if they were
+    requested.
     """
 
     segment: Segment
@@ -124,28 +124,28 @@ class Survey:
 
     @property
     def damages(self) -> int:
-        """How many there are, listed or not."""
+        """The number of damages, listed or not."""
         return sum(self.counts[reason] for reason in Reason) if self.counts else 0
 
     @property
     def unwritten(self) -> bool:
-        """Whether the log holds nothing, or only the zeros that ``preallocate`` creates it with."""
+        """Whether the log is empty, or holds only the zeros of a preallocated file."""
         room = all(gap.damage.reason is Reason.PREALLOCATED for gap in self.gaps)
         return self.complete and self.first_offset is None and room
 
     @property
     def ordered(self) -> bool:
-        """Whether the offsets of its sound batches rise from each to the next."""
+        """Whether the offsets of the sound batches rise from batch to batch."""
         return not any(self.counts[kind] for kind in OUT_OF_ORDER)
 
     @property
     def cleaned(self) -> bool:
-        """Whether a batch shows the cleaner: one with too few records, or with a delete horizon."""
+        """Whether a batch shows compaction: it has too few records, or a delete horizon."""
         return self.counts[FaultKind.MISCOUNTED] > 0 or self.events.horizons.count > 0
 
     @property
     def counted(self) -> int | None:
-        """The records of all sound batches, None where not all was read, or headers do not say."""
+        """The number of records in sound batches, None if not all of them could be counted."""
         whole = self.complete and self.read_bytes == self.size and not self.wrappers
         return self.records if whole else None
 
@@ -170,11 +170,11 @@ def survey(
 
     ``mapped``, ``sealed`` and ``pace`` are as for ``open_source``; ``sealed`` also says that the
     segment is not its partition's last, so that its indexes have no room left. ``report`` is called
-    with counts of bytes of the log that were read. ``settings`` are those that recovery would build
-    the indexes by; they also say whether the cleaner may have been there. With a ``rebuild_room``
-    the indexes are built anew; their content is kept if it is of at most so many bytes.
+    with counts of log bytes that were read. Recovery builds indexes by ``settings``, which also say
+    whether the cleaner may have compacted the log. With a ``rebuild_room`` the indexes are rebuilt;
+    their content is held if it has at most that many bytes.
     """
-    # The indexes first: while a broker appends, their entries must not outrun what is seen of it.
+    # The indexes first: their entries are then not newer than the log, which a broker may extend.
     indexes = IndexPass(segment, mapped=mapped, sealed=sealed, pace=pace)
     unread = [Unread.of(path, error) for path, error in indexes.errors]
     recovery = Recovery(segment.base_offset, settings)
@@ -192,7 +192,7 @@ def survey(
 
 
 class LogPass:
-    """The sums of one pass over a segment's log, or over its end, as it goes on."""
+    """The running sums of one pass over a segment's log, or over its end."""
 
     def __init__(
         self,
@@ -228,12 +228,12 @@ class LogPass:
         self.rebuilt: RebuiltIndexes | None = None
 
     def read(self, source: Source, start: int = 0) -> None:
-        """Walk the file from ``start``, where a batch begins; raises SourceError."""
+        """Walk the log from position ``start``, where a batch begins; raises SourceError."""
         self.size = source.size
         self.identity = source.identity
         self.start = self.position = self.reported = start
         self._walk(source)
-        # Behind the walk, which goes on in the window where somebody has found the start.
+        # After the walk, which continues in the window in which the start was found.
         if start and (first := sound_batch(source, self.segment.base_offset, 0)) is not None:
             self.first_offset = first.base_offset
 
@@ -291,7 +291,7 @@ class LogPass:
     def survey(
         self, index: IndexFacts | None, time_index: IndexFacts | None, unread: tuple[Unread, ...]
     ) -> Survey:
-        """Return the survey, with what the indexes look like and what could not be read."""
+        """Return the survey, with the facts of the indexes and the files that could not be read."""
         state = self.state
         found = state[_kernel.T_BATCHES] > 0
         return Survey(
@@ -350,11 +350,11 @@ class LogPass:
     def _records_of(
         self, source: Source, batch: RecordBatch, reader: RecordReader, previous: int
     ) -> None:
-        """Judges the records of one batch; ``previous`` is the last offset before it."""
+        """Check the records of one batch; ``previous`` is the last offset before it."""
         try:
             summary = reader.summary(batch, batch_bytes(source, batch))
         except DecodeError as error:
-            if is_known_codec(batch):  # else it was said why
+            if is_known_codec(batch):  # else the codec is the fault
                 self._fault(Fault(FaultKind.UNREADABLE, batch, text=str(error)))
         except LimitError as error:
             self._fault(Fault(FaultKind.LIMIT, batch, text=str(error)))
@@ -371,7 +371,7 @@ class LogPass:
         self._advance(batch.position + batch.size)
 
     def _wrapper(self, batch: RecordBatch, summary: RecordSummary, previous: int) -> None:
-        """What a wrapper's header does not say: how many messages it holds, and from where."""
+        """Add the messages of a wrapper and its first offset, which its header does not have."""
         self.state[_kernel.T_RECORDS] += summary.count
         first = summary.first_offset
         if first is not None and first <= previous < batch.base_offset:

@@ -1,6 +1,6 @@
-"""The node and the settings around each partition.
+"""The node and the settings of each partition.
 
-Spec: ``LogManager``, ``LogConfig``; KOD 1. What nobody says stays unknown.
+Spec: ``LogManager``, ``LogConfig``; KOD 1. A setting without a source is unknown.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _KRAFT_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What is known beside the partitions themselves.
+    """The facts about nodes and settings that the verification of partitions uses.
 
     ``nodes`` has the node of each log directory by its path, ``siblings`` the directories of each
     node together. ``config`` are the pairs of ``server.properties``, None without it. ``now_ms`` is
-    the time by this machine's clock. ``strays`` are those of a partition's several directories that
-    a start sets aside. ``wanted`` are settings that go before all others.
+    the time by this machine's clock. ``strays`` has, for partitions with several directories, those
+    that a start sets aside. ``wanted`` are settings that override all others.
     """
 
     now_ms: int
@@ -42,21 +42,21 @@ class Context:
     wanted: Wanted = field(default_factory=Wanted)
 
     def node(self, target: Target) -> Node:
-        """Return the node that a partition belongs to; one of which nothing is known, if need be."""
+        """Return the node that a partition belongs to; an unknown node if there is none."""
         return Node() if target.directory is None else self.node_of(target.directory)
 
     def node_of(self, directory: DirectoryFacts) -> Node:
-        """Return the same for a log directory."""
+        """Return the node of a log directory; an unknown node if there is none."""
         return self.nodes.get(directory.directory.path, Node())
 
     @property
     def kraft(self) -> bool:
-        """Whether the configuration is of a node without ZooKeeper, as all are from 4.0 on."""
+        """Whether the configuration is of a node without ZooKeeper, as all nodes since 4.0."""
         config = self.config or {}
         return "process.roles" in config or "zookeeper.connect" not in config
 
     def settings(self, target: Target) -> TopicSettings:
-        """What is legal for a partition."""
+        """Return the settings of the partition's topic."""
         return self.wanted.over(self._found_settings(target))
 
     def _found_settings(self, target: Target) -> TopicSettings:
@@ -78,11 +78,11 @@ def read_context(
     now_ms: int,
     beyond: Iterable[LogDirectory] = (),
 ) -> Context:
-    """Sort log directories by their nodes, and read what their metadata logs say.
+    """Group log directories by node, and read their metadata logs.
 
-    With a ``config`` they are all taken for directories of its node, and so are those ``beyond``:
-    of these only the metadata log is read, where no other is at hand, and the transaction log. Of
-    several spellings of one directory the first counts.
+    With a ``config``, all of them are directories of its node, and so are those ``beyond``: of
+    these, only the transaction log is read, and the metadata log if no other has one. If a
+    directory is spelled in several ways, the first one counts.
     """
     beyond = tuple(beyond)
     nodes: dict[Path, Node] = {}

@@ -1,4 +1,4 @@
-"""Listing of the paths of a command as targets.
+"""Lists the paths of a command as targets.
 
 A path that cannot be opened is a root with the error.
 """
@@ -20,7 +20,7 @@ from kdump.storage.logdir import LogDirectory, open_path
 
 
 def list_scope(paths: Iterable[Path], settings: Configs | None, selection: Selection) -> Scope:
-    """List what there is to judge at ``paths``; ``settings`` are those of a broker.
+    """List the targets at ``paths``; ``settings`` are those of a broker.
 
     Raises UsageError, also for a pattern that no topic matches.
     """

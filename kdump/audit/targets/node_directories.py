@@ -1,4 +1,4 @@
-"""The log directories of one node, and partitions that have several places in it.
+"""The log directories of one node, and partitions in several of them.
 
 Spec: ``MetaPropertiesEnsemble``, ``LogManager.loadLogs``.
 """
@@ -17,12 +17,12 @@ from kdump.storage.logdir import directory_name
 def siblings(
     directories: Sequence[DirectoryFacts], *, same_node: bool
 ) -> Iterator[Sequence[DirectoryFacts]]:
-    """Group ``directories`` by the node that they belong to.
+    """Yield ``directories`` grouped by the node that they belong to.
 
-    ``one_node`` says that they do, as when its configuration names them. Otherwise only those of
-    the same cluster and node do that have directory ids (3.7 and later), and of several with one id
-    just the first: the others are copies. Without an id nothing tells a copy, or the same broker id
-    in a cluster without a name.
+    ``same_node`` says that all belong to one node, as when its configuration names them. Otherwise
+    directories of the same cluster and node belong together if they have directory ids (3.7 and
+    later). Of several with one id only the first belongs: the others are copies. Without an id,
+    copies, and equal broker ids in clusters without a name, cannot be distinguished.
     """
     if same_node:
         if directories:
@@ -43,7 +43,7 @@ def siblings(
 
 
 def copies(directories: Sequence[DirectoryFacts]) -> Iterator[tuple[Path, ...]]:
-    """Yield the places of each partition that has several in one node; ``-future`` ones apart."""
+    """Yield the paths of each partition that has several in one node, ``-future`` ones apart."""
     paths_by_partition: dict[tuple[str, int, str], list[Path]] = defaultdict(list)
     for path in chain.from_iterable(facts.directory.partition_paths for facts in directories):
         name = directory_name(path)

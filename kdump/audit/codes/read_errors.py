@@ -1,4 +1,4 @@
-"""Finding codes of what could not be judged.
+"""Finding codes of files that could not be read or checked.
 
 Spec: what brokers of 3.9 to 4.3 do and log. Codes never change their meaning.
 """
