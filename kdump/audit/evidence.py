@@ -119,8 +119,8 @@ class Evidence:
         facts = self.facts
         if facts is None or not facts.stopped or not facts.is_current:
             return None
-        odd = any(entry.name.kind is FileKind.LOG for entry in facts.partition.entries)
-        return None if odd or facts.partition.transient else facts.log_start or 0
+        has_log = any(entry.name.kind is FileKind.LOG for entry in facts.partition.entries)
+        return None if has_log or facts.partition.transient else facts.log_start or 0
 
     def clock(self) -> Clock:
         """Return the times by which the age of a transaction is measured."""

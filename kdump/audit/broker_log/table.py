@@ -121,11 +121,11 @@ def mentions_disks(text: str) -> bool:
 
 def _codes(best: Message, rows: list[Message]) -> tuple[FindingCode, ...]:
     """Return the codes of ``best``, narrowed to those that the entry's other messages share."""
-    wanted = best.codes
+    narrowed = best.codes
     for row in rows:
-        both = tuple(code for code in wanted if code in row.codes)
-        wanted = both or wanted
-    return wanted
+        both = tuple(code for code in narrowed if code in row.codes)
+        narrowed = both or narrowed
+    return narrowed
 
 
 def _location(text: str, best: Message, found: list[tuple[Message, re.Match[str]]]) -> Location:
@@ -139,8 +139,8 @@ def _location(text: str, best: Message, found: list[tuple[Message, re.Match[str]
         fields.setdefault("partition", prefix[1])
         if prefix[2]:
             fields.setdefault("path", f"{prefix[2]}/{prefix[1]}")
-    of_log = _LOG.search(text)
-    log = of_log[1] if of_log else None
+    log_match = _LOG.search(text)
+    log = log_match[1] if log_match else None
     path = fields.get("path")
     if path is None or not path.startswith("/"):
         file = _FILE.search(text)

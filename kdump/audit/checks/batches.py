@@ -118,8 +118,8 @@ def _damage(
     damage = gap.damage
     offsets = None
     if damage.reason is not Reason.PREALLOCATED:
-        behind = next_base if gap.offset_after is None else gap.offset_after
-        last = None if behind is None else behind - 1
+        next_offset = next_base if gap.offset_after is None else gap.offset_after
+        last = None if next_offset is None else next_offset - 1
         # If no offset is missing between the neighbours the range would be empty.
         if last is None or last > gap.offset_before:
             offsets = Offsets(gap.offset_before + 1, last)

@@ -224,20 +224,20 @@ def check_missing_replicas(evidence: NodeEvidence) -> Iterator[Finding]:
     for facts in directories:
         read = next((read for read in _checkpoints(facts) if read.value is not None), None)
         if read is not None and read.value is not None:
-            gone = sorted(read.value.keys() - existing)
-            yield from _missing_replicas(read.path, gone, facts.identity, evidence.node)
+            missing = sorted(read.value.keys() - existing)
+            yield from _missing_replicas(read.path, missing, facts.identity, evidence.node)
 
 
 def _missing_replicas(
-    path: Path, gone: Sequence[tuple[str, int]], meta: MetaProperties | None, node: Node
+    path: Path, missing: Sequence[tuple[str, int]], meta: MetaProperties | None, node: Node
 ) -> Iterator[Finding]:
-    missed: dict[FindingCode, list[str]] = defaultdict(list)
-    for topic, partition in gone:
+    names_by_code: dict[FindingCode, list[str]] = defaultdict(list)
+    for topic, partition in missing:
         others = node.other_replicas(topic, partition, None if meta is None else meta.directory_id)
         if others is not None:
             code = codes.REPLICA_MISSING if others else codes.REPLICA_MISSING_ONLY
-            missed[code].append(f"{topic}-{partition}")
-    for code, names in missed.items():
+            names_by_code[code].append(f"{topic}-{partition}")
+    for code, names in names_by_code.items():
         expected = f"a directory {names[0]}, for which the cluster names node {node.node_id}"
         yield file_finding(code, path, expected, "none", repeats=len(names) - 1)
 

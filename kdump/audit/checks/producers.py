@@ -95,8 +95,8 @@ def _impossible_entries(entries: ProducerEntries, offset: int) -> Iterator[Detai
                 yield Detail(f"producer {producer_id} once", f"it {count} times")
     for entry in entries:
         if not _is_possible(entry, offset):
-            who = f"producer {entry.producer_id}"
-            yield Detail(f"{who} as it was before offset {offset}", _describe(entry))
+            producer = f"producer {entry.producer_id}"
+            yield Detail(f"{producer} as it was before offset {offset}", _describe(entry))
 
 
 def _is_possible(entry: ProducerEntry, offset: int) -> bool:
@@ -116,49 +116,49 @@ def _differences(
     start = max(base, facts.log_start or 0)
     cleaned = facts.settings.compacted is not False
     for entry in entries:
-        of_log = state.get(entry.producer_id)
+        logged = state.get(entry.producer_id)
         if _is_possible(entry, offset) and not (
             (
-                _batch_fits(entry, of_log, base, cleaned=cleaned)
-                or _ends_with_marker(entry, of_log, replay)
+                _batch_fits(entry, logged, base, cleaned=cleaned)
+                or _ends_with_marker(entry, logged, replay)
             )
-            and _transaction_fits(entry, of_log, base, start, cleaned=cleaned)
+            and _transaction_fits(entry, logged, base, start, cleaned=cleaned)
         ):
-            in_log = "nothing of it" if of_log is None else _describe(of_log)
-            who = f"producer {entry.producer_id}"
-            yield Detail(f"{who} as in the log ({in_log})", _describe(entry))
+            in_log = "nothing of it" if logged is None else _describe(logged)
+            producer = f"producer {entry.producer_id}"
+            yield Detail(f"{producer} as in the log ({in_log})", _describe(entry))
     if entries and not cleaned:
         known = {entry.producer_id for entry in entries}
-        for of_log in state.values():
+        for logged in state.values():
             # An idle producer expires, but never with an open transaction.
-            if of_log.current_txn_first_offset >= start and of_log.producer_id not in known:
-                who = f"producer {of_log.producer_id}"
-                yield Detail(f"{who} as in the log ({_describe(of_log)})", "nothing of it")
+            if logged.current_txn_first_offset >= start and logged.producer_id not in known:
+                producer = f"producer {logged.producer_id}"
+                yield Detail(f"{producer} as in the log ({_describe(logged)})", "nothing of it")
 
 
 def _batch_fits(
-    entry: ProducerEntry, of_log: ProducerEntry | None, base: int, *, cleaned: bool
+    entry: ProducerEntry, logged: ProducerEntry | None, base: int, *, cleaned: bool
 ) -> bool:
     """Return whether the last batch that a snapshot knows of a producer can be the log's."""
-    if of_log is None or entry.last_offset > of_log.last_offset:
+    if logged is None or entry.last_offset > logged.last_offset:
         return cleaned or entry.last_offset < base
-    if entry.last_offset < of_log.last_offset:
+    if entry.last_offset < logged.last_offset:
         # A marker alone makes an entry without a batch, and the cleaner may have dropped it.
         return entry.last_offset < 0 and entry.coordinator_epoch >= 0
     if entry.last_offset < 0:
-        return cleaned or entry.producer_epoch == of_log.producer_epoch
+        return cleaned or entry.producer_epoch == logged.producer_epoch
     return (entry.producer_epoch, entry.last_sequence, entry.offset_delta) == (
-        of_log.producer_epoch,
-        of_log.last_sequence,
-        of_log.offset_delta,
+        logged.producer_epoch,
+        logged.last_sequence,
+        logged.offset_delta,
     )
 
 
-def _ends_with_marker(entry: ProducerEntry, of_log: ProducerEntry | None, replay: Replay) -> bool:
+def _ends_with_marker(entry: ProducerEntry, logged: ProducerEntry | None, replay: Replay) -> bool:
     """Return whether an entry has the offset of its producer's marker, as 0.11.0 wrote it."""
-    if of_log is None or (entry.producer_epoch, entry.last_sequence) != (
-        of_log.producer_epoch,
-        of_log.last_sequence,
+    if logged is None or (entry.producer_epoch, entry.last_sequence) != (
+        logged.producer_epoch,
+        logged.last_sequence,
     ):
         return False
     return any(
@@ -169,19 +169,19 @@ def _ends_with_marker(entry: ProducerEntry, of_log: ProducerEntry | None, replay
 
 
 def _transaction_fits(
-    entry: ProducerEntry, of_log: ProducerEntry | None, base: int, start: int, *, cleaned: bool
+    entry: ProducerEntry, logged: ProducerEntry | None, base: int, start: int, *, cleaned: bool
 ) -> bool:
     """Return whether the open transaction that a snapshot knows of a producer can be the log's."""
-    recorded = entry.current_txn_first_offset
-    replayed = -1 if of_log is None else of_log.current_txn_first_offset
-    if recorded == replayed or cleaned or -1 < recorded < base:
+    in_snapshot = entry.current_txn_first_offset
+    in_log = -1 if logged is None else logged.current_txn_first_offset
+    if in_snapshot == in_log or cleaned or -1 < in_snapshot < base:
         return True
-    return -1 < replayed < start
+    return -1 < in_log < start
 
 
 def _describe(entry: ProducerEntry) -> str:
-    begun = entry.current_txn_first_offset
-    transaction = "no transaction" if begun < 0 else f"a transaction from {begun}"
+    first_offset = entry.current_txn_first_offset
+    transaction = "no transaction" if first_offset < 0 else f"a transaction from {first_offset}"
     return (
         f"epoch {entry.producer_epoch}, sequence {entry.last_sequence} at offset "
         f"{entry.last_offset}, {transaction}"

@@ -102,12 +102,12 @@ def _backup(record: RepairRecord, found: str) -> Finding:
 
 
 def _pending(facts: PartitionFacts, record: RepairRecord) -> Finding:
-    what = "the undo of " if record.state is RepairState.UNDOING else ""
+    prefix = "the undo of " if record.state is RepairState.UNDOING else ""
     return Finding(
         codes.REPAIR_PENDING,
         record.path,
         size=record.size_bytes,
-        detail=Detail("finished repairs", f"{what}{_describe(record)}, begun and not finished"),
+        detail=Detail("finished repairs", f"{prefix}{_describe(record)}, begun and not finished"),
         remedy=resuming(facts.partition.path, record),
     )
 

@@ -66,12 +66,12 @@ def _against_image(
         )
     elif replicas is None:
         if image.complete:
-            gone = " of a deleted topic" if topic_id in image.deleted else ""
+            suffix = " of a deleted topic" if topic_id in image.deleted else ""
             yield file_finding(
                 codes.PARTITION_STRAY,
                 path,
                 f"the topic id {image.topics.get(name.topic, 'of a topic that exists')}",
-                f"{topic_id}{gone}",
+                f"{topic_id}{suffix}",
             )
     elif node.node_id is not None and node.node_id not in replicas.nodes:
         holders = ", ".join(map(str, replicas.nodes))

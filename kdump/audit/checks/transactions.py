@@ -137,11 +137,11 @@ def check_lost_ends(evidence: Evidence) -> Iterator[Finding]:
 
 def end_lost(survey: Survey, end: LostEnd, consequence: str) -> Finding:
     """Return the finding for a transaction with an undecided fate; ``survey`` holds its begin."""
-    seen = end.first - 1
+    last = end.first - 1
     return Finding(
         codes.TRANSACTION_END_LOST,
         survey.segment.log,
-        offsets=Offsets(end.begin, seen),
+        offsets=Offsets(end.begin, last),
         detail=Detail(
             f"the end of the transaction of producer {end.producer} from offset {end.begin}",
             f"missing offsets from {end.first} on: {consequence}",
@@ -171,18 +171,19 @@ def check_horizons(evidence: Evidence) -> Iterator[Finding]:
 
 def _violation(survey: Survey, violation: Violation, repeats: int) -> Finding:
     code = _CODES[violation.kind]
-    who = f"of producer {violation.producer_id}, epoch {violation.producer_epoch}"
+    producer = f"of producer {violation.producer_id}, epoch {violation.producer_epoch}"
     match violation.kind:
         case ViolationKind.PLAIN:
-            detail = Detail("a transactional batch", f"a batch outside of transactions, {who}")
+            detail = Detail("a transactional batch", f"a batch outside of transactions, {producer}")
         case ViolationKind.EPOCH_FALLS:
-            detail = Detail(f"an epoch of {violation.expected} or more", f"a batch {who}")
+            detail = Detail(f"an epoch of {violation.expected} or more", f"a batch {producer}")
         case ViolationKind.CONTROL_ODD:
             detail = Detail(
-                "one record, transactional, without a sequence", f"a batch of another form {who}"
+                "one record, transactional, without a sequence",
+                f"a batch of another form {producer}",
             )
         case _:
-            detail = Detail("a record that commits or aborts", f"another record {who}")
+            detail = Detail("a record that commits or aborts", f"another record {producer}")
     return Finding(
         code,
         survey.segment.log,

@@ -80,12 +80,12 @@ def check_stable_offsets(evidence: Evidence) -> Iterator[Finding]:
                 facts, replay
             ):
                 broken.append((number, entry, replay.end_offset))
-            mine = entry.last_stable_offset, entry.producer_id
-            if mine > first:
-                second = first if first[1] != mine[1] else second
-                first = mine
-            elif mine[1] != first[1]:
-                second = max(second, mine)
+            key = entry.last_stable_offset, entry.producer_id
+            if key > first:
+                second = first if first[1] != key[1] else second
+                first = key
+            elif key[1] != first[1]:
+                second = max(second, key)
         if broken:
             number, entry, stable = broken[0]
             finding = _finding(
@@ -111,24 +111,28 @@ def _file(path: Path, index: TransactionIndex, base: int) -> Iterator[Finding]:
             detail=Detail(f"a length that is a multiple of {size}", f"{_size(index)} bytes"),
             remedy=explain_command(codes.TXNINDEX_LENGTH),
         )
-    odd: dict[FindingCode, list[tuple[int, AbortedTxn, str]]] = {}
+    findings_by_code: dict[FindingCode, list[tuple[int, AbortedTxn, str]]] = {}
     last = -1
     for number, entry in enumerate(index.entries):
         if entry.version != 0:
-            odd.setdefault(codes.TXNINDEX_VERSION, []).append(
+            findings_by_code.setdefault(codes.TXNINDEX_VERSION, []).append(
                 (number, entry, "an entry of version 0")
             )
             continue
         if entry.last_offset < base:
-            what = f"a last offset of {base} or more"
-            odd.setdefault(codes.TXNINDEX_BELOW_SEGMENT, []).append((number, entry, what))
+            expected = f"a last offset of {base} or more"
+            findings_by_code.setdefault(codes.TXNINDEX_BELOW_SEGMENT, []).append(
+                (number, entry, expected)
+            )
         elif entry.last_offset <= last or entry.first_offset > entry.last_offset:
-            what = f"a last offset above {last}, and a first offset not above it"
-            odd.setdefault(codes.TXNINDEX_ORDER, []).append((number, entry, what))
+            expected = f"a last offset above {last}, and a first offset not above it"
+            findings_by_code.setdefault(codes.TXNINDEX_ORDER, []).append((number, entry, expected))
         last = max(last, entry.last_offset)
-    for code, entries in odd.items():
-        number, entry, what = entries[0]
-        yield _finding(code, path, number, entry, Detail(what, _describe(entry)), len(entries) - 1)
+    for code, entries in findings_by_code.items():
+        number, entry, expected = entries[0]
+        yield _finding(
+            code, path, number, entry, Detail(expected, _describe(entry)), len(entries) - 1
+        )
 
 
 def _unfounded_entries(replay: Replay, facts: PartitionFacts, index: _Index) -> Iterator[Finding]:

@@ -252,7 +252,9 @@ class _Image:
             end = record.offset
             if record.cut and self.left is None:
                 self.left = frozenset(
-                    (topic_id, number) for topic_id, of in self.replicas.items() for number in of
+                    (topic_id, number)
+                    for topic_id, partitions in self.replicas.items()
+                    for number in partitions
                 )
             if record.reason:
                 self.note_problem(record.reason)
@@ -280,8 +282,8 @@ class _Image:
                 self.topics[fields["name"]] = fields["topicId"]
                 self.names[fields["topicId"]] = fields["name"]
             case _Type.PARTITION:
-                of_topic = self.replicas.setdefault(fields["topicId"], {})
-                of_topic[fields["partitionId"]] = Replicas(
+                replicas = self.replicas.setdefault(fields["topicId"], {})
+                replicas[fields["partitionId"]] = Replicas(
                     tuple(fields["replicas"]),
                     tuple(fields.get("directories") or ()),
                     tuple(fields["isr"]),
@@ -295,8 +297,8 @@ class _Image:
 
     def _change(self, fields: dict[str, Any]) -> None:
         topic_id, partition = fields["topicId"], fields["partitionId"]
-        of_topic = self.replicas.get(topic_id, {})
-        before = of_topic.get(partition)
+        replicas = self.replicas.get(topic_id, {})
+        before = replicas.get(partition)
         if before is None:
             self.note_problem(
                 f"the partition that a change of {topic_id}, partition {partition} is about"
@@ -304,7 +306,7 @@ class _Image:
             return
         nodes, directories = fields["replicas"], fields.get("directories")
         in_sync = fields["isr"]
-        of_topic[partition] = Replicas(
+        replicas[partition] = Replicas(
             before.nodes if nodes is None else tuple(nodes),
             before.directories if directories is None else tuple(directories),
             before.in_sync if in_sync is None else tuple(in_sync),
@@ -324,8 +326,8 @@ class _Image:
         configs = kinds.get(fields["resourceType"])
         if configs is None:
             return
-        of_resource = configs.setdefault(fields["resourceName"], {})
+        values = configs.setdefault(fields["resourceName"], {})
         if fields["value"] is None:
-            of_resource.pop(fields["name"], None)
+            values.pop(fields["name"], None)
         else:
-            of_resource[fields["name"]] = fields["value"]
+            values[fields["name"]] = fields["value"]

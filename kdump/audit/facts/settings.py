@@ -53,9 +53,9 @@ class Sources:
         """Return the text of a topic's setting and the factor of its unit; None if not set."""
         by_rank: list[Configs] = []
         if self.image is not None:
-            of_topic = self.image.topic_configs.get(topic, {})
-            if name in of_topic:
-                return of_topic[name], 1
+            topic_configs = self.image.topic_configs.get(topic, {})
+            if name in topic_configs:
+                return topic_configs[name], 1
             brokers = self.image.broker_configs
             by_rank = [brokers.get(key, {}) for key in (str(self.node_id), ALL_BROKERS)]
         for configs in (*by_rank, self.config or {}):

@@ -265,8 +265,8 @@ def read_partition_facts(
     def read(kind: FileKind, decode: Callable[[bytes], T]) -> Read[T] | None:
         return read_small(by_kind[kind].path, decode) if kind in by_kind else None
 
-    def line(of: Callable[[DirectoryFacts], Read[Offsets] | None]) -> int | None:
-        checkpoint = None if directory is None else of(directory)
+    def line(checkpoint_of: Callable[[DirectoryFacts], Read[Offsets] | None]) -> int | None:
+        checkpoint = None if directory is None else checkpoint_of(directory)
         if checkpoint is None or checkpoint.value is None or name is None:
             return None
         return checkpoint.value.get((name.topic, name.partition))

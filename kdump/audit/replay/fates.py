@@ -118,9 +118,11 @@ class FateEvidence:
         if commits and self._covers(gap.first, gap.last):
             return Decision(Fate.RUNNING, gap.last)  # committed, in the gap or by the next marker
         fate = Fate.UNDECIDED
-        for offset, opened in self._snapshot_states(producer, gap.first, before):
-            if opened < 0 or opened > begin:
-                return self._decide_ended(gap, offset if opened < 0 else opened)
+        for offset, transaction_begin in self._snapshot_states(producer, gap.first, before):
+            if transaction_begin < 0 or transaction_begin > begin:
+                return self._decide_ended(
+                    gap, offset if transaction_begin < 0 else transaction_begin
+                )
             if offset > gap.last:
                 return Decision(Fate.RUNNING, gap.last)
             if gap.last == HIGHEST:

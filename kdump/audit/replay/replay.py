@@ -234,8 +234,8 @@ class _Fold:
         state[_events.F_VIOLATIONS] = 0
         for kind in range(_events.KINDS):
             state[_events.F_COUNTS + kind] = 0
-        events, why = survey.events, _events.MORE_ROOM
-        while why == _events.MORE_ROOM:
+        events, status = survey.events, _events.MORE_ROOM
+        while status == _events.MORE_ROOM:
             _events.fold(
                 events.rows,
                 events.runs,
@@ -246,8 +246,8 @@ class _Fold:
                 self.aborted,
                 self.violations,
             )
-            why = state[_events.F_WHY]
-            if why == _events.MORE_ROOM:
+            status = state[_events.F_WHY]
+            if status == _events.MORE_ROOM:
                 self._grow()
         return Replayed(
             survey,

@@ -80,10 +80,10 @@ def reconcile_findings(first: Inspection, second: Inspection) -> Iterator[Findin
     Findings about files that vanished during the first read, and were not read since, remain.
     """
     steady = _Steady(first.surveys, second.surveys)
-    seen = {_key(finding) for finding in first.findings}
+    found_first = {_key(finding) for finding in first.findings}
     found_again = {_key(finding) for finding in second.findings}
     for finding in second.findings:
-        confirmed = _key(finding) in seen and steady(finding.path)
+        confirmed = _key(finding) in found_first and steady(finding.path)
         yield finding if confirmed or not _may_pass(finding) else _note(finding, "second")
     read = {path for survey in second.surveys for path in _files(survey.segment)}
     for finding in first.findings:
@@ -94,7 +94,7 @@ def reconcile_findings(first: Inspection, second: Inspection) -> Iterator[Findin
 
 
 class _Steady:
-    """Tells whether both reads saw the same segment at a path, followed by the same segment."""
+    """Whether both reads saw the same segment at a path, followed by the same segment."""
 
     def __init__(self, first: Sequence[Survey], second: Sequence[Survey]) -> None:
         self._first = _by_stem(first)

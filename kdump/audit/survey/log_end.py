@@ -115,17 +115,17 @@ def _open(path: Path) -> Source:
 def _follow_headers(source: Source, target: int, position: int, *, to_end: bool) -> _HeaderChain:
     state = memoryview(array("q", [target, *bytes(len(_recovery.FOLLOW_FIELDS) - 1)]))
     readable = found = True
-    why = _recovery.SHORT
-    while position < source.size and why not in (_recovery.CORRUPT, _recovery.END):
+    status = _recovery.SHORT
+    while position < source.size and status not in (_recovery.CORRUPT, _recovery.END):
         if state[_REACHED] and state[_PASSED] and not to_end:
             break
         view = source.window(position, HEADER_BYTES)
-        moved, why = _recovery.follow(view, position, source.size, state)
+        moved, status = _recovery.follow(view, position, source.size, state)
         position += moved
-        if why == _recovery.WRAPPER:
+        if status == _recovery.WRAPPER:
             batch = read_header(source.window(position, HEADER_BYTES), position)
             if batch is None:
-                why = _recovery.CORRUPT
+                status = _recovery.CORRUPT
                 break
             first = first_offset_of(source, batch)
             readable = readable and first is not None
@@ -133,7 +133,7 @@ def _follow_headers(source: Source, target: int, position: int, *, to_end: bool)
             _recovery.take(state, batch.last_offset if first is None else first, batch.last_offset)
             position += batch.size
     _, begun, next_offset, reached, passed = state
-    corrupt = why == _recovery.CORRUPT
+    corrupt = status == _recovery.CORRUPT
     return _HeaderChain(
         bool(begun), next_offset, bool(reached), bool(passed), found, readable, corrupt
     )

@@ -146,8 +146,8 @@ class Survey:
     @property
     def counted(self) -> int | None:
         """The number of records in sound batches, None if not all of them could be counted."""
-        whole = self.complete and self.read_bytes == self.size and not self.wrappers
-        return self.records if whole else None
+        all_counted = self.complete and self.read_bytes == self.size and not self.wrappers
+        return self.records if all_counted else None
 
     @property
     def complete(self) -> bool:

@@ -57,9 +57,9 @@ class Context:
 
     def settings(self, target: Target) -> TopicSettings:
         """Return the settings of the partition's topic."""
-        return self.wanted.over(self._found_settings(target))
+        return self.wanted.over(self._read_settings(target))
 
-    def _found_settings(self, target: Target) -> TopicSettings:
+    def _read_settings(self, target: Target) -> TopicSettings:
         name = None if target.partition is None else target.partition.name
         if name is None:
             return TopicSettings()

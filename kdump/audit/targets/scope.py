@@ -36,18 +36,18 @@ class Scope:
 
 def requested_findings(findings: Iterable[Finding], scope: Scope) -> tuple[Finding, ...]:
     """Return ``findings`` without those about unrequested partitions, unless they stop a start."""
-    asked = {identity(target.path) for target in scope.targets}
-    whole = {root.path for root in scope.roots if isinstance(root.content, LogDirectory)}
+    requested = {identity(target.path) for target in scope.targets}
+    directories = {root.path for root in scope.roots if isinstance(root.content, LogDirectory)}
 
     def concerns(finding: Finding) -> bool:
-        if finding.code.stops is not None or not whole.isdisjoint(
+        if finding.code.stops is not None or not directories.isdisjoint(
             (finding.path, *finding.path.parents)
         ):
             return True
         if finding.code in _OF_PARTITIONS:
             return False
         same = None if directory_name(finding.path) is None else identity(finding.path)
-        return same is None or same in asked
+        return same is None or same in requested
 
     return tuple(filter(concerns, findings))
 

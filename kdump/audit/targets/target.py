@@ -130,9 +130,9 @@ def open_roots(paths: Iterable[Path], configured: Collection[Path] = ()) -> Iter
     one is a root with a MissingDirectoryError. A directory that was named before, in whatever
     spelling, is left out. Raises UsageError for a file that is not part of a segment.
     """
-    wanted = {path.absolute() for path in configured}
+    configured_paths = {path.absolute() for path in configured}
     for path in without_repeats(paths, lambda path: path):
-        needed = path.absolute() in wanted
+        is_configured = path.absolute() in configured_paths
         try:
             content, state = open_path(path), liveness(path)
             if isinstance(content, Entry):
@@ -140,15 +140,17 @@ def open_roots(paths: Iterable[Path], configured: Collection[Path] = ()) -> Iter
                     f"{path}: expected a segment, a partition directory or a log directory, found "
                     f"a file of another kind ({content.name.kind.value})"
                 )
-            if needed and isinstance(content, Partition) and _is_empty(content):
+            if is_configured and isinstance(content, Partition) and _is_empty(content):
                 yield Root(path, MissingDirectoryError(path, "an empty directory"), None)
                 continue
             yield Root(path, content, state, _directory(content, path, state))
         except VanishedError as error:
-            yield Root(path, MissingDirectoryError(path, "nothing") if needed else error, None)
+            yield Root(
+                path, MissingDirectoryError(path, "nothing") if is_configured else error, None
+            )
         except ForeignDirectoryError as error:
             found = "a directory that holds none of a broker's files"
-            yield Root(path, MissingDirectoryError(path, found) if needed else error, None)
+            yield Root(path, MissingDirectoryError(path, found) if is_configured else error, None)
         except SourceError as error:
             yield Root(path, error, None)
 

@@ -20,7 +20,7 @@ from kdump.storage.walk import Reason
 
 @dataclass(frozen=True, slots=True)
 class LostRange:
-    """Records that are lost, and the offset ``behind`` them where the log is sound again, or None.
+    """Lost records, and the ``next_offset`` at which the log is sound again, or None.
 
     ``blocks`` says that consumers stop there: they skip missing offsets, but not damage.
     """
@@ -74,10 +74,10 @@ def _hidden(
 ) -> Iterator[LostRange]:
     for survey, next_base in neighbours(target, surveys):
         for gap in survey.gaps:
-            behind = next_base if gap.offset_after is None else gap.offset_after
-            if behind is None and gap.damage.reason is Reason.PREALLOCATED:
+            next_offset = next_base if gap.offset_after is None else gap.offset_after
+            if next_offset is None and gap.damage.reason is Reason.PREALLOCATED:
                 continue
-            records = tail_records(_tail(survey, gap), behind, facts)
+            records = tail_records(_tail(survey, gap), next_offset, facts)
             if not records:
                 continue
             first, last = gap.time_before_ms, gap.time_after_ms
@@ -91,7 +91,7 @@ def _hidden(
                 last,
                 records.unbounded,
             )
-            yield LostRange(timed, behind, blocks=True)
+            yield LostRange(timed, next_offset, blocks=True)
 
 
 def _tail(survey: Survey, gap: Gap) -> Tail:

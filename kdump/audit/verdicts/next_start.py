@@ -74,25 +74,23 @@ def next_start(verdict: Verdict) -> Forecast | None:
     if metadata:  # a broker ignores its checkpoint lines
         facts = replace(facts, recovery_point=None, log_start=None)
     # If only a part of the log was read, the events are incomplete.
-    whole = [survey for survey in verdict.surveys if survey.recovered is not None]
-    replayed = verdict.replay if len(whole) == len(verdict.surveys) else None
-    objections = violations(facts, whole, replayed)
-    start = forecast(
-        facts, read_log_facts(facts, verdict.surveys, objections, replayed), objections
-    )
+    complete = [survey for survey in verdict.surveys if survey.recovered is not None]
+    replay = verdict.replay if len(complete) == len(verdict.surveys) else None
+    objections = violations(facts, complete, replay)
+    start = forecast(facts, read_log_facts(facts, verdict.surveys, objections, replay), objections)
     loss = swap_loss(facts, verdict.surveys) if start.replaced else None
     deleted_at_start = facts.partition.name is not None and facts.partition.name.suffix == "delete"
     if loss is not None and loss.certain and not deleted_at_start:
         start = replace(start, lost=start.lost + Records(loss.records))
     if metadata:
-        return _of_metadata_log(start, facts, verdict.findings)
+        return _metadata_log_forecast(start, facts, verdict.findings)
     codes_found = {finding.code for finding in verdict.findings}
     return replace(
         start, set_aside=next((code for code in _SET_ASIDE if code in codes_found), None)
     )
 
 
-def _of_metadata_log(
+def _metadata_log_forecast(
     start: Forecast, facts: PartitionFacts, findings: Iterable[Finding]
 ) -> Forecast:
     """Return the forecast of a metadata log: without it, or a file it needs, no broker starts."""
