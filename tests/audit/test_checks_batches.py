@@ -178,7 +178,7 @@ def never_compacted(tmp_path: Path, first: Sequence[bytes], last: Sequence[bytes
     whole = findings(directory, deep=True, compacted=False)
     for compacted in (None, True):
         silent = findings(directory, deep=True, compacted=compacted)
-        assert silent == [one for one in whole if one.code.check != 6]
+        assert silent == [finding for finding in whole if finding.code.check != 6]
     return whole
 
 
@@ -204,4 +204,4 @@ def test_a_log_that_was_never_compacted_has_no_holes(tmp_path: Path) -> None:
     first = [forge.message(3), forge.wrapper(8, inner, codec="gzip"), forge.message(9)]
     last = [*batches(LAST, 3)[1:], forge.marker(130, 7, commit=True), *batches(131, 1)]
     found = never_compacted(tmp_path, first, last)
-    assert [one.code.name for one in found if one.code.check == 6] == []
+    assert [finding.code.name for finding in found if finding.code.check == 6] == []

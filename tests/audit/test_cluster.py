@@ -148,9 +148,9 @@ def test_any_cut_leaves_an_image(tmp_path: Path) -> None:
     whole = snapshot(TOPIC)
     (tmp_path / METADATA).mkdir()
     partition = tmp_path / METADATA
-    for place in range(0, len(whole), 7):
-        (tmp_path / snapshot_name(3)).write_bytes(whole[:place])
-        (tmp_path / segment_name()).write_bytes(log(TOPIC)[:place])
+    for length in range(0, len(whole), 7):
+        (tmp_path / snapshot_name(3)).write_bytes(whole[:length])
+        (tmp_path / segment_name()).write_bytes(log(TOPIC)[:length])
         found = read_cluster(read_partition(partition))
         assert found.topics in ({}, {"orders": ID})
         assert bool(found.topics) == (found.end_offset > 0)

@@ -55,36 +55,41 @@ def passes(path: Path, *, segments: bool) -> Iterator[Verdict]:
 def test_of_a_log_directorys_partition_what_stays_does_not_grow(tmp_path: Path) -> None:
     few = list(passes(made(tmp_path / "few", 1), segments=False))
     many = list(passes(made(tmp_path / "many", 3000), segments=False))
-    for one, other in zip(few, many, strict=True):
+    for verdict, other in zip(few, many, strict=True):
         assert (other.surveys, other.facts) == ((), None)
-        assert [each.code for each in one.findings] == [each.code for each in other.findings]
-        assert other.covered == one.covered
+        assert [finding.code for finding in verdict.findings] == [
+            finding.code for finding in other.findings
+        ]
+        assert other.covered == verdict.covered
         assert other.forecast is not None
-        sizes = [len(pickle.dumps((each.findings, each.forecast))) for each in (one, other)]
+        sizes = [
+            len(pickle.dumps((verdict_.findings, verdict_.forecast)))
+            for verdict_ in (verdict, other)
+        ]
         assert abs(sizes[0] - sizes[1]) < 100
 
 
 def test_of_a_partition_its_segments_stay(tmp_path: Path) -> None:
-    for one in passes(made(tmp_path, 3000), segments=True):
-        assert [survey.segment.base_offset for survey in one.surveys] == [FIRST, LAST]
-        assert all(survey.events == Events() for survey in one.surveys)
-        assert one.surveys[1].size
-        assert one.facts is not None
-        assert (one.facts.snapshots, one.facts.txn_indexes) == ({}, {})
+    for verdict in passes(made(tmp_path, 3000), segments=True):
+        assert [survey.segment.base_offset for survey in verdict.surveys] == [FIRST, LAST]
+        assert all(survey.events == Events() for survey in verdict.surveys)
+        assert verdict.surveys[1].size
+        assert verdict.facts is not None
+        assert (verdict.facts.snapshots, verdict.facts.txn_indexes) == ({}, {})
 
 
 def test_a_judgement_comes_back_with_the_group_that_was_asked_for(tmp_path: Path) -> None:
     targets, context = opened(made(tmp_path, 1))
-    (one,) = quick_pass(targets, context, jobs=1)
-    assert one.target is targets[0]
+    (verdict,) = quick_pass(targets, context, jobs=1)
+    assert verdict.target is targets[0]
 
 
 def test_a_group_that_was_listed_again_comes_back_as_it_is_now(tmp_path: Path) -> None:
     targets, context = opened(made(tmp_path, 1))
     (tmp_path / "topic-0" / name(FIRST, ".log")).unlink()
-    (one,) = quick_pass(targets, context, jobs=1)
-    assert [segment.base_offset for segment in one.target.segments] == [LAST]
-    assert one.target.directory is targets[0].directory
+    (verdict,) = quick_pass(targets, context, jobs=1)
+    assert [segment.base_offset for segment in verdict.target.segments] == [LAST]
+    assert verdict.target.directory is targets[0].directory
 
 
 @pytest.mark.parametrize("code", list(CODES.values()), ids=lambda code: code.name)

@@ -96,7 +96,7 @@ def test_a_marker_of_the_same_epoch_lets_a_run_go_on(tmp_path: Path) -> None:
 
 
 def test_breaks_are_counted_and_the_first_few_listed(tmp_path: Path) -> None:
-    odd = [data(5 * place, 7, 100 * place, transactional=False) for place in range(20)]
+    odd = [data(5 * number, 7, 100 * number, transactional=False) for number in range(20)]
     found = of(tmp_path, *odd)
     assert found.break_count == 19
     assert len(found.breaks) == _events.LISTED

@@ -89,7 +89,9 @@ def test_a_line_of_a_log_leads_to_its_codes(line: str) -> None:
 
 
 def test_severities_are_ranked_worst_first() -> None:
-    assert [severity.value for severity in sorted(Severity, key=lambda each: each.rank)] == [
+    assert [
+        severity.value for severity in sorted(Severity, key=lambda severity: severity.rank)
+    ] == [
         "error",
         "incomplete",
         "warning",

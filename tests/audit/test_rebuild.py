@@ -79,19 +79,19 @@ def model(batches: Iterator[RecordBatch], base: int, interval: int) -> tuple[byt
     offsets: Entries = []
     times: Entries = []
     newest, written, indexed, left_out = (-1, base), (-1, base), 0, 0
-    for one in batches:
-        if not 0 <= one.last_offset - base <= 2**31 - 1:
+    for record_batch in batches:
+        if not 0 <= record_batch.last_offset - base <= 2**31 - 1:
             left_out += 1
             continue
-        if one.max_timestamp > newest[0]:
-            newest = one.max_timestamp, one.last_offset
-        if one.position - indexed <= interval:
+        if record_batch.max_timestamp > newest[0]:
+            newest = record_batch.max_timestamp, record_batch.last_offset
+        if record_batch.position - indexed <= interval:
             continue
-        if offsets and one.last_offset <= offsets[-1][0]:
+        if offsets and record_batch.last_offset <= offsets[-1][0]:
             left_out += 1
             continue
-        offsets.append((one.last_offset, one.position))
-        indexed = one.position
+        offsets.append((record_batch.last_offset, record_batch.position))
+        indexed = record_batch.position
         if times and newest[1] < written[1]:
             left_out += 1
         elif newest[0] > written[0]:
@@ -105,7 +105,7 @@ def model(batches: Iterator[RecordBatch], base: int, interval: int) -> tuple[byt
 
 
 def sound(pieces: Sequence[BatchTable | Damage]) -> Iterator[RecordBatch]:
-    return (one for piece in pieces if isinstance(piece, BatchTable) for one in piece)
+    return (batch for piece in pieces if isinstance(piece, BatchTable) for batch in piece)
 
 
 def check(found: RebuiltIndexes, index: bytes, times: bytes) -> None:
@@ -282,9 +282,15 @@ def test_content_is_kept_up_to_a_size(tmp_path: Path) -> None:
     size = whole.index.size + whole.time_index.size
     assert built(pieces, FIRST, room=size) == whole
     less = built(pieces, FIRST, room=size - 1)
-    for kept, dropped in ((whole.index, less.index), (whole.time_index, less.time_index)):
-        assert dropped.content is None
-        assert (dropped.size, dropped.sha256) == (kept.size, kept.sha256)
+    for with_content, without_content in (
+        (whole.index, less.index),
+        (whole.time_index, less.time_index),
+    ):
+        assert without_content.content is None
+        assert (without_content.size, without_content.sha256) == (
+            with_content.size,
+            with_content.sha256,
+        )
 
 
 def test_a_survey_has_them_where_they_are_asked_for(tmp_path: Path) -> None:
@@ -315,7 +321,7 @@ def test_verify_passes_it_on(tmp_path: Path, rebuilding: bool) -> None:
     target = open_path(log.parent)
     root = Root(log.parent, target, Liveness(State.STOPPED, "a test says so"))
     (verdict,) = verify(assign(root), deep=False, jobs=1, rebuild=rebuilding)
-    assert [one.rebuilt is not None for one in verdict.surveys] == [rebuilding] * 2
+    assert [survey.rebuilt is not None for survey in verdict.surveys] == [rebuilding] * 2
 
 
 def test_a_recipe_makes_the_same(tmp_path: Path) -> None:

@@ -53,19 +53,19 @@ NAMED = {
 
 
 def recipe(title: str) -> Recipe:
-    (found,) = [one for one in RECIPES if one.name == title]
+    (found,) = [recipe for recipe in RECIPES if recipe.name == title]
     return found
 
 
 def above_info(findings: list[Finding]) -> list[Finding]:
-    return [one for one in findings if one.code.severity is not Severity.INFO]
+    return [finding for finding in findings if finding.code.severity is not Severity.INFO]
 
 
 @pytest.mark.parametrize("title", NAMED)
 def test_the_repair_that_a_finding_names(title: str, tmp_path: Path) -> None:
-    named, one = NAMED[title], recipe(title)
+    named, recipe_ = NAMED[title], recipe(title)
     partition = str(tmp_path / f"{title}-0")
-    first = above_info(written(one, tmp_path).findings())[0]
+    first = above_info(written(recipe_, tmp_path).findings())[0]
     arguments = {
         "explain": (first.code.name,),
         "salvage": (partition, "--output", "DIR"),
@@ -79,7 +79,9 @@ def test_what_is_no_harm_needs_no_repair(tmp_path: Path) -> None:
 
 
 def test_every_index_that_can_be_made_anew_is_reached_by_a_recipe() -> None:
-    expected = {name for one in RECIPES if one.name not in RUNNING for name in one.expected}
+    expected = {
+        name for recipe in RECIPES if recipe.name not in RUNNING for name in recipe.expected
+    }
     assert {code.name for code in REINDEXED} <= expected
 
 
@@ -88,7 +90,7 @@ def test_order_that_recovery_refuses_is_cut(tmp_path: Path) -> None:
     large = [batch(offset, [record(bytes(8192))]) for offset in (0, 1, 2, 1)]
     partition = Recipe("twice", [], large, [batch(100, [record()])]).write(tmp_path)
     found = above_info(read(partition).findings())
-    disorder = next(one for one in found if one.code.name == "offsets-not-increasing")
+    disorder = next(finding for finding in found if finding.code.name == "offsets-not-increasing")
     assert disorder.remedy == ("kdump", "salvage", str(partition), "--output", "DIR")
 
 
@@ -123,11 +125,13 @@ def offered(
     def lines(one: Recipe) -> list[str]:
         one.write(tmp_path)
         kdump.cli.main.main(["verify", f"{one.name}-0"])
-        told = capsys.readouterr().out.splitlines()
-        assert max(map(len, told)) <= 80
-        first = [number for number, line in enumerate(told) if line.startswith(("choose ", "do "))]
-        end = next(number for number, line in enumerate(told) if line.startswith("settings "))
-        return told[first[0] : end] if first else []
+        printed = capsys.readouterr().out.splitlines()
+        assert max(map(len, printed)) <= 80
+        first = [
+            number for number, line in enumerate(printed) if line.startswith(("choose ", "do "))
+        ]
+        end = next(number for number, line in enumerate(printed) if line.startswith("settings "))
+        return printed[first[0] : end] if first else []
 
     return lines
 
@@ -191,9 +195,9 @@ def test_of_many_partitions_the_plan_names_every_repair(
     for title in ("no-index", "misplaced", "crc-sealed", "torn-last"):
         recipe(title).write(data)
     kdump.cli.main.main(["verify", "data"])
-    told = capsys.readouterr().out.splitlines()
-    assert not any("do: kdump verify" in line for line in told)
-    assert [line.strip() for line in told if line.startswith(14 * " ")] == [
+    printed = capsys.readouterr().out.splitlines()
+    assert not any("do: kdump verify" in line for line in printed)
+    assert [line.strip() for line in printed if line.startswith(14 * " ")] == [
         "kdump salvage data/crc-sealed-0 --output DIR",
         "kdump truncate-to-valid data/torn-last-0",
         "kdump reindex data",

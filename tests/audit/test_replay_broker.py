@@ -103,9 +103,9 @@ def test_a_recipe_is_replayed_as_by_a_broker(
     fresh = replace(recipe, first=recent(recipe.first), last=recent(recipe.last))
     directory = fresh.write(tmp_path)
     found = of(directory)
-    violations = [each for segment in found.segments for each in segment.violations]
+    violations = [violation for segment in found.segments for violation in segment.violations]
     done = load(oracle(version), directory)
-    if any(each.kind in FATAL for each in violations):
+    if any(violation.kind in FATAL for violation in violations):
         assert isinstance(done, Refused), done
         assert not done.offline
         return

@@ -85,10 +85,10 @@ def newer(rng: random.Random, *, cleaned: bool = False) -> list[Piece]:
     for _ in range(rng.randrange(1, 60)):
         count = rng.randrange(1, 5)
         stamp = rng.choice((-1, TIMESTAMP, TIMESTAMP + rng.randrange(9000)))
-        kept = rng.randrange(count) if cleaned else count - 1
-        records = [record(bytes(rng.randrange(90)), offset_delta=kept)]
+        retained = rng.randrange(count) if cleaned else count - 1
+        records = [record(bytes(rng.randrange(90)), offset_delta=retained)]
         if cleaned and rng.random() < 0.2:
-            records, kept = [], count - 1
+            records, retained = [], count - 1
         if cleaned:
             offset += rng.choice((0, 0, 7))
         data = batch(
@@ -99,7 +99,7 @@ def newer(rng: random.Random, *, cleaned: bool = False) -> list[Piece]:
             timestamp_type=rng.choice(("CreateTime", "LogAppendTime")),
             last_offset_delta=count - 1,
         )
-        pieces.append(Piece(data, offset, offset + kept, offset + count - 1, stamp))
+        pieces.append(Piece(data, offset, offset + retained, offset + count - 1, stamp))
         offset += count
     return pieces
 
@@ -262,11 +262,11 @@ entry_lists = st.lists(
 
 def rising(drawn: Entries) -> Entries:
     """The longest start of ``drawn``, sorted by offset, that rises in both numbers."""
-    kept: Entries = []
+    retained: Entries = []
     for entry in sorted(drawn):
-        if not kept or (entry[0] > kept[-1][0] and entry[1] > kept[-1][1]):
-            kept.append(entry)
-    return kept
+        if not retained or (entry[0] > retained[-1][0] and entry[1] > retained[-1][1]):
+            retained.append(entry)
+    return retained
 
 
 @settings(

@@ -68,7 +68,7 @@ PIECES = USUAL | PRODUCERS | UNUSUAL
 
 
 def log_of(pieces: list[str], start: int = 0) -> list[bytes]:
-    return [PIECES[piece](start + 2 * place) for place, piece in enumerate(pieces)]
+    return [PIECES[piece](start + 2 * index) for index, piece in enumerate(pieces)]
 
 
 def written(directory: Path, pieces: list[bytes]) -> Path:
@@ -146,7 +146,7 @@ def test_a_batch_beyond_the_window_is_looked_at_too(tmp_path: Path) -> None:
     """It is scanned alone, behind batches that were usual."""
     large = batch(2, [record(b"v" * (9 << 20))], last_offset_delta=1)
     log = written(tmp_path, [batch(0, TWO), large, batch(4, TWO)])
-    assert [(len(each), each.usual is None) for each in tables(log)] == [
+    assert [(len(table), table.usual is None) for table in tables(log)] == [
         (1, False),
         (1, True),
         (1, False),

@@ -46,8 +46,8 @@ def found(*paths: Path, deep: bool = False) -> list[str]:
 
 
 def recipe(title: str) -> Recipe:
-    (one,) = [recipe for recipe in RECIPES if recipe.name == title]
-    return one
+    (found,) = [recipe for recipe in RECIPES if recipe.name == title]
+    return found
 
 
 @pytest.fixture
@@ -87,15 +87,17 @@ def instead(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Survey]]
 
 
 def test_all_recipes_at_once(log_directory: Path) -> None:
-    for one in RECIPES:
-        one.write(log_directory)
+    for recipe_ in RECIPES:
+        recipe_.write(log_directory)
     results = verdict(log_directory)
     by_name = {
-        one.target.path.name: sorted(finding.code.name for finding in one.findings)
-        for one in results
+        verdict_.target.path.name: sorted(finding.code.name for finding in verdict_.findings)
+        for verdict_ in results
     }
-    assert by_name == {f"{one.name}-0": [] if one.deep else sorted(one.expected) for one in RECIPES}
-    assert [one.target.path.name for one in results] == sorted(by_name)
+    assert by_name == {
+        f"{recipe_.name}-0": [] if recipe_.deep else sorted(recipe_.expected) for recipe_ in RECIPES
+    }
+    assert [verdict_.target.path.name for verdict_ in results] == sorted(by_name)
 
 
 @pytest.mark.parametrize("fixture", FIXTURES)
@@ -104,12 +106,12 @@ def test_what_a_broker_wrote_has_nothing_wrong(fixture: str, tmp_path: Path) -> 
     results = verdict(directory, deep=True)
     worse = [
         finding
-        for one in results
-        for finding in one.findings
+        for verdict_ in results
+        for finding in verdict_.findings
         if finding.code.severity is not Severity.INFO
     ]
     assert worse == []
-    covered = sum((one.covered for one in results), Covered())
+    covered = sum((verdict_.covered for verdict_ in results), Covered())
     assert covered.partitions == sum(path.is_dir() for path in directory.iterdir())
     assert covered.read_bytes == covered.size
     assert covered.records > 500
@@ -271,9 +273,9 @@ def test_beside_a_broker_a_vanished_file_is_a_note(beside_a_broker: Path, extens
     (root,) = roots(beside_a_broker)
     targets = [target.listed() for target in assign(root)]
     (directory / name(FIRST, extension)).unlink()
-    (one,) = verify(targets, deep=False, jobs=1)
-    assert "vanished-live" in [finding.code.name for finding in one.findings]
-    assert {finding.code.severity for finding in one.findings} == {Severity.INFO}
+    (verdict,) = verify(targets, deep=False, jobs=1)
+    assert "vanished-live" in [finding.code.name for finding in verdict.findings]
+    assert {finding.code.severity for finding in verdict.findings} == {Severity.INFO}
 
 
 def test_a_vanished_file_of_a_stopped_directory_is_incomplete(log_directory: Path) -> None:
@@ -281,11 +283,11 @@ def test_a_vanished_file_of_a_stopped_directory_is_incomplete(log_directory: Pat
     (root,) = roots(log_directory)
     targets = [target.listed() for target in assign(root)]
     (directory / name(FIRST, ".log")).unlink()
-    (one,) = verify(targets, deep=False, jobs=1)
-    (finding,) = one.findings
+    (verdict,) = verify(targets, deep=False, jobs=1)
+    (finding,) = verdict.findings
     assert finding.code.name == "vanished"
     assert finding.remedy == ("kdump", "verify", str(directory))
-    assert one.covered.segments == 1
+    assert verdict.covered.segments == 1
 
 
 def test_a_missing_path_beside_a_broker_is_still_missing(beside_a_broker: Path) -> None:
@@ -328,7 +330,7 @@ def test_a_worker_that_is_killed_leaves_a_finding(
     assert finding.code.name == "unreadable"
     assert finding.path == directory / name(FIRST, ".log")
     assert "SIGKILL" in str(finding.detail)
-    assert [each.segment.base_offset for each in one.surveys] == [LAST]
+    assert [survey.segment.base_offset for survey in one.surveys] == [LAST]
 
 
 def test_an_error_of_our_own_is_no_finding(
@@ -361,5 +363,5 @@ def test_leaving_early_leaves_no_child(log_directory: Path) -> None:
 def test_an_error_group_says_what_it_could_not_list(tmp_path: Path) -> None:
     error = SourceError(tmp_path / "x", "cannot be read: on purpose")
     target = Target(tmp_path / "x", (), None, stopped=True, size=0, error=error)
-    (one,) = verify([target], deep=False, jobs=1)
-    assert "on purpose" in str(one.findings[0].detail)
+    (verdict,) = verify([target], deep=False, jobs=1)
+    assert "on purpose" in str(verdict.findings[0].detail)

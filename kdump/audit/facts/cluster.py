@@ -75,8 +75,8 @@ class Copies:
 class ClusterImage:
     """The content of the metadata log up to ``end_offset``, which is exclusive.
 
-    Topic ids are uuids as text. ``topics`` has ids by name, ``names`` names by id, ``deleted`` the
-    ids that were removed after the snapshot, ``replicas`` those of each topic id by partition.
+    Topic ids are uuids as text. ``topics`` has ids by name, ``names`` names by id. ``deleted`` has
+    the ids that were removed after the snapshot, ``replicas`` those of each topic id by partition.
     ``broker_configs`` are by node id as text, or ``ALL_BROKERS``. ``problem`` says what could not
     be read: topics that are not in the image may then exist. ``left`` are the partitions, by topic
     id, whose records remain when the next start cuts the log at its damage; None if it cuts

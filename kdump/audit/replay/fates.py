@@ -1,8 +1,8 @@
 """The fate of transactions whose markers may be lost, with the evidence that decides it.
 
 A marker may be at a missing offset. The next marker of the producer may then belong to a later
-transaction, so that a replay which continues to it may hide committed records, or show aborted
-ones. Salvage, verify, the repairs and exports all use this module.
+transaction. A replay that continues to it may hide committed records, or show aborted ones.
+Salvage, verify, the repairs and exports all use this module.
 
 Spec: ``TransactionIndex``, ``ProducerStateManager`` (KIP-98); KOD 7. A transaction index is
 evidence if it is sound and names every abort that the log shows in its segment; a missing one

@@ -53,9 +53,9 @@ def suspects(
 ) -> tuple[Segment, ...]:
     """Return those of ``segments``, as they are listed now, that a recheck must read again.
 
-    Those are the segments with errors, the segments whose log or companions have changed, the
-    segments that were not read to their end, and the last segment. The last segment changes all the
-    time, and may be the cause of an error of the whole partition.
+    Those are segments with errors, with a changed log or companion, or with an incomplete read, and
+    the last segment. The last segment changes all the time, and may be the cause of an error of the
+    whole partition.
     """
     before = {survey.segment.base_offset: survey for survey in inspection.surveys}
     accused = {_stem(finding.path) for finding in inspection.findings if _is_error(finding)}

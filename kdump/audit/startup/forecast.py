@@ -32,9 +32,10 @@ class Forecast:
 
     ``log_start_offset`` and ``log_end_offset`` are None if the partition is not loaded, the latter
     also if the end was not read. ``segments`` are the base offsets of the remaining segments,
-    ``deleted`` of those deleted completely, ``split`` of those that become two or more,
-    ``recovered`` of those that recovery reads; ``replaced`` are the files that a ``.swap`` file
-    replaces. ``lost`` counts records, including those that stay in a file past the log end offset.
+    ``deleted`` of those deleted completely. ``split`` are those of segments that become two or
+    more, ``recovered`` those of segments that recovery reads. ``replaced`` are the files that a
+    ``.swap`` file replaces. ``lost`` counts records, including those that stay in a file past the
+    log end offset.
     ``snapshots_lost`` are offsets of producer snapshots. ``exact`` is False if the forecast depends
     on data that was not read; ``release`` is None if all releases do the same. ``set_aside`` is the
     code of the finding for which the directory is renamed to ``-stray`` once it is loaded: it

@@ -69,9 +69,10 @@ class _Log:
 class Loader:
     """The loader of one partition; ``load()`` runs it once, and the fields hold its effects.
 
-    ``segments`` are the base offsets of the remaining segments, ``deleted`` of deleted ones,
-    ``split`` of those that became two or more, ``recovered`` of those that recovery reads;
-    ``replaced`` are files. ``exact`` is False if the result depends on data that was not read.
+    ``segments`` are the base offsets of the remaining segments, ``deleted`` of deleted ones.
+    ``split`` are those of segments that became two or more, ``recovered`` those of segments that
+    recovery reads. ``replaced`` are files. ``exact`` is False if the result depends on data that
+    was not read.
     """
 
     def __init__(

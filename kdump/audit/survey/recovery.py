@@ -362,8 +362,8 @@ def recover(
 def _claimed_end(source: Source, damage: Damage, first_offset: int) -> int | None:
     """Return the offset after a damaged batch at the end of a log, None if its header is damaged.
 
-    The header is credible if its size reaches to the end of the log, its base offset is the next
-    one, and its last offset, its count and its size agree.
+    The header is credible if its size reaches to the end of the log and its base offset is the next
+    one. Its last offset, its count and its size agree.
     """
     if damage.reason is not Reason.BAD_CHECKSUM or damage.claimed_bytes != damage.size:
         return None

@@ -89,10 +89,10 @@ class Survey:
     or not. ``record_timestamp`` is the latest timestamp of batches that hold records, ``magics``
     the lowest and the highest magic; both leave out batches that were found by hunting.
     ``identity`` is the log's identity at open, None if it could not be opened. ``zero_tail`` says
-    that the last damage reaches to the end of the log, and ends with zeros, as if a batch were
-    being written into a preallocated file. ``recovered`` is the effect of recovery on the log, None
-    if it was not read from its start to its end; ``rebuilt`` has its rebuilt indexes, if they were
-    requested.
+    that the last damage reaches to the end of the log, and ends with zeros. A batch that is being
+    written into a preallocated file looks so. ``recovered`` is the effect of recovery on the log,
+    None if it was not read from its start to its end; ``rebuilt`` has its rebuilt indexes, if they
+    were requested.
     """
 
     segment: Segment
