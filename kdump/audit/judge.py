@@ -36,11 +36,11 @@ from kdump.audit.facts.small_files import DirectoryFacts, PartitionFacts
 from kdump.audit.findings import Finding
 from kdump.audit.remedies import add_remedies
 from kdump.audit.replay.stable_offset import StableOffset
-from kdump.audit.survey.survey import Survey, Unread
+from kdump.audit.survey.survey import ReadFailure, Survey
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
 from kdump.audit.verdicts.loss import lost_now
-from kdump.audit.verdicts.verdict import Covered, Verdict
+from kdump.audit.verdicts.verdict import Coverage, Verdict
 from kdump.errors import MissingDirectoryError
 
 Check = Callable[[Evidence], Iterator[Finding]]
@@ -151,7 +151,7 @@ def judge(
     if isinstance(target.error, MissingDirectoryError):
         findings.append(directory.missing_directory(target.error, kraft=context.kraft))
     elif target.error is not None:
-        findings.append(unread_file(target, Unread.of(target.path, target.error)))
+        findings.append(unread_file(target, ReadFailure.of(target.path, target.error)))
     for check in CHECKS:
         findings += check(evidence)
     return _verdict(evidence, findings)
@@ -180,8 +180,8 @@ def _verdict(evidence: Evidence, findings: Sequence[Finding]) -> Verdict:
     )
 
 
-def _covered(target: Target, surveys: Sequence[Survey]) -> Covered:
-    return Covered(
+def _covered(target: Target, surveys: Sequence[Survey]) -> Coverage:
+    return Coverage(
         partitions=int(target.error is None),
         segments=sum(survey.complete for survey in surveys),
         size=target.size,

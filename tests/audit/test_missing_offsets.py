@@ -70,10 +70,10 @@ def finding(recipe: str, directory: Path) -> dict[str, Any]:
 def test_a_gap_is_named_by_what_speaks_for_it(
     recipe: str, code: str, offsets: tuple[int, int], found: str, tmp_path: Path
 ) -> None:
-    found = finding(recipe, tmp_path)
-    assert found["code"] == code
-    assert (found["offsets"]["first"], found["offsets"]["last"]) == offsets
-    assert found["detail"]["found"] == found
+    gap = finding(recipe, tmp_path)
+    assert gap["code"] == code
+    assert (gap["offsets"]["first"], gap["offsets"]["last"]) == offsets
+    assert gap["detail"]["found"] == found
 
 
 def test_a_copied_partition_is_judged_by_its_log(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from kdump.audit.codes import Severity
 from kdump.audit.run.verify import verify
 from kdump.audit.survey.survey import Survey, survey
 from kdump.audit.targets.target import Root, Target, assign, open_roots
-from kdump.audit.verdicts.verdict import Covered, Verdict
+from kdump.audit.verdicts.verdict import Coverage, Verdict
 from kdump.errors import SourceError, UsageError
 from kdump.storage.liveness import State
 from kdump.storage.logdir import Segment
@@ -111,7 +111,7 @@ def test_what_a_broker_wrote_has_nothing_wrong(fixture: str, tmp_path: Path) -> 
         if finding.code.severity is not Severity.INFO
     ]
     assert worse == []
-    covered = sum((verdict_.covered for verdict_ in results), Covered())
+    covered = sum((verdict_.covered for verdict_ in results), Coverage())
     assert covered.partitions == sum(path.is_dir() for path in directory.iterdir())
     assert covered.read_bytes == covered.size
     assert covered.records > 500
@@ -120,9 +120,9 @@ def test_what_a_broker_wrote_has_nothing_wrong(fixture: str, tmp_path: Path) -> 
 def test_what_was_covered_is_counted(log_directory: Path) -> None:
     recipe("sound").write(log_directory)
     recipe("marker").write(log_directory)
-    covered = sum((one.covered for one in verdict(log_directory)), Covered())
+    covered = sum((one.covered for one in verdict(log_directory)), Coverage())
     size = sum(path.stat().st_size for path in log_directory.glob("*/*.log"))
-    assert covered == Covered(
+    assert covered == Coverage(
         partitions=2,
         segments=4,
         size=size,

@@ -11,7 +11,7 @@ from kdump.audit import codes
 from kdump.audit.evidence import Evidence
 from kdump.audit.facts.small_files import DirectoryFacts, Read
 from kdump.audit.findings import Detail, Finding, unreadable
-from kdump.audit.survey.survey import Unread
+from kdump.audit.survey.survey import ReadFailure
 from kdump.audit.targets.target import Target
 from kdump.errors import SourceError
 from kdump.format.lines.shell import operand
@@ -51,10 +51,10 @@ def check_top_files(facts: DirectoryFacts) -> Iterator[Finding]:
 def _unread_files(reads: Iterable[Read[Any] | None], *, stopped: bool) -> Iterator[Finding]:
     for read in reads:
         if read is not None and isinstance(read.error, SourceError):
-            yield _unread_finding(Unread.of(read.path, read.error), stopped=stopped)
+            yield _unread_finding(ReadFailure.of(read.path, read.error), stopped=stopped)
 
 
-def _unread_finding(missed: Unread, *, stopped: bool) -> Finding:
+def _unread_finding(missed: ReadFailure, *, stopped: bool) -> Finding:
     code = codes.DENIED if missed.denied else codes.UNREADABLE
     detail = unreadable(missed.text)
     if missed.vanished:
@@ -63,7 +63,7 @@ def _unread_finding(missed: Unread, *, stopped: bool) -> Finding:
     return Finding(code, missed.path, detail=detail)
 
 
-def unread_file(target: Target, missed: Unread) -> Finding:
+def unread_file(target: Target, missed: ReadFailure) -> Finding:
     """Return the finding for a file that could not be read, which does not count as damage."""
     found = _unread_finding(missed, stopped=target.stopped)
     return (

@@ -15,7 +15,7 @@ from kdump.audit.codes import FindingCode
 from kdump.audit.evidence import Evidence
 from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.findings import Detail, Finding, Offsets, explain_command
-from kdump.audit.replay.replay import Replay, Replayed
+from kdump.audit.replay.replay import Replay, SegmentReplay
 from kdump.audit.survey.events import Marker
 from kdump.format.index import AbortedTxn, TransactionIndex
 
@@ -30,7 +30,7 @@ class _Index:
 
     path: Path
     entries: tuple[AbortedTxn, ...]
-    segment: Replayed
+    segment: SegmentReplay
     end: int
     is_last: bool
 
@@ -211,7 +211,7 @@ def _indexes(replay: Replay, facts: PartitionFacts) -> Iterator[_Index]:
 
     A segment without an index has an empty one.
     """
-    segments: Sequence[Replayed] = replay.segments
+    segments: Sequence[SegmentReplay] = replay.segments
     if not facts.txn_indexes and not any(segment.aborted for segment in segments):
         return
     for number, segment in enumerate(segments):

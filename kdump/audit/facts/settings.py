@@ -73,7 +73,7 @@ class Sources:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Overrides:
     """Settings of a topic that override those in files; None for no override."""
 
     index_interval_bytes: int | None = None

@@ -53,7 +53,7 @@ class Fate(Enum):
     UNDECIDED = "undecided"
 
 
-class Missing(NamedTuple):
+class MissingRange(NamedTuple):
     """A range of missing offsets, and the first offset of the next such range."""
 
     first: int
@@ -102,7 +102,9 @@ class FateEvidence:
     coordinator: Coordinator | None = None
     topic_partition: TopicPartition | None = None
 
-    def decide(self, producer: int, begin: int, gap: Missing, next_marker: Mark | None) -> Decision:
+    def decide(
+        self, producer: int, begin: int, gap: MissingRange, next_marker: Mark | None
+    ) -> Decision:
         """Return the fate of a transaction that ran where the offsets of ``gap`` are missing.
 
         ``next_marker`` is the producer's next marker in the log.
@@ -129,7 +131,7 @@ class FateEvidence:
                 fate = Fate.RUNNING
         return Decision(fate, gap.last)
 
-    def _decide_ended(self, gap: Missing, before: int) -> Decision:
+    def _decide_ended(self, gap: MissingRange, before: int) -> Decision:
         """Return the fate of a transaction that ended below ``before`` and is not in an index."""
         last = min(gap.last, before - 1)
         if not self._covers(gap.first, last):
@@ -205,7 +207,7 @@ def decide(
     running: dict[int, Mark] = {}
     index = 0
     following = [*(first for first, _ in missing[1:]), HIGHEST]
-    for gap in map(Missing, *zip(*missing, strict=True), following):
+    for gap in map(MissingRange, *zip(*missing, strict=True), following):
         first, last, _ = gap
         while index < len(marks) and marks[index].offset < first:
             _track(running, marks[index])
@@ -236,7 +238,7 @@ class _CoordinatorEvidence:
         self._known: Mapping[int, History] | None = None
 
     def decide(
-        self, begin: Mark, gap: Missing, next_marker: Mark | None, undecided: Decision
+        self, begin: Mark, gap: MissingRange, next_marker: Mark | None, undecided: Decision
     ) -> Decision:
         """Return the fate of a transaction that the files left ``undecided``."""
         outcome = self._epoch_outcome(begin)
@@ -261,7 +263,7 @@ class _CoordinatorEvidence:
             self._known = coordinator.histories({mark.producer for mark in self._marks})
         return self._known[begin.producer].epoch_outcome(begin.epoch, topic_partition)
 
-    def _next_epoch(self, begin: Mark, gap: Missing) -> int:
+    def _next_epoch(self, begin: Mark, gap: MissingRange) -> int:
         """Return the first offset after a gap where the producer writes under another epoch."""
         first = _next(self._begins[begin.producer], gap.last + 1)
         if first is not None and first.epoch == begin.epoch:

@@ -99,7 +99,7 @@ class Doubt:
 
 
 @dataclass(frozen=True, slots=True)
-class Replayed:
+class SegmentReplay:
     """One segment's part of a replay.
 
     ``aborted`` are the entries that its transaction index should have, ``committed`` counts the
@@ -131,7 +131,7 @@ class Replay:
     None without damage.
     """
 
-    segments: tuple[Replayed, ...]
+    segments: tuple[SegmentReplay, ...]
     start: tuple[ProducerEntry, ...]
     end_offset: int
     open: tuple[OpenTransaction, ...]
@@ -224,10 +224,10 @@ class _Fold:
         self.slots = array("q")
         self._hash()
 
-    def replay_segment(self, number: int, survey: Survey) -> Replayed:
+    def replay_segment(self, number: int, survey: Survey) -> SegmentReplay:
         """Replay one segment."""
         if not survey.events.rows and not survey.events.runs:
-            return Replayed(survey, (), 0, (), _NO_COUNTS, _NO_ROWS)
+            return SegmentReplay(survey, (), 0, (), _NO_COUNTS, _NO_ROWS)
         state = self.state
         for field in (_events.F_EVENT, _events.F_RUN, _events.F_ABORTED, _events.F_COMMITTED):
             state[field] = 0
@@ -249,7 +249,7 @@ class _Fold:
             status = state[_events.F_WHY]
             if status == _events.MORE_ROOM:
                 self._grow()
-        return Replayed(
+        return SegmentReplay(
             survey,
             tuple(AbortedTxn(0, *row) for row in _rows(self.aborted, _ABORTED, self._aborted)),
             state[_events.F_COMMITTED],

@@ -15,7 +15,7 @@ from enum import Enum
 from itertools import pairwise
 from typing import Final
 
-from kdump.audit.replay.replay import Replay, Replayed, Violation, ViolationKind
+from kdump.audit.replay.replay import Replay, SegmentReplay, Violation, ViolationKind
 from kdump.audit.survey.events import ProducerRun
 
 _MAX: Final = 2**31 - 1
@@ -104,7 +104,7 @@ class _SequenceEvidence:
         if self._lowest is None:
             self._lowest = run
 
-    def _add_breaks(self, segment: Replayed) -> None:
+    def _add_breaks(self, segment: SegmentReplay) -> None:
         breaks = [
             violation
             for violation in segment.violations
@@ -180,7 +180,7 @@ def _damages(replay: Replay) -> Iterator[tuple[int, int]]:
             yield gap.offset_before, after
 
 
-def _has_unnumbered_records(segment: Replayed) -> bool:
+def _has_unnumbered_records(segment: SegmentReplay) -> bool:
     """Return whether a segment has records without sequence numbers."""
     survey = segment.survey
     numbered = sum(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from kdump.audit.survey.index_promises import IndexFacts
-from kdump.audit.survey.survey import LogPass, Survey, Unread
+from kdump.audit.survey.survey import LogPass, ReadFailure, Survey
 from kdump.errors import SourceError
 from kdump.format.index import OffsetIndex, TimeIndex
 from kdump.storage.access import open_source, read_end
@@ -55,14 +55,14 @@ def quick_survey(
             end = None if path is None else _end(kind, path, segment.base_offset, sealed=sealed)
         except SourceError as error:
             end = None
-            missed.append(Unread.of(path or segment.log, error))
+            missed.append(ReadFailure.of(path or segment.log, error))
         ends.append(end)
     index, times = ends
     try:
         with _open(segment.log, mapped=mapped) as source:
             log.read(source, _tail(source, segment.base_offset, index.entries if index else ()))
     except SourceError as error:
-        missed.append(Unread.of(segment.log, error))
+        missed.append(ReadFailure.of(segment.log, error))
     return log.survey(index.facts if index else None, times.facts if times else None, tuple(missed))
 
 

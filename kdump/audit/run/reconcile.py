@@ -18,7 +18,7 @@ from kdump.audit.judge import judge, judge_directories
 from kdump.audit.run import recheck
 from kdump.audit.run.gather import gather
 from kdump.audit.run.recheck import Inspection
-from kdump.audit.survey.survey import Survey, Unread
+from kdump.audit.survey.survey import ReadFailure, Survey
 from kdump.audit.targets.context import Context, read_context
 from kdump.audit.targets.target import Target
 from kdump.audit.verdicts.verdict import Verdict
@@ -52,7 +52,7 @@ def reconcile(verdict: Verdict, context: Context | None, resurvey: Resurvey) -> 
         if verdict.facts is not None and context is not None:
             facts = gather(_list_again(now), context)
     except SourceError as error:
-        vanished = unread_file(target, Unread.of(target.path, error))
+        vanished = unread_file(target, ReadFailure.of(target.path, error))
         return replace(
             verdict, findings=(vanished, *recheck.reconcile_findings(first, Inspection((), ())))
         )

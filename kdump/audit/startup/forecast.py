@@ -17,7 +17,15 @@ from kdump.audit.codes import FindingCode
 from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.findings import Finding
 from kdump.audit.startup.loader import Loader
-from kdump.audit.startup.outcome import Cause, Cut, LogFacts, Outcome, Release, Stopped, Violation
+from kdump.audit.startup.outcome import (
+    Cause,
+    Cut,
+    LogFacts,
+    Outcome,
+    Release,
+    StartFailure,
+    Violation,
+)
 from kdump.audit.survey.recovery import Records
 
 #: The speed of recovery with a cold page cache and one thread for each log directory (KOD 10).
@@ -120,7 +128,7 @@ def forecast_by(
     cause = None
     try:
         loader.load()
-    except Stopped as stopped:
+    except StartFailure as stopped:
         cause = stopped.cause
     return Forecast(
         outcome=Outcome.STARTS if cause is None else cause.outcome,

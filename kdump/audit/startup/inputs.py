@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Final
 
 from kdump.audit.facts.small_files import PartitionFacts, Read
-from kdump.audit.replay.replay import Replay, Replayed, ViolationKind, replay
+from kdump.audit.replay.replay import Replay, SegmentReplay, ViolationKind, replay
 from kdump.audit.startup.outcome import Effect, LogFacts, Violation
 from kdump.audit.startup.swaps import pending_swaps, resolve_swaps
 from kdump.audit.survey.log_end import LogEnd, Search, read_end, search
-from kdump.audit.survey.recovery import Recovered, recover
+from kdump.audit.survey.recovery import RecoveryResult, recover
 from kdump.audit.survey.survey import Survey
 from kdump.errors import SourceError
 from kdump.format.index import TransactionIndex
@@ -158,7 +158,7 @@ def _has_entry_below(base: int, read: Read[TransactionIndex]) -> bool:
     return read.value is not None and any(entry.last_offset < base for entry in read.value.entries)
 
 
-def _violations(segment: Replayed) -> Iterator[Violation]:
+def _violations(segment: SegmentReplay) -> Iterator[Violation]:
     base_offset = segment.survey.segment.base_offset
     for violation in segment.violations:
         if violation.kind in _TEXTS:
@@ -189,7 +189,9 @@ def _swap(segment: Segment, facts: PartitionFacts) -> LogFacts:
     return LogFacts(segment, size, recovered, _end(segment), index_sizes)
 
 
-def _recover(segment: Segment, facts: PartitionFacts, cut: Violation | None) -> Recovered | None:
+def _recover(
+    segment: Segment, facts: PartitionFacts, cut: Violation | None
+) -> RecoveryResult | None:
     with suppress(SourceError), open_source(segment.log, mapped=False) as source:
         # Recovery counts the batch as valid before it finds the record invalid.
         stop = None if cut is None else cut.position + 1

@@ -1,7 +1,7 @@
 """The loader's work on one partition, step by step, on facts alone.
 
 The steps follow those of the loader, in order: swaps, opening, recovery, the end of the log,
-producer state. A step that stops the broker raises ``Stopped``.
+producer state. A step that stops the broker raises ``StartFailure``.
 
 Spec: ``LogLoader.load``, ``LocalLog.splitOverflowedSegment``, ``UnifiedLog``; KOD 5.
 """
@@ -23,13 +23,13 @@ from kdump.audit.startup.outcome import (
     LogFacts,
     Outcome,
     Release,
-    Stopped,
+    StartFailure,
     Violation,
 )
 from kdump.audit.startup.snapshot_reload import Snapshots
 from kdump.audit.startup.swaps import misnamed_file, pending_swaps, resolve_swaps
 from kdump.audit.startup.unread_tail import tail_records
-from kdump.audit.survey.recovery import Ending, Records, Recovered, Span
+from kdump.audit.survey.recovery import Ending, Records, RecoveryResult, Span
 from kdump.errors import DeniedError, SourceError
 from kdump.format.checkpoint import CheckpointNumberError
 from kdump.format.index import OffsetIndex, TimeIndex, TransactionIndex
@@ -53,7 +53,7 @@ class _Log:
 
     base: int
     facts: LogFacts
-    result: Recovered | None
+    result: RecoveryResult | None
     index_sound: bool
     recovered: bool = False
 
@@ -114,7 +114,7 @@ class Loader:
         return self._snapshots.offsets
 
     def load(self) -> None:
-        """Run the loader. Raises Stopped; the fields then hold the effects up to there."""
+        """Run the loader. Raises StartFailure; the fields then hold the effects up to there."""
         facts = self._facts
         self._read_epochs()
         self._resolve_swaps()
@@ -139,7 +139,7 @@ class Loader:
     # --- files
 
     def _check_read(self, read: Read[Any] | None) -> None:
-        """Raise Stopped if a small file cannot be read."""
+        """Raise StartFailure if a small file cannot be read."""
         if read is None or read.error is None:
             return
         if isinstance(read.error, DeniedError):  # the broker may have other rights
@@ -147,7 +147,7 @@ class Loader:
             return
         number = isinstance(read.error, CheckpointNumberError | FatalMetadataError)
         outcome = Outcome.REFUSES if number else Outcome.OFFLINE
-        raise Stopped(Cause(outcome, str(read.error), read.path))
+        raise StartFailure(Cause(outcome, str(read.error), read.path))
 
     def _read_epochs(self) -> None:
         read = self._facts.epochs
@@ -217,7 +217,7 @@ class Loader:
         if isinstance(read.error, DeniedError):
             self.exact = False
         elif isinstance(read.error, SourceError):
-            raise Stopped(Cause(Outcome.OFFLINE, str(read.error), read.path))
+            raise StartFailure(Cause(Outcome.OFFLINE, str(read.error), read.path))
         for entry in () if read.value is None else read.value.entries:
             if entry.version >> 8 > 0:  # brokers check only the first of the two bytes
                 raise self._refusal("an entry of an unknown version", read.path)
@@ -275,8 +275,8 @@ class Loader:
         self._snapshots.take()
         return cut
 
-    def _apply_ending(self, log: _Log, result: Recovered) -> None:
-        """Raise Stopped if recovery stops the broker, and split the segment if it splits."""
+    def _apply_ending(self, log: _Log, result: RecoveryResult) -> None:
+        """Raise StartFailure if recovery stops the broker, and split the segment if it splits."""
         for violation in self._violations_in(log, result):
             if violation.effect is not Effect.CUTS:
                 raise self._refusal(violation.text, log.path, violation.position)
@@ -289,14 +289,14 @@ class Loader:
             case Ending.SPLIT:
                 self._split(log, result)
 
-    def _violations_in(self, log: _Log, result: Recovered) -> Iterator[Violation]:
+    def _violations_in(self, log: _Log, result: RecoveryResult) -> Iterator[Violation]:
         """Yield the violations that recovery reads in a segment."""
         stop = result.position + result.passed_bytes
         for violation in self._violations.get(log.file_base, ()):
             if result.position <= violation.position < stop:
                 yield violation
 
-    def _split(self, log: _Log, result: Recovered) -> None:
+    def _split(self, log: _Log, result: RecoveryResult) -> None:
         first, parts = result.valid_records.first_offset, []
         if result.rest is not None:
             parts.append(result.rest)
@@ -315,13 +315,13 @@ class Loader:
             self._add(part_log)
         raise _SplitError
 
-    def _cut(self, log: _Log, result: Recovered) -> None:
+    def _cut(self, log: _Log, result: RecoveryResult) -> None:
         position, size = result.position + result.valid_bytes, result.size - result.valid_bytes
         self.cuts.append(Cut(log.base, position, result.next_offset, size))
         self.deleted_bytes += size
         self.lost += result.later_records + self._tail_records(log, result)
 
-    def _tail_records(self, log: _Log, result: Recovered) -> Records:
+    def _tail_records(self, log: _Log, result: RecoveryResult) -> Records:
         """Return the unreadable records at the end of a log."""
         if result.tail is None:
             return Records()
@@ -360,7 +360,7 @@ class Loader:
                 self._count_hidden(last, self.log_end_offset)
         if not self._logs:
             end = self.log_end_offset = self._log_start
-            nothing = Recovered(end, 0, 0, 0, 0, Ending.WHOLE, end, end, Span(), Records())
+            nothing = RecoveryResult(end, 0, 0, 0, 0, Ending.WHOLE, end, end, Span(), Records())
             path = self._facts.partition.path / format_file_name(FileKind.LOG, end)
             facts = LogFacts(Segment(end, path, None, None, None, None, ""), 0)
             self._add(_Log(end, facts, nothing, index_sound=True, recovered=True))
@@ -427,8 +427,8 @@ class Loader:
     def _by_release(self, next_offset: int | None, searched_offset: int | None) -> int | None:
         return searched_offset if self._release is Release.V4_3 else next_offset
 
-    def _refusal(self, text: str, path: Path, position: int | None = None) -> Stopped:
-        return Stopped(Cause(Outcome.REFUSES, text, path, position))
+    def _refusal(self, text: str, path: Path, position: int | None = None) -> StartFailure:
+        return StartFailure(Cause(Outcome.REFUSES, text, path, position))
 
 
 def _wrappers_readable(log: _Log, *, to_end: bool) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kdump.audit.codes import Outcome as Outcome
 from kdump.audit.survey.log_end import LogEnd, Search
-from kdump.audit.survey.recovery import Recovered
+from kdump.audit.survey.recovery import RecoveryResult
 from kdump.storage.logdir import Segment
 
 
@@ -34,7 +34,7 @@ class LogFacts:
 
     segment: Segment
     size: int
-    recovered: Recovered | None = None
+    recovered: RecoveryResult | None = None
     end: LogEnd | None = None
     index_sizes: tuple[int, int] = (0, 0)
     unstable: Search | None = None
@@ -85,7 +85,7 @@ class Cut:
     size: int = field(default=0, compare=False)
 
 
-class Stopped(Exception):
+class StartFailure(Exception):
     """The loader stops because of ``cause``."""
 
     def __init__(self, cause: Cause) -> None:

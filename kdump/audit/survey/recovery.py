@@ -1,7 +1,7 @@
 """The effect of recovery on one segment: what it cuts, retains and reads.
 
-``Recovery`` takes the pieces of a walk and returns a ``Recovered``. It covers one segment alone;
-``startup.loader`` derives the effect on the partition.
+``Recovery`` takes the pieces of a walk and returns a ``RecoveryResult``. It covers one segment
+alone; ``startup.loader`` derives the effect on the partition.
 
 Spec: ``LogSegment.recover``, ``truncateTo``, ``hasOverflow``, ``readNextOffset``,
 ``LocalLog.splitOverflowedSegment``; KOD 4.2, 5.
@@ -119,7 +119,7 @@ class Tail:
 
 
 @dataclass(frozen=True, slots=True)
-class Recovered:
+class RecoveryResult:
     """The effect of recovery on a segment, or on the part of a split that becomes a segment.
 
     ``position`` is its start in the file, ``size`` its bytes, ``valid_bytes`` the bytes that
@@ -148,7 +148,7 @@ class Recovered:
     tail_unreadable: bool = False
     legacy: bool = False
     breaks: bool = False
-    rest: Recovered | None = None
+    rest: RecoveryResult | None = None
 
     @property
     def disordered(self) -> bool:
@@ -224,7 +224,7 @@ class Recovery:
             self._close_gap(piece[0].base_offset)
             self._batches(piece)
 
-    def finish(self, source: Source) -> Recovered:
+    def finish(self, source: Source) -> RecoveryResult:
         """Return the effect of recovery, after the last piece of ``source``.
 
         Raises SourceError if wrappers of old formats cannot be read back.
@@ -245,7 +245,7 @@ class Recovery:
         if ending is Ending.EMPTIED:
             valid_records, later_records = NO_RECORDS, valid_records + later_records
         head, tail = self._wrappers(source, state)
-        return Recovered(
+        return RecoveryResult(
             base_offset=state.base,
             position=state.origin,
             size=size,
@@ -348,7 +348,7 @@ class Recovery:
 
 def recover(
     source: Source, base_offset: int, settings: TopicSettings, stop: int | None = None
-) -> Recovered:
+) -> RecoveryResult:
     """Read the whole log ``source`` and return the effect of recovery. Raises SourceError.
 
     ``stop`` is as for ``Recovery``.

@@ -25,7 +25,7 @@ from kdump.audit.survey.anomalies import (
 from kdump.audit.survey.events import NO_EVENTS, Events, Gathering
 from kdump.audit.survey.index_promises import IndexFacts, IndexPass
 from kdump.audit.survey.rebuilt_indexes import Rebuild, RebuiltIndexes
-from kdump.audit.survey.recovery import Recovered, Recovery
+from kdump.audit.survey.recovery import Recovery, RecoveryResult
 from kdump.errors import DecodeError, DeniedError, LimitError, SourceError, VanishedError
 from kdump.format import _kernel
 from kdump.format.batch import HEADER_BYTES, MARKER_BYTES, BatchTable, RecordBatch, shows_marker
@@ -62,7 +62,7 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class ReadFailure:
     """A file that could not be read to its end, with the reason."""
 
     path: Path
@@ -71,7 +71,7 @@ class Unread:
     denied: bool = False
 
     @classmethod
-    def of(cls, path: Path, error: SourceError) -> Unread:
+    def of(cls, path: Path, error: SourceError) -> ReadFailure:
         """Return the entry for ``error`` at the file ``path``."""
         vanished, denied = isinstance(error, VanishedError), isinstance(error, DeniedError)
         return cls(path, vanished, str(error), denied)
@@ -113,13 +113,13 @@ class Survey:
     counts: Counter[Reason | FaultKind]
     index: IndexFacts | None
     time_index: IndexFacts | None
-    unread: tuple[Unread, ...]
+    unread: tuple[ReadFailure, ...]
     identity: Identity | None = None
     zero_tail: bool = False
     record_timestamp: int = -1
     magics: tuple[int, int] | None = None
     events: Events = NO_EVENTS
-    recovered: Recovered | None = None
+    recovered: RecoveryResult | None = None
     rebuilt: RebuiltIndexes | None = None
 
     @property
@@ -176,7 +176,7 @@ def survey(
     """
     # The indexes first: their entries are then not newer than the log, which a broker may extend.
     indexes = IndexPass(segment, mapped=mapped, sealed=sealed, pace=pace)
-    unread = [Unread.of(path, error) for path, error in indexes.errors]
+    unread = [ReadFailure.of(path, error) for path, error in indexes.errors]
     recovery = Recovery(segment.base_offset, settings)
     rebuild = None
     if rebuild_room is not None:
@@ -187,7 +187,7 @@ def survey(
         with open_source(segment.log, mapped=mapped, sealed=sealed, pace=pace) as source:
             log.read(source)
     except SourceError as error:
-        unread.append(Unread.of(segment.log, error))
+        unread.append(ReadFailure.of(segment.log, error))
     return log.survey(indexes.index, indexes.time_index, tuple(unread))
 
 
@@ -223,7 +223,7 @@ class LogPass:
         self.identity: Identity | None = None
         self.zero_tail = False
         self.recovery = recovery
-        self.recovered: Recovered | None = None
+        self.recovered: RecoveryResult | None = None
         self.rebuild = rebuild
         self.rebuilt: RebuiltIndexes | None = None
 
@@ -289,7 +289,10 @@ class LogPass:
             self.report(self.position - self.reported)
 
     def survey(
-        self, index: IndexFacts | None, time_index: IndexFacts | None, unread: tuple[Unread, ...]
+        self,
+        index: IndexFacts | None,
+        time_index: IndexFacts | None,
+        unread: tuple[ReadFailure, ...],
     ) -> Survey:
         """Return the survey, with the facts of the indexes and the files that could not be read."""
         state = self.state

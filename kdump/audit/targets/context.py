@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kdump.audit.facts.cluster import Configs, Node, find_cluster
 from kdump.audit.facts.coordinator import find_coordinator
-from kdump.audit.facts.settings import Sources, Wanted, topic_settings
+from kdump.audit.facts.settings import Overrides, Sources, topic_settings
 from kdump.audit.facts.small_files import DirectoryFacts, TopicSettings, read_small
 from kdump.audit.targets.node_directories import copies, siblings
 from kdump.audit.targets.target import Target, identity
@@ -39,7 +39,7 @@ class Context:
     siblings: tuple[tuple[DirectoryFacts, ...], ...] = ()
     nodes: Mapping[Path, Node] = field(default_factory=dict)
     strays: frozenset[Path] = frozenset()
-    wanted: Wanted = field(default_factory=Wanted)
+    wanted: Overrides = field(default_factory=Overrides)
 
     def node(self, target: Target) -> Node:
         """Return the node that a partition belongs to; an unknown node if there is none."""

@@ -32,7 +32,7 @@ _SET_ASIDE: Final = (codes.TOPIC_ID_MISSING, codes.PARTITION_STRAY_CUT, codes.PA
 
 
 @dataclass(frozen=True, slots=True)
-class Assumed:
+class Assumptions:
     """Values that the user assumes instead of those in the files; None for those in the files."""
 
     clean: bool | None = None

@@ -25,7 +25,7 @@ _BY_BATCHES: Final = frozenset({codes.OFFSETS_MISSING, codes.SEGMENTS_GAP})
 
 
 @dataclass(frozen=True, slots=True)
-class Covered:
+class Coverage:
     """The extent of a verification: sums over segments.
 
     ``size`` is the size of all logs in bytes when they were listed, ``read_bytes`` is how much of
@@ -42,8 +42,8 @@ class Covered:
     records: int = 0
     wrappers: int = 0
 
-    def __add__(self, other: Covered) -> Covered:
-        return Covered(
+    def __add__(self, other: Coverage) -> Coverage:
+        return Coverage(
             self.partitions + other.partitions,
             self.segments + other.segments,
             self.size + other.size,
@@ -70,7 +70,7 @@ class Verdict:
     surveys: tuple[Survey, ...]
     findings: tuple[Finding, ...]
     facts: PartitionFacts | None
-    covered: Covered
+    covered: Coverage
     quick: bool = False
     replay: Replay | None = None
     lost: LostNow = field(default_factory=LostNow)

@@ -77,7 +77,7 @@ def next_start(
     from kdump.audit.run.prescan import quick_pass
     from kdump.audit.run.reconcile import reconcile_directories
     from kdump.audit.targets.target import Target
-    from kdump.audit.verdicts.next_start import Assumed, add_forecast, read_recovered
+    from kdump.audit.verdicts.next_start import Assumptions, add_forecast, read_recovered
     from kdump.audit.verdicts.verdict import Verdict
     from kdump.cli.options.targets import find_scope
     from kdump.cli.views.verify.next_start import JsonStarts, TextStarts
@@ -85,7 +85,7 @@ def next_start(
 
     scope = find_scope(paths, config, topics, excluded)
     targets: list[Target] = scope.targets
-    assumed = Assumed(clean, recovery_point, log_start)
+    assumed = Assumptions(clean, recovery_point, log_start)
     report = (JsonStarts if form == "json" else TextStarts)(
         click.echo, scope.roots, scope.context.config
     )
