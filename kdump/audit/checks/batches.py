@@ -80,7 +80,7 @@ def _segment(evidence: Evidence, survey: Survey, next_base: int | None) -> Itera
     yield from _overflow(survey)
 
 
-def _being_written(survey: Survey, damage: Damage) -> bool:
+def _may_be_unfinished(survey: Survey, damage: Damage) -> bool:
     """Return whether ``damage`` may be a half-written batch at the end of a preallocated file."""
     return (
         survey.zero_tail
@@ -93,7 +93,7 @@ def _damage_code(
     evidence: Evidence, survey: Survey, damage: Damage, *, sealed: bool
 ) -> FindingCode:
     live, clean = evidence.live, evidence.stopped_cleanly
-    if live and not sealed and _being_written(survey, damage):
+    if live and not sealed and _may_be_unfinished(survey, damage):
         return codes.TORN_TAIL_LIVE
     match damage.reason:
         case Reason.BAD_CHECKSUM:

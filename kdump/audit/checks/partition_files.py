@@ -197,7 +197,7 @@ def check_log_start(evidence: Evidence) -> Iterator[Finding]:
     held = Offsets(segments[0].base_offset, log_end - 1) if segments else None
     yield file_finding(
         codes.LOG_START_BEYOND_END,
-        _beside(facts, LOG_START_CHECKPOINT),
+        _checkpoint_path(facts, LOG_START_CHECKPOINT),
         f"a log start up to {log_end}, where the log ends",
         str(facts.log_start),
         offsets=held if held and held.first < log_end else None,
@@ -206,7 +206,7 @@ def check_log_start(evidence: Evidence) -> Iterator[Finding]:
 
 def starts_past(facts: PartitionFacts, log_end: int) -> bool:
     """Return whether the checkpointed log start is past ``log_end``: a start deletes the log."""
-    return _comparable(facts) and facts.log_start is not None and facts.log_start > log_end
+    return _is_comparable(facts) and facts.log_start is not None and facts.log_start > log_end
 
 
 def check_recovery_point(evidence: Evidence) -> Iterator[Finding]:
@@ -230,10 +230,10 @@ def check_high_watermark(evidence: Evidence) -> Iterator[Finding]:
         evidence, facts, codes.HIGH_WATERMARK_BEYOND_END, HIGH_WATERMARK_CHECKPOINT, mark
     )
     start = _log_start(evidence, facts)
-    if mark is not None and start is not None and mark < start and _comparable(facts):
+    if mark is not None and start is not None and mark < start and _is_comparable(facts):
         yield file_finding(
             codes.HIGH_WATERMARK_BELOW_START,
-            _beside(facts, HIGH_WATERMARK_CHECKPOINT),
+            _checkpoint_path(facts, HIGH_WATERMARK_CHECKPOINT),
             f"a high watermark from {start} on, where the log starts",
             str(mark),
         )
@@ -249,10 +249,10 @@ def check_cleaner_offset(evidence: Evidence) -> Iterator[Finding]:
         evidence, facts, codes.CLEANER_OFFSET_BEYOND_END, CLEANER_CHECKPOINT, cleaned
     )
     start = _log_start(evidence, facts)
-    if cleaned is not None and start is not None and cleaned < start and _comparable(facts):
+    if cleaned is not None and start is not None and cleaned < start and _is_comparable(facts):
         yield file_finding(
             codes.CLEANER_OFFSET_BELOW_START,
-            _beside(facts, CLEANER_CHECKPOINT),
+            _checkpoint_path(facts, CLEANER_CHECKPOINT),
             f"an offset from {start} on, where the log starts",
             str(cleaned),
         )
@@ -266,18 +266,18 @@ def _beyond_end(
     offset: int | None,
 ) -> Iterator[Finding]:
     log_end = evidence.log_end
-    if log_end is None or offset is None or not _comparable(facts) or offset <= log_end:
+    if log_end is None or offset is None or not _is_comparable(facts) or offset <= log_end:
         return
     yield file_finding(
         code,
-        _beside(facts, checkpoint),
+        _checkpoint_path(facts, checkpoint),
         f"an offset up to {log_end}, where the log ends",
         str(offset),
         offsets=Offsets(log_end, offset - 1),
     )
 
 
-def _comparable(facts: PartitionFacts) -> bool:
+def _is_comparable(facts: PartitionFacts) -> bool:
     """Return whether checkpoints and log are of the same moment, and a start compares them."""
     return facts.stopped and facts.is_current
 
@@ -287,5 +287,5 @@ def _log_start(evidence: Evidence, facts: PartitionFacts) -> int | None:
     return evidence.first_base if facts.log_start is None else facts.log_start
 
 
-def _beside(facts: PartitionFacts, checkpoint: str) -> Path:
+def _checkpoint_path(facts: PartitionFacts, checkpoint: str) -> Path:
     return facts.partition.path.parent / checkpoint

@@ -259,7 +259,7 @@ def read_partition_facts(
     stopped: bool,
 ) -> PartitionFacts:
     """Read the small files of ``partition``; ``directory`` is None outside a log directory."""
-    by_kind = {entry.name.kind: entry for entry in partition.entries if _plain_file(entry)}
+    by_kind = {entry.name.kind: entry for entry in partition.entries if _is_plain_file(entry)}
     name = partition.name
 
     def read(kind: FileKind, decode: Callable[[bytes], T]) -> Read[T] | None:
@@ -308,7 +308,7 @@ def read_producer_snapshots(partition: Partition) -> dict[int, Read[ProducerEntr
         entry.name.base_offset: entry.path
         for entry in partition.entries
         if entry.name.kind is FileKind.SNAPSHOT
-        and _plain_file(entry)
+        and _is_plain_file(entry)
         and entry.name.base_offset is not None
     }
     return {offset: read_small(path, decode_snapshot) for offset, path in sorted(paths.items())}
@@ -347,5 +347,5 @@ def _offsets(data: bytes) -> Offsets:
     return {(entry.topic, entry.partition): entry.offset for entry in decode_offsets(data)}
 
 
-def _plain_file(entry: Entry) -> bool:
+def _is_plain_file(entry: Entry) -> bool:
     return entry.type is EntryType.FILE and entry.name.suffix == "" and entry.name.canonical

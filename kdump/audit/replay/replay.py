@@ -251,12 +251,14 @@ class _Fold:
                 self._grow()
         return SegmentReplay(
             survey,
-            tuple(AbortedTxn(0, *row) for row in _rows(self.aborted, _ABORTED, self._aborted)),
+            tuple(
+                AbortedTxn(0, *row) for row in _rows(self.aborted, _ABORTED, self._aborted_count)
+            ),
             state[_events.F_COMMITTED],
             self._violations(events),
             Counter({kind: state[_events.F_COUNTS + kind] for kind in ViolationKind})
             + Counter({ViolationKind.SEQUENCE_BREAK: events.break_count}),
-            self._touched(number),
+            self._touched_producers(number),
         )
 
     def _violations(self, events: Events) -> tuple[Violation, ...]:
@@ -285,10 +287,10 @@ class _Fold:
         )
 
     @property
-    def _aborted(self) -> int:
+    def _aborted_count(self) -> int:
         return self.state[_events.F_ABORTED]
 
-    def _touched(self, number: int) -> array[int]:
+    def _touched_producers(self, number: int) -> array[int]:
         known = self.state[_events.F_PRODUCERS]
         count = _events.touched(self.producers, known, number, array("q"))
         found = array("q", bytes(8 * _STATE * count))
@@ -308,7 +310,7 @@ class _Fold:
         self.state[_events.F_NEWEST] = row
 
     def _grow(self) -> None:
-        if self._aborted == len(self.aborted) // _ABORTED:
+        if self._aborted_count == len(self.aborted) // _ABORTED:
             self.aborted.extend(self.aborted)
         if self.state[_events.F_PRODUCERS] == len(self.producers) // _STATE:
             self.producers.extend(self.producers)

@@ -41,11 +41,11 @@ class StableOffset:
             return cls(replay.end_offset, replay.end_offset, None, None)
         holder = replay.open[0]
         offset = max(holder.first_offset, log_start)
-        since_ms = _begun_ms(replay, holder)
+        since_ms = _begin_ms(replay, holder)
         return cls(offset, max(replay.end_offset, offset), holder, since_ms)
 
 
-def _begun_ms(replay: Replay, transaction: OpenTransaction) -> int:
+def _begin_ms(replay: Replay, transaction: OpenTransaction) -> int:
     for segment in reversed(replay.segments):
         rows = segment.survey.events.rows
         if segment.survey.segment.base_offset <= transaction.first_offset:

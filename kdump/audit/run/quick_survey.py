@@ -52,7 +52,11 @@ def quick_survey(
     missed = []
     for kind, path in ((OffsetIndex, segment.index), (TimeIndex, segment.time_index)):
         try:
-            end = None if path is None else _end(kind, path, segment.base_offset, sealed=sealed)
+            end = (
+                None
+                if path is None
+                else _read_index_end(kind, path, segment.base_offset, sealed=sealed)
+            )
         except SourceError as error:
             end = None
             missed.append(ReadFailure.of(path or segment.log, error))
@@ -60,7 +64,9 @@ def quick_survey(
     index, times = ends
     try:
         with _open(segment.log, mapped=mapped) as source:
-            log.read(source, _tail(source, segment.base_offset, index.entries if index else ()))
+            log.read(
+                source, _tail_start(source, segment.base_offset, index.entries if index else ())
+            )
     except SourceError as error:
         missed.append(ReadFailure.of(segment.log, error))
     return log.survey(index.facts if index else None, times.facts if times else None, tuple(missed))
@@ -70,7 +76,7 @@ def _open(path: Path, *, mapped: bool) -> Source:
     return open_source(path, mapped=mapped, window_bytes=_WINDOW_BYTES)
 
 
-def _tail(source: Source, base_offset: int, entries: Sequence[tuple[int, int]]) -> int:
+def _tail_start(source: Source, base_offset: int, entries: Sequence[tuple[int, int]]) -> int:
     """Return the position of the first read: a sound batch, 0, or the end if neither is near."""
     for _, position in reversed(entries):
         near = 0 < position < source.size <= position + _TAIL_BYTES
@@ -79,7 +85,7 @@ def _tail(source: Source, base_offset: int, entries: Sequence[tuple[int, int]]) 
     return 0 if source.size <= _TAIL_BYTES else source.size
 
 
-def _end(
+def _read_index_end(
     kind: type[OffsetIndex | TimeIndex], path: Path, base_offset: int, *, sealed: bool
 ) -> _End:
     """Read the end of an index; raises SourceError."""
@@ -89,7 +95,7 @@ def _end(
     data = data[: len(data) - size % slot][-_ENTRIES * slot :]
     if data and not any(data[-slot:]):
         with open_source(path, mapped=False, window_bytes=_WINDOW_BYTES) as source:
-            used = _used(source, slots, slot)
+            used = _used_slots(source, slots, slot)
             first = max(0, used - _ENTRIES) * slot
             data = bytes(source.window(first)[: used * slot - first])
     index = kind.decode(data, base_offset)
@@ -113,7 +119,7 @@ def _end(
     return _End(facts, tuple(index))
 
 
-def _used(source: Source, slots: int, slot_bytes: int) -> int:
+def _used_slots(source: Source, slots: int, slot_bytes: int) -> int:
     """Return the number of slots before the padding, which is assumed to hold only zeros."""
     low, high = 0, slots
     while low < high:

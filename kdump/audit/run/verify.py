@@ -96,7 +96,7 @@ def verify(
             yield ready.pop(next_up)
             next_up += 1
 
-    outcomes = workers.run(work, tasks(), jobs, retry=_unmapped, on_progress=on_progress)
+    outcomes = workers.run(work, tasks(), jobs, retry=_retry_unmapped, on_progress=on_progress)
     with closing(outcomes):
         for outcome in outcomes:
             number = outcome.task.target_index
@@ -107,7 +107,7 @@ def verify(
     yield from in_turn()
 
 
-def _unmapped(task: SurveyTask, died: workers.Died) -> SurveyTask | None:
+def _retry_unmapped(task: SurveyTask, died: workers.Died) -> SurveyTask | None:
     # The file was cut while it was mapped: a process writes there after all.
     if died.signal == signal.SIGBUS and task.mapped:
         return replace(task, mapped=False)

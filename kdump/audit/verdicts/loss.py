@@ -61,7 +61,7 @@ def lost_now(
     findings: Iterable[Finding],
 ) -> LostNow:
     """Return the records that damage hides, and those missing by findings whose code ``loses``."""
-    ranges = list(_hidden(target, surveys, facts))
+    ranges = list(_ranges_in_damage(target, surveys, facts))
     for finding in findings:
         if finding.code.loses and finding.offsets is not None:
             ranges += _difference(finding.offsets, ranges)
@@ -69,7 +69,7 @@ def lost_now(
     return LostNow(tuple(ranges), any(survey.damages > len(survey.gaps) for survey in surveys))
 
 
-def _hidden(
+def _ranges_in_damage(
     target: Target, surveys: tuple[Survey, ...], facts: PartitionFacts | None
 ) -> Iterator[LostRange]:
     for survey, next_base in neighbours(target, surveys):

@@ -47,8 +47,8 @@ class Assumptions:
         facts = replace(
             facts,
             clean=facts.clean if self.clean is None else self.clean,
-            recovery_point=_or(self.recovery_point, facts.recovery_point),
-            log_start=_or(self.log_start, facts.log_start),
+            recovery_point=_override(self.recovery_point, facts.recovery_point),
+            log_start=_override(self.log_start, facts.log_start),
         )
         return replace(verdict, facts=facts)
 
@@ -204,5 +204,5 @@ def _with_surveys(verdict: Verdict, surveys: dict[int, Survey]) -> Verdict:
     return replace(verdict, surveys=merged, lost=lost)
 
 
-def _or(given: int | None, known: int | None) -> int | None:
-    return known if given is None else given
+def _override(assumed: int | None, known: int | None) -> int | None:
+    return known if assumed is None else assumed
