@@ -34,7 +34,7 @@ def opened(path: Path, state: State = State.STOPPED) -> tuple[list[Target], Cont
     assert isinstance(target, LogDirectory)
     root = Root(path, target, liveness, read_directory(target, liveness))
     assert root.directory is not None
-    return [target.listed() for target in assign(root)], read_context(
+    return [target.with_listing() for target in assign(root)], read_context(
         [root.directory], None, NOW_MS
     )
 

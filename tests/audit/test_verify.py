@@ -35,7 +35,9 @@ def roots(*paths: Path) -> list[Root]:
 
 
 def verdict(*paths: Path, deep: bool = False, jobs: int = 2) -> list[Verdict]:
-    targets = [target for root in roots(*paths) for target in map(Target.listed, assign(root))]
+    targets = [
+        target for root in roots(*paths) for target in map(Target.with_listing, assign(root))
+    ]
     return list(verify(targets, deep=deep, jobs=jobs))
 
 
@@ -136,7 +138,7 @@ def test_what_was_covered_is_counted(log_directory: Path) -> None:
 def test_progress_adds_up_to_the_total(log_directory: Path) -> None:
     recipe("sound").write(log_directory)
     (root,) = roots(log_directory)
-    targets = [target.listed() for target in assign(root)]
+    targets = [target.with_listing() for target in assign(root)]
     reports: list[int] = []
     assert list(verify(targets, deep=False, jobs=2, on_progress=reports.append))
     assert sum(reports) == sum(target.size for target in targets) > 0
@@ -227,7 +229,7 @@ def test_a_log_that_goes_while_listing_has_no_size(
 
     monkeypatch.setattr(Path, "stat", gone)
     (target,) = assign(root)
-    assert target.listed().size == sum(map(len, batches(LAST)))
+    assert target.with_listing().size == sum(map(len, batches(LAST)))
 
 
 def test_no_groups_need_no_workers() -> None:
@@ -271,7 +273,7 @@ def test_beside_a_broker_nothing_is_mapped(
 def test_beside_a_broker_a_vanished_file_is_a_note(beside_a_broker: Path, extension: str) -> None:
     directory = recipe("sound").write(beside_a_broker)
     (root,) = roots(beside_a_broker)
-    targets = [target.listed() for target in assign(root)]
+    targets = [target.with_listing() for target in assign(root)]
     (directory / name(FIRST, extension)).unlink()
     (verdict,) = verify(targets, deep=False, jobs=1)
     assert "vanished-live" in [finding.code.name for finding in verdict.findings]
@@ -281,7 +283,7 @@ def test_beside_a_broker_a_vanished_file_is_a_note(beside_a_broker: Path, extens
 def test_a_vanished_file_of_a_stopped_directory_is_incomplete(log_directory: Path) -> None:
     directory = recipe("sound").write(log_directory)
     (root,) = roots(log_directory)
-    targets = [target.listed() for target in assign(root)]
+    targets = [target.with_listing() for target in assign(root)]
     (directory / name(FIRST, ".log")).unlink()
     (verdict,) = verify(targets, deep=False, jobs=1)
     (finding,) = verdict.findings
@@ -350,7 +352,7 @@ def test_leaving_early_leaves_no_child(log_directory: Path) -> None:
     for number in range(5):
         Recipe(f"topic{number}", [], batches(FIRST), batches(LAST)).write(log_directory)
     targets = [
-        target for root in roots(log_directory) for target in map(Target.listed, assign(root))
+        target for root in roots(log_directory) for target in map(Target.with_listing, assign(root))
     ]
     before = children()
     results = verify(targets, deep=False, jobs=2)

@@ -82,7 +82,7 @@ def verdict(
     context = replace(context, wanted=Overrides(interval, room))
     found = []
     for one in assign(Root(path, content, liveness, directory)):
-        target = one.listed()
+        target = one.with_listing()
         facts = gather(target, context)
         if facts is not None:
             facts = replace(facts, settings=replace(facts.settings, compacted=compacted))

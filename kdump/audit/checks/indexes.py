@@ -134,7 +134,7 @@ def as_rebuilt(findings: Iterable[Finding]) -> Iterator[Finding]:
 
 
 def _offset_entries(survey: Survey, *, sealed: bool, live: bool) -> Iterator[Finding]:
-    # Beside a running broker the last segment's entries may be of batches appended since.
+    # Beside a running broker the last segment's entries may be of batches appended later.
     facts = survey.index
     if facts is None:
         return

@@ -178,11 +178,13 @@ class FateEvidence:
 
 def evidence_of(facts: PartitionFacts, segments: Iterable[Segment]) -> FateEvidence:
     """Return the evidence about transactions in the files beside the logs of ``segments``."""
-    read = {segment.base_offset: facts.txn_indexes.get(segment.base_offset) for segment in segments}
+    indexes = {
+        segment.base_offset: facts.txn_indexes.get(segment.base_offset) for segment in segments
+    }
     name = facts.partition.name
     return FateEvidence(
-        {base: None if index is None else index.value for base, index in read.items()},
-        {offset: read.value for offset, read in facts.snapshots.items() if read.value},
+        {base: None if index is None else index.value for base, index in indexes.items()},
+        {offset: snapshot.value for offset, snapshot in facts.snapshots.items() if snapshot.value},
         facts.coordinator,
         None if name is None else (name.topic, name.partition),
     )

@@ -70,7 +70,7 @@ def quick_pass(
     """
 
     def work(task: _Task, report: Callable[[int], None]) -> list[Verdict]:
-        listed = [targets[number] for number in task.numbers]
+        task_targets = [targets[number] for number in task.numbers]
         return [
             _pack(
                 quick_verdict(
@@ -78,7 +78,7 @@ def quick_pass(
                 ),
                 target,
             )
-            for target in listed
+            for target in task_targets
         ]
 
     def results(
@@ -160,14 +160,14 @@ def quick_verdict(
 
     if not target.stopped:
         use_idle_io()
-    target = target.listed()
+    target = target.with_listing()
     # Before the logs, so that the small files are not newer than the logs that are read.
     facts = gather(target, context)
     is_small = target.stopped and target.size <= _SMALL_BYTES
-    whole = small is not Small.ENDS and is_small and not careful
-    surveys = read if whole else inspect
-    found = surveys(target, target.segments, mapped=target.stopped and not careful)
-    verdict = judge(target, found, facts, context, quick=not whole)
+    read_all = small is not Small.ENDS and is_small and not careful
+    surveys = read if read_all else inspect
+    results = surveys(target, target.segments, mapped=target.stopped and not careful)
+    verdict = judge(target, results, facts, context, quick=not read_all)
     return conclude(reconcile(verdict, context, surveys))
 
 

@@ -58,9 +58,11 @@ def suspects(
     whole partition.
     """
     before = {survey.segment.base_offset: survey for survey in inspection.surveys}
-    accused = {_stem(finding.path) for finding in inspection.findings if _is_error(finding)}
+    stems_with_errors = {
+        _stem(finding.path) for finding in inspection.findings if _is_error(finding)
+    }
 
-    def suspicious(segment: Segment) -> bool:
+    def is_suspect(segment: Segment) -> bool:
         survey = before.get(segment.base_offset)
         return (
             segment is segments[-1]
@@ -68,10 +70,10 @@ def suspects(
             or survey.segment != segment
             or survey.identity != logs.get(segment.base_offset)
             or bool(survey.unread)
-            or _stem(segment.log) in accused
+            or _stem(segment.log) in stems_with_errors
         )
 
-    return tuple(segment for segment in segments if suspicious(segment))
+    return tuple(segment for segment in segments if is_suspect(segment))
 
 
 def reconcile_findings(first: Inspection, second: Inspection) -> Iterator[Finding]:

@@ -64,7 +64,7 @@ def reconcile(verdict: Verdict, context: Context | None, resurvey: Resurvey) -> 
 
 
 def reconcile_directories(context: Context) -> tuple[Finding, ...]:
-    """Return the findings of the log directories; an error needs a second read."""
+    """Return the findings of the log directories; a second read confirms the errors."""
     first = tuple(judge_directories(context))
     if not recheck.is_needed(first):
         return first

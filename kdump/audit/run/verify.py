@@ -77,7 +77,7 @@ def verify(
         for number, target in enumerate(targets):
             if number not in known:
                 # Shortly before the logs, because a broker may go on writing them.
-                now = listed[number] = target.listed()
+                now = listed[number] = target.with_listing()
                 results[number] = []
                 facts[number] = None if context is None else gather(now, context)
                 yield from survey_tasks(number, now, context, deep=deep, rebuild=rebuild)

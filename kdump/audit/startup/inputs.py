@@ -60,7 +60,7 @@ def read_log_facts(
     def next_offset(swap: Segment) -> int:
         end = known[swap.log].end
         ends = (swap.base_offset,) if end is None else (end.next_offset, end.searched_offset)
-        return max((end for end in ends if end is not None), default=swap.base_offset)
+        return max((offset for offset in ends if offset is not None), default=swap.base_offset)
 
     segments = resolve_swaps(facts.partition, next_offset).segments
     unstable = _oldest_open_offset(facts, surveys, replayed)

@@ -432,7 +432,7 @@ class Loader:
 
 
 def _wrappers_readable(log: _Log, *, to_end: bool) -> bool:
-    """Return whether a search reads its wrappers: from the start, and ``to_end`` for the end."""
+    """Return whether the wrappers that a search reads are readable, with ``to_end`` to the end."""
     if log.result is not None and log.result.head_unreadable:
         return False
     if not to_end:

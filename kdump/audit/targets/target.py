@@ -79,7 +79,7 @@ class Target:
     directory: DirectoryFacts | None = None
     pending: bool = False
 
-    def listed(self) -> Target:
+    def with_listing(self) -> Target:
         """Return the target with the present listing of its directory, if it is pending."""
         if not self.pending:
             return self
@@ -89,7 +89,7 @@ class Target:
         size = sum(map(log_bytes, found.segments))
         return replace(self, pending=False, segments=found.segments, size=size, partition=found)
 
-    def unlisted(self) -> Target:
+    def without_listing(self) -> Target:
         """Return the target without the listing of its partition's directory."""
         if self.partition is None:
             return self

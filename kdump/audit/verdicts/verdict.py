@@ -99,7 +99,7 @@ class Verdict:
         surveys and facts are left out.
         """
         if not segments:
-            target = self.target.unlisted()
+            target = self.target.without_listing()
             return replace(self, target=target, surveys=(), facts=None, replay=None)
         surveys = tuple(
             replace(survey, events=NO_EVENTS, index=None, time_index=None, identity=None)

@@ -53,7 +53,7 @@ def logs_of(targets: Iterable[Target], *, strict: bool = False) -> Iterator[Log]
     A partition that cannot be listed has none. Raises SourceError instead if ``strict``.
     """
     for target in without_nested(targets):
-        listed = target.listed()
+        listed = target.with_listing()
         if listed.error is not None and strict:
             raise listed.error
         for segment in listed.segments:

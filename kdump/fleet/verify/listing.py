@@ -125,11 +125,11 @@ class _Around:
 
 def _listed(path: Path, selection: Selection, settings: Configs | None) -> _Part:
     (root,) = open_roots([path], log_directories(settings) if settings else ())
-    return _taken_stock(root, [target.listed() for target in assign(root, selection)])
+    return _taken_stock(root, [target.with_listing() for target in assign(root, selection)])
 
 
 def _taken_stock(root: Root, listed: Iterable[Target]) -> _Part:
-    both = [(replace(one.unlisted(), size=one.size), Inventory.of(one)) for one in listed]
+    both = [(replace(one.without_listing(), size=one.size), Inventory.of(one)) for one in listed]
     return _Part(root, tuple(target for target, _ in both), tuple(taken for _, taken in both))
 
 

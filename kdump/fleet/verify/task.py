@@ -187,7 +187,7 @@ def _lines(evidence: _Evidence) -> tuple[Line, ...]:
 
 def _beside(target: Target, context: Context) -> tuple[Target, PartitionFacts | None]:
     """What there is of a group by now, and the small files that go with it."""
-    now = target if target.stopped else target.unlisted().listed()
+    now = target if target.stopped else target.without_listing().with_listing()
     return now, gather(now, context)
 
 
