@@ -202,7 +202,7 @@ def test_a_partition_in_two_directories_is_refused(
     )
 
 
-def test_a_future_replica_may_stand_beside_its_current_one(tmp_path: Path) -> None:
+def test_a_future_replica_may_be_beside_its_current_one(tmp_path: Path) -> None:
     first, other = two(tmp_path, "moved", "moved")
     (other / "moved-0").rename(other / f"moved-0.{'0' * 32}-future")
     assert codes(judge(first, other, config={})) == ["directory-future"]
@@ -219,7 +219,7 @@ def test_two_future_replicas_are_refused(tmp_path: Path) -> None:
     ]
 
 
-def test_a_stray_replica_is_set_aside_before_it_stands_twice(tmp_path: Path) -> None:
+def test_a_stray_replica_is_set_aside_before_it_counts_twice(tmp_path: Path) -> None:
     first, other = two(tmp_path, "strays", "strays")
     assert codes(judge(first, other)) == ["partition-twice"]
     text = (first / "strays-0" / "partition.metadata").read_text()
@@ -336,7 +336,7 @@ def test_a_log_start_beyond_the_end_says_what_is_deleted(tmp_path: Path) -> None
     assert finding.remedy == ("kdump", "reindex", str(finding.path.parent / "start-beyond-0"))
 
 
-def test_a_hole_names_the_missing_offsets(tmp_path: Path) -> None:
+def test_a_gap_names_the_missing_offsets(tmp_path: Path) -> None:
     finding = only("hole", tmp_path)
     assert finding.offsets == Offsets(80, 99)
 
@@ -357,7 +357,7 @@ def test_a_replica_that_moved_away_says_where(tmp_path: Path) -> None:
     assert only("moved-away", tmp_path).detail == Detail("node 1 as a replica", "nodes 2, 3")
 
 
-def test_a_swap_names_what_nobody_holds_any_more(tmp_path: Path) -> None:
+def test_a_swap_names_the_records_that_no_file_holds(tmp_path: Path) -> None:
     assert only("swap-short", tmp_path).offsets == Offsets(50, 99)
 
 
@@ -377,7 +377,7 @@ def test_a_log_of_more_than_2_gib_is_refused(tmp_path: Path) -> None:
     assert (finding.code.name, finding.path) == ("log-too-large", last.segment.log)
 
 
-def test_small_files_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+def test_small_files_that_cannot_be_read_are_reported(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "bad").write_bytes(b"x")
     names = ("fifo", "gone", "bad")

@@ -171,7 +171,7 @@ def test_a_stopped_broker_lets_a_transaction_hang_that_hung_before(tmp_path: Pat
         assert [finding.code.name for finding in found] == [expected]
 
 
-def test_a_segment_that_nobody_wrote_to_for_long_lets_a_transaction_hang(tmp_path: Path) -> None:
+def test_a_segment_without_recent_writes_lets_a_transaction_hang(tmp_path: Path) -> None:
     (recipe,) = [recipe for recipe in RECIPES if recipe.name == "open"]
     given = judging(recipe.write(tmp_path), compacted=False)
     found = check_hanging(running(written(given, NOW_MS - 21 * 60_000)))

@@ -286,7 +286,7 @@ def test_compaction(policy: str | None, cleaned: bool, compacted: bool, tmp_path
     assert settings.origin == "__cluster_metadata-0"
 
 
-def test_nobody_says_whether_it_is_compacted(tmp_path: Path) -> None:
+def test_compaction_is_unknown(tmp_path: Path) -> None:
     assert topic_settings("orders", Sources(), cleaned=False).compacted is None
     assert topic_settings("unheard-of", sources(tmp_path), cleaned=False).compacted is None
     cleaned = topic_settings("orders", Sources(), cleaned=True)

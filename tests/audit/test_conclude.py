@@ -78,13 +78,13 @@ def test_of_a_partition_its_segments_stay(tmp_path: Path) -> None:
         assert (verdict.facts.snapshots, verdict.facts.txn_indexes) == ({}, {})
 
 
-def test_a_judgement_comes_back_with_the_group_that_was_asked_for(tmp_path: Path) -> None:
+def test_a_verdict_comes_back_with_the_requested_target(tmp_path: Path) -> None:
     targets, context = opened(made(tmp_path, 1))
     (verdict,) = quick_pass(targets, context, jobs=1)
     assert verdict.target is targets[0]
 
 
-def test_a_group_that_was_listed_again_comes_back_as_it_is_now(tmp_path: Path) -> None:
+def test_a_target_that_was_listed_again_comes_back_as_it_is_now(tmp_path: Path) -> None:
     targets, context = opened(made(tmp_path, 1))
     (tmp_path / "topic-0" / name(FIRST, ".log")).unlink()
     (verdict,) = quick_pass(targets, context, jobs=1)

@@ -391,7 +391,7 @@ def test_a_late_transaction_hangs_if_its_coordinator_does_not_have_it(
     ]
 
 
-def test_damage_behind_the_last_entry_leaves_it_open_whether_a_transaction_hangs(
+def test_damage_after_the_last_entry_leaves_it_open_whether_a_transaction_hangs(
     tmp_path: Path,
 ) -> None:
     values = [state(PRODUCER, 2, COMPLETE_ABORT), state(PRODUCER, 2, ONGOING, HERE)]

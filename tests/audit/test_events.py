@@ -103,7 +103,7 @@ def test_breaks_are_counted_and_the_first_few_listed(tmp_path: Path) -> None:
     assert found.breaks[0] == SequenceBreak(7, 0, 5, len(odd[0]), 5, 100, 4)
 
 
-def test_a_sequence_goes_on_from_0_behind_the_largest(tmp_path: Path) -> None:
+def test_a_sequence_continues_from_0_after_the_largest(tmp_path: Path) -> None:
     found = of(tmp_path, data(0, 7, 2**31 - 5), data(5, 7, 0))
     assert found.break_count == 0
     assert runs(found)[0][7] == 4

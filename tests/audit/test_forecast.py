@@ -108,13 +108,13 @@ def test_what_damage_at_the_end_of_a_segment_held_reaches_to_the_next(tmp_path: 
     assert forecast_of(named("torn-sealed"), tmp_path).lost.unreadable == Span(10, 90, 99)
 
 
-def test_a_hole_is_a_cut_without_anything_deleted(tmp_path: Path) -> None:
+def test_a_gap_is_a_cut_without_anything_deleted(tmp_path: Path) -> None:
     found = forecast_of(named("index-missing-and-damage"), tmp_path)
     assert [cut.offset for cut in found.cuts] == [40]
     assert found.deleted == ()
 
 
-def test_the_worse_of_two_releases_is_told(tmp_path: Path) -> None:
+def test_the_worse_of_two_releases_is_reported(tmp_path: Path) -> None:
     twice = forecast_of(named("twice-at-the-end"), tmp_path)
     assert (twice.log_end_offset, twice.release) == (200, Release.V4_3)
     wrapper = forecast_of(named("wrapper-unreadable"), tmp_path)
@@ -204,7 +204,7 @@ def test_with_remote_storage_a_log_starts_where_its_checkpoint_says(tmp_path: Pa
 
 
 @pytest.mark.parametrize("scanned", [True, False])
-def test_the_end_of_a_log_wraps_behind_the_largest_offset(tmp_path: Path, scanned: bool) -> None:
+def test_the_end_of_a_log_wraps_after_the_largest_offset(tmp_path: Path, scanned: bool) -> None:
     base = 2**63 - 1
     pieces = [forge.batch(base, [forge.record()]) for _ in range(3)]
     forged = Forged("largest", segments={base: pieces}, clean=True)
@@ -266,7 +266,7 @@ def test_a_directory_adds_up_its_partitions_and_all_reasons(tmp_path: Path) -> N
     assert found.recovery_seconds == found.read_bytes / (250 << 20)
 
 
-def test_a_directory_is_judged_wholly_if_all_its_partitions_are(tmp_path: Path) -> None:
+def test_a_directory_has_a_whole_forecast_if_all_its_partitions_have(tmp_path: Path) -> None:
     exact = forecast_of(named("sound"), tmp_path)
     vague = replace(exact, exact=False)
     assert forecast_directory([exact, exact], total=2).whole

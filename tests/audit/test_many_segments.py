@@ -79,7 +79,7 @@ def test_an_empty_segment_takes_little_memory(
     assert peak < most_bytes * count
 
 
-def test_a_quick_look_reads_the_ends_of_a_small_log(
+def test_a_quick_survey_reads_the_ends_of_a_small_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (log,) = make(tmp_path, partitions=1, segments_each=1, segment_bytes=200 << 10)

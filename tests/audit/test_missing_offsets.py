@@ -76,7 +76,7 @@ def test_a_gap_is_named_by_what_speaks_for_it(
     assert gap["detail"]["found"] == found
 
 
-def test_a_copied_partition_is_judged_by_its_log(tmp_path: Path) -> None:
+def test_a_copied_partition_is_verified_by_its_log(tmp_path: Path) -> None:
     """Without a log directory nothing is known of the topic, and the middle segment is gone."""
     partition = BY_NAME["hole-unknown-jump"].write(tmp_path)
     assert not (tmp_path / "meta.properties").exists()

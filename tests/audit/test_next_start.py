@@ -80,7 +80,7 @@ def forecasts(path: Path) -> dict[str, Forecast]:
     return {name: start for name, start in made.items() if start is not None}
 
 
-def test_what_a_code_says_of_a_start_stands_in_its_field() -> None:
+def test_the_effect_of_a_code_on_a_start_is_in_its_field() -> None:
     said = {
         code.name
         for code in CODES.values()
@@ -175,7 +175,7 @@ def test_what_is_on_its_way_out_is_loaded_too(tmp_path: Path, suffix: str) -> No
     assert start(path).outcome is Outcome.OFFLINE
 
 
-def test_what_was_not_looked_at_is_not_taken_for_sound(tmp_path: Path) -> None:
+def test_unread_partitions_do_not_count_as_sound(tmp_path: Path) -> None:
     path = copy_fixture("4.3.1/clean", tmp_path / "data")
     given = read(path)
     all_verdicts = verdict(given)
@@ -247,7 +247,7 @@ def noted(segment: Segment, seen: list[object]) -> object:
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
-def test_nothing_is_lost_by_what_is_not_looked_up_again(
+def test_a_forecast_without_a_second_lookup_loses_nothing(
     recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recipe.write(tmp_path)

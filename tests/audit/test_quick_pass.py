@@ -57,9 +57,7 @@ def sound(tmp_path: Path) -> tuple[list[Target], Context]:
 
 
 @pytest.mark.parametrize("deep", [False, True])
-def test_a_small_partition_is_judged_as_the_full_pass_judges_it(
-    directory: Path, deep: bool
-) -> None:
+def test_a_small_partition_has_the_verdict_of_the_full_pass(directory: Path, deep: bool) -> None:
     targets, context = opened(directory)
     conclude = partial(add_forecast, segments=True)
     small = Small.RECORDS if deep else Small.HEADERS
@@ -102,7 +100,7 @@ def test_beside_a_broker_ends_alone_are_read_and_nothing_is_mapped(
 
 
 @pytest.mark.parametrize("small", [Small.ENDS, Small.HEADERS])
-def test_behind_a_file_that_is_cut_the_ends_are_read_unmapped(
+def test_after_a_file_is_cut_the_ends_are_read_unmapped(
     small: Small, sound: tuple[list[Target], Context], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def cut_while_mapped(plain: Callable[..., Survey]) -> Callable[..., Survey]:
@@ -127,7 +125,7 @@ def killed(*_: object, **__: bool) -> Survey:
     raise AssertionError
 
 
-def test_what_kills_a_worker_is_looked_at_alone(
+def test_a_target_that_kills_a_worker_is_read_alone(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     targets, context = opened(directory)

@@ -201,7 +201,7 @@ def test_both_sides_of_damage_are_indexed(tmp_path: Path) -> None:
     assert max(entries) > positions(data)[5]
 
 
-def test_a_lost_page_has_an_index_behind_it(tmp_path: Path) -> None:
+def test_a_lost_page_has_an_index_after_it(tmp_path: Path) -> None:
     data = b"".join(batches(FIRST))
     log = write(tmp_path, data[:700], bytes(300), data[1000:])
     pieces = pieces_of(log, FIRST)
@@ -222,7 +222,7 @@ def test_what_may_lie_in_a_value_is_left_out(tmp_path: Path) -> None:
     check(found, *model(sound([tables[0], tables[-1]]), FIRST, INTERVAL)[:2])
 
 
-def test_zeros_behind_hunted_batches_change_nothing(tmp_path: Path) -> None:
+def test_zeros_after_hunted_batches_change_nothing(tmp_path: Path) -> None:
     data = b"".join(batches(FIRST))
     with_zeros = of_log(write(tmp_path / "a", data[:700], bytes(300), data[1000:], bytes(5000)))
     assert with_zeros == of_log(write(tmp_path / "b", data[:700], bytes(300), data[1000:]))
@@ -276,7 +276,7 @@ def test_more_entries_than_an_index_has_room_for(tmp_path: Path) -> None:
 # --- room
 
 
-def test_content_is_kept_up_to_a_size(tmp_path: Path) -> None:
+def test_content_is_held_up_to_a_size(tmp_path: Path) -> None:
     pieces = pieces_of(write(tmp_path, *batches(FIRST)), FIRST)
     whole = built(pieces, FIRST)
     size = whole.index.size + whole.time_index.size

@@ -154,11 +154,11 @@ def test_damage_at_the_end_is_cut(offered: Printed) -> None:
     ]
 
 
-def test_a_torn_end_of_which_nobody_was_told_is_cut(offered: Printed) -> None:
+def test_an_unacknowledged_torn_end_is_cut(offered: Printed) -> None:
     assert offered(recipe("torn-last")) == ["do          kdump truncate-to-valid torn-last-0"]
 
 
-def test_where_not_damage_alone_is_cut_nobody_knows_what_that_loses(offered: Printed) -> None:
+def test_a_cut_of_more_than_damage_has_an_unknown_loss(offered: Printed) -> None:
     assert offered(recipe("below")) == [
         "choose      another replica is in sync: start that replica first",
         "            only copy:",
@@ -172,7 +172,7 @@ def test_indexes_are_made_anew(offered: Printed) -> None:
     assert offered(recipe("misplaced")) == ["do          kdump reindex misplaced-0"]
 
 
-def test_damage_and_indexes_are_both_told(offered: Printed) -> None:
+def test_damage_and_indexes_are_both_reported(offered: Printed) -> None:
     damaged = batches(FIRST)
     damaged[3] = flip(damaged[3], 100)
     lost = {"00000000000000000100.index": None}

@@ -199,7 +199,7 @@ def test_a_marker_of_the_same_epoch_keeps_the_batch_and_sets_the_time(history: H
     assert state[7].last_offset == 14
 
 
-def test_data_behind_a_marker_sets_the_time_again(history: History) -> None:
+def test_data_after_a_marker_sets_the_time_again(history: History) -> None:
     found = history([data(10, 7, 0), end(15, 7, commit=True), data(20, 7, 5)], [plain(100)])
     *_, (_, state) = found.states()
     assert state[7].timestamp == TIMESTAMP + 20
@@ -277,7 +277,7 @@ def test_a_torn_tail_hides_nothing(tmp_path: Path, tail: bytes, doubt: Doubt | N
         ([plain(0)], True, None),
     ],
 )
-def test_a_hole_hides_something_where_nothing_is_compacted(
+def test_a_gap_hides_something_if_nothing_is_compacted(
     tmp_path: Path, first: list[bytes], compacted: bool | None, doubt: Doubt | None
 ) -> None:
     directory = write_partition(tmp_path, "topic", 0, {0: first, LAST: [plain(100)]})

@@ -122,7 +122,7 @@ def test_every_byte_is_reported_once(tmp_path: Path, mapped: bool, deep: bool) -
     assert all(reports)
 
 
-def test_a_log_that_is_gone_is_told_and_its_indexes_are_read(tmp_path: Path) -> None:
+def test_a_missing_log_is_reported_and_its_indexes_are_read(tmp_path: Path) -> None:
     log = write(tmp_path, *batches(0))
     segment = open_path(log)
     assert isinstance(segment, Segment)
@@ -135,7 +135,7 @@ def test_a_log_that_is_gone_is_told_and_its_indexes_are_read(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("extension", [".index", ".timeindex"])
-def test_an_index_that_cannot_be_read_is_told(tmp_path: Path, extension: str) -> None:
+def test_an_index_that_cannot_be_read_is_reported(tmp_path: Path, extension: str) -> None:
     log = write(tmp_path, *batches(0))
     segment = open_path(log)
     assert isinstance(segment, Segment)

@@ -348,14 +348,14 @@ def test_a_skipping_entry_names_the_last_offset_before_it(tmp_path: Path) -> Non
     assert index.last == (BASE + 2, STARTS[6])
 
 
-def test_the_two_entries_that_break_the_order_are_not_judged(tmp_path: Path) -> None:
+def test_the_two_entries_that_break_the_order_are_not_checked(tmp_path: Path) -> None:
     entries = [(BASE + 1, 3), (BASE + 2, 1 << 20), (BASE + 3, 5)]
     index, _ = facts(of(write(tmp_path, RECORDS, entries, b"")))
     assert index.disorder == 1
     assert index.counts == {EntryKind.MISPLACED: 1}
 
 
-def test_what_stands_in_damage_is_not_judged(tmp_path: Path) -> None:
+def test_entries_in_damage_are_not_checked(tmp_path: Path) -> None:
     pieces = [*RECORDS[:4], forge.flip(RECORDS[4], -1), *RECORDS[5:]]
     entries = [(BASE + 4, STARTS[4]), (BASE + 5, STARTS[4] + 9), (BASE + 7, STARTS[7])]
     times = [(TIMESTAMP + 4, BASE + 4), (TIMESTAMP + 99, BASE + 5)]
@@ -363,7 +363,7 @@ def test_what_stands_in_damage_is_not_judged(tmp_path: Path) -> None:
     assert [index.counts for index in facts(found)] == [{}, {}]
 
 
-def test_what_was_found_by_hunting_is_not_judged(tmp_path: Path) -> None:
+def test_batches_found_by_hunting_are_not_checked(tmp_path: Path) -> None:
     lost = batch(BASE + 4, [record(RECORDS[5])], length=1 << 20)
     pieces = [*RECORDS[:4], lost, *RECORDS[6:]]
     start = len(b"".join(pieces[:5]))

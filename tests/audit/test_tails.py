@@ -73,7 +73,7 @@ BYTES = Tail(100, None, torn=False)
         (TORN, {"mark": 105}, Span(5, 100, unbounded=True)),
     ],
 )
-def test_what_bounds_the_records_behind(
+def test_bounds_of_the_records_in_a_tail(
     tail: Tail, known: dict[str, object], expected: Span, tmp_path: Path
 ) -> None:
     assert tail_records(tail, None, facts(tmp_path, **known)) == expected  # type: ignore[arg-type]

@@ -142,7 +142,7 @@ def test_offsets_below_0_are_not_usual(tmp_path: Path) -> None:
     assert table.usual is None
 
 
-def test_a_batch_beyond_the_window_is_looked_at_too(tmp_path: Path) -> None:
+def test_a_batch_beyond_the_window_is_checked_too(tmp_path: Path) -> None:
     """It is scanned alone, behind batches that were usual."""
     large = batch(2, [record(b"v" * (9 << 20))], last_offset_delta=1)
     log = written(tmp_path, [batch(0, TWO), large, batch(4, TWO)])

@@ -1,4 +1,4 @@
-"""A second look before any error: what moved in between is no error, what stands is one."""
+"""A second read before any error: what moved between is not an error, what remains is one."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def targets(path: Path, state: State) -> tuple[Target, ...]:
 
 @pytest.fixture
 def between(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Verdict]:
-    """``between(path, act)``: beside a broker, of which ``act`` runs between the two looks."""
+    """``between(path, act)``: beside a broker, of which ``act`` runs between the two reads."""
 
     def run(path: Path, act: Callable[[], object] = lambda: None, *, deep: bool = False) -> Verdict:
         pauses: list[float] = []
@@ -78,7 +78,7 @@ def sound_log(directory: Path, base: int) -> None:
 
 
 @pytest.mark.parametrize("title", STANDING)
-def test_errors_of_files_that_nobody_changes_stand(
+def test_errors_of_files_that_do_not_change_remain(
     title: str, tmp_path: Path, between: Callable[..., Verdict]
 ) -> None:
     found = recipe(title)
@@ -90,7 +90,7 @@ def test_records_are_read_again(tmp_path: Path, between: Callable[..., Verdict])
     assert names(between(recipe("fewer").write(tmp_path), deep=True)) == ["records-unreadable"]
 
 
-def test_an_error_in_a_segment_that_grows_stands(
+def test_an_error_in_a_segment_that_grows_remains(
     tmp_path: Path, between: Callable[..., Verdict]
 ) -> None:
     recipe = Recipe("grows", [], batches(FIRST), [flip(batches(LAST)[0], -1), *batches(LAST)[1:]])
@@ -105,7 +105,7 @@ def test_an_error_in_a_segment_that_grows_stands(
     assert verdict.surveys[1].last_offset == LAST + 100
 
 
-def test_an_error_in_a_sealed_segment_stands_while_others_come_and_go(
+def test_an_error_in_a_sealed_segment_remains_while_others_come_and_go(
     tmp_path: Path, between: Callable[..., Verdict]
 ) -> None:
     recipe = Recipe("rolls", [], batches(FIRST), [flip(batches(LAST)[0], -1), *batches(LAST)[1:]])
@@ -121,7 +121,7 @@ def test_an_error_in_a_sealed_segment_stands_while_others_come_and_go(
     assert verdict.target.next_base == LAST + 100
 
 
-def test_an_error_of_no_segment_stands_if_it_is_seen_twice() -> None:
+def test_an_error_of_no_segment_remains_if_it_is_seen_twice() -> None:
     for path in (Path(), Path("leader-epoch-checkpoint"), Path("x/partition.metadata")):
         found = Finding(codes.SEGMENTS_OVERLAP, path)
         inspection = Inspection((), (found,))
@@ -153,7 +153,7 @@ def test_a_segment_is_read_again_for_a_companion_that_is_missing_or_new(tmp_path
 
 
 @pytest.mark.parametrize("title", ["crc-last", "twice", "torn-sealed"])
-def test_what_is_right_at_the_second_look_is_a_note(
+def test_an_error_that_the_second_read_lacks_is_a_note(
     title: str, tmp_path: Path, between: Callable[..., Verdict]
 ) -> None:
     directory = recipe(title).write(tmp_path)
@@ -163,13 +163,13 @@ def test_what_is_right_at_the_second_look_is_a_note(
         sound_log(directory, LAST)
 
     verdict = between(directory, healed)
-    # The indexes are still those of the log as it was: of these too only one look can be true.
+    # The indexes are still those of the log as it was: of these too only one read can be true.
     assert set(names(verdict)) == {"changed-while-read"}
     assert any(recipe(title).expected[0] in str(finding.detail) for finding in verdict.findings)
     assert sum(survey.batches for survey in verdict.surveys) == 20
 
 
-def test_the_same_error_in_another_file_does_not_stand(
+def test_the_same_error_in_another_file_does_not_remain(
     tmp_path: Path, between: Callable[..., Verdict]
 ) -> None:
     directory = recipe("crc-sealed").write(tmp_path)
@@ -193,7 +193,7 @@ def test_an_overlap_with_a_segment_that_was_merged_is_a_note(
     assert "segments-overlap" in str(verdict.findings[0].detail)
 
 
-def test_a_segment_that_is_the_last_one_by_now_is_judged_as_such(
+def test_a_segment_that_has_become_the_last_is_checked_as_such(
     tmp_path: Path, between: Callable[..., Verdict]
 ) -> None:
     directory = recipe("torn-sealed").write(tmp_path)
@@ -211,7 +211,7 @@ def test_a_partition_that_is_deleted_is_a_note(
     assert directory in {finding.path for finding in verdict.findings}
 
 
-def test_a_lone_segment_is_looked_at_again_alone(
+def test_a_lone_segment_is_read_again_alone(
     tmp_path: Path, between: Callable[..., Verdict]
 ) -> None:
     directory = recipe("crc-sealed").write(tmp_path)
@@ -260,7 +260,7 @@ def test_a_batch_that_is_half_in_a_preallocated_segment_is_a_torn_tail(
     assert set(names(stopped)) & {"batch-crc-mismatch", "batch-size-impossible"}
 
 
-def test_a_bad_checksum_before_sound_batches_of_a_preallocated_segment_stands(
+def test_a_bad_checksum_before_sound_batches_of_a_preallocated_segment_remains(
     tmp_path: Path, between: Callable[..., Verdict]
 ) -> None:
     sound = batches(LAST)
@@ -272,7 +272,7 @@ def test_a_bad_checksum_before_sound_batches_of_a_preallocated_segment_stands(
 # --- believed stopped
 
 
-def test_without_errors_nothing_is_looked_at_twice(
+def test_without_errors_nothing_is_read_twice(
     tmp_path: Path, between: Callable[..., Verdict], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(path: Path) -> None:
@@ -284,7 +284,7 @@ def test_without_errors_nothing_is_looked_at_twice(
     assert names(verdict) == ["torn-tail-live"]
 
 
-def test_errors_of_a_stopped_partition_are_told_without_reading_again(
+def test_errors_of_a_stopped_partition_are_reported_without_a_second_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = targets(recipe("crc-sealed").write(tmp_path), State.STOPPED)
@@ -293,7 +293,7 @@ def test_errors_of_a_stopped_partition_are_told_without_reading_again(
     assert names(verdict) == ["batch-crc-mismatch"]
 
 
-def test_errors_of_what_changed_though_believed_stopped_are_looked_at_again(
+def test_errors_of_files_that_changed_though_believed_stopped_are_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = recipe("crc-sealed").write(tmp_path)
