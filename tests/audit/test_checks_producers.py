@@ -212,7 +212,7 @@ def test_a_missing_abort_names_the_file_that_should_be_there(findings: Findings)
 def test_beside_a_broker_the_small_files_may_be_of_another_moment(
     recipe: History, tmp_path: Path
 ) -> None:
-    """What is sound stays so; of what is damaged less may be told, never more."""
+    """What is sound stays so; of what is damaged less may be reported, never more."""
     given = judging(recipe.write(tmp_path), compacted=recipe.compacted, stopped=False)
     codes = [finding.code.name for run in CHECKS.values() for finding in run(given)]
     stale = {"txnindex-stale": "txnindex-missing-entry", "epochs-missing": "epochs-mismatch"}

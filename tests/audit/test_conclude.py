@@ -1,4 +1,4 @@
-"""What the passes keep of a partition once it is judged: what a report tells, and no more."""
+"""The passes retain of a verdict what reports show, and no more."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ def test_transactions_of_one_epoch_decide_where_they_ended_the_same_way(
 
 @pytest.mark.parametrize("number", range(7))
 def test_damage_in_the_coordinators_log_decides_nothing_wrong(number: int, tmp_path: Path) -> None:
-    """An epoch needs all of its entries, one before, and one behind."""
+    """An epoch needs all of its entries, one before, and one after."""
     values = [begun(), *ran(0, commit=False), *ran(1, commit=True)]
     path = log_directory(tmp_path / "data", values)
     log = tmp_path / "data" / "__transaction_state-0" / f"{0:020d}.log"

@@ -1,4 +1,4 @@
-"""The first pass: small partitions are judged whole at once, as the full pass would judge them."""
+"""The quick pass: it reads small partitions completely, with the verdict of the full pass."""
 
 from __future__ import annotations
 

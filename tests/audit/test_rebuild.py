@@ -1,4 +1,4 @@
-"""The indexes that are built anew: by the rule of recovery, with damage and disorder left out."""
+"""The rebuilt indexes: by the rule of recovery, with damage and disorder left out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What producers' sequence numbers show at a gap: only what stands on both sides of it counts."""
+"""The evidence of sequence numbers at a gap: only producers on both sides of it count."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from kdump.audit.startup.snapshot_reload import Snapshots
 
 
 def recovered(count: int) -> tuple[Snapshots, float]:
-    """Recovery of so many segments one behind the other, and how long it takes."""
+    """Recovery of that many segments in a row, and its time."""
     bases, snapshots = list(range(0, 10 * count, 10)), Snapshots({})
     start = time.process_time()
     for base in bases:

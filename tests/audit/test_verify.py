@@ -1,4 +1,4 @@
-"""verify(): what is judged together, in which order, and what becomes of files that go away."""
+"""verify(): what is verified together, in which order, and the findings of vanished files."""
 
 from __future__ import annotations
 
