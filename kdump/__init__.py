@@ -5,7 +5,7 @@ errors    The errors that kdump raises on purpose: what was expected, what was f
 format/   Bytes to values and back: the formats of Kafka's files. This layer opens no file and
           reads no clock.
 storage/  Files and objects to bytes, names, partitions and segments. This layer writes nothing.
-audit/    Judging what is on disk: surveys of segments, checks over them, findings and forecasts.
+audit/    Verification: surveys of segments, checks over them, findings and forecasts.
 repair/   Changing what is on disk: plans, durable steps, and undo.
 fleet/    The same work on Spark, over many hosts and object stores.
 cli/      The command line: arguments in, reports and exit codes out.

@@ -12,33 +12,33 @@ Remedy = tuple[str, ...]
 
 
 def reindexing(partition: Path) -> Remedy:
-    """Make indexes and producer snapshots anew."""
+    """Return the command that rebuilds indexes and producer snapshots."""
     return "kdump", "reindex", operand(partition)
 
 
 def salvaging(partition: Path) -> Remedy:
-    """Copy every sound batch, before and behind the damage."""
+    """Return the command that copies every sound batch, before and after the damage."""
     return "kdump", "salvage", operand(partition), "--output", "DIR"
 
 
 def truncating(partition: Path) -> Remedy:
-    """Cut the log where recovery would."""
+    """Return the command that cuts the log where recovery would."""
     return "kdump", "truncate-to-valid", operand(partition)
 
 
 def converting(partition: Path) -> Remedy:
-    """Bring batches to magic 2 with a leader epoch."""
+    """Return the command that converts batches to magic 2 with a leader epoch."""
     return "kdump", "convert-v0-v2", operand(partition)
 
 
-def resuming(partition: Path, one: RepairRecord) -> Remedy:
-    """Go on with a repair, or an undo, that was interrupted, with the consent that it needs."""
-    if one.state is RepairState.UNDOING or one.command is None:
-        return undoing(partition, one.id)
-    confirm = ("--confirm", one.id) if one.lossy else ()
-    return "kdump", one.command, operand(partition), "--apply", *confirm
+def resuming(partition: Path, record: RepairRecord) -> Remedy:
+    """Return the command that resumes an interrupted repair or undo, with the consent it needs."""
+    if record.state is RepairState.UNDOING or record.command is None:
+        return undoing(partition, record.id)
+    confirm = ("--confirm", record.id) if record.lossy else ()
+    return "kdump", record.command, operand(partition), "--apply", *confirm
 
 
 def undoing(partition: Path, plan_id: str) -> Remedy:
-    """Take a repair back, or finish that."""
+    """Return the command that undoes a repair, or finishes an interrupted undo."""
     return "kdump", "undo", operand(partition), "--plan", plan_id, "--apply"

@@ -1,4 +1,4 @@
-"""Evidence: all that the checks of a partition, a segment or a node read."""
+"""Evidence: the input of the checks of a partition, a segment or a node."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from kdump.storage.logdir import is_metadata_log
 from kdump.storage.names import FileKind
 from kdump.storage.walk import Reason
 
-#: What may follow the last batch of a log that is sound.
+#: The damage that may follow the last batch of a sound log.
 _TAILS = (Reason.TORN_TAIL, Reason.PREALLOCATED)
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the checks of a partition, or of a lone segment, read.
+    """The input of the checks of a partition, or of a lone segment.
 
-    group                   The partition or segment as listed: its segments, and whether a broker
+    target                  The partition or segment as listed: its segments, and whether a broker
                             may be writing.
     surveys                 The surveys of its segments, ascending by base offset. A segment that
                             could not be read has none.
@@ -36,9 +36,9 @@ class Evidence:
                             all of the log was read, or ``facts`` is None.
     node                    The node of the partition; its fields are None where they are unknown.
     now_ms                  The time by this machine's clock.
-    quick                   Whether the surveys are of the ends of logs alone.
-    longest_transaction_ms  How long the brokers let a transaction take. None where no
-                            configuration says so.
+    quick                   Whether the surveys cover only the ends of logs.
+    longest_transaction_ms  The longest transaction timeout that the brokers allow. None if no
+                            configuration sets it.
     """
 
     target: Target
@@ -56,27 +56,27 @@ class Evidence:
         return not self.target.stopped
 
     @property
-    def doomed(self) -> bool:
+    def deleted_at_start(self) -> bool:
         """Whether a broker loads the partition only to delete it, file by file.
 
-        It first forgets the leader epochs, and where the log starts.
+        The broker first drops the leader epochs and the log start offset.
         """
         name = None if self.facts is None else self.facts.partition.name
         return name is not None and name.suffix == "delete"
 
     @property
     def compacted(self) -> bool | None:
-        """Whether the cleaner may have been there; None where that is unknown."""
+        """Whether the cleaner may have compacted the log; None if unknown."""
         return None if self.facts is None else self.facts.settings.compacted
 
     @property
     def is_metadata_log(self) -> bool:
-        """Whether it is the log of a KRaft cluster's metadata; not where only a segment is read."""
+        """Whether this is the metadata log of a KRaft cluster; False for a lone segment."""
         return self.facts is not None and is_metadata_log(self.facts.partition)
 
     @property
     def stopped_cleanly(self) -> bool:
-        """Whether the next start believes that the log was closed in order; not if unknown."""
+        """Whether the next start takes the log for cleanly closed; False if unknown."""
         return self.facts is not None and self.facts.stopped_cleanly
 
     @property
@@ -87,22 +87,22 @@ class Evidence:
 
     @property
     def log_bytes(self) -> int:
-        """The bytes of all logs."""
+        """The size of all logs in bytes."""
         return sum(survey.size for survey in self.surveys)
 
     @cached_property
     def neighbours(self) -> Sequence[tuple[Survey, int | None]]:
-        """Each survey with the base offset of the next segment, None for the last segment."""
+        """The surveys, each with the base offset of the next segment, None for the last."""
         return tuple(neighbours(self.target, self.surveys))
 
     @cached_property
     def ends(self) -> Mapping[int, int]:
-        """The offset after the last record of each segment, by base offset, where it is certain."""
+        """The offset after the last record of each segment, by base offset, if it is certain."""
         return known_ends(self.surveys)
 
     @cached_property
     def log_end(self) -> int | None:
-        """The log end offset; None where it is not certain."""
+        """The log end offset; None if it is not certain."""
         if not self.target.segments:
             return self._end_without_segments()
         if not self.surveys or len(self.surveys) < len(self.target.segments):
@@ -111,19 +111,19 @@ class Evidence:
         if any(gap.damage.reason not in _TAILS for gap in last.gaps) or not last.complete:
             return None
         if last.last_offset is None and last.size and not last.gaps:
-            return None  # a quick survey that found no way in
+            return None  # a quick survey that found no batch to start from
         return _end(last)
 
     def _end_without_segments(self) -> int | None:
-        """The offset at which a broker creates the first segment of a log that has none."""
+        """Return the offset at which a broker creates the first segment of an empty log."""
         facts = self.facts
         if facts is None or not facts.stopped or not facts.is_current:
             return None
-        odd = any(entry.name.kind is FileKind.LOG for entry in facts.partition.entries)
-        return None if odd or facts.partition.transient else facts.log_start or 0
+        has_log = any(entry.name.kind is FileKind.LOG for entry in facts.partition.entries)
+        return None if has_log or facts.partition.transient else facts.log_start or 0
 
     def clock(self) -> Clock:
-        """The times by which the age of a transaction is measured."""
+        """Return the times by which the age of a transaction is measured."""
         modified_ms = {
             survey.segment.base_offset: survey.identity.mtime_ns // 1_000_000
             for survey in self.surveys
@@ -143,13 +143,12 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class NodeEvidence:
-    """What the checks of a node read.
-
+    """The input of the checks of a node.
     directories  The log directories of the node, at least one.
     node         Its node id and the image of its metadata log; its fields are None where they are
                  unknown.
     config       The pairs of its ``server.properties``. None without that file.
-    strays       Partition directories that a start renames to ``-stray`` before it loads logs.
+    strays       The partition directories that a start renames to ``-stray`` before it loads logs.
     """
 
     directories: tuple[DirectoryFacts, ...]
@@ -161,7 +160,7 @@ class NodeEvidence:
 def replay_of(
     target: Target, surveys: Sequence[Survey], facts: PartitionFacts | None, *, quick: bool
 ) -> Replay | None:
-    """Replay the surveys of a partition; None where not all of its log was read."""
+    """Return the replay of a partition's surveys; None if not all of its log was read."""
     read = len(surveys) == len(target.segments) > 0
     if quick or facts is None or not read:
         return None
@@ -169,7 +168,7 @@ def replay_of(
 
 
 def neighbours(target: Target, surveys: Sequence[Survey]) -> Iterator[tuple[Survey, int | None]]:
-    """Yield each survey of a group with the base offset of the next segment, None for the last.
+    """Yield each survey of a target with the base offset of the next segment, None for the last.
 
     The next segment counts even if it could not be surveyed.
     """
@@ -180,7 +179,7 @@ def neighbours(target: Target, surveys: Sequence[Survey]) -> Iterator[tuple[Surv
 
 
 def known_ends(surveys: Sequence[Survey]) -> Mapping[int, int]:
-    """The offset after the last record of each segment, by base offset, where it is certain."""
+    """Return the offset after each segment's last record, by base offset, if it is certain."""
     return {
         survey.segment.base_offset: _end(survey)
         for survey in surveys

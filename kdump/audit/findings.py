@@ -11,7 +11,7 @@ from typing import Final
 
 from kdump.audit.codes import FindingCode, Severity
 
-#: What a finding says that is milder because a broker runs, or may run for all that is known.
+#: The text of a finding that is milder because a broker runs or may be running.
 AS_LIVE: Final = "as beside a running broker"
 
 _READABLE: Final = "something that can be read"
@@ -20,7 +20,7 @@ _ERROR: Final = "an error: "
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """What was expected and what was found: two phrases that follow these very words."""
+    """Two phrases, which follow the words "expected" and "found"."""
 
     expected: str
     found: str
@@ -31,18 +31,18 @@ class Detail:
         return f"expected {self.expected}, found {self.found}"
 
     def as_live(self) -> Detail:
-        """The same of a finding that is milder because a broker may be running."""
+        """Return the detail of a finding that is milder because a broker may be running."""
         return Detail(self.expected, f"{self.found}, {AS_LIVE}")
 
 
 def unreadable(text: str) -> Detail:
-    """The detail of a file that could not be read, for the reason ``text``."""
+    """Return the detail of a file that could not be read for the reason ``text``."""
     return Detail(_READABLE, f"{_ERROR}{text}")
 
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """The offsets from ``first`` to ``last``, both inclusive; ``last`` None where nobody knows."""
+    """The offsets from ``first`` to ``last``, both inclusive; ``last`` is None if unknown."""
 
     first: int
     last: int | None
@@ -53,11 +53,11 @@ class Offsets:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing found in one file.
+    """One problem or oddity in one file.
 
-    ``position`` and ``size`` are bytes in that file, None where it is about the whole file.
-    ``offsets`` are those that are touched. ``remedy`` is a command as an argv. ``repeats`` counts
-    more of the same code in the same file, which are not listed.
+    ``position`` and ``size`` are in bytes of that file, None if the finding is about the whole
+    file. ``offsets`` are the affected offsets. ``remedy`` is a command as an argv. ``repeats``
+    counts further findings of the same code in the same file, which are not listed.
     """
 
     code: FindingCode
@@ -70,8 +70,8 @@ class Finding:
     repeats: int = 0
 
 
-def explaining(code: FindingCode) -> tuple[str, ...] | None:
-    """The remedy where no command heals: have the code explained; None for what needs none."""
+def explain_command(code: FindingCode) -> tuple[str, ...] | None:
+    """Return the remedy of a code that no command heals: ``explain``; None for severity info."""
     return None if code.severity is Severity.INFO else ("kdump", "explain", code.name)
 
 
@@ -85,7 +85,10 @@ def file_finding(
     size: int | None = None,
     repeats: int = 0,
 ) -> Finding:
-    """A finding about a whole file or directory, to be explained; ``size`` is its bytes."""
+    """Return a finding about a whole file or directory; ``size`` is in bytes.
+
+    Its remedy is ``explain``.
+    """
     detail = Detail(expected, found)
     return Finding(
         code,
@@ -93,6 +96,6 @@ def file_finding(
         size=size,
         offsets=offsets,
         detail=detail,
-        remedy=explaining(code),
+        remedy=explain_command(code),
         repeats=repeats,
     )

@@ -1,8 +1,8 @@
-"""judge(): all checks over one partition or log directory, in order.
+"""judge(): runs all checks over one partition or log directory, in order.
 
 A check of a partition takes ``Evidence``, a check of a log directory ``DirectoryFacts``, a check of
-a node ``NodeEvidence``. Its first lines hold its conditions: they return where there is nothing to
-check.
+a node ``NodeEvidence``. The first lines of a check hold its conditions: they return if there is
+nothing to check.
 
 Spec: the invariants of KOD 9.
 """
@@ -29,18 +29,18 @@ from kdump.audit.checks import (
     transactions,
     txn_indexes,
 )
-from kdump.audit.checks.read_errors import unread
+from kdump.audit.checks.read_errors import unread_file
 from kdump.audit.evidence import Evidence, NodeEvidence, replay_of
 from kdump.audit.facts.settings import longest_transaction_ms
 from kdump.audit.facts.small_files import DirectoryFacts, PartitionFacts
 from kdump.audit.findings import Finding
-from kdump.audit.remedies import remedied
+from kdump.audit.remedies import add_remedies
 from kdump.audit.replay.stable_offset import StableOffset
-from kdump.audit.survey.survey import Survey, Unread
+from kdump.audit.survey.survey import ReadFailure, Survey
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
 from kdump.audit.verdicts.loss import lost_now
-from kdump.audit.verdicts.verdict import Covered, Verdict
+from kdump.audit.verdicts.verdict import Coverage, Verdict
 from kdump.errors import MissingDirectoryError
 
 Check = Callable[[Evidence], Iterator[Finding]]
@@ -124,13 +124,13 @@ def judge(
     *,
     quick: bool = False,
 ) -> Verdict:
-    """Run all checks of one group.
+    """Run all checks of one target and return its verdict.
 
     ``results`` has a survey of each segment, in any order, or the finding that takes its place.
-    ``quick``: the surveys are of the ends of logs alone. ``facts`` is None for a lone segment, and
-    for a directory that could not be listed.
+    ``quick`` says that the surveys cover only the ends of logs. ``facts`` is None for a lone
+    segment, and for a directory that could not be listed.
     """
-    around = context or Context(now_ms=0)
+    context = context or Context(now_ms=0)
     surveys = tuple(
         sorted(
             (result for result in results if isinstance(result, Survey)),
@@ -142,16 +142,16 @@ def judge(
         surveys,
         facts,
         replay_of(target, surveys, facts, quick=quick),
-        node=around.node(target),
-        now_ms=around.now_ms,
+        node=context.node(target),
+        now_ms=context.now_ms,
         quick=quick,
-        longest_transaction_ms=longest_transaction_ms(around.config),
+        longest_transaction_ms=longest_transaction_ms(context.config),
     )
     findings = [result for result in results if isinstance(result, Finding)]
     if isinstance(target.error, MissingDirectoryError):
-        findings.append(directory.missing_directory(target.error, kraft=around.kraft))
+        findings.append(directory.missing_directory(target.error, kraft=context.kraft))
     elif target.error is not None:
-        findings.append(unread(target, Unread.of(target.path, target.error)))
+        findings.append(unread_file(target, ReadFailure.of(target.path, target.error)))
     for check in CHECKS:
         findings += check(evidence)
     return _verdict(evidence, findings)
@@ -160,8 +160,8 @@ def judge(
 def _verdict(evidence: Evidence, findings: Sequence[Finding]) -> Verdict:
     target, surveys, facts = evidence.target, evidence.surveys, evidence.facts
     if facts is not None:
-        findings = list(repair_records.of_receipts(facts, findings))
-    findings = tuple(remedied(evidence, findings))
+        findings = list(repair_records.note_receipt_gaps(facts, findings))
+    findings = tuple(add_remedies(evidence, findings))
     stable = None
     if evidence.replay is not None and facts is not None and not evidence.is_metadata_log:
         stable = StableOffset.of(evidence.replay, facts.start_offset)
@@ -180,8 +180,8 @@ def _verdict(evidence: Evidence, findings: Sequence[Finding]) -> Verdict:
     )
 
 
-def _covered(target: Target, surveys: Sequence[Survey]) -> Covered:
-    return Covered(
+def _covered(target: Target, surveys: Sequence[Survey]) -> Coverage:
+    return Coverage(
         partitions=int(target.error is None),
         segments=sum(survey.complete for survey in surveys),
         size=target.size,
@@ -194,12 +194,12 @@ def _covered(target: Target, surveys: Sequence[Survey]) -> Covered:
 
 
 def judge_directories(context: Context) -> Iterator[Finding]:
-    """Run the checks of log directories: of each by itself, then of those of a node together."""
-    for together in context.siblings:
-        for facts in together:
+    """Yield the findings of all log directories: of each directory, then of each node."""
+    for siblings in context.siblings:
+        for facts in siblings:
             for check in DIRECTORY_CHECKS:
                 yield from check(facts)
-        node = context.node_of(together[0])
-        evidence = NodeEvidence(together, node, context.config, context.strays)
+        node = context.node_of(siblings[0])
+        evidence = NodeEvidence(siblings, node, context.config, context.strays)
         for check_node in NODE_CHECKS:
             yield from check_node(evidence)

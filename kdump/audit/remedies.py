@@ -1,4 +1,4 @@
-"""The repair that heals each finding, where there is one."""
+"""The repair that heals each finding, if one does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.findings import Finding
 from kdump.audit.survey.survey import Survey
 
-#: What is wrong with files that are made anew from the log beside them.
+#: The findings about files that are rebuilt from the log beside them.
 REINDEXED: Final[frozenset[FindingCode]] = frozenset(
     {
         codes.INDEX_LENGTH,
@@ -49,7 +49,7 @@ REINDEXED: Final[frozenset[FindingCode]] = frozenset(
         codes.LOG_START_BEYOND_END,
     }
 )
-#: What is wrong with leader-epoch-checkpoint that batches can tell.
+#: The findings about leader-epoch-checkpoint that the batches can heal.
 EPOCHS: Final[frozenset[FindingCode]] = frozenset(
     {
         codes.EPOCHS_MALFORMED,
@@ -58,7 +58,7 @@ EPOCHS: Final[frozenset[FindingCode]] = frozenset(
         codes.EPOCHS_MISMATCH,
     }
 )
-#: What is wrong with partition.metadata that the metadata log can tell.
+#: The findings about partition.metadata that the metadata log can heal.
 TOPIC_IDS: Final[frozenset[FindingCode]] = frozenset(
     {
         codes.PARTITION_METADATA_MALFORMED,
@@ -66,7 +66,7 @@ TOPIC_IDS: Final[frozenset[FindingCode]] = frozenset(
         codes.TOPIC_ID_MISSING,
     }
 )
-#: Where a log is cut that is cut to what is valid.
+#: The findings at which truncation to the valid part cuts a log.
 _CUT: Final[frozenset[FindingCode]] = frozenset(
     {
         codes.BATCH_CRC_MISMATCH,
@@ -81,7 +81,7 @@ _CUT: Final[frozenset[FindingCode]] = frozenset(
         codes.TRANSACTION_MIXED,
     }
 )
-#: Where it is cut only if recovery does not accept it.
+#: The findings at which truncation cuts a log only if recovery rejects the segment.
 _DISORDER: Final[frozenset[FindingCode]] = frozenset(
     {
         codes.OFFSETS_NOT_INCREASING,
@@ -92,12 +92,12 @@ _DISORDER: Final[frozenset[FindingCode]] = frozenset(
 )
 
 
-def remedied(evidence: Evidence, findings: Sequence[Finding]) -> Iterator[Finding]:
-    """Yield ``findings`` with the repair that heals each, where there is one.
+def add_remedies(evidence: Evidence, findings: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield ``findings`` with the repair that heals each, if one does.
 
-    A lone segment is left as it is: repairs are of partitions.
+    The findings of a lone segment stay as they are: repairs need a partition.
     """
-    # Which segment a log is of, and whether it is the last.
+    # The survey of each cut log, with the base offset of the next segment.
     cut = {finding.path for finding in findings if finding.code in _CUT | _DISORDER}
     surveys = {
         survey.segment.log: (survey, base)
@@ -112,7 +112,7 @@ def remedied(evidence: Evidence, findings: Sequence[Finding]) -> Iterator[Findin
         ):
             yield replace(finding, remedy=reindexing(evidence.target.path))
         elif evidence.is_metadata_log:
-            yield finding  # what is valid there its quorum decides
+            yield finding  # the quorum decides which records of it are valid
         elif finding.code is codes.LEADER_EPOCH_ABSENT:
             yield replace(finding, remedy=converting(evidence.target.path))
         elif finding.code in _CUT | _DISORDER and finding.path in surveys:
@@ -128,9 +128,9 @@ def remedied(evidence: Evidence, findings: Sequence[Finding]) -> Iterator[Findin
 
 
 def topic_id_of(facts: PartitionFacts, node: Node) -> str | None:
-    """The id that partition.metadata should have, None where the metadata log has none for it.
+    """Return the topic id that partition.metadata should have; None if the metadata log has none.
 
-    A directory that a broker has set aside may be of an older topic of that name.
+    A directory that a broker has set aside may belong to an older topic of the same name.
     """
     name = facts.partition.name
     if name is None or name.suffix not in ("", "future") or node.image is None:
@@ -142,11 +142,11 @@ def topic_id_of(facts: PartitionFacts, node: Node) -> str | None:
 
 
 def _refused(survey: Survey) -> bool:
-    """Whether recovery would lose sound records, or stop, for the segment's order."""
+    """Return whether recovery would drop sound records, or stop, because of the offset order."""
     return survey.recovered is not None and survey.recovered.disordered
 
 
 def _goes_on(survey: Survey, finding: Finding) -> bool:
-    """Whether a sound batch stands behind ``finding`` in its segment."""
+    """Return whether a sound batch follows ``finding`` in its segment."""
     last, position = survey.last_position, finding.position
     return last is not None and position is not None and last > position

@@ -17,7 +17,7 @@ from kdump.audit.run.verify import verify as judge
 from kdump.audit.targets.listing import list_scope
 from kdump.audit.targets.scope import Scope
 from kdump.audit.targets.target import Selection
-from kdump.audit.verdicts.next_start import concluded
+from kdump.audit.verdicts.next_start import add_forecast
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import SourceError
 from kdump.fleet.tables import tables
@@ -87,7 +87,7 @@ def verify(
         deep=deep,
         jobs=jobs or default_jobs(),
         context=scope.context,
-        conclude=lambda one: concluded(one, segments=False),
+        conclude=lambda one: add_forecast(one, segments=False),
     )
 
 

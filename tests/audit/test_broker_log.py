@@ -78,8 +78,8 @@ def test_commands_that_an_answer_names_exist(message: Message) -> None:
 def test_logs_of_real_brokers_on_damaged_directories_are_known(version: str) -> None:
     with (LOGS / f"{version}.log").open("rb") as log:
         report = group_entries(read_entries(log))
-    assert [each.first.message for each in report.unknown] == []
-    names = {code.name for each in report.groups if each.known for code in each.known.codes}
+    assert [group.first.message for group in report.unknown] == []
+    names = {code.name for group in report.groups if group.known for code in group.known.codes}
     assert names >= {
         "checkpoint-malformed", "epochs-malformed", "file-name-refused", "foreign-directory",
         "high-watermark-number", "index-missing", "index-orphan", "log-start-beyond-end",
@@ -103,19 +103,19 @@ def test_the_cause_of_a_start_that_failed_is_named(cause: str, about: Kind, happ
     with (LOGS / f"4.3.1-{cause}.log").open("rb") as log:
         report = group_entries(read_entries(log))
     assert report.unknown == []
-    found = [each for each in report.groups if each.known and each.known.message.kind is about]
-    assert any(each.known and each.known.message.happened.startswith(happened) for each in found)
-    errors = [each for each in report.groups if each.first.level == "ERROR" and each.known]
-    lines = {each.first.line for each in found}
-    for each in errors:
-        assert each.known is not None
-        assert each in found or each.follows in lines, each.first.message
+    found = [group for group in report.groups if group.known and group.known.message.kind is about]
+    assert any(group.known and group.known.message.happened.startswith(happened) for group in found)
+    errors = [group for group in report.groups if group.first.level == "ERROR" and group.known]
+    lines = {group.first.line for group in found}
+    for group in errors:
+        assert group.known is not None
+        assert group in found or group.follows in lines, group.first.message
 
 
 def test_files_that_were_denied_are_named() -> None:
     with (LOGS / "4.3.1-denied.log").open("rb") as log:
         report = group_entries(read_entries(log))
-    paths = [each.location.path for each in report.groups if each.known and each.known.codes]
+    paths = [group.location.path for group in report.groups if group.known and group.known.codes]
     assert paths == [
         "/var/lib/kafka/two/two",
         "/var/lib/kafka/two/two/.kafka_cleanshutdown",
@@ -150,7 +150,7 @@ def test_a_consequence_names_the_line_that_it_follows_from() -> None:
         b"[2026-11-24 09:31:02,000] WARN Stopping serving logs in dir /d (kafka.log.LogManager)\n",
     )
     report = group_entries(read_entries(lines))
-    assert [(each.first.line, each.follows) for each in report.groups] == [
+    assert [(group.first.line, group.follows) for group in report.groups] == [
         (1, None), (4, None), (5, 1),
     ]  # fmt: skip
 

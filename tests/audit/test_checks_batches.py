@@ -130,7 +130,7 @@ def test_a_late_record_says_both_timestamps(tmp_path: Path) -> None:
     )
 
 
-def test_unreadable_records_are_told_in_the_readers_words(tmp_path: Path) -> None:
+def test_unreadable_records_are_reported_in_the_readers_words(tmp_path: Path) -> None:
     finding = only(recipe("fewer").write(tmp_path), deep=True)
     assert finding.detail is not None
     assert "record 4 of 5" in finding.detail.found
@@ -161,7 +161,7 @@ def test_exactly_as_many_as_are_listed_have_no_repeats(tmp_path: Path) -> None:
     assert [finding.repeats for finding in findings(directory)] == [0] * LISTED
 
 
-def test_a_codec_that_there_is_not_is_told_once(tmp_path: Path) -> None:
+def test_an_unknown_codec_is_reported_once(tmp_path: Path) -> None:
     finding = only(recipe("codec-5").write(tmp_path), deep=True)
     assert finding.code.name == "batch-codec-unknown"
     assert finding.detail == Detail("a codec of at most 4 (zstd)", "5")
@@ -178,7 +178,7 @@ def never_compacted(tmp_path: Path, first: Sequence[bytes], last: Sequence[bytes
     whole = findings(directory, deep=True, compacted=False)
     for compacted in (None, True):
         silent = findings(directory, deep=True, compacted=compacted)
-        assert silent == [one for one in whole if one.code.check != 6]
+        assert silent == [finding for finding in whole if finding.code.check != 6]
     return whole
 
 
@@ -191,17 +191,17 @@ def test_records_removed_from_a_batch_are_missed_by_its_count(tmp_path: Path) ->
     assert finding.detail == Detail("a count of 10, one record for each offset", "2")
 
 
-def test_damage_is_no_hole_beside(tmp_path: Path) -> None:
+def test_damage_is_not_a_gap_too(tmp_path: Path) -> None:
     sound = batches(FIRST)
     damaged = [*sound[:3], flip(sound[3], -1), *sound[4:]]
     (finding,) = never_compacted(tmp_path, damaged, batches(LAST))
     assert finding.code.name == "batch-crc-mismatch"
 
 
-def test_a_log_that_was_never_compacted_has_no_holes(tmp_path: Path) -> None:
+def test_a_log_that_was_never_compacted_has_no_gaps(tmp_path: Path) -> None:
     """Neither where its first batch lies above its name, nor before a wrapper, nor at a marker."""
     inner = [forge.message(offset) for offset in range(5)]
     first = [forge.message(3), forge.wrapper(8, inner, codec="gzip"), forge.message(9)]
     last = [*batches(LAST, 3)[1:], forge.marker(130, 7, commit=True), *batches(131, 1)]
     found = never_compacted(tmp_path, first, last)
-    assert [one.code.name for one in found if one.code.check == 6] == []
+    assert [finding.code.name for finding in found if finding.code.check == 6] == []

@@ -80,11 +80,13 @@ def test_nothing_above_info_on_undamaged_fixtures(name: str, state: State, grown
     assert set(codes(found)) <= expected
 
 
-@pytest.mark.parametrize("name", [one for one in FIXTURES if one.endswith("killed")])
+@pytest.mark.parametrize("name", [fixture for fixture in FIXTURES if fixture.endswith("killed")])
 def test_a_clean_marker_that_was_put_back_shows(name: str, tmp_path: Path) -> None:
     path = copy_fixture(name, tmp_path / "data")
     (path / ".kafka_cleanshutdown").touch()
-    above = {one.code.name for one in judge(path) if one.code.severity is not Severity.INFO}
+    above = {
+        finding.code.name for finding in judge(path) if finding.code.severity is not Severity.INFO
+    }
     assert above == {"preallocated-tail-clean", "index-padded-clean", "timeindex-padded-clean"}
 
 
@@ -141,7 +143,7 @@ def test_a_bootstrap_checkpoint_is_read_as_a_node_reads_it(
     kraft("first-read", top={"bootstrap.checkpoint": content}).write(tmp_path)
     found = judge(tmp_path)
     assert codes(found) == ["bootstrap-malformed"] * refused
-    assert all(one.code.stops is Outcome.REFUSES for one in found)
+    assert all(finding.code.stops is Outcome.REFUSES for finding in found)
 
 
 def test_only_the_bootstrap_checkpoint_beside_the_metadata_log_counts(tmp_path: Path) -> None:
@@ -155,19 +157,19 @@ def test_only_the_bootstrap_checkpoint_beside_the_metadata_log_counts(tmp_path: 
 def test_a_damaged_metadata_log_makes_strays(tmp_path: Path) -> None:
     known = [topic("cut", TOPIC_ID), partition(TOPIC_ID), *[NO_OP] * 3]
     whole = log(known)
-    for place, expected in ((0, True), (1, True), (2, False), (4, False)):
+    for index, expected in ((0, True), (1, True), (2, False), (4, False)):
         damaged = bytearray(whole)
-        damaged[len(log(known[: place + 1])) - 1] ^= 1
-        path = tmp_path / str(place)
+        damaged[len(log(known[: index + 1])) - 1] ^= 1
+        path = tmp_path / str(index)
         kraft("cut", top={segment_name(): bytes(damaged)}).write(path)
-        found = [one for one in judge(path) if one.path.parent.name == "cut-0"]
+        found = [finding for finding in judge(path) if finding.path.parent.name == "cut-0"]
         assert codes(found) == ["partition-stray-cut"] * expected
         # Another controller led, and has the records.
         (path / METADATA / "quorum-state").write_text(
             '{"leaderId":2,"leaderEpoch":2,"votedId":-1,'
             '"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}'
         )
-        assert [one for one in judge(path) if one.path.parent.name == "cut-0"] == []
+        assert [finding for finding in judge(path) if finding.path.parent.name == "cut-0"] == []
 
 
 def test_a_snapshot_stays_when_the_metadata_log_is_cut(tmp_path: Path) -> None:
@@ -176,7 +178,7 @@ def test_a_snapshot_stays_when_the_metadata_log_is_cut(tmp_path: Path) -> None:
     damaged[100] ^= 1
     top = {segment_name(): bytes(damaged), snapshot_name(3): snapshot(known)}
     kraft("cut", top=top).write(tmp_path)
-    assert [one for one in judge(tmp_path) if one.path.parent.name == "cut-0"] == []
+    assert [finding for finding in judge(tmp_path) if finding.path.parent.name == "cut-0"] == []
 
 
 def test_two_directories_of_one_node_may_share_a_topic(tmp_path: Path) -> None:
@@ -200,7 +202,7 @@ def test_a_partition_in_two_directories_is_refused(
     )
 
 
-def test_a_future_replica_may_stand_beside_its_current_one(tmp_path: Path) -> None:
+def test_a_future_replica_may_be_beside_its_current_one(tmp_path: Path) -> None:
     first, other = two(tmp_path, "moved", "moved")
     (other / "moved-0").rename(other / f"moved-0.{'0' * 32}-future")
     assert codes(judge(first, other, config={})) == ["directory-future"]
@@ -217,7 +219,7 @@ def test_two_future_replicas_are_refused(tmp_path: Path) -> None:
     ]
 
 
-def test_a_stray_replica_is_set_aside_before_it_stands_twice(tmp_path: Path) -> None:
+def test_a_stray_replica_is_set_aside_before_it_counts_twice(tmp_path: Path) -> None:
     first, other = two(tmp_path, "strays", "strays")
     assert codes(judge(first, other)) == ["partition-twice"]
     text = (first / "strays-0" / "partition.metadata").read_text()
@@ -272,9 +274,11 @@ def test_what_one_configuration_names_must_be_of_one_node(
 ) -> None:
     first, other = two(tmp_path, "one", "two", **changes)
     mismatch = [
-        one for one in judge(first, other, config={}) if one.code.name == "meta-properties-mismatch"
+        finding
+        for finding in judge(first, other, config={})
+        if finding.code.name == "meta-properties-mismatch"
     ]
-    assert [(one.path, one.detail and one.detail.found) for one in mismatch] == [
+    assert [(finding.path, finding.detail and finding.detail.found) for finding in mismatch] == [
         (other / "meta.properties", found)
     ]
 
@@ -332,7 +336,7 @@ def test_a_log_start_beyond_the_end_says_what_is_deleted(tmp_path: Path) -> None
     assert finding.remedy == ("kdump", "reindex", str(finding.path.parent / "start-beyond-0"))
 
 
-def test_a_hole_names_the_missing_offsets(tmp_path: Path) -> None:
+def test_a_gap_names_the_missing_offsets(tmp_path: Path) -> None:
     finding = only("hole", tmp_path)
     assert finding.offsets == Offsets(80, 99)
 
@@ -353,7 +357,7 @@ def test_a_replica_that_moved_away_says_where(tmp_path: Path) -> None:
     assert only("moved-away", tmp_path).detail == Detail("node 1 as a replica", "nodes 2, 3")
 
 
-def test_a_swap_names_what_nobody_holds_any_more(tmp_path: Path) -> None:
+def test_a_swap_names_the_records_that_no_file_holds(tmp_path: Path) -> None:
     assert only("swap-short", tmp_path).offsets == Offsets(50, 99)
 
 
@@ -361,7 +365,7 @@ def test_a_directory_that_was_set_aside_says_its_size(tmp_path: Path) -> None:
     recipe("set-aside").write(tmp_path)
     (stray,) = tmp_path.glob("*-stray")
     (stray / "00000000000000000000.log").write_bytes(batches(0)[0])
-    (finding,) = [one for one in judge(tmp_path) if one.code.name == "directory-stray"]
+    (finding,) = [finding for finding in judge(tmp_path) if finding.code.name == "directory-stray"]
     assert (finding.path, finding.size) == (stray, len(batches(0)[0]))
 
 
@@ -373,7 +377,7 @@ def test_a_log_of_more_than_2_gib_is_refused(tmp_path: Path) -> None:
     assert (finding.code.name, finding.path) == ("log-too-large", last.segment.log)
 
 
-def test_small_files_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+def test_small_files_that_cannot_be_read_are_reported(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "bad").write_bytes(b"x")
     names = ("fifo", "gone", "bad")

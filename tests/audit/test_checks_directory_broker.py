@@ -52,7 +52,7 @@ LOST: Mapping[str, tuple[int, tuple[int, ...]]] = {
     "never-written": (0, (0,)),
 }
 #: All but the one whose fault is the metadata log's, which is no business of this loader.
-PARTITIONS = [one for one in RECIPES if one.name != "snapshot-name"]
+PARTITIONS = [recipe for recipe in RECIPES if recipe.name != "snapshot-name"]
 
 
 def offset(directory: Path, checkpoint: str, topic: str) -> int:
@@ -66,21 +66,21 @@ def test_loads_end_as_the_codes_say(
     version: str, oracle: Callable[[str], Oracle], tmp_path: Path
 ) -> None:
     differences = []
-    for one in PARTITIONS:
-        directory = tmp_path / one.name
+    for recipe in PARTITIONS:
+        directory = tmp_path / recipe.name
         loaded = oracle(version).load(
-            one.write(directory),
+            recipe.write(directory),
             clean=(directory / ".kafka_cleanshutdown").exists(),
-            log_start=offset(directory, "log-start-offset-checkpoint", one.name),
-            recovery_point=offset(directory, "recovery-point-offset-checkpoint", one.name),
+            log_start=offset(directory, "log-start-offset-checkpoint", recipe.name),
+            recovery_point=offset(directory, "recovery-point-offset-checkpoint", recipe.name),
             config={"index.interval.bytes": "300", "retention.ms": "-1"},
         )
-        outcome = next((OUTCOMES[code] for code in one.expected if code in OUTCOMES), LOADED)
+        outcome = next((OUTCOMES[code] for code in recipe.expected if code in OUTCOMES), LOADED)
         if isinstance(loaded, Loaded):
             found: object = LOADED, loaded.log_end_offset, loaded.segments
-            expected: object = outcome, *LOST.get(one.name, (END, (0, 100)))
+            expected: object = outcome, *LOST.get(recipe.name, (END, (0, 100)))
         else:
             found, expected = OFFLINE if loaded.offline else REFUSED, outcome
         if found != expected:
-            differences.append((one.name, expected, found))
+            differences.append((recipe.name, expected, found))
     assert differences == []

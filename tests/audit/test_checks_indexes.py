@@ -18,12 +18,12 @@ from recipes_indexes import RECIPES
 
 from kdump.audit import codes
 from kdump.audit.checks.indexes import (
+    as_rebuilt,
     check_indexes,
     check_missing_indexes,
     check_offset_entries,
     check_orphans,
     check_time_entries,
-    rebuilt,
 )
 from kdump.audit.codes import CODES
 from kdump.audit.evidence import Evidence
@@ -207,7 +207,7 @@ def test_what_a_recovery_rebuilds_is_no_error() -> None:
         Finding(codes.INDEX_SKIPS, INDEX, 8, 8, detail=Detail("a", "b")),
         Finding(codes.INDEX_PADDED, INDEX),
     ]
-    assert list(rebuilt(found)) == [
+    assert list(as_rebuilt(found)) == [
         Finding(
             codes.INDEX_REBUILT,
             INDEX,

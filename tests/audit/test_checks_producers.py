@@ -38,9 +38,11 @@ NOW_MS = TIMESTAMP + 3_600_000
 def written(given: Evidence, at_ms: int) -> Evidence:
     """The same with segments that were last written at ``at_ms``."""
     surveys = []
-    for each in given.surveys:
-        assert each.identity is not None
-        surveys.append(replace(each, identity=replace(each.identity, mtime_ns=at_ms * 1_000_000)))
+    for survey in given.surveys:
+        assert survey.identity is not None
+        surveys.append(
+            replace(survey, identity=replace(survey.identity, mtime_ns=at_ms * 1_000_000))
+        )
     return replace(given, surveys=tuple(surveys))
 
 
@@ -112,7 +114,7 @@ Findings = Callable[[str], dict[str, list[Finding]]]
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
 def test_a_recipe_gives_its_findings(recipe: History, findings: Findings) -> None:
-    codes = [each.code.name for found in findings(recipe.name).values() for each in found]
+    codes = [finding.code.name for found in findings(recipe.name).values() for finding in found]
     assert sorted(codes) == sorted(recipe.expected)
 
 
@@ -126,7 +128,7 @@ def test_names_of_recipes_are_unique() -> None:
 
 
 def only(findings: Findings, name: str) -> Finding:
-    (finding,) = [each for found in findings(name).values() for each in found]
+    (finding,) = [finding for found in findings(name).values() for finding in found]
     return finding
 
 
@@ -141,14 +143,14 @@ def test_a_hanging_transaction_comes_with_the_command_that_aborts_it(findings: F
 def test_a_transaction_that_was_just_written_is_open(tmp_path: Path) -> None:
     (recipe,) = [recipe for recipe in RECIPES if recipe.name == "hanging"]
     given = judging(recipe.write(tmp_path), compacted=False, now_ms=TIMESTAMP + 60_000)
-    assert [each.code.name for each in hanging(given)] == ["transaction-open"]
+    assert [finding.code.name for finding in hanging(given)] == ["transaction-open"]
 
 
 def test_old_timestamps_of_a_producer_do_not_make_its_transaction_hang(tmp_path: Path) -> None:
     """A producer may give its records any time: only a broker's clock says when it wrote."""
     (recipe,) = [recipe for recipe in RECIPES if recipe.name == "open"]
     given = judging(recipe.write(tmp_path), compacted=False, now_ms=TIMESTAMP + 10**12)
-    assert [each.code.name for each in hanging(given)] == ["transaction-open"]
+    assert [finding.code.name for finding in hanging(given)] == ["transaction-open"]
 
 
 def test_a_stopped_broker_lets_a_transaction_hang_that_hung_before(tmp_path: Path) -> None:
@@ -166,14 +168,14 @@ def test_a_stopped_broker_lets_a_transaction_hang_that_hung_before(tmp_path: Pat
         of_then = written(given, NOW_MS - minutes * 60_000)
         assert of_then.clock().files_ms == NOW_MS
         found = check_hanging(of_then)
-        assert [each.code.name for each in found] == [expected]
+        assert [finding.code.name for finding in found] == [expected]
 
 
-def test_a_segment_that_nobody_wrote_to_for_long_lets_a_transaction_hang(tmp_path: Path) -> None:
+def test_a_segment_without_recent_writes_lets_a_transaction_hang(tmp_path: Path) -> None:
     (recipe,) = [recipe for recipe in RECIPES if recipe.name == "open"]
     given = judging(recipe.write(tmp_path), compacted=False)
     found = check_hanging(running(written(given, NOW_MS - 21 * 60_000)))
-    assert [each.code.name for each in found] == ["transaction-late"]
+    assert [finding.code.name for finding in found] == ["transaction-late"]
 
 
 @pytest.mark.parametrize(
@@ -187,7 +189,7 @@ def test_what_the_brokers_allow_decides_when_a_transaction_hangs(
     given = judging(recipe.write(tmp_path), compacted=False)
     given = replace(given, longest_transaction_ms=longest_minutes * 60_000)
     found = check_hanging(running(written(given, NOW_MS - 21 * 60_000 + 1)))
-    assert [each.code.name for each in found] == [expected]
+    assert [finding.code.name for finding in found] == [expected]
 
 
 def test_a_violation_says_where_and_whose(findings: Findings) -> None:
@@ -210,9 +212,9 @@ def test_a_missing_abort_names_the_file_that_should_be_there(findings: Findings)
 def test_beside_a_broker_the_small_files_may_be_of_another_moment(
     recipe: History, tmp_path: Path
 ) -> None:
-    """What is sound stays so; of what is damaged less may be told, never more."""
+    """What is sound stays so; of what is damaged less may be reported, never more."""
     given = judging(recipe.write(tmp_path), compacted=recipe.compacted, stopped=False)
-    codes = [each.code.name for run in CHECKS.values() for each in run(given)]
+    codes = [finding.code.name for run in CHECKS.values() for finding in run(given)]
     stale = {"txnindex-stale": "txnindex-missing-entry", "epochs-missing": "epochs-mismatch"}
     allowed = {*recipe.expected, *(stale.get(code, code) for code in recipe.expected)}
     assert set(codes) <= allowed
@@ -230,8 +232,10 @@ def test_no_false_alarm_on_a_fixture(fixture: str, grown: Callable[[str], Path])
         for compacted in (None, "compact" in policy):
             for stopped, alone in ((True, False), (False, False), (True, True)):
                 given = judging(path, compacted=compacted, stopped=stopped, alone=alone)
-                found = [each for run in CHECKS.values() for each in run(given)]
-                assert [each for each in found if each.code.severity is not Severity.INFO] == []
+                found = [finding for run in CHECKS.values() for finding in run(given)]
+                assert [
+                    finding for finding in found if finding.code.severity is not Severity.INFO
+                ] == []
 
 
 @pytest.mark.parametrize("fixture", [name for name in FIXTURES if int(name[0]) > 0])
@@ -253,13 +257,15 @@ def test_of_what_is_being_deleted_no_index_is_missed(tmp_path: Path) -> None:
     partition = directory / "transactions-0"
     for index in partition.glob("*.txnindex"):
         index.unlink()
-    assert "txnindex-missing-entry" in {one.code.name for one in judge(partition)}
+    assert "txnindex-missing-entry" in {finding.code.name for finding in judge(partition)}
     doomed = partition.rename(directory / f"transactions-0.{32 * '0'}-delete")
-    assert [one for one in judge(doomed) if one.code.severity is not Severity.INFO] == []
+    assert [
+        finding for finding in judge(doomed) if finding.code.severity is not Severity.INFO
+    ] == []
 
 
 @pytest.mark.parametrize(
-    ("state", "missed"), [(State.LIVE, False), (State.STOPPED, True)], ids=lambda each: str(each)
+    ("state", "missed"), [(State.LIVE, False), (State.STOPPED, True)], ids=lambda value: str(value)
 )
 def test_what_a_broker_has_just_deleted_is_no_abort_that_an_index_misses(
     state: State, missed: bool, tmp_path: Path
@@ -273,9 +279,12 @@ def test_what_a_broker_has_just_deleted_is_no_abort_that_an_index_misses(
     aborts = TransactionIndex.decode(first.read_bytes()).entries
     end = max(entry.last_offset for entry in aborts) + 1
     first.unlink()
-    for start, expected in ((end, missed), (min(each.first_offset for each in aborts), True)):
+    for start, expected in (
+        (end, missed),
+        (min(transaction.first_offset for transaction in aborts), True),
+    ):
         (partition / "leader-epoch-checkpoint").write_text(f"0\n1\n0 {start}\n")
-        found = {one.code.name for one in judge(partition, state=state)}
+        found = {finding.code.name for finding in judge(partition, state=state)}
         assert ("txnindex-missing-entry" in found) is expected
 
 
@@ -286,7 +295,7 @@ def test_what_a_broker_has_just_deleted_is_no_epoch_that_is_missing(
     stopped: bool, expected: list[str], tmp_path: Path
 ) -> None:
     """Records were deleted past a change of epoch; the segments and the checkpoint follow."""
-    (recipe,) = (each for each in RECIPES if each.name == "epochs-forgotten")
+    (recipe,) = (recipe for recipe in RECIPES if recipe.name == "epochs-forgotten")
     given = judging(recipe.write(tmp_path), compacted=False, stopped=stopped)
     found = check_epoch_checkpoint(given)
-    assert [one.code.name for one in found] == expected
+    assert [finding.code.name for finding in found] == expected

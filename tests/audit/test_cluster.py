@@ -148,9 +148,9 @@ def test_any_cut_leaves_an_image(tmp_path: Path) -> None:
     whole = snapshot(TOPIC)
     (tmp_path / METADATA).mkdir()
     partition = tmp_path / METADATA
-    for place in range(0, len(whole), 7):
-        (tmp_path / snapshot_name(3)).write_bytes(whole[:place])
-        (tmp_path / segment_name()).write_bytes(log(TOPIC)[:place])
+    for length in range(0, len(whole), 7):
+        (tmp_path / snapshot_name(3)).write_bytes(whole[:length])
+        (tmp_path / segment_name()).write_bytes(log(TOPIC)[:length])
         found = read_cluster(read_partition(partition))
         assert found.topics in ({}, {"orders": ID})
         assert bool(found.topics) == (found.end_offset > 0)
@@ -286,7 +286,7 @@ def test_compaction(policy: str | None, cleaned: bool, compacted: bool, tmp_path
     assert settings.origin == "__cluster_metadata-0"
 
 
-def test_nobody_says_whether_it_is_compacted(tmp_path: Path) -> None:
+def test_compaction_is_unknown(tmp_path: Path) -> None:
     assert topic_settings("orders", Sources(), cleaned=False).compacted is None
     assert topic_settings("unheard-of", sources(tmp_path), cleaned=False).compacted is None
     cleaned = topic_settings("orders", Sources(), cleaned=True)

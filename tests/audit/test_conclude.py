@@ -1,4 +1,4 @@
-"""What the passes keep of a partition once it is judged: what a report tells, and no more."""
+"""The passes retain of a verdict what reports show, and no more."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kdump.audit.run.verify import verify
 from kdump.audit.survey.events import Events
 from kdump.audit.targets.context import Context, read_context
 from kdump.audit.targets.target import Root, Target, assign
-from kdump.audit.verdicts.next_start import concluded
+from kdump.audit.verdicts.next_start import add_forecast
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import LogDirectory, open_path
@@ -30,7 +30,7 @@ def opened(path: Path) -> tuple[list[Target], Context]:
     assert isinstance(target, LogDirectory)
     root = Root(path, target, liveness, read_directory(target, liveness))
     assert root.directory is not None
-    return [target.listed() for target in assign(root)], read_context(
+    return [target.with_listing() for target in assign(root)], read_context(
         [root.directory], None, TIMESTAMP
     )
 
@@ -47,7 +47,7 @@ def made(path: Path, producers: int) -> Path:
 
 def passes(path: Path, *, segments: bool) -> Iterator[Verdict]:
     targets, context = opened(path)
-    conclude = partial(concluded, segments=segments)
+    conclude = partial(add_forecast, segments=segments)
     yield from quick_pass(targets, context, jobs=1, conclude=conclude)
     yield from verify(targets, deep=False, jobs=1, context=context, conclude=conclude)
 
@@ -55,36 +55,41 @@ def passes(path: Path, *, segments: bool) -> Iterator[Verdict]:
 def test_of_a_log_directorys_partition_what_stays_does_not_grow(tmp_path: Path) -> None:
     few = list(passes(made(tmp_path / "few", 1), segments=False))
     many = list(passes(made(tmp_path / "many", 3000), segments=False))
-    for one, other in zip(few, many, strict=True):
+    for verdict, other in zip(few, many, strict=True):
         assert (other.surveys, other.facts) == ((), None)
-        assert [each.code for each in one.findings] == [each.code for each in other.findings]
-        assert other.covered == one.covered
+        assert [finding.code for finding in verdict.findings] == [
+            finding.code for finding in other.findings
+        ]
+        assert other.covered == verdict.covered
         assert other.forecast is not None
-        sizes = [len(pickle.dumps((each.findings, each.forecast))) for each in (one, other)]
+        sizes = [
+            len(pickle.dumps((verdict_.findings, verdict_.forecast)))
+            for verdict_ in (verdict, other)
+        ]
         assert abs(sizes[0] - sizes[1]) < 100
 
 
 def test_of_a_partition_its_segments_stay(tmp_path: Path) -> None:
-    for one in passes(made(tmp_path, 3000), segments=True):
-        assert [survey.segment.base_offset for survey in one.surveys] == [FIRST, LAST]
-        assert all(survey.events == Events() for survey in one.surveys)
-        assert one.surveys[1].size
-        assert one.facts is not None
-        assert (one.facts.snapshots, one.facts.txn_indexes) == ({}, {})
+    for verdict in passes(made(tmp_path, 3000), segments=True):
+        assert [survey.segment.base_offset for survey in verdict.surveys] == [FIRST, LAST]
+        assert all(survey.events == Events() for survey in verdict.surveys)
+        assert verdict.surveys[1].size
+        assert verdict.facts is not None
+        assert (verdict.facts.snapshots, verdict.facts.txn_indexes) == ({}, {})
 
 
-def test_a_judgement_comes_back_with_the_group_that_was_asked_for(tmp_path: Path) -> None:
+def test_a_verdict_comes_back_with_the_requested_target(tmp_path: Path) -> None:
     targets, context = opened(made(tmp_path, 1))
-    (one,) = quick_pass(targets, context, jobs=1)
-    assert one.target is targets[0]
+    (verdict,) = quick_pass(targets, context, jobs=1)
+    assert verdict.target is targets[0]
 
 
-def test_a_group_that_was_listed_again_comes_back_as_it_is_now(tmp_path: Path) -> None:
+def test_a_target_that_was_listed_again_comes_back_as_it_is_now(tmp_path: Path) -> None:
     targets, context = opened(made(tmp_path, 1))
     (tmp_path / "topic-0" / name(FIRST, ".log")).unlink()
-    (one,) = quick_pass(targets, context, jobs=1)
-    assert [segment.base_offset for segment in one.target.segments] == [LAST]
-    assert one.target.directory is targets[0].directory
+    (verdict,) = quick_pass(targets, context, jobs=1)
+    assert [segment.base_offset for segment in verdict.target.segments] == [LAST]
+    assert verdict.target.directory is targets[0].directory
 
 
 @pytest.mark.parametrize("code", list(CODES.values()), ids=lambda code: code.name)

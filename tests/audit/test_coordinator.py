@@ -68,12 +68,12 @@ def begun(epoch: int = 0) -> bytes:
 
 
 def log_directory(
-    place: Path, values: Sequence[bytes | None], batches: Sequence[bytes] | None = None
+    directory: Path, values: Sequence[bytes | None], batches: Sequence[bytes] | None = None
 ) -> Path:
     """A log directory with a partition, whose last marker is lost, and the coordinator's log."""
-    place.mkdir()
-    (place / "recovery-point-offset-checkpoint").write_bytes(b"0\n0\n")
-    transaction_log(place, values)
+    directory.mkdir()
+    (directory / "recovery-point-offset-checkpoint").write_bytes(b"0\n0\n")
+    transaction_log(directory, values)
     if batches is None:
         batches = [
             written(0, 0),
@@ -82,7 +82,7 @@ def log_directory(
             broken(forge.marker(5, PRODUCER, 2, commit=True)),
             forge.batch(6, [forge.record()]),
         ]
-    return forge.write_partition(place, "orders", 3, {0: batches})
+    return forge.write_partition(directory, "orders", 3, {0: batches})
 
 
 def ends(path: Path, output: Path) -> list[dict[str, Any]]:
@@ -170,7 +170,7 @@ def test_transactions_of_one_epoch_decide_where_they_ended_the_same_way(
 
 @pytest.mark.parametrize("number", range(7))
 def test_damage_in_the_coordinators_log_decides_nothing_wrong(number: int, tmp_path: Path) -> None:
-    """An epoch needs all of its entries, one before, and one behind."""
+    """An epoch needs all of its entries, one before, and one after."""
     values = [begun(), *ran(0, commit=False), *ran(1, commit=True)]
     path = log_directory(tmp_path / "data", values)
     log = tmp_path / "data" / "__transaction_state-0" / f"{0:020d}.log"
@@ -260,7 +260,7 @@ class Simulated:
         self.write(producer, COMPLETE_COMMIT if commit else COMPLETE_ABORT)
         producer.truth = None
 
-    def coordinator(self, place: Path) -> Coordinator:
+    def coordinator(self, directory: Path) -> Coordinator:
         """Its log, of which some entries are cleaned away, damaged, or not there yet."""
         values = list(self.values)
         if self.rng.random() < 0.5:
@@ -280,8 +280,8 @@ class Simulated:
             if batches:
                 at = self.rng.randrange(len(batches))
                 batches[at] = broken(batches[at])
-        forge.write_partition(place, "__transaction_state", 0, {0: batches})
-        return Coordinator((place / "__transaction_state-0",), whole=True)
+        forge.write_partition(directory, "__transaction_state", 0, {0: batches})
+        return Coordinator((directory / "__transaction_state-0",), whole=True)
 
 
 def otherwise(value: bytes | None) -> bytes | None:
@@ -307,12 +307,12 @@ def test_no_transaction_is_decided_wrongly(tmp_path: Path) -> None:
     assert decided > 300
 
 
-def decided_rightly(rng: random.Random, place: Path) -> int:
+def decided_rightly(rng: random.Random, directory: Path) -> int:
     """How many transactions of a random log the coordinator's log decides."""
     simulated = Simulated(rng)
     simulated.run(150)
-    coordinator = simulated.coordinator(place)
-    log, missing = simulated.log, list(holes(rng, len(simulated.log)))
+    coordinator = simulated.coordinator(directory)
+    log, missing = simulated.log, list(gaps(rng, len(simulated.log)))
     marks: list[Mark] = []
     truths: dict[tuple[int, int], int] = {}
     running: dict[int, int] = {}
@@ -353,7 +353,7 @@ def decided_rightly(rng: random.Random, place: Path) -> int:
     return len(found)
 
 
-def holes(rng: random.Random, end: int) -> Iterator[tuple[int, int]]:
+def gaps(rng: random.Random, end: int) -> Iterator[tuple[int, int]]:
     """Missing offsets of a log; the last of them may be all up to its end."""
     at = rng.randrange(1, 8)
     while at < end:
@@ -377,19 +377,21 @@ def holes(rng: random.Random, end: int) -> Iterator[tuple[int, int]]:
 def test_a_late_transaction_hangs_if_its_coordinator_does_not_have_it(
     values: list[bytes | None], partitions: int, code: str, tmp_path: Path
 ) -> None:
-    place = tmp_path / "data"
-    path = log_directory(place, values, [written(0, 1), forge.batch(2, [forge.record()])])
+    directory = tmp_path / "data"
+    path = log_directory(directory, values, [written(0, 1), forge.batch(2, [forge.record()])])
     (log,) = path.glob("*.log")
     os.utime(log, (0, 0))
     records = [topic("__transaction_state", TOPIC_ID)]
     records += [partition(TOPIC_ID, number) for number in range(partitions)]
     metadata = {f"{0:020d}.log": metadata_log(records)}
-    forge.write_partition(place, "__cluster_metadata", 0, {}, files=metadata)
+    forge.write_partition(directory, "__cluster_metadata", 0, {}, files=metadata)
     found = kdump("verify", path).of("finding")
-    assert [one["code"] for one in found if one["code"].startswith("transaction")] == [code]
+    assert [finding["code"] for finding in found if finding["code"].startswith("transaction")] == [
+        code
+    ]
 
 
-def test_damage_behind_the_last_entry_leaves_it_open_whether_a_transaction_hangs(
+def test_damage_after_the_last_entry_leaves_it_open_whether_a_transaction_hangs(
     tmp_path: Path,
 ) -> None:
     values = [state(PRODUCER, 2, COMPLETE_ABORT), state(PRODUCER, 2, ONGOING, HERE)]

@@ -27,36 +27,36 @@ EACH = 3
 UNCOVERED = {0: 12, 1: 12, 2: 17}
 
 
-def values(place: int) -> list[bytes]:
-    return [b"value %d.%d " % (place, number) * 3 for number in range(EACH)]
+def values(index: int) -> list[bytes]:
+    return [b"value %d.%d " % (index, number) * 3 for number in range(EACH)]
 
 
-def batch_of_magic_2(place: int, codec: str, stride: int = EACH) -> bytes:
-    parts = [record(value, b"key") for value in values(place)]
-    return batch(BASE + stride * place, parts, codec=codec, leader_epoch=5)
+def batch_of_magic_2(index: int, codec: str, stride: int = EACH) -> bytes:
+    parts = [record(value, b"key") for value in values(index)]
+    return batch(BASE + stride * index, parts, codec=codec, leader_epoch=5)
 
 
-def numbered_batch(place: int) -> bytes:
+def numbered_batch(index: int) -> bytes:
     """A batch of an idempotent producer."""
     return batch(
-        BASE + EACH * place,
-        [record(value, b"key") for value in values(place)],
+        BASE + EACH * index,
+        [record(value, b"key") for value in values(index)],
         leader_epoch=5,
         producer_id=7,
         producer_epoch=0,
-        base_sequence=EACH * place,
+        base_sequence=EACH * index,
     )
 
 
-def single_message(place: int, magic: int) -> bytes:
-    return message(BASE + place, values(place)[0], b"key", magic=magic)
+def single_message(index: int, magic: int) -> bytes:
+    return message(BASE + index, values(index)[0], b"key", magic=magic)
 
 
-def wrapped_messages(place: int, codec: str, magic: int) -> bytes:
-    first = BASE + EACH * place
+def wrapped_messages(index: int, codec: str, magic: int) -> bytes:
+    first = BASE + EACH * index
     inner = [
         message(number if magic else first + number, value, b"key", magic=magic)
-        for number, value in enumerate(values(place))
+        for number, value in enumerate(values(index))
     ]
     return wrapper(first + EACH - 1, inner, codec=codec, magic=magic)
 
@@ -64,23 +64,23 @@ def wrapped_messages(place: int, codec: str, magic: int) -> bytes:
 #: Small segments by magic and codec, of which one has gaps in its offsets.
 FORMS: Mapping[str, tuple[int, Sequence[bytes]]] = {
     **{
-        f"magic 2, {codec}": (2, [batch_of_magic_2(place, codec) for place in range(COUNT)])
+        f"magic 2, {codec}": (2, [batch_of_magic_2(index, codec) for index in range(COUNT)])
         for codec in CODECS
     },
     **{
-        f"magic {magic}, none": (magic, [single_message(place, magic) for place in range(COUNT)])
+        f"magic {magic}, none": (magic, [single_message(index, magic) for index in range(COUNT)])
         for magic in (0, 1)
     },
     **{
         f"magic {magic}, {codec}": (
             magic,
-            [wrapped_messages(place, codec, magic) for place in range(COUNT)],
+            [wrapped_messages(index, codec, magic) for index in range(COUNT)],
         )
         for magic in (0, 1)
         for codec in ("gzip", "snappy", "lz4")
     },
-    "magic 2, none, numbered": (2, [numbered_batch(place) for place in range(COUNT)]),
-    "magic 2, compacted": (2, [batch_of_magic_2(place, "none", 32) for place in range(COUNT)]),
+    "magic 2, none, numbered": (2, [numbered_batch(index) for index in range(COUNT)]),
+    "magic 2, compacted": (2, [batch_of_magic_2(index, "none", 32) for index in range(COUNT)]),
 }
 EVERY_FORM = pytest.mark.parametrize("form", FORMS)
 
@@ -89,9 +89,9 @@ EVERY_FORM = pytest.mark.parametrize("form", FORMS)
 def test_the_segments_are_sound(form: str) -> None:
     magic, parts = FORMS[form]
     found = batches(segment(parts), BASE)
-    assert [one.size for one in found] == [len(part) for part in parts]
-    assert {one.magic for one in found} == {magic}
-    assert {one.codec.label for one in found} <= {form.split(", ")[1], "none"}
+    assert [batch.size for batch in found] == [len(part) for part in parts]
+    assert {batch.magic for batch in found} == {magic}
+    assert {batch.codec.label for batch in found} <= {form.split(", ")[1], "none"}
 
 
 @EVERY_FORM
@@ -182,7 +182,7 @@ def drawn(
     directory.mkdir()
     cleaned: list[tuple[str, int, int]] = []
     (directory / "meta.properties").write_text("version=1\nnode.id=1\n")
-    starts = {name: sum(map(len, parts[:place])) for name, place in PLACES.items()}
+    starts = {name: sum(map(len, parts[:index])) for name, index in PLACES.items()}
     for name, start in starts.items():
         for byte in range(uncovered):
             for bit in range(8):
@@ -197,11 +197,11 @@ def drawn(
         (directory / "cleaner-offset-checkpoint").write_bytes(checkpoint(cleaned))
     quick, deep = found(directory, deep=False), found(directory, deep=True)
 
-    def letter(case: str) -> str:
-        assert quick[case] <= deep[case]
+    def letter(name: str) -> str:
+        assert quick[name] <= deep[name]
         for code, shown in DRAWN.items():
-            if code in deep[case]:
-                return shown if quick[case] else shown.upper()
+            if code in deep[name]:
+                return shown if quick[name] else shown.upper()
         return "."
 
     lines = [f"{'':16}" + "".join(f"{name:10}" for name in PLACES)]

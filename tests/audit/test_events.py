@@ -96,14 +96,14 @@ def test_a_marker_of_the_same_epoch_lets_a_run_go_on(tmp_path: Path) -> None:
 
 
 def test_breaks_are_counted_and_the_first_few_listed(tmp_path: Path) -> None:
-    odd = [data(5 * place, 7, 100 * place, transactional=False) for place in range(20)]
+    odd = [data(5 * number, 7, 100 * number, transactional=False) for number in range(20)]
     found = of(tmp_path, *odd)
     assert found.break_count == 19
     assert len(found.breaks) == _events.LISTED
     assert found.breaks[0] == SequenceBreak(7, 0, 5, len(odd[0]), 5, 100, 4)
 
 
-def test_a_sequence_goes_on_from_0_behind_the_largest(tmp_path: Path) -> None:
+def test_a_sequence_continues_from_0_after_the_largest(tmp_path: Path) -> None:
     found = of(tmp_path, data(0, 7, 2**31 - 5), data(5, 7, 0))
     assert found.break_count == 0
     assert runs(found)[0][7] == 4

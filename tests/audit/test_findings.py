@@ -10,7 +10,7 @@ import pytest
 
 from kdump.audit import codes
 from kdump.audit.codes import CODES, FindingCode, Severity
-from kdump.audit.findings import Detail, Finding, Offsets, explaining
+from kdump.audit.findings import Detail, Finding, Offsets, explain_command
 
 EACH = pytest.mark.parametrize("code", CODES.values(), ids=CODES)
 
@@ -89,7 +89,9 @@ def test_a_line_of_a_log_leads_to_its_codes(line: str) -> None:
 
 
 def test_severities_are_ranked_worst_first() -> None:
-    assert [severity.value for severity in sorted(Severity, key=lambda each: each.rank)] == [
+    assert [
+        severity.value for severity in sorted(Severity, key=lambda severity: severity.rank)
+    ] == [
         "error",
         "incomplete",
         "warning",
@@ -111,5 +113,5 @@ def test_a_finding_survives_a_pipe() -> None:
 
 
 def test_only_notes_need_no_explaining() -> None:
-    assert explaining(codes.TORN_TAIL) == ("kdump", "explain", "torn-tail")
-    assert explaining(codes.TORN_TAIL_LIVE) is None
+    assert explain_command(codes.TORN_TAIL) == ("kdump", "explain", "torn-tail")
+    assert explain_command(codes.TORN_TAIL_LIVE) is None

@@ -56,7 +56,7 @@ def surveys(facts: PartitionFacts) -> list[Survey]:
     ]
 
 
-def told(forged: Forged, target: Path, version: str | None = None) -> Forecast:
+def forecast_of(forged: Forged, target: Path, version: str | None = None) -> Forecast:
     facts = facts_of(forged, forged.write(target))
     found = surveys(facts)
     wrong = violations(facts, found)
@@ -74,7 +74,7 @@ def named(title: str) -> Forged:
 @pytest.mark.parametrize("version", sorted(RELEASES))
 @pytest.mark.parametrize("forged", FORGED, ids=lambda forged: forged.name)
 def test_a_forged_partition_is_forecast(forged: Forged, version: str, tmp_path: Path) -> None:
-    found, expected = told(forged, tmp_path, version), forged.by(version)
+    found, expected = forecast_of(forged, tmp_path, version), forged.by(version)
     assert found.exact
     if expected.end is None:
         outcome = Outcome.OFFLINE if expected.offline else Outcome.REFUSES
@@ -91,7 +91,7 @@ def test_a_forged_partition_is_forecast(forged: Forged, version: str, tmp_path: 
 
 
 def test_a_cut_says_where_and_what_is_lost(tmp_path: Path) -> None:
-    found = told(named("bad-checksum"), tmp_path)
+    found = forecast_of(named("bad-checksum"), tmp_path)
     sound = SOUND[0]
     (cut,) = found.cuts
     assert (cut.segment, cut.position, cut.offset) == (0, sum(map(len, sound[:4])), 40)
@@ -105,57 +105,57 @@ def test_a_cut_says_where_and_what_is_lost(tmp_path: Path) -> None:
 
 
 def test_what_damage_at_the_end_of_a_segment_held_reaches_to_the_next(tmp_path: Path) -> None:
-    assert told(named("torn-sealed"), tmp_path).lost.unreadable == Span(10, 90, 99)
+    assert forecast_of(named("torn-sealed"), tmp_path).lost.unreadable == Span(10, 90, 99)
 
 
-def test_a_hole_is_a_cut_without_anything_deleted(tmp_path: Path) -> None:
-    found = told(named("index-missing-and-damage"), tmp_path)
+def test_a_gap_is_a_cut_without_anything_deleted(tmp_path: Path) -> None:
+    found = forecast_of(named("index-missing-and-damage"), tmp_path)
     assert [cut.offset for cut in found.cuts] == [40]
     assert found.deleted == ()
 
 
-def test_the_worse_of_two_releases_is_told(tmp_path: Path) -> None:
-    twice = told(named("twice-at-the-end"), tmp_path)
+def test_the_worse_of_two_releases_is_reported(tmp_path: Path) -> None:
+    twice = forecast_of(named("twice-at-the-end"), tmp_path)
     assert (twice.log_end_offset, twice.release) == (200, Release.V4_3)
-    wrapper = told(named("wrapper-unreadable"), tmp_path)
+    wrapper = forecast_of(named("wrapper-unreadable"), tmp_path)
     assert (wrapper.outcome, wrapper.release) == (Outcome.REFUSES, Release.V4_3)
 
 
 def test_a_split_says_what_it_splits(tmp_path: Path) -> None:
-    found = told(named("out-of-range-at-the-end"), tmp_path)
+    found = forecast_of(named("out-of-range-at-the-end"), tmp_path)
     assert (found.split, found.cuts, found.deleted) == ((100,), (), ())
 
 
 def test_replaced_files_are_named(tmp_path: Path) -> None:
-    found = told(named("swap-of-two"), tmp_path)
+    found = forecast_of(named("swap-of-two"), tmp_path)
     replaced = {path.name for path in found.replaced}
     assert replaced == {
         name(base, kind) for base in (0, 100) for kind in (".log", ".index", ".timeindex")
     }
-    assert told(named("swap-above-a-cleaned"), tmp_path).replaced == ()
+    assert forecast_of(named("swap-above-a-cleaned"), tmp_path).replaced == ()
 
 
 def test_lost_snapshots_are_named(tmp_path: Path) -> None:
     taken = {name(offset, ".snapshot"): forge.snapshot() for offset in (100, 200, 290, 300)}
-    clean = told(Forged("kept", files=taken, clean=True), tmp_path)
+    clean = forecast_of(Forged("kept", files=taken, clean=True), tmp_path)
     assert clean.snapshots_lost == (290,)
     bad = named("bad-checksum")
-    assert told(replace(bad, files={**bad.files, **taken}), tmp_path).snapshots_lost == (
+    assert forecast_of(replace(bad, files={**bad.files, **taken}), tmp_path).snapshots_lost == (
         100,
         200,
         290,
         300,
     )
     # Those that recovery writes again are not lost.
-    assert told(Forged("again", files=taken), tmp_path).snapshots_lost == (290,)
+    assert forecast_of(Forged("again", files=taken), tmp_path).snapshots_lost == (290,)
 
 
 def test_a_damaged_snapshot_costs_a_replay(tmp_path: Path) -> None:
     size = len(forge.segment(SOUND[0]))
     sound = {name(offset, ".snapshot"): forge.snapshot() for offset in (200, 300)}
     damaged = {**sound, name(300, ".snapshot"): b"\0"}
-    assert told(Forged("sound", files=sound, clean=True), tmp_path).read_bytes == 0
-    assert told(Forged("damaged", files=damaged, clean=True), tmp_path).read_bytes == size
+    assert forecast_of(Forged("sound", files=sound, clean=True), tmp_path).read_bytes == 0
+    assert forecast_of(Forged("damaged", files=damaged, clean=True), tmp_path).read_bytes == size
 
 
 def test_without_surveys_the_forecast_is_not_exact(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_with_remote_storage_a_log_starts_where_its_checkpoint_says(tmp_path: Pa
 
 
 @pytest.mark.parametrize("scanned", [True, False])
-def test_the_end_of_a_log_wraps_behind_the_largest_offset(tmp_path: Path, scanned: bool) -> None:
+def test_the_end_of_a_log_wraps_after_the_largest_offset(tmp_path: Path, scanned: bool) -> None:
     base = 2**63 - 1
     pieces = [forge.batch(base, [forge.record()]) for _ in range(3)]
     forged = Forged("largest", segments={base: pieces}, clean=True)
@@ -253,7 +253,7 @@ def test_the_metadata_log_is_recovered_after_every_stop(tmp_path: Path) -> None:
 
 def test_a_directory_adds_up_its_partitions_and_all_reasons(tmp_path: Path) -> None:
     chosen = [named(title) for title in ("bad-checksum", "epochs-malformed", "metadata-empty")]
-    alone = [told(one, tmp_path) for one in chosen]
+    alone = [forecast_of(forged_, tmp_path) for forged_ in chosen]
     found = forecast_directory(alone, total=3)
     assert found.outcome is Outcome.REFUSES
     assert [cause.path.name for cause in found.causes] == [
@@ -262,12 +262,12 @@ def test_a_directory_adds_up_its_partitions_and_all_reasons(tmp_path: Path) -> N
     ]
     assert (found.partitions, found.exact, found.whole) == (3, 3, True)
     assert found.lost.sound.count == 250
-    assert found.read_bytes == sum(one.read_bytes for one in alone)
+    assert found.read_bytes == sum(forecast_.read_bytes for forecast_ in alone)
     assert found.recovery_seconds == found.read_bytes / (250 << 20)
 
 
-def test_a_directory_is_judged_wholly_if_all_its_partitions_are(tmp_path: Path) -> None:
-    exact = told(named("sound"), tmp_path)
+def test_a_directory_has_a_whole_forecast_if_all_its_partitions_have(tmp_path: Path) -> None:
+    exact = forecast_of(named("sound"), tmp_path)
     vague = replace(exact, exact=False)
     assert forecast_directory([exact, exact], total=2).whole
     assert not forecast_directory([exact], total=2).whole

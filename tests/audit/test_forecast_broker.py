@@ -86,36 +86,38 @@ def sizes(directory: Path) -> dict[str, int]:
     return {path.name: path.stat().st_size for path in directory.glob("*.log*")}
 
 
-def expected_sizes(told: Forecast, before: dict[str, int]) -> dict[str, int]:
+def expected_sizes(predicted: Forecast, before: dict[str, int]) -> dict[str, int]:
     """The logs that are there under their names before and after, and their sizes after."""
-    replaced = {path.name for path in told.replaced}
+    replaced = {path.name for path in predicted.replaced}
     expected = {}
-    for base in set(told.segments).difference(told.split):
+    for base in set(predicted.segments).difference(predicted.split):
         name = f"{base:020}.log"
         found = before.get(f"{name}.swap" if name in replaced or name not in before else name)
         if found is not None:
-            cuts = [cut.position for cut in told.cuts if cut.segment == base]
-            expected[name] = 0 if base in told.deleted else min([found, *cuts])
+            cuts = [cut.position for cut in predicted.cuts if cut.segment == base]
+            expected[name] = 0 if base in predicted.deleted else min([found, *cuts])
     return expected
 
 
 def sound_records(found: Iterable[Survey]) -> int:
-    return sum(one.recovered.sound.count for one in found if one.recovered is not None)
+    return sum(survey.recovered.sound.count for survey in found if survey.recovered is not None)
 
 
 def difference(
-    told: Forecast, loaded: Loaded | Refused, before: dict[str, int], now: dict[str, int]
+    predicted: Forecast, loaded: Loaded | Refused, before: dict[str, int], now: dict[str, int]
 ) -> str | None:
     """In what the forecast is not what came."""
     if isinstance(loaded, Refused):
         came = Outcome.OFFLINE if loaded.offline else Outcome.REFUSES
-        return None if told.outcome is came else f"{came.value}: {loaded.error}: {loaded.message}"
-    if told.outcome is not Outcome.STARTS:
+        return (
+            None if predicted.outcome is came else f"{came.value}: {loaded.error}: {loaded.message}"
+        )
+    if predicted.outcome is not Outcome.STARTS:
         return "starts"
     came_to = loaded.log_start_offset, loaded.log_end_offset, loaded.segments
-    if came_to != (told.log_start_offset, told.log_end_offset, told.segments):
+    if came_to != (predicted.log_start_offset, predicted.log_end_offset, predicted.segments):
         return f"log start, log end, segments {came_to}"
-    wrong = {name for name, size in expected_sizes(told, before).items() if now[name] != size}
+    wrong = {name for name, size in expected_sizes(predicted, before).items() if now[name] != size}
     return f"other sizes: {wrong}" if wrong else None
 
 
@@ -124,7 +126,7 @@ def judge(start: Start, release: Release, oracle: Of, target: Path) -> str | Non
     directory, log_start, recovery_point = start.write(target)
     settings = settings_of(start.config)
     facts, logs, wrong = known(start, directory, log_start, recovery_point)
-    told = forecast_by(release, facts, logs, wrong)
+    predicted = forecast_by(release, facts, logs, wrong)
     worse = forecast(facts, logs, wrong)
     before, records = sizes(directory), sound_records(surveys(directory, settings))
     loaded = oracle(VERSIONS[release]).load(
@@ -134,8 +136,8 @@ def judge(start: Start, release: Release, oracle: Of, target: Path) -> str | Non
         recovery_point=recovery_point,
         config=start.config,
     )
-    assert told.exact
-    found = difference(told, loaded, before, sizes(directory))
+    assert predicted.exact
+    found = difference(predicted, loaded, before, sizes(directory))
     if isinstance(loaded, Loaded) and worse.outcome is Outcome.STARTS:
         lost = records - sound_records(surveys(directory, settings))
         swapped = any(name.endswith(".swap") for name in before)
@@ -167,7 +169,7 @@ def compare(chosen: Iterable[Start], oracle: Of, target: Path) -> Counter[str]:
 
 
 def test_a_sample_starts_as_forecast(oracle: Of, tmp_path: Path) -> None:
-    chosen = random.Random(SEED).sample(sorted(starts(), key=lambda one: one.name), SAMPLE)
+    chosen = random.Random(SEED).sample(sorted(starts(), key=lambda start: start.name), SAMPLE)
     compare(chosen, oracle, tmp_path)
 
 

@@ -75,7 +75,7 @@ ELSEWHERE = (
     "check_log_sizes",
     "check_unread",
     "check_hanging",
-    "check_kept",
+    "check_repair_records",
 )
 
 
@@ -93,4 +93,6 @@ def test_no_check_can_be_left_out(
 @pytest.mark.parametrize("fixture", FIXTURES)
 def test_what_a_broker_wrote_has_nothing_wrong(fixture: str, tmp_path: Path) -> None:
     given = read(copy_fixture(fixture, tmp_path / "data"), deep=True)
-    assert [one for one in given.findings() if one.code.severity is not Severity.INFO] == []
+    assert [
+        finding for finding in given.findings() if finding.code.severity is not Severity.INFO
+    ] == []

@@ -13,12 +13,12 @@ import pytest
 from bench.directory import make
 
 from kdump.audit import codes
-from kdump.audit.run.prescan import Small, glance
+from kdump.audit.run.prescan import Small, quick_verdict
 from kdump.audit.run.quick_survey import quick_survey
 from kdump.audit.survey.survey import survey
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target, assign, open_roots
-from kdump.audit.verdicts.next_start import concluded
+from kdump.audit.verdicts.next_start import add_forecast
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.storage.liveness import liveness
 from kdump.storage.logdir import Segment, open_path
@@ -37,7 +37,7 @@ def empty_segments(path: Path, count: int) -> Target:
 
 def foreseen(target: Target, small: Small) -> Verdict:
     """What a worker does for ``verify`` and for ``next-start``."""
-    return concluded(glance(target, CONTEXT, small=small), segments=False)
+    return add_forecast(quick_verdict(target, CONTEXT, small=small), segments=False)
 
 
 @pytest.mark.parametrize("small", [Small.ENDS, Small.HEADERS])
@@ -79,7 +79,7 @@ def test_an_empty_segment_takes_little_memory(
     assert peak < most_bytes * count
 
 
-def test_a_quick_look_reads_the_ends_of_a_small_log(
+def test_a_quick_survey_reads_the_ends_of_a_small_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (log,) = make(tmp_path, partitions=1, segments_each=1, segment_bytes=200 << 10)

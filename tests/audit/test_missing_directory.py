@@ -63,7 +63,7 @@ def test_a_directory_that_is_not_mounted_is_an_error(
 
 
 @COMMANDS
-def test_the_other_directories_of_the_node_are_judged(
+def test_the_other_directories_of_the_node_are_verified(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = copy_fixture("4.3.1/clean", tmp_path / "data")

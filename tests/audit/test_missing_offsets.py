@@ -23,7 +23,9 @@ def finding(recipe: str, directory: Path) -> dict[str, Any]:
     """The one finding above info that ``verify`` has of a recipe."""
     BY_NAME[recipe].write(directory)
     ran = kdump("verify", directory, searching=False)
-    (found,) = (each for each in ran.of("finding") if each["severity"] in ("error", "warning"))
+    (found,) = (
+        finding for finding in ran.of("finding") if finding["severity"] in ("error", "warning")
+    )
     assert ran.code == (exits.PROBLEMS if found["severity"] == "error" else exits.OK)
     return found
 
@@ -68,19 +70,19 @@ def finding(recipe: str, directory: Path) -> dict[str, Any]:
 def test_a_gap_is_named_by_what_speaks_for_it(
     recipe: str, code: str, offsets: tuple[int, int], found: str, tmp_path: Path
 ) -> None:
-    one = finding(recipe, tmp_path)
-    assert one["code"] == code
-    assert (one["offsets"]["first"], one["offsets"]["last"]) == offsets
-    assert one["detail"]["found"] == found
+    gap = finding(recipe, tmp_path)
+    assert gap["code"] == code
+    assert (gap["offsets"]["first"], gap["offsets"]["last"]) == offsets
+    assert gap["detail"]["found"] == found
 
 
-def test_a_copied_partition_is_judged_by_its_log(tmp_path: Path) -> None:
+def test_a_copied_partition_is_verified_by_its_log(tmp_path: Path) -> None:
     """Without a log directory nothing is known of the topic, and the middle segment is gone."""
     partition = BY_NAME["hole-unknown-jump"].write(tmp_path)
     assert not (tmp_path / "meta.properties").exists()
     ran = kdump("verify", partition, searching=False)
     assert ran.code == exits.PROBLEMS
-    assert "records-missing" in {each["code"] for each in ran.of("finding")}
+    assert "records-missing" in {finding["code"] for finding in ran.of("finding")}
 
 
 def test_what_nothing_decides_is_no_all_clear(
@@ -96,7 +98,7 @@ def test_the_quick_pass_does_not_guess(tmp_path: Path) -> None:
     partition = BY_NAME["hole-unknown-jump"].write(tmp_path)
     ran = kdump("verify", "--quick", tmp_path, searching=False)
     assert ran.code == exits.OK
-    (found,) = (each for each in ran.of("finding") if each["severity"] == "warning")
+    (found,) = (finding for finding in ran.of("finding") if finding["severity"] == "warning")
     assert found["code"] == "offsets-missing"
     assert found["detail"]["found"] == "an end at 80; --quick reads the ends of logs alone"
     assert found["remedy"] == ["kdump", "verify", str(partition)]
@@ -123,17 +125,17 @@ def test_what_batches_decide_is_not_reported_before_they_are_read(tmp_path: Path
 def missing(directory: Path, *options: str) -> list[str]:
     ran = kdump("verify", *options, directory, searching=False)
     named = ("segments-gap", "offsets-missing")
-    return [each["code"] for each in ran.of("finding") if each["code"] in named]
+    return [finding["code"] for finding in ran.of("finding") if finding["code"] in named]
 
 
 def test_many_gaps_of_a_topic_that_was_never_compacted_are_counted(tmp_path: Path) -> None:
     recipe = BY_NAME["hole-inside"]
     partition = recipe.write(tmp_path)
-    rare = [each for number in range(12) for each in batches(20 * number, 1)]
+    rare = [batch for number in range(12) for batch in batches(20 * number, 1)]
     (partition / name(LAST, ".log")).unlink()
     (partition / name(FIRST, ".log")).write_bytes(b"".join(rare))
     ran = kdump("verify", tmp_path, searching=False)
-    found = [each for each in ran.of("finding") if each["code"] == "batches-hole"]
+    found = [finding for finding in ran.of("finding") if finding["code"] == "batches-hole"]
     assert (len(found), found[-1]["repeats"]) == (8, 3)
 
 
@@ -150,7 +152,7 @@ def test_two_producers_of_which_one_was_idle(tmp_path: Path) -> None:
     for base, pieces in ((FIRST, first), (LAST, last)):
         (partition / name(base, ".log")).write_bytes(b"".join(pieces))
     ran = kdump("verify", partition, searching=False)
-    codes = {each["code"] for each in ran.of("finding")}
+    codes = {finding["code"] for finding in ran.of("finding")}
     assert "records-missing" in codes
     assert "batch-offset-changed" not in codes
 
@@ -190,13 +192,15 @@ def test_a_last_segment_that_is_gone_is_lost(
     for path in partition.glob(f"{last.stem}.*"):
         path.unlink()
     ran = kdump("verify", data, searching=False)
-    errors = [each for each in ran.of("finding") if each["severity"] == "error"]
-    assert {each["code"] for each in errors} == {
+    errors = [finding for finding in ran.of("finding") if finding["severity"] == "error"]
+    assert {finding["code"] for finding in errors} == {
         "recovery-point-beyond-end",
         "high-watermark-beyond-end",
     }
-    (lost,) = (each["lost_now"] for each in ran.of("forecast") if each["lost_now"]["records"])
-    end = 1 + max(each["offsets"]["last"] for each in errors)
+    (lost,) = (
+        forecast["lost_now"] for forecast in ran.of("forecast") if forecast["lost_now"]["records"]
+    )
+    end = 1 + max(finding["offsets"]["last"] for finding in errors)
     assert (lost["first_offset"], lost["last_offset"]) == (int(last.stem), end - 1)
     assert ran.code == exits.PROBLEMS
     assert main(["verify", "--progress", "none", str(data)]) == exits.PROBLEMS

@@ -54,7 +54,7 @@ def verdict(given: Read) -> list[Verdict]:
     return [judge(target, found, facts, given.context) for target, found, facts in given.targets]
 
 
-def starts(*paths: Path, given: Read, looked: Iterable[Verdict]) -> dict[str, DirectoryForecast]:
+def starts(*paths: Path, given: Read, verdicts: Iterable[Verdict]) -> dict[str, DirectoryForecast]:
     """The forecasts of log directories by their names."""
     roots = []
     for path in paths:
@@ -62,25 +62,25 @@ def starts(*paths: Path, given: Read, looked: Iterable[Verdict]) -> dict[str, Di
         assert isinstance(target, LogDirectory)
         roots.append(Root(path, target, STOPPED, read_directory(target, STOPPED)))
     gathered = Starts(roots)
-    gathered.judge(judge_directories(given.context))
-    for one in looked:
-        gathered.add(one, next_start(one))
+    gathered.add_findings(judge_directories(given.context))
+    for verdict_ in verdicts:
+        gathered.add(verdict_, next_start(verdict_))
     return {path.name: start for path, start in gathered.directories()}
 
 
 def start(path: Path) -> DirectoryForecast:
     given = read(path)
-    (found,) = starts(path, given=given, looked=verdict(given)).values()
+    (found,) = starts(path, given=given, verdicts=verdict(given)).values()
     return found
 
 
 def forecasts(path: Path) -> dict[str, Forecast]:
     """Those of a directory's partitions, by name."""
-    made = {one.target.path.name: next_start(one) for one in verdict(read(path))}
-    return {name: one for name, one in made.items() if one is not None}
+    made = {verdict_.target.path.name: next_start(verdict_) for verdict_ in verdict(read(path))}
+    return {name: start for name, start in made.items() if start is not None}
 
 
-def test_what_a_code_says_of_a_start_stands_in_its_field() -> None:
+def test_the_effect_of_a_code_on_a_start_is_in_its_field() -> None:
     said = {
         code.name
         for code in CODES.values()
@@ -91,7 +91,7 @@ def test_what_a_code_says_of_a_start_stands_in_its_field() -> None:
 
 @pytest.mark.parametrize(
     "one",
-    [one for one in RECIPES if any(CODES[name].stops for name in one.expected)],
+    [recipe for recipe in RECIPES if any(CODES[name].stops for name in recipe.expected)],
     ids=lambda one: one.name,
 )
 def test_what_stops_a_start_is_forecast(one: Recipe, tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_what_stops_a_start_is_forecast(one: Recipe, tmp_path: Path) -> None:
 
 
 def test_every_code_that_stops_has_a_recipe_or_a_test() -> None:
-    shown = {name for one in RECIPES for name in one.expected if CODES[name].stops}
+    shown = {name for recipe in RECIPES for name in recipe.expected if CODES[name].stops}
     elsewhere = {
         "log-directory-missing",
         "log-too-large",
@@ -124,7 +124,7 @@ def test_two_directories_of_a_node_that_do_not_go_together(tmp_path: Path) -> No
             recipes_directory.meta_properties(node=node, directory=f"ZGlyZWN0b3J5LTEyMzQ{node}")
         )
     given = read(first, second, config={})
-    found = starts(first, second, given=given, looked=verdict(given))
+    found = starts(first, second, given=given, verdicts=verdict(given))
     assert found["b"].outcome is Outcome.REFUSES
     assert {cause.path.name for cause in found["b"].causes} >= {"meta.properties", "twice-0"}
 
@@ -154,7 +154,7 @@ def test_without_a_topic_id_a_replica_is_set_aside(tmp_path: Path) -> None:
     for file in path.glob("*/partition.metadata"):
         file.unlink()
     made = forecasts(path)
-    aside = {name for name, one in made.items() if one.set_aside is not None}
+    aside = {name for name, start in made.items() if start.set_aside is not None}
     assert "codec-none-0" in aside
     assert "never-written-0" not in aside  # nothing is there to be missed
     assert start(path).set_aside == len(aside) < known
@@ -169,23 +169,26 @@ def test_what_is_on_its_way_out_is_loaded_too(tmp_path: Path, suffix: str) -> No
     moved = moved.rename(path / f"codec-none-0.{'0' * 32}-{suffix}")
     after = start(path)
     assert (after.outcome, after.total, after.whole) == (Outcome.STARTS, before.total, True)
-    one = forecasts(path)[moved.name]
-    assert (one.read_bytes > 0) is (suffix == "stray")
+    partition_start = forecasts(path)[moved.name]
+    assert (partition_start.read_bytes > 0) is (suffix == "stray")
     (moved / "leader-epoch-checkpoint").write_text("0\n1\n0 0 0\n")
     assert start(path).outcome is Outcome.OFFLINE
 
 
-def test_what_was_not_looked_at_is_not_taken_for_sound(tmp_path: Path) -> None:
+def test_unread_partitions_do_not_count_as_sound(tmp_path: Path) -> None:
     path = copy_fixture("4.3.1/clean", tmp_path / "data")
     given = read(path)
-    looked = verdict(given)
-    whole = starts(path, given=given, looked=looked)["data"]
+    all_verdicts = verdict(given)
+    whole = starts(path, given=given, verdicts=all_verdicts)["data"]
     assert (whole.total, whole.partitions, whole.exact) == (22, 22, 22)
-    some = starts(path, given=given, looked=looked[5:10])["data"]
+    some = starts(path, given=given, verdicts=all_verdicts[5:10])["data"]
     assert (some.total, some.partitions, some.whole) == (22, 5, False)
     # One that could not be listed has no facts.
-    lacking = [replace(looked[7], facts=None) if one is looked[7] else one for one in looked]
-    found = starts(path, given=given, looked=lacking)["data"]
+    lacking = [
+        replace(all_verdicts[7], facts=None) if verdict_ is all_verdicts[7] else verdict_
+        for verdict_ in all_verdicts
+    ]
+    found = starts(path, given=given, verdicts=lacking)["data"]
     assert (found.total, found.partitions, found.whole) == (22, 21, False)
 
 
@@ -216,7 +219,7 @@ def test_a_metadata_log_is_cut_like_any_other(tmp_path: Path) -> None:
 
 
 def test_a_metadata_log_below_its_snapshot_begins_anew(tmp_path: Path) -> None:
-    (beyond,) = [one for one in RECIPES if "metadata-snapshot-beyond-end" in one.expected]
+    (beyond,) = [recipe for recipe in RECIPES if "metadata-snapshot-beyond-end" in recipe.expected]
     beyond.write(tmp_path)
     (snapshot,) = (tmp_path / METADATA).glob("*.checkpoint")
     end = int(snapshot.name.partition("-")[0])
@@ -227,11 +230,11 @@ def test_a_metadata_log_below_its_snapshot_begins_anew(tmp_path: Path) -> None:
 
 def sound_ends(given: Read, seen: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
     """Compares what is taken over from surveys and checks with what is looked up once more."""
-    for one in verdict(given):
-        if one.facts is None:
+    for verdict_ in verdict(given):
+        if verdict_.facts is None:
             continue
         for clean in (True, False):
-            known = replace(one, facts=replace(one.facts, clean=clean))
+            known = replace(verdict_, facts=replace(verdict_.facts, clean=clean))
             short = next_start(known)
             with monkeypatch.context() as changed:
                 changed.setattr(inputs, "_surveyed_end", lambda last: noted(last.segment, seen))
@@ -243,8 +246,8 @@ def noted(segment: Segment, seen: list[object]) -> object:
     return inputs._end(segment)
 
 
-@pytest.mark.parametrize("recipe", RECIPES, ids=lambda one: one.name)
-def test_nothing_is_lost_by_what_is_not_looked_up_again(
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
+def test_a_forecast_without_a_second_lookup_loses_nothing(
     recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recipe.write(tmp_path)

@@ -1,4 +1,4 @@
-"""The first pass: small partitions are judged whole at once, as the full pass would judge them."""
+"""The quick pass: it reads small partitions completely, with the verdict of the full pass."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kdump.audit.run.verify import verify
 from kdump.audit.survey.survey import Survey, survey
 from kdump.audit.targets.context import Context, read_context
 from kdump.audit.targets.target import Root, Target, assign
-from kdump.audit.verdicts.next_start import concluded
+from kdump.audit.verdicts.next_start import add_forecast
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import LogDirectory, Segment, open_path
 
@@ -34,7 +34,7 @@ def opened(path: Path, state: State = State.STOPPED) -> tuple[list[Target], Cont
     assert isinstance(target, LogDirectory)
     root = Root(path, target, liveness, read_directory(target, liveness))
     assert root.directory is not None
-    return [target.listed() for target in assign(root)], read_context(
+    return [target.with_listing() for target in assign(root)], read_context(
         [root.directory], None, NOW_MS
     )
 
@@ -51,29 +51,27 @@ def directory(tmp_path: Path) -> Path:
 @pytest.fixture
 def sound(tmp_path: Path) -> tuple[list[Target], Context]:
     (tmp_path / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=c\n")
-    (recipe,) = [one for one in damaged.RECIPES if one.name == "sound"]
+    (recipe,) = [recipe for recipe in damaged.RECIPES if recipe.name == "sound"]
     recipe.write(tmp_path)
     return opened(tmp_path)
 
 
 @pytest.mark.parametrize("deep", [False, True])
-def test_a_small_partition_is_judged_as_the_full_pass_judges_it(
-    directory: Path, deep: bool
-) -> None:
+def test_a_small_partition_has_the_verdict_of_the_full_pass(directory: Path, deep: bool) -> None:
     targets, context = opened(directory)
-    conclude = partial(concluded, segments=True)
+    conclude = partial(add_forecast, segments=True)
     small = Small.RECORDS if deep else Small.HEADERS
     at_once = list(quick_pass(targets, context, jobs=2, small=small, conclude=conclude))
     later = list(verify(targets, deep=deep, jobs=2, context=context, conclude=conclude))
     assert len(at_once) == len(damaged.RECIPES)
-    for one, other in zip(at_once, later, strict=True):
-        assert not one.quick
-        assert one == other
+    for verdict, other in zip(at_once, later, strict=True):
+        assert not verdict.quick
+        assert verdict == other
 
 
 def test_ends_alone_are_read_where_nothing_else_was_asked_for(directory: Path) -> None:
     targets, context = opened(directory)
-    assert all(one.quick for one in quick_pass(targets, context, jobs=1))
+    assert all(verdict.quick for verdict in quick_pass(targets, context, jobs=1))
 
 
 def test_ends_alone_are_read_of_what_is_large(
@@ -81,9 +79,9 @@ def test_ends_alone_are_read_of_what_is_large(
 ) -> None:
     targets, context = sound
     monkeypatch.setattr(kdump.audit.run.prescan, "_SMALL_BYTES", targets[0].size - 1)
-    (one,) = quick_pass(targets, context, jobs=1, small=Small.HEADERS)
-    assert one.quick
-    assert one.covered.read_bytes < one.covered.size
+    (verdict,) = quick_pass(targets, context, jobs=1, small=Small.HEADERS)
+    assert verdict.quick
+    assert verdict.covered.read_bytes < verdict.covered.size
 
 
 def test_beside_a_broker_ends_alone_are_read_and_nothing_is_mapped(
@@ -94,15 +92,15 @@ def test_beside_a_broker_ends_alone_are_read_and_nothing_is_mapped(
         return quick_survey(*args, mapped=mapped, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(kdump.audit.run.prescan, "quick_survey", unmapped)
-    monkeypatch.setattr("kdump.audit.run.reconcile._SETTLE_SECONDS", 0)
+    monkeypatch.setattr("kdump.audit.run.reconcile._RECHECK_SECONDS", 0)
     targets, context = opened(directory, State.LIVE)
     found = list(quick_pass(targets[:20], context, jobs=1, small=Small.HEADERS))
     assert len(found) == 20
-    assert all(one.quick for one in found)
+    assert all(verdict.quick for verdict in found)
 
 
 @pytest.mark.parametrize("small", [Small.ENDS, Small.HEADERS])
-def test_behind_a_file_that_is_cut_the_ends_are_read_unmapped(
+def test_after_a_file_is_cut_the_ends_are_read_unmapped(
     small: Small, sound: tuple[list[Target], Context], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def cut_while_mapped(plain: Callable[..., Survey]) -> Callable[..., Survey]:
@@ -117,9 +115,9 @@ def test_behind_a_file_that_is_cut_the_ends_are_read_unmapped(
     for plain in (survey, quick_survey):
         monkeypatch.setattr(kdump.audit.run.prescan, plain.__name__, cut_while_mapped(plain))
     targets, context = sound
-    (one,) = quick_pass(targets, context, jobs=1, small=small)
-    assert one.quick
-    assert (one.findings, len(one.surveys)) == ((), 2)
+    (verdict,) = quick_pass(targets, context, jobs=1, small=small)
+    assert verdict.quick
+    assert (verdict.findings, len(verdict.surveys)) == ((), 2)
 
 
 def killed(*_: object, **__: bool) -> Survey:
@@ -127,7 +125,7 @@ def killed(*_: object, **__: bool) -> Survey:
     raise AssertionError
 
 
-def test_what_kills_a_worker_is_looked_at_alone(
+def test_a_target_that_kills_a_worker_is_read_alone(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     targets, context = opened(directory)
@@ -140,9 +138,11 @@ def test_what_kills_a_worker_is_looked_at_alone(
 
     monkeypatch.setattr(kdump.audit.run.prescan, "quick_survey", deadly)
     found = list(quick_pass(targets, context, jobs=1))
-    assert [one.target for one in found] == targets
-    told = [(one.target.path.name, each) for one in found for each in one.findings]
-    unreadable = [name for name, each in told if each.code.name == "unreadable"]
+    assert [verdict.target for verdict in found] == targets
+    named_findings = [
+        (verdict.target.path.name, finding) for verdict in found for finding in verdict.findings
+    ]
+    unreadable = [name for name, finding in named_findings if finding.code.name == "unreadable"]
     assert unreadable == ["sound-0"]
     assert len(found[number - 1].surveys) == len(targets[number - 1].segments)
 
@@ -153,9 +153,9 @@ def test_a_worker_that_is_killed_leaves_it_to_the_full_pass(
     monkeypatch.setattr(kdump.audit.run.prescan, "survey", killed)
     monkeypatch.setattr(kdump.audit.run.prescan, "quick_survey", killed)
     targets, context = sound
-    (one,) = quick_pass(targets, context, jobs=1, small=Small.HEADERS)
-    assert one.quick
-    assert [finding.code.name for finding in one.findings] == ["unreadable"]
+    (verdict,) = quick_pass(targets, context, jobs=1, small=Small.HEADERS)
+    assert verdict.quick
+    assert [finding.code.name for finding in verdict.findings] == ["unreadable"]
     (again,) = verify(targets, deep=False, jobs=1, context=context)
     assert again.findings == ()
 
@@ -163,7 +163,9 @@ def test_a_worker_that_is_killed_leaves_it_to_the_full_pass(
 def test_what_is_known_is_not_read_again(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     targets, context = opened(directory)
     known = dict(enumerate(quick_pass(targets, context, jobs=1, small=Small.HEADERS)))
-    left = next(number for number, one in known.items() if one.target.path.name == "sound-0")
+    left = next(
+        number for number, verdict in known.items() if verdict.target.path.name == "sound-0"
+    )
     del known[left]
     read: list[Path] = []
 
@@ -174,7 +176,7 @@ def test_what_is_known_is_not_read_again(directory: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(kdump.audit.run.verify, "gather", partial(note, gather))
     found = list(verify(targets, deep=False, jobs=1, context=context, known=known))
     assert read == [targets[left].path]
-    assert [one.target for one in found] == targets
-    assert all(found[number] is one for number, one in known.items())
+    assert [verdict.target for verdict in found] == targets
+    assert all(found[number] is verdict for number, verdict in known.items())
     assert found[left].surveys[0].segment.base_offset == FIRST
     assert found[left].surveys[0].segment.log.name == name(FIRST, ".log")

@@ -1,4 +1,4 @@
-"""The indexes that are built anew: by the rule of recovery, with damage and disorder left out."""
+"""The rebuilt indexes: by the rule of recovery, with damage and disorder left out."""
 
 from __future__ import annotations
 
@@ -79,19 +79,19 @@ def model(batches: Iterator[RecordBatch], base: int, interval: int) -> tuple[byt
     offsets: Entries = []
     times: Entries = []
     newest, written, indexed, left_out = (-1, base), (-1, base), 0, 0
-    for one in batches:
-        if not 0 <= one.last_offset - base <= 2**31 - 1:
+    for record_batch in batches:
+        if not 0 <= record_batch.last_offset - base <= 2**31 - 1:
             left_out += 1
             continue
-        if one.max_timestamp > newest[0]:
-            newest = one.max_timestamp, one.last_offset
-        if one.position - indexed <= interval:
+        if record_batch.max_timestamp > newest[0]:
+            newest = record_batch.max_timestamp, record_batch.last_offset
+        if record_batch.position - indexed <= interval:
             continue
-        if offsets and one.last_offset <= offsets[-1][0]:
+        if offsets and record_batch.last_offset <= offsets[-1][0]:
             left_out += 1
             continue
-        offsets.append((one.last_offset, one.position))
-        indexed = one.position
+        offsets.append((record_batch.last_offset, record_batch.position))
+        indexed = record_batch.position
         if times and newest[1] < written[1]:
             left_out += 1
         elif newest[0] > written[0]:
@@ -105,7 +105,7 @@ def model(batches: Iterator[RecordBatch], base: int, interval: int) -> tuple[byt
 
 
 def sound(pieces: Sequence[BatchTable | Damage]) -> Iterator[RecordBatch]:
-    return (one for piece in pieces if isinstance(piece, BatchTable) for one in piece)
+    return (batch for piece in pieces if isinstance(piece, BatchTable) for batch in piece)
 
 
 def check(found: RebuiltIndexes, index: bytes, times: bytes) -> None:
@@ -201,7 +201,7 @@ def test_both_sides_of_damage_are_indexed(tmp_path: Path) -> None:
     assert max(entries) > positions(data)[5]
 
 
-def test_a_lost_page_has_an_index_behind_it(tmp_path: Path) -> None:
+def test_a_lost_page_has_an_index_after_it(tmp_path: Path) -> None:
     data = b"".join(batches(FIRST))
     log = write(tmp_path, data[:700], bytes(300), data[1000:])
     pieces = pieces_of(log, FIRST)
@@ -222,7 +222,7 @@ def test_what_may_lie_in_a_value_is_left_out(tmp_path: Path) -> None:
     check(found, *model(sound([tables[0], tables[-1]]), FIRST, INTERVAL)[:2])
 
 
-def test_zeros_behind_hunted_batches_change_nothing(tmp_path: Path) -> None:
+def test_zeros_after_hunted_batches_change_nothing(tmp_path: Path) -> None:
     data = b"".join(batches(FIRST))
     with_zeros = of_log(write(tmp_path / "a", data[:700], bytes(300), data[1000:], bytes(5000)))
     assert with_zeros == of_log(write(tmp_path / "b", data[:700], bytes(300), data[1000:]))
@@ -276,15 +276,21 @@ def test_more_entries_than_an_index_has_room_for(tmp_path: Path) -> None:
 # --- room
 
 
-def test_content_is_kept_up_to_a_size(tmp_path: Path) -> None:
+def test_content_is_held_up_to_a_size(tmp_path: Path) -> None:
     pieces = pieces_of(write(tmp_path, *batches(FIRST)), FIRST)
     whole = built(pieces, FIRST)
     size = whole.index.size + whole.time_index.size
     assert built(pieces, FIRST, room=size) == whole
     less = built(pieces, FIRST, room=size - 1)
-    for kept, dropped in ((whole.index, less.index), (whole.time_index, less.time_index)):
-        assert dropped.content is None
-        assert (dropped.size, dropped.sha256) == (kept.size, kept.sha256)
+    for with_content, without_content in (
+        (whole.index, less.index),
+        (whole.time_index, less.time_index),
+    ):
+        assert without_content.content is None
+        assert (without_content.size, without_content.sha256) == (
+            with_content.size,
+            with_content.sha256,
+        )
 
 
 def test_a_survey_has_them_where_they_are_asked_for(tmp_path: Path) -> None:
@@ -315,7 +321,7 @@ def test_verify_passes_it_on(tmp_path: Path, rebuilding: bool) -> None:
     target = open_path(log.parent)
     root = Root(log.parent, target, Liveness(State.STOPPED, "a test says so"))
     (verdict,) = verify(assign(root), deep=False, jobs=1, rebuild=rebuilding)
-    assert [one.rebuilt is not None for one in verdict.surveys] == [rebuilding] * 2
+    assert [survey.rebuilt is not None for survey in verdict.surveys] == [rebuilding] * 2
 
 
 def test_a_recipe_makes_the_same(tmp_path: Path) -> None:

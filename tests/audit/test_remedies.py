@@ -13,7 +13,7 @@ from pipeline import read
 
 import kdump.cli.main
 from kdump.audit.codes import CODES, Severity
-from kdump.audit.findings import Finding, explaining
+from kdump.audit.findings import Finding, explain_command
 from kdump.audit.remedies import REINDEXED
 
 #: The repair that each of these recipes' first finding above info names.
@@ -53,19 +53,19 @@ NAMED = {
 
 
 def recipe(title: str) -> Recipe:
-    (found,) = [one for one in RECIPES if one.name == title]
+    (found,) = [recipe for recipe in RECIPES if recipe.name == title]
     return found
 
 
 def above_info(findings: list[Finding]) -> list[Finding]:
-    return [one for one in findings if one.code.severity is not Severity.INFO]
+    return [finding for finding in findings if finding.code.severity is not Severity.INFO]
 
 
 @pytest.mark.parametrize("title", NAMED)
 def test_the_repair_that_a_finding_names(title: str, tmp_path: Path) -> None:
-    named, one = NAMED[title], recipe(title)
+    named, recipe_ = NAMED[title], recipe(title)
     partition = str(tmp_path / f"{title}-0")
-    first = above_info(written(one, tmp_path).findings())[0]
+    first = above_info(written(recipe_, tmp_path).findings())[0]
     arguments = {
         "explain": (first.code.name,),
         "salvage": (partition, "--output", "DIR"),
@@ -79,7 +79,9 @@ def test_what_is_no_harm_needs_no_repair(tmp_path: Path) -> None:
 
 
 def test_every_index_that_can_be_made_anew_is_reached_by_a_recipe() -> None:
-    expected = {name for one in RECIPES if one.name not in RUNNING for name in one.expected}
+    expected = {
+        name for recipe in RECIPES if recipe.name not in RUNNING for name in recipe.expected
+    }
     assert {code.name for code in REINDEXED} <= expected
 
 
@@ -88,14 +90,14 @@ def test_order_that_recovery_refuses_is_cut(tmp_path: Path) -> None:
     large = [batch(offset, [record(bytes(8192))]) for offset in (0, 1, 2, 1)]
     partition = Recipe("twice", [], large, [batch(100, [record()])]).write(tmp_path)
     found = above_info(read(partition).findings())
-    disorder = next(one for one in found if one.code.name == "offsets-not-increasing")
+    disorder = next(finding for finding in found if finding.code.name == "offsets-not-increasing")
     assert disorder.remedy == ("kdump", "salvage", str(partition), "--output", "DIR")
 
 
 def test_of_a_lone_segment_everything_is_explained(tmp_path: Path) -> None:
     partition = recipe("crc-sealed").write(tmp_path)
     (found,) = above_info(read(partition / "00000000000000000000.log").findings())
-    assert found.remedy == explaining(CODES["batch-crc-mismatch"])
+    assert found.remedy == explain_command(CODES["batch-crc-mismatch"])
 
 
 def test_the_path_is_spelled_as_it_was_typed(
@@ -123,11 +125,13 @@ def offered(
     def lines(one: Recipe) -> list[str]:
         one.write(tmp_path)
         kdump.cli.main.main(["verify", f"{one.name}-0"])
-        told = capsys.readouterr().out.splitlines()
-        assert max(map(len, told)) <= 80
-        first = [number for number, line in enumerate(told) if line.startswith(("choose ", "do "))]
-        end = next(number for number, line in enumerate(told) if line.startswith("settings "))
-        return told[first[0] : end] if first else []
+        printed = capsys.readouterr().out.splitlines()
+        assert max(map(len, printed)) <= 80
+        first = [
+            number for number, line in enumerate(printed) if line.startswith(("choose ", "do "))
+        ]
+        end = next(number for number, line in enumerate(printed) if line.startswith("settings "))
+        return printed[first[0] : end] if first else []
 
     return lines
 
@@ -150,11 +154,11 @@ def test_damage_at_the_end_is_cut(offered: Printed) -> None:
     ]
 
 
-def test_a_torn_end_of_which_nobody_was_told_is_cut(offered: Printed) -> None:
+def test_an_unacknowledged_torn_end_is_cut(offered: Printed) -> None:
     assert offered(recipe("torn-last")) == ["do          kdump truncate-to-valid torn-last-0"]
 
 
-def test_where_not_damage_alone_is_cut_nobody_knows_what_that_loses(offered: Printed) -> None:
+def test_a_cut_of_more_than_damage_has_an_unknown_loss(offered: Printed) -> None:
     assert offered(recipe("below")) == [
         "choose      another replica is in sync: start that replica first",
         "            only copy:",
@@ -168,7 +172,7 @@ def test_indexes_are_made_anew(offered: Printed) -> None:
     assert offered(recipe("misplaced")) == ["do          kdump reindex misplaced-0"]
 
 
-def test_damage_and_indexes_are_both_told(offered: Printed) -> None:
+def test_damage_and_indexes_are_both_reported(offered: Printed) -> None:
     damaged = batches(FIRST)
     damaged[3] = flip(damaged[3], 100)
     lost = {"00000000000000000100.index": None}
@@ -191,9 +195,9 @@ def test_of_many_partitions_the_plan_names_every_repair(
     for title in ("no-index", "misplaced", "crc-sealed", "torn-last"):
         recipe(title).write(data)
     kdump.cli.main.main(["verify", "data"])
-    told = capsys.readouterr().out.splitlines()
-    assert not any("do: kdump verify" in line for line in told)
-    assert [line.strip() for line in told if line.startswith(14 * " ")] == [
+    printed = capsys.readouterr().out.splitlines()
+    assert not any("do: kdump verify" in line for line in printed)
+    assert [line.strip() for line in printed if line.startswith(14 * " ")] == [
         "kdump salvage data/crc-sealed-0 --output DIR",
         "kdump truncate-to-valid data/torn-last-0",
         "kdump reindex data",

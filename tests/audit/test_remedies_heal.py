@@ -20,36 +20,38 @@ HARMLESS = "info"
 def above_info(top: Path) -> list[dict[str, Any]]:
     """The findings of ``verify`` in a log directory that are no mere notes."""
     ran = kdump("verify", top, searching=False)
-    return [one for one in ran.of("finding") if one["severity"] != HARMLESS]
+    return [finding for finding in ran.of("finding") if finding["severity"] != HARMLESS]
 
 
 def named(found: list[dict[str, Any]]) -> dict[str, set[str]]:
     """The commands here that findings name, each with the partitions that it is named for."""
     commands: dict[str, set[str]] = {}
-    for one in found:
-        command, *rest = (one["remedy"] or ("kdump", ""))[1:]
+    for finding in found:
+        command, *rest = (finding["remedy"] or ("kdump", ""))[1:]
         if command in COMMANDS:
             commands.setdefault(command, set()).add(rest[0])
     return commands
 
 
-def left_by(one: dict[str, Any]) -> bool:
+def left_by(finding: dict[str, Any]) -> bool:
     """Whether a finding is none that these commands are named for."""
-    return (one["remedy"] or ("kdump", ""))[1] not in COMMANDS
+    return (finding["remedy"] or ("kdump", ""))[1] not in COMMANDS
 
 
-def write(one: Recipe, place: Path) -> Path:
+def write(recipe: Recipe, place: Path) -> Path:
     top = place / "data"
     top.mkdir()
     meta = top / "meta.properties"
     meta.write_text("version=1\nnode.id=1\ncluster.id=AAAAAAAAAAAAAAAAAAAAAA\n")
-    one.write(top)
+    recipe.write(top)
     return top
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "one", [one for one in RECIPES if one.name not in RUNNING], ids=lambda one: one.name
+    "one",
+    [recipe for recipe in RECIPES if recipe.name not in RUNNING],
+    ids=lambda recipe: recipe.name,
 )
 def test_what_a_finding_names_heals_it(one: Recipe, place: Path) -> None:
     top = write(one, place)
@@ -67,15 +69,17 @@ def test_what_a_finding_names_heals_it(one: Recipe, place: Path) -> None:
     after = above_info(top)
     assert not named(after)
     assert bool(done) == bool(named(before))
-    assert {key(each) for each in after} <= {key(each) for each in before if left_by(each)}
+    assert {key(finding) for finding in after} <= {
+        key(finding) for finding in before if left_by(finding)
+    }
     for partition in reversed(done):
         ran = kdump("undo", partition, "--apply", searching=False)
         assert ran.code == 0, ran
-    assert [(*key(each), each["position"]) for each in above_info(top)] == [
-        (*key(each), each["position"]) for each in before
+    assert [(*key(finding), finding["position"]) for finding in above_info(top)] == [
+        (*key(finding), finding["position"]) for finding in before
     ]
 
 
-def key(one: dict[str, Any]) -> tuple[str, str]:
+def key(finding: dict[str, Any]) -> tuple[str, str]:
     """What is the same of a finding, wherever in its file it is."""
-    return one["code"], one["path"]
+    return finding["code"], finding["path"]

@@ -72,9 +72,9 @@ def cut(directory: Path, offset: int, target: Path) -> Path:
                 if not isinstance(piece, Damage)
                 for batch in piece
             ]
-        kept = [batch for batch in batches if batch.last_offset < offset]
+        remaining = [batch for batch in batches if batch.last_offset < offset]
         with copy.open("r+b") as file:
-            file.truncate(kept[-1].position + kept[-1].size if kept else 0)
+            file.truncate(remaining[-1].position + remaining[-1].size if remaining else 0)
     return target
 
 
@@ -140,19 +140,19 @@ def history(tmp_path: Path) -> Callable[..., Replay]:
 History = Callable[..., Replay]
 
 
-def told(state: list[ProducerEntry]) -> list[tuple[int, ...]]:
+def fields_of(state: list[ProducerEntry]) -> list[tuple[int, ...]]:
     return sorted(
         (
-            each.producer_id,
-            each.producer_epoch,
-            each.last_sequence,
-            each.last_offset,
-            each.offset_delta,
+            entry.producer_id,
+            entry.producer_epoch,
+            entry.last_sequence,
+            entry.last_offset,
+            entry.offset_delta,
             0,
-            each.coordinator_epoch,
-            each.current_txn_first_offset,
+            entry.coordinator_epoch,
+            entry.current_txn_first_offset,
         )
-        for each in state
+        for entry in state
     )
 
 
@@ -162,7 +162,7 @@ def untimed(entries: tuple[tuple[int, ...], ...]) -> list[tuple[int, ...]]:
 
 def test_states_are_those_before_each_segment_and_at_the_end(history: History) -> None:
     found = history(list(SOUND_FIRST), list(SOUND_LAST))
-    states = [(offset, told(list(state.values()))) for offset, state in found.states()]
+    states = [(offset, fields_of(list(state.values()))) for offset, state in found.states()]
     assert states == [(0, []), (100, untimed(AT_100)), (END, untimed(AT_END))]
     assert [segment.committed for segment in found.segments] == [1, 1]
     assert found.open == ()
@@ -174,18 +174,22 @@ def test_a_replay_goes_on_from_what_is_known_before(history: History) -> None:
         ProducerEntry(producer, 0, 4, first + 4, 4, TIMESTAMP, -1, first)
         for producer, first in ((7, -20), (8, -10), (9, -30))
     )
-    start = tuple(each._replace(current_txn_first_offset=each.last_offset + 60) for each in start)
+    start = tuple(
+        entry._replace(current_txn_first_offset=entry.last_offset + 60) for entry in start
+    )
     found = history([end(40, 7), data(50, 8, 5)], [end(100, 8)], start)
     first, last = (segment.aborted for segment in found.segments)
     assert first == (AbortedTxn(0, 7, 44, 40, 34),)
     assert last == (AbortedTxn(0, 8, 54, 100, 34),)
-    assert [(each.producer_id, each.first_offset) for each in found.open] == [(9, 34)]
+    assert [(transaction.producer_id, transaction.first_offset) for transaction in found.open] == [
+        (9, 34)
+    ]
 
 
 def test_a_marker_of_a_new_epoch_leaves_no_batch(history: History) -> None:
     found = history([data(10, 7, 0), end(15, 7, epoch=1, commit=True)], [plain(100)])
     *_, (_, state) = found.states()
-    assert told(list(state.values())) == [(7, 1, -1, -1, 0, 0, 0, -1)]
+    assert fields_of(list(state.values())) == [(7, 1, -1, -1, 0, 0, 0, -1)]
 
 
 def test_a_marker_of_the_same_epoch_keeps_the_batch_and_sets_the_time(history: History) -> None:
@@ -195,11 +199,11 @@ def test_a_marker_of_the_same_epoch_keeps_the_batch_and_sets_the_time(history: H
     assert state[7].last_offset == 14
 
 
-def test_data_behind_a_marker_sets_the_time_again(history: History) -> None:
+def test_data_after_a_marker_sets_the_time_again(history: History) -> None:
     found = history([data(10, 7, 0), end(15, 7, commit=True), data(20, 7, 5)], [plain(100)])
     *_, (_, state) = found.states()
     assert state[7].timestamp == TIMESTAMP + 20
-    assert [each.first_offset for each in found.open] == [20]
+    assert [transaction.first_offset for transaction in found.open] == [20]
 
 
 def test_many_producers_at_once(history: History) -> None:
@@ -209,20 +213,20 @@ def test_many_producers_at_once(history: History) -> None:
         [],
         [
             batch(
-                100 + 5 * place,
+                100 + 5 * number,
                 [record()] * 5,
                 producer_id=producer,
                 producer_epoch=0,
                 base_sequence=0,
                 transactional=True,
             )
-            for place, producer in enumerate(ids)
+            for number, producer in enumerate(ids)
         ]
-        + [marker(500 + place, producer, commit=False) for place, producer in enumerate(ids)],
+        + [marker(500 + number, producer, commit=False) for number, producer in enumerate(ids)],
     )
     (_, last) = found.segments
-    assert [each.producer_id for each in last.aborted] == ids
-    assert [each.last_stable_offset for each in last.aborted] == [
+    assert [transaction.producer_id for transaction in last.aborted] == ids
+    assert [transaction.last_stable_offset for transaction in last.aborted] == [
         *range(105, 400, 5),
         560,
     ]
@@ -273,7 +277,7 @@ def test_a_torn_tail_hides_nothing(tmp_path: Path, tail: bytes, doubt: Doubt | N
         ([plain(0)], True, None),
     ],
 )
-def test_a_hole_hides_something_where_nothing_is_compacted(
+def test_a_gap_hides_something_if_nothing_is_compacted(
     tmp_path: Path, first: list[bytes], compacted: bool | None, doubt: Doubt | None
 ) -> None:
     directory = write_partition(tmp_path, "topic", 0, {0: first, LAST: [plain(100)]})
@@ -298,4 +302,4 @@ def test_violations_are_listed_up_to_a_cap_and_all_counted(history: History) -> 
     found = history(odd, [plain(100)])
     (first, _) = found.segments
     assert first.counts[ViolationKind.CONTROL_FATAL] == 20
-    assert [each.offset for each in first.violations] == list(range(8))
+    assert [violation.offset for violation in first.violations] == list(range(8))

@@ -103,9 +103,9 @@ def test_a_recipe_is_replayed_as_by_a_broker(
     fresh = replace(recipe, first=recent(recipe.first), last=recent(recipe.last))
     directory = fresh.write(tmp_path)
     found = of(directory)
-    violations = [each for segment in found.segments for each in segment.violations]
+    violations = [violation for segment in found.segments for violation in segment.violations]
     done = load(oracle(version), directory)
-    if any(each.kind in FATAL for each in violations):
+    if any(violation.kind in FATAL for violation in violations):
         assert isinstance(done, Refused), done
         assert not done.offline
         return
@@ -115,7 +115,7 @@ def test_a_recipe_is_replayed_as_by_a_broker(
 
 @broker
 @pytest.mark.parametrize("version", RELEASES)
-def test_what_is_behind_an_unreadable_marker_goes_before_the_broker_refuses(
+def test_batches_after_an_unreadable_marker_go_before_the_broker_refuses(
     version: str, oracle: Of, tmp_path: Path
 ) -> None:
     first = recent([plain(0), one(20, records=[], block=b"\x20\0", count=1), plain(30)])

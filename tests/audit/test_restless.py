@@ -34,7 +34,7 @@ HAPPENS = ("SIGBUS", "vanished", "shortened")
 def seen(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """What happened to the workers, of ``HAPPENS``, counted by file."""
     counts: Counter[str] = Counter()
-    unmapped, survey_of = kdump.audit.run.verify._unmapped, kdump.audit.run.tasks.survey_of
+    unmapped, survey_of = kdump.audit.run.verify._retry_unmapped, kdump.audit.run.tasks.survey_of
     run = workers.run
 
     def watched(*args: Any, **options: Any) -> Iterator[workers.Result[object, object]]:
@@ -57,7 +57,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         return survey_of(target, outcome)  # type: ignore[arg-type]
 
     monkeypatch.setattr(workers, "run", watched)
-    monkeypatch.setattr(kdump.audit.run.verify, "_unmapped", retry)
+    monkeypatch.setattr(kdump.audit.run.verify, "_retry_unmapped", retry)
     for module in (kdump.audit.run.verify, kdump.audit.run.tasks):
         monkeypatch.setattr(module, "survey_of", note)
     return counts

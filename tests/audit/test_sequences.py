@@ -1,4 +1,4 @@
-"""What producers' sequence numbers show at a gap: only what stands on both sides of it counts."""
+"""The evidence of sequence numbers at a gap: only producers on both sides of it count."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def gaps(directory: Path, first: Sequence[bytes], last: Sequence[bytes]) -> list
         (partition / name(base, ".log")).write_bytes(b"".join(pieces))
     ran = kdump("verify", directory, searching=False)
     named = ("records-missing", "offsets-missing", "batch-offset-changed")
-    return [each for each in ran.of("finding") if each["code"] in named]
+    return [finding for finding in ran.of("finding") if finding["code"] in named]
 
 
 def codes(directory: Path, first: Sequence[bytes], last: Sequence[bytes]) -> list[str]:
-    return [each["code"] for each in gaps(directory, first, last)]
+    return [finding["code"] for finding in gaps(directory, first, last)]
 
 
 #: Of two producers, the first is idle from 70 on.

@@ -35,7 +35,7 @@ def test_the_sums_of_a_sound_segment(tmp_path: Path, mapped: bool) -> None:
     assert (found.first_offset, found.last_offset) == (0, 79)
     assert found.last_position == found.size - len(sound[-1])
     assert found.max_timestamp == TIMESTAMP + 61_000
-    assert found.counts == Counter({FaultKind.HOLE: 1})  # 51..59
+    assert found.counts == Counter({FaultKind.GAP: 1})  # 51..59
     assert found.complete
 
 
@@ -68,12 +68,12 @@ def test_a_gap_knows_its_neighbours(tmp_path: Path) -> None:
     sound = batches(0)
     found = of(write(tmp_path, *sound[:3], flip(sound[3], -1), *sound[4:9], sound[9][:-1]))
     middle, tail = found.gaps
-    assert (middle.damage.reason, middle.offset_before, middle.offset_behind) == (
+    assert (middle.damage.reason, middle.offset_before, middle.offset_after) == (
         Reason.BAD_CHECKSUM,
         29,
         40,
     )
-    assert (tail.damage.reason, tail.offset_before, tail.offset_behind) == (
+    assert (tail.damage.reason, tail.offset_before, tail.offset_after) == (
         Reason.TORN_TAIL,
         89,
         None,
@@ -122,7 +122,7 @@ def test_every_byte_is_reported_once(tmp_path: Path, mapped: bool, deep: bool) -
     assert all(reports)
 
 
-def test_a_log_that_is_gone_is_told_and_its_indexes_are_read(tmp_path: Path) -> None:
+def test_a_missing_log_is_reported_and_its_indexes_are_read(tmp_path: Path) -> None:
     log = write(tmp_path, *batches(0))
     segment = open_path(log)
     assert isinstance(segment, Segment)
@@ -135,7 +135,7 @@ def test_a_log_that_is_gone_is_told_and_its_indexes_are_read(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("extension", [".index", ".timeindex"])
-def test_an_index_that_cannot_be_read_is_told(tmp_path: Path, extension: str) -> None:
+def test_an_index_that_cannot_be_read_is_reported(tmp_path: Path, extension: str) -> None:
     log = write(tmp_path, *batches(0))
     segment = open_path(log)
     assert isinstance(segment, Segment)

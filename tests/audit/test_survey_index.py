@@ -85,10 +85,10 @@ def newer(rng: random.Random, *, cleaned: bool = False) -> list[Piece]:
     for _ in range(rng.randrange(1, 60)):
         count = rng.randrange(1, 5)
         stamp = rng.choice((-1, TIMESTAMP, TIMESTAMP + rng.randrange(9000)))
-        kept = rng.randrange(count) if cleaned else count - 1
-        records = [record(bytes(rng.randrange(90)), offset_delta=kept)]
+        retained = rng.randrange(count) if cleaned else count - 1
+        records = [record(bytes(rng.randrange(90)), offset_delta=retained)]
         if cleaned and rng.random() < 0.2:
-            records, kept = [], count - 1
+            records, retained = [], count - 1
         if cleaned:
             offset += rng.choice((0, 0, 7))
         data = batch(
@@ -99,7 +99,7 @@ def newer(rng: random.Random, *, cleaned: bool = False) -> list[Piece]:
             timestamp_type=rng.choice(("CreateTime", "LogAppendTime")),
             last_offset_delta=count - 1,
         )
-        pieces.append(Piece(data, offset, offset + kept, offset + count - 1, stamp))
+        pieces.append(Piece(data, offset, offset + retained, offset + count - 1, stamp))
         offset += count
     return pieces
 
@@ -262,11 +262,11 @@ entry_lists = st.lists(
 
 def rising(drawn: Entries) -> Entries:
     """The longest start of ``drawn``, sorted by offset, that rises in both numbers."""
-    kept: Entries = []
+    retained: Entries = []
     for entry in sorted(drawn):
-        if not kept or (entry[0] > kept[-1][0] and entry[1] > kept[-1][1]):
-            kept.append(entry)
-    return kept
+        if not retained or (entry[0] > retained[-1][0] and entry[1] > retained[-1][1]):
+            retained.append(entry)
+    return retained
 
 
 @settings(
@@ -348,14 +348,14 @@ def test_a_skipping_entry_names_the_last_offset_before_it(tmp_path: Path) -> Non
     assert index.last == (BASE + 2, STARTS[6])
 
 
-def test_the_two_entries_that_break_the_order_are_not_judged(tmp_path: Path) -> None:
+def test_the_two_entries_that_break_the_order_are_not_checked(tmp_path: Path) -> None:
     entries = [(BASE + 1, 3), (BASE + 2, 1 << 20), (BASE + 3, 5)]
     index, _ = facts(of(write(tmp_path, RECORDS, entries, b"")))
     assert index.disorder == 1
     assert index.counts == {EntryKind.MISPLACED: 1}
 
 
-def test_what_stands_in_damage_is_not_judged(tmp_path: Path) -> None:
+def test_entries_in_damage_are_not_checked(tmp_path: Path) -> None:
     pieces = [*RECORDS[:4], forge.flip(RECORDS[4], -1), *RECORDS[5:]]
     entries = [(BASE + 4, STARTS[4]), (BASE + 5, STARTS[4] + 9), (BASE + 7, STARTS[7])]
     times = [(TIMESTAMP + 4, BASE + 4), (TIMESTAMP + 99, BASE + 5)]
@@ -363,7 +363,7 @@ def test_what_stands_in_damage_is_not_judged(tmp_path: Path) -> None:
     assert [index.counts for index in facts(found)] == [{}, {}]
 
 
-def test_what_was_found_by_hunting_is_not_judged(tmp_path: Path) -> None:
+def test_batches_found_by_hunting_are_not_checked(tmp_path: Path) -> None:
     lost = batch(BASE + 4, [record(RECORDS[5])], length=1 << 20)
     pieces = [*RECORDS[:4], lost, *RECORDS[6:]]
     start = len(b"".join(pieces[:5]))

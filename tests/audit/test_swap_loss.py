@@ -32,7 +32,7 @@ def test_what_a_swap_leaves_out_is_lost_at_the_next_start(
     options = ["--scan"] if command == "next-start" else []
     ran = kdump(command, *options, tmp_path, searching=False)
     assert ran.code == exits.PROBLEMS
-    (line,) = (each for each in ran.of("forecast") if each["path"] == str(partition))
+    (line,) = (forecast for forecast in ran.of("forecast") if forecast["path"] == str(partition))
     assert (line["lost"]["sound"], line["lost"]["first_offset"], line["lost"]["last_offset"]) == (
         count,
         first,
@@ -46,5 +46,5 @@ def test_what_compaction_may_have_left_out_is_not_forecast_as_lost(
 ) -> None:
     partition = BY_NAME[recipe].write(tmp_path)
     ran = kdump("verify", tmp_path, searching=False)
-    (line,) = (each for each in ran.of("forecast") if each["path"] == str(partition))
+    (line,) = (forecast for forecast in ran.of("forecast") if forecast["path"] == str(partition))
     assert line["lost"]["sound"] == 0

@@ -18,7 +18,7 @@ from kdump.audit.facts.small_files import (
     read_directory,
     read_partition_facts,
 )
-from kdump.audit.startup.unread_tail import records_behind
+from kdump.audit.startup.unread_tail import tail_records
 from kdump.audit.survey.recovery import Span, Tail, recover
 from kdump.cli.ui import exits
 from kdump.storage.access import open_source
@@ -73,25 +73,25 @@ BYTES = Tail(100, None, torn=False)
         (TORN, {"mark": 105}, Span(5, 100, unbounded=True)),
     ],
 )
-def test_what_bounds_the_records_behind(
+def test_bounds_of_the_records_in_a_tail(
     tail: Tail, known: dict[str, object], expected: Span, tmp_path: Path
 ) -> None:
-    assert records_behind(tail, None, facts(tmp_path, **known)) == expected  # type: ignore[arg-type]
+    assert tail_records(tail, None, facts(tmp_path, **known)) == expected  # type: ignore[arg-type]
 
 
 def test_the_next_segment_bounds_what_was_before_it(tmp_path: Path) -> None:
     given = facts(tmp_path, mark=500)
     for tail in (BATCH, BYTES, TORN):
-        assert records_behind(tail, 130, given) == Span(30, 100, 129)
-        assert records_behind(tail, 100, given) == Span()
+        assert tail_records(tail, 130, given) == Span(30, 100, 129)
+        assert tail_records(tail, 100, given) == Span()
 
 
 def test_checkpoints_speak_of_the_partition_that_is_served(tmp_path: Path) -> None:
     given = facts(tmp_path, mark=139)
-    assert records_behind(BYTES, None, None) == Span(0, 100, unbounded=True)
+    assert tail_records(BYTES, None, None) == Span(0, 100, unbounded=True)
     aside = given.partition.path.rename(tmp_path / f"tail-0.{'0' * 32}-stray")
     given = replace(given, partition=read_partition(aside))
-    assert records_behind(BYTES, None, given) == Span(0, 100, unbounded=True)
+    assert tail_records(BYTES, None, given) == Span(0, 100, unbounded=True)
 
 
 def tail_of(path: Path, *pieces: bytes) -> Tail | None:

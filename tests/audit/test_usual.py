@@ -1,4 +1,4 @@
-"""What a walk says of batches that have nothing unusual: who believes it counts as who looks."""
+"""The summaries of usual batches in a walk give the same counts as the batches themselves."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ PIECES = USUAL | PRODUCERS | UNUSUAL
 
 
 def log_of(pieces: list[str], start: int = 0) -> list[bytes]:
-    return [PIECES[piece](start + 2 * place) for place, piece in enumerate(pieces)]
+    return [PIECES[piece](start + 2 * index) for index, piece in enumerate(pieces)]
 
 
 def written(directory: Path, pieces: list[bytes]) -> Path:
@@ -142,11 +142,11 @@ def test_offsets_below_0_are_not_usual(tmp_path: Path) -> None:
     assert table.usual is None
 
 
-def test_a_batch_beyond_the_window_is_looked_at_too(tmp_path: Path) -> None:
-    """It is scanned alone, behind batches that were usual."""
+def test_a_batch_beyond_the_window_is_checked_too(tmp_path: Path) -> None:
+    """It is scanned alone, after batches that were usual."""
     large = batch(2, [record(b"v" * (9 << 20))], last_offset_delta=1)
     log = written(tmp_path, [batch(0, TWO), large, batch(4, TWO)])
-    assert [(len(each), each.usual is None) for each in tables(log)] == [
+    assert [(len(table), table.usual is None) for table in tables(log)] == [
         (1, False),
         (1, True),
         (1, False),
@@ -155,7 +155,7 @@ def test_a_batch_beyond_the_window_is_looked_at_too(tmp_path: Path) -> None:
 
 
 def test_of_batches_before_a_bad_one_all_is_known_only_if_none_waited(tmp_path: Path) -> None:
-    """Those are checksummed behind the scan, which then has taken in too many.
+    """Those are checksummed after the scan, which then has taken in too many.
 
     They are the large ones; without a compiler, all.
     """

@@ -1,4 +1,4 @@
-"""verify(): what is judged together, in which order, and what becomes of files that go away."""
+"""verify(): what is verified together, in which order, and the findings of vanished files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kdump.audit.codes import Severity
 from kdump.audit.run.verify import verify
 from kdump.audit.survey.survey import Survey, survey
 from kdump.audit.targets.target import Root, Target, assign, open_roots
-from kdump.audit.verdicts.verdict import Covered, Verdict
+from kdump.audit.verdicts.verdict import Coverage, Verdict
 from kdump.errors import SourceError, UsageError
 from kdump.storage.liveness import State
 from kdump.storage.logdir import Segment
@@ -35,7 +35,9 @@ def roots(*paths: Path) -> list[Root]:
 
 
 def verdict(*paths: Path, deep: bool = False, jobs: int = 2) -> list[Verdict]:
-    targets = [target for root in roots(*paths) for target in map(Target.listed, assign(root))]
+    targets = [
+        target for root in roots(*paths) for target in map(Target.with_listing, assign(root))
+    ]
     return list(verify(targets, deep=deep, jobs=jobs))
 
 
@@ -46,8 +48,8 @@ def found(*paths: Path, deep: bool = False) -> list[str]:
 
 
 def recipe(title: str) -> Recipe:
-    (one,) = [recipe for recipe in RECIPES if recipe.name == title]
-    return one
+    (found,) = [recipe for recipe in RECIPES if recipe.name == title]
+    return found
 
 
 @pytest.fixture
@@ -87,15 +89,17 @@ def instead(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Survey]]
 
 
 def test_all_recipes_at_once(log_directory: Path) -> None:
-    for one in RECIPES:
-        one.write(log_directory)
+    for recipe_ in RECIPES:
+        recipe_.write(log_directory)
     results = verdict(log_directory)
     by_name = {
-        one.target.path.name: sorted(finding.code.name for finding in one.findings)
-        for one in results
+        verdict_.target.path.name: sorted(finding.code.name for finding in verdict_.findings)
+        for verdict_ in results
     }
-    assert by_name == {f"{one.name}-0": [] if one.deep else sorted(one.expected) for one in RECIPES}
-    assert [one.target.path.name for one in results] == sorted(by_name)
+    assert by_name == {
+        f"{recipe_.name}-0": [] if recipe_.deep else sorted(recipe_.expected) for recipe_ in RECIPES
+    }
+    assert [verdict_.target.path.name for verdict_ in results] == sorted(by_name)
 
 
 @pytest.mark.parametrize("fixture", FIXTURES)
@@ -104,12 +108,12 @@ def test_what_a_broker_wrote_has_nothing_wrong(fixture: str, tmp_path: Path) -> 
     results = verdict(directory, deep=True)
     worse = [
         finding
-        for one in results
-        for finding in one.findings
+        for verdict_ in results
+        for finding in verdict_.findings
         if finding.code.severity is not Severity.INFO
     ]
     assert worse == []
-    covered = sum((one.covered for one in results), Covered())
+    covered = sum((verdict_.covered for verdict_ in results), Coverage())
     assert covered.partitions == sum(path.is_dir() for path in directory.iterdir())
     assert covered.read_bytes == covered.size
     assert covered.records > 500
@@ -118,9 +122,9 @@ def test_what_a_broker_wrote_has_nothing_wrong(fixture: str, tmp_path: Path) -> 
 def test_what_was_covered_is_counted(log_directory: Path) -> None:
     recipe("sound").write(log_directory)
     recipe("marker").write(log_directory)
-    covered = sum((one.covered for one in verdict(log_directory)), Covered())
+    covered = sum((one.covered for one in verdict(log_directory)), Coverage())
     size = sum(path.stat().st_size for path in log_directory.glob("*/*.log"))
-    assert covered == Covered(
+    assert covered == Coverage(
         partitions=2,
         segments=4,
         size=size,
@@ -134,7 +138,7 @@ def test_what_was_covered_is_counted(log_directory: Path) -> None:
 def test_progress_adds_up_to_the_total(log_directory: Path) -> None:
     recipe("sound").write(log_directory)
     (root,) = roots(log_directory)
-    targets = [target.listed() for target in assign(root)]
+    targets = [target.with_listing() for target in assign(root)]
     reports: list[int] = []
     assert list(verify(targets, deep=False, jobs=2, on_progress=reports.append))
     assert sum(reports) == sum(target.size for target in targets) > 0
@@ -225,7 +229,7 @@ def test_a_log_that_goes_while_listing_has_no_size(
 
     monkeypatch.setattr(Path, "stat", gone)
     (target,) = assign(root)
-    assert target.listed().size == sum(map(len, batches(LAST)))
+    assert target.with_listing().size == sum(map(len, batches(LAST)))
 
 
 def test_no_groups_need_no_workers() -> None:
@@ -269,23 +273,23 @@ def test_beside_a_broker_nothing_is_mapped(
 def test_beside_a_broker_a_vanished_file_is_a_note(beside_a_broker: Path, extension: str) -> None:
     directory = recipe("sound").write(beside_a_broker)
     (root,) = roots(beside_a_broker)
-    targets = [target.listed() for target in assign(root)]
+    targets = [target.with_listing() for target in assign(root)]
     (directory / name(FIRST, extension)).unlink()
-    (one,) = verify(targets, deep=False, jobs=1)
-    assert "vanished-live" in [finding.code.name for finding in one.findings]
-    assert {finding.code.severity for finding in one.findings} == {Severity.INFO}
+    (verdict,) = verify(targets, deep=False, jobs=1)
+    assert "vanished-live" in [finding.code.name for finding in verdict.findings]
+    assert {finding.code.severity for finding in verdict.findings} == {Severity.INFO}
 
 
 def test_a_vanished_file_of_a_stopped_directory_is_incomplete(log_directory: Path) -> None:
     directory = recipe("sound").write(log_directory)
     (root,) = roots(log_directory)
-    targets = [target.listed() for target in assign(root)]
+    targets = [target.with_listing() for target in assign(root)]
     (directory / name(FIRST, ".log")).unlink()
-    (one,) = verify(targets, deep=False, jobs=1)
-    (finding,) = one.findings
+    (verdict,) = verify(targets, deep=False, jobs=1)
+    (finding,) = verdict.findings
     assert finding.code.name == "vanished"
     assert finding.remedy == ("kdump", "verify", str(directory))
-    assert one.covered.segments == 1
+    assert verdict.covered.segments == 1
 
 
 def test_a_missing_path_beside_a_broker_is_still_missing(beside_a_broker: Path) -> None:
@@ -328,7 +332,7 @@ def test_a_worker_that_is_killed_leaves_a_finding(
     assert finding.code.name == "unreadable"
     assert finding.path == directory / name(FIRST, ".log")
     assert "SIGKILL" in str(finding.detail)
-    assert [each.segment.base_offset for each in one.surveys] == [LAST]
+    assert [survey.segment.base_offset for survey in one.surveys] == [LAST]
 
 
 def test_an_error_of_our_own_is_no_finding(
@@ -348,7 +352,7 @@ def test_leaving_early_leaves_no_child(log_directory: Path) -> None:
     for number in range(5):
         Recipe(f"topic{number}", [], batches(FIRST), batches(LAST)).write(log_directory)
     targets = [
-        target for root in roots(log_directory) for target in map(Target.listed, assign(root))
+        target for root in roots(log_directory) for target in map(Target.with_listing, assign(root))
     ]
     before = children()
     results = verify(targets, deep=False, jobs=2)
@@ -361,5 +365,5 @@ def test_leaving_early_leaves_no_child(log_directory: Path) -> None:
 def test_an_error_group_says_what_it_could_not_list(tmp_path: Path) -> None:
     error = SourceError(tmp_path / "x", "cannot be read: on purpose")
     target = Target(tmp_path / "x", (), None, stopped=True, size=0, error=error)
-    (one,) = verify([target], deep=False, jobs=1)
-    assert "on purpose" in str(one.findings[0].detail)
+    (verdict,) = verify([target], deep=False, jobs=1)
+    assert "on purpose" in str(verdict.findings[0].detail)

@@ -27,7 +27,7 @@ from bench.timing import median
 from kdump.audit.run.verify import verify
 from kdump.audit.targets.listing import list_scope
 from kdump.audit.targets.target import Selection
-from kdump.audit.verdicts.next_start import Concluding
+from kdump.audit.verdicts.next_start import Conclusion
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import UsageError
 from kdump.fleet.session.java import check_java
@@ -163,14 +163,14 @@ def _on_spark(session: Session, path: Path) -> None:
         listed.inventories,
         deep=False,
         context=scope.context,
-        conclude=Concluding(frozenset()),
+        conclude=Conclusion(frozenset()),
     )
     _expect(verdict, _size([path]))
 
 
 def _here(path: Path) -> None:
     scope = list_scope([path], None, Selection())
-    conclude = Concluding(frozenset())
+    conclude = Conclusion(frozenset())
     targets, context = scope.targets, scope.context
     verdicts = verify(targets, deep=False, jobs=_CORES, context=context, conclude=conclude)
     _expect(verdicts, _size([path]))

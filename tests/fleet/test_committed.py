@@ -229,7 +229,7 @@ def test_segments_that_only_the_decision_needs_are_not_judged(tmp_path: Path) ->
 
 
 def run(path: Path, to: Path, spread: Any) -> list[int]:
-    targets = [one.listed() for root in open_roots([path]) for one in assign(root)]
+    targets = [one.with_listing() for root in open_roots([path]) for one in assign(root)]
     order = Order(Form.JSONL, Selection(), read_committed=True)
     with made(to) as destination:
         manifest = export(targets, order, destination, spread, {})

@@ -199,7 +199,7 @@ def test_what_no_broker_serves_is_taken_where_it_is_named_alone(tmp_path: Path) 
         path.mkdir(parents=True)
         (path / f"{0:020d}.log").write_bytes(segment([one_batch(0)]))
     roots = list(open_roots([top]))
-    targets = [one.listed() for one in assign(roots[0], Topics(served=True))]
+    targets = [one.with_listing() for one in assign(roots[0], Topics(served=True))]
     assert [target.path.name for target in targets] == ["orders-0"]
     assert api.records(top).read_all().num_rows == 3
     assert api.records(*top.iterdir()).read_all().num_rows == 12
@@ -305,7 +305,7 @@ def test_a_taken_name_is_refused_and_a_failure_leaves_nothing(tmp_path: Path) ->
         raise KeyboardInterrupt
 
     to, order = tmp_path / "out", Order(Form.PARQUET, Selection())
-    targets = [one.listed() for root in open_roots(paths) for one in assign(root)]
+    targets = [one.with_listing() for root in open_roots(paths) for one in assign(root)]
     with pytest.raises(KeyboardInterrupt), made(to) as destination:
         export(targets, order, destination, failing, {})
     assert not to.exists()

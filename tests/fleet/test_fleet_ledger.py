@@ -46,7 +46,7 @@ def test_an_inventory_gives_back_what_was_listed(tmp_path: Path, name: str) -> N
     (root,) = open_roots([path / name])
     (target,) = assign(root)
     taken = pickle.loads(pickle.dumps(Inventory.of(target)))
-    opened = taken.open(target.unlisted())
+    opened = taken.open(target.without_listing())
     assert str(opened.error) == str(target.error)
     assert replace(opened, error=target.error) == target
     logs = {segment.log: segment.log.stat().st_size for segment in target.segments}

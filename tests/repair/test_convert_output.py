@@ -18,7 +18,7 @@ from crashing.trees import take
 from failing import NO_ROOM, Failing
 from forge import message, wrapper
 
-from kdump.audit.facts.settings import Wanted
+from kdump.audit.facts.settings import Overrides
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target, assign, open_roots
 from kdump.errors import KdumpError, Refused, SourceError
@@ -352,7 +352,7 @@ def test_what_a_broker_may_do_meanwhile_is_told(tmp_path: Path, convert: Convert
 @pytest.mark.parametrize("legacy", [True, False])
 def test_an_index_without_room_is_told(tmp_path: Path, convert: Convert, legacy: bool) -> None:
     convert.rules = Rules(batch_bytes=0)
-    convert.context = replace(Context(0), wanted=Wanted(1, 24))
+    convert.context = replace(Context(0), wanted=Overrides(1, 24))
     batches = [forge.batch(10 + offset, [forge.record()]) for offset in range(9)]
     messages = [message(offset) for offset in range(9)]
     logs = {0: b"".join(messages)} if legacy else {0: message(0), 10: b"".join(batches)}

@@ -26,7 +26,7 @@ from planning import by_hand, calling, conversion, failing_at, interrupt, left, 
 
 from kdump.audit.facts.small_files import Read, TopicSettings
 from kdump.audit.run.verify import verify
-from kdump.audit.survey.survey import Unread
+from kdump.audit.survey.survey import ReadFailure
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.cli.options.targets import find_scope
 from kdump.errors import Refused, SourceError, Unfinished, UsageError
@@ -492,13 +492,13 @@ def test_a_lone_segment_is_no_partition(old: Path) -> None:
 def test_a_log_that_could_not_be_read(old: Path) -> None:
     found = verdict(old)
     first, *others = found.surveys
-    unread = Unread(first.segment.log, vanished=False, text="a disk error")
+    unread = ReadFailure(first.segment.log, vanished=False, text="a disk error")
     with pytest.raises(SourceError, match="a disk error"):
         plan_of(replace(found, surveys=(replace(first, unread=(unread,)), *others)))
     with pytest.raises(SourceError, match="could not be read"):
         plan_of(replace(found, surveys=tuple(others)))
     assert found.facts is not None
-    index = Unread(first.segment.log.with_suffix(INDEX), vanished=False, text="a disk error")
+    index = ReadFailure(first.segment.log.with_suffix(INDEX), vanished=False, text="a disk error")
     assert plan_of(replace(found, surveys=(replace(first, unread=(index,)), *others))).steps
     error = SourceError(old, "gone")
     with pytest.raises(SourceError, match="gone"):

@@ -38,12 +38,12 @@ from recipes_producers import (
 )
 
 from kdump.audit.facts.cluster import Node
-from kdump.audit.facts.settings import Wanted
+from kdump.audit.facts.settings import Overrides
 from kdump.audit.facts.small_files import TopicSettings, read_directory
 from kdump.audit.judge import judge
 from kdump.audit.remedies import REINDEXED
 from kdump.audit.run.gather import gather
-from kdump.audit.survey.survey import Survey, Unread, survey
+from kdump.audit.survey.survey import ReadFailure, Survey, survey
 from kdump.audit.targets.context import Context, read_context
 from kdump.audit.targets.target import Root, Target, assign
 from kdump.audit.verdicts.verdict import Verdict
@@ -79,10 +79,10 @@ def verdict(
         above = open_path(path.parent)
     directory = read_directory(above, liveness) if isinstance(above, LogDirectory) else None
     context = read_context([] if directory is None else [directory], None, NOW_MS)
-    context = replace(context, wanted=Wanted(interval, room))
+    context = replace(context, wanted=Overrides(interval, room))
     found = []
     for one in assign(Root(path, content, liveness, directory)):
-        target = one.listed()
+        target = one.with_listing()
         facts = gather(target, context)
         if facts is not None:
             facts = replace(facts, settings=replace(facts.settings, compacted=compacted))
@@ -334,7 +334,9 @@ def test_entries_without_room_are_told(tmp_path: Path) -> None:
 def test_a_log_that_cannot_be_read_keeps_its_indexes(tmp_path: Path) -> None:
     path = recipe("no-index").write(tmp_path)
     (found,) = verdict(path)
-    unread = replace(found.surveys[0], unread=(Unread(path / name(FIRST, ".log"), False, "odd"),))
+    unread = replace(
+        found.surveys[0], unread=(ReadFailure(path / name(FIRST, ".log"), False, "odd"),)
+    )
     found = replace(found, surveys=(replace(unread, rebuilt=None), found.surveys[1]), replay=None)
     planned = plan_of(found)
     assert not planned.steps

@@ -19,7 +19,7 @@ from pipeline import read
 
 from kdump.audit.judge import judge
 from kdump.audit.survey.recovery import Span
-from kdump.audit.survey.survey import Unread
+from kdump.audit.survey.survey import ReadFailure
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import Refused, SourceError, UsageError
 from kdump.format.checkpoint import decode_epochs
@@ -674,7 +674,7 @@ def test_a_segment_alone_or_a_partition_not_read_whole(top: Path) -> None:
     with pytest.raises(Refused, match=name(FIRST, ".log")):
         plan_truncate(replace(found, surveys=found.surveys[1:]), at=None, arguments=())
     first, last = found.surveys
-    unread = (Unread(last.segment.log, False, "cannot be read"),)
+    unread = (ReadFailure(last.segment.log, False, "cannot be read"),)
     surveys = (first, replace(last, unread=unread, recovered=None))
     with pytest.raises(Refused, match=name(LAST, ".log")):
         plan_truncate(replace(found, surveys=surveys), at=None, arguments=())

@@ -40,7 +40,7 @@ def here(
 def exported(
     paths: Sequence[Path], to: Path, context: Context | None = None, **options: Any
 ) -> Manifest:
-    targets = [one.listed() for root in open_roots(paths) for one in assign(root)]
+    targets = [one.with_listing() for root in open_roots(paths) for one in assign(root)]
     order = Order(**{"form": Form.JSONL, "selection": Selection(), **options})
     with made(to) as destination:
         return export(targets, order, destination, here, {}, context=context)

@@ -71,7 +71,7 @@ def read(
     roots = [_root(path, state) for path in paths]
     directories = [root.directory for root in roots if root.directory is not None]
     context = read_context(directories, config, now_ms)
-    targets = [target for root in roots for target in map(Target.listed, assign(root))]
+    targets = [target for root in roots for target in map(Target.with_listing, assign(root))]
     return Read(
         context,
         [(one, _surveys(one, context, deep), _facts(one, context, compacted)) for one in targets],

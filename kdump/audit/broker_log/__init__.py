@@ -4,7 +4,7 @@ entries      Lines of a log as entries: level, text and stack trace.
 message      Message: a pattern of logged text, and the answer to it.
 answers      Answers that several messages share.
 directories  Messages about log directories as a whole, mostly at a start.
-segments     Messages about segments while a log is loaded, recovered and served.
+segments     Messages about segments during loading, recovery and serving.
 indexes      Messages about offset, time and transaction indexes and producer snapshots.
 small_files  Messages about checkpoints, ``partition.metadata`` and ``meta.properties``.
 replicas     Messages about replicas: fetches, truncation, moves between directories.

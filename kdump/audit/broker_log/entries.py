@@ -1,7 +1,7 @@
 """Lines of a log as entries: level, text and stack trace.
 
-Spec: the layout ``[%d] %p %m (%c)%n`` of Kafka's own logging configuration; what stands before the
-time, as the prefix of a container's or a system's log, is passed over, and so is a missing time.
+Spec: the layout ``[%d] %p %m (%c)%n`` of Kafka's own logging configuration. Text before the time,
+such as the prefix of a container's or a system's log, is skipped; the time may be missing.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-#: What is read of one line, and of all of an entry; what is longer is cut off.
+#: The most bytes of a line, and characters of an entry, that are read; the rest is dropped.
 LINE_BYTES: Final = 16_384
 _ENTRY_CHARACTERS: Final = 32_768
 
@@ -22,14 +22,14 @@ _HEAD: Final = re.compile(
 )
 #: A line below another: a frame of a trace, or an exception and its message.
 _BELOW: Final = re.compile(rb"\s|Caused by: |Suppressed: |\w+(?:\.[\w$]+)+(?:: |$)|\r?$")
-#: Frames of a trace, of which only those count that say what was being read.
+#: Frames of a trace; only those count that show which file was read.
 _FRAME: Final = re.compile(rb"(?:.{0,120}\|)?\s+(?:at |\.\.\. \d+ more)")
-_TELLING_FRAME: Final = re.compile(
+_FILE_FRAME: Final = re.compile(
     rb"PartitionMetadata|LeaderEpochCheckpointFile|OffsetCheckpoints|offsetFromFile"
 )
 _LOGGER: Final = re.compile(r" \(((?:[\w$]+\.)*[\w$]+)\)(?=\s|$)")
 
-#: What is said at INFO about log directories, and is worth a place in a report.
+#: The messages at INFO about log directories that reports include.
 _NOTED: Final = re.compile(
     rb"Found stray log dir|interrupted swap operation|Recovering unflushed segment|"
     rb"Skipping recovery of|Attempting recovery for all logs|segment overflow error|"
@@ -41,9 +41,9 @@ _NOTED: Final = re.compile(
 
 @dataclass(slots=True)
 class Entry:
-    """What was logged at once: ``text`` is the message, and the exceptions of the trace below it.
+    """One logged entry: ``text`` is the message, and the exceptions of the trace below it.
 
-    ``line`` counts from 1. ``level`` and ``time`` are empty where the line has none.
+    ``line`` counts from 1. ``level`` and ``time`` are empty if the line has none.
     """
 
     line: int
@@ -55,16 +55,16 @@ class Entry:
 
 
 def read_entries(lines: Iterable[bytes]) -> Iterator[Entry]:
-    """Yield the entries that say something of disks or trouble; others are passed over.
+    """Yield the entries that may concern disks or problems; others are skipped.
 
-    Those are the ones at WARN and above, some at INFO, and what has no level: a line by itself.
+    Those are entries at WARN and above, some at INFO, and lines without a level.
     """
     current: Entry | None = None
-    passed = False  # whether the lines here belong to an entry that is passed over
+    skipping = False  # whether these lines belong to a skipped entry
     for number, raw in enumerate(lines, 1):
         head = _HEAD.match(raw)
         if head is None:
-            if current is None and not passed:
+            if current is None and not skipping:
                 if raw.strip():
                     current = _begin(number, "", "", raw)
             elif current is not None:
@@ -77,10 +77,10 @@ def read_entries(lines: Iterable[bytes]) -> Iterator[Entry]:
         if current is not None:
             yield current
         level = head[2] or head[3]
-        passed = level in _QUIET and _NOTED.search(raw) is None
+        skipping = level in _QUIET and _NOTED.search(raw) is None
         current = (
             None
-            if passed
+            if skipping
             else _begin(number, level.decode(), (head[1] or b"").decode(), raw[head.end() :])
         )
     if current is not None:
@@ -100,7 +100,7 @@ def _begin(line: int, level: str, time: str, rest: bytes) -> Entry:
 
 
 def _extend(entry: Entry, raw: bytes) -> None:
-    if _FRAME.match(raw) and not _TELLING_FRAME.search(raw):
+    if _FRAME.match(raw) and not _FILE_FRAME.search(raw):
         return
     if len(entry.text) < _ENTRY_CHARACTERS:
         entry.text += "\n" + raw.decode(errors="replace").strip()

@@ -11,15 +11,15 @@ from kdump.audit.codes import FindingCode
 
 
 class Kind(Enum):
-    """What a message is about."""
+    """The subject of a message."""
 
-    DISK = "disk"  # something is wrong with what is on a disk, or with the disk
-    CONSEQUENCE = "consequence"  # follows from what an earlier line says
+    DISK = "disk"  # a problem of the data on a disk, or of the disk
+    CONSEQUENCE = "consequence"  # follows from an earlier line
     NOTE = "note"  # normal running, or a repair that costs nothing
-    ELSEWHERE = "elsewhere"  # no matter of log directories
+    ELSEWHERE = "elsewhere"  # does not concern log directories
 
 
-#: What the fields of a pattern match. Where two meet in one word, the text between ends the first.
+#: The expressions of pattern fields. If two meet in one word, the text between ends the first.
 _FIELDS: Final = {
     "": ".*?",
     "path": r"(?P<path>[^\n]*?)",
@@ -34,9 +34,9 @@ _FIELD: Final = re.compile(r"\{(\w*)\}")
 class Message:
     """What a broker logs; ``{path}``, ``{partition}``, ``{offset}``, ``{position}``, ``{}`` vary.
 
-    ``happened`` says what has come to pass when the line stands there, ``advice`` what to do then.
-    ``codes`` are findings that lead to it. ``outer`` is a line that another message explains, if
-    the same entry holds one. ``everywhere`` is logged for each partition of a log directory.
+    ``happened`` describes the event that the line reports, ``advice`` the action to take. ``codes``
+    are findings that lead to it. ``outer`` marks a line that another message of the same entry
+    explains better. ``everywhere`` marks a message that is logged for each partition.
     """
 
     pattern: str
@@ -63,7 +63,7 @@ class Message:
         object.__setattr__(self, "expression", re.compile("".join(pieces)))
 
     def match(self, text: str) -> re.Match[str] | None:
-        """The first place in ``text`` that holds this message."""
+        """Return the first place in ``text`` that holds this message."""
         return self.expression.search(text) if self.literal in text else None
 
 

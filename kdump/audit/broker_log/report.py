@@ -11,21 +11,21 @@ from typing import Final
 
 from kdump.audit.broker_log.entries import Entry
 from kdump.audit.broker_log.message import Kind
-from kdump.audit.broker_log.table import Location, Recognized, looks_like_disks, recognize
+from kdump.audit.broker_log.table import Location, Recognition, mentions_disks, recognize
 
-#: So many groups are listed; entries of further ones are counted.
+#: The most groups that are listed; entries of further ones are counted.
 GROUPS: Final = 1_000
 _SHOWN_CHARACTERS: Final = 400
 
 
 @dataclass(slots=True)
 class Group:
-    """Entries that say the same of the same place; ``known`` is None for what no row explains.
+    """Entries of one message about one location; ``known`` is None if no row explains them.
 
     ``follows`` is the line of the group that this one is a consequence of.
     """
 
-    known: Recognized | None
+    known: Recognition | None
     first: Entry
     location: Location
     disks: bool
@@ -39,38 +39,38 @@ class Group:
 
 @dataclass(slots=True)
 class Report:
-    """The groups of a log in the order of their first lines, and what was counted beside them."""
+    """The groups of a log in the order of their first lines, with the numbers of entries."""
 
     groups: list[Group] = field(default_factory=list)
     entries: int = 0
     unlisted: int = 0
 
     def count(self, kind: Kind) -> int:
-        """The groups of that kind."""
-        return sum(1 for each in self.groups if each.known and each.known.message.kind is kind)
+        """Return the number of groups of that kind."""
+        return sum(1 for group in self.groups if group.known and group.known.message.kind is kind)
 
     @property
     def unknown(self) -> list[Group]:
         """The groups that no row explains."""
-        return [each for each in self.groups if each.known is None]
+        return [group for group in self.groups if group.known is None]
 
 
 def group_entries(entries: Iterable[Entry]) -> Report:
-    """Explain ``entries``, and bring those together that say the same of the same place."""
+    """Return ``entries``, explained and grouped by message and location."""
     report = Report()
     by_key: dict[tuple[object, ...], Group] = {}
     for entry in entries:
         report.entries += 1
         known = recognize(entry.text)
         location = known.location if known else Location()
-        disks = known is None and looks_like_disks(f"{entry.text} {entry.logger}")
+        disks = known is None and mentions_disks(f"{entry.text} {entry.logger}")
         key = _key(entry, known, location)
         group = by_key.get(key)
         if group is None:
             if len(by_key) >= GROUPS:
                 report.unlisted += 1
                 continue
-            # What is below a line has been read; the groups hold what is shown.
+            # The text is no longer needed; groups hold only what reports show.
             entry.message = entry.message[:_SHOWN_CHARACTERS]
             entry.text = ""
             group = by_key[key] = Group(known, entry, location, disks)
@@ -89,7 +89,7 @@ def group_entries(entries: Iterable[Entry]) -> Report:
     return report
 
 
-def _key(entry: Entry, known: Recognized | None, location: Location) -> tuple[object, ...]:
+def _key(entry: Entry, known: Recognition | None, location: Location) -> tuple[object, ...]:
     if known is None:
         return (entry.level, "".join(char for char in entry.message if not char.isdigit())[:200])
     where = None if known.message.everywhere else location.partition or location.path
@@ -97,11 +97,11 @@ def _key(entry: Entry, known: Recognized | None, location: Location) -> tuple[ob
 
 
 def _cause(groups: list[Group], location: Location) -> int | None:
-    """The line that an entry at ``location`` follows from: the last error there, or anywhere."""
-    causes = [each for each in groups if each.known and each.known.message.kind is Kind.DISK]
-    errors = [each for each in causes if each.first.level != "WARN"] or causes
+    """Return the line that causes an entry at ``location``: the last error there, or anywhere."""
+    causes = [group for group in groups if group.known and group.known.message.kind is Kind.DISK]
+    errors = [cause for cause in causes if cause.first.level != "WARN"] or causes
     if location.path is not None:
         below = location.path.rstrip("/") + "/"
-        within = [each for each in errors if f"{each.location.path}/".startswith(below)]
+        within = [error for error in errors if f"{error.location.path}/".startswith(below)]
         errors = within or errors
-    return max(errors, key=lambda each: each.last_line).first.line if errors else None
+    return max(errors, key=lambda error: error.last_line).first.line if errors else None

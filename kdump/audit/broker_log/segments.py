@@ -1,4 +1,4 @@
-"""Messages about segments while a log is loaded, recovered and served.
+"""Messages about segments during loading, recovery and serving.
 
 Spec: LogLoader, LogSegment and the record batches of 3.9 to 4.3.
 """

@@ -341,7 +341,7 @@ ROWS: Final = (
         "Start the release from before the upgrade, raise segment.bytes of that topic, upgrade.",
         (codes.SEGMENT_BYTES_SMALL,),
     ),
-    # The name of a file, in a message or a frame, tells codes apart that share one.
+    # The file name, in a message or a frame, distinguishes codes that share a message.
     *(
         Message(pattern, Kind.DISK, OFFLINE, ALL, found, outer=True)
         for pattern, found in (

@@ -22,7 +22,7 @@ from kdump.audit.broker_log import (
 from kdump.audit.broker_log.message import Kind, Message
 from kdump.audit.codes import CODES, FindingCode
 
-#: The first that matches counts, but that one with ``outer`` yields to one without.
+#: All rows. The first match counts, but a row without ``outer`` takes precedence.
 MESSAGES: Final = (
     *directories.ROWS, *small_files.ROWS, *segments.ROWS, *indexes.ROWS, *metadata.ROWS,
     *serving.ROWS, *replicas.ROWS, *elsewhere.ROWS
@@ -30,7 +30,7 @@ MESSAGES: Final = (
 
 
 def _messages_of_codes() -> tuple[Message, ...]:
-    """Messages as finding codes have them, for what has no row of its own; the longest first."""
+    """Return the messages of finding codes, for entries without a row; the longest first."""
     leads: dict[str, list[FindingCode]] = {}
     for code in CODES.values():
         for text in code.messages:
@@ -44,12 +44,12 @@ def _messages_of_codes() -> tuple[Message, ...]:
 _OF_CODES: Final = _messages_of_codes()
 
 _WORD: Final = re.compile(r"\w+")
-#: A word that a text has whole wherever it has what is around it.
+#: A word that every text with the surrounding characters has as a whole word.
 _WHOLE_WORD: Final = re.compile(r"(?<=\W)\w{4,}(?=\W)")
 
 
 def _by_word() -> dict[str, list[int]]:
-    """The numbers of rows by a word of each that few rows have; without such a word by ""."""
+    """Return the numbers of rows by the rarest word of each; by "" without a word."""
     words = [set(_WHOLE_WORD.findall(row.literal)) for row in MESSAGES]
     rows = Counter(chain.from_iterable(words))
     numbers: dict[str, list[int]] = {"": []}
@@ -76,7 +76,7 @@ _DISK_WORDS: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where in a log directory a message says that something is; None for what it leaves open."""
+    """The location in a log directory that a message names; None for missing parts."""
 
     path: str | None = None
     partition: str | None = None
@@ -85,16 +85,16 @@ class Location:
 
 
 @dataclass(frozen=True, slots=True)
-class Recognized:
-    """The message that explains an entry, where it is about, and the codes that lead to it."""
+class Recognition:
+    """The message that explains an entry, its location, and the codes that lead to it."""
 
     message: Message
     location: Location
     codes: tuple[FindingCode, ...]
 
 
-def recognize(text: str) -> Recognized | None:
-    """Find the message that explains ``text``, a line and what is below it; None without one."""
+def recognize(text: str) -> Recognition | None:
+    """Return the message that explains ``text``, a line with its trace; None without one."""
     found = [(row, match) for row in _candidates(text) if (match := row.match(text)) is not None]
     if not found:
         found = [(row, match) for row in _OF_CODES if (match := row.match(text))]
@@ -104,28 +104,28 @@ def recognize(text: str) -> Recognized | None:
     best, _ = min(
         inner or found, key=lambda pair: (pair[0].kind is Kind.CONSEQUENCE, pair[1].start())
     )
-    return Recognized(best, _location(text, best, found), _codes(best, [row for row, _ in found]))
+    return Recognition(best, _location(text, best, found), _codes(best, [row for row, _ in found]))
 
 
 def _candidates(text: str) -> Iterator[Message]:
-    """The rows whose word is in ``text``, in their order: a long log has many lines."""
+    """Return the rows whose word is in ``text``, in their order: a long log has many lines."""
     words = _BY_WORD.keys() & _WORD.findall(text)
     found = {number for word in words for number in _BY_WORD[word]}
     return (MESSAGES[number] for number in sorted(found.union(_BY_WORD[""])))
 
 
-def looks_like_disks(text: str) -> bool:
-    """Whether an unknown ``text`` speaks of log directories or of input and output."""
+def mentions_disks(text: str) -> bool:
+    """Return whether an unknown ``text`` mentions log directories, or input and output."""
     return _DISK_WORDS.search(text) is not None
 
 
 def _codes(best: Message, rows: list[Message]) -> tuple[FindingCode, ...]:
-    """Those of ``best``, or of them those that the other messages of the entry lead to as well."""
-    wanted = best.codes
+    """Return the codes of ``best``, narrowed to those that the entry's other messages share."""
+    narrowed = best.codes
     for row in rows:
-        both = tuple(code for code in wanted if code in row.codes)
-        wanted = both or wanted
-    return wanted
+        both = tuple(code for code in narrowed if code in row.codes)
+        narrowed = both or narrowed
+    return narrowed
 
 
 def _location(text: str, best: Message, found: list[tuple[Message, re.Match[str]]]) -> Location:
@@ -139,20 +139,20 @@ def _location(text: str, best: Message, found: list[tuple[Message, re.Match[str]
         fields.setdefault("partition", prefix[1])
         if prefix[2]:
             fields.setdefault("path", f"{prefix[2]}/{prefix[1]}")
-    of_log = _LOG.search(text)
-    log = of_log[1] if of_log else None
+    log_match = _LOG.search(text)
+    log = log_match[1] if log_match else None
     path = fields.get("path")
     if path is None or not path.startswith("/"):
         file = _FILE.search(text)
         path = file[1] if file else log
     partition = fields.get("partition")
-    for each in (path, log):
-        if each is not None and partition is None:
-            names = [name for name in each.split("/")[-2:] if _OF_PARTITION.fullmatch(name)]
+    for candidate in (path, log):
+        if candidate is not None and partition is None:
+            names = [name for name in candidate.split("/")[-2:] if _OF_PARTITION.fullmatch(name)]
             partition = names[-1] if names else None
     return Location(path, partition, _number(fields.get("offset")), _number(fields.get("position")))
 
 
 def _number(text: str | None) -> int | None:
-    # No offset has more digits; a log may hold any number of them.
+    # Offsets have at most 20 digits; a log may contain longer numbers.
     return int(text) if text is not None and len(text) <= 20 else None

@@ -13,7 +13,7 @@ from typing import Final
 from kdump.audit import codes
 from kdump.audit.codes import FindingCode
 from kdump.audit.evidence import Evidence
-from kdump.audit.findings import Detail, Finding, Offsets, explaining
+from kdump.audit.findings import Detail, Finding, Offsets, explain_command
 from kdump.audit.survey.anomalies import Fault, FaultKind
 from kdump.audit.survey.survey import LISTED, Gap, Survey
 from kdump.format.batch import MAX_OFFSET_DELTA
@@ -34,17 +34,17 @@ _FAULT_CODES: Final = {
 
 
 def check_segments(evidence: Evidence) -> Iterator[Finding]:
-    """Judge each log by itself; missing offsets between its batches have a check of their own.
+    """Check each log by itself; another check covers missing offsets between its batches.
 
-    A broker may be appending to the last log. Where it is unknown whether the topic was compacted,
-    a batch may have fewer records than offsets.
+    A broker may be appending to the last log. If it is unknown whether the topic was compacted, a
+    batch may have fewer records than offsets.
     """
     for survey, next_base in evidence.neighbours:
         yield from _segment(evidence, survey, next_base)
 
 
 def check_sequence(evidence: Evidence) -> Iterator[Finding]:
-    """Judge how the segments of a partition follow each other."""
+    """Check how the segments of a partition follow each other."""
     for survey, following in pairwise(evidence.surveys):
         next_base = following.segment.base_offset
         if survey.last_offset is not None and survey.last_offset >= next_base:
@@ -57,7 +57,7 @@ def check_sequence(evidence: Evidence) -> Iterator[Finding]:
                     f"a last offset below {next_base}, where the next segment begins",
                     str(survey.last_offset),
                 ),
-                remedy=explaining(codes.SEGMENTS_OVERLAP),
+                remedy=explain_command(codes.SEGMENTS_OVERLAP),
             )
 
 
@@ -71,7 +71,7 @@ def _segment(evidence: Evidence, survey: Survey, next_base: int | None) -> Itera
     for gap in survey.gaps:
         code = _damage_code(evidence, survey, gap.damage, sealed=next_base is not None)
         yield _damage(survey, gap, code, next_base, repeats(gap.damage.reason))
-    left_out = {FaultKind.HOLE}
+    left_out = {FaultKind.GAP}
     if evidence.compacted is not False:
         left_out.add(FaultKind.MISCOUNTED)
     for fault in survey.faults:
@@ -80,10 +80,10 @@ def _segment(evidence: Evidence, survey: Survey, next_base: int | None) -> Itera
     yield from _overflow(survey)
 
 
-def _being_written(survey: Survey, damage: Damage) -> bool:
-    """Whether it may be a batch that is half in a preallocated file, which has its full length."""
+def _may_be_unfinished(survey: Survey, damage: Damage) -> bool:
+    """Return whether ``damage`` may be a half-written batch at the end of a preallocated file."""
     return (
-        survey.room_behind
+        survey.zero_tail
         and damage.reason is not Reason.PREALLOCATED
         and damage.position + damage.size == survey.size
     )
@@ -93,7 +93,7 @@ def _damage_code(
     evidence: Evidence, survey: Survey, damage: Damage, *, sealed: bool
 ) -> FindingCode:
     live, clean = evidence.live, evidence.stopped_cleanly
-    if live and not sealed and _being_written(survey, damage):
+    if live and not sealed and _may_be_unfinished(survey, damage):
         return codes.TORN_TAIL_LIVE
     match damage.reason:
         case Reason.BAD_CHECKSUM:
@@ -118,9 +118,9 @@ def _damage(
     damage = gap.damage
     offsets = None
     if damage.reason is not Reason.PREALLOCATED:
-        behind = next_base if gap.offset_behind is None else gap.offset_behind
-        last = None if behind is None else behind - 1
-        # Where nothing is missing between the neighbours the range would be empty.
+        next_offset = next_base if gap.offset_after is None else gap.offset_after
+        last = None if next_offset is None else next_offset - 1
+        # If no offset is missing between the neighbours the range would be empty.
         if last is None or last > gap.offset_before:
             offsets = Offsets(gap.offset_before + 1, last)
     detail = _damage_detail(gap, survey.size)
@@ -131,7 +131,7 @@ def _damage(
         damage.size,
         offsets,
         detail.as_live() if code is codes.TORN_TAIL_LIVE else detail,
-        explaining(code),
+        explain_command(code),
         repeats,
     )
 
@@ -140,8 +140,8 @@ def _damage_detail(gap: Gap, file_size: int) -> Detail:
     damage = gap.damage
     match damage.reason:
         case Reason.BAD_CHECKSUM:
-            what = ", in what was a transaction marker" if gap.marker else ""
-            computed = f"{damage.computed_crc:08x}{what}"
+            marker = ", in what was a transaction marker" if gap.marker else ""
+            computed = f"{damage.computed_crc:08x}{marker}"
             return Detail(f"crc {damage.stored_crc:08x} as stored", computed)
         case Reason.IMPOSSIBLE_SIZE:
             left = file_size - damage.position
@@ -152,9 +152,9 @@ def _damage_detail(gap: Gap, file_size: int) -> Detail:
         case Reason.PREALLOCATED:
             return Detail("the end of the file", f"{damage.size} zero bytes")
         case Reason.TORN_TAIL:
-            whole = damage.claimed_bytes
+            claimed = damage.claimed_bytes
             return Detail(
-                "a batch header" if whole is None else f"a batch of {whole} bytes",
+                "a batch header" if claimed is None else f"a batch of {claimed} bytes",
                 f"{damage.size} bytes and the end of the file",
             )
 
@@ -199,13 +199,13 @@ def _fault(survey: Survey, fault: Fault, repeats: int) -> Finding:
         batch.size,
         offsets,
         detail,
-        explaining(code),
+        explain_command(code),
         repeats,
     )
 
 
 def _overflow(survey: Survey) -> Iterator[Finding]:
-    # Any batch but the last that lies too high shows by the next one's running backwards.
+    # Any other batch beyond the limit is a fault: the offsets of the next batch run backwards.
     highest = survey.segment.base_offset + MAX_OFFSET_DELTA
     if survey.last_offset is not None and survey.last_offset > highest:
         yield Finding(
@@ -214,5 +214,5 @@ def _overflow(survey: Survey) -> Iterator[Finding]:
             position=survey.last_position,
             offsets=Offsets(highest + 1, survey.last_offset),
             detail=Detail(f"a last offset of at most {highest}", str(survey.last_offset)),
-            remedy=explaining(codes.OFFSET_OVERFLOW),
+            remedy=explain_command(codes.OFFSET_OVERFLOW),
         )

@@ -35,7 +35,7 @@ from kdump.storage.names import (
 )
 from kdump.storage.objects.address import as_path
 
-#: What belongs at the top of a log directory; a file of another kind is none of Kafka's there.
+#: The kinds of file that belong at the top of a log directory; Kafka writes no other kind there.
 _TOP_KINDS: Final = frozenset(
     {
         FileKind.OFFSET_CHECKPOINT,
@@ -54,14 +54,14 @@ _MUST_HAVE: Final = "version, node.id and cluster.id"
 
 
 def check_foreign_directories(facts: DirectoryFacts) -> Iterator[Finding]:
-    """Judge directories at the top that are no partition."""
+    """Report directories at the top that are not partitions."""
     for entry in facts.directory.refused_directories:
         expected = "a directory whose name is a topic, '-' and a partition"
         yield file_finding(codes.FOREIGN_DIRECTORY, entry.path, expected, entry.name.name)
 
 
 def check_foreign_files(facts: DirectoryFacts) -> Iterator[Finding]:
-    """Judge files at the top: those half written, and those that are none of Kafka's."""
+    """Report temporary files at the top, and files that do not belong to Kafka."""
     for entry in facts.directory.entries:
         if entry.type is EntryType.DIRECTORY:
             continue
@@ -73,26 +73,29 @@ def check_foreign_files(facts: DirectoryFacts) -> Iterator[Finding]:
 
 
 def check_clean_marker(facts: DirectoryFacts) -> Iterator[Finding]:
-    """Judge the clean shutdown marker beside a broker that runs."""
+    """Report a clean shutdown marker beside a running broker."""
     if facts.clean_marker and facts.liveness.state is State.LIVE:
         yield Finding(codes.CLEAN_MARKER_LIVE, facts.directory.path / CLEAN_MARKER)
 
 
 def check_checkpoints(facts: DirectoryFacts) -> Iterator[Finding]:
-    """Judge the form of the four offset checkpoints."""
-    # The plan that writes them anew is one of a partition.
+    """Check the form of the four offset checkpoints."""
+    # Only the repair of a partition rewrites them.
     hosted = any(map(has_lines, facts.directory.partition_paths))
     for read in _checkpoints(facts):
         if isinstance(read.error, DecodeError):
             found = file_finding(
-                _checkpoint_code(read), read.path, "lines of topic, partition, offset", _of(read)
+                _checkpoint_code(read),
+                read.path,
+                "lines of topic, partition, offset",
+                _error_text(read),
             )
             remedy = reindexing(facts.directory.path) if hosted else found.remedy
             yield replace(found, remedy=remedy)
 
 
 def check_checkpoint_lines(facts: DirectoryFacts) -> Iterator[Finding]:
-    """Judge lines of partitions that are not there; beside a broker they come and go."""
+    """Report lines of partitions that do not exist; a running broker adds and removes lines."""
     if not facts.stopped:
         return
     names = map(directory_name, facts.directory.partition_paths)
@@ -111,18 +114,18 @@ def check_checkpoint_lines(facts: DirectoryFacts) -> Iterator[Finding]:
 
 
 def check_meta_properties(facts: DirectoryFacts) -> Iterator[Finding]:
-    """Judge the form of meta.properties."""
+    """Check the form of meta.properties."""
     if facts.meta is not None and isinstance(facts.meta.error, DecodeError):
         yield file_finding(
             codes.META_PROPERTIES_UNREADABLE,
             facts.meta.path,
             _MUST_HAVE,
-            _of(facts.meta),
+            _error_text(facts.meta),
         )
 
 
 def missing_directory(error: MissingDirectoryError, *, kraft: bool) -> Finding:
-    """Return the finding for a log directory that the configuration names."""
+    """Return the finding for a missing log directory that the configuration names."""
     code = codes.LOG_DIRECTORY_MISSING if kraft else codes.LOG_DIRECTORY_BLANK
     expected = "the log directory that the configuration names"
     return file_finding(code, as_path(error.path), expected, error.found)
@@ -132,10 +135,10 @@ def missing_directory(error: MissingDirectoryError, *, kraft: bool) -> Finding:
 
 
 def check_node(evidence: NodeEvidence) -> Iterator[Finding]:
-    """Judge what the directories of one node say in meta.properties against each other."""
+    """Check the meta.properties of the directories of one node against each other."""
     first: MetaProperties | None = None
     ids: dict[str, Path] = {}
-    kraft = any(map(_of_kraft, evidence.directories))
+    kraft = any(map(_is_kraft, evidence.directories))
     for facts in evidence.directories:
         path, meta = facts.directory.path / META_PROPERTIES, facts.identity
         if facts.meta is None and kraft:
@@ -156,14 +159,14 @@ def check_node(evidence: NodeEvidence) -> Iterator[Finding]:
             if expected is not None and found is not None and expected != found:
                 yield _mismatch(path, f"{name} {expected}, as in the others", str(found))
         if meta.directory_id is not None:
-            other = ids.setdefault(meta.directory_id, facts.directory.path)
-            if other != facts.directory.path:
-                expected = f"a directory.id of its own, not that of {other}"
+            owner = ids.setdefault(meta.directory_id, facts.directory.path)
+            if owner != facts.directory.path:
+                expected = f"a directory.id of its own, not that of {owner}"
                 yield _mismatch(path, expected, meta.directory_id)
 
 
 def check_node_id(evidence: NodeEvidence) -> Iterator[Finding]:
-    """Judge the node id in meta.properties against that of the node's configuration."""
+    """Check the node id in meta.properties against that of the node's configuration."""
     for name in ("node.id", "broker.id"):
         text = (evidence.config or {}).get(name, "").strip()
         if text.isascii() and text.isdigit():
@@ -182,9 +185,9 @@ def check_node_id(evidence: NodeEvidence) -> Iterator[Finding]:
 
 
 def check_bootstrap(evidence: NodeEvidence) -> Iterator[Finding]:
-    """Judge the form of bootstrap.checkpoint; a KRaft node reads that beside its metadata log."""
+    """Check the form of bootstrap.checkpoint, which a KRaft node reads beside its metadata log."""
     directories = evidence.directories
-    if not any(map(_of_kraft, directories)):
+    if not any(map(_is_kraft, directories)):
         return
     for facts in list(filter(_has_metadata_log, directories)) or directories[:1]:
         if facts.bootstrap is not None and isinstance(facts.bootstrap.error, DecodeError):
@@ -192,26 +195,26 @@ def check_bootstrap(evidence: NodeEvidence) -> Iterator[Finding]:
                 codes.BOOTSTRAP_MALFORMED,
                 facts.bootstrap.path,
                 "metadata records, with a record of metadata.version",
-                _of(facts.bootstrap),
+                _error_text(facts.bootstrap),
             )
 
 
 def check_twice(evidence: NodeEvidence) -> Iterator[Finding]:
-    """Judge partitions that stand in two directories of one node."""
+    """Report partitions that are in two directories of one node."""
     for paths in copies(evidence.directories):
-        standing = [path for path in paths if path not in evidence.strays]
-        for path in standing[1:]:
+        counted = [path for path in paths if path not in evidence.strays]
+        for path in counted[1:]:
             expected = f"a single directory of {path.name}"
             yield file_finding(
-                codes.PARTITION_TWICE, path, expected, f"a second directory: {standing[0]}"
+                codes.PARTITION_TWICE, path, expected, f"a second directory: {counted[0]}"
             )
 
 
 def check_missing_replicas(evidence: NodeEvidence) -> Iterator[Finding]:
-    """Judge lines of partitions that are not there, but that the cluster takes to be here.
+    """Report lines of partitions that do not exist, but that the cluster assigns to this node.
 
-    A line alone may be of what was deleted or moved away, and a replica that was never made has
-    none.
+    A line alone may be of a partition that was deleted or moved away. A replica that was never
+    created has no line.
     """
     directories = evidence.directories
     if not all(facts.stopped for facts in directories):
@@ -221,20 +224,20 @@ def check_missing_replicas(evidence: NodeEvidence) -> Iterator[Finding]:
     for facts in directories:
         read = next((read for read in _checkpoints(facts) if read.value is not None), None)
         if read is not None and read.value is not None:
-            gone = sorted(read.value.keys() - existing)
-            yield from _missing(read.path, gone, facts.identity, evidence.node)
+            missing = sorted(read.value.keys() - existing)
+            yield from _missing_replicas(read.path, missing, facts.identity, evidence.node)
 
 
-def _missing(
-    path: Path, gone: Sequence[tuple[str, int]], meta: MetaProperties | None, node: Node
+def _missing_replicas(
+    path: Path, missing: Sequence[tuple[str, int]], meta: MetaProperties | None, node: Node
 ) -> Iterator[Finding]:
-    missed: dict[FindingCode, list[str]] = defaultdict(list)
-    for topic, partition in gone:
+    names_by_code: dict[FindingCode, list[str]] = defaultdict(list)
+    for topic, partition in missing:
         others = node.other_replicas(topic, partition, None if meta is None else meta.directory_id)
         if others is not None:
             code = codes.REPLICA_MISSING if others else codes.REPLICA_MISSING_ONLY
-            missed[code].append(f"{topic}-{partition}")
-    for code, names in missed.items():
+            names_by_code[code].append(f"{topic}-{partition}")
+    for code, names in names_by_code.items():
         expected = f"a directory {names[0]}, for which the cluster names node {node.node_id}"
         yield file_finding(code, path, expected, "none", repeats=len(names) - 1)
 
@@ -243,8 +246,8 @@ def _mismatch(path: Path, expected: str, found: str) -> Finding:
     return file_finding(codes.META_PROPERTIES_MISMATCH, path, expected, found)
 
 
-def _of_kraft(facts: DirectoryFacts) -> bool:
-    """Whether it belongs to a node that has, or is about to have, no ZooKeeper."""
+def _is_kraft(facts: DirectoryFacts) -> bool:
+    """Return whether the directory is of a KRaft node, or of one that migrates to KRaft."""
     meta = facts.identity
     if meta is not None and meta.version == _KRAFT_VERSION:
         return True
@@ -269,5 +272,5 @@ def _checkpoint_code(read: Read[Offsets]) -> FindingCode:
     return codes.CHECKPOINT_NUMBER
 
 
-def _of(read: Read[Any]) -> str:
+def _error_text(read: Read[Any]) -> str:
     return f"an error: {read.error}"

@@ -14,7 +14,7 @@ from typing import Final
 from kdump.audit import codes
 from kdump.audit.evidence import Evidence
 from kdump.audit.facts.small_files import PartitionFacts, Read
-from kdump.audit.findings import Detail, Finding, Offsets, explaining
+from kdump.audit.findings import Detail, Finding, Offsets, explain_command
 from kdump.audit.replay.replay import Replay
 from kdump.audit.survey.events import EpochRun
 from kdump.audit.survey.survey import Survey
@@ -27,15 +27,15 @@ _MAGIC: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A run of batches under one leader epoch; ``number`` is that of its segment."""
+    """A run of batches under one leader epoch; ``number`` is the index of its segment."""
 
     number: int
     survey: Survey
-    run: EpochRun
+    span: EpochRun
 
 
 def check_epoch_falls(evidence: Evidence) -> Iterator[Finding]:
-    """Judge the leader epochs of batches among themselves (23)."""
+    """Check the leader epochs of batches among themselves (23)."""
     replay = evidence.replay
     if replay is None:
         return
@@ -46,20 +46,20 @@ def check_epoch_falls(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(
             codes.LEADER_EPOCH_FALLS,
             after.survey.segment.log,
-            position=after.run.first_position,
-            offsets=Offsets(after.run.first_offset, after.run.last_offset),
+            position=after.span.first_position,
+            offsets=Offsets(after.span.first_offset, after.span.last_offset),
             detail=Detail(
-                f"a leader epoch of {before.run.epoch} or more, as at offset "
-                f"{before.run.last_offset}",
-                str(after.run.epoch),
+                f"a leader epoch of {before.span.epoch} or more, as at offset "
+                f"{before.span.last_offset}",
+                str(after.span.epoch),
             ),
-            remedy=explaining(codes.LEADER_EPOCH_FALLS),
+            remedy=explain_command(codes.LEADER_EPOCH_FALLS),
             repeats=len(pairs) - 1,
         )
 
 
 def check_epoch_range(evidence: Evidence) -> Iterator[Finding]:
-    """Judge leader epochs below 0: -1 stands for none, and less for nothing (23)."""
+    """Report leader epochs below 0: -1 means none, and lower values mean nothing (23)."""
     replay = evidence.replay
     if replay is None:
         return
@@ -68,33 +68,33 @@ def check_epoch_range(evidence: Evidence) -> Iterator[Finding]:
         for number, segment in enumerate(replay.segments)
         for run in segment.survey.events.epochs()
     ]
-    negative = [each for each in runs if each.run.epoch < _NO_EPOCH]
+    negative = [run for run in runs if run.span.epoch < _NO_EPOCH]
     absent = [
-        each
-        for each in runs
-        # Messages before magic 2 have none.
-        if each.run.epoch == _NO_EPOCH and (each.survey.magics or (0, 0))[0] >= _MAGIC
+        run
+        for run in runs
+        # Messages before magic 2 have no epoch.
+        if run.span.epoch == _NO_EPOCH and (run.survey.magics or (0, 0))[0] >= _MAGIC
     ]
-    for code, expected, found in (
+    for code, expected, runs_found in (
         (codes.LEADER_EPOCH_NEGATIVE, "a leader epoch of -1 or more", negative),
         (codes.LEADER_EPOCH_ABSENT, "a leader epoch, as a follower needs it", absent),
     ):
-        for each in found[:1]:
+        for run in runs_found[:1]:
             yield Finding(
                 code,
-                each.survey.segment.log,
-                position=each.run.first_position,
-                offsets=Offsets(each.run.first_offset, each.run.last_offset),
-                detail=Detail(expected, str(each.run.epoch)),
-                remedy=explaining(code),
-                repeats=len(found) - 1,
+                run.survey.segment.log,
+                position=run.span.first_position,
+                offsets=Offsets(run.span.first_offset, run.span.last_offset),
+                detail=Detail(expected, str(run.span.epoch)),
+                remedy=explain_command(code),
+                repeats=len(runs_found) - 1,
             )
 
 
 def check_epoch_checkpoint(evidence: Evidence) -> Iterator[Finding]:
-    """Judge leader-epoch-checkpoint against the log (22, 23). A missing file has no entries."""
+    """Check leader-epoch-checkpoint against the log (22, 23); a missing file has no entries."""
     replay, facts = evidence.replay, evidence.facts
-    if replay is None or facts is None or evidence.doomed:
+    if replay is None or facts is None or evidence.deleted_at_start:
         return
     read = facts.epochs or Read(facts.partition.path / LEADER_EPOCH_CHECKPOINT, ())
     if read.value is None or not _rises(read.value):
@@ -102,32 +102,32 @@ def check_epoch_checkpoint(evidence: Evidence) -> Iterator[Finding]:
     entries = read.value
     missing: list[_Run] = []
     wrong: list[_Run] = []
-    for each in _judged(replay, facts, entries):
-        behind = each.run.epoch > (entries[-1].epoch if entries else -1)
-        below = not entries or each.run.last_offset < entries[0].start_offset
-        if below:
-            if _must_be_there(replay, facts, each):
-                missing.append(each)
-        elif not _fits(each.run, entries):
-            healed = behind and facts.recovered(_next_base(replay, each))
-            (missing if healed else wrong).append(each)
+    for run in _comparable_runs(replay, facts, entries):
+        is_newer = run.span.epoch > (entries[-1].epoch if entries else -1)
+        is_below = not entries or run.span.last_offset < entries[0].start_offset
+        if is_below:
+            if _is_expected(replay, facts, run):
+                missing.append(run)
+        elif not _fits(run.span, entries):
+            heals = is_newer and facts.recovered(_next_base(replay, run))
+            (missing if heals else wrong).append(run)
     for code, runs in ((codes.EPOCHS_MISSING, missing), (codes.EPOCHS_MISMATCH, wrong)):
         if runs:
-            run = runs[0].run
+            span = runs[0].span
             yield Finding(
                 code,
                 read.path,
-                offsets=Offsets(run.first_offset, run.last_offset),
+                offsets=Offsets(span.first_offset, span.last_offset),
                 detail=Detail(
-                    f"epoch {run.epoch}, as the batches there have", _describe(run, entries)
+                    f"epoch {span.epoch}, as the batches there have", _describe(span, entries)
                 ),
-                remedy=explaining(code),
+                remedy=explain_command(code),
                 repeats=len(runs) - 1,
             )
 
 
 def _runs(replay: Replay) -> list[_Run]:
-    """The runs of batches with a leader epoch, as far as no damage hides what is before them.
+    """Return the runs of batches with a leader epoch, as far as no damage hides earlier runs.
 
     Where the offsets of a segment do not rise, they do not show which of them is wrong.
     """
@@ -141,11 +141,13 @@ def _runs(replay: Replay) -> list[_Run]:
 
 
 def _falls(before: _Run, after: _Run) -> bool:
-    return after.run.epoch < before.run.epoch
+    return after.span.epoch < before.span.epoch
 
 
-def _judged(replay: Replay, facts: PartitionFacts, entries: Sequence[EpochEntry]) -> Iterator[_Run]:
-    """The runs to be compared: not those beside a fall, nor any that nobody can know of."""
+def _comparable_runs(
+    replay: Replay, facts: PartitionFacts, entries: Sequence[EpochEntry]
+) -> Iterator[_Run]:
+    """Yield the runs to compare: none beside a fall, none that the checkpoint may not have yet."""
     runs = _runs(replay)
     fallen = {
         id(run)
@@ -154,56 +156,58 @@ def _judged(replay: Replay, facts: PartitionFacts, entries: Sequence[EpochEntry]
         for run in (before, after)
     }
     newest = entries[-1].epoch if entries else -1
-    for each in runs:
-        if id(each) in fallen or (not facts.stopped and each.run.epoch > newest):
+    for run in runs:
+        if id(run) in fallen or (not facts.stopped and run.span.epoch > newest):
             continue
-        # Below the log start entries go, and the first one is moved up to it.
-        if each.run.last_offset >= facts.start_offset:
-            yield each
+        # A broker drops entries below the log start, and moves the first one up to it.
+        if run.span.last_offset >= facts.start_offset:
+            yield run
 
 
-def _must_be_there(replay: Replay, facts: PartitionFacts, each: _Run) -> bool:
-    """Whether entries should reach back to a run that lies below all of them.
+def _is_expected(replay: Replay, facts: PartitionFacts, run: _Run) -> bool:
+    """Return whether entries should reach back to a run that lies below all of them.
 
-    Not where legacy batches may have cleared the cache since, or retention moved it on; recovery
-    by 2.4 to 2.6 forgets epoch 0 (KAFKA-10432).
+    They need not if later legacy batches may have cleared the cache, or if retention may have
+    trimmed it. Recovery by 2.4 to 2.6 drops epoch 0 (KAFKA-10432).
     """
     return (
         facts.in_log_directory
         and facts.settings.compacted is False
-        and each.run.epoch > 0
+        and run.span.epoch > 0
         and all(
-            run.epoch >= 0 or run.last_offset < each.run.first_offset
+            span.epoch >= 0 or span.last_offset < run.span.first_offset
             for segment in replay.segments
-            for run in segment.survey.events.epochs()
+            for span in segment.survey.events.epochs()
         )
     )
 
 
 def _fits(run: EpochRun, entries: Sequence[EpochEntry]) -> bool:
-    """Whether entries give the run's epoch for its offsets, as far as they reach back."""
+    """Return whether entries give the run's epoch for its offsets, as far as they reach back."""
     starts = [entry.start_offset for entry in entries]
-    in_force = bisect_right(starts, max(run.first_offset, starts[0])) - 1
-    behind = starts[in_force + 1 : in_force + 2]
-    return entries[in_force].epoch == run.epoch and (not behind or behind[0] > run.last_offset)
+    current = bisect_right(starts, max(run.first_offset, starts[0])) - 1
+    next_start = starts[current + 1 : current + 2]
+    return entries[current].epoch == run.epoch and (
+        not next_start or next_start[0] > run.last_offset
+    )
 
 
 def _rises(entries: Sequence[EpochEntry]) -> bool:
-    return all(one.epoch >= 0 <= one.start_offset for one in entries) and all(
+    return all(entry.epoch >= 0 <= entry.start_offset for entry in entries) and all(
         before.epoch < after.epoch and before.start_offset < after.start_offset
         for before, after in pairwise(entries)
     )
 
 
-def _next_base(replay: Replay, each: _Run) -> int | None:
-    following = replay.segments[each.number + 1 : each.number + 2]
+def _next_base(replay: Replay, run: _Run) -> int | None:
+    following = replay.segments[run.number + 1 : run.number + 2]
     return following[0].survey.segment.base_offset if following else None
 
 
 def _describe(run: EpochRun, entries: Sequence[EpochEntry]) -> str:
-    told = [
+    descriptions = [
         f"epoch {entry.epoch} from {entry.start_offset}"
         for entry in entries
         if entry.start_offset <= run.last_offset
     ]
-    return told[-1] if told else "none"
+    return descriptions[-1] if descriptions else "none"

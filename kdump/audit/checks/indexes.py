@@ -16,7 +16,7 @@ from typing import Final
 from kdump.audit import codes
 from kdump.audit.codes import FindingCode, Severity
 from kdump.audit.evidence import Evidence
-from kdump.audit.findings import Detail, Finding, Offsets, explaining
+from kdump.audit.findings import Detail, Finding, Offsets, explain_command
 from kdump.audit.survey.index_promises import LISTED, EntryFault, EntryKind, IndexFacts
 from kdump.audit.survey.survey import Survey
 
@@ -25,7 +25,7 @@ _NO_TIMESTAMP: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """The codes of one kind of index, and what must rise in it."""
+    """The codes of one kind of index, and the names of the two fields of its entries."""
 
     length: FindingCode
     order: FindingCode
@@ -46,7 +46,7 @@ _TIME: Final = _Kind(
 
 
 def check_indexes(evidence: Evidence) -> Iterator[Finding]:
-    """Judge the length, the order and the padding of index files."""
+    """Check the length, the order and the padding of index files."""
     for survey, next_base in evidence.neighbours:
         for kind, facts in ((_OFFSET, survey.index), (_TIME, survey.time_index)):
             if facts is not None:
@@ -55,16 +55,16 @@ def check_indexes(evidence: Evidence) -> Iterator[Finding]:
 
 
 def check_offset_entries(evidence: Evidence) -> Iterator[Finding]:
-    """Judge whether the entries of each ``.index`` lead lookups to where they must begin."""
+    """Check whether the entries of each ``.index`` point lookups to the right position."""
     for survey, next_base in evidence.neighbours:
         found = _offset_entries(survey, sealed=next_base is not None, live=evidence.live)
         yield from _at_next_start(evidence, next_base, found)
 
 
 def check_time_entries(evidence: Evidence) -> Iterator[Finding]:
-    """Judge whether the entries of each ``.timeindex`` lead lookups to where they must begin.
+    """Check whether the entries of each ``.timeindex`` point lookups to the right offset.
 
-    Not where the ``.index`` is missing: without that a broker rebuilds both.
+    A segment without its ``.index`` is skipped: a broker rebuilds both of its indexes.
     """
     for survey, next_base in evidence.neighbours:
         found = _time_entries(survey, sealed=next_base is not None, live=evidence.live)
@@ -72,9 +72,9 @@ def check_time_entries(evidence: Evidence) -> Iterator[Finding]:
 
 
 def check_last_timestamp(evidence: Evidence) -> Iterator[Finding]:
-    """Judge whether a sealed segment's last time entry has its largest timestamp.
+    """Check whether a sealed segment's last time entry has its largest timestamp.
 
-    The broker takes that entry for it, in retention and to choose the segment for a lookup.
+    The broker uses that entry for retention and to choose the segment of a lookup.
     """
     for survey, next_base in evidence.neighbours:
         if next_base is not None:
@@ -82,10 +82,10 @@ def check_last_timestamp(evidence: Evidence) -> Iterator[Finding]:
 
 
 def check_missing_indexes(evidence: Evidence) -> Iterator[Finding]:
-    """Judge which index files the segments of a partition lack.
+    """Report the index files that the segments of a partition lack.
 
-    Beside a broker those of the last segment may not be there yet. Of a metadata log every start
-    rebuilds the indexes. Surveys of ends alone do not have all magics, which decide.
+    Beside a running broker the indexes of the last segment may not exist yet. Every start rebuilds
+    the indexes of a metadata log. Surveys of log ends lack the magics that decide.
     """
     if evidence.quick or evidence.is_metadata_log:
         return
@@ -94,47 +94,47 @@ def check_missing_indexes(evidence: Evidence) -> Iterator[Finding]:
     for survey, next_base in evidence.neighbours:
         active = evidence.target.next_base is None and survey is surveys[-1]
         if not (active and evidence.live):
-            found = _missing(survey, no_times=no_times)
+            found = _missing_indexes(survey, no_times=no_times)
             yield from _at_next_start(evidence, next_base, found)
 
 
 def check_orphans(evidence: Evidence) -> Iterator[Finding]:
-    """Judge index files without their log; beside a broker it may just be deleting a segment."""
-    if evidence.facts is None or evidence.live or evidence.doomed:
+    """Report index files without their log; a running broker may be deleting the segment."""
+    if evidence.facts is None or evidence.live or evidence.deleted_at_start:
         return
     for entry in evidence.facts.partition.orphans:
-        if entry.name.canonical:  # else a broker refuses it, or finds it under another name
-            yield _lacking(entry.path, ".log", codes.INDEX_ORPHAN)
+        if entry.name.canonical:  # else a broker refuses it, or opens it under another name
+            yield _missing_file(entry.path, ".log", codes.INDEX_ORPHAN)
 
 
 def _at_next_start(
     evidence: Evidence, next_base: int | None, findings: Iterable[Finding]
 ) -> Iterator[Finding]:
-    """The findings of a segment's indexes as the next start leaves them.
+    """Return the findings of a segment's indexes as the next start leaves them.
 
-    It deletes them with the whole partition, or rebuilds them where it recovers the segment.
+    The start deletes them with the whole partition, or rebuilds them if it recovers the segment.
     """
-    if evidence.doomed:
+    if evidence.deleted_at_start:
         return iter(())
     recovered = evidence.facts is not None and evidence.facts.recovered(next_base)
-    return rebuilt(findings) if recovered or evidence.is_metadata_log else iter(findings)
+    return as_rebuilt(findings) if recovered or evidence.is_metadata_log else iter(findings)
 
 
-def rebuilt(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """The findings of a segment that the broker recovers at its start: it rebuilds the indexes.
+def as_rebuilt(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield the index findings of a segment that the next start recovers, with errors as warnings.
 
-    So it does after an unclean stop from the segment that holds the recovery point on.
+    After an unclean stop, recovery rebuilds the indexes from the segment of the recovery point on.
     """
     for finding in findings:
         if finding.code.severity is Severity.ERROR:
             code = codes.INDEX_REBUILT
-            yield replace(finding, code=code, remedy=explaining(code))
+            yield replace(finding, code=code, remedy=explain_command(code))
         else:
             yield finding
 
 
 def _offset_entries(survey: Survey, *, sealed: bool, live: bool) -> Iterator[Finding]:
-    # Beside a broker the last segment's entries may be of what was appended since the survey.
+    # Beside a running broker the last segment's entries may be of batches appended later.
     facts = survey.index
     if facts is None:
         return
@@ -149,12 +149,12 @@ def _time_entries(survey: Survey, *, sealed: bool, live: bool) -> Iterator[Findi
     facts = survey.time_index
     if facts is None or survey.segment.index is None:
         return
-    # Where magic 0 is, times that clients sent were indexed and lost (0.10).
-    lost_times = survey.magics is None or survey.magics[0] < 1
+    # 0.10 indexed timestamps that batches of magic 0 do not store.
+    times_unindexed = survey.magics is None or survey.magics[0] < 1
     for fault, repeats in _faults(facts):
-        # An end that is too large is left to check_last_timestamp.
+        # check_last_timestamp reports a last entry that is too large.
         at_end = sealed and fault.entry == facts.last
-        if fault.kind is EntryKind.SKIPS or not (lost_times or at_end):
+        if fault.kind is EntryKind.SKIPS or not (times_unindexed or at_end):
             yield _time_entry(facts, fault, repeats)
     if not sealed and not live:
         yield from _beyond_end(survey, _TIME, facts, codes.TIMEINDEX_BEYOND_LOG)
@@ -165,27 +165,27 @@ def _largest_timestamp(survey: Survey) -> Iterator[Finding]:
     if facts is None or survey.segment.index is None or survey.magics is None:
         return
     if facts.disorder or facts.padding:
-        return  # what it takes for the last entry is wrong anyway
-    if facts.last is None and _holds_old_alone(survey):
-        return  # upgrades from 0.10.0, which wrote no time indexes, left empty ones
+        return  # the last entry is not known
+    if facts.last is None and _is_legacy(survey):
+        return  # upgrades from 0.10.0, which had no time indexes, left empty time indexes
     timestamp = _NO_TIMESTAMP if facts.last is None else facts.last[0]
     if timestamp < survey.record_timestamp:
         yield _last_timestamp(facts, codes.TIMEINDEX_TOO_LOW, survey.record_timestamp)
-    elif timestamp > survey.max_timestamp and survey.magics[0] > 1 and _whole(survey):
+    elif timestamp > survey.max_timestamp and survey.magics[0] > 1 and _is_complete(survey):
         yield _last_timestamp(facts, codes.TIMEINDEX_TOO_HIGH, survey.max_timestamp)
 
 
-def _missing(survey: Survey, *, no_times: bool) -> Iterator[Finding]:
+def _missing_indexes(survey: Survey, *, no_times: bool) -> Iterator[Finding]:
     segment = survey.segment
-    # A segment that nothing was appended to needs no index, and may never have had one.
+    # An empty segment needs no index, and may never have had one.
     if survey.size == 0:
         return
     if segment.index is None:
-        yield _lacking(segment.log, ".index", codes.INDEX_MISSING)
+        yield _missing_file(segment.log, ".index", codes.INDEX_MISSING)
     elif segment.time_index is None and survey.record_timestamp > _NO_TIMESTAMP:
-        never_had_any = no_times and _holds_old_alone(survey)  # as before 0.10.1
+        never_had_any = no_times and _is_legacy(survey)  # as before 0.10.1
         if not never_had_any:
-            yield _lacking(segment.log, ".timeindex", codes.TIMEINDEX_MISSING)
+            yield _missing_file(segment.log, ".timeindex", codes.TIMEINDEX_MISSING)
 
 
 def _file(kind: _Kind, facts: IndexFacts, *, sealed: bool) -> Iterator[Finding]:
@@ -198,7 +198,7 @@ def _file(kind: _Kind, facts: IndexFacts, *, sealed: bool) -> Iterator[Finding]:
             detail=Detail(
                 f"a length that is a multiple of {facts.entry_bytes}", f"{facts.size} bytes"
             ),
-            remedy=explaining(kind.length),
+            remedy=explain_command(kind.length),
         )
     if facts.first_disorder is not None:
         number, before, entry = facts.first_disorder
@@ -208,7 +208,7 @@ def _file(kind: _Kind, facts: IndexFacts, *, sealed: bool) -> Iterator[Finding]:
             position=number * facts.entry_bytes,
             size=facts.entry_bytes,
             detail=Detail(f"an entry above {kind.entry(before)}", kind.entry(entry)),
-            remedy=explaining(kind.order),
+            remedy=explain_command(kind.order),
             repeats=facts.disorder - 1,
         )
     if sealed and facts.padding:
@@ -219,12 +219,12 @@ def _file(kind: _Kind, facts: IndexFacts, *, sealed: bool) -> Iterator[Finding]:
             position=used,
             size=facts.padding * facts.entry_bytes,
             detail=Detail("the end of the file", f"{facts.padding} empty entries"),
-            remedy=explaining(kind.padded),
+            remedy=explain_command(kind.padded),
         )
 
 
 def _faults(facts: IndexFacts) -> Iterator[tuple[EntryFault, int]]:
-    """The entries that are listed; with the last of a kind, how many more of it there are."""
+    """Yield the listed faults, the last of a kind with the number of unlisted ones."""
     listed: Counter[EntryKind] = Counter()
     for fault in facts.faults:
         listed[fault.kind] += 1
@@ -264,8 +264,8 @@ def _time_entry(facts: IndexFacts, fault: EntryFault, repeats: int) -> Finding:
 def _beyond_end(
     survey: Survey, kind: _Kind, facts: IndexFacts, code: FindingCode
 ) -> Iterator[Finding]:
-    """The finding for a last entry whose offset lies past the last one of the partition's log."""
-    if facts.last is None or facts.disorder or not _whole(survey):
+    """Yield the finding for a last entry whose offset lies past the last offset of the log."""
+    if facts.last is None or facts.disorder or not _is_complete(survey):
         return
     offset = facts.last[0] if kind is _OFFSET else facts.last[1]
     last_offset = (
@@ -280,7 +280,9 @@ def _beyond_end(
 def _last_timestamp(facts: IndexFacts, code: FindingCode, expected: int) -> Finding:
     text = f"timestamp {expected} at the end, the largest of the segment"
     if facts.last is None:
-        return Finding(code, facts.path, detail=Detail(text, "no entry"), remedy=explaining(code))
+        return Finding(
+            code, facts.path, detail=Detail(text, "no entry"), remedy=explain_command(code)
+        )
     number = (facts.size - facts.remainder) // facts.entry_bytes - 1
     return _entry(_TIME, facts, code, number, facts.last, text)
 
@@ -302,22 +304,22 @@ def _entry(
         facts.entry_bytes,
         offsets,
         Detail(expected, kind.entry(entry)),
-        explaining(code),
+        explain_command(code),
         repeats,
     )
 
 
-def _lacking(path: Path, extension: str, code: FindingCode) -> Finding:
+def _missing_file(path: Path, extension: str, code: FindingCode) -> Finding:
     detail = Detail(f"a file {path.stem}{extension} beside it", "none")
-    return Finding(code, path, detail=detail, remedy=explaining(code))
+    return Finding(code, path, detail=detail, remedy=explain_command(code))
 
 
-def _holds_old_alone(survey: Survey) -> bool:
-    """Whether all its batches are of magic 0 and 1."""
+def _is_legacy(survey: Survey) -> bool:
+    """Return whether all its batches are of magic 0 and 1."""
     return survey.magics is not None and survey.magics[1] < 2
 
 
-def _whole(survey: Survey) -> bool:
-    """Whether nothing of the log's offsets and timestamps is hidden, and its offsets rise."""
+def _is_complete(survey: Survey) -> bool:
+    """Return whether all of the log was read, it has no damage, and its offsets rise."""
     unread = not survey.complete or bool(survey.gaps)
     return not unread and survey.ordered

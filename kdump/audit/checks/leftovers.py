@@ -19,15 +19,15 @@ from kdump.storage.logdir import EntryType, Partition
 from kdump.storage.names import FileKind, Suffix, parse_file_name
 
 Ends = Mapping[int, int]
-"""The offset behind the last record of a segment, by its base offset, where it is known."""
+"""The offset after the last record of a segment, by its base offset, if it is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Swap:
-    """What a start makes of a partition's ``.swap`` files.
+    """The effect of a start on a partition's ``.swap`` files.
 
-    ``discarded`` are removed, ``pending`` renamed. ``logs`` are the base offsets of the segments
-    among the latter, and ``replaced`` those of the segments that they take the place of.
+    The start removes ``discarded`` and renames ``pending``. ``logs`` are the base offsets of the
+    pending segments, ``replaced`` those of the segments that they replace.
     """
 
     discarded: tuple[Path, ...]
@@ -37,7 +37,7 @@ class Swap:
 
 
 def check_leftovers(evidence: Evidence) -> Iterator[Finding]:
-    """Report once of each kind which files a start removes or ignores."""
+    """Report the files that a start removes or ignores, in one finding for each kind."""
     facts = evidence.facts
     if facts is None or not facts.stopped:
         return
@@ -47,17 +47,17 @@ def check_leftovers(evidence: Evidence) -> Iterator[Finding]:
         (codes.LEFTOVER_TEMPORARY, (".tmp", ".part")),
     )
     for code, suffixes in kinds:
-        yield from _once(
+        yield from _one_finding(
             code, [path for path, suffix in _files(facts.partition) if suffix in suffixes]
         )
 
 
 def check_foreign(evidence: Evidence) -> Iterator[Finding]:
-    """Report once which files and directories in a partition are none of Kafka's."""
+    """Report, in one finding, the entries of a partition that do not belong to Kafka."""
     facts = evidence.facts
     if facts is None:
         return
-    yield from _once(
+    yield from _one_finding(
         codes.FOREIGN_FILE,
         [
             entry.path
@@ -68,21 +68,21 @@ def check_foreign(evidence: Evidence) -> Iterator[Finding]:
 
 
 def check_swaps(evidence: Evidence) -> Iterator[Finding]:
-    """Judge what finishing an interrupted replacement would do."""
+    """Check the effect of finishing an interrupted replacement."""
     facts = evidence.facts
     if facts is None or not facts.stopped:
         return
     loss = swap_loss(facts, evidence.surveys)
     swap = plan_swap(facts.partition, facts.swap_ends)
-    yield from _once(codes.SWAP_DISCARDED, swap.discarded)
-    overlapped = _overlapped(facts.partition, swap, evidence.ends)
-    if overlapped is not None:
+    yield from _one_finding(codes.SWAP_DISCARDED, swap.discarded)
+    overlap = _overlap(facts.partition, swap, evidence.ends)
+    if overlap is not None:
         yield file_finding(
             codes.SWAP_OVERLAPS,
             swap.pending[0],
-            f"a base offset from {overlapped.last} on, where the segment before ends",
-            str(overlapped.first),
-            offsets=Offsets(overlapped.first, (overlapped.last or 0) - 1),
+            f"a base offset from {overlap.last} on, where the segment before ends",
+            str(overlap.first),
+            offsets=Offsets(overlap.first, (overlap.last or 0) - 1),
         )
     elif loss is not None:
         first, last = loss.records.first_offset or 0, loss.records.last_offset
@@ -95,11 +95,11 @@ def check_swaps(evidence: Evidence) -> Iterator[Finding]:
             offsets=Offsets(first, last),
         )
     else:
-        yield from _once(codes.SWAP_PENDING, swap.pending)
+        yield from _one_finding(codes.SWAP_PENDING, swap.pending)
 
 
 def plan_swap(partition: Partition, swap_ends: Ends) -> Swap:
-    """Say what a start makes of the ``.swap`` files, before it loads a segment."""
+    """Return the effect of a start on the ``.swap`` files, before it loads a segment."""
     cleaned = [_base(path) for path, suffix in _files(partition) if suffix == ".cleaned"]
     swaps = [path for path, suffix in _files(partition) if suffix == ".swap"]
     lowest_cleaned = min((base for base in cleaned if base is not None), default=None)
@@ -107,31 +107,33 @@ def plan_swap(partition: Partition, swap_ends: Ends) -> Swap:
     pending: list[Path] = []
     for path in swaps:
         base = _base(path)
-        split = lowest_cleaned is not None and base is not None and base >= lowest_cleaned
-        (discarded if split else pending).append(path)
-    taken = set(pending)
-    logs = [one.base_offset for one in partition.transient if one.log in taken]
+        is_split = lowest_cleaned is not None and base is not None and base >= lowest_cleaned
+        (discarded if is_split else pending).append(path)
+    pending_paths = set(pending)
+    logs = [segment.base_offset for segment in partition.transient if segment.log in pending_paths]
     upto = max((swap_ends.get(base, base) for base in logs), default=0)
     replaced = [
         segment.base_offset
         for segment in partition.segments
-        # What has the very name is replaced by the renaming alone.
+        # The rename itself replaces a segment of the same name.
         if logs and (logs[0] <= segment.base_offset < upto or segment.base_offset in logs)
     ]
     return Swap(tuple(discarded), tuple(pending), tuple(logs), tuple(replaced))
 
 
-def _overlapped(partition: Partition, swap: Swap, ends: Ends) -> Offsets | None:
-    """The first swapped base offset, and the end behind it of the segment before."""
+def _overlap(partition: Partition, swap: Swap, ends: Ends) -> Offsets | None:
+    """Return the first swapped base offset and the higher end of the segment before, or None."""
     if not swap.logs or swap.logs[0] in swap.replaced:
         return None
-    before = [one.base_offset for one in partition.segments if one.base_offset < swap.logs[0]]
+    before = [
+        segment.base_offset for segment in partition.segments if segment.base_offset < swap.logs[0]
+    ]
     end = ends.get(before[-1]) if before else None
     return Offsets(swap.logs[0], end) if end is not None and end > swap.logs[0] else None
 
 
 def _files(partition: Partition) -> list[tuple[Path, Suffix]]:
-    """All files with a suffix by name, those of transient segments too."""
+    """Return all files with a suffix, sorted by path, including those of transient segments."""
     found: list[tuple[Path, Suffix]] = [
         (entry.path, entry.name.suffix)
         for entry in partition.entries
@@ -153,6 +155,6 @@ def _base(path: Path) -> int | None:
     return parse_file_name(path.name).base_offset
 
 
-def _once(code: FindingCode, paths: Sequence[Path]) -> Iterator[Finding]:
+def _one_finding(code: FindingCode, paths: Sequence[Path]) -> Iterator[Finding]:
     if paths:
         yield Finding(code, paths[0], repeats=len(paths) - 1)

@@ -15,7 +15,7 @@ from kdump.errors import DecodeError
 
 
 def check_quorum_state(evidence: Evidence) -> Iterator[Finding]:
-    """Judge the form of quorum-state."""
+    """Check the form of quorum-state."""
     read = None if evidence.facts is None else evidence.facts.quorum_state
     if read is not None and isinstance(read.error, DecodeError):
         yield file_finding(
@@ -24,9 +24,9 @@ def check_quorum_state(evidence: Evidence) -> Iterator[Finding]:
 
 
 def check_metadata_snapshots(evidence: Evidence) -> Iterator[Finding]:
-    """Judge the snapshots of the metadata log by age.
+    """Check the snapshots of the metadata log, in order of age.
 
-    Unlike other logs it begins at its first segment, whatever a checkpoint says.
+    Unlike other logs, it begins at its first segment, whatever a checkpoint has.
     """
     facts, first_base, log_end = evidence.facts, evidence.first_base, evidence.log_end
     if facts is None or not evidence.is_metadata_log:

@@ -1,7 +1,7 @@
 """Checks of offsets that are missing between and inside segments.
 
-Compaction leaves such gaps. Where the topic was never compacted, records are lost. Where its
-settings are unknown, the log itself is the evidence.
+Compaction leaves such gaps. If the topic was never compacted, records are lost. If its settings are
+unknown, the log itself is the evidence.
 
 Spec: ``Cleaner``, ``UnifiedLog.append``; KOD 3.5, 9 (check 31).
 """
@@ -17,7 +17,7 @@ from kdump.audit import codes
 from kdump.audit.codes import FindingCode
 from kdump.audit.evidence import Evidence
 from kdump.audit.facts.small_files import PartitionFacts
-from kdump.audit.findings import Detail, Finding, Offsets, explaining
+from kdump.audit.findings import Detail, Finding, Offsets, explain_command
 from kdump.audit.replay.replay import Replay
 from kdump.audit.replay.sequences import GapEvidence, Sequences, sequence_evidence
 from kdump.audit.survey.anomalies import FaultKind
@@ -27,7 +27,7 @@ from kdump.format.batch import RecordBatch
 from kdump.format.lines.shell import operand
 
 _MAGIC: Final = 2
-#: So many gaps are listed of which nothing decides whether records are lost; the rest is counted.
+#: The most undecided gaps that are listed; the rest is counted.
 _UNDECIDED: Final = 100
 
 
@@ -35,8 +35,8 @@ _UNDECIDED: Final = 100
 class _Gap:
     """Missing offsets ``first`` to ``last``, before a batch of segment number ``number``.
 
-    ``batch`` is that batch, None where it is the first of its segment. ``repeats`` counts further
-    gaps in the segment that are not listed.
+    ``batch`` is that batch, None if it is the first of its segment. ``repeats`` counts further gaps
+    in the segment that are not listed.
     """
 
     first: int
@@ -47,7 +47,7 @@ class _Gap:
 
 
 def check_missing_offsets(evidence: Evidence) -> Iterator[Finding]:
-    """Judge offsets that are missing between segments and between the batches of a segment (31)."""
+    """Check offsets that are missing between segments and between the batches of a segment (31)."""
     facts = evidence.facts
     if facts is None:
         return
@@ -56,7 +56,7 @@ def check_missing_offsets(evidence: Evidence) -> Iterator[Finding]:
         if finding.code is not codes.OFFSETS_MISSING:
             yield finding
         elif len(undecided) < _UNDECIDED:
-            undecided.append(_of_ends(finding, facts) if evidence.quick else finding)
+            undecided.append(_as_undecided_by_ends(finding, facts) if evidence.quick else finding)
         else:
             last = undecided[-1]
             undecided[-1] = replace(last, repeats=last.repeats + 1 + finding.repeats)
@@ -66,7 +66,10 @@ def check_missing_offsets(evidence: Evidence) -> Iterator[Finding]:
 def _findings(evidence: Evidence, facts: PartitionFacts) -> Iterator[Finding]:
     surveys = evidence.surveys
     start = facts.start_offset  # no consumer reads below it
-    found = (*_between(surveys, facts, evidence.ends), *_inside(surveys))
+    found = (
+        *_gaps_between_segments(surveys, facts, evidence.ends),
+        *_gaps_inside_segments(surveys),
+    )
     gaps = [gap for gap in found if gap.last >= start]
     if not gaps:
         return
@@ -80,22 +83,22 @@ def _findings(evidence: Evidence, facts: PartitionFacts) -> Iterator[Finding]:
             for gap in gaps:
                 yield _finding(codes.OFFSETS_MISSING, surveys, gap, start, repeats=gap.repeats)
         case verdict:
-            weighed = _sequence_evidence(gaps, evidence.replay)
-            for gap, shown in zip(gaps, weighed, strict=True):
+            evidence_by_gap = _sequence_evidence(gaps, evidence.replay)
+            for gap, gap_evidence in zip(gaps, evidence_by_gap, strict=True):
                 certain = verdict is Compaction.EXCLUDED
-                code = _code(gap, facts, shown, certain=certain)
-                yield _finding(code, surveys, gap, start, shown.text, repeats=gap.repeats)
+                code = _code(gap, facts, gap_evidence, certain=certain)
+                yield _finding(code, surveys, gap, start, gap_evidence.text, repeats=gap.repeats)
 
 
 def _compaction(surveys: Sequence[Survey], facts: PartitionFacts) -> Compaction:
     return compaction_evidence(
         facts.compacted,
-        holes=sum(survey.counts[FaultKind.HOLE] for survey in surveys),
+        gaps=sum(survey.counts[FaultKind.GAP] for survey in surveys),
         cleaned=any(survey.cleaned for survey in surveys),
     )
 
 
-def _between(
+def _gaps_between_segments(
     surveys: Sequence[Survey], facts: PartitionFacts, ends: Mapping[int, int]
 ) -> Iterator[_Gap]:
     numbers = {survey.segment.base_offset: number for number, survey in enumerate(surveys)}
@@ -111,11 +114,11 @@ def _between(
             yield _Gap(base, first - 1, numbers[base])
 
 
-def _inside(surveys: Sequence[Survey]) -> Iterator[_Gap]:
+def _gaps_inside_segments(surveys: Sequence[Survey]) -> Iterator[_Gap]:
     for number, survey in enumerate(surveys):
-        faults = [fault for fault in survey.faults if fault.kind is FaultKind.HOLE]
+        faults = [fault for fault in survey.faults if fault.kind is FaultKind.GAP]
         for at, fault in enumerate(faults, 1):
-            more = survey.counts[FaultKind.HOLE] - LISTED if at == LISTED else 0
+            more = survey.counts[FaultKind.GAP] - LISTED if at == LISTED else 0
             last = fault.batch.base_offset - 1
             yield _Gap(fault.reference + 1, last, number, fault.batch, more)
 
@@ -126,22 +129,24 @@ def _sequence_evidence(gaps: Sequence[_Gap], replay: Replay | None) -> Sequence[
     return sequence_evidence(replay, [(gap.first, gap.last) for gap in gaps])
 
 
-def _code(gap: _Gap, facts: PartitionFacts, shown: GapEvidence, *, certain: bool) -> FindingCode:
-    """The code for a gap; ``certain``: the topic was never compacted."""
+def _code(
+    gap: _Gap, facts: PartitionFacts, gap_evidence: GapEvidence, *, certain: bool
+) -> FindingCode:
+    """Return the code for a gap; ``certain``: the topic was never compacted."""
     if gap.batch is None and any(
         entry.name.base_offset is not None and gap.first <= entry.name.base_offset <= gap.last
         for entry in facts.partition.orphans
     ):
         return codes.SEGMENT_MISSING
-    if shown.shows is Sequences.GO_ON:
+    if gap_evidence.shows is Sequences.GO_ON:
         return codes.BATCH_OFFSET_CHANGED
     if certain:
         return codes.SEGMENTS_HOLE if gap.batch is None else codes.BATCHES_HOLE
-    return codes.RECORDS_MISSING if shown.shows is Sequences.JUMP else codes.OFFSETS_MISSING
+    return codes.RECORDS_MISSING if gap_evidence.shows is Sequences.JUMP else codes.OFFSETS_MISSING
 
 
-def _of_ends(finding: Finding, facts: PartitionFacts) -> Finding:
-    """Say that the batches that decide were not read, and how to read them."""
+def _as_undecided_by_ends(finding: Finding, facts: PartitionFacts) -> Finding:
+    """Return the finding with the note that the deciding batches were not read, and a remedy."""
     detail = finding.detail
     if detail is not None:
         detail = Detail(detail.expected, f"{detail.found}; --quick reads the ends of logs alone")
@@ -158,22 +163,22 @@ def _finding(
     *,
     repeats: int = 0,
 ) -> Finding:
-    """The finding for a gap, as far as consumers read it, from ``start`` on."""
+    """Return the finding for the part of a gap from ``start`` on, where consumers read."""
     because = f": {evidence}" if evidence else ""
     offsets = Offsets(max(gap.first, start), gap.last)
     if gap.batch is None and gap.first == surveys[gap.number].segment.base_offset:
         detail = Detail(f"a base offset of {gap.first}", f"{gap.last + 1}{because}")
         log = surveys[gap.number].segment.log
-        return Finding(code, log, 0, None, offsets, detail, explaining(code), repeats)
+        return Finding(code, log, 0, None, offsets, detail, explain_command(code), repeats)
     if gap.batch is None:
         detail = Detail(
             f"records up to {gap.last}, before the next segment",
             f"an end at {gap.first}{because}",
         )
         log = surveys[gap.number - 1].segment.log
-        return Finding(code, log, None, None, offsets, detail, explaining(code), repeats)
+        return Finding(code, log, None, None, offsets, detail, explain_command(code), repeats)
     detail = Detail(f"a base offset of {gap.first}", f"{gap.last + 1}{because}")
     log, batch = surveys[gap.number].segment.log, gap.batch
     return Finding(
-        code, log, batch.position, batch.size, offsets, detail, explaining(code), repeats
+        code, log, batch.position, batch.size, offsets, detail, explain_command(code), repeats
     )

@@ -38,7 +38,7 @@ _SUFFIX_CODES: Final = {
 
 
 def check_file_names(evidence: Evidence) -> Iterator[Finding]:
-    """Judge names that a broker takes for a segment's: those without a number, or not padded."""
+    """Report names of segment files that lack a number, or whose number is not padded."""
     if evidence.facts is None:
         return
     partition = evidence.facts.partition
@@ -47,10 +47,10 @@ def check_file_names(evidence: Evidence) -> Iterator[Finding]:
         name = entry.name
         if entry.type is not EntryType.FILE:
             continue
-        taken_away = name.suffix in (".cleaned", ".swap")
+        transient = name.suffix in (".cleaned", ".swap")
         loaded = name.suffix == "" and name.kind in EXTENSIONS
         snapshot = metadata and name.kind is FileKind.METADATA_SNAPSHOT
-        if name.base_offset is None and (taken_away or loaded or snapshot):
+        if name.base_offset is None and (transient or loaded or snapshot):
             yield file_finding(
                 codes.FILE_NAME_REFUSED, entry.path, "a number of 20 digits first", name.name
             )
@@ -74,7 +74,7 @@ def check_suffix(evidence: Evidence) -> Iterator[Finding]:
 
 
 def check_log_sizes(evidence: Evidence) -> Iterator[Finding]:
-    """Judge the bytes of each ``.log`` against what a broker opens."""
+    """Check the size of each ``.log`` against the limit of a broker."""
     for survey in evidence.surveys:
         if survey.size > MAX_LOG_BYTES:
             yield file_finding(
@@ -90,9 +90,9 @@ def check_log_sizes(evidence: Evidence) -> Iterator[Finding]:
 
 
 def check_epoch_file(evidence: Evidence) -> Iterator[Finding]:
-    """Judge leader-epoch-checkpoint by itself.
+    """Check the form of leader-epoch-checkpoint, and the order of its entries.
 
-    Two epochs may begin at one offset: brokers before 2.1 wrote that.
+    Two epochs may begin at one offset: brokers before 2.1 wrote such entries.
     """
     read = None if evidence.facts is None else evidence.facts.epochs
     if read is None:
@@ -111,7 +111,7 @@ def check_epoch_file(evidence: Evidence) -> Iterator[Finding]:
 
 
 def check_epoch_end(evidence: Evidence) -> Iterator[Finding]:
-    """Judge the last leader epoch against the log's end, at which it may well begin."""
+    """Check the last leader epoch against the log end offset, at which it may begin."""
     facts, log_end = evidence.facts, evidence.log_end
     if facts is None or not facts.stopped or log_end is None:
         return
@@ -133,9 +133,9 @@ def _epoch_finding(
 
 
 def check_snapshot_files(evidence: Evidence) -> Iterator[Finding]:
-    """Judge the form of the producer snapshots.
+    """Check the form of the producer snapshots.
 
-    Beside a broker the newest ones may just be written.
+    A running broker may be writing the newest snapshots.
     """
     facts = evidence.facts
     if facts is None:
@@ -153,16 +153,16 @@ def check_snapshot_files(evidence: Evidence) -> Iterator[Finding]:
 
 
 def check_stray_snapshots(evidence: Evidence) -> Iterator[Finding]:
-    """Report which producer snapshots a start removes, once a partition."""
+    """Report the producer snapshots that a start removes, in one finding."""
     facts = evidence.facts
     if facts is None or not facts.stopped or not facts.partition.segments:
         return
     segments = facts.partition.segments
-    kept = {segment.base_offset for segment in segments}
+    expected = {segment.base_offset for segment in segments}
     newest = max(facts.snapshots, default=-1)
     if newest > segments[-1].base_offset:
-        kept.add(newest)
-    stray = [read.path for offset, read in facts.snapshots.items() if offset not in kept]
+        expected.add(newest)
+    stray = [read.path for offset, read in facts.snapshots.items() if offset not in expected]
     stray += [
         entry.path
         for entry in facts.partition.entries
@@ -185,10 +185,10 @@ def check_stray_snapshots(evidence: Evidence) -> Iterator[Finding]:
 
 
 def check_log_start(evidence: Evidence) -> Iterator[Finding]:
-    """Judge the checkpointed log start against the log's end.
+    """Check the checkpointed log start offset against the log end offset.
 
-    That it lies before the first segment is right with tiered storage, and later within a
-    segment after records were deleted.
+    It may lie before the first segment with tiered storage, and inside a segment after records were
+    deleted.
     """
     facts, log_end = evidence.facts, evidence.log_end
     if facts is None or log_end is None or not starts_past(facts, log_end):
@@ -197,7 +197,7 @@ def check_log_start(evidence: Evidence) -> Iterator[Finding]:
     held = Offsets(segments[0].base_offset, log_end - 1) if segments else None
     yield file_finding(
         codes.LOG_START_BEYOND_END,
-        _beside(facts, LOG_START_CHECKPOINT),
+        _checkpoint_path(facts, LOG_START_CHECKPOINT),
         f"a log start up to {log_end}, where the log ends",
         str(facts.log_start),
         offsets=held if held and held.first < log_end else None,
@@ -205,12 +205,12 @@ def check_log_start(evidence: Evidence) -> Iterator[Finding]:
 
 
 def starts_past(facts: PartitionFacts, log_end: int) -> bool:
-    """Whether the checkpointed log start lies past ``log_end``, so that a start deletes the log."""
-    return _comparable(facts) and facts.log_start is not None and facts.log_start > log_end
+    """Return whether the checkpointed log start is past ``log_end``: a start deletes the log."""
+    return _is_comparable(facts) and facts.log_start is not None and facts.log_start > log_end
 
 
 def check_recovery_point(evidence: Evidence) -> Iterator[Finding]:
-    """Judge the recovery point against the log's end."""
+    """Check the recovery point against the log end offset."""
     facts = evidence.facts
     if facts is None:
         return
@@ -221,7 +221,7 @@ def check_recovery_point(evidence: Evidence) -> Iterator[Finding]:
 
 
 def check_high_watermark(evidence: Evidence) -> Iterator[Finding]:
-    """Judge the high watermark against the log's start and end."""
+    """Check the high watermark against the log start and end offsets."""
     facts = evidence.facts
     if facts is None:
         return
@@ -230,17 +230,17 @@ def check_high_watermark(evidence: Evidence) -> Iterator[Finding]:
         evidence, facts, codes.HIGH_WATERMARK_BEYOND_END, HIGH_WATERMARK_CHECKPOINT, mark
     )
     start = _log_start(evidence, facts)
-    if mark is not None and start is not None and mark < start and _comparable(facts):
+    if mark is not None and start is not None and mark < start and _is_comparable(facts):
         yield file_finding(
             codes.HIGH_WATERMARK_BELOW_START,
-            _beside(facts, HIGH_WATERMARK_CHECKPOINT),
+            _checkpoint_path(facts, HIGH_WATERMARK_CHECKPOINT),
             f"a high watermark from {start} on, where the log starts",
             str(mark),
         )
 
 
 def check_cleaner_offset(evidence: Evidence) -> Iterator[Finding]:
-    """Judge the cleaner's checkpoint against the log's start and end."""
+    """Check the cleaner's checkpoint against the log start and end offsets."""
     facts = evidence.facts
     if facts is None:
         return
@@ -249,10 +249,10 @@ def check_cleaner_offset(evidence: Evidence) -> Iterator[Finding]:
         evidence, facts, codes.CLEANER_OFFSET_BEYOND_END, CLEANER_CHECKPOINT, cleaned
     )
     start = _log_start(evidence, facts)
-    if cleaned is not None and start is not None and cleaned < start and _comparable(facts):
+    if cleaned is not None and start is not None and cleaned < start and _is_comparable(facts):
         yield file_finding(
             codes.CLEANER_OFFSET_BELOW_START,
-            _beside(facts, CLEANER_CHECKPOINT),
+            _checkpoint_path(facts, CLEANER_CHECKPOINT),
             f"an offset from {start} on, where the log starts",
             str(cleaned),
         )
@@ -266,26 +266,26 @@ def _beyond_end(
     offset: int | None,
 ) -> Iterator[Finding]:
     log_end = evidence.log_end
-    if log_end is None or offset is None or not _comparable(facts) or offset <= log_end:
+    if log_end is None or offset is None or not _is_comparable(facts) or offset <= log_end:
         return
     yield file_finding(
         code,
-        _beside(facts, checkpoint),
+        _checkpoint_path(facts, checkpoint),
         f"an offset up to {log_end}, where the log ends",
         str(offset),
         offsets=Offsets(log_end, offset - 1),
     )
 
 
-def _comparable(facts: PartitionFacts) -> bool:
-    """Whether checkpoints and log are of the same moment, and a start compares them."""
+def _is_comparable(facts: PartitionFacts) -> bool:
+    """Return whether checkpoints and log are of the same moment, and a start compares them."""
     return facts.stopped and facts.is_current
 
 
 def _log_start(evidence: Evidence, facts: PartitionFacts) -> int | None:
-    # With tiered storage the log starts far below the first segment that is here.
+    # With tiered storage the log starts far below the first local segment.
     return evidence.first_base if facts.log_start is None else facts.log_start
 
 
-def _beside(facts: PartitionFacts, checkpoint: str) -> Path:
+def _checkpoint_path(facts: PartitionFacts, checkpoint: str) -> Path:
     return facts.partition.path.parent / checkpoint

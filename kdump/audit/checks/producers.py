@@ -1,7 +1,7 @@
 """Checks of producer snapshots and sequence numbers against the replay.
 
-Timestamps are not compared: before 2.x snapshots leave out those of markers, and the cleaner lowers
-those of batches.
+Timestamps are not compared: snapshots before 2.x leave out the timestamps of markers, and the
+cleaner lowers the timestamps of batches.
 
 Spec: ``ProducerStateManager``, ``ProducerStateEntry`` (KIP-98, KIP-360, KIP-890); KOD 7.1 and 9
 (checks 19, 20, 33).
@@ -17,36 +17,36 @@ from typing import Final
 from kdump.audit import codes
 from kdump.audit.evidence import Evidence
 from kdump.audit.facts.small_files import PartitionFacts
-from kdump.audit.findings import Detail, Finding, Offsets, explaining
+from kdump.audit.findings import Detail, Finding, Offsets, explain_command
 from kdump.audit.replay.replay import Replay, ViolationKind
 from kdump.format.snapshot import ProducerEntries, ProducerEntry
 
-#: Coordinators write there for many producers, and give no sequences that mean anything.
+#: The topics to which coordinators write for many producers, with meaningless sequence numbers.
 _OF_COORDINATORS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
 
 
 def check_snapshots(evidence: Evidence) -> Iterator[Finding]:
-    """Judge the producer snapshots at segment bases and at the log's end (19, 20)."""
+    """Check the producer snapshots at segment bases and at the log end offset (19, 20)."""
     replay, facts = evidence.replay, evidence.facts
-    if replay is None or facts is None or evidence.doomed:
+    if replay is None or facts is None or evidence.deleted_at_start:
         return
     base = replay.segments[0].survey.segment.base_offset
     for offset, state in replay.states():
         read = facts.snapshots.get(offset)
-        # Before the first segment nothing is known, and behind damage not enough.
+        # The state before the first segment is unknown, and damage hides producers.
         if read is None or read.value is None or not replay.certain(base, offset - 1):
             continue
-        differences = list(_impossible(read.value, offset))
+        differences = list(_impossible_entries(read.value, offset))
         if offset > base:
             differences += _differences(read.value, state, offset, replay, facts)
         if differences:
-            yield _disagrees(read.path, differences)
+            yield _disagreement(read.path, differences)
 
 
 def check_sequences(evidence: Evidence) -> Iterator[Finding]:
-    """Report where sequences do not join, if that is unusual (33)."""
+    """Report unusual breaks of sequence numbers (33)."""
     replay, facts = evidence.replay, evidence.facts
-    if replay is None or facts is None or evidence.doomed:
+    if replay is None or facts is None or evidence.deleted_at_start:
         return
     name = facts.partition.name
     if facts.settings.compacted is not False or name is None or name.topic in _OF_COORDINATORS:
@@ -55,7 +55,7 @@ def check_sequences(evidence: Evidence) -> Iterator[Finding]:
         breaks = [
             violation
             for violation in segment.violations
-            # Producers of before 2.5 begin at 0 again when a broker does not know them any more.
+            # Producers before 2.5 begin at 0 again when a broker no longer knows them.
             if violation.kind is ViolationKind.SEQUENCE_BREAK
             and violation.found != 0
             and replay.certain(0, violation.offset)
@@ -76,26 +76,30 @@ def check_sequences(evidence: Evidence) -> Iterator[Finding]:
             )
 
 
-def _disagrees(path: Path, differences: Sequence[Detail]) -> Finding:
+def _disagreement(path: Path, differences: Sequence[Detail]) -> Finding:
     code = codes.SNAPSHOT_DISAGREES
     return Finding(
-        code, path, detail=differences[0], remedy=explaining(code), repeats=len(differences) - 1
+        code,
+        path,
+        detail=differences[0],
+        remedy=explain_command(code),
+        repeats=len(differences) - 1,
     )
 
 
-def _impossible(entries: ProducerEntries, offset: int) -> Iterator[Detail]:
-    """What no snapshot of the state before ``offset`` says."""
+def _impossible_entries(entries: ProducerEntries, offset: int) -> Iterator[Detail]:
+    """Yield the entries that no snapshot of the state before ``offset`` can have."""
     if len({entry.producer_id for entry in entries}) < len(entries):
         for producer_id, count in Counter(entry.producer_id for entry in entries).items():
             if count > 1:
                 yield Detail(f"producer {producer_id} once", f"it {count} times")
     for entry in entries:
-        if not _possible(entry, offset):
-            who = f"producer {entry.producer_id}"
-            yield Detail(f"{who} as it was before offset {offset}", _describe(entry))
+        if not _is_possible(entry, offset):
+            producer = f"producer {entry.producer_id}"
+            yield Detail(f"{producer} as it was before offset {offset}", _describe(entry))
 
 
-def _possible(entry: ProducerEntry, offset: int) -> bool:
+def _is_possible(entry: ProducerEntry, offset: int) -> bool:
     return max(entry.last_offset, entry.current_txn_first_offset) < offset
 
 
@@ -106,55 +110,55 @@ def _differences(
     replay: Replay,
     facts: PartitionFacts,
 ) -> Iterator[Detail]:
-    """What possible entries say other than the log up to ``offset``."""
+    """Yield the differences between possible entries and the log up to ``offset``."""
     base = replay.segments[0].survey.segment.base_offset
     # A broker that starts without a snapshot replays nothing below the log start.
     start = max(base, facts.log_start or 0)
     cleaned = facts.settings.compacted is not False
     for entry in entries:
-        of_log = state.get(entry.producer_id)
-        if _possible(entry, offset) and not (
+        logged = state.get(entry.producer_id)
+        if _is_possible(entry, offset) and not (
             (
-                _batch_fits(entry, of_log, base, cleaned=cleaned)
-                or _ends_with_marker(entry, of_log, replay)
+                _batch_fits(entry, logged, base, cleaned=cleaned)
+                or _ends_with_marker(entry, logged, replay)
             )
-            and _transaction_fits(entry, of_log, base, start, cleaned=cleaned)
+            and _transaction_fits(entry, logged, base, start, cleaned=cleaned)
         ):
-            in_log = "nothing of it" if of_log is None else _describe(of_log)
-            who = f"producer {entry.producer_id}"
-            yield Detail(f"{who} as in the log ({in_log})", _describe(entry))
+            in_log = "nothing of it" if logged is None else _describe(logged)
+            producer = f"producer {entry.producer_id}"
+            yield Detail(f"{producer} as in the log ({in_log})", _describe(entry))
     if entries and not cleaned:
         known = {entry.producer_id for entry in entries}
-        for of_log in state.values():
-            # One that is idle expires, but never with an open transaction.
-            if of_log.current_txn_first_offset >= start and of_log.producer_id not in known:
-                who = f"producer {of_log.producer_id}"
-                yield Detail(f"{who} as in the log ({_describe(of_log)})", "nothing of it")
+        for logged in state.values():
+            # An idle producer expires, but never with an open transaction.
+            if logged.current_txn_first_offset >= start and logged.producer_id not in known:
+                producer = f"producer {logged.producer_id}"
+                yield Detail(f"{producer} as in the log ({_describe(logged)})", "nothing of it")
 
 
 def _batch_fits(
-    entry: ProducerEntry, of_log: ProducerEntry | None, base: int, *, cleaned: bool
+    entry: ProducerEntry, logged: ProducerEntry | None, base: int, *, cleaned: bool
 ) -> bool:
-    """Whether the last batch that a snapshot knows of a producer can be the log's."""
-    if of_log is None or entry.last_offset > of_log.last_offset:
+    """Return whether the last batch that a snapshot knows of a producer can be the log's."""
+    if logged is None or entry.last_offset > logged.last_offset:
         return cleaned or entry.last_offset < base
-    if entry.last_offset < of_log.last_offset:
+    if entry.last_offset < logged.last_offset:
         # A marker alone makes an entry without a batch, and the cleaner may have dropped it.
         return entry.last_offset < 0 and entry.coordinator_epoch >= 0
     if entry.last_offset < 0:
-        return cleaned or entry.producer_epoch == of_log.producer_epoch
+        return cleaned or entry.producer_epoch == logged.producer_epoch
     return (entry.producer_epoch, entry.last_sequence, entry.offset_delta) == (
-        of_log.producer_epoch,
-        of_log.last_sequence,
-        of_log.offset_delta,
+        logged.producer_epoch,
+        logged.last_sequence,
+        logged.offset_delta,
     )
 
 
-def _ends_with_marker(entry: ProducerEntry, of_log: ProducerEntry | None, replay: Replay) -> bool:
-    """Whether an entry's last offset is that of its producer's own marker, as 0.11.0 wrote it."""
-    if of_log is None or (entry.producer_epoch, entry.last_sequence) != (
-        of_log.producer_epoch,
-        of_log.last_sequence,
+def _ends_with_marker(entry: ProducerEntry, logged: ProducerEntry | None, replay: Replay) -> bool:
+    """Return whether an entry has the offset of its producer's marker, as 0.11.0 wrote it."""
+    if logged is None or (entry.producer_epoch, entry.last_sequence) != (
+        logged.producer_epoch,
+        logged.last_sequence,
     ):
         return False
     return any(
@@ -165,19 +169,19 @@ def _ends_with_marker(entry: ProducerEntry, of_log: ProducerEntry | None, replay
 
 
 def _transaction_fits(
-    entry: ProducerEntry, of_log: ProducerEntry | None, base: int, start: int, *, cleaned: bool
+    entry: ProducerEntry, logged: ProducerEntry | None, base: int, start: int, *, cleaned: bool
 ) -> bool:
-    """Whether the open transaction that a snapshot knows of a producer can be the log's."""
-    told = entry.current_txn_first_offset
-    replayed = -1 if of_log is None else of_log.current_txn_first_offset
-    if told == replayed or cleaned or -1 < told < base:
+    """Return whether the open transaction that a snapshot knows of a producer can be the log's."""
+    in_snapshot = entry.current_txn_first_offset
+    in_log = -1 if logged is None else logged.current_txn_first_offset
+    if in_snapshot == in_log or cleaned or -1 < in_snapshot < base:
         return True
-    return -1 < replayed < start
+    return -1 < in_log < start
 
 
 def _describe(entry: ProducerEntry) -> str:
-    begun = entry.current_txn_first_offset
-    transaction = "no transaction" if begun < 0 else f"a transaction from {begun}"
+    first_offset = entry.current_txn_first_offset
+    transaction = "no transaction" if first_offset < 0 else f"a transaction from {first_offset}"
     return (
         f"epoch {entry.producer_epoch}, sequence {entry.last_sequence} at offset "
         f"{entry.last_offset}, {transaction}"

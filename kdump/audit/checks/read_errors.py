@@ -11,7 +11,7 @@ from kdump.audit import codes
 from kdump.audit.evidence import Evidence
 from kdump.audit.facts.small_files import DirectoryFacts, Read
 from kdump.audit.findings import Detail, Finding, unreadable
-from kdump.audit.survey.survey import Unread
+from kdump.audit.survey.survey import ReadFailure
 from kdump.audit.targets.target import Target
 from kdump.errors import SourceError
 from kdump.format.lines.shell import operand
@@ -19,10 +19,10 @@ from kdump.storage.workers import Died
 
 
 def check_unread(evidence: Evidence) -> Iterator[Finding]:
-    """Report the logs and indexes that a survey could not read."""
+    """Report logs and indexes that a survey could not read."""
     for survey in evidence.surveys:
         for missed in survey.unread:
-            yield unread(evidence.target, missed)
+            yield unread_file(evidence.target, missed)
 
 
 def check_unread_files(evidence: Evidence) -> Iterator[Finding]:
@@ -51,10 +51,10 @@ def check_top_files(facts: DirectoryFacts) -> Iterator[Finding]:
 def _unread_files(reads: Iterable[Read[Any] | None], *, stopped: bool) -> Iterator[Finding]:
     for read in reads:
         if read is not None and isinstance(read.error, SourceError):
-            yield _unread(Unread.of(read.path, read.error), stopped=stopped)
+            yield _unread_finding(ReadFailure.of(read.path, read.error), stopped=stopped)
 
 
-def _unread(missed: Unread, *, stopped: bool) -> Finding:
+def _unread_finding(missed: ReadFailure, *, stopped: bool) -> Finding:
     code = codes.DENIED if missed.denied else codes.UNREADABLE
     detail = unreadable(missed.text)
     if missed.vanished:
@@ -63,18 +63,22 @@ def _unread(missed: Unread, *, stopped: bool) -> Finding:
     return Finding(code, missed.path, detail=detail)
 
 
-def unread(target: Target, missed: Unread) -> Finding:
-    """Return the finding for a file that could not be read, which is not damage by itself."""
-    found = _unread(missed, stopped=target.stopped)
-    return found if found.code is codes.VANISHED_LIVE else replace(found, remedy=again(target.path))
+def unread_file(target: Target, missed: ReadFailure) -> Finding:
+    """Return the finding for a file that could not be read, which does not count as damage."""
+    found = _unread_finding(missed, stopped=target.stopped)
+    return (
+        found
+        if found.code is codes.VANISHED_LIVE
+        else replace(found, remedy=verify_again(target.path))
+    )
 
 
-def killed(path: Path, died: Died, target: Target) -> Finding:
+def killed_reader(path: Path, died: Died, target: Target) -> Finding:
     """Return the finding for a file whose reader a signal killed."""
     detail = Detail("a reader that ends by itself", f"a reader that {died.label} killed")
-    return Finding(codes.UNREADABLE, path, detail=detail, remedy=again(target.path))
+    return Finding(codes.UNREADABLE, path, detail=detail, remedy=verify_again(target.path))
 
 
-def again(path: Path) -> tuple[str, ...]:
-    """Return the remedy where no other is known: to verify ``path`` again."""
+def verify_again(path: Path) -> tuple[str, ...]:
+    """Return the command that verifies ``path`` again, the remedy if no other is known."""
     return "kdump", "verify", operand(path)

@@ -1,6 +1,6 @@
 """Checks of backups and unfinished repairs in a partition.
 
-KOD has no invariant of it.
+Spec: none in Kafka; ``kdump.storage.repair_record`` reads the folders of repairs.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from kdump.audit import codes
 from kdump.audit.commands import resuming
 from kdump.audit.evidence import Evidence
 from kdump.audit.facts.small_files import PartitionFacts
-from kdump.audit.findings import Detail, Finding, explaining
+from kdump.audit.findings import Detail, Finding, explain_command
 from kdump.storage.repair_record import FOLDERS, RepairRecord, RepairState
 
-#: What says that offsets are missing.
-_HOLES: Final = frozenset(
+#: The codes of missing offsets.
+_GAP_CODES: Final = frozenset(
     {
         codes.BATCHES_HOLE,
         codes.BATCH_OFFSET_CHANGED,
@@ -39,70 +39,78 @@ def check_repair_records(evidence: Evidence) -> Iterator[Finding]:
             codes.BACKUPS_LINKED,
             path,
             detail=Detail("a directory that a repair made", "a symbolic link"),
-            remedy=explaining(codes.BACKUPS_LINKED),
+            remedy=explain_command(codes.BACKUPS_LINKED),
         )
-    for one in facts.repairs.value or ():
-        match one.state:
+    for record in facts.repairs.value or ():
+        match record.state:
             case RepairState.DONE:
-                yield _backup(one, f"the backup of {_describe(one)}")
+                yield _backup(record, f"the backup of {_describe(record)}")
             case RepairState.PREPARED:
                 yield _backup(
-                    one,
-                    f"{_describe(one)}, prepared and not begun: nothing was changed, the next "
+                    record,
+                    f"{_describe(record)}, prepared and not begun: nothing was changed, the next "
                     "repair removes it",
                 )
             case RepairState.PENDING | RepairState.UNDOING:
-                yield _pending(facts, one)
+                yield _pending(facts, record)
 
 
-def of_receipts(facts: PartitionFacts, findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Yield ``findings`` as ``as_listed`` does, by the receipts in a partition."""
+def note_receipt_gaps(facts: PartitionFacts, findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield ``findings`` as ``note_listed_gaps`` does, with the gaps of a partition's receipts."""
     repairs = None if facts.repairs is None else facts.repairs.value
-    holes = [hole for one in repairs or () if one.state is RepairState.DONE for hole in one.gaps]
-    return as_listed(holes, findings)
+    gaps = [
+        gap for record in repairs or () if record.state is RepairState.DONE for gap in record.gaps
+    ]
+    return note_listed_gaps(gaps, findings)
 
 
-def as_listed(holes: Collection[tuple[int, int]], findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Yield ``findings``, but missing offsets inside one of ``holes`` as notes.
+def note_listed_gaps(
+    gaps: Collection[tuple[int, int]], findings: Iterable[Finding]
+) -> Iterator[Finding]:
+    """Yield ``findings``, with missing offsets inside one of ``gaps`` as notes.
 
-    ``holes`` are the first and last offsets that a receipt lists. It also has the transactions that
-    end there: these are left out.
+    ``gaps`` are the first and last offsets that a receipt lists. The receipt also lists the
+    transactions that end there: findings about these are left out.
     """
     for finding in findings:
-        at = finding.offsets
-        if finding.code is codes.TRANSACTION_END_LOST and at is not None and at.last is not None:
-            missing = at.last + 1
-            if any(first <= missing <= last for first, last in holes):
+        offsets = finding.offsets
+        if (
+            finding.code is codes.TRANSACTION_END_LOST
+            and offsets is not None
+            and offsets.last is not None
+        ):
+            missing = offsets.last + 1
+            if any(first <= missing <= last for first, last in gaps):
                 continue
         listed = (
-            finding.code in _HOLES
+            finding.code in _GAP_CODES
             and not finding.repeats
-            and at is not None
-            and at.last is not None
-            and any(first <= at.first and at.last <= last for first, last in holes)
+            and offsets is not None
+            and offsets.last is not None
+            and any(first <= offsets.first and offsets.last <= last for first, last in gaps)
         )
         if listed:
-            remedy = explaining(codes.HOLE_SALVAGED)
+            remedy = explain_command(codes.HOLE_SALVAGED)
             yield replace(finding, code=codes.HOLE_SALVAGED, remedy=remedy)
         else:
             yield finding
 
 
-def _backup(one: RepairRecord, found: str) -> Finding:
+def _backup(record: RepairRecord, found: str) -> Finding:
     detail = Detail("nothing of a repair", found)
-    return Finding(codes.BACKUP_KEPT, one.path, size=one.size_bytes, detail=detail)
+    return Finding(codes.BACKUP_KEPT, record.path, size=record.size_bytes, detail=detail)
 
 
-def _pending(facts: PartitionFacts, one: RepairRecord) -> Finding:
-    what = "the undo of " if one.state is RepairState.UNDOING else ""
+def _pending(facts: PartitionFacts, record: RepairRecord) -> Finding:
+    prefix = "the undo of " if record.state is RepairState.UNDOING else ""
     return Finding(
         codes.REPAIR_PENDING,
-        one.path,
-        size=one.size_bytes,
-        detail=Detail("finished repairs", f"{what}{_describe(one)}, begun and not finished"),
-        remedy=resuming(facts.partition.path, one),
+        record.path,
+        size=record.size_bytes,
+        detail=Detail("finished repairs", f"{prefix}{_describe(record)}, begun and not finished"),
+        remedy=resuming(facts.partition.path, record),
     )
 
 
-def _describe(one: RepairRecord) -> str:
-    return f"{'a repair' if one.command is None else one.command} {one.id}"
+def _describe(record: RepairRecord) -> str:
+    return f"{'a repair' if record.command is None else record.command} {record.id}"

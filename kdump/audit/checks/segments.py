@@ -15,12 +15,12 @@ from kdump.audit.evidence import Evidence
 from kdump.audit.findings import Finding, Offsets, file_finding
 from kdump.audit.survey.index_promises import IndexFacts
 
-#: What brokers since 4.0 accept as ``message.timestamp.after.max.ms`` by default: clocks differ.
+#: The default of ``message.timestamp.after.max.ms`` since 4.0, which allows for clock differences.
 _TOLERANCE_MS: Final = 3_600_000
 
 
 def check_wiped(evidence: Evidence) -> Iterator[Finding]:
-    """Judge a partition without a segment by the offsets in its checkpoints."""
+    """Check a partition without a segment by the offsets in its checkpoints."""
     facts, log_end = evidence.facts, evidence.log_end
     if facts is None or facts.partition.segments or log_end is None:
         return
@@ -36,9 +36,9 @@ def check_wiped(evidence: Evidence) -> Iterator[Finding]:
 
 
 def check_future_timestamps(evidence: Evidence) -> Iterator[Finding]:
-    """Judge timestamps that lie ahead, and whether retention by time waits for them.
+    """Report timestamps in the future, and whether they hold back retention by time.
 
-    The last segment is due no sooner than it is rolled.
+    The last segment is not due before it is rolled.
     """
     if evidence.facts is None or evidence.quick:
         return
@@ -62,20 +62,20 @@ def check_future_timestamps(evidence: Evidence) -> Iterator[Finding]:
 
 
 def check_clean_stop(evidence: Evidence) -> Iterator[Finding]:
-    """Judge the last segment's indexes against the clean marker: a clean stop trims them.
+    """Check the last segment's indexes against the clean marker: a clean stop trims them.
 
-    An index has no more entries than its log has batches: what is beyond is padding.
+    An index has no more entries than its log has batches: further entries are padding.
     """
     if not evidence.stopped_cleanly or evidence.quick or not evidence.surveys:
         return
     last = evidence.surveys[-1]
     if not last.complete or last.gaps:
         return
-    yield from _padded(codes.INDEX_PADDED_CLEAN, last.index, last.batches)
-    yield from _padded(codes.TIMEINDEX_PADDED_CLEAN, last.time_index, last.batches)
+    yield from _padding(codes.INDEX_PADDED_CLEAN, last.index, last.batches)
+    yield from _padding(codes.TIMEINDEX_PADDED_CLEAN, last.time_index, last.batches)
 
 
-def _padded(code: FindingCode, index: IndexFacts | None, batches: int) -> Iterator[Finding]:
+def _padding(code: FindingCode, index: IndexFacts | None, batches: int) -> Iterator[Finding]:
     if index is not None and index.size // index.entry_bytes > batches:
         yield file_finding(
             code,

@@ -23,7 +23,7 @@ _MIN_SEGMENT_BYTES: Final = 1 << 20
 
 
 def check_partition_metadata(evidence: Evidence) -> Iterator[Finding]:
-    """Judge the form of partition.metadata."""
+    """Check the form of partition.metadata."""
     read = None if evidence.facts is None else evidence.facts.metadata
     if read is not None and isinstance(read.error, DecodeError):
         fatal = isinstance(read.error, FatalMetadataError)
@@ -32,10 +32,10 @@ def check_partition_metadata(evidence: Evidence) -> Iterator[Finding]:
 
 
 def check_topic_id(evidence: Evidence) -> Iterator[Finding]:
-    """Judge a partition's topic id against what the cluster says.
+    """Check a partition's topic id against the metadata log.
 
-    Nothing is judged beside a broker: topics come and go there. A broker writes the file before
-    the first record, so that one killed just after creating the partition leaves empty logs.
+    The check is skipped beside a running broker: topics come and go there. A broker writes the file
+    before the first record, so that one killed just after creating the partition leaves empty logs.
     """
     facts, node = evidence.facts, evidence.node
     if facts is None or not node.kraft or not facts.stopped or not facts.is_current:
@@ -66,12 +66,12 @@ def _against_image(
         )
     elif replicas is None:
         if image.complete:
-            gone = " of a deleted topic" if topic_id in image.deleted else ""
+            suffix = " of a deleted topic" if topic_id in image.deleted else ""
             yield file_finding(
                 codes.PARTITION_STRAY,
                 path,
                 f"the topic id {image.topics.get(name.topic, 'of a topic that exists')}",
-                f"{topic_id}{gone}",
+                f"{topic_id}{suffix}",
             )
     elif node.node_id is not None and node.node_id not in replicas.nodes:
         holders = ", ".join(map(str, replicas.nodes))
@@ -88,7 +88,7 @@ def _against_image(
 
 
 def check_segment_bytes(evidence: Evidence) -> Iterator[Finding]:
-    """Judge the topic's segment.bytes against what newer brokers accept."""
+    """Check the topic's segment.bytes against the minimum of newer brokers."""
     facts, image = evidence.facts, evidence.node.image
     if facts is None or image is None or not facts.is_current:
         return

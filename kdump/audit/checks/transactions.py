@@ -13,7 +13,7 @@ from typing import Final
 from kdump.audit import codes
 from kdump.audit.evidence import Evidence
 from kdump.audit.facts.coordinator import Coordinator, TopicPartition
-from kdump.audit.findings import Detail, Finding, Offsets, explaining
+from kdump.audit.findings import Detail, Finding, Offsets, explain_command
 from kdump.audit.replay.fates import Fate, LostEnd, decide, evidence_of
 from kdump.audit.replay.replay import (
     OpenTransaction,
@@ -26,7 +26,7 @@ from kdump.audit.replay.replay import (
 from kdump.audit.survey.survey import Survey
 from kdump.format.lines.text import time_text
 
-#: How long a transaction may take by default, and what a broker grants any of them beyond that.
+#: The default transaction timeout, and the grace time before a transaction counts as hanging.
 _DEFAULT_MS: Final = 15 * 60_000
 _GRACE_MS: Final = 5 * 60_000
 
@@ -37,12 +37,12 @@ _CODES: Final = {
     ViolationKind.CONTROL_ODD: codes.MARKER_ODD,
     ViolationKind.EPOCH_FALLS: codes.PRODUCER_EPOCH_FALLS,
 }
-#: Only these depend on what was before: a lost marker makes others of what is right.
+#: The kinds that depend on earlier batches: a lost marker turns correct batches into violations.
 _BY_STATE: Final = frozenset({ViolationKind.PLAIN, ViolationKind.EPOCH_FALLS})
 
 
 def check_transactions(evidence: Evidence) -> Iterator[Finding]:
-    """Judge the batches that replay objects to (32)."""
+    """Report the violations that the replay found (32)."""
     replay = evidence.replay
     if replay is None:
         return
@@ -62,10 +62,9 @@ def check_transactions(evidence: Evidence) -> Iterator[Finding]:
 
 
 def check_hanging(evidence: Evidence) -> Iterator[Finding]:
-    """Judge the transactions that are open at the log's end (34).
+    """Check the transactions that are open at the log end offset (34).
 
-    Of one that takes longer than a transaction may, the coordinator shows whether it still has to
-    end.
+    If a transaction exceeds its timeout, the coordinator shows whether it has yet to end.
     """
     replay, facts = evidence.replay, evidence.facts
     if replay is None or facts is None or facts.partition.name is None:
@@ -74,7 +73,7 @@ def check_hanging(evidence: Evidence) -> Iterator[Finding]:
     clock, longest_ms = evidence.clock(), evidence.longest_transaction_ms
     late_ms = _GRACE_MS + (_DEFAULT_MS if longest_ms is None else longest_ms)
     late_code = codes.TRANSACTION_LATE if longest_ms is None else codes.TRANSACTION_HANGING
-    by_coordinator = {
+    code_by_coordinator = {
         True: codes.TRANSACTION_OPEN,
         False: codes.TRANSACTION_HANGING,
         None: late_code,
@@ -86,13 +85,13 @@ def check_hanging(evidence: Evidence) -> Iterator[Finding]:
         code = codes.TRANSACTION_OPEN
         if clock.age_ms(replay, transaction) > late_ms:
             topic_partition = topic, partition
-            code = by_coordinator[
+            code = code_by_coordinator[
                 _has_to_end(facts.coordinator, replay, transaction, topic_partition)
             ]
         hangs = code is not codes.TRANSACTION_OPEN
         yield Finding(
             code,
-            replay.holding(start).segment.log,
+            replay.survey_at(start).segment.log,
             offsets=Offsets(start, replay.end_offset - 1),
             detail=_open_detail(transaction),
             remedy=_abort(topic, partition, start) if hangs else None,
@@ -105,50 +104,54 @@ def _has_to_end(
     transaction: OpenTransaction,
     topic_partition: TopicPartition,
 ) -> bool | None:
-    """Whether the coordinator has yet to end a transaction; None where it is not in reach."""
+    """Return whether the coordinator has yet to end a transaction; None if its log is not here."""
     if coordinator is None:
         return None
-    histories = coordinator.histories({each.producer_id for each in replay.open})
+    histories = coordinator.histories(
+        {open_transaction.producer_id for open_transaction in replay.open}
+    )
     return histories[transaction.producer_id].names(topic_partition)
 
 
 def check_lost_ends(evidence: Evidence) -> Iterator[Finding]:
-    """Report transactions of which nothing shows whether they were committed (34)."""
+    """Report transactions of which no evidence shows whether they were committed (34)."""
     replay, facts = evidence.replay, evidence.facts
-    if replay is None or facts is None or evidence.doomed:
+    if replay is None or facts is None or evidence.deleted_at_start:
         return
     surveys = [segment.survey for segment in replay.segments]
     missing = missing_of(surveys, compacted=facts.settings.compacted)
     if not missing:
         return
-    of_fates = evidence_of(facts, (survey.segment for survey in surveys))
-    for end in decide(marks_of(surveys, replay.start), missing, of_fates):
+    fate_evidence = evidence_of(facts, (survey.segment for survey in surveys))
+    for end in decide(marks_of(surveys, replay.start), missing, fate_evidence):
         if end.fate is Fate.UNDECIDED:
             stable = replay.open[0].first_offset if replay.open else replay.end_offset
-            what = (
+            effect = (
                 "waits for its end" if end.marker is None else "takes the next marker for its end"
             )
-            text = f"a broker that replays the log {what}; the last stable offset is then {stable}"
-            yield end_lost(replay.holding(end.begin), end, text)
+            text = (
+                f"a broker that replays the log {effect}; the last stable offset is then {stable}"
+            )
+            yield end_lost(replay.survey_at(end.begin), end, text)
 
 
 def end_lost(survey: Survey, end: LostEnd, consequence: str) -> Finding:
-    """Return the finding for a transaction whose fate nothing decides; ``survey`` holds it."""
-    seen = end.first - 1
+    """Return the finding for a transaction with an undecided fate; ``survey`` holds its begin."""
+    last = end.first - 1
     return Finding(
         codes.TRANSACTION_END_LOST,
         survey.segment.log,
-        offsets=Offsets(end.begin, seen),
+        offsets=Offsets(end.begin, last),
         detail=Detail(
             f"the end of the transaction of producer {end.producer} from offset {end.begin}",
             f"missing offsets from {end.first} on: {consequence}",
         ),
-        remedy=explaining(codes.TRANSACTION_END_LOST),
+        remedy=explain_command(codes.TRANSACTION_END_LOST),
     )
 
 
 def check_horizons(evidence: Evidence) -> Iterator[Finding]:
-    """Judge the delete horizons of batches, which only a cleaner sets (35)."""
+    """Check the delete horizons of batches, which only a cleaner sets (35)."""
     replay = evidence.replay
     if replay is None:
         return
@@ -168,25 +171,26 @@ def check_horizons(evidence: Evidence) -> Iterator[Finding]:
 
 def _violation(survey: Survey, violation: Violation, repeats: int) -> Finding:
     code = _CODES[violation.kind]
-    who = f"of producer {violation.producer_id}, epoch {violation.producer_epoch}"
+    producer = f"of producer {violation.producer_id}, epoch {violation.producer_epoch}"
     match violation.kind:
         case ViolationKind.PLAIN:
-            detail = Detail("a transactional batch", f"a batch outside of transactions, {who}")
+            detail = Detail("a transactional batch", f"a batch outside of transactions, {producer}")
         case ViolationKind.EPOCH_FALLS:
-            detail = Detail(f"an epoch of {violation.expected} or more", f"a batch {who}")
+            detail = Detail(f"an epoch of {violation.expected} or more", f"a batch {producer}")
         case ViolationKind.CONTROL_ODD:
             detail = Detail(
-                "one record, transactional, without a sequence", f"a batch of another form {who}"
+                "one record, transactional, without a sequence",
+                f"a batch of another form {producer}",
             )
         case _:
-            detail = Detail("a record that commits or aborts", f"another record {who}")
+            detail = Detail("a record that commits or aborts", f"another record {producer}")
     return Finding(
         code,
         survey.segment.log,
         position=violation.position,
         offsets=Offsets(violation.offset, violation.offset),
         detail=detail,
-        remedy=explaining(code),
+        remedy=explain_command(code),
         repeats=repeats,
     )
 

@@ -14,87 +14,90 @@ from kdump.audit import codes
 from kdump.audit.codes import FindingCode
 from kdump.audit.evidence import Evidence
 from kdump.audit.facts.small_files import PartitionFacts
-from kdump.audit.findings import Detail, Finding, Offsets, explaining
-from kdump.audit.replay.replay import Replay, Replayed
+from kdump.audit.findings import Detail, Finding, Offsets, explain_command
+from kdump.audit.replay.replay import Replay, SegmentReplay
 from kdump.audit.survey.events import Marker
 from kdump.format.index import AbortedTxn, TransactionIndex
 
 
 @dataclass(frozen=True, slots=True)
 class _Index:
-    """A segment's transaction index beside what a replay says of that segment.
+    """A segment's transaction index beside the replay of that segment.
 
-    ``end`` is the offset behind the segment's last. Where the index cannot be read, or is of
-    another version than brokers read, neither it nor the segment has anything to compare.
+    ``end`` is the offset after the segment's last. If the index cannot be read, or has a version
+    that brokers do not read, both ``entries`` and the aborts of ``segment`` are empty.
     """
 
     path: Path
     entries: tuple[AbortedTxn, ...]
-    segment: Replayed
+    segment: SegmentReplay
     end: int
     is_last: bool
 
 
 def check_txn_index_files(evidence: Evidence) -> Iterator[Finding]:
-    """Judge each transaction index by itself: its length, and the order of its entries (16)."""
+    """Check each transaction index by itself: its length, and the order of its entries (16)."""
     replay, facts = evidence.replay, evidence.facts
-    if replay is None or facts is None or evidence.doomed:
+    if replay is None or facts is None or evidence.deleted_at_start:
         return
     for number, segment in enumerate(replay.segments):
         base = segment.survey.segment.base_offset
         read = facts.txn_indexes.get(base)
         if read is not None and read.value is not None:
             found = _file(read.path, read.value, base)
-            yield from _healed(found, recovered=_recovered(replay, facts, number))
+            yield from _as_rebuilt(found, recovered=_is_recovered(replay, facts, number))
 
 
 def check_aborts(evidence: Evidence) -> Iterator[Finding]:
-    """Judge transaction indexes against the log: unfounded and missing entries (16, 17)."""
+    """Check transaction indexes against the log: unfounded and missing entries (16, 17)."""
     replay, facts = evidence.replay, evidence.facts
-    if replay is None or facts is None or evidence.doomed:
+    if replay is None or facts is None or evidence.deleted_at_start:
         return
     for number, index in enumerate(_indexes(replay, facts)):
-        found = [*_unfounded(replay, facts, index), *_missing(replay, facts, index)]
-        yield from _healed(found, recovered=_recovered(replay, facts, number))
+        found = [*_unfounded_entries(replay, facts, index), *_missing_entries(replay, facts, index)]
+        yield from _as_rebuilt(found, recovered=_is_recovered(replay, facts, number))
 
 
 def check_stable_offsets(evidence: Evidence) -> Iterator[Finding]:
-    """Judge the last stable offsets of transaction indexes by what they promise (18).
+    """Check the last stable offsets of transaction indexes by what they promise (18).
 
-    A broker that looks for aborted transactions stops at an entry whose last stable offset is not
-    below the end of what it serves: none of a later entry may begin below that. One of the same
-    producer may, where a follower appended several of its transactions at once.
+    A broker that searches for aborted transactions stops at an entry whose last stable offset is
+    not below the end of the fetch: no transaction of a later entry may begin below that. A
+    transaction of the same producer may, if a follower appended several of them at once.
     """
     replay, facts = evidence.replay, evidence.facts
-    if replay is None or facts is None or evidence.doomed:
+    if replay is None or facts is None or evidence.deleted_at_start:
         return
     # The largest last stable offset so far, and the largest of any other producer.
     first = second = (-1, -1)
-    for number, index in enumerate(_indexes(replay, facts)):
+    for segment_number, index in enumerate(_indexes(replay, facts)):
         broken: list[tuple[int, AbortedTxn, int]] = []
-        for place, entry in enumerate(index.entries):
+        for number, entry in enumerate(index.entries):
             stable, _ = second if first[1] == entry.producer_id else first
             if entry.first_offset < stable:
-                broken.append((place, entry, stable))
-            elif entry.last_stable_offset > replay.end_offset and not _end_unknown(facts, replay):
-                broken.append((place, entry, replay.end_offset))
-            mine = entry.last_stable_offset, entry.producer_id
-            if mine > first:
-                second = first if first[1] != mine[1] else second
-                first = mine
-            elif mine[1] != first[1]:
-                second = max(second, mine)
+                broken.append((number, entry, stable))
+            elif entry.last_stable_offset > replay.end_offset and not _is_end_unknown(
+                facts, replay
+            ):
+                broken.append((number, entry, replay.end_offset))
+            key = entry.last_stable_offset, entry.producer_id
+            if key > first:
+                second = first if first[1] != key[1] else second
+                first = key
+            elif key[1] != first[1]:
+                second = max(second, key)
         if broken:
-            place, entry, stable = broken[0]
+            number, entry, stable = broken[0]
             finding = _finding(
                 codes.TXNINDEX_STABLE_OFFSET,
                 index.path,
-                place,
+                number,
                 entry,
                 Detail(f"transactions decided below {stable}", _describe(entry)),
                 len(broken) - 1,
             )
-            yield from _healed([finding], recovered=_recovered(replay, facts, number))
+            recovered = _is_recovered(replay, facts, segment_number)
+            yield from _as_rebuilt([finding], recovered=recovered)
 
 
 def _file(path: Path, index: TransactionIndex, base: int) -> Iterator[Finding]:
@@ -105,54 +108,58 @@ def _file(path: Path, index: TransactionIndex, base: int) -> Iterator[Finding]:
             path,
             position=size * len(index.entries),
             size=len(index.remainder),
-            detail=Detail(f"a length that is a multiple of {size}", f"{_bytes(index)} bytes"),
-            remedy=explaining(codes.TXNINDEX_LENGTH),
+            detail=Detail(f"a length that is a multiple of {size}", f"{_size(index)} bytes"),
+            remedy=explain_command(codes.TXNINDEX_LENGTH),
         )
-    odd: dict[FindingCode, list[tuple[int, AbortedTxn, str]]] = {}
+    findings_by_code: dict[FindingCode, list[tuple[int, AbortedTxn, str]]] = {}
     last = -1
-    for place, entry in enumerate(index.entries):
+    for number, entry in enumerate(index.entries):
         if entry.version != 0:
-            odd.setdefault(codes.TXNINDEX_VERSION, []).append(
-                (place, entry, "an entry of version 0")
+            findings_by_code.setdefault(codes.TXNINDEX_VERSION, []).append(
+                (number, entry, "an entry of version 0")
             )
             continue
         if entry.last_offset < base:
-            what = f"a last offset of {base} or more"
-            odd.setdefault(codes.TXNINDEX_BELOW_SEGMENT, []).append((place, entry, what))
+            expected = f"a last offset of {base} or more"
+            findings_by_code.setdefault(codes.TXNINDEX_BELOW_SEGMENT, []).append(
+                (number, entry, expected)
+            )
         elif entry.last_offset <= last or entry.first_offset > entry.last_offset:
-            what = f"a last offset above {last}, and a first offset not above it"
-            odd.setdefault(codes.TXNINDEX_ORDER, []).append((place, entry, what))
+            expected = f"a last offset above {last}, and a first offset not above it"
+            findings_by_code.setdefault(codes.TXNINDEX_ORDER, []).append((number, entry, expected))
         last = max(last, entry.last_offset)
-    for code, entries in odd.items():
-        place, entry, what = entries[0]
-        yield _finding(code, path, place, entry, Detail(what, _describe(entry)), len(entries) - 1)
+    for code, entries in findings_by_code.items():
+        number, entry, expected = entries[0]
+        yield _finding(
+            code, path, number, entry, Detail(expected, _describe(entry)), len(entries) - 1
+        )
 
 
-def _unfounded(replay: Replay, facts: PartitionFacts, index: _Index) -> Iterator[Finding]:
-    """Entries that name no abort of the segment."""
+def _unfounded_entries(replay: Replay, facts: PartitionFacts, index: _Index) -> Iterator[Finding]:
+    """Yield the finding for entries that name no abort of the segment."""
     if not index.entries:
         return
     base = index.segment.survey.segment.base_offset
     named = {entry.last_offset for entry in index.entries}
-    ended = index.segment.survey.events.markers()
-    markers = {marker.offset: marker for marker in ended if marker.offset in named}
-    bad: list[tuple[int, AbortedTxn, Marker | None]] = []
-    for place, entry in enumerate(index.entries):
+    all_markers = index.segment.survey.events.markers()
+    markers = {marker.offset: marker for marker in all_markers if marker.offset in named}
+    unfounded: list[tuple[int, AbortedTxn, Marker | None]] = []
+    for number, entry in enumerate(index.entries):
         offset, marker = entry.last_offset, markers.get(entry.last_offset)
         if offset < base or not replay.certain(offset, offset):
             continue
         if marker is None:
-            # The cleaner drops a marker, and leaves its entry, when no data of it is left.
+            # The cleaner drops a marker once no data of it is left, but not its entry.
             beyond = offset >= index.end
-            if (beyond and index.is_last and _end_unknown(facts, replay)) or not (
+            if (beyond and index.is_last and _is_end_unknown(facts, replay)) or not (
                 beyond or facts.settings.compacted is False
             ):
                 continue
         elif not marker.commit and marker.producer_id == entry.producer_id:
             continue
-        bad.append((place, entry, marker))
-    if bad:
-        place, entry, marker = bad[0]
+        unfounded.append((number, entry, marker))
+    if unfounded:
+        number, entry, marker = unfounded[0]
         found = "none"
         if marker is not None:
             kind = "commit" if marker.commit else "abort"
@@ -161,27 +168,29 @@ def _unfounded(replay: Replay, facts: PartitionFacts, index: _Index) -> Iterator
             f"a marker at offset {entry.last_offset} that aborts producer {entry.producer_id}",
             found,
         )
-        yield _finding(codes.TXNINDEX_UNFOUNDED, index.path, place, entry, detail, len(bad) - 1)
+        yield _finding(
+            codes.TXNINDEX_UNFOUNDED, index.path, number, entry, detail, len(unfounded) - 1
+        )
 
 
-def _missing(replay: Replay, facts: PartitionFacts, index: _Index) -> Iterator[Finding]:
-    """Aborted transactions of the segment that its index does not name as they are."""
+def _missing_entries(replay: Replay, facts: PartitionFacts, index: _Index) -> Iterator[Finding]:
+    """Yield the finding for aborted transactions of the segment that its index lacks."""
     entries = {(entry.producer_id, entry.last_offset): entry for entry in index.entries}
     newest = index.entries[-1].last_offset if index.entries else -1
-    bad: list[tuple[AbortedTxn, AbortedTxn | None]] = []
+    missing: list[tuple[AbortedTxn, AbortedTxn | None]] = []
     for aborted in index.segment.aborted:
         if index.is_last and not facts.stopped and aborted.last_offset > newest:
             continue
-        # Of what lies below the log start a broker replays nothing, and the cleaner keeps no entry.
+        # A broker does not replay batches below the log start, and the cleaner drops their entries.
         if aborted.first_offset < facts.start_offset:
             continue
         if not replay.certain(aborted.first_offset, aborted.last_offset):
             continue
         entry = entries.get((aborted.producer_id, aborted.last_offset))
         if entry is None or entry.first_offset > aborted.first_offset:
-            bad.append((aborted, entry))
-    if bad:
-        aborted, entry = bad[0]
+            missing.append((aborted, entry))
+    if missing:
+        aborted, entry = missing[0]
         detail = Detail(
             f"an entry of producer {aborted.producer_id} from {aborted.first_offset} to "
             f"{aborted.last_offset}",
@@ -192,14 +201,17 @@ def _missing(replay: Replay, facts: PartitionFacts, index: _Index) -> Iterator[F
             index.path,
             offsets=Offsets(aborted.first_offset, aborted.last_offset),
             detail=detail,
-            remedy=explaining(codes.TXNINDEX_MISSING_ENTRY),
-            repeats=len(bad) - 1,
+            remedy=explain_command(codes.TXNINDEX_MISSING_ENTRY),
+            repeats=len(missing) - 1,
         )
 
 
 def _indexes(replay: Replay, facts: PartitionFacts) -> Iterator[_Index]:
-    """The indexes of all segments, also of those that have none, if there is any to be expected."""
-    segments: Sequence[Replayed] = replay.segments
+    """Yield the indexes of all segments, if any segment has or should have one.
+
+    A segment without an index has an empty one.
+    """
+    segments: Sequence[SegmentReplay] = replay.segments
     if not facts.txn_indexes and not any(segment.aborted for segment in segments):
         return
     for number, segment in enumerate(segments):
@@ -215,39 +227,39 @@ def _indexes(replay: Replay, facts: PartitionFacts) -> Iterator[_Index]:
             yield _Index(read.path, read.value.entries, segment, end, is_last)
 
 
-def _end_unknown(facts: PartitionFacts, replay: Replay) -> bool:
-    """Whether nobody knows the log's end as it was when the small files were read."""
+def _is_end_unknown(facts: PartitionFacts, replay: Replay) -> bool:
+    """Return whether the log end offset is unknown for the time when the small files were read."""
     return not facts.stopped or replay.doubt is not None
 
 
-def _recovered(replay: Replay, facts: PartitionFacts, number: int) -> bool:
+def _is_recovered(replay: Replay, facts: PartitionFacts, number: int) -> bool:
     following = replay.segments[number + 1 : number + 2]
     return facts.recovered(following[0].survey.segment.base_offset if following else None)
 
 
-def _healed(
+def _as_rebuilt(
     findings: Sequence[Finding] | Iterator[Finding], *, recovered: bool
 ) -> Iterator[Finding]:
-    """The same findings as they are where the next start rebuilds the index anyway."""
+    """Yield ``findings``, as warnings if the next start rebuilds the index."""
     for finding in findings:
         if not recovered or finding.code is codes.TXNINDEX_VERSION:
             yield finding
         else:
             code = codes.TXNINDEX_STALE
-            yield replace(finding, code=code, remedy=explaining(code))
+            yield replace(finding, code=code, remedy=explain_command(code))
 
 
 def _finding(
-    code: FindingCode, path: Path, place: int, entry: AbortedTxn, detail: Detail, repeats: int
+    code: FindingCode, path: Path, number: int, entry: AbortedTxn, detail: Detail, repeats: int
 ) -> Finding:
     return Finding(
         code,
         path,
-        position=place * TransactionIndex.ENTRY_BYTES,
+        position=number * TransactionIndex.ENTRY_BYTES,
         size=TransactionIndex.ENTRY_BYTES,
         offsets=Offsets(entry.first_offset, max(entry.first_offset, entry.last_offset)),
         detail=detail,
-        remedy=explaining(code),
+        remedy=explain_command(code),
         repeats=repeats,
     )
 
@@ -260,5 +272,5 @@ def _describe(entry: AbortedTxn) -> str:
     )
 
 
-def _bytes(index: TransactionIndex) -> int:
+def _size(index: TransactionIndex) -> int:
     return index.ENTRY_BYTES * len(index.entries) + len(index.remainder)

@@ -9,7 +9,7 @@ partitions   Finding codes of a partition's small files and of directory names.
 directories  Finding codes of log directories and the files at their top.
 metadata     Finding codes of the KRaft metadata log.
 repairs      Finding codes of backups and unfinished repairs.
-unjudged     Finding codes of what could not be judged.
+read_errors  Finding codes of files that could not be read or checked.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from kdump.audit.codes import (
     metadata,
     partitions,
     producers,
+    read_errors,
     repairs,
     segments,
-    unjudged,
 )
 from kdump.audit.codes.batches import *  # noqa: F403
 from kdump.audit.codes.code import FindingCode as FindingCode
@@ -39,9 +39,9 @@ from kdump.audit.codes.indexes import *  # noqa: F403
 from kdump.audit.codes.metadata import *  # noqa: F403
 from kdump.audit.codes.partitions import *  # noqa: F403
 from kdump.audit.codes.producers import *  # noqa: F403
+from kdump.audit.codes.read_errors import *  # noqa: F403
 from kdump.audit.codes.repairs import *  # noqa: F403
 from kdump.audit.codes.segments import *  # noqa: F403
-from kdump.audit.codes.unjudged import *  # noqa: F403
 
 #: The codes of each family by its title, in the order of the manual and of ``explain --list``.
 FAMILIES: Final[Mapping[str, tuple[FindingCode, ...]]] = MappingProxyType(
@@ -56,7 +56,7 @@ FAMILIES: Final[Mapping[str, tuple[FindingCode, ...]]] = MappingProxyType(
             ("The cluster's metadata log", metadata),
             ("Producers, transactions, snapshots and leader epochs", producers),
             ("Backups and unfinished repairs", repairs),
-            ("What could not be checked", unjudged),
+            ("What could not be checked", read_errors),
         )
     }
 )
@@ -66,14 +66,14 @@ CODES: Final[Mapping[str, FindingCode]] = MappingProxyType(
 )
 
 
-def named(name: str) -> FindingCode:
-    """Return the code of that name; raises KeyError without one."""
+def find_code(name: str) -> FindingCode:
+    """Return the code ``name``; raises KeyError without one."""
     return CODES[name]
 
 
-def _reduced(code: FindingCode) -> tuple[Callable[[str], FindingCode], tuple[str]]:
-    return named, (code.name,)
+def _reduce(code: FindingCode) -> tuple[Callable[[str], FindingCode], tuple[str]]:
+    return find_code, (code.name,)
 
 
 # Findings travel between processes, and there is one object of each code.
-copyreg.pickle(FindingCode, _reduced)
+copyreg.pickle(FindingCode, _reduce)

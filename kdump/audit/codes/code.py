@@ -9,21 +9,21 @@ from typing import Final
 
 
 class Severity(Enum):
-    """What a finding means for the data; listed worst first."""
+    """The meaning of a finding for the data, worst first."""
 
     ERROR = "error"  # data is lost, refused or served wrongly
-    INCOMPLETE = "incomplete"  # could not be judged: no damage is known
+    INCOMPLETE = "incomplete"  # could not be checked: no damage is known
     WARNING = "warning"  # a broker heals it, or ignores it, at a cost
-    INFO = "info"  # an oddity that belongs to normal running
+    INFO = "info"  # an oddity of normal operation
 
     @property
     def rank(self) -> int:
-        """0 for the worst."""
+        """The position of the severity, 0 for the worst."""
         return list(Severity).index(self)
 
 
 class Outcome(Enum):
-    """What becomes of a partition, or of a log directory, at a start."""
+    """The outcome of a start for a partition or a log directory."""
 
     STARTS = "starts"
     OFFLINE = "offline"  # its log directory is left out; a broker with no other one stops
@@ -32,13 +32,13 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FindingCode:
-    """A row of the table: what a finding of this name means, wherever it turns up.
+    """A row of the table: the meaning of a finding of this name.
 
     ``messages`` are lines that a broker or client logs for it, with ``{}`` where they vary.
-    ``check`` is the number of the invariant in KOD 9 that it is a breach of. ``stops`` is what the
-    next start comes to wherever this is found, the worst of it; None where it starts, or where more
-    than this decides. ``loses``: the offsets that such a finding names are those of records that
-    consumers cannot get, beside what damage hides.
+    ``check`` is the number of the invariant in KOD 9 that it violates. ``stops`` is the worst
+    outcome of the next start with this finding; None if the broker starts, or if other facts decide
+    too. ``loses``: the offsets of such a finding are those of records that consumers cannot read,
+    besides the records that damage hides.
     """
 
     name: str
@@ -52,7 +52,7 @@ class FindingCode:
     loses: bool = False
 
     def logged_as(self, line: str) -> bool:
-        """Whether ``line``, pasted from a log, holds one of ``messages``."""
+        """Return whether ``line``, pasted from a log, contains one of ``messages``."""
         return any(_pattern(message).search(line) for message in self.messages)
 
 
@@ -71,7 +71,7 @@ SALVAGE_OR_CUT: Final = (
     "salvage before a broker starts: it makes a new one with every sound batch, those behind the "
     "damage too. kdump truncate-to-valid cuts the log here, as recovery may, but can be undone."
 )
-#: The advice for an index that only recovery makes anew.
+#: The advice for an index that only recovery rebuilds.
 REINDEX: Final = (
     "While the broker is stopped, kdump reindex rebuilds it. Else only a recovery of the segment "
     "does: deleting its .index causes one."

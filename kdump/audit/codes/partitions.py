@@ -1,6 +1,6 @@
 """Finding codes of a partition's small files and of directory names.
 
-Spec: what brokers of 3.9 to 4.3 do and log. Codes never change their meaning.
+Spec: the behaviour and the messages of brokers of 3.9 to 4.3. Codes never change their meaning.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Topics, replicas and configs as the node's own metadata log has them.
+"""Topics, replicas and configs from the node's own metadata log.
 
 Spec: ``MetadataImage``, ``TopicsDelta``, ``ConfigurationsDelta``; KIP-866 and KIP-868 for metadata
 transactions.
@@ -25,18 +25,18 @@ Configs = Mapping[str, str]
 """Values by the name of the setting."""
 
 ALL_BROKERS: Final = ""
-"""The name under which the dynamic configs of all brokers stand."""
+"""The resource name of the dynamic configs of all brokers."""
 
 _TOPIC_RESOURCE: Final = 2
 _BROKER_RESOURCE: Final = 4
 
 
-#: With this begin the ids that stand for no directory (``DirectoryId.reserved``): 15 bytes of 0.
+#: The prefix of reserved ids, which name no directory (``DirectoryId.reserved``): 15 bytes of 0.
 _NO_DIRECTORY: Final = 20 * "A"
 
 
 class _Type(IntEnum):
-    """The records that are of interest here, by the number under which they travel."""
+    """The types of the records that are read, by number."""
 
     TOPIC = 2
     PARTITION = 3
@@ -53,9 +53,9 @@ _TYPES: Final = frozenset(_Type)
 
 @dataclass(frozen=True, slots=True)
 class Replicas:
-    """Who holds a partition: node ids, and the id of each one's log directory where it is said.
+    """The replicas of a partition: node ids, and the ids of their log directories if recorded.
 
-    ``in_sync`` are those in sync when the record was written.
+    ``in_sync`` are the replicas in sync when the record was written.
     """
 
     nodes: tuple[int, ...]
@@ -73,14 +73,14 @@ class Copies:
 
 @dataclass(frozen=True, slots=True)
 class ClusterImage:
-    """What the metadata log says up to ``end_offset``, which is exclusive.
+    """The content of the metadata log up to ``end_offset``, which is exclusive.
 
-    Topic ids are uuids' texts. ``topics`` has ids by name, ``names`` names by id, ``deleted`` the
-    ids that were removed behind the snapshot, ``replicas`` those of each topic id by partition.
+    Topic ids are uuids as text. ``topics`` has ids by name, ``names`` names by id. ``deleted`` has
+    the ids that were removed after the snapshot, ``replicas`` those of each topic id by partition.
     ``broker_configs`` are by node id as text, or ``ALL_BROKERS``. ``problem`` says what could not
-    be read: then what is not here may exist all the same. ``left`` are the partitions, by topic
-    id, whose records stay when the next start cuts the log at its damage; None where it cuts
-    nothing. ``leader`` is the controller that led last.
+    be read: topics that are not in the image may then exist. ``left`` are the partitions, by topic
+    id, whose records remain when the next start cuts the log at its damage; None if it cuts
+    nothing. ``leader`` is the last controller that led.
     """
 
     end_offset: int
@@ -96,11 +96,11 @@ class ClusterImage:
 
     @property
     def complete(self) -> bool:
-        """Whether a topic that is not here does not exist."""
+        """Whether the image has all topics that exist."""
         return self.problem is None
 
     def partitions(self, topic: str) -> Collection[int] | None:
-        """The numbers of a topic's partitions; None where they are not certain."""
+        """Return the numbers of a topic's partitions; None if they are not certain."""
         replicas = self.replicas.get(self.topics.get(topic, ""))
         return replicas if self.complete and replicas else None
 
@@ -109,7 +109,7 @@ class ClusterImage:
 class Node:
     """The broker that a log directory belongs to, as far as known.
 
-    ``kraft`` says that it has no ZooKeeper. ``image`` is None where no metadata log is at hand.
+    ``kraft`` says that it has no ZooKeeper. ``image`` is None without a metadata log.
     ``coordinator`` has the partitions of ``__transaction_state`` that it holds, None without any.
     """
 
@@ -119,9 +119,9 @@ class Node:
     coordinator: Coordinator | None = None
 
     def sets_aside(self, topic_id: str | None, partition: int) -> bool:
-        """Whether a start surely renames a partition's directory to ``-stray``, whatever it holds.
+        """Return whether a start certainly renames a partition's directory to ``-stray``.
 
-        ``topic_id`` is what its partition.metadata says, None without that file.
+        ``topic_id`` is that of its partition.metadata, None without that file.
         """
         if not self.kraft or topic_id is None:
             return self.kraft
@@ -133,9 +133,10 @@ class Node:
         return self.node_id is not None and self.node_id not in replicas.nodes
 
     def loses(self, topic_id: str, partition: int) -> bool:
-        """Whether a start cuts the records of a partition from the metadata log.
+        """Return whether a start cuts the records of a partition from the metadata log.
 
-        Not where another controller led: what it holds comes back before replicas are compared.
+        It does not if another controller led: the node fetches the records from it again before
+        replicas are compared.
         """
         if self.image is None or self.image.left is None:
             return False
@@ -143,22 +144,22 @@ class Node:
         return led and (topic_id, partition) not in self.image.left
 
     def copies(self, topic: str, partition: int) -> Copies | None:
-        """The other replicas of a partition; None where this node's metadata log has none of it."""
+        """Return the other replicas of a partition; None if the metadata log does not have it."""
         if self.image is None or self.node_id is None:
             return None
         replicas = self.image.replicas.get(self.image.topics.get(topic, ""), {}).get(partition)
         if replicas is None:
             return None
-        nodes = tuple(one for one in replicas.nodes if one != self.node_id)
-        return Copies(nodes, tuple(one for one in nodes if one in replicas.in_sync))
+        nodes = tuple(node for node in replicas.nodes if node != self.node_id)
+        return Copies(nodes, tuple(node for node in nodes if node in replicas.in_sync))
 
     def other_replicas(
         self, topic: str, partition: int, directory_id: str | None
     ) -> tuple[int, ...] | None:
-        """The nodes that hold a partition too, if this one does in its directory ``directory_id``.
+        """Return the other nodes of a partition that this node has in directory ``directory_id``.
 
-        None if it surely does not, or nobody knows. Without a directory that the cluster knows by
-        its id, any of the node's may be the one.
+        Return None if this node certainly does not have it there, or if that is unknown. If the
+        cluster has no directory id for the replica, it may be in any directory of the node.
         """
         if self.image is None or not self.image.complete or self.node_id is None:
             return None
@@ -169,11 +170,11 @@ class Node:
             known = replicas.directories[replicas.nodes.index(self.node_id)]
             if known != directory_id and not known.startswith(_NO_DIRECTORY):
                 return None
-        return tuple(one for one in replicas.nodes if one != self.node_id)
+        return tuple(node for node in replicas.nodes if node != self.node_id)
 
 
 def find_cluster(directories: Iterable[LogDirectory]) -> ClusterImage | None:
-    """Read the metadata log in one of ``directories``; None where none has one."""
+    """Read the metadata log in one of ``directories``; None if none has one."""
     for directory in directories:
         for path in directory.partition_paths:
             name = directory_name(path)
@@ -184,19 +185,21 @@ def find_cluster(directories: Iterable[LogDirectory]) -> ClusterImage | None:
 
 
 def read_cluster(partition: Partition) -> ClusterImage:
-    """Read the newest whole snapshot of a metadata partition, and the log behind it."""
+    """Read the newest whole snapshot of a metadata partition, and the log after it."""
     image = _Image()
-    snapshots = [one for one in read_snapshots(partition) if one.fault is None]
+    snapshots = [snapshot for snapshot in read_snapshots(partition) if snapshot.fault is None]
     if snapshots:
         image.read(metadata_records(snapshots[-1].path, 0, 0, _TYPES))
         image.end_offset = snapshots[-1].end_offset
     covered = image.end_offset
     for segment in partition.segments:
         if segment.base_offset > image.end_offset:
-            image.miss(f"offsets {image.end_offset}..{segment.base_offset - 1} are not there")
+            image.note_problem(
+                f"offsets {image.end_offset}..{segment.base_offset - 1} are not there"
+            )
         records = metadata_records(segment.log, segment.base_offset, covered, _TYPES)
         image.end_offset = max(image.end_offset, image.read(records))
-    return replace(image.frozen(), leader=_leader(partition))
+    return replace(image.freeze(), leader=_leader(partition))
 
 
 def _leader(partition: Partition) -> int | None:
@@ -209,7 +212,7 @@ def _leader(partition: Partition) -> int | None:
 
 @dataclass(slots=True)
 class _Image:
-    """A ClusterImage while it is read; ``pending`` are the records of an open transaction."""
+    """A ClusterImage during its read; ``pending`` are the records of an open transaction."""
 
     end_offset: int = 0
     topics: dict[str, str] = field(default_factory=dict)
@@ -222,7 +225,7 @@ class _Image:
     problem: str | None = None
     left: frozenset[tuple[str, int]] | None = None
 
-    def frozen(self) -> ClusterImage:
+    def freeze(self) -> ClusterImage:
         return ClusterImage(
             self.end_offset,
             self.topics,
@@ -235,12 +238,12 @@ class _Image:
             self.left,
         )
 
-    def miss(self, what: str) -> None:
-        """Keep the first thing that could not be read."""
-        self.problem = self.problem or what
+    def note_problem(self, problem: str) -> None:
+        """Record ``problem``, the part that could not be read, if it is the first one."""
+        self.problem = self.problem or problem
 
     def read(self, records: Iterable[MetadataRecord | Stop]) -> int:
-        """Take over ``records`` up to their Stop, and return its offset."""
+        """Apply ``records`` up to their Stop, and return its offset."""
         end = 0
         for record in records:
             if not isinstance(record, Stop):
@@ -249,23 +252,25 @@ class _Image:
             end = record.offset
             if record.cut and self.left is None:
                 self.left = frozenset(
-                    (topic_id, number) for topic_id, of in self.replicas.items() for number in of
+                    (topic_id, number)
+                    for topic_id, partitions in self.replicas.items()
+                    for number in partitions
                 )
             if record.reason:
-                self.miss(record.reason)
+                self.note_problem(record.reason)
         return end
 
     def _replay(self, record: MetadataRecord) -> None:
         if record.fields is None:
-            self.miss(f"a record of type {record.type_id}, version {record.version}")
+            self.note_problem(f"a record of type {record.type_id}, version {record.version}")
         elif record.type_id == _Type.BEGIN_TRANSACTION:
             self.pending = []
         elif record.type_id == _Type.ABORT_TRANSACTION:
             self.pending = None
         elif record.type_id == _Type.END_TRANSACTION:
             committed, self.pending = self.pending or [], None
-            for held in committed:
-                self._apply(held.type_id, held.fields or {})
+            for pending in committed:
+                self._apply(pending.type_id, pending.fields or {})
         elif self.pending is not None:
             self.pending.append(record)
         else:
@@ -277,8 +282,8 @@ class _Image:
                 self.topics[fields["name"]] = fields["topicId"]
                 self.names[fields["topicId"]] = fields["name"]
             case _Type.PARTITION:
-                of_topic = self.replicas.setdefault(fields["topicId"], {})
-                of_topic[fields["partitionId"]] = Replicas(
+                replicas = self.replicas.setdefault(fields["topicId"], {})
+                replicas[fields["partitionId"]] = Replicas(
                     tuple(fields["replicas"]),
                     tuple(fields.get("directories") or ()),
                     tuple(fields["isr"]),
@@ -292,14 +297,16 @@ class _Image:
 
     def _change(self, fields: dict[str, Any]) -> None:
         topic_id, partition = fields["topicId"], fields["partitionId"]
-        of_topic = self.replicas.get(topic_id, {})
-        before = of_topic.get(partition)
+        replicas = self.replicas.get(topic_id, {})
+        before = replicas.get(partition)
         if before is None:
-            self.miss(f"the partition that a change of {topic_id}, partition {partition} is about")
+            self.note_problem(
+                f"the partition that a change of {topic_id}, partition {partition} is about"
+            )
             return
         nodes, directories = fields["replicas"], fields.get("directories")
         in_sync = fields["isr"]
-        of_topic[partition] = Replicas(
+        replicas[partition] = Replicas(
             before.nodes if nodes is None else tuple(nodes),
             before.directories if directories is None else tuple(directories),
             before.in_sync if in_sync is None else tuple(in_sync),
@@ -319,8 +326,8 @@ class _Image:
         configs = kinds.get(fields["resourceType"])
         if configs is None:
             return
-        of_resource = configs.setdefault(fields["resourceName"], {})
+        values = configs.setdefault(fields["resourceName"], {})
         if fields["value"] is None:
-            of_resource.pop(fields["name"], None)
+            values.pop(fields["name"], None)
         else:
-            of_resource[fields["name"]] = fields["value"]
+            values[fields["name"]] = fields["value"]

@@ -3,10 +3,10 @@
 Its logs are compacted, may be damaged, and this node's copies may lag behind the leader's. Entries
 of sound batches are facts, missing ones are not. So a fate follows only from entries with
 consecutive offsets, from the first of a producer's epoch to a later epoch: these are all the
-transactions of that epoch, and records of that epoch belong to those that name their partition.
-Where all of these ended the same way, it does not matter which of them a record belongs to. Since
-KIP-890 an epoch has a single transaction. A producer's last entry may not have been replicated, and
-is left out; those before it have been, for the coordinator waits for that.
+transactions of that epoch, and records of that epoch belong to those that name their partition. If
+all of these ended the same way, it does not matter which of them a record belongs to. Since KIP-890
+an epoch has a single transaction. A producer's last entry may not have been replicated, and is left
+out; earlier entries have been, because the coordinator waits for that.
 
 Spec: ``TransactionLog``, ``TransactionMetadata``, ``TransactionStateManager`` (KIP-98, KIP-890).
 """
@@ -30,9 +30,9 @@ from kdump.storage.logdir import LogDirectory, Segment, directory_name, read_par
 from kdump.storage.names import TRANSACTION_TOPIC
 from kdump.storage.walk import Damage, Reason, batch_bytes, walk
 
-#: Behind every epoch of a producer: its transactional id is gone, or has another producer.
+#: Above every epoch of a producer: its transactional id is deleted, or has another producer.
 _GONE: Final = 1 << 15
-#: Where the producer id stands in a value, behind the version.
+#: The bytes of the producer id in a value, after the version.
 _PRODUCER: Final = slice(2, 10)
 _HARMLESS: Final = (Reason.TORN_TAIL, Reason.PREALLOCATED)
 
@@ -64,8 +64,8 @@ class Entry(NamedTuple):
     partitions: frozenset[TopicPartition] = frozenset()
 
 
-class Ended(NamedTuple):
-    """How all transactions of an epoch ended in a partition, and the epochs of their markers."""
+class EpochOutcome(NamedTuple):
+    """The common end of all transactions of an epoch in a partition, and their marker epochs."""
 
     committed: bool
     marker_epochs: frozenset[int]
@@ -75,36 +75,35 @@ class Ended(NamedTuple):
 class History:
     """The entries of one producer.
 
-    Between the entries of one of ``runs`` the log lacks no offset. ``current`` says that no damage
-    stands behind the last of them.
+    The entries of each of ``runs`` have no missing offset between them. ``current`` says that no
+    damage follows the last entry.
     """
 
     runs: tuple[tuple[Entry, ...], ...] = ()
     current: bool = True
 
-    def ended(self, epoch: int, topic_partition: TopicPartition) -> Ended | None:
-        """How the transactions of ``epoch`` ended at ``topic_partition``; None for uncertain."""
+    def epoch_outcome(self, epoch: int, topic_partition: TopicPartition) -> EpochOutcome | None:
+        """Return how transactions of ``epoch`` ended at ``topic_partition``; None if unknown."""
         for entries in self.runs:
             replicated = entries[:-1]
-            first = next((at for at, each in enumerate(replicated) if each.epoch == epoch), None)
-            if first is None or all(each.epoch <= epoch for each in replicated[first:]):
+            first = next((at for at, entry in enumerate(replicated) if entry.epoch == epoch), None)
+            if first is None or all(entry.epoch <= epoch for entry in replicated[first:]):
                 continue
             if first or replicated[0].status == Status.EMPTY:
-                return _ended(replicated[first:], epoch, topic_partition)
+                return _epoch_outcome(replicated[first:], epoch, topic_partition)
         return None
 
     def names(self, topic_partition: TopicPartition) -> bool | None:
-        """Whether the last state is a transaction that has yet to end at ``topic_partition``.
-
-        None where that is not certain.
-        """
+        """Return whether a transaction has yet to end at ``topic_partition``; None if unknown."""
         last = self.runs[-1][-1] if self.runs else Entry(_GONE, Status.DEAD)
         if last.status in (Status.ONGOING, *_ENDING) and topic_partition in last.partitions:
             return True
         return False if self.current else None
 
 
-def _ended(entries: Sequence[Entry], epoch: int, topic_partition: TopicPartition) -> Ended | None:
+def _epoch_outcome(
+    entries: Sequence[Entry], epoch: int, topic_partition: TopicPartition
+) -> EpochOutcome | None:
     commits: set[bool] = set()
     epochs: set[int] = set()
     for before, after in pairwise(entries):
@@ -116,15 +115,15 @@ def _ended(entries: Sequence[Entry], epoch: int, topic_partition: TopicPartition
                 epochs.add(after.epoch)
         elif after.status != Status.ONGOING:
             return None
-    return Ended(commits.pop(), frozenset(epochs)) if len(commits) == 1 else None
+    return EpochOutcome(commits.pop(), frozenset(epochs)) if len(commits) == 1 else None
 
 
 @dataclass(frozen=True)
 class Coordinator:
-    """The partitions of ``__transaction_state`` in reach, as directories.
+    """The directories of the ``__transaction_state`` partitions of a node.
 
-    ``whole`` says that these are all that there are. They are read where a question first needs
-    them; ``known`` are the producers that were asked about.
+    ``whole`` says that no partition is missing. The partitions are read when a history is first
+    requested; ``known`` has the histories of requested producers.
     """
 
     paths: tuple[Path, ...]
@@ -132,23 +131,23 @@ class Coordinator:
     known: dict[int, History] = field(default_factory=dict, compare=False)
 
     def histories(self, producers: Collection[int]) -> Mapping[int, History]:
-        """What is known of ``producers``, and perhaps of others."""
+        """Return the histories of ``producers``, and perhaps of others, by producer id."""
         wanted = frozenset(producers) - self.known.keys()
         if wanted:
             logs = [_Log(wanted) for _ in self.paths]
             for log, path in zip(logs, self.paths, strict=True):
                 log.read(path)
             intact = self.whole and not any(log.damages for log in logs)
-            self.known.update((each, _history(each, logs, intact)) for each in wanted)
+            self.known.update((producer, _history(producer, logs, intact)) for producer in wanted)
         return self.known
 
 
 def find_coordinator(
     directories: Iterable[LogDirectory], partitions: Collection[int] | None
 ) -> Coordinator | None:
-    """Return those in ``directories``; None where none has any.
+    """Return the coordinator whose partitions are in ``directories``; None without any.
 
-    ``partitions`` are the numbers of all that there are, None where that is unknown.
+    ``partitions`` are the numbers of all partitions of the topic, None if unknown.
     """
     found: dict[Path, int] = {}
     for directory in directories:
@@ -163,12 +162,12 @@ def find_coordinator(
 
 
 class _Log:
-    """The entries of ``producers`` in one partition, each with the number of its run."""
+    """The entries of ``producers`` in one partition, each with the index of its run."""
 
     def __init__(self, producers: frozenset[int]) -> None:
         self.entries: dict[int, list[tuple[int, Entry]]] = defaultdict(list)
         self.damages = 0
-        self.damages_before: dict[int, int] = {}  # the last entry of a producer
+        self.damages_before: dict[int, int] = {}  # before the last entry of each producer
         self._producers = producers
         self._ids: dict[bytes, int] = {}
         self._run = 0
@@ -227,21 +226,21 @@ class _Log:
 
 def _entry(value: memoryview) -> Entry:
     fields: dict[str, Any] = decode_transaction(value)
-    places = (
+    partitions = (
         (topic["topic"], number)
         for topic in fields["transactionPartitions"] or ()
         for number in topic["partitionIds"]
     )
-    return Entry(fields["producerEpoch"], fields["transactionStatus"], frozenset(places))
+    return Entry(fields["producerEpoch"], fields["transactionStatus"], frozenset(partitions))
 
 
 def _history(producer: int, logs: Iterable[_Log], intact: bool) -> History:
-    """Of a producer that is in several logs, which no broker writes, nothing is certain."""
-    holding = [log for log in logs if producer in log.entries]
-    if len(holding) != 1:
-        return History(current=intact and not holding)
-    (log,) = holding
-    runs = groupby(log.entries[producer], key=lambda each: each[0])
+    """Return the history of a producer; unknown if it is in several logs, which is not legal."""
+    containing = [log for log in logs if producer in log.entries]
+    if len(containing) != 1:
+        return History(current=intact and not containing)
+    (log,) = containing
+    runs = groupby(log.entries[producer], key=lambda entry: entry[0])
     return History(
         tuple(tuple(entry for _, entry in same) for _, same in runs),
         log.damages_before[producer] == log.damages,

@@ -23,7 +23,7 @@ from kdump.storage.walk import Damage, Reason, batch_bytes, walk
 
 _FRAME_VERSION: Final = 1
 _FEATURE_LEVEL: Final = 12
-#: The bytes of a batch up to its magic, and the least that it may have behind its size.
+#: The bytes of a batch up to its magic, and the smallest size that its header may have.
 _UP_TO_MAGIC: Final = 17
 _LEAST_SIZE: Final = 14
 
@@ -32,8 +32,8 @@ _LEAST_SIZE: Final = 14
 class MetadataSnapshot:
     """A frozen snapshot ``<end_offset>-<epoch>.checkpoint``; ``end_offset`` is exclusive.
 
-    ``fault`` says why it is not whole, None if it is: all batches sound, the header first, the
-    footer last.
+    ``fault`` says why it is not whole, None if it is: all batches are sound, the header is first
+    and the footer last.
     """
 
     path: Path
@@ -44,7 +44,7 @@ class MetadataSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Reading ended before the end of the file, in front of ``offset``; why, in words.
+    """The end of a read, before ``offset``, with the reason; empty at the end of the file.
 
     ``cut`` says that recovery cuts the log there.
     """
@@ -57,7 +57,9 @@ class Stop:
 def read_snapshots(partition: Partition) -> tuple[MetadataSnapshot, ...]:
     """Read the snapshots of a metadata partition that are neither partial nor deleted, by age."""
     found = [
-        MetadataSnapshot(entry.path, entry.name.base_offset, entry.name.epoch, _fault(entry.path))
+        MetadataSnapshot(
+            entry.path, entry.name.base_offset, entry.name.epoch, _find_fault(entry.path)
+        )
         for entry in partition.entries
         if entry.type is EntryType.FILE
         and entry.name.kind is FileKind.METADATA_SNAPSHOT
@@ -71,10 +73,10 @@ def read_snapshots(partition: Partition) -> tuple[MetadataSnapshot, ...]:
 def metadata_records(
     path: Path, base_offset: int, start: int, types: Collection[int]
 ) -> Iterator[MetadataRecord | Stop]:
-    """The data records of ``types`` from offset ``start`` on in a segment or snapshot at ``path``.
+    """Yield the data records of ``types`` from offset ``start`` on in the file at ``path``.
 
-    Always ends with a Stop: where the file ends, with an empty reason. A fragment or zeros at the
-    file's end are no reason: their writer died.
+    The file is a segment or a snapshot. The last item is always a Stop; its reason is empty at the
+    end of the file. A torn write or zeros at the end of the file do not count as a reason.
     """
     offset = base_offset
     reader = RecordReader()
@@ -91,9 +93,9 @@ def metadata_records(
                 while row < len(piece):
                     run = reader.run(piece, row, source.window(piece.position))
                     if len(run):
-                        yield from _decoded(run.block, run.rows, start, types)
+                        yield from _decode_rows(run.block, run.rows, start, types)
                     else:
-                        yield from _of_batch(reader, source, piece[row], start, types)
+                        yield from _batch_records(reader, source, piece[row], start, types)
                     row += max(len(run), 1)
                     offset = piece[row - 1].last_offset + 1
     except (DecodeError, LimitError, SourceError) as error:
@@ -103,9 +105,9 @@ def metadata_records(
 
 
 def decode_bootstrap(data: bytes) -> Value:
-    """The level of metadata.version in ``bootstrap.checkpoint``, read as a starting node reads it.
+    """Return the level of metadata.version in ``bootstrap.checkpoint``, as a starting node does.
 
-    It does not compare checksums. Raises DecodeError where the node does not start.
+    It does not compare checksums. Raises DecodeError if the node does not start.
     """
     view, position = memoryview(data), 0
     level: Value = None
@@ -143,19 +145,19 @@ def _all_records(
         raise DecodeError(str(error)) from error
 
 
-def _of_batch(
+def _batch_records(
     reader: RecordReader, source: Source, batch: RecordBatch, start: int, types: Collection[int]
 ) -> Iterator[MetadataRecord]:
     if not batch.is_control:
         for table in reader.tables(batch, batch_bytes(source, batch)):
             run = RecordRun.of(table)
-            yield from _decoded(run.block, run.rows, start, types)
+            yield from _decode_rows(run.block, run.rows, start, types)
 
 
-def _decoded(
+def _decode_rows(
     block: memoryview, rows: memoryview, start: int, types: Collection[int]
 ) -> Iterator[MetadataRecord]:
-    # Most records of an idle cluster are of no interest, and their type is one byte.
+    # Most records of an idle cluster have other types; the type is one byte.
     for at in range(0, len(rows), RecordTable.WIDTH):
         value, size = rows[at + 4], rows[at + 5]
         if (
@@ -166,8 +168,8 @@ def _decoded(
             yield decode_metadata(block[value : value + size])
 
 
-def _fault(path: Path) -> str | None:
-    """Why the snapshot at ``path`` is not whole; None if it is."""
+def _find_fault(path: Path) -> str | None:
+    """Return why the snapshot at ``path`` is not whole; None if it is."""
     first = last = None
     reader = RecordReader()
     try:
@@ -186,7 +188,7 @@ def _fault(path: Path) -> str | None:
 
 
 def _control_type(reader: RecordReader, source: Source, batch: RecordBatch) -> int | None:
-    """The type of the batch's first record; None for data."""
+    """Return the type of the batch's first record; None for data."""
     if not batch.is_control:
         return None
     for table in reader.tables(batch, batch_bytes(source, batch)):

@@ -1,7 +1,7 @@
 """The topic settings that apply: metadata log, cleaner checkpoint, ``server.properties``, defaults.
 
-Spec: ``LogConfig``, ``ServerTopicConfigSynonyms``, ``KafkaConfig``: a topic's own setting goes
-before the node's dynamic one, that before the one of all brokers, and that before the file's.
+Spec: ``LogConfig``, ``ServerTopicConfigSynonyms``, ``KafkaConfig``: a topic's own setting overrides
+the node's dynamic one, which overrides that of all brokers, which overrides that of the file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DEFAULTS: Final = TopicSettings()
 _DEFAULT_RETENTION_MS: Final = 7 * 86_400_000
 _DEFAULT_TRANSACTION_MS: Final = 900_000
 
-#: What a broker calls a topic's setting, the first one first, and the factor between their units.
+#: The broker settings for a topic setting, in order of precedence, with the factor of their units.
 _SYNONYMS: Final = {
     "cleanup.policy": {"log.cleanup.policy": 1},
     "index.interval.bytes": {"log.index.interval.bytes": 1},
@@ -40,9 +40,9 @@ _SYNONYMS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where settings are from: the image of the cluster, and the pairs of ``server.properties``.
+    """The sources of settings: the image of the cluster, and the pairs of ``server.properties``.
 
-    None where they are not at hand. ``node_id`` says whose dynamic configs count.
+    Each is None if it is missing. ``node_id`` selects the node's dynamic configs.
     """
 
     image: ClusterImage | None = None
@@ -50,12 +50,12 @@ class Sources:
     node_id: int | None = None
 
     def find(self, topic: str, name: str) -> tuple[str, int] | None:
-        """The text of a topic's setting and the factor to its unit; None where nobody says."""
+        """Return the text of a topic's setting and the factor of its unit; None if not set."""
         by_rank: list[Configs] = []
         if self.image is not None:
-            of_topic = self.image.topic_configs.get(topic, {})
-            if name in of_topic:
-                return of_topic[name], 1
+            topic_configs = self.image.topic_configs.get(topic, {})
+            if name in topic_configs:
+                return topic_configs[name], 1
             brokers = self.image.broker_configs
             by_rank = [brokers.get(key, {}) for key in (str(self.node_id), ALL_BROKERS)]
         for configs in (*by_rank, self.config or {}):
@@ -65,7 +65,7 @@ class Sources:
         return None
 
     def number(self, topic: str, name: str) -> int | None:
-        """The same as a number, None also for what is none."""
+        """Return a topic's setting as a number, None if it is not set or not a number."""
         found = self.find(topic, name)
         if found is None or not _NUMBER.fullmatch(found[0].strip()):
             return None
@@ -73,15 +73,15 @@ class Sources:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """Settings of a topic that go before what files say; None for none."""
+class Overrides:
+    """Settings of a topic that override those in files; None for no override."""
 
     index_interval_bytes: int | None = None
     segment_index_bytes: int | None = None
     compacted: bool | None = None
 
     def over(self, found: TopicSettings) -> TopicSettings:
-        """The settings that were found, with these instead."""
+        """Return the settings ``found``, overridden by these."""
         interval, room = self.index_interval_bytes, self.segment_index_bytes
         return replace(
             found,
@@ -102,20 +102,20 @@ def read_config(path: Path) -> Configs:
 
 
 def log_directories(config: Configs) -> tuple[Path, ...]:
-    """The log directories that ``config`` names, the one of the metadata log among them.
+    """Return the log directories that ``config`` names, including that of the metadata log.
 
-    Raises UsageError for what is no path.
+    Raises UsageError for text that is not a path.
     """
-    names = [*_listed(config), config.get("metadata.log.dir", "").strip()]
+    names = [*_log_dirs(config), config.get("metadata.log.dir", "").strip()]
     return tuple(dict.fromkeys(_path(name) for name in names if name))
 
 
 def data_directories(config: Configs) -> int:
-    """How many log directories a broker has for topics: without any of these it exits."""
-    return len(set(_listed(config)))
+    """Return the number of a broker's log directories for topics: without any of them it exits."""
+    return len(set(_log_dirs(config)))
 
 
-def _listed(config: Configs) -> list[str]:
+def _log_dirs(config: Configs) -> list[str]:
     listed = config.get("log.dirs") or config.get("log.dir") or "/tmp/kafka-logs"
     return [name.strip() for name in listed.split(",") if name.strip()]
 
@@ -131,9 +131,9 @@ def _path(name: str) -> Path:
 
 
 def longest_transaction_ms(config: Configs | None) -> int | None:
-    """How long a transaction may take at most, None where nobody says.
+    """Return the longest transaction timeout that brokers allow in ms, None if it is unknown.
 
-    It is in no metadata log: brokers do not take it as a dynamic config.
+    It is not in the metadata log: brokers do not accept it as a dynamic config.
     """
     if config is None:
         return None
@@ -141,33 +141,36 @@ def longest_transaction_ms(config: Configs | None) -> int | None:
     return int(text) if _NUMBER.fullmatch(text) and 0 < int(text) <= _MAX_INT else None
 
 
-#: Topics that coordinators make, and that are compacted whatever their settings say.
+#: The topics of coordinators, which are compacted whatever their settings are.
 _COMPACTED: Final = frozenset({"__consumer_offsets", "__transaction_state"})
 
 
 def topic_settings(topic: str, sources: Sources, *, cleaned: bool) -> TopicSettings:
-    """Say what is legal for ``topic``.
+    """Return the settings of ``topic``.
 
-    ``cleaned`` says that the cleaner's checkpoint has a line of the partition: what was cleaned
-    once keeps its holes, whatever its policy is today.
+    ``cleaned`` says that the cleaner's checkpoint has a line of the partition: a log that was
+    compacted once keeps its gaps, whatever its policy is now.
     """
     image = sources.image
     topic_id = None if image is None else image.topics.get(topic)
-    # A topic that says nothing has the broker's default, which hardly anybody changes. What a
-    # topic says of itself is in no configuration file: that alone makes none uncompacted.
-    told = topic_id is not None and image is not None and image.complete
+    # A topic without its own setting has the broker's default, which is rarely changed. The
+    # configuration file lacks the settings of topics: it does not prove that one is not compacted.
+    topic_known = topic_id is not None and image is not None and image.complete
     policies = _policies(sources, topic)
     retention = sources.number(topic, "retention.ms")
     if policies and "delete" not in policies:
         retention = -1
-    elif cleaned and not told:
+    elif cleaned and not topic_known:
         retention = None
     elif retention is None and sources.config is not None:
         retention = _DEFAULT_RETENTION_MS
     remote = sources.find(topic, "remote.storage.enable")
     return TopicSettings(
         compacted=(
-            cleaned or "compact" in policies or topic in _COMPACTED or (False if told else None)
+            cleaned
+            or "compact" in policies
+            or topic in _COMPACTED
+            or (False if topic_known else None)
         ),
         index_interval_bytes=_int(
             sources.number(topic, "index.interval.bytes"), 0, _DEFAULTS.index_interval_bytes
@@ -177,12 +180,12 @@ def topic_settings(topic: str, sources: Sources, *, cleaned: bool) -> TopicSetti
         ),
         retention_ms=None if retention is None else max(retention, -1),
         origin=_origin(topic_id, sources, cleaned=cleaned),
-        remote_storage=None if not told else remote is not None and _true(remote[0]),
+        remote_storage=None if not topic_known else remote is not None and _is_true(remote[0]),
     )
 
 
 def _policies(sources: Sources, topic: str) -> frozenset[str]:
-    """The cleanup policies of ``topic``, none where nobody says."""
+    """Return the cleanup policies of ``topic``, empty if they are not set."""
     found = sources.find(topic, "cleanup.policy")
     return frozenset(part.strip().lower() for part in found[0].split(",")) if found else frozenset()
 
@@ -196,9 +199,9 @@ def _origin(topic_id: str | None, sources: Sources, *, cleaned: bool) -> str:
 
 
 def _int(number: int | None, least: int, default: int) -> int:
-    """A setting of 32 bits, or ``default`` for what a broker accepts as none."""
+    """Return a setting of 32 bits, or ``default`` for a value that a broker does not accept."""
     return number if number is not None and least <= number <= _MAX_INT else default
 
 
-def _true(text: str) -> bool:
+def _is_true(text: str) -> bool:
     return text.strip().lower() == "true"

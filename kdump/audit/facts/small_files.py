@@ -1,8 +1,9 @@
 """The small files of log directories and partitions, read and decoded.
 
+A file that cannot be read or does not follow its format is represented by its error.
+
 Spec: ``LogManager``, ``OffsetCheckpointFile``, ``LeaderEpochCheckpointFile``,
-``PartitionMetadataFile``, ``ProducerStateManager``; KOD 1 and 2. A file that cannot be read or does
-not follow its format keeps its place, with the error.
+``PartitionMetadataFile``, ``ProducerStateManager``; KOD 1 and 2.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ T = TypeVar("T")
 #: The largest small file that is read: a snapshot of 1.4 million producers.
 _SMALL_BYTES: Final = 64 << 20
 
-#: What a broker writes again and again at the top of a log directory, and as it stops.
+#: The files that a broker writes at the top of a log directory while it runs, and as it stops.
 _WRITTEN: Final = (
     RECOVERY_POINT_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
@@ -57,15 +58,15 @@ _WRITTEN: Final = (
 )
 
 Offsets = Mapping[tuple[str, int], int]
-"""What an offset checkpoint says of each (topic, partition)."""
+"""The offset of each (topic, partition) in an offset checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
 class Read(Generic[T]):
-    """A small file that exists: what it says, or why that cannot be told.
+    """The read of an existing small file: its value, or the error.
 
     ``error`` is a DecodeError for bytes that do not follow the format, a SourceError (also
-    VanishedError) for a file that could not be read; just then ``value`` is None.
+    VanishedError) for a file that could not be read; only then is ``value`` None.
     """
 
     path: Path
@@ -75,11 +76,11 @@ class Read(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class TopicSettings:
-    """What is legal for a topic, as far as known.
+    """The settings of a topic, as far as known.
 
-    ``compacted`` is None where nobody says, which is to be taken for yes. ``retention_ms`` is -1
-    for no limit. ``origin`` is where the settings are from, in words. ``remote_storage`` says that
-    older segments may stand in a remote storage; None for unknown.
+    ``compacted`` is None if unknown, which checks treat as compacted. ``retention_ms`` is -1 for no
+    limit. ``origin`` names the source of the settings. ``remote_storage`` says that older segments
+    may be in remote storage; None if unknown.
     """
 
     compacted: bool | None = None
@@ -92,12 +93,12 @@ class TopicSettings:
 
 @dataclass(frozen=True, slots=True)
 class DirectoryFacts:
-    """A log directory's own files. All files are None that do not exist.
+    """The files at the top of a log directory; a file that does not exist is None.
 
-    ``clean_marker`` says that the clean shutdown marker is there; its content means nothing.
-    ``bootstrap`` is the metadata.version in bootstrap.checkpoint.
-    ``written_ms`` is when a broker last wrote a checkpoint or the marker, which it does all the
-    time while it runs; 0 without any.
+    ``clean_marker`` says that the clean shutdown marker exists; its content means nothing.
+    ``bootstrap`` is the metadata.version in bootstrap.checkpoint. ``written_ms`` is the time at
+    which a broker last wrote a checkpoint or the marker, which it does all the time while it runs;
+    0 without any.
     """
 
     directory: LogDirectory
@@ -113,22 +114,22 @@ class DirectoryFacts:
 
     @property
     def stopped(self) -> bool:
-        """Whether surely no broker uses it; what is unknown is taken for live."""
+        """Whether certainly no broker uses it; an unknown state counts as live."""
         return self.liveness.state is State.STOPPED
 
     @property
     def identity(self) -> MetaProperties | None:
-        """What ``meta.properties`` says; None where it is missing or unreadable."""
+        """The value of ``meta.properties``; None if it is missing or unreadable."""
         return None if self.meta is None else self.meta.value
 
 
 @dataclass(frozen=True, slots=True)
 class SwapLog:
-    """What a ``.swap`` log holds.
+    """The content of a ``.swap`` log.
 
-    ``end`` is the offset behind the last record, ``records`` the number of records; each is None
-    where it is unknown. ``cleaned`` is as for a survey. ``dense``: it has records, and no offset is
-    missing from its base to its end.
+    ``end`` is the offset after the last record, ``records`` the number of records; each is None if
+    unknown. ``cleaned`` is as for a survey. ``dense``: it has records, and no offset is missing
+    from its base to its end.
     """
 
     end: int | None
@@ -141,13 +142,13 @@ class SwapLog:
 class PartitionFacts:
     """A partition as listed, its small files, and its lines in the directory's checkpoints.
 
-    ``clean`` says whether the next start takes the shutdown for clean; with a partition that
-    stands in no log directory, ``in_log_directory`` is False and nothing is known of checkpoints.
-    ``snapshots`` and ``txn_indexes`` are by the offset in their name, of files with a plain name.
-    The four offsets are None without a line of this partition, or if the file cannot be read.
-    ``swaps`` are the ``.swap`` logs by base offset; ``metadata_snapshots`` are those of a metadata
-    log. ``repairs`` are the folders that repairs have left, None without any; ``repairs_linked``
-    says that a link stands in the place of them. ``coordinator`` is the node's, if any.
+    ``clean`` says whether the next start takes the shutdown for clean; for a partition outside a
+    log directory, ``in_log_directory`` is False and nothing is known of checkpoints. ``snapshots``
+    and ``txn_indexes`` are by the offset in their name, of files with a plain name. The four
+    offsets are None without a line of this partition, or if the file cannot be read. ``swaps`` are
+    the ``.swap`` logs by base offset; ``metadata_snapshots`` are those of a metadata log.
+    ``repairs`` are the folders of repairs, None without any; ``repairs_linked`` says that a link
+    replaces them. ``coordinator`` is the node's, if any.
     """
 
     partition: Partition
@@ -172,24 +173,24 @@ class PartitionFacts:
 
     @property
     def compacted(self) -> bool | None:
-        """Whether the cleaner may have been at the log, by settings; None where they are unknown.
+        """Whether the cleaner may have compacted the log, by its settings; None if unknown.
 
-        Of a metadata log brokers delete segments alone.
+        A metadata log is never compacted: brokers only delete its segments.
         """
         return False if is_metadata_log(self.partition) else self.settings.compacted
 
     @property
     def swap_ends(self) -> Mapping[int, int]:
-        """The offset behind the last record of each ``.swap`` log, where it is known."""
+        """The offset after the last record of each ``.swap`` log, if it is known."""
         known = ((base, swap.end) for base, swap in self.swaps.items())
         return {base: end for base, end in known if end is not None}
 
     @property
     def start_offset(self) -> int:
-        """Where the log starts, as far as files tell.
+        """The log start offset by the small files.
 
         A broker that deletes records moves the start of the first leader epoch at once. It writes
-        the checkpoint within a minute, and the next start goes by that alone.
+        the checkpoint within a minute, and the next start uses only the checkpoint.
         """
         epochs = None if self.stopped or self.epochs is None else self.epochs.value
         return max(self.log_start or 0, epochs[0].start_offset if epochs else 0)
@@ -207,10 +208,11 @@ class PartitionFacts:
 
     @property
     def stopped_cleanly(self) -> bool:
-        """Whether the partition was closed in order, and the next start believes that.
+        """Whether the partition was closed cleanly, and the next start takes it for clean.
 
-        For a metadata log no start does. A broker that stops closes those that it serves or moves:
-        a directory named -stray or -delete stays as loading has left it, with room in its indexes.
+        No start takes a metadata log for clean. A broker that stops closes the partitions that it
+        serves or moves: a directory named -stray or -delete stays as it was loaded, with room in
+        its indexes.
         """
         name = self.partition.name
         closed = name is None or (
@@ -219,9 +221,9 @@ class PartitionFacts:
         return self.clean and self.stopped and closed
 
     def recovered(self, next_base: int | None) -> bool:
-        """Whether the next start recovers the segment before base offset ``next_base``.
+        """Return whether the next start recovers the segment before base offset ``next_base``.
 
-        None stands for the last segment. False where nobody knows.
+        None means the last segment. Return False if that is unknown.
         """
         if not self.stopped or not self.in_log_directory or self.clean:
             return False
@@ -256,15 +258,15 @@ def read_partition_facts(
     *,
     stopped: bool,
 ) -> PartitionFacts:
-    """Read the small files of ``partition``; ``directory`` is None where it stands in none."""
-    by_kind = {entry.name.kind: entry for entry in partition.entries if _plain_file(entry)}
+    """Read the small files of ``partition``; ``directory`` is None outside a log directory."""
+    by_kind = {entry.name.kind: entry for entry in partition.entries if _is_plain_file(entry)}
     name = partition.name
 
     def read(kind: FileKind, decode: Callable[[bytes], T]) -> Read[T] | None:
         return read_small(by_kind[kind].path, decode) if kind in by_kind else None
 
-    def line(of: Callable[[DirectoryFacts], Read[Offsets] | None]) -> int | None:
-        checkpoint = None if directory is None else of(directory)
+    def line(checkpoint_of: Callable[[DirectoryFacts], Read[Offsets] | None]) -> int | None:
+        checkpoint = None if directory is None else checkpoint_of(directory)
         if checkpoint is None or checkpoint.value is None or name is None:
             return None
         return checkpoint.value.get((name.topic, name.partition))
@@ -273,7 +275,7 @@ def read_partition_facts(
         partition=partition,
         stopped=stopped,
         in_log_directory=directory is not None,
-        # KafkaMetadataLog takes every stop for unclean.
+        # KafkaMetadataLog treats every stop as unclean.
         clean=(
             directory is not None
             and directory.clean_marker
@@ -306,7 +308,7 @@ def read_producer_snapshots(partition: Partition) -> dict[int, Read[ProducerEntr
         entry.name.base_offset: entry.path
         for entry in partition.entries
         if entry.name.kind is FileKind.SNAPSHOT
-        and _plain_file(entry)
+        and _is_plain_file(entry)
         and entry.name.base_offset is not None
     }
     return {offset: read_small(path, decode_snapshot) for offset, path in sorted(paths.items())}
@@ -330,7 +332,7 @@ def _repairs(partition: Partition) -> Read[tuple[RepairRecord, ...]] | None:
 
 
 def read_small(path: Path, decode: Callable[[bytes], T]) -> Read[T]:
-    """Read a whole small file; whatever is wrong with it ends up in ``error``."""
+    """Read a whole small file; a failure to read or decode it is the ``error`` of the result."""
     try:
         size, data = read_end(path, _SMALL_BYTES)
         if size > _SMALL_BYTES:
@@ -341,9 +343,9 @@ def read_small(path: Path, decode: Callable[[bytes], T]) -> Read[T]:
 
 
 def _offsets(data: bytes) -> Offsets:
-    # Of lines that stand twice a broker takes the last.
+    # If a partition has two lines, a broker uses the last.
     return {(entry.topic, entry.partition): entry.offset for entry in decode_offsets(data)}
 
 
-def _plain_file(entry: Entry) -> bool:
+def _is_plain_file(entry: Entry) -> bool:
     return entry.type is EntryType.FILE and entry.name.suffix == "" and entry.name.canonical

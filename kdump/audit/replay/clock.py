@@ -10,13 +10,13 @@ from kdump.audit.replay.replay import OpenTransaction, Replay
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """By what the age of a transaction is measured, in ms.
+    """The times, in ms, by which the age of a transaction is measured.
 
-    Markers have the time of a broker's clock, and so have files: ``markers_ms`` and ``files_ms``
-    are the times up to which somebody could have ended a transaction, by each. Beside a running
-    broker both are now; of a stopped one, when it last wrote. ``modified_ms`` are the modification
-    times of segments by base offset. Times of markers and of files are not compared with each
-    other where a broker is stopped, for the files may be copies.
+    Markers and files have the time of a broker's clock: ``markers_ms`` and ``files_ms`` are the
+    latest times, by each of the two, at which a transaction could have ended. Beside a running
+    broker both are the present; for a stopped broker, its last write. ``modified_ms`` are the
+    modification times of segments by base offset. Times of markers and of files of a stopped broker
+    are not compared with each other, because the files may be copies.
     """
 
     markers_ms: int
@@ -24,18 +24,18 @@ class Clock:
     modified_ms: Mapping[int, int]
 
     def age_ms(self, replay: Replay, transaction: OpenTransaction) -> int:
-        """How long ago the last batch of a transaction was written, at the least.
+        """Return a lower bound of the time since a transaction's last batch was written, in ms.
 
-        Timestamps of records do not count: a producer may give its records any time.
+        Timestamps of records do not count: a producer may set any time.
         """
         last = transaction.last_offset
-        base = replay.holding(last).segment.base_offset
-        behind = [
+        base = replay.survey_at(last).segment.base_offset
+        surveys = [
             segment.survey
             for segment in replay.segments
             if segment.survey.segment.base_offset >= base
         ]
-        markers = (marker for survey in behind for marker in survey.events.markers())
+        markers = (marker for survey in surveys for marker in survey.events.markers())
         later = next((marker.timestamp for marker in markers if marker.offset > last), None)
         ages = [0]
         if later is not None:

@@ -1,13 +1,13 @@
 """The fate of transactions whose markers may be lost, with the evidence that decides it.
 
-A marker may be among what is missing. The next marker of the producer then belongs to a later
-transaction, perhaps, so that a replay which goes on to it may hide committed records, or show
-aborted ones. Salvage, verify, the repairs and exports all ask here.
+A marker may be at a missing offset. The next marker of the producer may then belong to a later
+transaction. A replay that continues to it may hide committed records, or show aborted ones.
+Salvage, verify, the repairs and exports all use this module.
 
 Spec: ``TransactionIndex``, ``ProducerStateManager`` (KIP-98); KOD 7. A transaction index is
-evidence where it is sound and names every abort that the log shows in its segment; one that is not
-there proves nothing. A snapshot is evidence of the producers that it lists. Where neither decides,
-the coordinator's log is asked: see ``coordinator``.
+evidence if it is sound and names every abort that the log shows in its segment; a missing one
+proves nothing. A snapshot is evidence of the producers that it lists. If neither decides, the
+coordinator's log does: see ``coordinator``.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from kdump.audit.facts.coordinator import Coordinator, Ended, History, TopicPartition
+from kdump.audit.facts.coordinator import Coordinator, EpochOutcome, History, TopicPartition
 from kdump.audit.facts.small_files import PartitionFacts
 from kdump.format import _events
 from kdump.format.index import AbortedTxn, TransactionIndex
 from kdump.format.snapshot import ProducerEntries
 from kdump.storage.logdir import Segment
 
-#: Behind every offset that there can be.
+#: The highest offset; no record has it.
 HIGHEST: Final = (1 << 63) - 1
 
 
 class Mark(NamedTuple):
-    """Where a transaction begins, or goes on behind damage, or ends; ``kind`` is an event's.
+    """The begin, the continuation after damage, or the end of a transaction.
 
-    ``epoch`` is the producer's, -1 where that is unknown.
+    ``kind`` is that of an event. ``epoch`` is the producer's epoch, -1 if unknown.
     """
 
     offset: int
@@ -45,16 +45,16 @@ class Mark(NamedTuple):
 
 
 class Fate(Enum):
-    """What became of a transaction where offsets are missing."""
+    """The fate of a transaction that ran where offsets are missing."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
-    RUNNING = "running"  # its marker, if it has one, is not there
+    RUNNING = "running"  # its marker, if it has one, is not at the missing offsets
     UNDECIDED = "undecided"
 
 
-class Missing(NamedTuple):
-    """Offsets that are missing, and the first of those that are missing next."""
+class MissingRange(NamedTuple):
+    """A range of missing offsets, and the first offset of the next such range."""
 
     first: int
     last: int
@@ -62,7 +62,7 @@ class Missing(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """``ended`` is the offset of the marker if that is ``exact``, else the highest that it has."""
+    """A fate; ``ended`` is the offset of the marker if ``exact``, else its highest possible one."""
 
     fate: Fate
     ended: int
@@ -73,9 +73,9 @@ class Decision(NamedTuple):
 class LostEnd:
     """A transaction whose marker may be, or is, among the missing offsets ``first`` to ``last``.
 
-    ``begin`` is its first offset. ``last`` is None where nothing stands behind. ``marker`` is the
-    event of the producer's next marker in the log, None without one. ``ended`` and ``exact`` are as
-    in ``Decision``.
+    ``begin`` is its first offset. ``last`` is None at the end of the log. ``marker`` is the kind of
+    the producer's next marker in the log, None without one. ``ended`` and ``exact`` are as in
+    ``Decision``.
     """
 
     producer: int
@@ -90,11 +90,11 @@ class LostEnd:
 
 @dataclass(frozen=True)
 class FateEvidence:
-    """What files beside the logs say of transactions.
+    """The evidence about transactions in the files beside the logs.
 
-    ``indexes`` are the transaction indexes by the base offset of their segment, None where it is
-    not there or cannot be read; every segment has its place. ``snapshots`` are by their offset.
-    ``coordinator`` is asked about ``topic_partition``; both are None where they are unknown.
+    ``indexes`` has the transaction index of every segment by base offset, None if it does not exist
+    or cannot be read. ``snapshots`` are by their offset. ``coordinator`` has the state of
+    ``topic_partition``; both are None if they are unknown.
     """
 
     indexes: Mapping[int, TransactionIndex | None]
@@ -102,10 +102,12 @@ class FateEvidence:
     coordinator: Coordinator | None = None
     topic_partition: TopicPartition | None = None
 
-    def decide(self, producer: int, begin: int, gap: Missing, next_marker: Mark | None) -> Decision:
-        """Say what became of a transaction that ran where the offsets of ``gap`` are missing.
+    def decide(
+        self, producer: int, begin: int, gap: MissingRange, next_marker: Mark | None
+    ) -> Decision:
+        """Return the fate of a transaction that ran where the offsets of ``gap`` are missing.
 
-        ``next_marker`` is the producer's next one in the log.
+        ``next_marker`` is the producer's next marker in the log.
         """
         abort = next(self._aborts(producer, gap.first), None)
         if abort is not None and abort.first_offset <= begin:
@@ -113,36 +115,38 @@ class FateEvidence:
             return Decision(Fate.ABORTED if inside else Fate.RUNNING, abort.last_offset, exact=True)
         before = HIGHEST if next_marker is None else next_marker.offset
         if abort is not None and abort.first_offset < before:
-            return self._ended(gap, abort.first_offset)
+            return self._decide_ended(gap, abort.first_offset)
         commits = next_marker is not None and next_marker.kind == _events.COMMIT
-        if commits and self._covered(gap.first, gap.last):
-            return Decision(Fate.RUNNING, gap.last)  # committed, here or there
+        if commits and self._covers(gap.first, gap.last):
+            return Decision(Fate.RUNNING, gap.last)  # committed, in the gap or by the next marker
         fate = Fate.UNDECIDED
-        for offset, opened in self._states(producer, gap.first, before):
-            if opened < 0 or opened > begin:
-                return self._ended(gap, offset if opened < 0 else opened)
+        for offset, transaction_begin in self._snapshot_states(producer, gap.first, before):
+            if transaction_begin < 0 or transaction_begin > begin:
+                return self._decide_ended(
+                    gap, offset if transaction_begin < 0 else transaction_begin
+                )
             if offset > gap.last:
                 return Decision(Fate.RUNNING, gap.last)
             if gap.last == HIGHEST:
                 fate = Fate.RUNNING
         return Decision(fate, gap.last)
 
-    def _ended(self, gap: Missing, before: int) -> Decision:
-        """A transaction that ended below ``before``, and is in no index as an aborted one."""
+    def _decide_ended(self, gap: MissingRange, before: int) -> Decision:
+        """Return the fate of a transaction that ended below ``before`` and is not in an index."""
         last = min(gap.last, before - 1)
-        if not self._covered(gap.first, last):
+        if not self._covers(gap.first, last):
             return Decision(Fate.UNDECIDED, last)
         # Its marker may be in the last gap too.
         return Decision(Fate.RUNNING if gap.following < before else Fate.COMMITTED, last)
 
     def abort_offsets(self) -> Iterator[int]:
-        """Where the markers stand, or stood, of transactions that were aborted."""
+        """Yield the offsets of abort markers in the indexes, whether the log has them or not."""
         for index in self.indexes.values():
             for entry in () if index is None else index.entries:
                 yield entry.last_offset
 
-    def _covered(self, first: int, last: int) -> bool:
-        """Whether an index would name every abort from ``first`` to ``last``."""
+    def _covers(self, first: int, last: int) -> bool:
+        """Return whether an index would name every abort from ``first`` to ``last``."""
         bases = sorted(self.indexes)
         if not bases or first < bases[0]:
             return False
@@ -153,17 +157,17 @@ class FateEvidence:
         )
 
     def _aborts(self, producer: int, first: int) -> Iterator[AbortedTxn]:
-        """The entries of a producer that end at ``first`` or behind, ascending."""
+        """Yield the entries of a producer that end at ``first`` or later, ascending."""
         for base in sorted(self.indexes):
             index = self.indexes[base]
             for entry in () if index is None else index.entries:
                 if entry.producer_id == producer and entry.last_offset >= first:
                     yield entry
 
-    def _states(self, producer: int, first: int, before: int) -> Iterator[tuple[int, int]]:
-        """The offsets of snapshots behind ``first``, and where the producer's transaction began.
+    def _snapshot_states(self, producer: int, first: int, before: int) -> Iterator[tuple[int, int]]:
+        """Yield the offset of each snapshot after ``first``, and the begin of its transaction.
 
-        -1 stands for none.
+        The begin is -1 without an open transaction.
         """
         for offset in sorted(self.snapshots):
             if first < offset <= before:
@@ -173,12 +177,14 @@ class FateEvidence:
 
 
 def evidence_of(facts: PartitionFacts, segments: Iterable[Segment]) -> FateEvidence:
-    """What stands beside the logs of ``segments`` and says what became of transactions."""
-    read = {segment.base_offset: facts.txn_indexes.get(segment.base_offset) for segment in segments}
+    """Return the evidence about transactions in the files beside the logs of ``segments``."""
+    indexes = {
+        segment.base_offset: facts.txn_indexes.get(segment.base_offset) for segment in segments
+    }
     name = facts.partition.name
     return FateEvidence(
-        {base: None if index is None else index.value for base, index in read.items()},
-        {offset: each.value for offset, each in facts.snapshots.items() if each.value},
+        {base: None if index is None else index.value for base, index in indexes.items()},
+        {offset: snapshot.value for offset, snapshot in facts.snapshots.items() if snapshot.value},
         facts.coordinator,
         None if name is None else (name.topic, name.partition),
     )
@@ -187,46 +193,46 @@ def evidence_of(facts: PartitionFacts, segments: Iterable[Segment]) -> FateEvide
 def decide(
     marks: Sequence[Mark], missing: Sequence[tuple[int, int]], evidence: FateEvidence
 ) -> tuple[LostEnd, ...]:
-    """Return what became of each transaction that runs where offsets are missing, in order.
+    """Return the transactions whose end may be at missing offsets, with their fates, in order.
 
-    ``marks`` are those of the log, ascending; behind missing offsets a transaction may begin again.
-    ``missing`` are the first and last offsets that are not there, ascending; the last is
-    ``HIGHEST`` where nothing stands behind. A transaction that is still running behind some of them
-    is decided where the next are missing.
+    ``marks`` are those of the log, ascending; a transaction may begin again after missing offsets.
+    ``missing`` are the first and last offsets of missing ranges, ascending; the last is ``HIGHEST``
+    at the end of the log. A transaction that is still running after a missing range is decided at
+    the next one.
     """
     if not missing:
         return ()
-    witness = _consistent(evidence, marks, missing)
-    coordinator = _Coordinated(evidence, marks)
-    ends = _ends(marks)
+    file_evidence = _without_contradicted(evidence, marks, missing)
+    coordinator = _CoordinatorEvidence(evidence, marks)
+    ends = _markers_by_producer(marks)
     found: list[LostEnd] = []
     running: dict[int, Mark] = {}
-    at = 0
+    index = 0
     following = [*(first for first, _ in missing[1:]), HIGHEST]
-    for gap in map(Missing, *zip(*missing, strict=True), following):
+    for gap in map(MissingRange, *zip(*missing, strict=True), following):
         first, last, _ = gap
-        while at < len(marks) and marks[at].offset < first:
-            _run(running, marks[at])
-            at += 1
+        while index < len(marks) and marks[index].offset < first:
+            _track(running, marks[index])
+            index += 1
         for producer, begin in list(running.items()):
             marker = _next(ends.get(producer, ()), first)
             if marker is not None and marker.offset <= last:
-                continue  # a marker that stands for the one that was lost
-            decision = witness.decide(producer, begin.offset, gap, marker)
+                continue  # the marker replaces the one that was lost
+            decision = file_evidence.decide(producer, begin.offset, gap, marker)
             if decision.fate is Fate.UNDECIDED:
                 decision = coordinator.decide(begin, gap, marker, decision)
-            fate, ended, exact = decision
+            fate, end_bound, exact = decision
             if fate is not Fate.RUNNING:
                 del running[producer]
-                behind = None if last == HIGHEST else last
+                after = None if last == HIGHEST else last
                 kind = None if marker is None else marker.kind
-                end = LostEnd(producer, begin.offset, first, behind, fate, ended, kind, exact)
+                end = LostEnd(producer, begin.offset, first, after, fate, end_bound, kind, exact)
                 found.append(end)
     return tuple(found)
 
 
-class _Coordinated:
-    """What the coordinator's log decides; it is read when that is first asked."""
+class _CoordinatorEvidence:
+    """The evidence in the coordinator's log, which is read at the first use."""
 
     def __init__(self, evidence: FateEvidence, marks: Sequence[Mark]) -> None:
         self._evidence = evidence
@@ -234,33 +240,33 @@ class _Coordinated:
         self._known: Mapping[int, History] | None = None
 
     def decide(
-        self, begin: Mark, gap: Missing, next_marker: Mark | None, undecided: Decision
+        self, begin: Mark, gap: MissingRange, next_marker: Mark | None, undecided: Decision
     ) -> Decision:
-        """As ``FateEvidence.decide``, which has left it ``undecided``."""
-        ended = self._ended(begin)
-        if ended is None:
+        """Return the fate of a transaction that the files left ``undecided``."""
+        outcome = self._epoch_outcome(begin)
+        if outcome is None:
             return undecided
         before = self._next_epoch(begin, gap)
         if next_marker is not None and next_marker.offset < before:
             before = next_marker.offset
-            if next_marker.epoch in ended.marker_epochs:  # perhaps it is this transaction's own
-                ends_so = (next_marker.kind == _events.COMMIT) == ended.committed
-                return Decision(Fate.RUNNING, gap.last) if ends_so else undecided
+            if next_marker.epoch in outcome.marker_epochs:  # it may be its own marker
+                ends_alike = (next_marker.kind == _events.COMMIT) == outcome.committed
+                return Decision(Fate.RUNNING, gap.last) if ends_alike else undecided
         if gap.following < before:
             return Decision(Fate.RUNNING, gap.last)  # its marker may be in the next gap too
-        fate = Fate.COMMITTED if ended.committed else Fate.ABORTED
+        fate = Fate.COMMITTED if outcome.committed else Fate.ABORTED
         return Decision(fate, min(undecided.ended, before - 1))
 
-    def _ended(self, begin: Mark) -> Ended | None:
+    def _epoch_outcome(self, begin: Mark) -> EpochOutcome | None:
         coordinator, topic_partition = self._evidence.coordinator, self._evidence.topic_partition
         if coordinator is None or topic_partition is None or begin.epoch < 0:
             return None
         if self._known is None:
             self._known = coordinator.histories({mark.producer for mark in self._marks})
-        return self._known[begin.producer].ended(begin.epoch, topic_partition)
+        return self._known[begin.producer].epoch_outcome(begin.epoch, topic_partition)
 
-    def _next_epoch(self, begin: Mark, gap: Missing) -> int:
-        """The first offset behind a gap where the producer writes under another epoch."""
+    def _next_epoch(self, begin: Mark, gap: MissingRange) -> int:
+        """Return the first offset after a gap where the producer writes under another epoch."""
         first = _next(self._begins[begin.producer], gap.last + 1)
         if first is not None and first.epoch == begin.epoch:
             first = _next(self._changes[begin.producer], first.offset + 1)
@@ -276,24 +282,22 @@ class _Coordinated:
 
     @cached_property
     def _changes(self) -> Mapping[int, Sequence[Mark]]:
-        """Those of ``_begins`` that have another epoch than the one before."""
+        """The marks of ``_begins`` that have another epoch than the previous one."""
         return {
-            producer: [
-                behind for before, behind in pairwise(begins) if before.epoch != behind.epoch
-            ]
+            producer: [after for before, after in pairwise(begins) if before.epoch != after.epoch]
             for producer, begins in self._begins.items()
         }
 
 
-def _run(running: dict[int, Mark], mark: Mark) -> None:
+def _track(running: dict[int, Mark], mark: Mark) -> None:
     if mark.kind == _events.BEGIN:
         running.setdefault(mark.producer, mark)
     else:
         running.pop(mark.producer, None)
 
 
-def _ends(marks: Iterable[Mark]) -> dict[int, list[Mark]]:
-    """The markers of each producer."""
+def _markers_by_producer(marks: Iterable[Mark]) -> dict[int, list[Mark]]:
+    """Return the markers by producer, ascending."""
     found: dict[int, list[Mark]] = {}
     for mark in marks:
         if mark.kind != _events.BEGIN:
@@ -302,14 +306,14 @@ def _ends(marks: Iterable[Mark]) -> dict[int, list[Mark]]:
 
 
 def _next(marks: Sequence[Mark], first: int) -> Mark | None:
-    topic_partition = bisect_left(marks, first, key=lambda mark: mark.offset)
-    return marks[topic_partition] if topic_partition < len(marks) else None
+    index = bisect_left(marks, first, key=lambda mark: mark.offset)
+    return marks[index] if index < len(marks) else None
 
 
-def _consistent(
+def _without_contradicted(
     evidence: FateEvidence, marks: Iterable[Mark], missing: Sequence[tuple[int, int]]
 ) -> FateEvidence:
-    """The same without the indexes that are malformed, or that the log contradicts."""
+    """Return ``evidence`` without indexes that are malformed, or that the log contradicts."""
     bases = sorted(evidence.indexes)
     aborts: dict[int, dict[int, int]] = {base: {} for base in bases}
     expected: dict[int, set[int]] = {base: set() for base in bases}
@@ -317,7 +321,7 @@ def _consistent(
     running: dict[int, Mark] = {}
     for mark in marks:
         begin = running.get(mark.producer)
-        _run(running, mark)
+        _track(running, mark)
         if mark.kind == _events.COMMIT:
             commits.add(mark.offset)
         elif mark.kind == _events.ABORT:
@@ -331,7 +335,7 @@ def _consistent(
     def holds(base: int, index: TransactionIndex) -> bool:
         named = {entry.last_offset for entry in index.entries}
         return (
-            _sound(base, index)
+            _is_well_formed(base, index)
             and not named & commits
             and expected[base] <= named
             and all(
@@ -347,12 +351,12 @@ def _consistent(
     return replace(evidence, indexes=indexes)
 
 
-def _sound(base: int, index: TransactionIndex) -> bool:
-    """Whether a broker could have written it for a segment of that base offset."""
+def _is_well_formed(base: int, index: TransactionIndex) -> bool:
+    """Return whether a broker could have written ``index`` for a segment with offset ``base``."""
     ends = [entry.last_offset for entry in index.entries]
     return (
         not index.remainder
-        and all(before < behind for before, behind in pairwise([base - 1, *ends]))
+        and all(before < after for before, after in pairwise([base - 1, *ends]))
         and all(
             entry.version == 0 and 0 <= entry.first_offset <= entry.last_offset
             for entry in index.entries

@@ -1,7 +1,7 @@
-"""replay(): the state of producers and transactions before and behind each segment.
+"""replay(): folds surveys into the state of producers and transactions.
 
-Folds the surveys of a partition in order. What a log says behind damage depends on what was lost
-there: a ``Doubt`` says from where to where that reaches.
+The state is known before and after each segment. After damage it depends on the lost batches: a
+``Doubt`` has the range of offsets where it does.
 
 Spec: ``LogSegment.recover``, ``ProducerStateManager``, ``ProducerAppendInfo`` with the origin
 REPLICATION, ``LeaderEpochFileCache`` (KIP-98, KIP-101, KIP-890); KOD 7.
@@ -31,35 +31,36 @@ _MARKS: Final = (_events.BEGIN, _events.COMMIT, _events.ABORT)
 _STATE: Final = len(_events.STATE_FIELDS)
 _SEGMENT: Final = _events.STATE_FIELDS.index("segment")
 _OPEN: Final = _events.STATE_FIELDS.index("transaction_first_offset")
-_ENTRY: Final = 8  # so many of the state's fields are those of a snapshot's entry
+_ENTRY: Final = 8  # the number of state fields that a snapshot's entry has too
 _ABORTED: Final = len(_events.ABORTED_FIELDS)
 _VIOLATION: Final = len(_events.VIOLATION_FIELDS)
-_BEFORE: Final = -1  # stands for a segment where a producer is known from before the first one
-#: Nothing is read behind what these tell of at the end of a log, and nothing is lost with it.
+_BEFORE: Final = -1  # the segment number of a producer that is known before the first segment
+#: Damage at the end of a log that hides no records.
 _HARMLESS_TAILS: Final = frozenset({Reason.TORN_TAIL, Reason.PREALLOCATED})
 
 
 class ViolationKind(IntEnum):
-    """What cannot be right about a batch of a producer; numbers are those of the events."""
+    """The ways in which a producer's batch violates its state; the numbers are those of events."""
 
     PLAIN = _events.PLAIN  # not transactional, but the producer's transaction is open
-    CONTROL_CUT = _events.CONTROL_CUT  # no marker: recovery ends the log behind it, then fails
+    CONTROL_CUT = _events.CONTROL_CUT  # no marker: recovery ends the log after it, then fails
     CONTROL_FATAL = _events.CONTROL_FATAL  # no marker: recovery fails
-    CONTROL_ODD = _events.CONTROL_ODD  # a marker in a batch that no broker writes so
-    EPOCH_FALLS = _events.EPOCH_FALLS  # below an epoch that the producer had before
-    SEQUENCE_BREAK = _events.SEQUENCE_BREAK  # not the sequence behind the one before
+    CONTROL_ODD = _events.CONTROL_ODD  # a marker in a form that brokers do not write
+    EPOCH_FALLS = _events.EPOCH_FALLS  # below an earlier epoch of the producer
+    SEQUENCE_BREAK = _events.SEQUENCE_BREAK  # the sequence does not follow the previous one
 
 
-#: Of segments of which there is nothing to replay: there may be very many.
+#: The results of segments without events, shared because there may be very many such segments.
 _NO_COUNTS: Final[Counter[ViolationKind]] = Counter()
 _NO_ROWS: Final = array("q")
 
 
 class Violation(NamedTuple):
-    """A batch that replay objects to.
+    """A batch that violates the state of its producer.
 
-    ``expected`` and ``found`` are epochs (EPOCH_FALLS: at least the first of them) or sequences.
-    ``previous_offset`` is where the producer's batch before it ends (SEQUENCE_BREAK), else -1.
+    ``expected`` and ``found`` are epochs (EPOCH_FALLS: ``expected`` is the least) or sequences.
+    ``previous_offset`` is the last offset of the producer's previous batch (SEQUENCE_BREAK), else
+    -1.
     """
 
     kind: ViolationKind
@@ -84,27 +85,27 @@ class OpenTransaction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """The offsets from the first that damage hides to the last, None if there is no telling.
+    """The range of offsets that damage may hide; ``last`` is None if it is unknown.
 
-    What begins and ends before, or begins behind, is certain.
+    Transactions that end before the range, or begin after it, are certain.
     """
 
     first: int
     last: int | None
 
     def spares(self, first: int, last: int) -> bool:
-        """Whether all from ``first`` to ``last``, both inclusive, lies to one side of it."""
+        """Return whether ``first`` to ``last``, both inclusive, lie to one side of the range."""
         return last < self.first or (self.last is not None and first > self.last)
 
 
 @dataclass(frozen=True, slots=True)
-class Replayed:
+class SegmentReplay:
     """One segment's part of a replay.
 
     ``aborted`` are the entries that its transaction index should have, ``committed`` counts the
-    transactions that end there otherwise. ``violations`` lists the first few of each kind, and
-    ``counts`` has all. ``touched`` are rows of ``_events.STATE_FIELDS``: the producers that it says
-    something of, as they are at its end.
+    other transactions that end there. ``violations`` lists the first few of each kind, ``counts``
+    has the numbers of all. ``touched`` are rows of ``_events.STATE_FIELDS``: the producers with
+    batches or markers in the segment, as they are at its end.
     """
 
     survey: Survey
@@ -122,15 +123,15 @@ class Replayed:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What the log of a partition says, from its first segment to its end.
+    """The replay of a partition's log, from its first segment to its end.
 
-    ``start`` is the state of producers before the first segment, ``end_offset`` the offset behind
+    ``start`` is the state of producers before the first segment, ``end_offset`` the offset after
     the last batch. ``open`` are the transactions without an end, by first offset. ``epochs`` are
     the entries that recovery would write with an empty ``leader-epoch-checkpoint``. ``doubt`` is
-    None where nothing is damaged.
+    None without damage.
     """
 
-    segments: tuple[Replayed, ...]
+    segments: tuple[SegmentReplay, ...]
     start: tuple[ProducerEntry, ...]
     end_offset: int
     open: tuple[OpenTransaction, ...]
@@ -138,9 +139,9 @@ class Replay:
     doubt: Doubt | None
 
     def states(self) -> Iterator[tuple[int, Mapping[int, ProducerEntry]]]:
-        """Yield the producers by id as they are before each segment, and at the end.
+        """Yield (offset, producers by id) before each segment, and at the end of the log.
 
-        Each comes with the offset that it is the state before. The mapping is the same each time,
+        The producers have the state before that offset. The mapping is the same object each time,
         and changes with the next step.
         """
         state = {entry.producer_id: entry for entry in self.start}
@@ -149,14 +150,14 @@ class Replay:
             state.update((entry.producer_id, entry) for entry in segment.producers())
         yield self.end_offset, state
 
-    def holding(self, offset: int) -> Survey:
-        """The survey of the segment that holds ``offset``, or of the first one."""
+    def survey_at(self, offset: int) -> Survey:
+        """Return the survey of the segment that holds ``offset``, or of the first segment."""
         surveys = [segment.survey for segment in self.segments]
         below = [survey for survey in surveys if survey.segment.base_offset <= offset]
         return below[-1] if below else surveys[0]
 
     def certain(self, first: int, last: int) -> bool:
-        """Whether what the log says of ``first`` to ``last`` does not depend on damage."""
+        """Return whether the replay of ``first`` to ``last`` does not depend on damage."""
         return self.doubt is None or self.doubt.spares(first, last)
 
 
@@ -166,14 +167,14 @@ def replay(
     *,
     compacted: bool | None = None,
 ) -> Replay:
-    """Replay the segments of a partition, ascending by base offset; at least one.
+    """Return the replay of the segments of a partition, ascending by base offset; at least one.
 
-    ``start`` is what is known of producers before the first of them. ``compacted`` is None where
-    nobody knows: only where it is False does a hole between segments mean that something is gone.
+    ``start`` is the known state of producers before the first segment. ``compacted`` is None if
+    unknown: a gap between segments or batches counts as loss only if it is False.
     """
     start = tuple(start)
     fold = _Fold(start)
-    segments = tuple(fold.segment(number, survey) for number, survey in enumerate(surveys))
+    segments = tuple(fold.replay_segment(number, survey) for number, survey in enumerate(surveys))
     last = surveys[-1]
     return Replay(
         segments,
@@ -181,35 +182,35 @@ def replay(
         last.segment.base_offset if last.last_offset is None else last.last_offset + 1,
         fold.open(),
         _epochs(surveys),
-        _doubt(surveys, holes=compacted is False),
+        _find_doubt(surveys, gaps=compacted is False),
     )
 
 
 def marks_of(surveys: Iterable[Survey], start: Iterable[ProducerEntry] = ()) -> tuple[Mark, ...]:
-    """Where transactions begin and end, ascending; ``start`` as in ``replay``."""
+    """Return the begins and ends of transactions, ascending; ``start`` is as for ``replay``."""
     begun = (
         Mark(entry.current_txn_first_offset, _events.BEGIN, entry.producer_id, entry.producer_epoch)
         for entry in start
         if entry.current_txn_first_offset >= 0
     )
-    shown = (
+    logged = (
         Mark(rows[at + 3], rows[at], rows[at + 1], rows[at + 2])
         for rows in (survey.events.rows for survey in surveys)
         for at in range(0, len(rows), _EVENT)
         if rows[at] in _MARKS
     )
-    return tuple(sorted((*begun, *shown)))
+    return tuple(sorted((*begun, *logged)))
 
 
 class _Fold:
-    """The producers while segments are replayed."""
+    """The state of producers during a replay."""
 
     def __init__(self, start: Sequence[ProducerEntry]) -> None:
         self.state = array("q", bytes(8 * _events.FOLD_FIELDS))
         self.state[_events.F_OLDEST] = self.state[_events.F_NEWEST] = -1
         self.aborted = array("q", bytes(8 * _ABORTED * 4))
         self.violations = array("q", bytes(8 * _VIOLATION * _events.KINDS * _events.LISTED))
-        # Of a producer that stands twice the last entry counts, as in a broker.
+        # If a producer has two entries, the last one counts, as in a broker.
         known = {entry.producer_id: entry for entry in start}.values()
         self.producers = array("q")
         for row, entry in enumerate(
@@ -223,18 +224,18 @@ class _Fold:
         self.slots = array("q")
         self._hash()
 
-    def segment(self, number: int, survey: Survey) -> Replayed:
+    def replay_segment(self, number: int, survey: Survey) -> SegmentReplay:
         """Replay one segment."""
         if not survey.events.rows and not survey.events.runs:
-            return Replayed(survey, (), 0, (), _NO_COUNTS, _NO_ROWS)
+            return SegmentReplay(survey, (), 0, (), _NO_COUNTS, _NO_ROWS)
         state = self.state
         for field in (_events.F_EVENT, _events.F_RUN, _events.F_ABORTED, _events.F_COMMITTED):
             state[field] = 0
         state[_events.F_VIOLATIONS] = 0
         for kind in range(_events.KINDS):
             state[_events.F_COUNTS + kind] = 0
-        events, why = survey.events, _events.MORE_ROOM
-        while why == _events.MORE_ROOM:
+        events, status = survey.events, _events.MORE_ROOM
+        while status == _events.MORE_ROOM:
             _events.fold(
                 events.rows,
                 events.runs,
@@ -245,24 +246,29 @@ class _Fold:
                 self.aborted,
                 self.violations,
             )
-            why = state[_events.F_WHY]
-            if why == _events.MORE_ROOM:
+            status = state[_events.F_WHY]
+            if status == _events.MORE_ROOM:
                 self._grow()
-        return Replayed(
+        return SegmentReplay(
             survey,
-            tuple(AbortedTxn(0, *row) for row in _rows(self.aborted, _ABORTED, self._aborted)),
+            tuple(
+                AbortedTxn(0, *row) for row in _rows(self.aborted, _ABORTED, self._aborted_count)
+            ),
             state[_events.F_COMMITTED],
             self._violations(events),
             Counter({kind: state[_events.F_COUNTS + kind] for kind in ViolationKind})
             + Counter({ViolationKind.SEQUENCE_BREAK: events.break_count}),
-            self._touched(number),
+            self._touched_producers(number),
         )
 
     def _violations(self, events: Events) -> tuple[Violation, ...]:
-        """The first of this segment, with the breaks that it shows by itself."""
+        """Return the listed violations of this segment, with its sequence breaks, by position."""
         rows = _rows(self.violations, _VIOLATION, self.state[_events.F_VIOLATIONS])
         found = [Violation(ViolationKind(row[0]), *row[1:]) for row in rows]
-        found += (Violation(ViolationKind.SEQUENCE_BREAK, *each) for each in events.breaks)
+        found += (
+            Violation(ViolationKind.SEQUENCE_BREAK, *sequence_break)
+            for sequence_break in events.breaks
+        )
         return tuple(sorted(found, key=lambda violation: violation.position))
 
     def open(self) -> tuple[OpenTransaction, ...]:
@@ -281,10 +287,10 @@ class _Fold:
         )
 
     @property
-    def _aborted(self) -> int:
+    def _aborted_count(self) -> int:
         return self.state[_events.F_ABORTED]
 
-    def _touched(self, number: int) -> array[int]:
+    def _touched_producers(self, number: int) -> array[int]:
         known = self.state[_events.F_PRODUCERS]
         count = _events.touched(self.producers, known, number, array("q"))
         found = array("q", bytes(8 * _STATE * count))
@@ -292,7 +298,7 @@ class _Fold:
         return found
 
     def _chain(self, row: int) -> None:
-        """Put a producer with an open transaction behind the others."""
+        """Append a producer with an open transaction to the chain of such producers."""
         newest = self.state[_events.F_NEWEST]
         older = _events.STATE_FIELDS.index("older_open")
         newer = _events.STATE_FIELDS.index("newer_open")
@@ -304,7 +310,7 @@ class _Fold:
         self.state[_events.F_NEWEST] = row
 
     def _grow(self) -> None:
-        if self._aborted == len(self.aborted) // _ABORTED:
+        if self._aborted_count == len(self.aborted) // _ABORTED:
             self.aborted.extend(self.aborted)
         if self.state[_events.F_PRODUCERS] == len(self.producers) // _STATE:
             self.producers.extend(self.producers)
@@ -347,12 +353,15 @@ def _epochs(surveys: Sequence[Survey]) -> tuple[EpochEntry, ...]:
 
 
 def missing_of(surveys: Sequence[Survey], *, compacted: bool | None) -> tuple[tuple[int, int], ...]:
-    """The first and last offsets that damage hides, or that are not there, ascending.
+    """Return the first and last offsets of the ranges that damage hides or that are missing.
 
-    The last is ``HIGHEST`` where nothing stands behind. Both arguments are as in ``replay``.
+    They ascend; the last is ``HIGHEST`` at the end of the log. Both arguments are as for
+    ``replay``.
     """
     found: list[tuple[int, int]] = []
-    for doubt in sorted(_missing(surveys, holes=compacted is False), key=lambda one: one.first):
+    for doubt in sorted(
+        _missing_ranges(surveys, gaps=compacted is False), key=lambda doubt: doubt.first
+    ):
         last = HIGHEST if doubt.last is None else doubt.last
         if found and doubt.first <= found[-1][1] + 1:
             found[-1] = found[-1][0], max(found[-1][1], last)
@@ -362,45 +371,45 @@ def missing_of(surveys: Sequence[Survey], *, compacted: bool | None) -> tuple[tu
 
 
 def shows_all_missing(surveys: Iterable[Survey]) -> bool:
-    """Whether ``missing_of`` has all that is damaged or not there, in order."""
+    """Return whether ``missing_of`` covers all damage and all missing offsets, in order."""
     return all(
         survey.damages <= len(survey.gaps)
-        and survey.counts[FaultKind.HOLE]
-        <= sum(fault.kind is FaultKind.HOLE for fault in survey.faults)
+        and survey.counts[FaultKind.GAP]
+        <= sum(fault.kind is FaultKind.GAP for fault in survey.faults)
         and survey.ordered
         and survey.complete
         for survey in surveys
     )
 
 
-def _missing(surveys: Sequence[Survey], *, holes: bool) -> Iterator[Doubt]:
+def _missing_ranges(surveys: Sequence[Survey], *, gaps: bool) -> Iterator[Doubt]:
     for number, survey in enumerate(surveys):
         base, is_last = survey.segment.base_offset, number + 1 == len(surveys)
         end = None if is_last else surveys[number + 1].segment.base_offset - 1
         for gap in survey.gaps:
-            behind = end if gap.offset_behind is None else gap.offset_behind - 1
-            tail = is_last and gap.offset_behind is None
+            next_offset = end if gap.offset_after is None else gap.offset_after - 1
+            tail = is_last and gap.offset_after is None
             if not (tail and gap.damage.reason in _HARMLESS_TAILS):
-                yield Doubt(gap.offset_before + 1, behind)
-        for fault in survey.faults if holes else ():
-            if fault.kind is FaultKind.HOLE:
+                yield Doubt(gap.offset_before + 1, next_offset)
+        for fault in survey.faults if gaps else ():
+            if fault.kind is FaultKind.GAP:
                 yield Doubt(fault.reference + 1, fault.batch.base_offset - 1)
-        behind = base if survey.last_offset is None else survey.last_offset + 1
-        if holes and end is not None and behind <= end:
-            yield Doubt(behind, end)
+        next_offset = base if survey.last_offset is None else survey.last_offset + 1
+        if gaps and end is not None and next_offset <= end:
+            yield Doubt(next_offset, end)
 
 
-def _doubt(surveys: Sequence[Survey], *, holes: bool) -> Doubt | None:
-    doubts = list(_missing(surveys, holes=holes))
+def _find_doubt(surveys: Sequence[Survey], *, gaps: bool) -> Doubt | None:
+    doubts = list(_missing_ranges(surveys, gaps=gaps))
     for number, survey in enumerate(surveys):
         base, is_last = survey.segment.base_offset, number + 1 == len(surveys)
         end = None if is_last else surveys[number + 1].segment.base_offset - 1
         if survey.damages > len(survey.gaps):
             doubts.append(Doubt(base, end))
-        listed = sum(fault.kind is FaultKind.HOLE for fault in survey.faults)
-        if holes and survey.counts[FaultKind.HOLE] > listed:
+        listed = sum(fault.kind is FaultKind.GAP for fault in survey.faults)
+        if gaps and survey.counts[FaultKind.GAP] > listed:
             doubts.append(Doubt(base, end))
-        # Where offsets run backwards there is no telling which of them are wrong.
+        # If offsets run backwards, it is unknown which of them are wrong.
         if not survey.ordered:
             doubts.append(Doubt(base, end))
         if not survey.complete:

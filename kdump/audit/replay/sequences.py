@@ -1,7 +1,7 @@
 """Sequence numbers of producers across gaps between and inside segments.
 
-A sequence that jumps from the last batch before a gap to the first behind it shows that batches are
-lost. Where no producer can have lost any, those that go on show that offsets were changed.
+A sequence that jumps from the last batch before a gap to the first one after it shows that batches
+are lost. If no producer can have lost any, continuing sequences show that offsets were changed.
 
 Spec: ``ProducerAppendInfo.checkSequence`` (KIP-98, KIP-360); KOD 7.1.
 """
@@ -15,14 +15,14 @@ from enum import Enum
 from itertools import pairwise
 from typing import Final
 
-from kdump.audit.replay.replay import Replay, Replayed, Violation, ViolationKind
+from kdump.audit.replay.replay import Replay, SegmentReplay, Violation, ViolationKind
 from kdump.audit.survey.events import ProducerRun
 
 _MAX: Final = 2**31 - 1
 
 
 class Sequences(Enum):
-    """What the sequence numbers of producers show at a gap."""
+    """The evidence of producers' sequence numbers at a gap."""
 
     JUMP = "jump"
     GO_ON = "go on"
@@ -31,14 +31,14 @@ class Sequences(Enum):
 
 @dataclass(frozen=True, slots=True)
 class GapEvidence:
-    """What sequences show at a gap, in words too."""
+    """The evidence of sequences at a gap, also as text."""
 
     shows: Sequences = Sequences.SILENT
     text: str = ""
 
 
 def sequence_evidence(replay: Replay, gaps: Sequence[tuple[int, int]]) -> tuple[GapEvidence, ...]:
-    """Weigh the evidence at each of ``gaps``, first and last missing offsets that ascend."""
+    """Return the evidence at each of ``gaps``: first and last missing offsets, ascending."""
     ordered = all(segment.survey.ordered for segment in replay.segments)
     if not ordered or any(gap[1] >= following[0] for gap, following in pairwise(gaps)):
         return (GapEvidence(),) * len(gaps)
@@ -48,9 +48,9 @@ def sequence_evidence(replay: Replay, gaps: Sequence[tuple[int, int]]) -> tuple[
 class _SequenceEvidence:
     """One pass over the producers of a log.
 
-    ``_open`` says at which gaps a producer can have lost batches: its sequence is broken there.
-    ``_last`` are the last runs of producers, ``_since`` the offsets from which on their sequences
-    are unbroken. ``_lowest`` is the first run of all.
+    ``_open`` has, for each gap, whether a producer can have lost batches there: its sequence is
+    broken. ``_last`` are the last runs of producers, ``_since`` the offsets from which on their
+    sequences are unbroken. ``_lowest`` is the first run of all.
     """
 
     def __init__(self, replay: Replay, gaps: Sequence[tuple[int, int]]) -> None:
@@ -68,14 +68,14 @@ class _SequenceEvidence:
             for run in segment.survey.events.producer_runs():
                 self._add(run)
             self._add_breaks(segment)
-            if _has_unnumbered(segment):
+            if _has_unnumbered_records(segment):
                 self._leave_open(-1, self._end_offset)
         for run in self._last.values():
             self._leave_open(run.last_offset, self._end_offset)
 
     def evidence(self) -> Iterator[GapEvidence]:
-        """Yield what is shown at each gap."""
-        changed = self._changed()
+        """Yield the evidence at each gap."""
+        changed = self._run_with_changed_offset()
         for number, (first, _) in enumerate(self._gaps):
             jump, lowest = self._jumps[number], self._lowest
             if jump is not None:
@@ -85,9 +85,9 @@ class _SequenceEvidence:
                     f"{jump.expected - 1} to {jump.found} at offset {jump.offset}",
                 )
             elif number == len(self._gaps) - 1 and changed is not None:
-                yield _going_on(changed)
+                yield _continuation(changed)
             elif not self._open[number] and lowest is not None and lowest.first_offset < first:
-                yield _going_on(lowest)
+                yield _continuation(lowest)
             else:
                 yield GapEvidence()
 
@@ -104,31 +104,35 @@ class _SequenceEvidence:
         if self._lowest is None:
             self._lowest = run
 
-    def _add_breaks(self, segment: Replayed) -> None:
+    def _add_breaks(self, segment: SegmentReplay) -> None:
         breaks = [
             violation
             for violation in segment.violations
             if violation.kind is ViolationKind.SEQUENCE_BREAK
         ]
-        for each in breaks:
-            self._leave_open(each.previous_offset, each.offset)
-            since = self._since[each.producer_id]
-            self._since[each.producer_id] = max(since, each.offset)
-            # Clients before 2.5 begin at 0 again; and damage in between also makes it jump.
-            if each.found != 0 and not self._damaged(each.previous_offset, each.offset):
-                for number in self._within(each.previous_offset, each.offset):
-                    self._jumps[number] = self._jumps[number] or each
+        for sequence_break in breaks:
+            self._leave_open(sequence_break.previous_offset, sequence_break.offset)
+            since = self._since[sequence_break.producer_id]
+            self._since[sequence_break.producer_id] = max(since, sequence_break.offset)
+            # Clients before 2.5 begin at 0 again, and damage between also breaks the sequence.
+            if sequence_break.found != 0 and not self._has_damage(
+                sequence_break.previous_offset, sequence_break.offset
+            ):
+                for number in self._gaps_between(
+                    sequence_break.previous_offset, sequence_break.offset
+                ):
+                    self._jumps[number] = self._jumps[number] or sequence_break
         if segment.counts[ViolationKind.SEQUENCE_BREAK] > len(breaks):
             end = segment.survey.last_offset or 0
             self._leave_open(-1, end)
             for run in segment.survey.events.producer_runs():
                 self._since[run.producer_id] = end
 
-    def _changed(self) -> ProducerRun | None:
-        """The producer of the last batch, where a changed bit explains the last gap.
+    def _run_with_changed_offset(self) -> ProducerRun | None:
+        """Return the run of the last batch if a changed bit of its offset explains the last gap.
 
-        The batch then has the offset behind the gap but for that bit, and its sequence joins:
-        nothing is lost before it, whichever other producers there are.
+        The offset of the batch then differs by one bit from the expected one, and its sequence
+        follows: no batch is lost before it, whichever other producers there are.
         """
         first, last = self._gaps[-1]
         if ((last + 1) ^ first).bit_count() != 1:
@@ -139,19 +143,19 @@ class _SequenceEvidence:
                 return run if self._since[producer_id] < first else None
         return None
 
-    def _leave_open(self, before: int, behind: int) -> None:
-        for number in self._within(before, behind):
+    def _leave_open(self, before: int, after: int) -> None:
+        for number in self._gaps_between(before, after):
             self._open[number] = True
 
-    def _within(self, before: int, behind: int) -> range:
-        """The numbers of the gaps between two offsets that are there."""
-        return range(bisect_right(self._firsts, before), bisect_left(self._lasts, behind))
+    def _gaps_between(self, before: int, after: int) -> range:
+        """Return the indexes of the gaps between two existing offsets."""
+        return range(bisect_right(self._firsts, before), bisect_left(self._lasts, after))
 
-    def _damaged(self, before: int, behind: int) -> bool:
-        return any(first < behind and before < last for first, last in self._damages)
+    def _has_damage(self, before: int, after: int) -> bool:
+        return any(first < after and before < last for first, last in self._damages)
 
 
-def _going_on(run: ProducerRun) -> GapEvidence:
+def _continuation(run: ProducerRun) -> GapEvidence:
     return GapEvidence(
         Sequences.GO_ON, f"the sequence of producer {run.producer_id} continues after them"
     )
@@ -166,18 +170,18 @@ def _joins(run: ProducerRun, following: ProducerRun) -> bool:
 
 
 def _damages(replay: Replay) -> Iterator[tuple[int, int]]:
-    """The offsets that stand before and behind each damage."""
+    """Yield the offsets before and after each damage."""
     for segment in replay.segments:
         survey = segment.survey
         if survey.damages > len(survey.gaps):
             yield survey.segment.base_offset - 1, replay.end_offset
         for gap in survey.gaps:
-            behind = replay.end_offset if gap.offset_behind is None else gap.offset_behind
-            yield gap.offset_before, behind
+            after = replay.end_offset if gap.offset_after is None else gap.offset_after
+            yield gap.offset_before, after
 
 
-def _has_unnumbered(segment: Replayed) -> bool:
-    """Whether a segment has records of producers that do not number them."""
+def _has_unnumbered_records(segment: SegmentReplay) -> bool:
+    """Return whether a segment has records without sequence numbers."""
     survey = segment.survey
     numbered = sum(
         ((run.last_sequence - run.first_sequence) & _MAX) + 1

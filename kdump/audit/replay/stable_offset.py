@@ -1,7 +1,8 @@
 """The last stable offset of a partition, and the transaction that holds it.
 
-Spec: ``UnifiedLog.lastStableOffset`` (KIP-98). The high watermark, which may lie below, is left
-out: a checkpoint has it of an earlier moment.
+The high watermark, which may be lower, is left out: its checkpoint is older than the log.
+
+Spec: ``UnifiedLog.lastStableOffset`` (KIP-98).
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ _EVENT: Final = len(_events.EVENT_FIELDS)
 
 @dataclass(frozen=True, slots=True)
 class StableOffset:
-    """The last stable offset, and the end of the log.
+    """The last stable offset, and the log end offset.
 
-    ``holder`` is the oldest transaction without an end, None where there is none; ``since_ms`` is
-    the timestamp of its first batch, or else of its last.
+    ``holder`` is the oldest transaction without an end, or None; ``since_ms`` is the timestamp of
+    its first batch, or else of its last.
     """
 
     offset: int
@@ -30,21 +31,21 @@ class StableOffset:
 
     @property
     def waiting(self) -> int:
-        """How many records wait, at the most."""
+        """The highest possible number of records past the last stable offset."""
         return self.end_offset - self.offset
 
     @classmethod
     def of(cls, replay: Replay, log_start: int) -> StableOffset:
-        """What a replay comes to."""
+        """Return the last stable offset by ``replay``."""
         if not replay.open:
             return cls(replay.end_offset, replay.end_offset, None, None)
         holder = replay.open[0]
         offset = max(holder.first_offset, log_start)
-        since_ms = _begun_ms(replay, holder)
+        since_ms = _begin_ms(replay, holder)
         return cls(offset, max(replay.end_offset, offset), holder, since_ms)
 
 
-def _begun_ms(replay: Replay, transaction: OpenTransaction) -> int:
+def _begin_ms(replay: Replay, transaction: OpenTransaction) -> int:
     for segment in reversed(replay.segments):
         rows = segment.survey.events.rows
         if segment.survey.segment.base_offset <= transaction.first_offset:

@@ -1,4 +1,4 @@
-"""gather(): the evidence of a partition beside its segments."""
+"""gather(): reads the evidence of a partition beside its segments."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from kdump.storage.logdir import Segment, is_metadata_log
 
 
 def gather(target: Target, context: Context) -> PartitionFacts | None:
-    """Read the small files of a group, and what waits to be swapped in.
+    """Read the small files of a target, and its pending ``.swap`` logs.
 
-    None where only a segment is judged, or the directory could not be listed.
+    Return None for a lone segment, and for a directory that could not be listed.
     """
     partition = target.partition
     if partition is None:
@@ -30,7 +30,7 @@ def gather(target: Target, context: Context) -> PartitionFacts | None:
     settings = context.settings(target)
     facts = read_partition_facts(partition, target.directory, settings, stopped=target.stopped)
     swaps = {
-        segment.base_offset: _swap(segment, settings, whole=target.stopped)
+        segment.base_offset: _swap(segment, settings, stopped=target.stopped)
         for segment in partition.transient
         if segment.suffix == ".swap"
     }
@@ -43,15 +43,13 @@ def gather(target: Target, context: Context) -> PartitionFacts | None:
     )
 
 
-def _swap(segment: Segment, settings: TopicSettings, *, whole: bool) -> SwapLog:
-    """What a ``.swap`` log holds; a broker that runs is about to rename it."""
+def _swap(segment: Segment, settings: TopicSettings, *, stopped: bool) -> SwapLog:
+    """Return the content of a ``.swap`` log; a running broker is about to rename it."""
     base = segment.base_offset
-    if not whole:
-        found = quick_survey(segment, sealed=True)
-        return SwapLog(known_ends([found]).get(base), None, found.cleaned, dense=False)
-    found = survey(
-        segment, lambda _: None, mapped=False, sealed=True, deep=False, settings=settings
-    )
-    end = base if found.last_offset is None else found.last_offset + 1
-    dense = found.first_offset == base and found.counted == end - base
-    return SwapLog(end if found.complete else None, found.counted, found.cleaned, dense)
+    if not stopped:
+        log = quick_survey(segment, sealed=True)
+        return SwapLog(known_ends([log]).get(base), None, log.cleaned, dense=False)
+    log = survey(segment, lambda _: None, mapped=False, sealed=True, deep=False, settings=settings)
+    end = base if log.last_offset is None else log.last_offset + 1
+    dense = log.first_offset == base and log.counted == end - base
+    return SwapLog(end if log.complete else None, log.counted, log.cleaned, dense)

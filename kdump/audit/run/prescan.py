@@ -1,8 +1,8 @@
 """The quick pass over all partitions that every run begins with.
 
-Thousands of partitions take seconds: each is read, judged and summed up by a worker. What is found
-here at the ends of logs is found again by the full pass. Where that is to follow, small partitions
-are read whole at once: that takes little longer than to open their files a second time.
+Thousands of partitions take seconds: a worker reads, checks and summarizes each. The full pass
+repeats what this pass finds at the ends of logs. If a full pass follows, small partitions are read
+completely at once: that takes little longer than to open their files a second time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Final
 
-from kdump.audit.checks.read_errors import killed
+from kdump.audit.checks.read_errors import killed_reader
 from kdump.audit.judge import judge
 from kdump.audit.run.gather import gather
 from kdump.audit.run.quick_survey import quick_survey
@@ -22,33 +22,33 @@ from kdump.audit.run.reconcile import reconcile
 from kdump.audit.survey.survey import Survey, survey
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
-from kdump.audit.verdicts.verdict import Conclude, Verdict, as_it_is
+from kdump.audit.verdicts.verdict import Conclude, Verdict, keep_all
 from kdump.errors import KdumpError
 from kdump.storage import workers
 from kdump.storage.logdir import Segment
 from kdump.storage.throttle import use_idle_io
 
-#: The most bytes of logs that a partition may have to be read whole at once.
+#: The largest size of a partition's logs, in bytes, at which they are read completely at once.
 _SMALL_BYTES: Final = 1 << 20
-#: The most groups of a task.
-_GROUPS: Final = 16
-#: Into how many tasks the groups are shared out for each worker, at the least.
+#: The largest number of targets in a task.
+_TARGETS: Final = 16
+#: The smallest number of tasks for each worker.
 _SHARES: Final = 8
-#: Stands for the group that somebody asked for: that need not travel.
-_ASKED_FOR: Final = Target(Path(), (), None, stopped=True, size=0)
+#: The placeholder of the requested target, which need not travel.
+_REQUESTED: Final = Target(Path(), (), None, stopped=True, size=0)
 
 
 class Small(Enum):
-    """What is read of partitions that are small, and that no broker uses."""
+    """The parts that are read of small partitions that no broker uses."""
 
-    ENDS = "ends"  # as of the others
+    ENDS = "ends"  # as for large partitions
     HEADERS = "headers"
     RECORDS = "records"
 
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """Some neighbouring groups; ``careful``: nothing is mapped, and ends alone are read."""
+    """Some neighbouring targets; ``careful``: nothing is mapped, and only ends are read."""
 
     numbers: range
     careful: bool = False
@@ -60,26 +60,28 @@ def quick_pass(
     *,
     jobs: int,
     small: Small = Small.ENDS,
-    conclude: Conclude = as_it_is,
+    conclude: Conclude = keep_all,
 ) -> Generator[Verdict, None, None]:
-    """Look at ``targets`` in at most ``jobs`` workers; every group comes out judged, in order.
+    """Yield a quick verdict on each of ``targets``, in order, from at most ``jobs`` workers.
 
-    Those that were read whole are not marked as ``quick``. Workers read when disks are idle if a
-    broker may be using the group. Leaving early ends the workers. ``conclude`` is called by the
-    worker, so that what it leaves out need not travel.
+    The verdicts on targets that were read completely are not marked as ``quick``. Workers read when
+    disks are idle if a broker may be using the target. Leaving early ends the workers. The worker
+    calls ``conclude``, so that what it leaves out need not travel. Raises KdumpError.
     """
 
     def work(task: _Task, report: Callable[[int], None]) -> list[Verdict]:
-        each = [targets[number] for number in task.numbers]
+        task_targets = [targets[number] for number in task.numbers]
         return [
-            _packed(
-                glance(one, context, careful=task.careful, small=small, conclude=conclude),
-                one,
+            _pack(
+                quick_verdict(
+                    target, context, careful=task.careful, small=small, conclude=conclude
+                ),
+                target,
             )
-            for one in each
+            for target in task_targets
         ]
 
-    def done(
+    def results(
         tasks: Iterable[_Task],
     ) -> Generator[tuple[range, list[Verdict] | workers.Died], None, None]:
         with closing(workers.run(work, tasks, jobs)) as outcomes:
@@ -88,48 +90,49 @@ def quick_pass(
                     raise outcome.value
                 yield outcome.task.numbers, outcome.value
 
-    def each() -> Generator[tuple[int, Verdict], None, None]:
+    def verdicts() -> Generator[tuple[int, Verdict], None, None]:
         lost: list[int] = []
-        with closing(done(_tasks(len(targets), jobs))) as found:
-            for numbers, value in found:
+        with closing(results(_tasks(len(targets), jobs))) as results_by_task:
+            for numbers, value in results_by_task:
                 if isinstance(value, workers.Died):
                     lost += numbers
                 else:
                     yield from zip(numbers, value, strict=True)
-        # A mapped file may have been cut, because somebody writes there after all. Which one it was
-        # shows when each is looked at alone.
+        # A mapped file may have been cut, because a process writes there after all. Reading each
+        # target alone shows which file it was.
         alone = (_Task(range(number, number + 1), careful=True) for number in lost)
-        with closing(done(alone)) as found:
-            for (number, *_), value in found:
+        with closing(results(alone)) as results_by_task:
+            for (number, *_), value in results_by_task:
                 if isinstance(value, workers.Died):
                     target = targets[number]
-                    findings = [killed(target.path, value, target)]
+                    findings = [killed_reader(target.path, value, target)]
                     yield number, conclude(judge(target, findings, context=context, quick=True))
                 else:
-                    (one,) = value
-                    yield number, one
+                    (verdict,) = value
+                    yield number, verdict
 
     ready: dict[int, Verdict] = {}
     next_up = 0
-    with closing(each()) as found:
-        for number, one in found:
-            ready[number] = _unpacked(one, targets[number])
+    with closing(verdicts()) as numbered:
+        for number, verdict in numbered:
+            ready[number] = _unpack(verdict, targets[number])
             while next_up in ready:
                 yield ready.pop(next_up)
                 next_up += 1
 
 
-def glance(
+def quick_verdict(
     target: Target,
     context: Context,
     *,
     careful: bool = False,
     small: Small = Small.ENDS,
-    conclude: Conclude = as_it_is,
+    conclude: Conclude = keep_all,
 ) -> Verdict:
-    """Look at one group, or read it whole where it is small; ``careful``: never that, nor mapped.
+    """Return the verdict on one target from the ends of its logs, or from all of a small target.
 
-    Reads when disks are idle if a broker may be using the group.
+    ``careful`` reads only ends, and maps no file. The function reads when disks are idle if a
+    broker may be using the target.
     """
 
     def inspect(
@@ -137,51 +140,51 @@ def glance(
     ) -> list[Survey]:
         cleaned = context.settings(target).compacted
         return [
-            quick_survey(one, sealed=target.is_sealed(one), mapped=mapped, cleaned=cleaned)
-            for one in segments
+            quick_survey(segment, sealed=target.is_sealed(segment), mapped=mapped, cleaned=cleaned)
+            for segment in segments
         ]
 
     def read(target: Target, segments: Sequence[Segment], *, mapped: bool = False) -> list[Survey]:
         settings = context.settings(target)
         return [
             survey(
-                one,
+                segment,
                 lambda _: None,
                 mapped=mapped,
-                sealed=target.is_sealed(one),
+                sealed=target.is_sealed(segment),
                 deep=small is Small.RECORDS,
                 settings=settings,
             )
-            for one in segments
+            for segment in segments
         ]
 
     if not target.stopped:
         use_idle_io()
-    target = target.listed()
-    # First, so that what a broker writes meanwhile does not outrun what is seen of the logs.
+    target = target.with_listing()
+    # Before the logs, so that the small files are not newer than the logs that are read.
     facts = gather(target, context)
     is_small = target.stopped and target.size <= _SMALL_BYTES
-    whole = small is not Small.ENDS and is_small and not careful
-    surveys = read if whole else inspect
-    found = surveys(target, target.segments, mapped=target.stopped and not careful)
-    one = judge(target, found, facts, context, quick=not whole)
-    return conclude(reconcile(one, context, surveys))
+    read_all = small is not Small.ENDS and is_small and not careful
+    surveys = read if read_all else inspect
+    results = surveys(target, target.segments, mapped=target.stopped and not careful)
+    verdict = judge(target, results, facts, context, quick=not read_all)
+    return conclude(reconcile(verdict, context, surveys))
 
 
 def _tasks(count: int, jobs: int) -> Iterator[_Task]:
-    """Share out ``count`` groups: handing over a task takes as long as to judge a small one."""
-    most = max(1, min(_GROUPS, count // (_SHARES * jobs)))
+    """Yield tasks for ``count`` targets: to hand over a task takes as long as a small target."""
+    most = max(1, min(_TARGETS, count // (_SHARES * jobs)))
     for start in range(0, count, most):
         yield _Task(range(start, min(start + most, count)))
 
 
-def _packed(verdict: Verdict, asked_for: Target) -> Verdict:
-    if verdict.target is asked_for or verdict.target.pending:
-        return replace(verdict, target=_ASKED_FOR)
+def _pack(verdict: Verdict, requested: Target) -> Verdict:
+    if verdict.target is requested or verdict.target.pending:
+        return replace(verdict, target=_REQUESTED)
     return replace(verdict, target=replace(verdict.target, directory=None))
 
 
-def _unpacked(verdict: Verdict, asked_for: Target) -> Verdict:
-    if verdict.target == _ASKED_FOR:
-        return replace(verdict, target=asked_for)
-    return replace(verdict, target=replace(verdict.target, directory=asked_for.directory))
+def _unpack(verdict: Verdict, requested: Target) -> Verdict:
+    if verdict.target == _REQUESTED:
+        return replace(verdict, target=requested)
+    return replace(verdict, target=replace(verdict.target, directory=requested.directory))

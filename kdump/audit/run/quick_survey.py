@@ -1,7 +1,7 @@
-"""quick_survey(): the ends of a segment's files.
+"""quick_survey(): reads the ends of a segment's files.
 
-It reads the first batch header, the last entries of the indexes, and what stands behind the last of
-them. What lies between has not been looked at.
+It reads the first batch header, the last entries of the indexes, and the log after the last entry.
+It does not read the log between.
 
 Spec: ``LogSegment.readNextOffset``, which finds the end of a log in the same way; KOD 5, step 5.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from kdump.audit.survey.index_promises import IndexFacts
-from kdump.audit.survey.survey import LogPass, Survey, Unread
+from kdump.audit.survey.survey import LogPass, ReadFailure, Survey
 from kdump.errors import SourceError
 from kdump.format.index import OffsetIndex, TimeIndex
 from kdump.storage.access import open_source, read_end
@@ -23,15 +23,15 @@ from kdump.storage.source import Source
 from kdump.storage.walk import sound_batch
 
 _WINDOW_BYTES: Final = 32 << 10
-#: How much behind an index entry is read: many times the usual interval, and large batches.
+#: The bytes read after an index entry: many times the usual interval, and large batches.
 _TAIL_BYTES: Final = 8 << 20
-#: How many of an index's last entries are read.
+#: The number of last index entries that are read.
 _ENTRIES: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """What an index looks like at its end, and its last entries as (offset, position)."""
+    """The state of an index at its end, and its last entries as (offset, position)."""
 
     facts: IndexFacts
     entries: Sequence[tuple[int, int]]
@@ -40,11 +40,11 @@ class _End:
 def quick_survey(
     segment: Segment, *, sealed: bool, mapped: bool = False, cleaned: bool | None = True
 ) -> Survey:
-    """Look at the ends of ``segment`` and its indexes.
+    """Read the ends of ``segment`` and its indexes.
 
     ``sealed`` says that it is not its partition's last, ``mapped`` is as for ``open_source``.
-    ``cleaned`` says whether the cleaner may have been there, None for unknown.
-    Where no index entry leads near the end of a large log, the survey has read nothing and has no
+    ``cleaned`` says whether the cleaner may have compacted it, None for unknown. If no index entry
+    points near the end of a large log, the survey reads nothing of the log and has no
     ``last_offset``.
     """
     log = LogPass(segment, lambda _: None, deep=False, cleaned=cleaned)
@@ -52,17 +52,23 @@ def quick_survey(
     missed = []
     for kind, path in ((OffsetIndex, segment.index), (TimeIndex, segment.time_index)):
         try:
-            end = None if path is None else _end(kind, path, segment.base_offset, sealed=sealed)
+            end = (
+                None
+                if path is None
+                else _read_index_end(kind, path, segment.base_offset, sealed=sealed)
+            )
         except SourceError as error:
             end = None
-            missed.append(Unread.of(path or segment.log, error))
+            missed.append(ReadFailure.of(path or segment.log, error))
         ends.append(end)
     index, times = ends
     try:
         with _open(segment.log, mapped=mapped) as source:
-            log.read(source, _tail(source, segment.base_offset, index.entries if index else ()))
+            log.read(
+                source, _tail_start(source, segment.base_offset, index.entries if index else ())
+            )
     except SourceError as error:
-        missed.append(Unread.of(segment.log, error))
+        missed.append(ReadFailure.of(segment.log, error))
     return log.survey(index.facts if index else None, times.facts if times else None, tuple(missed))
 
 
@@ -70,8 +76,8 @@ def _open(path: Path, *, mapped: bool) -> Source:
     return open_source(path, mapped=mapped, window_bytes=_WINDOW_BYTES)
 
 
-def _tail(source: Source, base_offset: int, entries: Sequence[tuple[int, int]]) -> int:
-    """Where to begin reading: at a sound batch, at 0, or at the end where neither is near."""
+def _tail_start(source: Source, base_offset: int, entries: Sequence[tuple[int, int]]) -> int:
+    """Return the position of the first read: a sound batch, 0, or the end if neither is near."""
     for _, position in reversed(entries):
         near = 0 < position < source.size <= position + _TAIL_BYTES
         if near and sound_batch(source, base_offset, position) is not None:
@@ -79,26 +85,26 @@ def _tail(source: Source, base_offset: int, entries: Sequence[tuple[int, int]]) 
     return 0 if source.size <= _TAIL_BYTES else source.size
 
 
-def _end(
+def _read_index_end(
     kind: type[OffsetIndex | TimeIndex], path: Path, base_offset: int, *, sealed: bool
 ) -> _End:
-    """Raises SourceError."""
+    """Read the end of an index; raises SourceError."""
     slot = kind.ENTRY_BYTES
     size, data = read_end(path, (_ENTRIES + 1) * slot)
     slots = used = size // slot
     data = data[: len(data) - size % slot][-_ENTRIES * slot :]
     if data and not any(data[-slot:]):
         with open_source(path, mapped=False, window_bytes=_WINDOW_BYTES) as source:
-            used = _used(source, slots, slot)
+            used = _used_slots(source, slots, slot)
             first = max(0, used - _ENTRIES) * slot
             data = bytes(source.window(first)[: used * slot - first])
     index = kind.decode(data, base_offset)
     room = not sealed and used < slots
     disorder = index.order_violations()
-    place = None
+    first_disorder = None
     if disorder.first:
         number = disorder.first[0]
-        place = used - len(index) + number, index[number - 1], index[number]
+        first_disorder = used - len(index) + number, index[number - 1], index[number]
     facts = IndexFacts(
         path,
         size,
@@ -106,15 +112,15 @@ def _end(
         size % slot,
         slots - used if sealed else 0,
         disorder.count if sealed else 0,
-        place if sealed else None,
+        first_disorder if sealed else None,
         room=room,
         last=None if room or not used else index[len(index) - 1],
     )
     return _End(facts, tuple(index))
 
 
-def _used(source: Source, slots: int, slot_bytes: int) -> int:
-    """The number of slots before the padding, which is taken to be of zeros alone."""
+def _used_slots(source: Source, slots: int, slot_bytes: int) -> int:
+    """Return the number of slots before the padding, which is assumed to hold only zeros."""
     low, high = 0, slots
     while low < high:
         middle = (low + high) // 2

@@ -1,10 +1,10 @@
-"""Which files are read again before an error is reported, and which findings stand.
+"""Which files are read again before an error is reported, and which findings remain.
 
-Beside a running broker files grow, are rolled, trimmed, cleaned and deleted between the reading of
-one and of the next. An error stands if both looks have it, at the same place of the same file.
+A running broker appends to files, rolls, trims, cleans and deletes them between two reads. An error
+remains if both reads find it, at the same position of the same file.
 
-Spec: ``UnifiedLog.roll``, ``replaceSegments``, ``deleteSegments`` and ``truncateTo`` are what
-happens meanwhile.
+Spec: ``UnifiedLog.roll``, ``replaceSegments``, ``deleteSegments`` and ``truncateTo`` change files
+between two reads.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ _VANISHED: Final = (codes.VANISHED, codes.VANISHED_LIVE)
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What was seen of one partition: surveys ascending by base offset, and what was found."""
+    """One read of a partition: its surveys, ascending by base offset, and its findings."""
 
     surveys: tuple[Survey, ...]
     findings: tuple[Finding, ...]
 
 
-def needed(findings: Sequence[Finding]) -> bool:
-    """Whether anything was found that may look otherwise a moment later."""
+def is_needed(findings: Sequence[Finding]) -> bool:
+    """Return whether a finding may no longer hold a moment later."""
     return any(
         finding.code.severity is Severity.ERROR or finding.code in _VANISHED for finding in findings
     )
 
 
-def changed(surveys: Sequence[Survey], logs: Mapping[int, Identity]) -> bool:
-    """Whether the partition is no longer what was surveyed.
+def has_changed(surveys: Sequence[Survey], logs: Mapping[int, Identity]) -> bool:
+    """Return whether the partition has changed since it was surveyed.
 
-    ``logs`` are those that are there now, by base offset.
+    ``logs`` are the present logs, by base offset.
     """
     return {survey.segment.base_offset: survey.identity for survey in surveys} != logs
 
@@ -51,16 +51,18 @@ def changed(surveys: Sequence[Survey], logs: Mapping[int, Identity]) -> bool:
 def suspects(
     inspection: Inspection, segments: Sequence[Segment], logs: Mapping[int, Identity]
 ) -> tuple[Segment, ...]:
-    """Which of ``segments``, as they are listed now, must be read again to judge once more.
+    """Return those of ``segments``, as they are listed now, that a recheck must read again.
 
-    Those are the segments with errors, those with another log or other companions by now, those
-    that were not read to their end, and the last one: it changes all the time, and may be at the
-    bottom of an error of the partition as a whole.
+    Those are segments with errors, with a changed log or companion, or with an incomplete read, and
+    the last segment. The last segment changes all the time, and may be the cause of an error of the
+    whole partition.
     """
     before = {survey.segment.base_offset: survey for survey in inspection.surveys}
-    accused = {_stem(finding.path) for finding in inspection.findings if _is_error(finding)}
+    stems_with_errors = {
+        _stem(finding.path) for finding in inspection.findings if _is_error(finding)
+    }
 
-    def suspicious(segment: Segment) -> bool:
+    def is_suspect(segment: Segment) -> bool:
         survey = before.get(segment.base_offset)
         return (
             segment is segments[-1]
@@ -68,33 +70,33 @@ def suspects(
             or survey.segment != segment
             or survey.identity != logs.get(segment.base_offset)
             or bool(survey.unread)
-            or _stem(segment.log) in accused
+            or _stem(segment.log) in stems_with_errors
         )
 
-    return tuple(segment for segment in segments if suspicious(segment))
+    return tuple(segment for segment in segments if is_suspect(segment))
 
 
 def reconcile_findings(first: Inspection, second: Inspection) -> Iterator[Finding]:
-    """The findings of the second look, with errors and warnings that do not stand as mere notes.
+    """Yield the findings of the second read; unconfirmed errors and warnings become notes.
 
-    What vanished before the first look was over, and was not read since, is still said.
+    Findings about files that vanished during the first read, and were not read since, remain.
     """
     steady = _Steady(first.surveys, second.surveys)
-    seen = {_key(finding) for finding in first.findings}
-    again = {_key(finding) for finding in second.findings}
+    found_first = {_key(finding) for finding in first.findings}
+    found_again = {_key(finding) for finding in second.findings}
     for finding in second.findings:
-        stands = _key(finding) in seen and steady(finding.path)
-        yield finding if stands or not _may_pass(finding) else _note(finding, "second")
+        confirmed = _key(finding) in found_first and steady(finding.path)
+        yield finding if confirmed or not _may_pass(finding) else _note(finding, "second")
     read = {path for survey in second.surveys for path in _files(survey.segment)}
     for finding in first.findings:
-        if _may_pass(finding) and _key(finding) not in again:
+        if _may_pass(finding) and _key(finding) not in found_again:
             yield _note(finding, "first")
         if finding.code in _VANISHED and finding.path not in read:
             yield finding
 
 
 class _Steady:
-    """Tells of a path whether both looks saw the same segment there, with the same one behind."""
+    """Whether both reads saw the same segment at a path, followed by the same segment."""
 
     def __init__(self, first: Sequence[Survey], second: Sequence[Survey]) -> None:
         self._first = _by_stem(first)
@@ -103,33 +105,33 @@ class _Steady:
     def __call__(self, path: Path) -> bool:
         stem = _stem(path)
         if stem not in self._first and stem not in self._second:
-            return True  # no file of a segment: these are written anew all the time
+            return True  # not a segment's file: brokers rewrite these all the time
         if stem not in self._first or stem not in self._second:
             return False
-        (one, after_one), (other, after_other) = self._first[stem], self._second[stem]
-        if one.identity is None or other.identity is None:
+        (first, first_next), (second, second_next) = self._first[stem], self._second[stem]
+        if first.identity is None or second.identity is None:
             return False
-        if after_one is None or after_other is None:  # the last one may have grown
-            return after_one is after_other and _same_file(one.identity, other.identity)
-        same_behind = after_one.segment.base_offset == after_other.segment.base_offset
-        return same_behind and one.identity == other.identity
+        if first_next is None or second_next is None:  # the last segment may have grown
+            return first_next is second_next and _same_file(first.identity, second.identity)
+        same_next = first_next.segment.base_offset == second_next.segment.base_offset
+        return same_next and first.identity == second.identity
 
 
 def _by_stem(surveys: Sequence[Survey]) -> dict[Path, tuple[Survey, Survey | None]]:
-    """The survey of each segment and that of the one behind it."""
+    """Return the survey of each segment and that of the next segment, by stem."""
     return {
-        _stem(survey.segment.log): (survey, after)
-        for survey, after in zip_longest(surveys, surveys[1:])
+        _stem(survey.segment.log): (survey, next_survey)
+        for survey, next_survey in zip_longest(surveys, surveys[1:])
     }
 
 
 def _stem(path: Path) -> Path:
-    """What all files of a segment have in common, those too that are missing."""
+    """Return the path that all files of a segment have in common, existing or missing."""
     return path.parent / path.name.partition(".")[0]
 
 
-def _same_file(one: Identity, other: Identity) -> bool:
-    return (one.device, one.inode) == (other.device, other.inode)
+def _same_file(first: Identity, second: Identity) -> bool:
+    return (first.device, first.inode) == (second.device, second.inode)
 
 
 def _files(segment: Segment) -> set[Path]:

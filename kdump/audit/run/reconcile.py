@@ -1,6 +1,6 @@
-"""Findings reconciled with a second read, where files have changed.
+"""Reconciliation of findings with a second read, where files have changed.
 
-How two looks are compared is in ``recheck``.
+``recheck`` compares the two reads.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
-from kdump.audit.checks.read_errors import unread
+from kdump.audit.checks.read_errors import unread_file
 from kdump.audit.facts.small_files import DirectoryFacts, read_directory
 from kdump.audit.findings import Finding
 from kdump.audit.judge import judge, judge_directories
 from kdump.audit.run import recheck
 from kdump.audit.run.gather import gather
 from kdump.audit.run.recheck import Inspection
-from kdump.audit.survey.survey import Survey, Unread
+from kdump.audit.survey.survey import ReadFailure, Survey
 from kdump.audit.targets.context import Context, read_context
 from kdump.audit.targets.target import Target
 from kdump.audit.verdicts.verdict import Verdict
@@ -26,49 +26,49 @@ from kdump.errors import SourceError
 from kdump.storage.logdir import LogDirectory, Segment, open_path, read_partition
 from kdump.storage.source import Identity
 
-_RECHECK_SECONDS: Final = 0.5  # until a second look: a broker has renamed its segments by then
+_RECHECK_SECONDS: Final = 0.5  # before a second read: a broker has renamed its segments by then
 
-Again = Callable[[Target, Sequence[Segment]], Sequence[Survey | Finding]]
-"""Surveys some segments of a group once more."""
+Resurvey = Callable[[Target, Sequence[Segment]], Sequence[Survey | Finding]]
+"""Surveys some segments of a target once more."""
 
 
-def reconcile(verdict: Verdict, context: Context | None, again: Again) -> Verdict:
-    """Return ``verdict``, or what a second look makes of it, where one is needed."""
+def reconcile(verdict: Verdict, context: Context | None, resurvey: Resurvey) -> Verdict:
+    """Return ``verdict``, reconciled with a second read of the target if that is needed."""
     target = verdict.target
-    if target.error is not None or not recheck.needed(verdict.findings):
+    if target.error is not None or not recheck.is_needed(verdict.findings):
         return verdict
     if not target.stopped:
         time.sleep(_RECHECK_SECONDS)
     first = Inspection(verdict.surveys, verdict.findings)
     try:
-        now = _listed_again(target)
+        now = _list_again(target)
         logs = _logs(now.segments)
-        if target.stopped and not recheck.changed(verdict.surveys, logs):
+        if target.stopped and not recheck.has_changed(verdict.surveys, logs):
             return verdict
         suspects = recheck.suspects(first, now.segments, logs)
-        results = list(again(now, suspects))
-        # Listed once more: files that came while the logs were read say what these say.
+        results = list(resurvey(now, suspects))
+        # Listed once more: files that appeared while the logs were read match these logs.
         facts = None
         if verdict.facts is not None and context is not None:
-            facts = gather(_listed_again(now), context)
+            facts = gather(_list_again(now), context)
     except SourceError as error:
-        gone = unread(target, Unread.of(target.path, error))
+        vanished = unread_file(target, ReadFailure.of(target.path, error))
         return replace(
-            verdict, findings=(gone, *recheck.reconcile_findings(first, Inspection((), ())))
+            verdict, findings=(vanished, *recheck.reconcile_findings(first, Inspection((), ())))
         )
-    kept = {segment.base_offset for segment in now.segments if segment not in suspects}
-    results += (survey for survey in verdict.surveys if survey.segment.base_offset in kept)
+    unchanged = {segment.base_offset for segment in now.segments if segment not in suspects}
+    results += (survey for survey in verdict.surveys if survey.segment.base_offset in unchanged)
     second = judge(now, results, facts, context, quick=verdict.quick)
     findings = recheck.reconcile_findings(first, Inspection(second.surveys, second.findings))
     return replace(second, findings=tuple(findings))
 
 
 def reconcile_directories(context: Context) -> tuple[Finding, ...]:
-    """Judge the log directories themselves; an error stands if a second look has it too."""
+    """Return the findings of the log directories; a second read confirms the errors."""
     first = tuple(judge_directories(context))
-    if not recheck.needed(first):
+    if not recheck.is_needed(first):
         return first
-    directories = [facts for together in context.siblings for facts in together]
+    directories = [facts for siblings in context.siblings for facts in siblings]
     if not all(facts.stopped for facts in directories):
         time.sleep(_RECHECK_SECONDS)
     now = [_read_again(facts) for facts in directories]
@@ -77,7 +77,7 @@ def reconcile_directories(context: Context) -> tuple[Finding, ...]:
     return tuple(
         finding
         for finding in again
-        if (finding.code.name, finding.path) in seen or not recheck.needed([finding])
+        if (finding.code.name, finding.path) in seen or not recheck.is_needed([finding])
     )
 
 
@@ -89,23 +89,23 @@ def _read_again(facts: DirectoryFacts) -> DirectoryFacts:
     return facts
 
 
-def _listed_again(target: Target) -> Target:
-    """What there is now of ``target``, leaving out segments that are new; raises SourceError."""
+def _list_again(target: Target) -> Target:
+    """List ``target`` again, without segments that are new; raises SourceError."""
     known = {segment.base_offset for segment in target.segments}
     listed = read_partition(target.path if target.partition else target.path.parent)
     segments = tuple(segment for segment in listed.segments if segment.base_offset in known)
     last = segments[-1].base_offset if segments else 0
-    behind = [segment.base_offset for segment in listed.segments if segment.base_offset > last]
+    later_bases = [segment.base_offset for segment in listed.segments if segment.base_offset > last]
     return replace(
         target,
         segments=segments,
-        next_base=min(behind, default=None),
+        next_base=min(later_bases, default=None),
         partition=target.partition and listed,
     )
 
 
 def _logs(segments: Iterable[Segment]) -> dict[int, Identity]:
-    """The logs that are there now, by base offset."""
+    """Return the identities of the logs that exist now, by base offset."""
     logs = {}
     for segment in segments:
         with suppress(OSError):

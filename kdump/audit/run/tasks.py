@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kdump.audit.checks.read_errors import killed
+from kdump.audit.checks.read_errors import killed_reader
 from kdump.audit.facts.small_files import TopicSettings
 from kdump.audit.findings import Finding
 from kdump.audit.survey.survey import Survey, survey
@@ -17,13 +17,13 @@ from kdump.storage import workers
 from kdump.storage.logdir import Segment
 from kdump.storage.throttle import Pace
 
-#: So many bytes of indexes that were built anew are kept of a partition; of others the digests.
+#: The most bytes of rebuilt indexes that are held of a partition; of further ones only digests are.
 _REBUILD_BYTES: Final = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class SurveyTask:
-    """One segment of the group with the index ``target_index``; the rest is as for ``survey``."""
+    """One segment of the target with the index ``target_index``; the rest is as for ``survey``."""
 
     target_index: int
     segment: Segment
@@ -37,7 +37,7 @@ class SurveyTask:
 def survey_tasks(
     number: int, target: Target, context: Context | None, *, deep: bool, rebuild: bool = False
 ) -> Iterator[SurveyTask]:
-    """One task for each segment of a group, in their order; ``rebuild`` is as for ``verify``."""
+    """Yield one task for each segment of a target, in order; ``rebuild`` is as for ``verify``."""
     settings = TopicSettings() if context is None else context.settings(target)
     room = _REBUILD_BYTES // max(len(target.segments), 1) if rebuild else None
     for segment in target.segments:
@@ -45,10 +45,10 @@ def survey_tasks(
         yield SurveyTask(number, segment, target.stopped, sealed, deep, settings, room)
 
 
-def surveyed(
+def run_survey(
     task: SurveyTask, report: Callable[[int], None], *, pace: Pace | None = None
 ) -> Survey:
-    """Do the task."""
+    """Run the task and return its survey; ``report`` gets counts of bytes that were read."""
     return survey(
         task.segment,
         report,
@@ -61,22 +61,22 @@ def surveyed(
     )
 
 
-def surveyed_again(
-    now: Target,
+def rerun_surveys(
+    target: Target,
     suspects: Sequence[Segment],
     tasks: Iterable[SurveyTask],
     work: Callable[[SurveyTask, Callable[[int], None]], Survey],
 ) -> list[Survey | Finding]:
-    """Do those of ``tasks`` that are of ``suspects`` once more, for the second look at a group."""
+    """Run those of ``tasks`` that are of ``suspects`` once more, for the recheck of a target."""
     unmapped = (replace(task, mapped=False) for task in tasks if task.segment in suspects)
-    return [survey_of(now, outcome) for outcome in workers.run(work, unmapped, 1)]
+    return [survey_of(target, outcome) for outcome in workers.run(work, unmapped, 1)]
 
 
 def survey_of(target: Target, outcome: workers.Result[SurveyTask, Survey]) -> Survey | Finding:
-    """Return what a worker's outcome is to the group's judge; raises the worker's KdumpError."""
+    """Return the survey or finding in a worker's outcome; raises the worker's KdumpError."""
     value = outcome.value
     if isinstance(value, KdumpError):
         raise value
     if isinstance(value, workers.Died):
-        return killed(outcome.task.segment.log, value, target)
+        return killed_reader(outcome.task.segment.log, value, target)
     return value

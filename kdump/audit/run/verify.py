@@ -1,8 +1,8 @@
-"""verify(): all segments over a pool of workers, each partition judged in turn.
+"""verify(): verifies all segments over a pool of workers, partition by partition.
 
-The unit of work is a segment, because there are large ones. Partitions come out in the order in
-which they were listed, however the workers finish. Where files may have changed meanwhile, an error
-is looked at again before it is told.
+The unit of work is a segment, because partitions may be large. Verdicts come out in the order in
+which the partitions were listed, whatever the order in which workers finish. If files may have
+changed since they were read, they are read again before an error is reported.
 
 A bad, unreadable or vanished file becomes a finding.
 """
@@ -19,18 +19,18 @@ from kdump.audit.findings import Finding
 from kdump.audit.judge import judge
 from kdump.audit.run.gather import gather
 from kdump.audit.run.reconcile import reconcile
-from kdump.audit.run.tasks import SurveyTask, survey_of, survey_tasks, surveyed, surveyed_again
+from kdump.audit.run.tasks import SurveyTask, rerun_surveys, run_survey, survey_of, survey_tasks
 from kdump.audit.survey.survey import Survey
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
-from kdump.audit.verdicts.verdict import Conclude, Verdict, as_it_is
+from kdump.audit.verdicts.verdict import Conclude, Verdict, keep_all
 from kdump.storage import workers
 from kdump.storage.logdir import Segment
 from kdump.storage.throttle import Pace, use_idle_io
 
 
 def beside_broker(targets: Iterable[Target]) -> bool:
-    """Whether a broker may be using any of ``targets``."""
+    """Return whether a broker may be using any of ``targets``."""
     return not all(target.stopped for target in targets)
 
 
@@ -42,30 +42,29 @@ def verify(
     rebuild: bool = False,
     context: Context | None = None,
     known: Mapping[int, Verdict] | None = None,
-    conclude: Conclude = as_it_is,
+    conclude: Conclude = keep_all,
     pace: Pace | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> Generator[Verdict, None, None]:
-    """Survey and judge ``targets`` in at most ``jobs`` workers; every group comes out, in order.
+    """Yield the verdict on each of ``targets``, in order, from surveys in at most ``jobs`` workers.
 
-    ``rebuild`` has the indexes of each segment built anew, for its survey. Without a ``context``
-    the logs alone are judged. ``known`` has, by their numbers, groups of which no more need be
-    read. ``conclude`` is called as soon as a group is judged, so that what it leaves out is not
-    kept until the group's turn. The workers keep to ``pace`` together, and read when disks are idle
-    if a broker may be using any of the groups.
-    ``on_progress`` gets counts of bytes of logs that were read since its last call. Leaving early
-    ends the workers.
+    ``rebuild`` also rebuilds the indexes of each segment, for its survey. Without a ``context``
+    only the logs are verified. ``known`` has the verdicts, by the index of their target, on targets
+    that need no further read. ``conclude`` is called as soon as there is a verdict, so that what it
+    leaves out is not held until the target's turn. The workers keep to ``pace`` together, and read
+    when disks are idle if a broker may be using any of the targets. ``on_progress`` gets counts of
+    log bytes that were read since its last call. Leaving early ends the workers. Raises KdumpError.
     """
     live = beside_broker(targets)
 
     def work(task: SurveyTask, report: Callable[[int], None]) -> Survey:
         if live:
             use_idle_io()
-        return surveyed(task, report, pace=pace)
+        return run_survey(task, report, pace=pace)
 
-    def again(now: Target, suspects: Sequence[Segment]) -> list[Survey | Finding]:
+    def resurvey(now: Target, suspects: Sequence[Segment]) -> list[Survey | Finding]:
         tasks = survey_tasks(0, now, context, deep=deep, rebuild=rebuild)
-        return surveyed_again(now, suspects, tasks, work)
+        return rerun_surveys(now, suspects, tasks, work)
 
     listed: dict[int, Target] = {}
     facts: dict[int, PartitionFacts | None] = {}
@@ -77,15 +76,15 @@ def verify(
     def tasks() -> Iterator[SurveyTask]:
         for number, target in enumerate(targets):
             if number not in known:
-                # Before the logs, which a broker may go on writing, and not long before.
-                now = listed[number] = target.listed()
+                # Shortly before the logs, because a broker may go on writing them.
+                now = listed[number] = target.with_listing()
                 results[number] = []
                 facts[number] = None if context is None else gather(now, context)
                 yield from survey_tasks(number, now, context, deep=deep, rebuild=rebuild)
 
     def complete(number: int) -> None:
         verdict = judge(listed.pop(number), results.pop(number), facts.pop(number), context)
-        ready[number] = conclude(reconcile(verdict, context, again))
+        ready[number] = conclude(reconcile(verdict, context, resurvey))
 
     def in_turn() -> Iterator[Verdict]:
         nonlocal next_up
@@ -97,7 +96,7 @@ def verify(
             yield ready.pop(next_up)
             next_up += 1
 
-    outcomes = workers.run(work, tasks(), jobs, retry=_unmapped, on_progress=on_progress)
+    outcomes = workers.run(work, tasks(), jobs, retry=_retry_unmapped, on_progress=on_progress)
     with closing(outcomes):
         for outcome in outcomes:
             number = outcome.task.target_index
@@ -108,8 +107,8 @@ def verify(
     yield from in_turn()
 
 
-def _unmapped(task: SurveyTask, died: workers.Died) -> SurveyTask | None:
-    # The file was cut while it was mapped: somebody writes there after all.
+def _retry_unmapped(task: SurveyTask, died: workers.Died) -> SurveyTask | None:
+    # The file was cut while it was mapped: a process writes there after all.
     if died.signal == signal.SIGBUS and task.mapped:
         return replace(task, mapped=False)
     return None

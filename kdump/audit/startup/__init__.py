@@ -2,11 +2,11 @@
 
 swaps            The segments that a loader opens beside files of an unfinished cleaning or split.
 outcome          The inputs and results of a start as plain values.
-unread_tail      How many records the damage at the end of a log may have held.
+unread_tail      The number of records that the damage at the end of a log may have held.
 snapshot_reload  The producer snapshots that a loader deletes and writes, and the segments it
                  reads for them.
-inputs           The facts about segments that the loader's work depends on.
+inputs           The facts about segments that the loader needs.
 loader           The loader's work on one partition, step by step, on facts alone.
 swap_loss        The records that a ``.swap`` file leaves out when it replaces segments.
-forecast         forecast(): what the next start does with a partition and with a log directory.
+forecast         forecast(): predicts the next start of a partition and of a log directory.
 """

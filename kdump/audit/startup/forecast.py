@@ -1,7 +1,7 @@
-"""forecast(): what the next start does with a partition and with a log directory.
+"""forecast(): predicts the next start of a partition and of a log directory.
 
-The loaders of releases 3.9 to 4.3 differ in few cases; a forecast that names no release is the
-worse of the two.
+The loaders of releases 3.9 to 4.3 differ in few cases; a forecast that names no release holds for
+both.
 
 Spec: ``LogLoader``, ``LogManager.loadLogs``; KOD 5, 10.
 """
@@ -17,10 +17,18 @@ from kdump.audit.codes import FindingCode
 from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.findings import Finding
 from kdump.audit.startup.loader import Loader
-from kdump.audit.startup.outcome import Cause, Cut, LogFacts, Outcome, Release, Stopped, Violation
+from kdump.audit.startup.outcome import (
+    Cause,
+    Cut,
+    LogFacts,
+    Outcome,
+    Release,
+    StartFailure,
+    Violation,
+)
 from kdump.audit.survey.recovery import Records
 
-#: How fast recovery reads, cold, with its one thread for each log directory (KOD 10).
+#: The speed of recovery with a cold page cache and one thread for each log directory (KOD 10).
 RECOVERY_BYTES_PER_SECOND: Final = 250 << 20
 
 _WORSE: Final = {Outcome.REFUSES: 2, Outcome.OFFLINE: 1, Outcome.STARTS: 0}
@@ -28,17 +36,18 @@ _WORSE: Final = {Outcome.REFUSES: 2, Outcome.OFFLINE: 1, Outcome.STARTS: 0}
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What the next start does with one partition.
+    """The effect of the next start on one partition.
 
-    ``log_start_offset`` and ``log_end_offset`` are None if it is not loaded, the latter also if
-    nobody has looked. ``segments`` are the
-    base offsets of those left, ``deleted`` of those deleted whole, ``split`` of those that become
-    two or more, ``recovered`` of those that recovery reads; ``replaced`` are the files that a
-    ``.swap`` takes the place of. ``lost`` are records; so are those that stay in a file but beyond
-    the log's end. ``snapshots_lost`` are offsets of producer snapshots. ``exact`` is False where it
-    rests on something that was not read; ``release`` is None where all releases do the same.
-    ``set_aside`` is the finding by which the directory is renamed to ``-stray`` once it is loaded:
-    kept, but served no more.
+    ``log_start_offset`` and ``log_end_offset`` are None if the partition is not loaded, the latter
+    also if the end was not read. ``segments`` are the base offsets of the remaining segments,
+    ``deleted`` of those deleted completely. ``split`` are those of segments that become two or
+    more, ``recovered`` those of segments that recovery reads. ``replaced`` are the files that a
+    ``.swap`` file replaces. ``lost`` counts records, including those that stay in a file past the
+    log end offset.
+    ``snapshots_lost`` are offsets of producer snapshots. ``exact`` is False if the forecast depends
+    on data that was not read; ``release`` is None if all releases do the same. ``set_aside`` is the
+    code of the finding for which the directory is renamed to ``-stray`` once it is loaded: it
+    remains, but is no longer served.
     """
 
     outcome: Outcome
@@ -62,12 +71,12 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True)
 class DirectoryForecast:
-    """What the next start does with a log directory: the sums over its partitions.
+    """The effect of the next start on a log directory: the sums over its partitions.
 
-    ``causes`` are all reasons at once why it goes offline, or the broker does not start. Of its
-    ``total`` partitions ``partitions`` were looked at, and of these ``exact`` as far as it takes to
-    be certain. ``set_aside`` counts those that are renamed to ``-stray``. ``ends_broker`` says of a
-    directory that goes offline whether the broker exits with it; None for unknown.
+    ``causes`` are all reasons why the directory goes offline, or the broker does not start. Of its
+    ``total`` partitions, ``partitions`` have a forecast, and of these ``exact`` have an exact one.
+    ``set_aside`` counts the partitions that are renamed to ``-stray``. ``ends_broker`` says whether
+    the broker exits if the directory goes offline; None if unknown.
     """
 
     outcome: Outcome
@@ -83,21 +92,21 @@ class DirectoryForecast:
 
     @property
     def whole(self) -> bool:
-        """Whether nothing is left out that could make it worse."""
+        """Whether all partitions have an exact forecast."""
         return self.exact == self.total
 
     @property
     def recovery_seconds(self) -> float:
-        """How long reading takes, about."""
+        """The approximate time that recovery takes to read, in seconds."""
         return self.read_bytes / RECOVERY_BYTES_PER_SECOND
 
 
 def forecast(
     facts: PartitionFacts, logs: Iterable[LogFacts], violations: Sequence[Violation] = ()
 ) -> Forecast:
-    """Say what the next start does with a partition, whichever of the releases starts.
+    """Return the effect of the next start on a partition; the worse one if releases differ.
 
-    ``logs`` are from ``looking.look``.
+    ``logs`` are from ``inputs.read_log_facts``.
     """
     known = tuple(logs)
     older, newer = (forecast_by(release, facts, known, violations) for release in Release)
@@ -113,13 +122,13 @@ def forecast_by(
     logs: Iterable[LogFacts],
     violations: Sequence[Violation] = (),
 ) -> Forecast:
-    """Say what the next start of a broker of ``release`` does with a partition."""
+    """Return the effect of the next start of a broker of ``release`` on a partition."""
     loader = Loader(facts, logs, violations, release)
     before = {offset for offset, read in facts.snapshots.items() if read.error is None}
     cause = None
     try:
         loader.load()
-    except Stopped as stopped:
+    except StartFailure as stopped:
         cause = stopped.cause
     return Forecast(
         outcome=Outcome.STARTS if cause is None else cause.outcome,
@@ -146,25 +155,26 @@ def forecast_directory(
     *,
     total: int,
 ) -> DirectoryForecast:
-    """Fold the forecasts of a log directory's partitions, of which there are ``total``.
+    """Return the sum of the forecasts of a log directory's partitions.
 
-    ``causes`` are what else stands in the way.
+    ``causes`` are further reasons why the directory goes offline, or the broker does not start.
+    ``total`` is the number of all its partitions.
     """
-    every = list(causes)
+    all_causes = list(causes)
     count = exact = read_bytes = deleted_bytes = set_aside = 0
     lost = Records()
-    for one in partitions:
-        every += one.causes
+    for partition in partitions:
+        all_causes += partition.causes
         count += 1
-        exact += one.exact
-        read_bytes += one.read_bytes
-        deleted_bytes += one.deleted_bytes
-        set_aside += one.set_aside is not None
-        lost += one.lost
-    every.sort(key=lambda cause: -_WORSE[cause.outcome])
+        exact += partition.exact
+        read_bytes += partition.read_bytes
+        deleted_bytes += partition.deleted_bytes
+        set_aside += partition.set_aside is not None
+        lost += partition.lost
+    all_causes.sort(key=lambda cause: -_WORSE[cause.outcome])
     return DirectoryForecast(
-        worst_outcome(every),
-        tuple(every),
+        worst_outcome(all_causes),
+        tuple(all_causes),
         total,
         count,
         exact,
@@ -176,23 +186,29 @@ def forecast_directory(
 
 
 def worst_outcome(causes: Iterable[Cause]) -> Outcome:
-    """Return what a start comes to by ``causes``."""
+    """Return the worst outcome of a start among ``causes``."""
     outcomes = (cause.outcome for cause in causes)
     return max(outcomes, key=lambda outcome: _WORSE[outcome], default=Outcome.STARTS)
 
 
 def causes_of(findings: Iterable[Finding]) -> Iterator[Cause]:
-    """Say what of ``findings`` keeps a broker from starting, or from using a log directory."""
-    for one in findings:
-        if one.code.stops is not None:
-            text = one.code.name if one.detail is None else str(one.detail)
-            yield Cause(one.code.stops, text, one.path, one.position)
+    """Yield the causes among ``findings`` that stop a start or take a log directory offline."""
+    for finding in findings:
+        if finding.code.stops is not None:
+            text = finding.code.name if finding.detail is None else str(finding.detail)
+            yield Cause(finding.code.stops, text, finding.path, finding.position)
 
 
-def _effect(one: Forecast) -> tuple[object, ...]:
-    return one.outcome, one.log_start_offset, one.log_end_offset, one.segments, one.cuts
+def _effect(forecast: Forecast) -> tuple[object, ...]:
+    return (
+        forecast.outcome,
+        forecast.log_start_offset,
+        forecast.log_end_offset,
+        forecast.segments,
+        forecast.cuts,
+    )
 
 
-def _harm(one: Forecast) -> tuple[int, int, int]:
-    lost = one.lost.sound.count + one.lost.unreadable.count
-    return _WORSE[one.outcome], lost, -(one.log_end_offset or 0)
+def _harm(forecast: Forecast) -> tuple[int, int, int]:
+    lost = forecast.lost.sound.count + forecast.lost.unreadable.count
+    return _WORSE[forecast.outcome], lost, -(forecast.log_end_offset or 0)

@@ -1,8 +1,9 @@
-"""The facts about segments that the loader's work depends on.
+"""The facts about segments that the loader needs.
 
-Surveys tell most of it. The end of the last log and what waits as ``.swap`` is read here.
+Surveys have most of them. This module reads the end of the last log and pending ``.swap`` files.
+Facts of a file that cannot be read are None.
 
-Spec: ``LogLoader.load``; KOD 5. A file that cannot be read leaves its place empty.
+Spec: ``LogLoader.load``; KOD 5.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from pathlib import Path
 from typing import Final
 
 from kdump.audit.facts.small_files import PartitionFacts, Read
-from kdump.audit.replay.replay import Replay, Replayed, ViolationKind, replay
+from kdump.audit.replay.replay import Replay, SegmentReplay, ViolationKind, replay
 from kdump.audit.startup.outcome import Effect, LogFacts, Violation
-from kdump.audit.startup.swaps import resolve_swaps, swapping
+from kdump.audit.startup.swaps import pending_swaps, resolve_swaps
 from kdump.audit.survey.log_end import LogEnd, Search, read_end, search
-from kdump.audit.survey.recovery import Recovered, recover
+from kdump.audit.survey.recovery import RecoveryResult, recover
 from kdump.audit.survey.survey import Survey
 from kdump.errors import SourceError
 from kdump.format.index import TransactionIndex
@@ -26,7 +27,7 @@ from kdump.format.snapshot import NO_PRODUCERS
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment
 
-#: Above every offset that a name can hold.
+#: Above every offset in a file name.
 _NO_OFFSET: Final = 1 << 63
 _TEXTS: Final = {
     ViolationKind.PLAIN: "a batch outside of transactions while its producer's is open",
@@ -41,29 +42,33 @@ def read_log_facts(
     violations: Sequence[Violation] = (),
     replayed: Replay | None = None,
 ) -> tuple[LogFacts, ...]:
-    """Say of each log that will be opened what is known, and of those that a swap replaces.
+    """Return the facts of each log that will be opened, and of those that a swap replaces.
 
-    That is all of it for those that were surveyed. After a clean stop the end of the last one is
-    enough, and is read here: few bytes, unless its index is of no use. ``replayed`` is what the
-    ``surveys`` come to from the first one on, None where nobody has replayed them.
+    Surveyed logs have all facts. After a clean stop the end of the last log is enough, and is read
+    here: few bytes, unless its index is unusable. ``replayed`` is the replay of all ``surveys``,
+    None if there is none.
     """
     surveys = tuple(surveys)
-    surveyed = {survey.segment.log: survey for survey in surveys}
-    known = {log.log: _swap(log, facts) for log in swapping(facts.partition)}
-    stops = {one.base_offset: one for one in reversed(violations) if one.effect is Effect.CUTS}
+    survey_by_log = {survey.segment.log: survey for survey in surveys}
+    known = {log.log: _swap(log, facts) for log in pending_swaps(facts.partition)}
+    stops = {
+        violation.base_offset: violation
+        for violation in reversed(violations)
+        if violation.effect is Effect.CUTS
+    }
 
     def next_offset(swap: Segment) -> int:
         end = known[swap.log].end
         ends = (swap.base_offset,) if end is None else (end.next_offset, end.searched_offset)
-        return max((each for each in ends if each is not None), default=swap.base_offset)
+        return max((offset for offset in ends if offset is not None), default=swap.base_offset)
 
     segments = resolve_swaps(facts.partition, next_offset).segments
-    unstable = _unstable(facts, surveys, replayed)
+    unstable = _oldest_open_offset(facts, surveys, replayed)
     for segment, following in zip_longest(segments, segments[1:]):
         stop = _NO_OFFSET if following is None else following.base_offset
         if segment.log in known:
             continue
-        survey = surveyed.get(segment.log)
+        survey = survey_by_log.get(segment.log)
         recovered = None if survey is None else survey.recovered
         if recovered is not None and segment.base_offset in stops:
             recovered = _recover(segment, facts, stops[segment.base_offset])
@@ -76,7 +81,7 @@ def read_log_facts(
         size, index_sizes = _sizes(segment, survey)
         known[segment.log] = LogFacts(segment, size, recovered, end, index_sizes, found)
     for segment in facts.partition.segments:
-        survey = surveyed.get(segment.log)
+        survey = survey_by_log.get(segment.log)
         if segment.log not in known and survey is not None:
             known[segment.log] = LogFacts(segment, survey.size, survey.recovered)
     return tuple(known.values())
@@ -85,72 +90,83 @@ def read_log_facts(
 def violations(
     facts: PartitionFacts, surveys: Sequence[Survey], replayed: Replay | None = None
 ) -> tuple[Violation, ...]:
-    """Say which batches a start comes by that stop a broker, or make its recovery cut.
+    """Return the batches that stop a starting broker, or at which its recovery cuts.
 
-    ``surveys`` are those of the partition's segments, ascending by base offset. What is before the
-    snapshot that the start begins from counts as that says. ``replayed``: see ``read_log_facts``.
+    ``surveys`` are those of the partition's segments, ascending by base offset. The state before
+    the snapshot that the start begins from is that of the snapshot. ``replayed`` is as for
+    ``read_log_facts``.
     """
     found = _replay(facts, surveys, replayed)
     return (
-        () if found is None else tuple(one for each in found.segments for one in _violations(each))
+        ()
+        if found is None
+        else tuple(violation for segment in found.segments for violation in _violations(segment))
     )
 
 
 def _replay(
     facts: PartitionFacts, surveys: Sequence[Survey], replayed: Replay | None
 ) -> Replay | None:
-    """What a start replays at the most, None if nothing."""
-    begin = _begin(facts)
+    """Return the replay of the most that a start replays, None if it replays nothing."""
+    begin = _start_snapshot(facts)
     if begin is None:
         return replayed or (replay(surveys) if surveys else None)
-    met = [one for one in surveys if one.segment.base_offset >= begin]
-    return replay(met, facts.snapshots[begin].value or NO_PRODUCERS) if met else None
+    replayed_surveys = [survey for survey in surveys if survey.segment.base_offset >= begin]
+    return (
+        replay(replayed_surveys, facts.snapshots[begin].value or NO_PRODUCERS)
+        if replayed_surveys
+        else None
+    )
 
 
-def _unstable(
+def _oldest_open_offset(
     facts: PartitionFacts, surveys: Sequence[Survey], replayed: Replay | None
 ) -> int | None:
-    """The offset of the first batch of the oldest transaction that is open after a start."""
+    """Return the first offset of the oldest transaction that is open after a start, or None."""
     last = max((segment.base_offset for segment in facts.partition.segments), default=0)
     newest = max((offset for offset, read in facts.snapshots.items() if not read.error), default=0)
     if facts.clean and newest > last:
-        # Of the end of the log, where it was closed.
-        opened = (facts.snapshots[newest].value or NO_PRODUCERS).open_transactions()
+        # The snapshot at the log end offset, written when the log was closed.
+        open_offsets = (facts.snapshots[newest].value or NO_PRODUCERS).open_transactions()
     else:
         found = _replay(facts, surveys, replayed)
-        opened = [] if found is None else [one.first_offset for one in found.open]
-    oldest = min(opened, default=None)
+        open_offsets = (
+            [] if found is None else [transaction.first_offset for transaction in found.open]
+        )
+    oldest = min(open_offsets, default=None)
     return None if oldest is None else max(oldest, facts.log_start or 0)
 
 
-def _begin(facts: PartitionFacts) -> int | None:
-    """The snapshot that a start begins from at the earliest, if it is at a segment's base."""
+def _start_snapshot(facts: PartitionFacts) -> int | None:
+    """Return the earliest snapshot that a start begins from, if it is at a segment's base."""
     bases = [segment.base_offset for segment in facts.partition.segments]
     recovered = [log.base_offset for log in facts.partition.segments if log.index is None]
-    recovered += [base for base, read in facts.txn_indexes.items() if _begins_below(base, read)]
+    recovered += [base for base, read in facts.txn_indexes.items() if _has_entry_below(base, read)]
     if not facts.clean:
         point = facts.recovery_point or 0
         recovered.append(max((base for base in bases if base <= point), default=0))
     latest = min(recovered, default=_NO_OFFSET)
-    good = [
+    usable = [
         offset
         for offset, read in facts.snapshots.items()
         if read.error is None and (facts.log_start or 0) < offset <= latest
     ]
-    return max(good) if good and max(good) in bases else None
+    return max(usable) if usable and max(usable) in bases else None
 
 
-def _begins_below(base: int, read: Read[TransactionIndex]) -> bool:
-    return read.value is not None and any(one.last_offset < base for one in read.value.entries)
+def _has_entry_below(base: int, read: Read[TransactionIndex]) -> bool:
+    return read.value is not None and any(entry.last_offset < base for entry in read.value.entries)
 
 
-def _violations(segment: Replayed) -> Iterator[Violation]:
+def _violations(segment: SegmentReplay) -> Iterator[Violation]:
     base_offset = segment.survey.segment.base_offset
-    for one in segment.violations:
-        if one.kind in _TEXTS:
-            cuts = one.kind is ViolationKind.CONTROL_CUT
+    for violation in segment.violations:
+        if violation.kind in _TEXTS:
+            cuts = violation.kind is ViolationKind.CONTROL_CUT
             effect = Effect.CUTS if cuts else Effect.STOPS
-            yield Violation(base_offset, one.position, one.offset, _TEXTS[one.kind], effect)
+            yield Violation(
+                base_offset, violation.position, violation.offset, _TEXTS[violation.kind], effect
+            )
     for before, entry in pairwise(segment.aborted):
         if entry.last_offset <= before.last_offset:
             position = max(
@@ -173,9 +189,11 @@ def _swap(segment: Segment, facts: PartitionFacts) -> LogFacts:
     return LogFacts(segment, size, recovered, _end(segment), index_sizes)
 
 
-def _recover(segment: Segment, facts: PartitionFacts, cut: Violation | None) -> Recovered | None:
+def _recover(
+    segment: Segment, facts: PartitionFacts, cut: Violation | None
+) -> RecoveryResult | None:
     with suppress(SourceError), open_source(segment.log, mapped=False) as source:
-        # The batch itself is counted as valid before its record is found not to be.
+        # Recovery counts the batch as valid before it finds the record invalid.
         stop = None if cut is None else cut.position + 1
         return recover(source, segment.base_offset, facts.settings, stop)
     return None
@@ -188,7 +206,7 @@ def _search(segment: Segment, offset: int) -> Search | None:
 
 
 def _surveyed_end(survey: Survey) -> LogEnd | None:
-    """The end of a log: where all of it was found sound, a loader finds what the survey has."""
+    """Return the end of a surveyed log; in a sound log a loader finds the end of the survey."""
     index, end = survey.index, survey.last_offset
     read = survey.recovered is not None and survey.magics == (2, 2) and not survey.counts
     if not read or index is None or index.last is None or end is None or end < index.last[0]:
@@ -205,7 +223,7 @@ def _end(segment: Segment) -> LogEnd | None:
 
 
 def _sizes(segment: Segment, survey: Survey | None) -> tuple[int, tuple[int, int]]:
-    """The bytes of the log, and of its two indexes, as they were surveyed or else are now."""
+    """Return the sizes of the log and of its two indexes, from the survey or else the files."""
     index = None if survey is None else survey.index
     times = None if survey is None else survey.time_index
     return (

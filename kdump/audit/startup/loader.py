@@ -1,7 +1,7 @@
 """The loader's work on one partition, step by step, on facts alone.
 
-The steps follow the loader's own, in their order: swaps, opening, recovery, the end of the log,
-producer state. What stops the broker leaves them as ``Stopped``.
+The steps follow those of the loader, in order: swaps, opening, recovery, the end of the log,
+producer state. A step that stops the broker raises ``StartFailure``.
 
 Spec: ``LogLoader.load``, ``LocalLog.splitOverflowedSegment``, ``UnifiedLog``; KOD 5.
 """
@@ -23,13 +23,13 @@ from kdump.audit.startup.outcome import (
     LogFacts,
     Outcome,
     Release,
-    Stopped,
+    StartFailure,
     Violation,
 )
 from kdump.audit.startup.snapshot_reload import Snapshots
-from kdump.audit.startup.swaps import misnamed, resolve_swaps, swapping
-from kdump.audit.startup.unread_tail import records_behind
-from kdump.audit.survey.recovery import Ending, Records, Recovered, Span
+from kdump.audit.startup.swaps import misnamed_file, pending_swaps, resolve_swaps
+from kdump.audit.startup.unread_tail import tail_records
+from kdump.audit.survey.recovery import Ending, Records, RecoveryResult, Span
 from kdump.errors import DeniedError, SourceError
 from kdump.format.checkpoint import CheckpointNumberError
 from kdump.format.index import OffsetIndex, TimeIndex, TransactionIndex
@@ -39,26 +39,26 @@ from kdump.storage.names import FileKind, format_file_name
 
 
 class _SplitError(Exception):
-    """A segment was split while it was recovered: the step begins again."""
+    """A segment was split during recovery: the step starts again."""
 
 
 @dataclass(slots=True)
 class _Log:
-    """A segment while it is loaded; ``named`` is the base offset in the name of its file.
+    """A segment during loading; ``file_base`` is the base offset in the name of its file.
 
-    A split gives its parts other ones. ``result`` is what recovery makes of it, None where nobody
-    has looked; ``recovered`` says that it has been recovered, so that the index is new and nothing
-    more is cut.
+    The parts of a split have other base offsets. ``result`` is the effect of recovery, None if the
+    segment was not read; ``recovered`` says that it has been recovered, so that its index is new
+    and it is not cut again.
     """
 
     base: int
     facts: LogFacts
-    result: Recovered | None
+    result: RecoveryResult | None
     index_sound: bool
     recovered: bool = False
 
     @property
-    def named(self) -> int:
+    def file_base(self) -> int:
         return self.facts.segment.base_offset
 
     @property
@@ -67,11 +67,12 @@ class _Log:
 
 
 class Loader:
-    """The loader of one partition; ``load()`` runs it once, and the fields say what it did.
+    """The loader of one partition; ``load()`` runs it once, and the fields hold its effects.
 
-    ``segments`` are what is left, by base offset; ``deleted`` and ``replaced`` what is not,
-    ``split`` what has become two or more, and ``recovered`` what recovery reads. ``exact`` is False
-    where something decides that nobody has looked at.
+    ``segments`` are the base offsets of the remaining segments, ``deleted`` of deleted ones.
+    ``split`` are those of segments that became two or more, ``recovered`` those of segments that
+    recovery reads. ``replaced`` are files. ``exact`` is False if the result depends on data that
+    was not read.
     """
 
     def __init__(
@@ -94,8 +95,8 @@ class Loader:
         self._facts, self._release = facts, release
         self._log_start = facts.log_start or 0
         self._violations: dict[int, list[Violation]] = defaultdict(list)
-        for one in sorted(violations, key=lambda one: one.position):
-            self._violations[one.base_offset].append(one)
+        for violation in sorted(violations, key=lambda violation: violation.position):
+            self._violations[violation.base_offset].append(violation)
         self._logs: dict[int, _Log] = {}
         self._bases: list[int] = []  # of the logs, ascending
         self._found: dict[int, _Log] = {}
@@ -104,53 +105,53 @@ class Loader:
 
     @property
     def segments(self) -> tuple[int, ...]:
-        """The base offsets of the segments that are open."""
+        """The base offsets of the open segments."""
         return tuple(self._bases)
 
     @property
     def snapshots(self) -> frozenset[int]:
-        """The offsets of the producer snapshots that are there."""
+        """The offsets of the existing producer snapshots."""
         return self._snapshots.offsets
 
     def load(self) -> None:
-        """Run it. Raises Stopped; the fields then say what was done up to there."""
+        """Run the loader. Raises StartFailure; the fields then hold the effects up to there."""
         facts = self._facts
         self._read_epochs()
         self._resolve_swaps()
-        self._until_nothing_splits(self._open)
+        self._repeat_after_splits(self._open)
         name = facts.partition.name
         if name is not None and name.suffix == "delete":
-            # It is opened only to be deleted: nobody misses what that cuts.
+            # The broker opens it only to delete it: its cuts do not count as loss.
             self.lost = Records()
-            self._stop_at(facts.metadata)
+            self._check_read(facts.metadata)
             return
         if not facts.clean:
-            self._until_nothing_splits(self._recover_unflushed)
+            self._repeat_after_splits(self._recover_unflushed)
         self._find_end()
         if self.log_end_offset is None:
             return
         self._resize_indexes()
         self._snapshots.remove_stray(self._bases)
-        self._rebuild(self.log_start_offset, self.log_end_offset, trusting=facts.clean)
-        self._find_unstable()
-        self._stop_at(facts.metadata)
+        self._rebuild(self.log_start_offset, self.log_end_offset, clean=facts.clean)
+        self._check_open_transactions()
+        self._check_read(facts.metadata)
 
     # --- files
 
-    def _stop_at(self, read: Read[Any] | None) -> None:
-        """Stop where a small file cannot be read."""
+    def _check_read(self, read: Read[Any] | None) -> None:
+        """Raise StartFailure if a small file cannot be read."""
         if read is None or read.error is None:
             return
-        if isinstance(read.error, DeniedError):  # which says nothing of the broker's rights
+        if isinstance(read.error, DeniedError):  # the broker may have other rights
             self.exact = False
             return
         number = isinstance(read.error, CheckpointNumberError | FatalMetadataError)
         outcome = Outcome.REFUSES if number else Outcome.OFFLINE
-        raise Stopped(Cause(outcome, str(read.error), read.path))
+        raise StartFailure(Cause(outcome, str(read.error), read.path))
 
     def _read_epochs(self) -> None:
         read = self._facts.epochs
-        self._stop_at(read)
+        self._check_read(read)
         if read is not None and read.value is not None:
             for entry in read.value:
                 if entry.epoch < 0 or entry.start_offset < 0:
@@ -158,7 +159,7 @@ class Loader:
 
     def _resolve_swaps(self) -> None:
         partition = self._facts.partition
-        entry = misnamed(partition)
+        entry = misnamed_file(partition)
         if entry is not None:
             raise self._refusal("its name does not begin with an offset", entry.path)
         resolved = resolve_swaps(partition, self._end_of_swap)
@@ -167,13 +168,13 @@ class Loader:
         self._snapshots = Snapshots(
             {offset: readable.get(offset, True) for offset in resolved.snapshots}
         )
-        swapped = {segment.log for segment in swapping(partition)}
+        swapped = {segment.log for segment in pending_swaps(partition)}
         for segment in resolved.segments:
             known = self._known.get(segment.log)
             if known is None:
                 self.exact = False
                 known = LogFacts(segment, 0)
-            # Looking for its end has made an index for one that was swapped in without.
+            # The search for its end has created an index for a swap without one.
             index_sound = segment.index is not None or segment.log in swapped
             base = segment.base_offset
             self._found[base] = _Log(base, known, known.recovered, index_sound)
@@ -183,7 +184,7 @@ class Loader:
         if known is None or known.end is None:
             self.exact = False
             return segment.base_offset
-        end = self._of_release(known.end.next_offset, known.end.searched_offset)
+        end = self._by_release(known.end.next_offset, known.end.searched_offset)
         if end is None:
             raise self._refusal("its end cannot be found", segment.log)
         return end
@@ -196,19 +197,19 @@ class Loader:
             log = self._found[base]
             if log.facts.size > MAX_LOG_BYTES:
                 raise self._refusal("more bytes than a segment may have", log.path)
-            if not log.index_sound or self._transaction_index_is_bad(base):
+            if not log.index_sound or self._is_transaction_index_bad(base):
                 self._recover(log)
                 log.index_sound = True
                 if log.result is not None and log.result.ending is Ending.EMPTIED:
                     raise self._refusal("index entries that do not rise", log.path)
-            self._put(log)
+            self._add(log)
 
-    def _put(self, log: _Log) -> None:
+    def _add(self, log: _Log) -> None:
         if log.base not in self._logs:
             insort(self._bases, log.base)
         self._logs[log.base] = log
 
-    def _transaction_index_is_bad(self, base: int) -> bool:
+    def _is_transaction_index_bad(self, base: int) -> bool:
         read: Read[TransactionIndex] | None = self._facts.txn_indexes.get(base)
         log = self._found[base]
         if read is None or log.recovered or log.path.suffix != ".log":
@@ -216,9 +217,9 @@ class Loader:
         if isinstance(read.error, DeniedError):
             self.exact = False
         elif isinstance(read.error, SourceError):
-            raise Stopped(Cause(Outcome.OFFLINE, str(read.error), read.path))
+            raise StartFailure(Cause(Outcome.OFFLINE, str(read.error), read.path))
         for entry in () if read.value is None else read.value.entries:
-            if entry.version >> 8 > 0:  # the first of its two bytes is all that is looked at
+            if entry.version >> 8 > 0:  # brokers check only the first of the two bytes
                 raise self._refusal("an entry of an unknown version", read.path)
             if entry.last_offset < base:
                 return True
@@ -226,7 +227,7 @@ class Loader:
 
     # --- recovery
 
-    def _until_nothing_splits(self, step: Callable[[], None]) -> None:
+    def _repeat_after_splits(self, step: Callable[[], None]) -> None:
         while True:
             try:
                 return step()
@@ -245,8 +246,8 @@ class Loader:
                 return
 
     def _recover(self, log: _Log) -> bool:
-        """Recover one segment; says whether anything was cut."""
-        self._rebuild(self._log_start, log.base, trusting=False)
+        """Recover one segment and return whether recovery cuts it."""
+        self._rebuild(self._log_start, log.base, clean=False)
         self.read_bytes += log.facts.size
         self.recovered.add(log.base)
         result = log.result
@@ -256,7 +257,7 @@ class Loader:
             return False
         cut = False
         if not log.recovered:
-            self._judge(log, result)
+            self._apply_ending(log, result)
             log.recovered = True
             cut = result.valid_bytes < result.size
             if cut:
@@ -264,17 +265,21 @@ class Loader:
             if result.ending is Ending.EMPTIED:
                 return cut
         if not result.legacy and result.valid_bytes:
-            # A batch whose record is found invalid stays, but counts for nothing.
-            invalid = [one.offset for one in self._within(log, result) if one.effect is Effect.CUTS]
+            # A batch whose record is invalid remains, but the producer state ends before it.
+            invalid = [
+                violation.offset
+                for violation in self._violations_in(log, result)
+                if violation.effect is Effect.CUTS
+            ]
             self._snapshots.map_end = min([result.next_offset, *invalid])
         self._snapshots.take()
         return cut
 
-    def _judge(self, log: _Log, result: Recovered) -> None:
-        """Stop where recovery does, and split what it splits."""
-        for one in self._within(log, result):
-            if one.effect is not Effect.CUTS:
-                raise self._refusal(one.text, log.path, one.position)
+    def _apply_ending(self, log: _Log, result: RecoveryResult) -> None:
+        """Raise StartFailure if recovery stops the broker, and split the segment if it splits."""
+        for violation in self._violations_in(log, result):
+            if violation.effect is not Effect.CUTS:
+                raise self._refusal(violation.text, log.path, violation.position)
         stop = result.position + result.valid_bytes
         match result.ending:
             case Ending.OVERFLOW:
@@ -284,20 +289,20 @@ class Loader:
             case Ending.SPLIT:
                 self._split(log, result)
 
-    def _within(self, log: _Log, result: Recovered) -> Iterator[Violation]:
-        """What recovery comes by in a segment."""
+    def _violations_in(self, log: _Log, result: RecoveryResult) -> Iterator[Violation]:
+        """Yield the violations that recovery reads in a segment."""
         stop = result.position + result.passed_bytes
-        for one in self._violations.get(log.named, ()):
-            if result.position <= one.position < stop:
-                yield one
+        for violation in self._violations.get(log.file_base, ()):
+            if result.position <= violation.position < stop:
+                yield violation
 
-    def _split(self, log: _Log, result: Recovered) -> None:
-        first, parts = result.kept.first_offset, []
+    def _split(self, log: _Log, result: RecoveryResult) -> None:
+        first, parts = result.valid_records.first_offset, []
         if result.rest is not None:
             parts.append(result.rest)
         if first is not None:
-            whole = replace(result, base_offset=first, ending=Ending.WHOLE, rest=None)
-            parts.insert(0, whole)
+            first_part = replace(result, base_offset=first, ending=Ending.WHOLE, rest=None)
+            parts.insert(0, first_part)
         self.split.append(log.base)
         del self._found[log.base]
         if self._logs.pop(log.base, None) is not None:
@@ -305,27 +310,27 @@ class Loader:
         self._snapshots.remove([log.base])
         for part in parts:
             facts = LogFacts(log.facts.segment, part.size, part)
-            new = _Log(part.base_offset, facts, part, index_sound=True)
-            self._found[new.base] = new
-            self._put(new)
+            part_log = _Log(part.base_offset, facts, part, index_sound=True)
+            self._found[part_log.base] = part_log
+            self._add(part_log)
         raise _SplitError
 
-    def _cut(self, log: _Log, result: Recovered) -> None:
+    def _cut(self, log: _Log, result: RecoveryResult) -> None:
         position, size = result.position + result.valid_bytes, result.size - result.valid_bytes
         self.cuts.append(Cut(log.base, position, result.next_offset, size))
         self.deleted_bytes += size
-        self.lost += result.behind + self._tail(log, result)
+        self.lost += result.later_records + self._tail_records(log, result)
 
-    def _tail(self, log: _Log, result: Recovered) -> Records:
-        """The unreadable records at the end of a log."""
+    def _tail_records(self, log: _Log, result: RecoveryResult) -> Records:
+        """Return the unreadable records at the end of a log."""
         if result.tail is None:
             return Records()
         following = min((base for base in self._found if base > log.base), default=None)
-        return Records(Span(), records_behind(result.tail, following, self._facts))
+        return Records(Span(), tail_records(result.tail, following, self._facts))
 
     def _delete(self, bases: Sequence[int]) -> None:
-        gone = set(bases)
-        self._bases = [base for base in self._bases if base not in gone]
+        deleted = set(bases)
+        self._bases = [base for base in self._bases if base not in deleted]
         self._snapshots.remove(bases)
         for base in bases:
             log = self._logs.pop(base)
@@ -334,11 +339,11 @@ class Loader:
                 self.exact = False
                 self.deleted_bytes += log.facts.size
                 continue
-            self.lost += Records(log.result.kept)
+            self.lost += Records(log.result.valid_records)
             self.deleted_bytes += log.result.valid_bytes
             if not log.recovered:
                 self.deleted_bytes += log.facts.size - log.result.valid_bytes
-                self.lost += log.result.behind + self._tail(log, log.result)
+                self.lost += log.result.later_records + self._tail_records(log, log.result)
 
     # --- the end
 
@@ -352,15 +357,15 @@ class Loader:
                 self._delete(self.segments)
                 self._snapshots = Snapshots({})
             else:
-                self._hide(last, self.log_end_offset)
+                self._count_hidden(last, self.log_end_offset)
         if not self._logs:
             end = self.log_end_offset = self._log_start
-            nothing = Recovered(end, 0, 0, 0, 0, Ending.WHOLE, end, end, Span(), Records())
+            nothing = RecoveryResult(end, 0, 0, 0, 0, Ending.WHOLE, end, end, Span(), Records())
             path = self._facts.partition.path / format_file_name(FileKind.LOG, end)
             facts = LogFacts(Segment(end, path, None, None, None, None, ""), 0)
-            self._put(_Log(end, facts, nothing, index_sound=True, recovered=True))
+            self._add(_Log(end, facts, nothing, index_sound=True, recovered=True))
         self.log_start_offset = self._log_start
-        if not self._facts.settings.remote_storage:  # which may hold what is before the first
+        if not self._facts.settings.remote_storage:  # remote storage may hold earlier segments
             self.log_start_offset = max(self._log_start, self._bases[0])
 
     def _resize_indexes(self) -> None:
@@ -372,45 +377,45 @@ class Loader:
                 raise self._refusal("more entries than segment.index.bytes has room for", log.path)
 
     def _next_offset(self, log: _Log) -> int | None:
-        """Where the log goes on behind its last segment, None if nobody has looked."""
+        """Return the log end offset by its last segment, None if its end was not read."""
         result = log.result
         if log.recovered and result is not None:
             searched = None if result.tail_unreadable else result.searched_offset
-            end = self._of_release(result.next_offset, searched)
+            end = self._by_release(result.next_offset, searched)
         elif not log.recovered and log.facts.end is not None:
-            end = self._of_release(log.facts.end.next_offset, log.facts.end.searched_offset)
+            end = self._by_release(log.facts.end.next_offset, log.facts.end.searched_offset)
         else:
             return None
         if end is None:
             raise self._refusal("its end cannot be found", log.path)
         return end
 
-    def _hide(self, log: _Log, end: int) -> None:
-        """Count the records that stay in the file, beyond the end of the log."""
+    def _count_hidden(self, log: _Log, end: int) -> None:
+        """Count the records that stay in the file, past the log end offset, as lost."""
         if log.result is None:
             return
-        sound = log.result.kept if log.recovered else log.result.sound
+        sound = log.result.valid_records if log.recovered else log.result.sound
         if sound.last_offset is None or sound.last_offset < end:
             return
         count = sound.count if end == log.base else min(sound.count, sound.last_offset + 1 - end)
         self.lost += Records(replace(sound, count=count, first_offset=end))
 
-    def _rebuild(self, log_start: int, last_offset: int, *, trusting: bool) -> None:
-        replayed = self._snapshots.rebuild(self._bases, log_start, last_offset, trusting=trusting)
+    def _rebuild(self, log_start: int, last_offset: int, *, clean: bool) -> None:
+        replayed = self._snapshots.rebuild(self._bases, log_start, last_offset, clean=clean)
         for base, start in replayed:
             log = self._logs[base]
             self.read_bytes += log.facts.size
-            for one in self._violations.get(log.named, ()):
-                within = start <= one.offset < last_offset
-                if within and one.effect is not Effect.STOPS_RECOVERY:
-                    raise self._refusal(one.text, log.path, one.position)
+            for violation in self._violations.get(log.file_base, ()):
+                is_replayed = start <= violation.offset < last_offset
+                if is_replayed and violation.effect is not Effect.STOPS_RECOVERY:
+                    raise self._refusal(violation.text, log.path, violation.position)
             if not log.recovered and log.result is not None and log.result.breaks:
                 raise self._refusal("a size that no batch has, in what is replayed", log.path)
             last = base == self._bases[-1] and last_offset > base
             if self._release is Release.V4_3 and not _wrappers_readable(log, to_end=last):
                 raise self._refusal("a wrapper that cannot be read", log.path)
 
-    def _find_unstable(self) -> None:
+    def _check_open_transactions(self) -> None:
         for log in self._logs.values():
             found = log.facts.unstable
             newer = self._release is Release.V4_3
@@ -419,15 +424,15 @@ class Loader:
             if found.by_base_stops if newer else found.stops:
                 raise self._refusal("the way to an open transaction's first batch", log.path)
 
-    def _of_release(self, next_offset: int | None, searched_offset: int | None) -> int | None:
+    def _by_release(self, next_offset: int | None, searched_offset: int | None) -> int | None:
         return searched_offset if self._release is Release.V4_3 else next_offset
 
-    def _refusal(self, text: str, path: Path, position: int | None = None) -> Stopped:
-        return Stopped(Cause(Outcome.REFUSES, text, path, position))
+    def _refusal(self, text: str, path: Path, position: int | None = None) -> StartFailure:
+        return StartFailure(Cause(Outcome.REFUSES, text, path, position))
 
 
 def _wrappers_readable(log: _Log, *, to_end: bool) -> bool:
-    """Whether those can be read that a search from the start, and one for the end, come by."""
+    """Return whether the wrappers that a search reads are readable, with ``to_end`` to the end."""
     if log.result is not None and log.result.head_unreadable:
         return False
     if not to_end:

@@ -11,47 +11,48 @@ from pathlib import Path
 
 from kdump.audit.codes import Outcome as Outcome
 from kdump.audit.survey.log_end import LogEnd, Search
-from kdump.audit.survey.recovery import Recovered
+from kdump.audit.survey.recovery import RecoveryResult
 from kdump.storage.logdir import Segment
 
 
 class Release(Enum):
-    """The releases whose loaders differ; all of 3.9 to 4.3 go by one or the other."""
+    """The releases whose loaders differ; each of 3.9 to 4.3 behaves like one of them."""
 
-    V3_9 = "3.9"  # looks for offsets by the last ones of batches
-    V4_3 = "4.3"  # looks for them by base offsets, for which it reads wrappers
+    V3_9 = "3.9"  # searches for offsets by the last offsets of batches
+    V4_3 = "4.3"  # searches for offsets by base offsets, for which it reads wrappers
 
 
 @dataclass(frozen=True, slots=True)
 class LogFacts:
-    """What is known of one ``.log`` or ``.log.swap``; sizes are in bytes.
+    """The known facts of one ``.log`` or ``.log.swap``; sizes are in bytes.
 
-    ``recovered`` is what recovery would do, ``end`` where a loader ends it that trusts its index;
-    each is None where nobody has looked. ``index_sizes`` are those of offset and time index.
-    ``unstable`` is the search for the first batch of the oldest open transaction, if that is here.
+    ``recovered`` is the effect of recovery, ``end`` the end that a loader finds if it trusts the
+    index; each is None if the log was not read for it. ``index_sizes`` are those of the offset and
+    the time index. ``unstable`` is the search for the first batch of the oldest open transaction,
+    if that batch is in this log.
     """
 
     segment: Segment
     size: int
-    recovered: Recovered | None = None
+    recovered: RecoveryResult | None = None
     end: LogEnd | None = None
     index_sizes: tuple[int, int] = (0, 0)
     unstable: Search | None = None
 
 
 class Effect(Enum):
-    """What a batch does that a replay objects to."""
+    """The effect of a batch that violates the producer state."""
 
-    STOPS = "stops"  # whoever replays it
-    STOPS_RECOVERY = "stops recovery"  # and nothing else
-    CUTS = "cuts"  # recovery goes no further; everything else that replays it stops
+    STOPS = "stops"  # every replay of it stops the broker
+    STOPS_RECOVERY = "stops recovery"  # only recovery stops the broker
+    CUTS = "cuts"  # recovery cuts the log there; every other replay stops the broker
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A batch that a broker objects to when it replays producers and transactions over it.
+    """A batch that a broker rejects when it replays producers and transactions.
 
-    ``base_offset`` is its segment's, ``position`` and ``offset`` are its own.
+    ``base_offset`` is that of its segment, ``position`` and ``offset`` are its own.
     """
 
     base_offset: int
@@ -63,7 +64,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why a partition is not loaded: a sentence, and the file and position that it is about."""
+    """The reason why a partition is not loaded: a sentence, and the file and position concerned."""
 
     outcome: Outcome
     text: str
@@ -73,9 +74,9 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Where a log is cut: at ``position`` of a segment's file; it goes on at ``offset``.
+    """A cut of a log, at ``position`` of a segment's file; the log continues at ``offset``.
 
-    ``size`` is how many bytes go.
+    ``size`` is the number of bytes that are cut.
     """
 
     segment: int
@@ -84,8 +85,8 @@ class Cut:
     size: int = field(default=0, compare=False)
 
 
-class Stopped(Exception):
-    """The loader gives up, for ``cause``."""
+class StartFailure(Exception):
+    """The loader stops because of ``cause``."""
 
     def __init__(self, cause: Cause) -> None:
         super().__init__(cause.text)

@@ -11,32 +11,32 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 
 class Snapshots:
-    """The snapshot files of a partition while it is loaded, and the manager that is at work.
+    """The snapshot files of a partition during loading, and the producer state manager.
 
-    ``map_end`` is the offset up to which the manager knows the producers, ``last`` that of its last
-    snapshot. A loader asks for every segment that it recovers: what is done then must not take
-    longer the more segments there are.
+    ``map_end`` is the offset up to which the manager knows the producers, ``last`` the offset of
+    its last snapshot. A loader rebuilds the state for every segment that it recovers, so that a
+    rebuild must not take time proportional to the number of segments.
     """
 
     def __init__(self, files: Mapping[int, bool]) -> None:
-        """``files`` says of each offset whether its snapshot can be read."""
+        """Take the existing snapshots; ``files`` has, by offset, whether each is readable."""
         self.map_end = self.last = 0
         self._readable = dict(files)
         self._offsets = sorted(files)
 
     @property
     def offsets(self) -> frozenset[int]:
-        """Those of all files."""
+        """The offsets of all snapshot files."""
         return frozenset(self._offsets)
 
     def remove(self, offsets: Iterable[int]) -> None:
-        """Delete files, as far as they are there."""
-        gone = [offset for offset in offsets if self._readable.pop(offset, None) is not None]
-        if gone:
+        """Delete the snapshots at ``offsets`` that exist."""
+        removed = [offset for offset in offsets if self._readable.pop(offset, None) is not None]
+        if removed:
             self._offsets = sorted(self._readable)
 
     def take(self) -> None:
-        """Write a snapshot, if there is anything new to be said."""
+        """Write a snapshot if the state has advanced since the last one."""
         if self.map_end > self.last:
             if self.map_end not in self._readable:
                 insort(self._offsets, self.map_end)
@@ -44,7 +44,7 @@ class Snapshots:
             self.last = self.map_end
 
     def remove_stray(self, bases: Sequence[int]) -> None:
-        """Delete those of no segment; the newest of them stays if it lies above the last one."""
+        """Delete snapshots at no segment's base, except the newest if it is above the last base."""
         known = set(bases)
         strays = [offset for offset in self._offsets if offset not in known]
         if strays and strays[-1] >= bases[-1]:
@@ -52,26 +52,26 @@ class Snapshots:
         self.remove(strays)
 
     def rebuild(
-        self, bases: Sequence[int], log_start: int, last_offset: int, *, trusting: bool
+        self, bases: Sequence[int], log_start: int, last_offset: int, *, clean: bool
     ) -> Iterator[tuple[int, int]]:
-        """Start a manager and bring it to ``last_offset``.
+        """Rebuild the producer state up to ``last_offset``.
 
-        ``bases`` are those of the segments that are open, ascending. ``trusting``: after a clean
-        stop, where no snapshot means that there was no producer. Gives (base, start offset) of the
-        segments that are replayed on the way.
+        ``bases`` are the base offsets of the open segments, ascending. ``clean``: after a clean
+        stop, when no snapshot means that there was no producer. Yields (base offset, start offset)
+        of the segments that are replayed.
         """
         self.map_end = self.last = 0
-        told = {*bases[-2:], last_offset}
-        if trusting and not self._offsets:
+        snapshot_offsets = {*bases[-2:], last_offset}
+        if clean and not self._offsets:
             for offset in (*bases[-2:], last_offset):
                 self.map_end = offset
                 self.take()
             return
         self._reload(log_start, last_offset)
         if last_offset > self.map_end and last_offset > 0:
-            for base in _holding(bases, self.map_end, last_offset):
+            for base in _segments_between(bases, self.map_end, last_offset):
                 self.map_end = max(base, self.map_end, log_start)
-                if base in told:
+                if base in snapshot_offsets:
                     self.take()
                 yield base, self.map_end
         self.map_end = last_offset
@@ -97,7 +97,7 @@ class Snapshots:
         return self._offsets[-1] if self._offsets else default
 
 
-def _holding(bases: Sequence[int], start: int, stop: int) -> Sequence[int]:
-    """The segments that hold offsets from ``start`` up to ``stop``, as far as bases can say."""
+def _segments_between(bases: Sequence[int], start: int, stop: int) -> Sequence[int]:
+    """Return the bases of the segments that hold offsets from ``start`` up to ``stop``."""
     floor = max(bisect_right(bases, start) - 1, 0)
     return bases[floor : bisect_left(bases, stop)]

@@ -1,7 +1,8 @@
 """The records that a ``.swap`` file leaves out when it replaces segments.
 
-A split of a segment holds all of its records. The cleaner leaves records out, so that only where it
-was not at the log they are lost. What a ``.swap`` file holds is evidence for the cleaner too.
+A split of a segment holds all of its records. The cleaner leaves records out, so that missing
+records are lost only if the log was not compacted. The content of a ``.swap`` file is evidence of
+compaction too.
 
 Spec: ``LogLoader.load``, ``LocalLog.splitOverflowedSegment``, ``Cleaner``; KOD 5, steps 1 and 2.
 """
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 
 from kdump.audit.evidence import known_ends
 from kdump.audit.facts.small_files import PartitionFacts, SwapLog
-from kdump.audit.startup.swaps import resolve_swaps, swapping
+from kdump.audit.startup.swaps import pending_swaps, resolve_swaps
 from kdump.audit.survey.anomalies import FaultKind
 from kdump.audit.survey.compaction import Compaction, compaction_evidence
 from kdump.audit.survey.recovery import Span
@@ -22,9 +23,9 @@ from kdump.audit.survey.survey import Survey
 
 @dataclass(frozen=True, slots=True)
 class SwapLoss:
-    """Records that segments hold and the ``.swap`` files in their place do not.
+    """Records that segments hold, but the ``.swap`` files that replace them do not.
 
-    ``certain``: nothing speaks for the cleaner.
+    ``certain``: no evidence shows compaction.
     """
 
     records: Span
@@ -32,24 +33,24 @@ class SwapLoss:
 
 
 def swap_loss(facts: PartitionFacts, surveys: Sequence[Survey]) -> SwapLoss | None:
-    """Return what is lost; None where nothing is, compaction is shown, or an end is unknown.
+    """Return the lost records; None if there are none, compaction is shown, or an end is unknown.
 
-    ``surveys`` are those of the segments.
+    ``surveys`` are those of the partition's segments.
     """
     swaps = {
         segment.base_offset: facts.swaps[segment.base_offset]
-        for segment in swapping(facts.partition)
+        for segment in pending_swaps(facts.partition)
         if segment.base_offset in facts.swaps
     }
     compaction = compaction_evidence(
         facts.compacted,
-        holes=sum(survey.counts[FaultKind.HOLE] for survey in surveys),
+        gaps=sum(survey.counts[FaultKind.GAP] for survey in surveys),
         cleaned=any(survey.cleaned for survey in surveys)
         or any(swap.cleaned for swap in swaps.values()),
     )
     if not swaps or compaction is Compaction.SHOWN:
         return None
-    records = _missing(facts, surveys, swaps)
+    records = _lost_records(facts, surveys, swaps)
     if not records:
         return None
     dense = all(swap.dense for swap in swaps.values())
@@ -57,31 +58,35 @@ def swap_loss(facts: PartitionFacts, surveys: Sequence[Survey]) -> SwapLoss | No
     return SwapLoss(records, certain)
 
 
-def _missing(
+def _lost_records(
     facts: PartitionFacts, surveys: Sequence[Survey], swaps: Mapping[int, SwapLog]
 ) -> Span:
-    """The records of the segments that are replaced, without those of ``swaps``."""
+    """Return the records of replaced segments that ``swaps`` do not hold."""
     ends = facts.swap_ends
     if any(base not in ends for base in swaps):
         return Span()
     replaced = resolve_swaps(facts.partition, lambda swap: ends[swap.base_offset]).replaced
-    gone = [segment for segment in facts.partition.segments if segment.log in replaced]
+    replaced_segments = [segment for segment in facts.partition.segments if segment.log in replaced]
     known = [survey for survey in surveys if survey.segment.log in replaced]
     end = max(known_ends(known).values(), default=None)
     if end is None:
         return Span()
-    reached = max(ends[base] for base in swaps)
-    count = max(end - reached, 0)
-    lost = _sum(survey.counted for survey in known)
-    held = _sum(swap.records for swap in swaps.values())
-    if lost is not None and held is not None and len(known) == len(gone):
-        count = max(count, lost - held)
-    first = reached if end > reached else known[0].segment.base_offset
+    swap_end = max(ends[base] for base in swaps)
+    count = max(end - swap_end, 0)
+    replaced_count = _sum(survey.counted for survey in known)
+    swap_count = _sum(swap.records for swap in swaps.values())
+    if (
+        replaced_count is not None
+        and swap_count is not None
+        and len(known) == len(replaced_segments)
+    ):
+        count = max(count, replaced_count - swap_count)
+    first = swap_end if end > swap_end else known[0].segment.base_offset
     return Span(count, first, end - 1) if count else Span()
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:
-    """All of them together, None where one is unknown."""
+    """Return the sum of ``counts``, None if one is unknown."""
     known = list(counts)
     found = [count for count in known if count is not None]
     return sum(found) if len(found) == len(known) else None

@@ -16,11 +16,11 @@ from kdump.storage.names import EXTENSIONS, FileKind, Suffix
 
 @dataclass(frozen=True, slots=True)
 class ResolvedSwaps:
-    """The files of a partition once nothing is on the way in or out any more.
+    """The files of a partition after a loader has finished its swaps.
 
-    ``segments`` ascend by base offset; the paths of one that was swapped in still end in ``.swap``.
-    ``snapshots`` are the offsets of the producer snapshots left, ``replaced`` the files that swaps
-    replace or delete.
+    ``segments`` ascend by base offset; the paths of a swapped segment still end in ``.swap``.
+    ``snapshots`` are the offsets of the remaining producer snapshots, ``replaced`` the files that
+    swaps replace or delete.
     """
 
     segments: tuple[Segment, ...]
@@ -36,14 +36,14 @@ class _File:
     path: Path
 
 
-def misnamed(partition: Partition) -> Entry | None:
-    """The first file whose name begins with no number although a loader must read one there."""
+def misnamed_file(partition: Partition) -> Entry | None:
+    """Return the first file whose name lacks the number that a loader reads there, or None."""
     for entry in partition.entries:
-        swapping = entry.name.suffix in (".swap", ".cleaned")
+        is_transient = entry.name.suffix in (".swap", ".cleaned")
         plain = entry.name.suffix == "" and entry.name.kind in EXTENSIONS
         if (
             entry.type is EntryType.FILE
-            and (swapping or plain)
+            and (is_transient or plain)
             and entry.name.base_offset is None
             and not _is_number(entry.path.name.partition(".")[0])
         ):
@@ -52,59 +52,59 @@ def misnamed(partition: Partition) -> Entry | None:
 
 
 def _is_number(text: str) -> bool:
-    """Whether ``Long.parseLong`` takes it, signs and all."""
+    """Return whether ``Long.parseLong`` accepts ``text``, which may have a sign."""
     digits = text[1:] if text[:1] in ("+", "-") else text
     return digits.isdecimal() and -(1 << 63) <= int(text) < 1 << 63
 
 
-def swapping(partition: Partition) -> tuple[Segment, ...]:
-    """The ``.log.swap`` files that a loader swaps in, with their companions."""
+def pending_swaps(partition: Partition) -> tuple[Segment, ...]:
+    """Return the ``.log.swap`` files that a loader swaps in, with their companions."""
     swaps = [log for log in partition.transient if log.suffix == ".swap"]
-    cleaned = _least_cleaned(_files(partition)) if swaps else None
+    cleaned = _lowest_cleaned(_files(partition)) if swaps else None
     return tuple(log for log in swaps if cleaned is None or log.base_offset < cleaned)
 
 
 def resolve_swaps(partition: Partition, next_offset: Callable[[Segment], int]) -> ResolvedSwaps:
-    """Say which files there are after the swaps; ``next_offset`` says where a swapped log ends."""
-    resolved = _as_it_is(partition)
+    """Return the files after the swaps; ``next_offset`` returns the end offset of a swapped log."""
+    resolved = _resolve_plain(partition)
     if resolved is not None:  # as nearly always, over thousands of partitions
         return resolved
     files = _files(partition)
-    cleaned = _least_cleaned(files)
+    cleaned = _lowest_cleaned(files)
     swaps = {
         (file.base, file.kind): file.path
         for file in files
         if file.suffix == ".swap" and (cleaned is None or file.base < cleaned)
     }
-    kept = {(file.base, file.kind): file.path for file in files if file.suffix == ""}
-    ends = [(log.base_offset, next_offset(log)) for log in swapping(partition)]
+    remaining = {(file.base, file.kind): file.path for file in files if file.suffix == ""}
+    ends = [(log.base_offset, next_offset(log)) for log in pending_swaps(partition)]
     replaced: list[Path] = []
     if ends:
         first, stop = min(base for base, _ in ends), max(end for _, end in ends)
-        replaced += [kept.pop(key) for key in list(kept) if first <= key[0] < stop]
-    replaced += [kept[key] for key in swaps if key in kept]
-    kept |= swaps
+        replaced += [remaining.pop(key) for key in list(remaining) if first <= key[0] < stop]
+    replaced += [remaining[key] for key in swaps if key in remaining]
+    remaining |= swaps
     return ResolvedSwaps(
         tuple(
             Segment(
                 base,
                 path,
-                kept.get((base, FileKind.INDEX)),
-                kept.get((base, FileKind.TIME_INDEX)),
-                kept.get((base, FileKind.TXN_INDEX)),
-                kept.get((base, FileKind.SNAPSHOT)),
+                remaining.get((base, FileKind.INDEX)),
+                remaining.get((base, FileKind.TIME_INDEX)),
+                remaining.get((base, FileKind.TXN_INDEX)),
+                remaining.get((base, FileKind.SNAPSHOT)),
                 "",
             )
-            for (base, kind), path in sorted(kept.items(), key=lambda item: item[0][0])
+            for (base, kind), path in sorted(remaining.items(), key=lambda item: item[0][0])
             if kind is FileKind.LOG
         ),
-        frozenset(base for base, kind in kept if kind is FileKind.SNAPSHOT),
+        frozenset(base for base, kind in remaining if kind is FileKind.SNAPSHOT),
         tuple(replaced),
     )
 
 
-def _as_it_is(partition: Partition) -> ResolvedSwaps | None:
-    """What ``resolve_swaps`` says where nothing is on its way, nor is a name spelled oddly."""
+def _resolve_plain(partition: Partition) -> ResolvedSwaps | None:
+    """Return the files of a partition without transient files and odd names, None for others."""
     loose = [entry for entry in partition.entries if _is_numbered(entry)]
     plain = all(
         entry.name.kind is FileKind.SNAPSHOT and not entry.name.suffix and entry.name.canonical
@@ -121,12 +121,12 @@ def _is_numbered(entry: Entry) -> bool:
     return entry.type is EntryType.FILE and entry.name.base_offset is not None
 
 
-def _least_cleaned(files: Iterable[_File]) -> int | None:
+def _lowest_cleaned(files: Iterable[_File]) -> int | None:
     return min((file.base for file in files if file.suffix == ".cleaned"), default=None)
 
 
 def _files(partition: Partition) -> list[_File]:
-    """All files with an offset in their name."""
+    """Return all files with an offset in their names."""
     found = [
         _File(segment.base_offset, kind, segment.suffix, path)
         for segment in (*partition.segments, *partition.transient)

@@ -1,9 +1,9 @@
-"""Whether settings and batches show that the cleaner has been at a log.
+"""Whether settings and batches show that the cleaner has compacted a log.
 
-The cleaner takes records out of batches, and sets delete horizons; both are under the checksum.
-Gaps between batches show less: compaction leaves many of them, and so do lost batches. Tombstones
-are no evidence: clients also write them to topics that are never compacted, and where the cleaner
-came by them, it left a delete horizon, which headers show.
+The cleaner removes records from batches, and sets delete horizons; the checksum covers both. Gaps
+between batches show less: compaction leaves many of them, and so do lost batches. Tombstones are
+not evidence: clients also write them to topics that are never compacted, and the cleaner leaves a
+delete horizon in the header of their batch.
 
 Spec: ``Cleaner``, ``RecordBatch.deleteHorizonMs`` (KIP-534); KOD 3.5.
 """
@@ -14,23 +14,23 @@ from enum import Enum
 
 
 class Compaction(Enum):
-    """Whether the cleaner was at a log."""
+    """Whether the cleaner has compacted a log."""
 
     SHOWN = "shown"
     POSSIBLE = "possible"
-    UNLIKELY = "unlikely"  # nothing shows it, and the settings are unknown
+    UNLIKELY = "unlikely"  # no evidence shows it, and the settings are unknown
     EXCLUDED = "excluded"
 
 
-def compaction_evidence(compacted: bool | None, *, holes: int, cleaned: bool) -> Compaction:
-    """Weigh what is known: ``compacted`` is what settings say, None where they are unknown.
+def compaction_evidence(compacted: bool | None, *, gaps: int, cleaned: bool) -> Compaction:
+    """Return what the evidence shows; ``compacted`` is by the settings, None if they are unknown.
 
-    ``holes`` counts gaps between the batches of a segment. ``cleaned``: a batch has fewer records
+    ``gaps`` counts gaps between the batches of a segment. ``cleaned``: a batch has fewer records
     than offsets, or a delete horizon.
     """
     if compacted or (compacted is None and cleaned):
         return Compaction.SHOWN
-    # A single gap may be an offset that was changed.
-    if cleaned or (compacted is None and holes > 1):
+    # A single gap may come from a changed offset.
+    if cleaned or (compacted is None and gaps > 1):
         return Compaction.POSSIBLE
     return Compaction.UNLIKELY if compacted is None else Compaction.EXCLUDED

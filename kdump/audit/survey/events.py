@@ -1,7 +1,7 @@
 """Producer, transaction and leader epoch events of a segment, in offset order.
 
-Events, not states: what was before the segment only ``audit.replay`` knows. They are kept as rows
-of numbers, whose number grows with producers and transactions, not with batches.
+Events, not states: only ``audit.replay`` has the state before a segment. They are stored as rows of
+numbers. The number of rows grows with producers and transactions, not with batches.
 
 Spec: ``ProducerAppendInfo``, ``LeaderEpochFileCache.assign`` (KIP-98, KIP-101); KOD 7.
 """
@@ -39,9 +39,9 @@ class EpochRun(NamedTuple):
 
 
 class SequenceBreak(NamedTuple):
-    """A data batch whose first sequence is not the one after its producer's last.
+    """A data batch whose first sequence does not follow its producer's last sequence.
 
-    ``previous_offset`` is the last offset of that producer's batch before it.
+    ``previous_offset`` is the last offset of the producer's previous batch.
     """
 
     producer_id: int
@@ -54,7 +54,7 @@ class SequenceBreak(NamedTuple):
 
 
 class ProducerRun(NamedTuple):
-    """The data batches of a producer epoch in a segment: the first and the last of them.
+    """The first and the last data batch of a producer epoch in a segment.
 
     A sequence is -1 for none; ``timestamp`` is that of the last batch, in ms.
     """
@@ -85,9 +85,9 @@ class Marker(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Horizons:
-    """The batches with a delete horizon: how many, the position of the first, lowest and highest.
+    """The batches with a delete horizon: their number, and the position of the first.
 
-    Horizons are in ms.
+    The lowest and the highest horizon are in ms.
     """
 
     count: int = 0
@@ -98,11 +98,11 @@ class Horizons:
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """What the batches of one segment say of producers, transactions and leader epochs.
+    """The producers, transactions and leader epochs in the batches of one segment.
 
     ``rows`` are flat rows of ``_events.EVENT_FIELDS`` in the order of the file, ``runs`` of
-    ``RUN_FIELDS``, ``epoch_rows`` of ``EPOCH_FIELDS``. Of ``break_count`` breaks in a run the
-    first few are listed.
+    ``RUN_FIELDS``, ``epoch_rows`` of ``EPOCH_FIELDS``. ``breaks`` lists the first few of
+    ``break_count`` sequence breaks inside runs.
     """
 
     rows: array[int] = field(default_factory=lambda: array("q"))
@@ -130,9 +130,9 @@ class Events:
                 yield Marker(kind == _events.COMMIT, *self.rows[at + 1 : at + _EVENT])
 
 
-#: Of a segment that says nothing of them; there may be very many.
+#: The events of a segment without any, shared because there may be very many such segments.
 NO_EVENTS: Final = Events()
-#: Where the state counts what there is.
+#: The fields of the state that count rows.
 _COUNTS: Final = (
     _events.G_EVENTS,
     _events.G_RUNS,
@@ -143,25 +143,25 @@ _COUNTS: Final = (
 
 
 class Gathering:
-    """The events of one segment, as its batches come by."""
+    """The events of one segment, collected table by table."""
 
     def __init__(self) -> None:
         self.state = array("q", bytes(8 * _events.GATHER_FIELDS))
         self.state[_events.G_LAST] = -1
-        self.producers = _room(_SEEN)
-        self.runs = _room(_RUN)
-        self.rows = _room(_EVENT)
-        self.epoch_rows = _room(_EPOCH)
-        self.breaks = _room(_BREAK, _events.LISTED)
-        self.slots = _room(1, 8)
-        self.scratch = _room(len(_kernel.RECORD_FIELDS) + 3, 1)
+        self.producers = _zeros(_SEEN)
+        self.runs = _zeros(_RUN)
+        self.rows = _zeros(_EVENT)
+        self.epoch_rows = _zeros(_EPOCH)
+        self.breaks = _zeros(_BREAK, _events.LISTED)
+        self.slots = _zeros(1, 8)
+        self.scratch = _zeros(len(_kernel.RECORD_FIELDS) + 3, 1)
 
     def add(self, table: BatchTable, source: Source) -> None:
         """Add the events of ``table``, the newest piece of a walk over ``source``.
 
-        Raises SourceError where a control batch cannot be read.
+        Raises SourceError if a control batch cannot be read.
         """
-        if self._goes_on(table.usual):
+        if self._extend_epoch(table.usual):
             return
         first, data, origin = 0, _NOTHING, 0
         while True:
@@ -190,19 +190,19 @@ class Gathering:
                 case _:
                     return
 
-    def go_on_behind_damage(self) -> None:
-        """Take a producer's next batch for the begin of a transaction, which it may be."""
+    def add_damage(self) -> None:
+        """Treat a producer's next batch as a possible begin of a transaction."""
         self.state[_events.G_GAPS] += 1
 
     def events(self) -> Events:
-        """Return what was gathered; nothing can be added any more."""
+        """Return the collected events; no table can be added afterwards."""
         state = self.state
         if not any(state[count] for count in _COUNTS):
             return NO_EVENTS
         return Events(
-            _cut(self.rows, state[_events.G_EVENTS] * _EVENT),
-            _cut(self.runs, state[_events.G_RUNS] * _RUN),
-            _cut(self.epoch_rows, state[_events.G_EPOCHS] * _EPOCH),
+            _truncate(self.rows, state[_events.G_EVENTS] * _EVENT),
+            _truncate(self.runs, state[_events.G_RUNS] * _RUN),
+            _truncate(self.epoch_rows, state[_events.G_EPOCHS] * _EPOCH),
             tuple(
                 SequenceBreak(*self.breaks[number * _BREAK : (number + 1) * _BREAK])
                 for number in range(min(state[_events.G_BREAKS], _events.LISTED))
@@ -216,8 +216,8 @@ class Gathering:
             ),
         )
 
-    def _goes_on(self, usual: Usual | None) -> bool:
-        """Whether these batches only go on under the last leader epoch; then takes them in."""
+    def _extend_epoch(self, usual: Usual | None) -> bool:
+        """Add batches that only continue the last leader epoch; return whether they do."""
         at = (self.state[_events.G_EPOCHS] - 1) * _EPOCH
         if usual is None or usual.producers or at < 0 or self.epoch_rows[at] != usual.leader_epoch:
             return False
@@ -225,7 +225,7 @@ class Gathering:
         return True
 
     def _grow(self) -> None:
-        """Make room in the arrays that have little left."""
+        """Extend the arrays that are nearly full."""
         state, used = self.state, {}
         used[_events.G_PRODUCERS] = self.producers, _SEEN
         used[_events.G_RUNS] = self.runs, _RUN
@@ -235,15 +235,15 @@ class Gathering:
             if state[count] + 2 > len(rows) // width:
                 rows.extend(rows)
         if len(self.slots) < 2 * (len(self.producers) // _SEEN):
-            self.slots = _room(1, 2 * len(self.slots))
+            self.slots = _zeros(1, 2 * len(self.slots))
             _events.hash_producers(self.producers, _SEEN, state[_events.G_PRODUCERS], self.slots)
 
 
-def _cut(rows: array[int], length: int) -> array[int]:
-    # In place: there may be millions of events, and then there is no room for two of each.
+def _truncate(rows: array[int], length: int) -> array[int]:
+    # In place: there may be millions of events, too many for a copy.
     del rows[length:]
     return rows
 
 
-def _room(width: int, rows: int = 4) -> array[int]:
+def _zeros(width: int, rows: int = 4) -> array[int]:
     return array("q", bytes(8 * width * rows))

@@ -1,4 +1,4 @@
-"""The promises of existing index entries, checked while the batches pass.
+"""The promises of existing index entries, checked during the walk over the log.
 
 Spec: ``AbstractIndex``, ``OffsetIndex``, ``TimeIndex``; KOD 4.3, checks 9 to 14.
 """
@@ -22,10 +22,10 @@ from kdump.storage.throttle import Pace
 
 Index = TypeVar("Index", OffsetIndex, TimeIndex)
 
-#: How many entries that break one promise are listed; all are counted.
+#: The most entries that are listed for one broken promise; all are counted.
 LISTED: Final = _entries.LISTED
 
-#: Lengths of new and active indexes with the default ``segment.index.bytes``.
+#: The sizes of new and active indexes with the default ``segment.index.bytes``.
 _FULL_LENGTHS: Final = frozenset({10_485_760, 10_485_756})
 #: The largest index that is read: an entry for every 256 bytes of the largest segment.
 _INDEX_BYTES: Final = 64 << 20
@@ -34,15 +34,15 @@ _NO_MAGIC: Final = 128
 
 
 class EntryKind(Enum):
-    """How an entry of an index breaks its promise."""
+    """The ways in which an index entry breaks its promise."""
 
     MISPLACED = _entries.MISPLACED  # its position is not the start of a batch
-    SKIPS = _entries.SKIPS  # what it answers for begins before the place that it leads to
+    SKIPS = _entries.SKIPS  # it points past the batch that holds its offset
     UNMATCHED = _entries.UNMATCHED  # no batch up to its own has a timestamp that large
-    BEYOND = _entries.BEYOND  # its position lies at or behind the end of the log
+    BEYOND = _entries.BEYOND  # its position lies at or after the end of the log
 
 
-#: The state ends with counts, and the last of them are of these kinds.
+#: The first of these kinds among the counts at the end of the state.
 _FIRST_COUNT: Final = _entries.J_COUNTS + min(kind.value for kind in EntryKind)
 
 
@@ -50,9 +50,9 @@ _FIRST_COUNT: Final = _entries.J_COUNTS + min(kind.value for kind in EntryKind)
 class EntryFault:
     """An entry that breaks its promise, as (offset, position) or (timestamp, offset).
 
-    ``reference`` is what it was compared with: the position of the batch that it leads into
+    ``reference`` is the value it was compared with: the position of the batch that it points into
     (MISPLACED), the last offset before its position or the latest timestamp of records before its
-    batch (SKIPS), the largest timestamp up to there (UNMATCHED), the size of the log (BEYOND).
+    batch (SKIPS), the largest timestamp up to its batch (UNMATCHED), the size of the log (BEYOND).
     """
 
     kind: EntryKind
@@ -61,20 +61,20 @@ class EntryFault:
     reference: int
 
 
-#: Of an index whose entries break no promise, as of nearly all.
+#: The counts of an index whose entries break no promise, as nearly all.
 _NO_COUNTS: Final[Counter[EntryKind]] = Counter()
 
 
 @dataclass(frozen=True, slots=True)
 class IndexFacts:
-    """What an index file looks like, and what the batches of its log say of its entries.
+    """The form of an index file, and the check of its entries against the batches of its log.
 
-    ``padding`` counts the zero slots behind the entries, ``remainder`` the bytes of a slot that is
-    cut off. ``disorder`` counts entries that break the order; ``first_disorder`` is (number of the
-    entry, entry before, entry), entries as (offset, position) or (timestamp, offset). Entries in
-    front of that are judged: ``counts`` has how many break which promise, ``faults`` the first few
-    of each kind. ``last`` is the last entry, judged or not. With ``room`` for more entries, behind
-    the valid ones stale ones may follow: none was read.
+    ``padding`` counts the zero slots after the entries, ``remainder`` the bytes of an incomplete
+    slot. ``disorder`` counts entries that break the order; ``first_disorder`` is (number of the
+    entry, previous entry, entry), entries as (offset, position) or (timestamp, offset). Entries
+    before the first disorder are checked: ``counts`` has the number of entries for each broken
+    promise, ``faults`` the first few of each kind. ``last`` is the last entry, checked or not. With
+    ``room`` for more entries, stale entries may follow the valid ones: none was read.
     """
 
     path: Path
@@ -91,9 +91,9 @@ class IndexFacts:
 
 
 class IndexPass:
-    """Reads the indexes of a segment at once, and judges them as its log is walked.
+    """Reads the indexes of a segment at once, and checks them during the walk over its log.
 
-    ``errors`` are of the files that could not be read.
+    ``errors`` has the files that could not be read.
     """
 
     def __init__(
@@ -101,17 +101,17 @@ class IndexPass:
     ) -> None:
         self.errors: list[tuple[Path, SourceError]] = []
         self._base_offset = segment.base_offset
-        self._offsets = self._judge(OffsetIndex, segment.index, mapped, sealed, pace)
-        self._times = self._judge(TimeIndex, segment.time_index, mapped, sealed, pace)
+        self._offsets = self._open_check(OffsetIndex, segment.index, mapped, sealed, pace)
+        self._times = self._open_check(TimeIndex, segment.time_index, mapped, sealed, pace)
         state = self._times.state
         state[_entries.J_MAX_TIMESTAMP] = state[_entries.J_RECORD_TIMESTAMP] = -1
         state[_entries.J_LOWEST_MAGIC] = _NO_MAGIC
         state[_entries.J_HIGHEST_MAGIC] = -_NO_MAGIC
 
-    def table(self, table: BatchTable) -> None:
-        """Judge the entries that speak of the next batches of the log."""
+    def add(self, table: BatchTable) -> None:
+        """Check the entries that point into the next batches of the log."""
         if table.hunted:  # they may lie inside a record's value
-            self.damage(table.end)
+            self.add_damage(table.end)
             return
         offsets, times = self._offsets, self._times
         _entries.judge_offsets(
@@ -131,29 +131,29 @@ class IndexPass:
             times.found,
         )
 
-    def damage(self, end: int) -> None:
-        """Pass over what speaks of a stretch of the log, up to ``end``, that is not sound."""
+    def add_damage(self, end: int) -> None:
+        """Skip the entries that point into damage up to position ``end``."""
         offsets = self._offsets
         _entries.pass_over(offsets.index.positions, end, offsets.state, offsets.found)
         self._times.state[_entries.J_DAMAGED] = 1
 
     def finish(self, log_size: int) -> None:
-        """Judge the entries that lead behind the log; for one that was read to its end."""
-        self._offsets.beyond(log_size)
+        """Report the entries that point past the log, which was read to its end."""
+        self._offsets.add_beyond(log_size)
 
     @property
     def index(self) -> IndexFacts | None:
-        """What the ``.index`` is like; None if there is none, or it could not be read."""
+        """The facts of the ``.index``; None if it does not exist or could not be read."""
         return self._offsets.result()
 
     @property
     def time_index(self) -> IndexFacts | None:
-        """What the ``.timeindex`` is like; None if there is none, or it could not be read."""
+        """The facts of the ``.timeindex``; None if it does not exist or could not be read."""
         return self._times.result()
 
     @property
     def record_timestamp(self) -> int:
-        """The latest timestamp of a batch that holds records, in ms; -1 if there is none."""
+        """The latest timestamp of a batch that holds records, in ms; -1 without one."""
         return self._times.state[_entries.J_RECORD_TIMESTAMP]
 
     @property
@@ -163,24 +163,24 @@ class IndexPass:
         lowest, highest = state[_entries.J_LOWEST_MAGIC], state[_entries.J_HIGHEST_MAGIC]
         return (lowest, highest) if lowest <= highest else None
 
-    def _judge(
+    def _open_check(
         self,
         kind: type[Index],
         path: Path | None,
         mapped: bool,
         sealed: bool,
         pace: Pace | None,
-    ) -> _Judge[Index]:
+    ) -> _EntryCheck[Index]:
         if path is not None:
             try:
                 return _read(kind, path, self._base_offset, mapped, sealed, pace)
             except SourceError as error:
                 self.errors.append((path, error))
-        return _Judge(kind.of(self._base_offset, ()), None)
+        return _EntryCheck(kind.of(self._base_offset, ()), None)
 
 
-class _Judge(Generic[Index]):
-    """An index, and how far it is judged; ``facts`` is None where there is no file to speak of."""
+class _EntryCheck(Generic[Index]):
+    """An index and the progress of its check; ``facts`` is None if no file was read."""
 
     def __init__(self, index: Index, facts: IndexFacts | None) -> None:
         self.index: Index = index
@@ -190,20 +190,20 @@ class _Judge(Generic[Index]):
         self.state[_entries.J_PREVIOUS] = index.base_offset - 1
         self.state[_entries.J_STOP] = len(index)
         if facts is not None and facts.first_disorder is not None:
-            # Of the two that do not follow each other nobody knows which one is wrong.
+            # It is unknown which of the two entries is wrong.
             self.state[_entries.J_STOP] = facts.first_disorder[0] - 1
 
-    def beyond(self, log_size: int) -> None:
-        """Take what is left to judge for entries that lead behind the log."""
+    def add_beyond(self, log_size: int) -> None:
+        """Count the unchecked entries as entries that point past the log."""
         first, stop = self.state[_entries.J_NEXT], self.state[_entries.J_STOP]
         self.state[_entries.J_COUNTS + _entries.BEYOND] = stop - first
         for listed, number in enumerate(range(first, min(stop, first + LISTED))):
-            place = 2 * (_entries.BEYOND * LISTED + listed)
-            self.found[place] = number
-            self.found[place + 1] = log_size
+            index = 2 * (_entries.BEYOND * LISTED + listed)
+            self.found[index] = number
+            self.found[index + 1] = log_size
 
     def result(self) -> IndexFacts | None:
-        """The facts, with what became of the entries."""
+        """Return the facts, with the broken promises."""
         if self.facts is None or not any(self.state[_FIRST_COUNT:]):
             return self.facts
         counts = Counter(
@@ -229,17 +229,17 @@ def _read(
     mapped: bool,
     sealed: bool,
     pace: Pace | None,
-) -> _Judge[Index]:
-    """The index to be judged, and what it looks like by itself; raises SourceError."""
+) -> _EntryCheck[Index]:
+    """Return the index to check, with the facts of its form; raises SourceError."""
     with open_source(path, mapped=mapped, sealed=sealed, pace=pace) as source:
         size, slot = source.size, kind.ENTRY_BYTES
         if not sealed and size >= slot:
             last = size // slot * slot - slot
-            # With room for more entries it may hold stale ones too, which nobody reads: whatever
-            # stands in it is no sign of damage, and most of its megabytes are a hole.
+            # An index with room for more entries may also hold stale ones, which brokers do not
+            # read. Its content is not a sign of damage, and most of its megabytes are a hole.
             if size in _FULL_LENGTHS or not any(source.window(last, slot)[:slot]):
                 facts = IndexFacts(path, size, slot, size % slot, 0, 0, None, room=True)
-                return _Judge(kind.of(base_offset, ()), facts)
+                return _EntryCheck(kind.of(base_offset, ()), facts)
         if size > _INDEX_BYTES:
             raise SourceError(
                 path,
@@ -253,7 +253,7 @@ def _read(
         first = number, index[number - 1], index[number]
     last_entry = index[len(index) - 1] if len(index) else None
     remainder = len(index.remainder)
-    return _Judge(
+    return _EntryCheck(
         index,
         IndexFacts(
             path, size, slot, remainder, index.padding, violations.count, first, last=last_entry

@@ -22,9 +22,9 @@ from kdump.storage.logdir import Segment
 from kdump.storage.source import Source
 from kdump.storage.walk import batch_bytes
 
-#: Much of what is read are headers, one here and one there.
+#: Small, because most reads are single headers.
 _WINDOW_BYTES: Final = 16 << 10
-#: How many of the last entries of an index are searched first (``AbstractIndex.warmEntries``).
+#: The number of last index entries that are searched first (``AbstractIndex.warmEntries``).
 _WARM_ENTRIES: Final = 8192 // OffsetIndex.ENTRY_BYTES
 _REACHED: Final = _recovery.FOLLOW_FIELDS.index("reached")
 _PASSED: Final = _recovery.FOLLOW_FIELDS.index("passed")
@@ -32,11 +32,11 @@ _PASSED: Final = _recovery.FOLLOW_FIELDS.index("passed")
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """Where a loader that trusts the index ends a log; None where it stops the broker instead.
+    """The end of a log by a loader that trusts the index; None if the loader stops the broker.
 
-    ``searched_offset`` is for releases that look for the end by base offsets (4.3). To look for
-    something behind the end these read all wrappers from the last index entry on: ``readable`` says
-    whether they can.
+    ``searched_offset`` is for releases that search for the end by base offsets (4.3). To search
+    past the end, these read all wrappers from the last index entry on: ``readable`` says whether
+    they can.
     """
 
     next_offset: int | None
@@ -46,9 +46,9 @@ class LogEnd:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Whether a broker stops that looks for an offset in a log that it has not recovered.
+    """Whether the search for an offset in a log that was not recovered stops the broker.
 
-    ``by_base`` is for releases that look by base offsets (4.3).
+    ``by_base_stops`` is for releases that search by base offsets (4.3).
     """
 
     stops: bool
@@ -56,10 +56,11 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True)
-class _Followed:
-    """What headers from a position on have shown; ``found`` by base offsets, wrappers read.
+class _HeaderChain:
+    """The result of following headers from a position on.
 
-    ``corrupt``: they end at a size that nobody reads over.
+    ``found``: a search by base offsets, which reads wrappers, succeeds. ``readable``: all wrappers
+    can be read. ``corrupt``: the headers end at a size that readers cannot pass.
     """
 
     begun: bool
@@ -72,9 +73,9 @@ class _Followed:
 
 
 def read_end(segment: Segment) -> LogEnd:
-    """Find the end of a log as a loader does that does not recover it: from its last index entry.
+    """Return the end of a log as a loader without recovery finds it: from the last index entry.
 
-    Only batch headers from there on are read. Raises SourceError.
+    Reads only batch headers from there on. Raises SourceError.
     """
     base_offset = segment.base_offset
     target, position = base_offset, 0
@@ -82,18 +83,18 @@ def read_end(segment: Segment) -> LogEnd:
         with _open(segment.index) as index:
             target, position = _entry(index, base_offset, None)
     with _open(segment.log) as source:
-        seen = _follow(source, target, position, to_end=True)
-    if seen.corrupt:
+        chain = _follow_headers(source, target, position, to_end=True)
+    if chain.corrupt:
         return LogEnd(None, None)
-    if not seen.begun:
+    if not chain.begun:
         return LogEnd(base_offset, base_offset)
-    searched = seen.next_offset if seen.passed or seen.next_offset > target else base_offset
-    end = seen.next_offset if seen.reached else base_offset
-    return LogEnd(end, searched if seen.found else None, seen.readable)
+    searched = chain.next_offset if chain.passed or chain.next_offset > target else base_offset
+    end = chain.next_offset if chain.reached else base_offset
+    return LogEnd(end, searched if chain.found else None, chain.readable)
 
 
 def search(segment: Segment, offset: int) -> Search:
-    """Look for ``offset`` as a broker does, by the index and headers from there on.
+    """Search for ``offset`` as a broker does, by the index and the headers from there on.
 
     Raises SourceError.
     """
@@ -102,29 +103,29 @@ def search(segment: Segment, offset: int) -> Search:
         with _open(segment.index) as index:
             _, position = _entry(index, segment.base_offset, offset)
     with _open(segment.log) as source:
-        seen = _follow(source, offset, position, to_end=False)
-    corrupt = seen.corrupt
-    return Search(corrupt and not seen.reached, (corrupt and not seen.passed) or not seen.found)
+        chain = _follow_headers(source, offset, position, to_end=False)
+    corrupt = chain.corrupt
+    return Search(corrupt and not chain.reached, (corrupt and not chain.passed) or not chain.found)
 
 
 def _open(path: Path) -> Source:
     return open_source(path, mapped=False, window_bytes=_WINDOW_BYTES)
 
 
-def _follow(source: Source, target: int, position: int, *, to_end: bool) -> _Followed:
+def _follow_headers(source: Source, target: int, position: int, *, to_end: bool) -> _HeaderChain:
     state = memoryview(array("q", [target, *bytes(len(_recovery.FOLLOW_FIELDS) - 1)]))
     readable = found = True
-    why = _recovery.SHORT
-    while position < source.size and why not in (_recovery.CORRUPT, _recovery.END):
+    status = _recovery.SHORT
+    while position < source.size and status not in (_recovery.CORRUPT, _recovery.END):
         if state[_REACHED] and state[_PASSED] and not to_end:
             break
         view = source.window(position, HEADER_BYTES)
-        moved, why = _recovery.follow(view, position, source.size, state)
+        moved, status = _recovery.follow(view, position, source.size, state)
         position += moved
-        if why == _recovery.WRAPPER:
+        if status == _recovery.WRAPPER:
             batch = read_header(source.window(position, HEADER_BYTES), position)
             if batch is None:
-                why = _recovery.CORRUPT
+                status = _recovery.CORRUPT
                 break
             first = first_offset_of(source, batch)
             readable = readable and first is not None
@@ -132,14 +133,14 @@ def _follow(source: Source, target: int, position: int, *, to_end: bool) -> _Fol
             _recovery.take(state, batch.last_offset if first is None else first, batch.last_offset)
             position += batch.size
     _, begun, next_offset, reached, passed = state
-    corrupt = why == _recovery.CORRUPT
-    return _Followed(
+    corrupt = status == _recovery.CORRUPT
+    return _HeaderChain(
         bool(begun), next_offset, bool(reached), bool(passed), found, readable, corrupt
     )
 
 
 def _entry(index: Source, base_offset: int, offset: int | None) -> tuple[int, int]:
-    """An offset, by default that of the last slot, and the position that a lookup of it finds."""
+    """Return ``offset``, for None that of the last slot, and the position of its lookup."""
     entries = index.size // OffsetIndex.ENTRY_BYTES
 
     def slot(number: int) -> tuple[int, int]:
@@ -153,20 +154,20 @@ def _entry(index: Source, base_offset: int, offset: int | None) -> tuple[int, in
         return base_offset if offset is None else offset, 0
     relative = slot(entries - 1)[0] if offset is None else offset - base_offset
     number = lower_bound(lambda number: slot(number)[0], entries, relative)
-    # Below 0 no position is, whatever the slot says.
-    return _wrapped(base_offset + relative), 0 if number is None else max(slot(number)[1], 0)
+    # A slot may hold a negative position.
+    return _wrap(base_offset + relative), 0 if number is None else max(slot(number)[1], 0)
 
 
-def _wrapped(offset: int) -> int:
-    """A sum of offsets as Java has it: in 64 bits, also where the base is nearly the largest."""
+def _wrap(offset: int) -> int:
+    """Return a sum of offsets wrapped to 64 bits, as in Java."""
     return (offset + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def lower_bound(key: Callable[[int], int], entries: int, target: int) -> int | None:
-    """Return the slot that a broker's search takes for the last one not above ``target``.
+    """Return the slot that a broker's binary search finds as the last one not above ``target``.
 
-    ``key`` gives the key of each of the ``entries`` slots. Where they do not rise it is not always
-    that one. None if the search takes all to be above.
+    ``key`` returns the key of each of the ``entries`` slots. If keys do not rise, the search may
+    find another slot. Return None if the search finds all keys above ``target``.
     """
     warm = max(0, entries - 1 - _WARM_ENTRIES)
     if key(warm) < target:
@@ -188,7 +189,7 @@ def lower_bound(key: Callable[[int], int], entries: int, target: int) -> int | N
 
 
 def first_offset_of(source: Source, batch: RecordBatch) -> int | None:
-    """Return the offset of a batch's first record, None if it is a wrapper nobody can read.
+    """Return the offset of a batch's first record, None if it is an unreadable wrapper.
 
     Raises SourceError.
     """

@@ -1,7 +1,7 @@
 """The offset and time index that recovery writes for a segment.
 
-``Rebuild`` is fed the pieces of a walk and gives ``RebuiltIndexes``. Where recovery would stop it
-goes on: damage has no entries, and what stands behind has them as what stands before.
+``Rebuild`` takes the pieces of a walk and returns ``RebuiltIndexes``. It continues where recovery
+would stop: damage has no entries, and batches after it have entries like those before it.
 
 Spec: ``LogSegment.recover``, ``OffsetIndex.append``, ``TimeIndex.maybeAppend``; KOD 4.2.
 """
@@ -15,7 +15,7 @@ from hashlib import sha256
 from typing import Final, NamedTuple
 
 from kdump.audit.facts.small_files import TopicSettings
-from kdump.audit.survey.recovery import begin
+from kdump.audit.survey.recovery import initial_state
 from kdump.format import _recovery
 from kdump.format.batch import BatchTable
 from kdump.format.index import OffsetIndex, TimeIndex
@@ -24,13 +24,13 @@ from kdump.storage.walk import Damage, Reason
 _INDEX_ENTRIES: Final = _recovery.RECOVERY_FIELDS.index("index_entries")
 _TIME_ENTRIES: Final = _recovery.RECOVERY_FIELDS.index("time_entries")
 _OUTCOME: Final = _recovery.RECOVERY_FIELDS.index("outcome")
-#: The last position that an entry can say, which lies behind the end of any log of a broker.
+#: The last position that an entry can hold, which is past the end of any log of a broker.
 _LAST_POSITION: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class RebuiltFile:
-    """The bytes of an index: how many, their SHA-256, and themselves where there was room."""
+    """A rebuilt index: its size in bytes, its SHA-256, and its content if there was room."""
 
     size: int
     sha256: str
@@ -39,12 +39,12 @@ class RebuiltFile:
 
 @dataclass(frozen=True, slots=True)
 class RebuiltIndexes:
-    """The ``.index`` and the ``.timeindex`` of a segment, built anew.
+    """The rebuilt ``.index`` and ``.timeindex`` of a segment.
 
-    ``damaged``: its log is. ``disorder`` counts batches whose entries were left out because they
-    would not rise, or because no entry can say where they are. ``doubtful``: batches were left out
-    that may lie in a record's value. ``full``: there are more entries than an index has room for,
-    so that these are not all.
+    ``damaged``: its log is damaged. ``disorder`` counts batches whose entries were left out because
+    they would not rise, or because no entry can hold their position. ``doubtful``: batches were
+    left out that may lie in a record's value. ``full``: an index has no room for all entries, so
+    that some are missing.
     """
 
     index: RebuiltFile
@@ -56,15 +56,15 @@ class RebuiltIndexes:
 
 
 class Rebuild:
-    """The indexes of one segment, built while its log is walked.
+    """The indexes of one segment, rebuilt during the walk over its log.
 
-    Their bytes are kept as long as both together are no more than ``room``.
+    Their content is held as long as both together have at most ``room`` bytes.
     """
 
     def __init__(self, base_offset: int, settings: TopicSettings, *, room: int) -> None:
         self._base_offset = base_offset
         self._room = room
-        self._state = begin(base_offset, settings)
+        self._state = initial_state(base_offset, settings)
         self._index, self._times = _File(), _File()
         self._damaged = self._doubtful = self._full = False
         self._disorder = 0
@@ -72,25 +72,25 @@ class Rebuild:
         self._index_numbers = self._time_numbers = memoryview(array("q"))
 
     def add(self, piece: BatchTable | Damage) -> None:
-        """Go on with the next piece."""
+        """Add the next piece of the walk."""
         if isinstance(piece, Damage):
             self._damaged = True
             # A batch inside a value is followed by the rest of its record.
             if self._before is not None and piece.reason is not Reason.PREALLOCATED:
-                self._go_back(self._before)
+                self._rewind(self._before)
                 self._before, self._doubtful = None, True
             return
         if piece.hunted and self._before is None:
             self._before = self._mark()
         if piece.end > _LAST_POSITION:
-            sayable = bisect_right(piece.column("position"), _LAST_POSITION)
-            self._disorder += len(piece) - sayable
-            piece = piece.first(sayable)
+            addressable = bisect_right(piece.column("position"), _LAST_POSITION)
+            self._disorder += len(piece) - addressable
+            piece = piece.first(addressable)
         if not self._full:
             self._batches(piece)
 
     def finish(self) -> RebuiltIndexes:
-        """The indexes, all pieces having been told."""
+        """Return the indexes, after the last piece."""
         if not self._full:
             self._close()
         return RebuiltIndexes(
@@ -109,7 +109,7 @@ class Rebuild:
         while row < len(table):
             offsets, times = state[_INDEX_ENTRIES], state[_TIME_ENTRIES]
             row = _recovery.recover(table.rows, row, state, self._index_numbers, self._time_numbers)
-            self._take(state[_INDEX_ENTRIES] - offsets, state[_TIME_ENTRIES] - times)
+            self._write(state[_INDEX_ENTRIES] - offsets, state[_TIME_ENTRIES] - times)
             if state[_OUTCOME] == _recovery.FULL:
                 self._full = True
                 return
@@ -123,10 +123,10 @@ class Rebuild:
         times = self._state[_TIME_ENTRIES]
         if not _recovery.close_times(self._state, self._time_numbers):
             self._disorder += 1
-        self._take(0, self._state[_TIME_ENTRIES] - times)
+        self._write(0, self._state[_TIME_ENTRIES] - times)
 
-    def _take(self, offsets: int, times: int) -> None:
-        """Write down that many new entries of each index."""
+    def _write(self, offsets: int, times: int) -> None:
+        """Append the given numbers of new entries to the indexes."""
         if offsets:
             numbers = self._index_numbers[: 2 * offsets]
             columns = array("i", numbers[0::2]), array("i", numbers[1::2])
@@ -142,15 +142,15 @@ class Rebuild:
         state = array("q", self._state)
         return _Mark(state, self._index.mark(), self._times.mark(), self._disorder, self._full)
 
-    def _go_back(self, mark: _Mark) -> None:
+    def _rewind(self, mark: _Mark) -> None:
         self._state = mark.state
-        self._index.go_back(mark.index_file)
-        self._times.go_back(mark.time_file)
+        self._index.rewind(mark.index_file)
+        self._times.rewind(mark.time_file)
         self._disorder, self._full = mark.disorder, mark.full
 
 
 class _File:
-    """A file as it grows."""
+    """A growing file."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -164,12 +164,12 @@ class _File:
             self.content += data
 
     def mark(self) -> _File:
-        """The same without its content."""
+        """Return a copy without the content."""
         mark = _File()
         mark.size, mark.digest = self.size, self.digest.copy()
         return mark
 
-    def go_back(self, mark: _File) -> None:
+    def rewind(self, mark: _File) -> None:
         self.size, self.digest = mark.size, mark.digest
         if self.content is not None:
             del self.content[self.size :]
@@ -180,7 +180,7 @@ class _File:
 
 
 class _Mark(NamedTuple):
-    """How far everything was before batches that may lie in a record's value."""
+    """The state before batches that may lie in a record's value."""
 
     state: array[int]
     index_file: _File

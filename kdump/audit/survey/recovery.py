@@ -1,7 +1,7 @@
-"""What recovery of one segment cuts, keeps and reads.
+"""The effect of recovery on one segment: what it cuts, retains and reads.
 
-``Recovery`` is fed the pieces of a walk and gives a ``Recovered``. It looks at one segment alone:
-what its partition makes of that is for ``startup.loader``.
+``Recovery`` takes the pieces of a walk and returns a ``RecoveryResult``. It covers one segment
+alone; ``startup.loader`` derives the effect on the partition.
 
 Spec: ``LogSegment.recover``, ``truncateTo``, ``hasOverflow``, ``readNextOffset``,
 ``LocalLog.splitOverflowedSegment``; KOD 4.2, 5.
@@ -36,21 +36,21 @@ _LAST_OFFSET: Final = BATCH_FIELDS.index("last_offset")
 _ORIGIN: Final = _recovery.RECOVERY_FIELDS.index("origin")
 _LAST: Final = _recovery.COUNT_FIELDS.index("last")
 _LEGACY: Final = _recovery.COUNT_FIELDS.index("legacy")
-#: Into how many parts a split is followed; beyond, it is taken to fail.
+#: The most parts of a split that are followed; a split into more parts is assumed to fail.
 _PARTS: Final = 16
-#: Whatever claims to be shorter, overhead included, stops who comes by.
+#: A batch that claims fewer bytes, overhead included, stops a reader.
 _LEAST_BYTES: Final = 26
-#: The least that a record of magic 2 takes: its length and seven fields, of which some are empty.
+#: The smallest size of a record of magic 2: its length and seven fields, some of them empty.
 _RECORD_BYTES: Final = 7
 _NOTHING: Final = memoryview(array("q"))
 
 
 class Ending(Enum):
-    """How the recovery of a segment ends."""
+    """The ways in which the recovery of a segment ends."""
 
     WHOLE = "whole"  # nothing is cut
     CUT = "cut"  # at the first batch that is not valid
-    EMPTIED = "emptied"  # an index entry was not above the one before: all of the log is cut
+    EMPTIED = "emptied"  # an index entry was not above the previous one: all of the log is cut
     SPLIT = "split"  # its end overflows the index: it becomes two segments, which are recovered
     OVERFLOW = "overflow"  # a batch inside overflows the index: the broker stops
     FULL = "full"  # the entries do not fit into segment.index.bytes: the broker stops
@@ -60,7 +60,7 @@ class Ending(Enum):
 class Span:
     """A number of records, the offsets they span, and their timestamps in ms; None for unknown.
 
-    ``unbounded`` says that there may be more of them, nobody knows how many.
+    ``unbounded`` says that there may be more records, in an unknown number.
     """
 
     count: int = 0
@@ -76,10 +76,10 @@ class Span:
     def __add__(self, other: Span) -> Span:
         return Span(
             self.count + other.count,
-            _least(self.first_offset, other.first_offset),
-            _most(self.last_offset, other.last_offset),
-            _least(self.first_timestamp, other.first_timestamp),
-            _most(self.last_timestamp, other.last_timestamp),
+            _min(self.first_offset, other.first_offset),
+            _max(self.last_offset, other.last_offset),
+            _min(self.first_timestamp, other.first_timestamp),
+            _max(self.last_timestamp, other.last_timestamp),
             self.unbounded or other.unbounded,
         )
 
@@ -89,10 +89,10 @@ NO_RECORDS: Final = Span()
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Records in sound batches, and those that damage makes unreadable.
+    """Records in sound batches, and records that damage makes unreadable.
 
-    A count is one at most where headers do not say it: that of unreadable ones is from the offsets
-    missing between their sound neighbours.
+    A count is an upper bound if headers do not have it: the count of unreadable records is that of
+    the offsets missing between their sound neighbours.
     """
 
     sound: Span = NO_RECORDS
@@ -102,15 +102,15 @@ class Records:
         return Records(self.sound + other.sound, self.unreadable + other.unreadable)
 
 
-NOTHING_BEHIND: Final = Records()
+NO_LATER_RECORDS: Final = Records()
 
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The damage that a log ends with: ``first_offset`` is the first one that it may have held.
+    """The damage at the end of a log: ``first_offset`` is the first offset that it may have held.
 
-    ``end`` is the offset behind the last one, where the damage is one batch whose header can be
-    believed. ``torn``: the file ends inside that batch, as where its writer died.
+    ``end`` is the offset after the last one, if the damage is one batch with a credible header.
+    ``torn``: the file ends inside that batch, as after a torn write.
     """
 
     first_offset: int
@@ -119,17 +119,17 @@ class Tail:
 
 
 @dataclass(frozen=True, slots=True)
-class Recovered:
-    """What the recovery of a segment, or of the part of one that a split makes one, does to it.
+class RecoveryResult:
+    """The effect of recovery on a segment, or on the part of a split that becomes a segment.
 
-    ``position`` is where it starts in its file, ``size`` its bytes, ``valid_bytes`` how many are
-    kept, ``passed_bytes`` how many it came by: more where it empties the log. ``next_offset`` is
-    where the log goes on; ``searched_offset`` is the same in releases that look for the end by base
-    offsets (4.3). ``kept`` are the records in the valid bytes, ``behind`` those behind; ``tail`` is
-    the damage at the end, whose records are in neither.
-    ``head_unreadable`` and ``tail_unreadable`` say that a wrapper cannot be read which these
-    releases read: the first batch, and one from the last index entry on. ``legacy``: none of the
-    batches is of magic 2. ``breaks``: nobody reads over its damage, who goes by sizes alone.
+    ``position`` is its start in the file, ``size`` its bytes, ``valid_bytes`` the bytes that
+    remain, ``passed_bytes`` the bytes that recovery read: more than remain if it empties the log.
+    ``next_offset`` is where the log continues; ``searched_offset`` is the same in releases that
+    search for the end by base offsets (4.3). ``valid_records`` are the records in the valid bytes,
+    ``later_records`` those after them; ``tail`` is the damage at the end, whose records are in
+    neither. ``head_unreadable`` and ``tail_unreadable`` say that a wrapper which these releases
+    read is unreadable: the first batch, and one from the last index entry on. ``legacy``: none of
+    the batches is of magic 2. ``breaks``: readers that follow batch sizes cannot pass the damage.
     ``rest`` is the next part of a split.
     """
 
@@ -141,24 +141,24 @@ class Recovered:
     ending: Ending
     next_offset: int
     searched_offset: int
-    kept: Span
-    behind: Records
+    valid_records: Span
+    later_records: Records
     tail: Tail | None = None
     head_unreadable: bool = False
     tail_unreadable: bool = False
     legacy: bool = False
     breaks: bool = False
-    rest: Recovered | None = None
+    rest: RecoveryResult | None = None
 
     @property
     def disordered(self) -> bool:
-        """Whether it loses sound records, or stops, for the order or the range of offsets."""
+        """Whether recovery drops sound records, or stops, because of the order of offsets."""
         return self.ending in (Ending.EMPTIED, Ending.OVERFLOW)
 
     @property
     def sound(self) -> Span:
-        """All records that can be read, kept or not."""
-        return self.kept + self.behind.sound
+        """All readable records, whether recovery retains them or not."""
+        return self.valid_records + self.later_records.sound
 
 
 class _State(NamedTuple):
@@ -184,10 +184,10 @@ class _State(NamedTuple):
 
 
 class Recovery:
-    """The recovery of one segment, fed with the pieces of its walk in order.
+    """The recovery of one segment, from the pieces of its walk in order.
 
-    ``position`` is where it starts, ``part`` the how many-eth of a split it is. ``stop`` is a
-    position where it ends although the batch there is sound.
+    ``position`` is its start, ``part`` its number in a split, 0 without a split. ``stop`` is a
+    position where recovery ends although the batch there is sound.
     """
 
     def __init__(
@@ -202,9 +202,9 @@ class Recovery:
         self._settings = settings
         self._part = part
         self._stop = stop
-        self._state = begin(base_offset, settings, position)
-        self._kept = _counter(base_offset)
-        self._behind = _counter(base_offset)
+        self._state = initial_state(base_offset, settings, position)
+        self._valid_counter = _counter(base_offset)
+        self._later_counter = _counter(base_offset)
         self._unreadable = NO_RECORDS
         self._previous = max(base_offset - 1, MIN_OFFSET)
         self._gap: tuple[Damage, int] | None = None
@@ -212,7 +212,7 @@ class Recovery:
         self._rest: Recovery | None = None
 
     def add(self, piece: BatchTable | Damage) -> None:
-        """Go on with the next piece."""
+        """Add the next piece of the walk."""
         if isinstance(piece, Damage) and self._rest is not None:
             self._rest.add(piece)
         elif isinstance(piece, Damage):
@@ -224,10 +224,10 @@ class Recovery:
             self._close_gap(piece[0].base_offset)
             self._batches(piece)
 
-    def finish(self, source: Source) -> Recovered:
-        """What recovery does, all pieces of ``source`` having been told.
+    def finish(self, source: Source) -> RecoveryResult:
+        """Return the effect of recovery, after the last piece of ``source``.
 
-        Raises SourceError where wrappers of old formats cannot be read back.
+        Raises SourceError if wrappers of old formats cannot be read back.
         """
         state = _State(*self._state)
         size = source.size - state.origin
@@ -236,39 +236,39 @@ class Recovery:
             rest = self._rest.finish(source)
             size = rest.position - state.origin
         ending = self._ending(state)
-        valid = {Ending.WHOLE: size, Ending.EMPTIED: 0}.get(ending, state.valid_bytes)
-        end = state.last_offset + 1 if valid else state.base
+        valid_bytes = {Ending.WHOLE: size, Ending.EMPTIED: 0}.get(ending, state.valid_bytes)
+        end = state.last_offset + 1 if valid_bytes else state.base
         searched = end
-        if valid and not state.found and state.last_offset < state.indexed_offset:
+        if valid_bytes and not state.found and state.last_offset < state.indexed_offset:
             searched = state.base
-        kept, behind = _span(self._kept), _span(self._behind)
+        valid_records, later_records = _span(self._valid_counter), _span(self._later_counter)
         if ending is Ending.EMPTIED:
-            kept, behind = NO_RECORDS, kept + behind
+            valid_records, later_records = NO_RECORDS, valid_records + later_records
         head, tail = self._wrappers(source, state)
-        return Recovered(
+        return RecoveryResult(
             base_offset=state.base,
             position=state.origin,
             size=size,
-            valid_bytes=valid,
+            valid_bytes=valid_bytes,
             passed_bytes=state.valid_bytes,
             ending=ending,
             next_offset=end,
             searched_offset=searched,
-            kept=kept,
-            behind=NOTHING_BEHIND
-            if not (behind or self._unreadable)
-            else Records(behind, self._unreadable),
+            valid_records=valid_records,
+            later_records=NO_LATER_RECORDS
+            if not (later_records or self._unreadable)
+            else Records(later_records, self._unreadable),
             tail=self._tail(source),
             head_unreadable=head,
             tail_unreadable=tail,
-            legacy=self._kept[_LEGACY] == self._kept[0],
+            legacy=self._valid_counter[_LEGACY] == self._valid_counter[0],
             breaks=self._breaks,
             rest=rest,
         )
 
     def _ending(self, state: _State) -> Ending:
         if state.outcome == _recovery.OVERFLOW:
-            # Only the first test is of the whole: that the last batch overflows.
+            # Only the first segment has to pass the test that its last batch overflows.
             overflows = self._previous - state.base > MAX_OFFSET_DELTA
             permitted = overflows or self._part > 0
             return Ending.SPLIT if permitted and self._rest is not None else Ending.OVERFLOW
@@ -285,21 +285,21 @@ class Recovery:
             return
         if not self._damaged and self._state[-1] == _recovery.GOING:
             row = _recovery.recover(rows, 0, self._state, _NOTHING, _NOTHING)
-            _count(table, 0, row, self._kept)
+            _count(table, 0, row, self._valid_counter)
             if self._state[-1] == _recovery.OVERFLOW:
                 self._rest = self._next_part(table[row])
         if self._rest is not None:
             self._rest.add(table.part(row, len(table)))
         elif row < len(table):
-            if not self._behind[0]:
-                self._behind[_LAST] = table[row - 1].last_offset if row else self._previous
-            _count(table, row, len(table), self._behind)
+            if not self._later_counter[0]:
+                self._later_counter[_LAST] = table[row - 1].last_offset if row else self._previous
+            _count(table, row, len(table), self._later_counter)
         self._previous = rows[len(rows) - BatchTable.WIDTH + _LAST_OFFSET]
 
     def _next_part(self, first: RecordBatch) -> Recovery | None:
-        """What a split makes of the rest, which begins with ``first``; None if it cannot."""
-        nothing = self._part > 0 and first.position == self._state[_ORIGIN]
-        if nothing or self._part == _PARTS:
+        """Return the recovery of the next part of a split, from ``first`` on; None if it fails."""
+        is_same_part = self._part > 0 and first.position == self._state[_ORIGIN]
+        if is_same_part or self._part == _PARTS:
             return None
         base, position = first.base_offset, first.position
         return Recovery(base, self._settings, position=position, part=self._part + 1)
@@ -318,13 +318,13 @@ class Recovery:
             damage = replace(self._gap[0], size=self._gap[0].size + damage.size)
         self._gap = damage, self._previous
 
-    def _close_gap(self, offset_behind: int) -> None:
+    def _close_gap(self, next_offset: int) -> None:
         if self._gap is None:
             return
         _, before = self._gap
         self._gap = None
-        if offset_behind > before + 1:
-            self._unreadable += Span(offset_behind - before - 1, before + 1, offset_behind - 1)
+        if next_offset > before + 1:
+            self._unreadable += Span(next_offset - before - 1, before + 1, next_offset - 1)
 
     def _tail(self, source: Source) -> Tail | None:
         if self._gap is None or self._gap[0].reason is Reason.PREALLOCATED:
@@ -334,9 +334,9 @@ class Recovery:
         return Tail(first_offset, end, damage.reason is Reason.TORN_TAIL)
 
     def _wrappers(self, source: Source, state: _State) -> tuple[bool, bool]:
-        """Whether a wrapper cannot be read: the first batch, and any from the last entry on."""
+        """Return whether the first wrapper is unreadable, and one from the last index entry on."""
         stop = state.origin + state.valid_bytes
-        if not self._kept[_LEGACY]:
+        if not self._valid_counter[_LEGACY]:
             return False, False
         head = _batch_at(source, state.origin, stop)
         tail, position = False, state.indexed_at
@@ -348,8 +348,8 @@ class Recovery:
 
 def recover(
     source: Source, base_offset: int, settings: TopicSettings, stop: int | None = None
-) -> Recovered:
-    """Read the log ``source`` whole and say what recovery does to it. Raises SourceError.
+) -> RecoveryResult:
+    """Read the whole log ``source`` and return the effect of recovery. Raises SourceError.
 
     ``stop`` is as for ``Recovery``.
     """
@@ -360,10 +360,10 @@ def recover(
 
 
 def _claimed_end(source: Source, damage: Damage, first_offset: int) -> int | None:
-    """The offset behind a damaged batch at the end of a log, None if its header is not credible.
+    """Return the offset after a damaged batch at the end of a log, None if its header is damaged.
 
-    It is where its size leads to the end of the log and its base offset is the next one, and its
-    last offset, its count and its size agree: what broke one of these left the others.
+    The header is credible if its size reaches to the end of the log and its base offset is the next
+    one. Its last offset, its count and its size agree.
     """
     if damage.reason is not Reason.BAD_CHECKSUM or damage.claimed_bytes != damage.size:
         return None
@@ -383,8 +383,8 @@ def _batch_at(source: Source, position: int, stop: int) -> RecordBatch | None:
     return read_header(source.window(position, HEADER_BYTES), position)
 
 
-def begin(base_offset: int, settings: TopicSettings, position: int = 0) -> array[int]:
-    """The kernel's ``RECOVERY_FIELDS`` where a recovery begins, which is at ``position``."""
+def initial_state(base_offset: int, settings: TopicSettings, position: int = 0) -> array[int]:
+    """Return the kernel's ``RECOVERY_FIELDS`` for a recovery that begins at ``position``."""
     return array(
         "q",
         _State(
@@ -412,7 +412,7 @@ def _count(table: BatchTable, first: int, stop: int, counter: array[int]) -> Non
         _recovery.count(table.rows, first, stop, counter)
         return
     batches, records, lowest, highest, first_ms, last_ms, legacy = counter
-    fresh = (
+    sums = (
         batches + len(table),
         records + usual.records,
         min(lowest, usual.first_offset) if batches else usual.first_offset,
@@ -421,7 +421,7 @@ def _count(table: BatchTable, first: int, stop: int, counter: array[int]) -> Non
         max(last_ms, usual.highest_timestamp),
         legacy,
     )
-    counter[:] = array("q", fresh)
+    counter[:] = array("q", sums)
 
 
 def _span(counter: array[int]) -> Span:
@@ -433,9 +433,9 @@ def _span(counter: array[int]) -> Span:
     return Span(records, first, last, first_timestamp, last_timestamp)
 
 
-def _least(a: int | None, b: int | None) -> int | None:
+def _min(a: int | None, b: int | None) -> int | None:
     return min((number for number in (a, b) if number is not None), default=None)
 
 
-def _most(a: int | None, b: int | None) -> int | None:
+def _max(a: int | None, b: int | None) -> int | None:
     return max((number for number in (a, b) if number is not None), default=None)

@@ -1,7 +1,7 @@
-"""survey(): one pass over a segment, with damage, offsets, timestamps, events and statistics.
+"""survey(): reads a segment in one pass: damage, offsets, timestamps, events and statistics.
 
-A survey holds facts, and the first few of each kind of irregularity; what they mean is for the
-checks. Its size grows with producers and transactions, not with batches.
+A survey holds facts, and the first few of each kind of irregularity; the checks interpret them. Its
+size grows with producers and transactions, not with batches.
 
 Spec: ``LogSegment``, ``DefaultRecordBatch``; KOD 9.
 """
@@ -15,11 +15,17 @@ from pathlib import Path
 from typing import Final
 
 from kdump.audit.facts.small_files import TopicSettings
-from kdump.audit.survey.anomalies import OUT_OF_ORDER, Fault, FaultKind, HeaderFaults, known_codec
+from kdump.audit.survey.anomalies import (
+    OUT_OF_ORDER,
+    Fault,
+    FaultKind,
+    HeaderFaults,
+    is_known_codec,
+)
 from kdump.audit.survey.events import NO_EVENTS, Events, Gathering
 from kdump.audit.survey.index_promises import IndexFacts, IndexPass
 from kdump.audit.survey.rebuilt_indexes import Rebuild, RebuiltIndexes
-from kdump.audit.survey.recovery import Recovered, Recovery
+from kdump.audit.survey.recovery import Recovery, RecoveryResult
 from kdump.errors import DecodeError, DeniedError, LimitError, SourceError, VanishedError
 from kdump.format import _kernel
 from kdump.format.batch import HEADER_BYTES, MARKER_BYTES, BatchTable, RecordBatch, is_marker
@@ -31,7 +37,7 @@ from kdump.storage.source import Identity, Source
 from kdump.storage.throttle import Pace
 from kdump.storage.walk import Damage, Reason, batch_bytes, sound_batch, walk
 
-#: How many irregularities of one kind a survey lists; all are counted.
+#: The most irregularities of one kind that a survey lists; all are counted.
 LISTED: Final = 8
 
 _REPORT_BYTES: Final = 8 << 20
@@ -41,23 +47,23 @@ _NO_COUNTS: Final[Counter[Reason | FaultKind]] = Counter()
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A damage, the last offset before it, and the first offset behind it (None at the end).
+    """A damage, the last offset before it, and the first offset after it (None at the end).
 
-    The times are the largest of the batches there, in ms; None without one, or if it has none.
-    ``marker``: the header of what is damaged is that of a transaction's marker.
+    The times are the largest timestamps of the neighbouring batches, in ms; None without one.
+    ``marker``: the damaged header is that of a transaction marker.
     """
 
     damage: Damage
     offset_before: int
-    offset_behind: int | None
+    offset_after: int | None
     time_before_ms: int | None = None
-    time_behind_ms: int | None = None
+    time_after_ms: int | None = None
     marker: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
-    """A file that could not be read, or not to its end, and why."""
+class ReadFailure:
+    """A file that could not be read to its end, with the reason."""
 
     path: Path
     vanished: bool
@@ -65,28 +71,28 @@ class Unread:
     denied: bool = False
 
     @classmethod
-    def of(cls, path: Path, error: SourceError) -> Unread:
-        """What ``error`` says of the file at ``path``."""
+    def of(cls, path: Path, error: SourceError) -> ReadFailure:
+        """Return the entry for ``error`` at the file ``path``."""
         vanished, denied = isinstance(error, VanishedError), isinstance(error, DeniedError)
         return cls(path, vanished, str(error), denied)
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What one pass over a segment has shown.
+    """The result of one pass over a segment.
 
-    ``size`` is the bytes of the log at open, ``read_bytes`` how far it was read, ``sound_bytes``
-    those in sound batches. ``first_offset`` and ``last_offset`` are of the first and last sound
-    batch in the file, None without one. ``records`` counts what headers say, markers included;
-    ``wrappers`` is the number of those (magic 0 and 1) whose headers do not say, and which were not
-    read. ``counts`` has all damages by reason and all faults by kind, listed or not.
-    ``record_timestamp`` is the latest of batches that hold records, ``magics`` the lowest and the
-    highest; both leave out batches that were found by hunting.
-    ``identity`` is the log's at open, None if it could not be opened. ``room_behind`` says that the
-    last damage goes on to the end of the log, which is zeros, as where a batch is being written
-    into a preallocated file. ``recovered`` is what recovery would do to the log, None where it was
-    not read from its start to its end; ``rebuilt`` are its indexes as they would be built anew, if
-    that was asked for.
+    ``size`` is the size of the log at open in bytes, ``read_bytes`` how much of it was read,
+    ``sound_bytes`` the bytes in sound batches. ``first_offset`` and ``last_offset`` are of the
+    first and last sound batch in the file, None without one. ``records`` is the sum of the counts
+    in headers, markers included; ``wrappers`` is the number of unread wrappers (magic 0 and 1),
+    whose headers have no count. ``counts`` has all damages by reason and all faults by kind, listed
+    or not. ``record_timestamp`` is the latest timestamp of batches that hold records, ``magics``
+    the lowest and the highest magic; both leave out batches that were found by hunting.
+    ``identity`` is the log's identity at open, None if it could not be opened. ``zero_tail`` says
+    that the last damage reaches to the end of the log, and ends with zeros. A batch that is being
+    written into a preallocated file looks so. ``recovered`` is the effect of recovery on the log,
+    None if it was not read from its start to its end; ``rebuilt`` has its rebuilt indexes, if they
+    were requested.
     """
 
     segment: Segment
@@ -107,41 +113,41 @@ class Survey:
     counts: Counter[Reason | FaultKind]
     index: IndexFacts | None
     time_index: IndexFacts | None
-    unread: tuple[Unread, ...]
+    unread: tuple[ReadFailure, ...]
     identity: Identity | None = None
-    room_behind: bool = False
+    zero_tail: bool = False
     record_timestamp: int = -1
     magics: tuple[int, int] | None = None
     events: Events = NO_EVENTS
-    recovered: Recovered | None = None
+    recovered: RecoveryResult | None = None
     rebuilt: RebuiltIndexes | None = None
 
     @property
     def damages(self) -> int:
-        """How many there are, listed or not."""
+        """The number of damages, listed or not."""
         return sum(self.counts[reason] for reason in Reason) if self.counts else 0
 
     @property
     def unwritten(self) -> bool:
-        """Whether the log holds nothing, or only the zeros that ``preallocate`` creates it with."""
+        """Whether the log is empty, or holds only the zeros of a preallocated file."""
         room = all(gap.damage.reason is Reason.PREALLOCATED for gap in self.gaps)
         return self.complete and self.first_offset is None and room
 
     @property
     def ordered(self) -> bool:
-        """Whether the offsets of its sound batches rise from each to the next."""
+        """Whether the offsets of the sound batches rise from batch to batch."""
         return not any(self.counts[kind] for kind in OUT_OF_ORDER)
 
     @property
     def cleaned(self) -> bool:
-        """Whether a batch shows the cleaner: one with too few records, or with a delete horizon."""
+        """Whether a batch shows compaction: it has too few records, or a delete horizon."""
         return self.counts[FaultKind.MISCOUNTED] > 0 or self.events.horizons.count > 0
 
     @property
     def counted(self) -> int | None:
-        """The records of all sound batches, None where not all was read, or headers do not say."""
-        whole = self.complete and self.read_bytes == self.size and not self.wrappers
-        return self.records if whole else None
+        """The number of records in sound batches, None if not all of them could be counted."""
+        all_counted = self.complete and self.read_bytes == self.size and not self.wrappers
+        return self.records if all_counted else None
 
     @property
     def complete(self) -> bool:
@@ -164,13 +170,13 @@ def survey(
 
     ``mapped``, ``sealed`` and ``pace`` are as for ``open_source``; ``sealed`` also says that the
     segment is not its partition's last, so that its indexes have no room left. ``report`` is called
-    with counts of bytes of the log that were read. ``settings`` are those that recovery would build
-    the indexes by; they also say whether the cleaner may have been there. With a ``rebuild_room``
-    the indexes are built anew; their content is kept if it is of at most so many bytes.
+    with counts of log bytes that were read. Recovery builds indexes by ``settings``, which also say
+    whether the cleaner may have compacted the log. With a ``rebuild_room`` the indexes are rebuilt;
+    their content is held if it has at most that many bytes.
     """
-    # The indexes first: while a broker appends, their entries must not outrun what is seen of it.
+    # The indexes first: their entries are then not newer than the log, which a broker may extend.
     indexes = IndexPass(segment, mapped=mapped, sealed=sealed, pace=pace)
-    unread = [Unread.of(path, error) for path, error in indexes.errors]
+    unread = [ReadFailure.of(path, error) for path, error in indexes.errors]
     recovery = Recovery(segment.base_offset, settings)
     rebuild = None
     if rebuild_room is not None:
@@ -181,12 +187,12 @@ def survey(
         with open_source(segment.log, mapped=mapped, sealed=sealed, pace=pace) as source:
             log.read(source)
     except SourceError as error:
-        unread.append(Unread.of(segment.log, error))
+        unread.append(ReadFailure.of(segment.log, error))
     return log.survey(indexes.index, indexes.time_index, tuple(unread))
 
 
 class LogPass:
-    """The sums of one pass over a segment's log, or over its end, as it goes on."""
+    """The running sums of one pass over a segment's log, or over its end."""
 
     def __init__(
         self,
@@ -215,19 +221,19 @@ class LogPass:
         self.open_gap: Gap | None = None
         self.last_time_ms: int | None = None
         self.identity: Identity | None = None
-        self.room_behind = False
+        self.zero_tail = False
         self.recovery = recovery
-        self.recovered: Recovered | None = None
+        self.recovered: RecoveryResult | None = None
         self.rebuild = rebuild
         self.rebuilt: RebuiltIndexes | None = None
 
     def read(self, source: Source, start: int = 0) -> None:
-        """Walk the file from ``start``, where a batch begins; raises SourceError."""
+        """Walk the log from position ``start``, where a batch begins; raises SourceError."""
         self.size = source.size
         self.identity = source.identity
         self.start = self.position = self.reported = start
         self._walk(source)
-        # Behind the walk, which goes on in the window where somebody has found the start.
+        # After the walk, which continues in the window in which the start was found.
         if start and (first := sound_batch(source, self.segment.base_offset, 0)) is not None:
             self.first_offset = first.base_offset
 
@@ -239,21 +245,21 @@ class LogPass:
                 self.rebuild.add(piece)
             if isinstance(piece, Damage):
                 self._close_gap()
-                self.headers.damage()
+                self.headers.add_damage()
                 marker = is_marker(source.window(piece.position, MARKER_BYTES))
                 self.open_gap = Gap(
                     piece, self.headers.previous, None, self.last_time_ms, marker=marker
                 )
-                self.gathering.go_on_behind_damage()
+                self.gathering.add_damage()
                 if self.indexes is not None:
-                    self.indexes.damage(piece.position + piece.size)
+                    self.indexes.add_damage(piece.position + piece.size)
                 self._advance(piece.position + piece.size)
                 continue
             if self.open_gap is not None:
                 first = piece[0]
-                behind_ms = _time(first.max_timestamp)
+                after_ms = _known_time(first.max_timestamp)
                 self.open_gap = replace(
-                    self.open_gap, offset_behind=first.base_offset, time_behind_ms=behind_ms
+                    self.open_gap, offset_after=first.base_offset, time_after_ms=after_ms
                 )
                 self._close_gap()
             previous = self.headers.previous
@@ -263,15 +269,15 @@ class LogPass:
                 self._fault(fault)
             last = len(piece) - 1
             self.last_position = piece.column("position")[last]
-            self.last_time_ms = _time(piece.column("max_timestamp")[last])
+            self.last_time_ms = _known_time(piece.column("max_timestamp")[last])
             if self.indexes is not None:
-                self.indexes.table(piece)
+                self.indexes.add(piece)
             self.gathering.add(piece, source)
             if self.reader is not None:
                 self._records(source, piece, self.reader, previous)
             self._advance(piece.end)
         if self.open_gap is not None and self.open_gap.damage.size > HEADER_BYTES:
-            self.room_behind = not any(source.window(self.size - HEADER_BYTES))
+            self.zero_tail = not any(source.window(self.size - HEADER_BYTES))
         self._close_gap()
         if self.indexes is not None:
             self.indexes.finish(self.size)
@@ -283,9 +289,12 @@ class LogPass:
             self.report(self.position - self.reported)
 
     def survey(
-        self, index: IndexFacts | None, time_index: IndexFacts | None, unread: tuple[Unread, ...]
+        self,
+        index: IndexFacts | None,
+        time_index: IndexFacts | None,
+        unread: tuple[ReadFailure, ...],
     ) -> Survey:
-        """Return the survey, with what the indexes look like and what could not be read."""
+        """Return the survey, with the facts of the indexes and the files that could not be read."""
         state = self.state
         found = state[_kernel.T_BATCHES] > 0
         return Survey(
@@ -309,7 +318,7 @@ class LogPass:
             time_index=time_index,
             unread=unread,
             identity=self.identity,
-            room_behind=self.room_behind,
+            zero_tail=self.zero_tail,
             record_timestamp=-1 if self.indexes is None else self.indexes.record_timestamp,
             magics=None if self.indexes is None else self.indexes.magics,
             events=self.gathering.events(),
@@ -344,11 +353,11 @@ class LogPass:
     def _records_of(
         self, source: Source, batch: RecordBatch, reader: RecordReader, previous: int
     ) -> None:
-        """Judges the records of one batch; ``previous`` is the last offset before it."""
+        """Check the records of one batch; ``previous`` is the last offset before it."""
         try:
             summary = reader.summary(batch, batch_bytes(source, batch))
         except DecodeError as error:
-            if known_codec(batch):  # else it was said why
+            if is_known_codec(batch):  # else the codec is the fault
                 self._fault(Fault(FaultKind.UNREADABLE, batch, text=str(error)))
         except LimitError as error:
             self._fault(Fault(FaultKind.LIMIT, batch, text=str(error)))
@@ -365,12 +374,12 @@ class LogPass:
         self._advance(batch.position + batch.size)
 
     def _wrapper(self, batch: RecordBatch, summary: RecordSummary, previous: int) -> None:
-        """What a wrapper's header does not say: how many messages it holds, and from where."""
+        """Add the messages of a wrapper and its first offset, which its header does not have."""
         self.state[_kernel.T_RECORDS] += summary.count
         first = summary.first_offset
         if first is not None and first <= previous < batch.base_offset:
-            whole = replace(batch, base_offset=first)
-            self._fault(Fault(FaultKind.BACKWARDS, whole, previous))
+            spanning = replace(batch, base_offset=first)
+            self._fault(Fault(FaultKind.BACKWARDS, spanning, previous))
 
     def _fault(self, fault: Fault) -> None:
         self.counts[fault.kind] += 1
@@ -378,5 +387,5 @@ class LogPass:
             self.faults.append(fault)
 
 
-def _time(timestamp_ms: int) -> int | None:
+def _known_time(timestamp_ms: int) -> int | None:
     return None if timestamp_ms < 0 else timestamp_ms

@@ -1,6 +1,6 @@
-"""The node and the settings around each partition.
+"""The node and the settings of each partition.
 
-Spec: ``LogManager``, ``LogConfig``; KOD 1. What nobody says stays unknown.
+Spec: ``LogManager``, ``LogConfig``; KOD 1. A setting without a source is unknown.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kdump.audit.facts.cluster import Configs, Node, find_cluster
 from kdump.audit.facts.coordinator import find_coordinator
-from kdump.audit.facts.settings import Sources, Wanted, topic_settings
+from kdump.audit.facts.settings import Overrides, Sources, topic_settings
 from kdump.audit.facts.small_files import DirectoryFacts, TopicSettings, read_small
 from kdump.audit.targets.node_directories import copies, siblings
 from kdump.audit.targets.target import Target, identity
@@ -26,12 +26,12 @@ _KRAFT_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What is known beside the partitions themselves.
+    """The facts about nodes and settings that the verification of partitions uses.
 
     ``nodes`` has the node of each log directory by its path, ``siblings`` the directories of each
     node together. ``config`` are the pairs of ``server.properties``, None without it. ``now_ms`` is
-    the time by this machine's clock. ``strays`` are those of a partition's several directories that
-    a start sets aside. ``wanted`` are settings that go before all others.
+    the time by this machine's clock. ``strays`` has, for partitions with several directories, those
+    that a start sets aside. ``wanted`` are settings that override all others.
     """
 
     now_ms: int
@@ -39,27 +39,27 @@ class Context:
     siblings: tuple[tuple[DirectoryFacts, ...], ...] = ()
     nodes: Mapping[Path, Node] = field(default_factory=dict)
     strays: frozenset[Path] = frozenset()
-    wanted: Wanted = field(default_factory=Wanted)
+    wanted: Overrides = field(default_factory=Overrides)
 
     def node(self, target: Target) -> Node:
-        """The node that a partition belongs to; one of which nothing is known, if need be."""
+        """Return the node that a partition belongs to; an unknown node if there is none."""
         return Node() if target.directory is None else self.node_of(target.directory)
 
     def node_of(self, directory: DirectoryFacts) -> Node:
-        """The same for a log directory."""
+        """Return the node of a log directory; an unknown node if there is none."""
         return self.nodes.get(directory.directory.path, Node())
 
     @property
     def kraft(self) -> bool:
-        """Whether the configuration is of a node without ZooKeeper, as all are from 4.0 on."""
+        """Whether the configuration is of a node without ZooKeeper, as all nodes since 4.0."""
         config = self.config or {}
         return "process.roles" in config or "zookeeper.connect" not in config
 
     def settings(self, target: Target) -> TopicSettings:
-        """What is legal for a partition."""
-        return self.wanted.over(self._found_settings(target))
+        """Return the settings of the partition's topic."""
+        return self.wanted.over(self._read_settings(target))
 
-    def _found_settings(self, target: Target) -> TopicSettings:
+    def _read_settings(self, target: Target) -> TopicSettings:
         name = None if target.partition is None else target.partition.name
         if name is None:
             return TopicSettings()
@@ -78,37 +78,37 @@ def read_context(
     now_ms: int,
     beyond: Iterable[LogDirectory] = (),
 ) -> Context:
-    """Sort log directories by their nodes, and read what their metadata logs say.
+    """Group log directories by node, and read their metadata logs.
 
-    With a ``config`` they are all taken for directories of its node, and so are those ``beyond``:
-    of these only the metadata log is read, where no other is at hand, and the transaction log. Of
-    several spellings of one directory the first counts.
+    With a ``config``, all of them are directories of its node, and so are those ``beyond``: of
+    these, only the transaction log is read, and the metadata log if no other has one. If a
+    directory is spelled in several ways, the first one counts.
     """
     beyond = tuple(beyond)
     nodes: dict[Path, Node] = {}
     strays: set[Path] = set()
-    spelled: dict[object, list[DirectoryFacts]] = defaultdict(list)
+    by_identity: dict[object, list[DirectoryFacts]] = defaultdict(list)
     for facts in directories:
-        spelled[identity(facts.directory.path) or facts.directory.path].append(facts)
-    distinct = [same[0] for same in spelled.values()]
-    of_nodes = tuple(map(tuple, siblings(distinct, one_node=config is not None)))
-    for together in of_nodes:
-        metas = [facts.meta.value for facts in together if facts.meta is not None]
+        by_identity[identity(facts.directory.path) or facts.directory.path].append(facts)
+    distinct = [same[0] for same in by_identity.values()]
+    groups = tuple(map(tuple, siblings(distinct, same_node=config is not None)))
+    for group in groups:
+        metas = [facts.meta.value for facts in group if facts.meta is not None]
         known = next((meta for meta in metas if meta is not None), None)
-        held = [*(facts.directory for facts in together), *beyond]
-        image = find_cluster(held)
+        directories_of_node = [*(facts.directory for facts in group), *beyond]
+        image = find_cluster(directories_of_node)
         numbers = None if image is None else image.partitions(TRANSACTION_TOPIC)
         node = Node(
             kraft=known is not None and known.version == _KRAFT_VERSION,
             node_id=None if known is None else known.node_id,
             image=image,
-            coordinator=find_coordinator(held, numbers),
+            coordinator=find_coordinator(directories_of_node, numbers),
         )
-        nodes.update((facts.directory.path, node) for facts in together)
-        strays.update(_strays(together, node))
-    for first, *others in spelled.values():
+        nodes.update((facts.directory.path, node) for facts in group)
+        strays.update(_strays(group, node))
+    for first, *others in by_identity.values():
         nodes.update((facts.directory.path, nodes[first.directory.path]) for facts in others)
-    return Context(now_ms, config, of_nodes, nodes, frozenset(strays))
+    return Context(now_ms, config, groups, nodes, frozenset(strays))
 
 
 def _strays(directories: Sequence[DirectoryFacts], node: Node) -> Iterator[Path]:
@@ -118,9 +118,9 @@ def _strays(directories: Sequence[DirectoryFacts], node: Node) -> Iterator[Path]
             continue
         read = read_small(file, decode_partition_metadata) if file.exists() else None
         if read is None:
-            aside = node.sets_aside(None, name.partition)
+            is_stray = node.sets_aside(None, name.partition)
         else:
             known = read.value
-            aside = known is not None and node.sets_aside(known.topic_id, name.partition)
-        if aside:
+            is_stray = known is not None and node.sets_aside(known.topic_id, name.partition)
+        if is_stray:
             yield path

@@ -1,4 +1,4 @@
-"""Listing of the paths of a command as targets.
+"""Lists the paths of a command as targets.
 
 A path that cannot be opened is a root with the error.
 """
@@ -20,20 +20,22 @@ from kdump.storage.logdir import LogDirectory, open_path
 
 
 def list_scope(paths: Iterable[Path], settings: Configs | None, selection: Selection) -> Scope:
-    """List what there is to judge at ``paths``; ``settings`` are those of a broker.
+    """List the targets at ``paths``; ``settings`` are those of a broker.
 
     Raises UsageError, also for a pattern that no topic matches.
     """
     roots = tuple(open_roots(paths, log_directories(settings) if settings else ()))
     check_patterns(roots, selection)
-    around = directories_of(roots)
-    beyond = _beyond(settings, {facts.directory.path for facts in around})
-    context = read_context(around, settings, time.time_ns() // 1_000_000, beyond)
+    directories = directories_of(roots)
+    beyond = _further_directories(settings, {facts.directory.path for facts in directories})
+    context = read_context(directories, settings, time.time_ns() // 1_000_000, beyond)
     return Scope(roots, tuple(assign(root, selection) for root in roots), context)
 
 
-def _beyond(settings: Configs | None, known: Collection[Path]) -> Iterator[LogDirectory]:
-    """The log directories of a configuration that are not ``known`` and can be listed."""
+def _further_directories(
+    settings: Configs | None, known: Collection[Path]
+) -> Iterator[LogDirectory]:
+    """Yield the log directories of a configuration that are not ``known`` and can be listed."""
     for path in log_directories(settings) if settings else ():
         if path not in known:
             with suppress(SourceError):

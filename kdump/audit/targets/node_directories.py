@@ -1,4 +1,4 @@
-"""The log directories of one node, and partitions that have several places in it.
+"""The log directories of one node, and partitions in several of them.
 
 Spec: ``MetaPropertiesEnsemble``, ``LogManager.loadLogs``.
 """
@@ -15,20 +15,20 @@ from kdump.storage.logdir import directory_name
 
 
 def siblings(
-    directories: Sequence[DirectoryFacts], *, one_node: bool
+    directories: Sequence[DirectoryFacts], *, same_node: bool
 ) -> Iterator[Sequence[DirectoryFacts]]:
-    """Group ``directories`` by the node that they belong to.
+    """Yield ``directories`` grouped by the node that they belong to.
 
-    ``one_node`` says that they do, as when its configuration names them. Otherwise only those of
-    the same cluster and node do that have directory ids (3.7 and later), and of several with one id
-    just the first: the others are copies. Without an id nothing tells a copy, or the same broker id
-    in a cluster without a name.
+    ``same_node`` says that all belong to one node, as when its configuration names them. Otherwise
+    directories of the same cluster and node belong together if they have directory ids (3.7 and
+    later). Of several with one id only the first belongs: the others are copies. Without an id,
+    copies, and equal broker ids in clusters without a name, cannot be distinguished.
     """
-    if one_node:
+    if same_node:
         if directories:
             yield directories
         return
-    of_nodes: dict[object, list[DirectoryFacts]] = defaultdict(list)
+    by_node: dict[object, list[DirectoryFacts]] = defaultdict(list)
     seen: set[tuple[object, str]] = set()
     for number, facts in enumerate(directories):
         meta = facts.identity
@@ -38,15 +38,15 @@ def siblings(
             if (node, meta.directory_id) not in seen:
                 key = node
             seen.add((node, meta.directory_id))
-        of_nodes[key].append(facts)
-    yield from of_nodes.values()
+        by_node[key].append(facts)
+    yield from by_node.values()
 
 
 def copies(directories: Sequence[DirectoryFacts]) -> Iterator[tuple[Path, ...]]:
-    """Yield the places of each partition that has several in one node; ``-future`` ones apart."""
-    places: dict[tuple[str, int, str], list[Path]] = defaultdict(list)
+    """Yield the paths of each partition that has several in one node, ``-future`` ones apart."""
+    paths_by_partition: dict[tuple[str, int, str], list[Path]] = defaultdict(list)
     for path in chain.from_iterable(facts.directory.partition_paths for facts in directories):
         name = directory_name(path)
         if name is not None and name.suffix not in ("delete", "stray"):
-            places[name.topic, name.partition, name.suffix].append(path)
-    return (tuple(paths) for paths in places.values() if len(paths) > 1)
+            paths_by_partition[name.topic, name.partition, name.suffix].append(path)
+    return (tuple(paths) for paths in paths_by_partition.values() if len(paths) > 1)

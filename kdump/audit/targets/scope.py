@@ -1,4 +1,4 @@
-"""Targets: what all paths of a command lead to, with their context."""
+"""Scope: the targets of all paths of a command, with their context."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from kdump.audit import codes
 from kdump.audit.facts.small_files import DirectoryFacts
 from kdump.audit.findings import Finding
 from kdump.audit.targets.context import Context
-from kdump.audit.targets.target import Root, Selection, Target, identity, unmatched
+from kdump.audit.targets.target import Root, Selection, Target, identity, unmatched_patterns
 from kdump.errors import UsageError
 from kdump.storage.logdir import LogDirectory, directory_name
 
-#: What stands in a file of a log directory, about partitions that are not there.
+#: The findings about partitions that do not exist but are named in files of a log directory.
 _OF_PARTITIONS: Final = frozenset(
     {codes.REPLICA_MISSING, codes.REPLICA_MISSING_ONLY, codes.CHECKPOINT_LINE_UNKNOWN}
 )
@@ -22,7 +22,7 @@ _OF_PARTITIONS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """``parts`` has the groups of each of ``roots``, in their order."""
+    """The roots of a command; ``parts`` has the targets of each of ``roots``, in their order."""
 
     roots: tuple[Root, ...]
     parts: tuple[tuple[Target, ...], ...]
@@ -30,35 +30,37 @@ class Scope:
 
     @property
     def targets(self) -> list[Target]:
-        """All there is to judge, in order."""
+        """All targets, in order."""
         return [target for part in self.parts for target in part]
 
 
-def concerning(findings: Iterable[Finding], scope: Scope) -> tuple[Finding, ...]:
-    """Leave out findings about partitions that were not asked for, unless they stop a start."""
-    asked = {identity(target.path) for target in scope.targets}
-    whole = {root.path for root in scope.roots if isinstance(root.content, LogDirectory)}
+def requested_findings(findings: Iterable[Finding], scope: Scope) -> tuple[Finding, ...]:
+    """Return ``findings`` without those about unrequested partitions, unless they stop a start."""
+    requested = {identity(target.path) for target in scope.targets}
+    directories = {root.path for root in scope.roots if isinstance(root.content, LogDirectory)}
 
-    def concerns(one: Finding) -> bool:
-        if one.code.stops is not None or not whole.isdisjoint((one.path, *one.path.parents)):
+    def concerns(finding: Finding) -> bool:
+        if finding.code.stops is not None or not directories.isdisjoint(
+            (finding.path, *finding.path.parents)
+        ):
             return True
-        if one.code in _OF_PARTITIONS:
+        if finding.code in _OF_PARTITIONS:
             return False
-        same = None if directory_name(one.path) is None else identity(one.path)
-        return same is None or same in asked
+        same = None if directory_name(finding.path) is None else identity(finding.path)
+        return same is None or same in requested
 
     return tuple(filter(concerns, findings))
 
 
 def directories_of(roots: Iterable[Root]) -> tuple[DirectoryFacts, ...]:
-    """Return the log directories that ``roots`` are or stand in, each path once."""
-    # What a root is goes first: by its spelling its findings are told.
+    """Return the log directories that ``roots`` are or are in, each path once."""
+    # Roots that are log directories go first: findings use their spelling.
     ordered = sorted(roots, key=lambda root: not isinstance(root.content, LogDirectory))
-    around = [root.directory for root in ordered if root.directory is not None]
-    return tuple({facts.directory.path: facts for facts in around}.values())
+    directories = [root.directory for root in ordered if root.directory is not None]
+    return tuple({facts.directory.path: facts for facts in directories}.values())
 
 
 def check_patterns(roots: Sequence[Root], selection: Selection) -> None:
-    """Raise UsageError for a pattern that no topic matches."""
-    for pattern in unmatched(roots, selection):
+    """Raise UsageError if a pattern matches no topic."""
+    for pattern in unmatched_patterns(roots, selection):
         raise UsageError(f"--topic {pattern}: expected a pattern that some topic matches here")

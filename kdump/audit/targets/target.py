@@ -1,6 +1,6 @@
-"""The partitions and segments that a path leads to.
+"""The partitions and segments that a path names.
 
-The partitions of a log directory, of which there may be thousands, are listed by who reads them.
+The partitions of a log directory, of which there may be thousands, are listed when they are read.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A path as somebody typed it, what it is, and whether a broker uses it.
+    """A path as typed, its content, and whether a broker uses it.
 
-    ``content`` is the error where that cannot be said; ``liveness`` is None then. ``directory`` has
-    the files at the top of the log directory that the path is or stands in, None without one.
+    ``content`` is an error if the path cannot be opened; ``liveness`` is then None. ``directory``
+    has the files at the top of the log directory that the path is or is in, None without one.
     """
 
     path: Path
@@ -54,19 +54,19 @@ class Root:
 
     @property
     def stopped(self) -> bool:
-        """Whether surely no broker uses it; what is unknown is taken for live."""
+        """Whether certainly no broker uses it; an unknown state counts as live."""
         return self.liveness is not None and self.liveness.state is State.STOPPED
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Segments that are judged together: a partition, or one segment of it alone.
+    """Segments that are verified together: a partition, or one segment of it alone.
 
     ``path`` is the partition directory or the segment's log. ``next_base`` is the base offset of
-    the segment behind the last of them, None if that is the partition's last. ``error`` is set
-    where the directory could not be listed, ``partition`` where it is judged as a whole.
-    ``directory`` is as in ``Root``. ``pending``: the partition has not been listed yet, or what was
-    listed is not kept.
+    the segment after the last of them, None if that is the partition's last. ``error`` is set if
+    the directory could not be listed, ``partition`` if the target is a whole partition.
+    ``directory`` is as in ``Root``. ``pending``: the partition has not been listed yet, or its
+    listing was dropped.
     """
 
     path: Path
@@ -79,8 +79,8 @@ class Target:
     directory: DirectoryFacts | None = None
     pending: bool = False
 
-    def listed(self) -> Target:
-        """The same with what is in its directory by now, if that is not known yet."""
+    def with_listing(self) -> Target:
+        """Return the target with the present listing of its directory, if it is pending."""
         if not self.pending:
             return self
         found = list_partition(self.path)
@@ -89,31 +89,32 @@ class Target:
         size = sum(map(log_bytes, found.segments))
         return replace(self, pending=False, segments=found.segments, size=size, partition=found)
 
-    def unlisted(self) -> Target:
-        """The same without what was found in a partition's directory."""
+    def without_listing(self) -> Target:
+        """Return the target without the listing of its partition's directory."""
         if self.partition is None:
             return self
         return replace(self, pending=True, segments=(), size=0, partition=None)
 
     def is_sealed(self, segment: Segment) -> bool:
-        """Whether one of the segments is not its partition's last."""
+        """Return whether ``segment`` is not its partition's last."""
         return self.next_base is not None or segment is not self.segments[-1]
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which partitions of a log directory are meant, by shell patterns for their topics.
+    """The selection of partitions in a log directory, by shell patterns for their topics.
 
-    Without ``topics`` all are; what matches one of ``excluded`` is not. With ``served`` those are
-    meant that a broker serves, not what it is about to delete, has set aside, or moves here.
+    Without ``topics`` it has all topics, except those that match one of ``excluded``. With
+    ``served`` it has only partitions that a broker serves: not those that it is about to delete,
+    has set aside, or moves here.
     """
 
     topics: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
     served: bool = False
 
-    def takes(self, path: Path) -> bool:
-        """Whether the partition directory at ``path`` is meant."""
+    def selects(self, path: Path) -> bool:
+        """Return whether the selection has the partition directory at ``path``."""
         topic, name = _topic(path), directory_name(path)
         if self.served and name is not None and name.suffix:
             return False
@@ -123,17 +124,15 @@ class Selection:
 
 
 def open_roots(paths: Iterable[Path], configured: Collection[Path] = ()) -> Iterator[Root]:
-    """Say of each path what it is and whether a broker uses it.
+    """Yield the root of each path.
 
-    ``configured`` are the log directories that a broker's configuration names: one that is not
-    there, or is empty, is a root with a MissingDirectoryError.
-
-    A directory that was named before, however it was spelled, is left out.
-    Raises UsageError for a file that holds no batches and stands beside none.
+    ``configured`` are the log directories that a broker's configuration names: a missing or empty
+    one is a root with a MissingDirectoryError. A directory that was named before, in whatever
+    spelling, is left out. Raises UsageError for a file that is not part of a segment.
     """
-    wanted = {path.absolute() for path in configured}
-    for path in distinct(paths, lambda path: path):
-        needed = path.absolute() in wanted
+    configured_paths = {path.absolute() for path in configured}
+    for path in without_repeats(paths, lambda path: path):
+        is_configured = path.absolute() in configured_paths
         try:
             content, state = open_path(path), liveness(path)
             if isinstance(content, Entry):
@@ -141,15 +140,17 @@ def open_roots(paths: Iterable[Path], configured: Collection[Path] = ()) -> Iter
                     f"{path}: expected a segment, a partition directory or a log directory, found "
                     f"a file of another kind ({content.name.kind.value})"
                 )
-            if needed and isinstance(content, Partition) and _is_empty(content):
+            if is_configured and isinstance(content, Partition) and _is_empty(content):
                 yield Root(path, MissingDirectoryError(path, "an empty directory"), None)
                 continue
             yield Root(path, content, state, _directory(content, path, state))
         except VanishedError as error:
-            yield Root(path, MissingDirectoryError(path, "nothing") if needed else error, None)
+            yield Root(
+                path, MissingDirectoryError(path, "nothing") if is_configured else error, None
+            )
         except ForeignDirectoryError as error:
             found = "a directory that holds none of a broker's files"
-            yield Root(path, MissingDirectoryError(path, found) if needed else error, None)
+            yield Root(path, MissingDirectoryError(path, found) if is_configured else error, None)
         except SourceError as error:
             yield Root(path, error, None)
 
@@ -158,8 +159,8 @@ def _is_empty(partition: Partition) -> bool:
     return not (partition.segments or partition.transient or partition.entries)
 
 
-def distinct(items: Iterable[T], path_of: Callable[[T], Path]) -> Iterator[T]:
-    """Leave out items with directories that came before, however they were spelled."""
+def without_repeats(items: Iterable[T], path_of: Callable[[T], Path]) -> Iterator[T]:
+    """Yield ``items`` without those whose directory came before, in whatever spelling."""
     seen: set[tuple[int, int]] = set()
     for item in items:
         same = identity(path_of(item))
@@ -170,8 +171,8 @@ def distinct(items: Iterable[T], path_of: Callable[[T], Path]) -> Iterator[T]:
         yield item
 
 
-def disjoint(targets: Iterable[Target]) -> list[Target]:
-    """Leave out groups that came before, or that lie in others, by the spelling of their paths."""
+def without_nested(targets: Iterable[Target]) -> list[Target]:
+    """Return ``targets`` without repeats and without those inside others, by their spelling."""
     known: dict[Path, Target] = {}
     for target in targets:
         known.setdefault(target.path.absolute(), target)
@@ -179,7 +180,7 @@ def disjoint(targets: Iterable[Target]) -> list[Target]:
 
 
 def identity(path: Path) -> tuple[int, int] | None:
-    """Return what is the same for all spellings of a directory, None for what is none."""
+    """Return an identity that all spellings of a directory share, None if it is not a directory."""
     try:
         status = path.stat()
     except OSError:
@@ -188,18 +189,18 @@ def identity(path: Path) -> tuple[int, int] | None:
 
 
 def assign(root: Root, selection: Selection | None = None) -> tuple[Target, ...]:
-    """Say what there is to judge; the partitions of a log directory are pending.
+    """Return the targets of a root; the partitions of a log directory are pending.
 
-    ``selection`` narrows a log directory down, not what was asked for by name. A directory that
-    cannot be listed is a group with an error.
+    ``selection`` applies to the partitions of a log directory, not to a root that is a partition
+    or a segment. A directory that cannot be listed is a target with an error.
     """
     return tuple(_targets(root, selection or Selection()))
 
 
-def unmatched(roots: Iterable[Root], selection: Selection) -> tuple[str, ...]:
+def unmatched_patterns(roots: Iterable[Root], selection: Selection) -> tuple[str, ...]:
     """Return the patterns for topics that no partition of these log directories matches.
 
-    None are returned if there are no partitions at all: a directory may well be empty.
+    Return none if there are no partitions at all: a directory may be empty.
     """
     targets = [root.content for root in roots if isinstance(root.content, LogDirectory)]
     topics = {_topic(path) for content in targets for path in content.partition_paths}
@@ -211,7 +212,7 @@ def unmatched(roots: Iterable[Root], selection: Selection) -> tuple[str, ...]:
 
 
 def _topic(path: Path) -> str:
-    """The topic in the name of a partition directory, or what else its name is."""
+    """Return the topic in the name of a partition directory, or the whole name."""
     name = directory_name(path)
     return path.name if name is None else name.topic
 
@@ -220,11 +221,11 @@ def _directory(content: PathContent, path: Path, state: Liveness) -> DirectoryFa
     if isinstance(content, LogDirectory):
         return read_directory(content, state)
     if isinstance(content, Partition):
-        above = enclosing_log_directory(path)
-        with suppress(SourceError):  # the partition can be read even where what is above cannot
-            around = None if above is None else open_path(above)
-            if isinstance(around, LogDirectory):
-                return read_directory(around, state)
+        parent = enclosing_log_directory(path)
+        with suppress(SourceError):  # the partition may be readable even if its parent is not
+            content_above = None if parent is None else open_path(parent)
+            if isinstance(content_above, LogDirectory):
+                return read_directory(content_above, state)
     return None
 
 
@@ -232,19 +233,19 @@ def _targets(root: Root, selection: Selection) -> Iterator[Target]:
     content = root.content
     if isinstance(content, LogDirectory):
         for path in content.partition_paths:
-            if selection.takes(path):
+            if selection.selects(path):
                 yield Target(
                     path, (), None, root.stopped, 0, directory=root.directory, pending=True
                 )
     elif isinstance(content, Segment):
-        yield _lone(content, root)
+        yield _segment_target(content, root)
     elif isinstance(content, Partition | SourceError):
-        yield _whole(content, root)
+        yield _partition_target(content, root)
 
 
-def _whole(content: Partition | SourceError, root: Root) -> Target:
+def _partition_target(content: Partition | SourceError, root: Root) -> Target:
     if isinstance(content, SourceError):
-        # A path that was asked for by name must be there, broker or not.
+        # A path that was named must exist, beside a running broker too.
         return Target(as_path(content.path), (), None, stopped=True, size=0, error=content)
     size = sum(map(log_bytes, content.segments))
     return Target(
@@ -258,16 +259,16 @@ def _whole(content: Partition | SourceError, root: Root) -> Target:
     )
 
 
-def _lone(segment: Segment, root: Root) -> Target:
+def _segment_target(segment: Segment, root: Root) -> Target:
     following = None
-    with suppress(SourceError):  # the file itself can be read even where its directory cannot
-        bases = [other.base_offset for other in read_partition(segment.log.parent).segments]
+    with suppress(SourceError):  # the file may be readable even if its directory is not
+        bases = [segment_.base_offset for segment_ in read_partition(segment.log.parent).segments]
         following = min((base for base in bases if base > segment.base_offset), default=None)
     return Target(segment.log, (segment,), following, root.stopped, log_bytes(segment))
 
 
 def log_bytes(segment: Segment) -> int:
-    """The bytes of its log, 0 where that cannot be said: opening it will tell."""
+    """Return the size of the segment's log in bytes, 0 if it is unknown: opening it will fail."""
     try:
         return segment.log.stat().st_size
     except OSError:

@@ -1,8 +1,8 @@
-"""The results: verdicts of partitions, losses, forecasts of whole directories.
+"""The results: verdicts on partitions, losses, forecasts of whole directories.
 
-loss             lost_now(): the records of a partition that consumers cannot get today.
+loss             lost_now(): finds the records of a partition that consumers cannot read now.
 verdict          The verdict on one partition: findings, losses, coverage, forecast.
-next_start       next_start(): the forecast of a partition from its verdict.
+next_start       next_start(): derives the forecast of a partition from its verdict.
 directory_start  Forecasts of log directories, collected while their partitions arrive.
-losses           Losses of a whole run: now, and further at the next start.
+losses           The losses of a whole run: now, and further ones at the next start.
 """

@@ -1,6 +1,6 @@
 """Forecasts of log directories, collected while their partitions arrive.
 
-What a broker does is in ``forecast``.
+``forecast`` has what a broker does.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from kdump.storage.names import CLUSTER_METADATA_TOPIC
 
 
 class Starts:
-    """What the next start does with log directories, taken in partition by partition.
+    """The effect of the next start on log directories, collected partition by partition.
 
-    ``config`` are the settings of their broker, None where these are unknown.
+    ``config`` has the settings of their broker, None if unknown.
     """
 
     def __init__(self, roots: Iterable[Root], config: Configs | None = None) -> None:
@@ -38,14 +38,14 @@ class Starts:
         self._forecasts: dict[Path, Forecast] = {}
         self._causes: list[Cause] = []
 
-    def judge(self, findings: Iterable[Finding]) -> None:
-        """Take in what was found at the top of log directories."""
+    def add_findings(self, findings: Iterable[Finding]) -> None:
+        """Add the findings at the top of log directories."""
         self._causes += causes_of(findings)
 
     def add(self, verdict: Verdict, forecast: Forecast | None) -> None:
-        """Take in one partition and what ``next_start`` says of it.
+        """Add the verdict on one partition, and its forecast from ``next_start``.
 
-        A log directory that is missing comes as a partition without a forecast.
+        A log directory that is missing arrives as a partition without a forecast.
         """
         if isinstance(verdict.target.error, MissingDirectoryError):
             self._causes += causes_of(verdict.findings)
@@ -54,18 +54,18 @@ class Starts:
 
     @property
     def checked(self) -> int:
-        """How many partitions were, those included that stand in no directory asked for."""
+        """The number of partitions added, including those outside the requested directories."""
         return len(self._forecasts)
 
     @property
     def top_causes(self) -> Sequence[Cause]:
-        """What stands in the way beside the partitions, in all log directories together."""
+        """The causes at the top of all log directories that keep a broker from starting."""
         return self._causes
 
     def ends_broker(self, directory: LogDirectory) -> bool | None:
-        """Whether the broker exits where this log directory goes offline; None for unknown.
+        """Return whether the broker exits if this log directory goes offline; None if unknown.
 
-        It does without its metadata log, and without any other log directory.
+        It exits without its metadata log, and without any other log directory.
         """
         names = map(directory_name, directory.partition_paths)
         if any(name is not None and name.topic == CLUSTER_METADATA_TOPIC for name in names):
@@ -73,15 +73,17 @@ class Starts:
         return None if self._data_directories is None else self._data_directories == 1
 
     def causes(self, path: Path) -> list[Cause]:
-        """What stands in the way in the log directory at ``path``, beside its partitions."""
-        return [one for one in self._causes if path == one.path or path in one.path.parents]
+        """Return the causes at the top of the log directory at ``path``."""
+        return [cause for cause in self._causes if path == cause.path or path in cause.path.parents]
 
     def directories(self) -> Iterator[tuple[Path, DirectoryForecast]]:
-        """The forecast of each log directory that was asked for, by what was taken in so far."""
+        """Yield the path and the forecast of each requested log directory, as added so far."""
         for path, directory in self._directories.items():
             paths = directory.partition_paths
-            known = [self._forecasts[one] for one in paths if one in self._forecasts]
-            made = forecast_directory(known, self.causes(path), total=len(paths))
-            if made.outcome is Outcome.OFFLINE:
-                made = replace(made, ends_broker=self.ends_broker(directory))
-            yield path, made
+            known = [
+                self._forecasts[partition] for partition in paths if partition in self._forecasts
+            ]
+            found = forecast_directory(known, self.causes(path), total=len(paths))
+            if found.outcome is Outcome.OFFLINE:
+                found = replace(found, ends_broker=self.ends_broker(directory))
+            yield path, found

@@ -1,6 +1,6 @@
-"""Losses of a whole run: now, and further at the next start.
+"""The losses of a whole run: now, and further ones at the next start.
 
-KOD 5.
+Spec: KOD 5.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from kdump.audit.startup.outcome import Cause
 from kdump.audit.survey.recovery import Span
 from kdump.audit.verdicts.verdict import Verdict
 
-#: Offsets are missing, and nothing decides whether records are lost.
+#: The codes of missing offsets where no evidence decides whether records are lost.
 _UNDECIDED: Final = frozenset({codes.OFFSETS_MISSING, codes.EPOCHS_BEYOND_END})
 
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """What is lost in all partitions of a run: today, and further at the next start.
+    """The losses in all partitions of a run: now, and further ones at the next start.
 
-    ``now_partitions`` and ``further_partitions`` count those that lose something. ``outcome`` is
-    the worst of the next starts; ``strays`` are partitions with records that it renames, so that
-    they are not served any more. ``now_exact`` and ``further_exact`` are False where something was
-    not read that may make it worse. ``undecided``: offsets are missing of which nothing decides
-    whether records are lost. ``stopped``: no broker runs, so that a start comes next.
+    ``now_partitions`` and ``further_partitions`` count the partitions that lose records.
+    ``outcome`` is the worst outcome of the next start. ``strays`` counts the partitions with
+    records that it renames, so that they are no longer served. ``now_exact`` and ``further_exact``
+    are False if a part that was not read may increase the loss. ``undecided``: no evidence decides
+    whether some missing offsets held records. ``stopped``: no broker runs, so that a start follows.
     """
 
     now: Span
@@ -44,7 +44,7 @@ class Losses:
 
     @property
     def any(self) -> bool:
-        """Whether something is lost, or will be at a start that comes next."""
+        """Whether records are lost, or will be lost at a start that follows."""
         return bool(self.now) or (self.stopped and self.at_start)
 
     @property
@@ -54,7 +54,7 @@ class Losses:
 
     @property
     def start_is_worse(self) -> bool:
-        """Whether the next start does more harm than is there already."""
+        """Whether the next start loses more than is lost already."""
         if self.outcome is not Outcome.STARTS or self.further.count > self.now.count:
             return True
         return bool(self.strays) and not self.now
@@ -66,23 +66,23 @@ def losses_of(
     *,
     whole: bool = True,
 ) -> Losses:
-    """Add up what ``partitions`` lose; ``whole``: these are all that there are.
+    """Return the sum of the losses of ``partitions``; ``whole``: no partition is left out.
 
-    ``causes`` are what else stands in the way of a start.
+    ``causes`` are further reasons that keep a broker from starting.
     """
-    now, further, every = list[Span](), list[Span](), list(causes)
+    now, further, all_causes = list[Span](), list[Span](), list(causes)
     now_exact = further_exact = whole
     stopped, undecided, strays = True, False, 0
     for verdict, forecast in partitions:
         stopped &= verdict.target.stopped
-        undecided |= any(one.code in _UNDECIDED for one in verdict.findings)
+        undecided |= any(finding.code in _UNDECIDED for finding in verdict.findings)
         now_exact &= not verdict.quick
         if verdict.lost.records:
             now.append(verdict.lost.records)
         if forecast is None:
             continue
         further_exact &= forecast.exact
-        every += forecast.causes
+        all_causes += forecast.causes
         strays += forecast.set_aside is not None and forecast.set_aside.severity is Severity.ERROR
         if forecast.lost.sound:
             further.append(forecast.lost.sound)
@@ -93,7 +93,7 @@ def losses_of(
         sum(further, Span()),
         len(further),
         further_exact,
-        worst_outcome(every),
+        worst_outcome(all_causes),
         strays,
         undecided,
         stopped,

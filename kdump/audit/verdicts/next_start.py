@@ -1,6 +1,6 @@
-"""next_start(): the forecast of a partition from its verdict.
+"""next_start(): derives the forecast of a partition from its verdict.
 
-What a broker does is in ``forecast`` and ``startup.loader``.
+``forecast`` and ``startup.loader`` have what a broker does.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ from kdump.errors import KdumpError
 from kdump.storage import workers
 from kdump.storage.logdir import Segment, is_metadata_log
 
-#: By these a replica that holds records is renamed to ``-stray`` once it is loaded.
+#: The codes for which a broker renames a replica with records to ``-stray`` once it is loaded.
 _SET_ASIDE: Final = (codes.TOPIC_ID_MISSING, codes.PARTITION_STRAY_CUT, codes.PARTITION_STRAY)
 
 
 @dataclass(frozen=True, slots=True)
-class Assumed:
-    """What somebody wants to be taken for given, whatever the files say; None for nothing."""
+class Assumptions:
+    """Values that the user assumes instead of those in the files; None for those in the files."""
 
     clean: bool | None = None
     recovery_point: int | None = None
     log_start: int | None = None
 
     def apply(self, verdict: Verdict) -> Verdict:
-        """The same partition under these assumptions; of a metadata log none are taken."""
+        """Return ``verdict`` under these assumptions; a metadata log keeps its own values."""
         facts = verdict.facts
         if facts is None or is_metadata_log(facts.partition):
             return verdict
         facts = replace(
             facts,
             clean=facts.clean if self.clean is None else self.clean,
-            recovery_point=_or(self.recovery_point, facts.recovery_point),
-            log_start=_or(self.log_start, facts.log_start),
+            recovery_point=_override(self.recovery_point, facts.recovery_point),
+            log_start=_override(self.log_start, facts.log_start),
         )
         return replace(verdict, facts=facts)
 
@@ -63,92 +63,100 @@ class _Scan:
 
 
 def next_start(verdict: Verdict) -> Forecast | None:
-    """Say what a broker does with the partition at its next start.
+    """Return what a broker does with the partition at its next start.
 
-    None for a lone segment, and a directory that cannot be listed.
+    Return None for a lone segment, and for a directory that cannot be listed.
     """
     facts = verdict.facts
     if facts is None:
         return None
     metadata = is_metadata_log(facts.partition)
-    if metadata:  # whatever checkpoints say of it
+    if metadata:  # a broker ignores its checkpoint lines
         facts = replace(facts, recovery_point=None, log_start=None)
-    # Of a log that was read in part the events are those of that part alone.
-    whole = [one for one in verdict.surveys if one.recovered is not None]
-    replayed = verdict.replay if len(whole) == len(verdict.surveys) else None
-    objections = violations(facts, whole, replayed)
-    made = forecast(facts, read_log_facts(facts, verdict.surveys, objections, replayed), objections)
-    gone = swap_loss(facts, verdict.surveys) if made.replaced else None
-    doomed = facts.partition.name is not None and facts.partition.name.suffix == "delete"
-    if gone is not None and gone.certain and not doomed:
-        made = replace(made, lost=made.lost + Records(gone.records))
+    # If only a part of the log was read, the events are incomplete.
+    complete = [survey for survey in verdict.surveys if survey.recovered is not None]
+    replay = verdict.replay if len(complete) == len(verdict.surveys) else None
+    objections = violations(facts, complete, replay)
+    start = forecast(facts, read_log_facts(facts, verdict.surveys, objections, replay), objections)
+    loss = swap_loss(facts, verdict.surveys) if start.replaced else None
+    deleted_at_start = facts.partition.name is not None and facts.partition.name.suffix == "delete"
+    if loss is not None and loss.certain and not deleted_at_start:
+        start = replace(start, lost=start.lost + Records(loss.records))
     if metadata:
-        return _of_metadata_log(made, facts, verdict.findings)
-    found = {finding.code for finding in verdict.findings}
-    return replace(made, set_aside=next((code for code in _SET_ASIDE if code in found), None))
+        return _metadata_log_forecast(start, facts, verdict.findings)
+    codes_found = {finding.code for finding in verdict.findings}
+    return replace(
+        start, set_aside=next((code for code in _SET_ASIDE if code in codes_found), None)
+    )
 
 
-def _of_metadata_log(
-    made: Forecast, facts: PartitionFacts, findings: Iterable[Finding]
+def _metadata_log_forecast(
+    start: Forecast, facts: PartitionFacts, findings: Iterable[Finding]
 ) -> Forecast:
-    """The forecast of a metadata log, without which, or what it needs besides, no broker starts."""
-    found = list(causes_of(findings))
-    told = {cause.path for cause in found}
-    found += (cause for cause in made.causes if cause.path not in told)
-    if found:
-        causes = tuple(replace(cause, outcome=Outcome.REFUSES) for cause in found)
+    """Return the forecast of a metadata log: without it, or a file it needs, no broker starts."""
+    refusals = list(causes_of(findings))
+    known_paths = {cause.path for cause in refusals}
+    refusals += (cause for cause in start.causes if cause.path not in known_paths)
+    if refusals:
+        causes = tuple(replace(cause, outcome=Outcome.REFUSES) for cause in refusals)
         return replace(
-            made,
+            start,
             outcome=Outcome.REFUSES,
             causes=causes,
             log_start_offset=None,
             log_end_offset=None,
         )
-    end = max((one.end_offset for one in facts.metadata_snapshots if one.fault is None), default=0)
-    if made.log_end_offset is None or end <= made.log_end_offset:
-        return made
-    # It begins anew where the snapshot ends, which holds all that is thrown away.
+    end = max(
+        (snapshot.end_offset for snapshot in facts.metadata_snapshots if snapshot.fault is None),
+        default=0,
+    )
+    if start.log_end_offset is None or end <= start.log_end_offset:
+        return start
+    # The log starts again at the end of the snapshot, which holds all that is deleted.
     return replace(
-        made,
+        start,
         log_start_offset=end,
         log_end_offset=end,
         segments=(end,),
-        deleted=tuple(sorted({*made.deleted, *made.segments})),
+        deleted=tuple(sorted({*start.deleted, *start.segments})),
     )
 
 
-def concluded(verdict: Verdict, *, segments: bool) -> Verdict:
-    """The judgement with its forecast, and without the evidence for both.
+def add_forecast(verdict: Verdict, *, segments: bool) -> Verdict:
+    """Return the verdict with its forecast, and without the evidence for both.
 
     ``segments`` is as for ``Verdict.without_evidence``.
     """
-    made = next_start(verdict)  # first: what it takes is gone when the rest is copied
-    return replace(verdict.without_evidence(segments=segments), forecast=made)
+    start = next_start(verdict)  # first: the copy below drops its evidence
+    return replace(verdict.without_evidence(segments=segments), forecast=start)
 
 
 @dataclass(frozen=True, slots=True)
-class Concluding:
-    """``concluded`` as a conclusion that can travel: ``paths`` are spelled out by segments."""
+class Conclusion:
+    """``add_forecast`` as a picklable conclusion: verdicts on ``paths`` keep their segments."""
 
     paths: frozenset[Path]
 
     def __call__(self, verdict: Verdict) -> Verdict:
-        """Conclude one judgement."""
-        return concluded(verdict, segments=verdict.target.path in self.paths)
+        """Return the verdict with its forecast."""
+        return add_forecast(verdict, segments=verdict.target.path in self.paths)
 
 
-def scanned(
-    looked: Sequence[Verdict],
+def read_recovered(
+    verdicts: Sequence[Verdict],
     *,
     jobs: int,
     on_progress: Callable[[int], None] | None = None,
 ) -> list[Verdict]:
-    """Read the segments that recovery would read, and no others; the rest stays as it was seen.
+    """Survey the segments that recovery would read, and return ``verdicts`` with these surveys.
 
-    ``on_progress`` gets counts of bytes that were read since its last call.
+    The surveys of other segments stay. ``on_progress`` gets counts of bytes that were read since
+    its last call. Raises KdumpError.
     """
     found: dict[int, dict[int, Survey]] = {}
-    tasks = [task for number, one in enumerate(looked) for task in _recovered(number, one)]
+    tasks = [
+        task for number, verdict in enumerate(verdicts) for task in _recovery_scans(number, verdict)
+    ]
     with closing(workers.run(_read, tasks, jobs, on_progress=on_progress)) as outcomes:
         for outcome in outcomes:
             if isinstance(outcome.value, KdumpError):
@@ -156,17 +164,19 @@ def scanned(
             if isinstance(outcome.value, Survey):
                 base = outcome.task.segment.base_offset
                 found.setdefault(outcome.task.number, {})[base] = outcome.value
-    return [_with(one, found.get(number, {})) for number, one in enumerate(looked)]
+    return [
+        _with_surveys(verdict, found.get(number, {})) for number, verdict in enumerate(verdicts)
+    ]
 
 
-def _recovered(number: int, verdict: Verdict) -> list[_Scan]:
+def _recovery_scans(number: int, verdict: Verdict) -> list[_Scan]:
     facts = verdict.facts
     if facts is None:
         return []
     return [
-        _Scan(number, one.segment, verdict.target.stopped, next_base is not None, facts.settings)
-        for one, next_base in neighbours(verdict.target, verdict.surveys)
-        if _is_recovered(facts, next_base) or one.segment.index is None
+        _Scan(number, survey.segment, verdict.target.stopped, next_base is not None, facts.settings)
+        for survey, next_base in neighbours(verdict.target, verdict.surveys)
+        if _is_recovered(facts, next_base) or survey.segment.index is None
     ]
 
 
@@ -187,12 +197,12 @@ def _read(task: _Scan, report: Callable[[int], None]) -> Survey:
     )
 
 
-def _with(verdict: Verdict, surveys: dict[int, Survey]) -> Verdict:
-    """``verdict`` with what was read of it."""
-    merged = tuple(surveys.get(one.segment.base_offset, one) for one in verdict.surveys)
+def _with_surveys(verdict: Verdict, surveys: dict[int, Survey]) -> Verdict:
+    """Return ``verdict`` with ``surveys``, by base offset, in place of its own."""
+    merged = tuple(surveys.get(survey.segment.base_offset, survey) for survey in verdict.surveys)
     lost = lost_now(verdict.target, merged, verdict.facts, verdict.findings)
     return replace(verdict, surveys=merged, lost=lost)
 
 
-def _or(given: int | None, known: int | None) -> int | None:
-    return known if given is None else given
+def _override(assumed: int | None, known: int | None) -> int | None:
+    return known if assumed is None else assumed

@@ -20,16 +20,17 @@ from kdump.audit.verdicts.loss import LostNow
 from kdump.storage.logdir import directory_name
 from kdump.storage.names import CLUSTER_METADATA_TOPIC
 
-#: What the batches of a whole log decide, where the settings of the topic are unknown.
+#: The codes that the batches of a whole log decide if the settings of the topic are unknown.
 _BY_BATCHES: Final = frozenset({codes.OFFSETS_MISSING, codes.SEGMENTS_GAP})
 
 
 @dataclass(frozen=True, slots=True)
-class Covered:
-    """How much was looked at: sums over segments.
+class Coverage:
+    """The extent of a verification: sums over segments.
 
-    ``size`` is the bytes of all logs when they were listed, ``read_bytes`` those that were read.
-    ``wrappers`` are those of magic 0 and 1 whose records could not be counted without reading them.
+    ``size`` is the size of all logs in bytes when they were listed, ``read_bytes`` is how much of
+    them was read. ``wrappers`` counts wrappers of magic 0 and 1 whose records were not counted,
+    because that requires reading them.
     """
 
     partitions: int = 0
@@ -41,8 +42,8 @@ class Covered:
     records: int = 0
     wrappers: int = 0
 
-    def __add__(self, other: Covered) -> Covered:
-        return Covered(
+    def __add__(self, other: Coverage) -> Coverage:
+        return Coverage(
             self.partitions + other.partitions,
             self.segments + other.segments,
             self.size + other.size,
@@ -56,20 +57,20 @@ class Covered:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One group after all its checks; ``surveys`` are of those segments that could be surveyed.
+    """The result of all checks of one target; ``surveys`` has the segments that could be surveyed.
 
-    ``facts`` is None where only a segment is judged, or the directory could not be listed.
-    ``covered`` is what was looked at in this group; ``quick``: of its logs the ends alone.
-    ``replay`` and ``stable`` are None where not all of the log was read. ``lost`` is what consumers
-    cannot get today. ``copies`` are the replicas on other nodes, None for unknown. ``forecast`` is
-    its next start, if somebody has asked for that.
+    ``facts`` is None for a lone segment, and for a directory that could not be listed. ``covered``
+    is the extent of the verification; ``quick``: only the ends of the logs were read. ``replay``
+    and ``stable`` are None if not all of the log was read. ``lost`` has the records that consumers
+    cannot read now. ``copies`` are the replicas on other nodes, None if unknown. ``forecast`` is
+    the effect of the next start, if it was requested.
     """
 
     target: Target
     surveys: tuple[Survey, ...]
     findings: tuple[Finding, ...]
     facts: PartitionFacts | None
-    covered: Covered
+    covered: Coverage
     quick: bool = False
     replay: Replay | None = None
     lost: LostNow = field(default_factory=LostNow)
@@ -79,26 +80,26 @@ class Verdict:
 
     @property
     def is_metadata_log(self) -> bool:
-        """Whether it is the log of a KRaft cluster's metadata, by the name of its directory."""
+        """Whether the directory's name is that of a KRaft cluster's metadata log."""
         name = directory_name(self.target.path)
         return name is not None and name.topic == CLUSTER_METADATA_TOPIC
 
-    def in_advance(self) -> Verdict:
-        """The same as the quick pass reports it before the whole of a log is read.
+    def preview(self) -> Verdict:
+        """Return the verdict as the quick pass reports it before the whole log is read.
 
-        What only batches decide is left out, as is what grows with segments.
+        Findings that only batches decide are left out, as are values that grow with segments.
         """
         findings = tuple(finding for finding in self.findings if finding.code not in _BY_BATCHES)
         return replace(self.without_evidence(segments=False), findings=findings)
 
     def without_evidence(self, *, segments: bool) -> Verdict:
-        """The same without what grows with producers and transactions, once all is judged.
+        """Return the verdict without the values that grow with producers and transactions.
 
-        Without ``segments`` nothing stays of these, their surveys and the facts, else what is told
-        of each.
+        With ``segments`` the values stay that reports show of each segment. Without it segments,
+        surveys and facts are left out.
         """
         if not segments:
-            target = self.target.unlisted()
+            target = self.target.without_listing()
             return replace(self, target=target, surveys=(), facts=None, replay=None)
         surveys = tuple(
             replace(survey, events=NO_EVENTS, index=None, time_index=None, identity=None)
@@ -109,9 +110,9 @@ class Verdict:
 
 
 Conclude = Callable[[Verdict], Verdict]
-"""What is done with a judgement as soon as there is one, before it is kept or travels."""
+"""Reduces or extends a verdict as soon as there is one, before it is stored or travels."""
 
 
-def as_it_is(verdict: Verdict) -> Verdict:
-    """Return it: the conclusion that keeps everything."""
+def keep_all(verdict: Verdict) -> Verdict:
+    """Return ``verdict`` unchanged: the conclusion that keeps everything."""
     return verdict

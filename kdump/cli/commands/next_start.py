@@ -77,7 +77,7 @@ def next_start(
     from kdump.audit.run.prescan import quick_pass
     from kdump.audit.run.reconcile import reconcile_directories
     from kdump.audit.targets.target import Target
-    from kdump.audit.verdicts.next_start import Assumed, concluded, scanned
+    from kdump.audit.verdicts.next_start import Assumptions, add_forecast, read_recovered
     from kdump.audit.verdicts.verdict import Verdict
     from kdump.cli.options.targets import find_scope
     from kdump.cli.views.verify.next_start import JsonStarts, TextStarts
@@ -85,14 +85,14 @@ def next_start(
 
     scope = find_scope(paths, config, topics, excluded)
     targets: list[Target] = scope.targets
-    assumed = Assumed(clean, recovery_point, log_start)
+    assumed = Assumptions(clean, recovery_point, log_start)
     report = (JsonStarts if form == "json" else TextStarts)(
         click.echo, scope.roots, scope.context.config
     )
     report.directories(reconcile_directories(scope.context))
 
     def foresee(one: Verdict) -> Verdict:
-        return concluded(one, segments=False)
+        return add_forecast(one, segments=False)
 
     def conclude(one: Verdict) -> Verdict:
         one = assumed.apply(one)
@@ -102,7 +102,7 @@ def next_start(
     with closing(quick_pass(targets, scope.context, jobs=jobs, conclude=conclude)) as looked:
         known = list(looked)
     if scan:
-        known = list(map(foresee, scanned(known, jobs=jobs)))
+        known = list(map(foresee, read_recovered(known, jobs=jobs)))
     for one in known:
         report.add(one, one.forecast)
     return report.finish()

@@ -78,13 +78,13 @@ def reindex(
     log. After rm *.index, the next start reads every log whose index was removed. The replaced
     files go into a backup, and kdump undo restores them.
     """
-    from kdump.audit.facts.settings import Wanted
+    from kdump.audit.facts.settings import Overrides
     from kdump.cli.options.targets import find_scope
     from kdump.repair.reindex.checkpoints import hosts
     from kdump.repair.reindex.plan import plan_reindex
 
     scope = find_scope(paths, config, topics, excluded, stores=False)
-    wanted = Wanted(index_interval_bytes, segment_index_bytes)
+    wanted = Overrides(index_interval_bytes, segment_index_bytes)
     scope = replace(scope, context=replace(scope.context, wanted=wanted))
     arguments = given(
         (

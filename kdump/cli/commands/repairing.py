@@ -313,7 +313,7 @@ def partitions(scope: Scope) -> list[Target]:
     found = []
     for root, part in zip(scope.roots, scope.parts, strict=True):
         for target in part:
-            listed = target.listed()
+            listed = target.with_listing()
             if listed.partition is None and listed.error is None:
                 raise UsageError(
                     f"{root.path}: expected a partition directory or a log directory, found a "

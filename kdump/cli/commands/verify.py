@@ -114,9 +114,9 @@ def verify(
     cache and has priority at the disks. What it may still be writing is not reported as damage.
     """
     from kdump.audit.codes import Severity
-    from kdump.audit.targets.scope import concerning
+    from kdump.audit.targets.scope import requested_findings
     from kdump.audit.verdicts.directory_start import Starts
-    from kdump.audit.verdicts.next_start import Concluding
+    from kdump.audit.verdicts.next_start import Conclusion
     from kdump.audit.verdicts.verdict import Verdict
     from kdump.cli.commands.verify_engine import Asked, engine
     from kdump.cli.ui.progress import Progress
@@ -144,7 +144,7 @@ def verify(
         else:
             counts = [len(part) for part in scope.parts]
             report = TextReport(emit, shown.note, scope.roots, counts, starts, info=info)
-        found = concerning(working.directories(), scope)
+        found = requested_findings(working.directories(), scope)
         report.directories(found)
         # Of a log directory thousands of partitions are kept for the report.
         spelled_out = frozenset(
@@ -154,7 +154,7 @@ def verify(
             for target in part
         )
         try:
-            with closing(working.judge(Concluding(spelled_out), report.preview)) as judging:
+            with closing(working.judge(Conclusion(spelled_out), report.preview)) as judging:
                 for one in judging:
                     verdicts.append(one)
                     report.add(one, one.forecast)

@@ -17,7 +17,7 @@ from kdump.audit.run.reconcile import reconcile_directories
 from kdump.audit.run.verify import beside_broker, verify
 from kdump.audit.targets.scope import Scope
 from kdump.audit.targets.target import Selection
-from kdump.audit.verdicts.next_start import Concluding
+from kdump.audit.verdicts.next_start import Conclusion
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.cli.options.spark import spark_session
 from kdump.cli.options.targets import find_scope, named_paths
@@ -63,7 +63,7 @@ class Engine(Protocol):
         """Judge the log directories themselves."""
 
     def judge(
-        self, conclude: Concluding, preview: Callable[[Verdict], None]
+        self, conclude: Conclusion, preview: Callable[[Verdict], None]
     ) -> Generator[Verdict, None, None]:
         """Judge every group, in order; ``preview`` gets what a first look shows of each."""
 
@@ -103,11 +103,11 @@ class _Here:
         return reconcile_directories(self.scope.context)
 
     def judge(
-        self, conclude: Concluding, preview: Callable[[Verdict], None]
+        self, conclude: Conclusion, preview: Callable[[Verdict], None]
     ) -> Generator[Verdict, None, None]:
         def glance(one: Verdict) -> Verdict:
             last = self._depth == "quick" or not one.quick
-            return conclude(one) if last else one.in_advance()
+            return conclude(one) if last else one.preview()
 
         targets, context = self.scope.targets, self.scope.context
         pace = Pace(self.limit_rate) if self.limit_rate else None
@@ -157,7 +157,7 @@ class _Fleet:
         return self._listed.findings
 
     def judge(
-        self, conclude: Concluding, preview: Callable[[Verdict], None]
+        self, conclude: Conclusion, preview: Callable[[Verdict], None]
     ) -> Generator[Verdict, None, None]:
         from kdump.fleet.verify.verify import quick_pass, verify
 

@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 
 from kdump.audit.facts.coordinator import Coordinator
 from kdump.audit.targets.context import Context
-from kdump.audit.targets.target import Target, disjoint
+from kdump.audit.targets.target import Target, without_nested
 from kdump.fleet.export.committed import Committed, Seen
 from kdump.fleet.export.destination import Destination
 from kdump.fleet.export.manifest import FileEntry, Manifest, PartitionEntry, partition_entry
@@ -96,7 +96,7 @@ def export(
     """
     troubles: list[Trouble] = []
     around = context or Context(now_ms=0)
-    parts = _parts(disjoint(targets), order, sizes, around, troubles)
+    parts = _parts(without_nested(targets), order, sizes, around, troubles)
     if order.read_committed or order.dedupe_replicas:
         _plan(parts, order, spread, troubles)
     tasks = list(_tasks(parts, order, destination))

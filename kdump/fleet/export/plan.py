@@ -86,7 +86,7 @@ def planned(task: PlanTask) -> Planned:
                     continue
                 if damaged:
                     # What goes on behind it begins anew: its end may be among what is gone.
-                    gathering.go_on_behind_damage()
+                    gathering.add_damage()
                     damaged = False
                     holes.append((last + 1, piece[0].base_offset - 1))
                 gathering.add(piece, source)

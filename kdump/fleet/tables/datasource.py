@@ -134,7 +134,7 @@ class _Reader(DataSourceReader):
             return [
                 _Logs(tuple(logs[number] for number in pack)) for pack in packs(sizes, asked.cores)
             ] or [_Logs(())]
-        targets = [target.listed() for target in scope.targets]
+        targets = [target.with_listing() for target in scope.targets]
         shares = packs([target.size for target in targets], asked.cores)
         return [
             _Groups((), None, reconcile_directories(scope.context)),

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from kdump.audit.run.verify import verify
 from kdump.audit.targets.context import Context
-from kdump.audit.targets.target import Target, disjoint, log_bytes
+from kdump.audit.targets.target import Target, log_bytes, without_nested
 from kdump.errors import DecodeError, SourceError
 from kdump.fleet.tables.batches import batch_rows, damage_row, unreadable_row
 from kdump.fleet.tables.findings import finding_rows
@@ -52,8 +52,8 @@ def logs_of(targets: Iterable[Target], *, strict: bool = False) -> Iterator[Log]
 
     A partition that cannot be listed has none. Raises SourceError instead if ``strict``.
     """
-    for target in disjoint(targets):
-        listed = target.listed()
+    for target in without_nested(targets):
+        listed = target.with_listing()
         if listed.error is not None and strict:
             raise listed.error
         for segment in listed.segments:

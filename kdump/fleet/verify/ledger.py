@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kdump.audit import codes
-from kdump.audit.checks.read_errors import again
+from kdump.audit.checks.read_errors import verify_again
 from kdump.audit.findings import Detail, Finding
 from kdump.audit.survey.survey import Survey
 from kdump.audit.targets.target import Target
@@ -56,4 +56,4 @@ def uncovered(
 def unproved(target: Target, path: Path, found: str) -> Finding:
     """Return the finding for what no executor has brought a result of."""
     detail = Detail("a single result of an executor", found)
-    return Finding(codes.UNREADABLE, path, detail=detail, remedy=again(target.path))
+    return Finding(codes.UNREADABLE, path, detail=detail, remedy=verify_again(target.path))

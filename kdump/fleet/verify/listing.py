@@ -23,7 +23,7 @@ from kdump.audit.findings import Finding
 from kdump.audit.run.reconcile import reconcile_directories
 from kdump.audit.targets.context import Context, read_context
 from kdump.audit.targets.scope import Scope, check_patterns, directories_of
-from kdump.audit.targets.target import Root, Selection, Target, assign, distinct, open_roots
+from kdump.audit.targets.target import Root, Selection, Target, assign, open_roots, without_repeats
 from kdump.errors import SourceError
 from kdump.fleet.job.job import JobFailed
 from kdump.fleet.job.spread import Lost, spread
@@ -125,16 +125,16 @@ class _Around:
 
 def _listed(path: Path, selection: Selection, settings: Configs | None) -> _Part:
     (root,) = open_roots([path], log_directories(settings) if settings else ())
-    return _taken_stock(root, [target.listed() for target in assign(root, selection)])
+    return _taken_stock(root, [target.with_listing() for target in assign(root, selection)])
 
 
 def _taken_stock(root: Root, listed: Iterable[Target]) -> _Part:
-    both = [(replace(one.unlisted(), size=one.size), Inventory.of(one)) for one in listed]
+    both = [(replace(one.without_listing(), size=one.size), Inventory.of(one)) for one in listed]
     return _Part(root, tuple(target for target, _ in both), tuple(taken for _, taken in both))
 
 
 def _around(named: _Named, settings: Configs | None, now_ms: int) -> _Around:
-    numbers = tuple(number for number, _ in distinct(enumerate(named.paths), itemgetter(1)))
+    numbers = tuple(number for number, _ in without_repeats(enumerate(named.paths), itemgetter(1)))
     context = read_context(named.directories, settings, now_ms)
     return _Around(numbers, context, reconcile_directories(context))
 

@@ -18,9 +18,9 @@ from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.findings import Finding
 from kdump.audit.judge import judge
 from kdump.audit.run.gather import gather
-from kdump.audit.run.prescan import Small, glance
+from kdump.audit.run.prescan import Small, quick_verdict
 from kdump.audit.run.reconcile import reconcile
-from kdump.audit.run.tasks import SurveyTask, survey_tasks, surveyed, surveyed_again
+from kdump.audit.run.tasks import SurveyTask, rerun_surveys, run_survey, survey_tasks
 from kdump.audit.survey.survey import Survey
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
@@ -177,7 +177,7 @@ def _surveyed(reading: SegmentTask) -> _Evidence:
         now, facts = _beside(reading.last, reading.context)
         tasks += _rolled(reading.last, now, reading)
         now = replace(now, directory=None)
-    return _Evidence(tuple(surveyed(task, _untold) for task in tasks), now, facts)
+    return _Evidence(tuple(run_survey(task, _untold) for task in tasks), now, facts)
 
 
 def _lines(evidence: _Evidence) -> tuple[Line, ...]:
@@ -187,7 +187,7 @@ def _lines(evidence: _Evidence) -> tuple[Line, ...]:
 
 def _beside(target: Target, context: Context) -> tuple[Target, PartitionFacts | None]:
     """What there is of a group by now, and the small files that go with it."""
-    now = target if target.stopped else target.unlisted().listed()
+    now = target if target.stopped else target.without_listing().with_listing()
     return now, gather(now, context)
 
 
@@ -209,7 +209,7 @@ def _opened(evidence: Iterable[bytes]) -> _Evidence:
 def _judged(task: VerdictTask, found: _Evidence, *, deep: bool, conclude: Conclude) -> Verdict:
     def again(now: Target, suspects: Sequence[Segment]) -> list[Survey | Finding]:
         tasks = survey_tasks(0, now, task.context, deep=deep)
-        return surveyed_again(now, suspects, tasks, surveyed)
+        return rerun_surveys(now, suspects, tasks, run_survey)
 
     if not task.target.stopped:
         use_idle_io()
@@ -227,7 +227,7 @@ def _judged(task: VerdictTask, found: _Evidence, *, deep: bool, conclude: Conclu
 
 @dataclass(frozen=True, slots=True)
 class QuickTask:
-    """A group to look at; ``careful`` is as for ``glance``."""
+    """A group to look at; ``careful`` is as for ``quick_verdict``."""
 
     target: Target
     inventory: Inventory
@@ -244,7 +244,9 @@ def inspect(task: QuickTask, *, conclude: Conclude) -> Verdict:
     """Look at the ends of a group."""
     target = task.inventory.open(task.target)
     return _packed(
-        glance(target, task.context, careful=task.careful, small=Small.ENDS, conclude=conclude)
+        quick_verdict(
+            target, task.context, careful=task.careful, small=Small.ENDS, conclude=conclude
+        )
     )
 
 

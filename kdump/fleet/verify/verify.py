@@ -16,12 +16,12 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kdump.audit.checks.read_errors import killed
+from kdump.audit.checks.read_errors import killed_reader
 from kdump.audit.findings import Finding
 from kdump.audit.judge import judge
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
-from kdump.audit.verdicts.verdict import Conclude, Verdict, as_it_is
+from kdump.audit.verdicts.verdict import Conclude, Verdict, keep_all
 from kdump.fleet.job.packing import FILE_BYTES, most_together
 from kdump.fleet.job.spread import Lost, counting, spread
 from kdump.fleet.verify.inventory import Inventory
@@ -58,7 +58,7 @@ def verify(
     *,
     deep: bool,
     context: Context,
-    conclude: Conclude = as_it_is,
+    conclude: Conclude = keep_all,
     on_progress: Callable[[int], None] | None = None,
 ) -> Iterator[Verdict]:
     """Survey and judge ``targets``, of which ``inventories`` were taken; all come out, in order.
@@ -173,7 +173,7 @@ def quick_pass(
     inventories: Sequence[Inventory],
     context: Context,
     *,
-    conclude: Conclude = as_it_is,
+    conclude: Conclude = keep_all,
     on_progress: Callable[[int], None] | None = None,
 ) -> Iterator[Verdict]:
     """Look at the ends of ``targets``; every group comes out judged, in order.
@@ -231,5 +231,5 @@ def _in_order(
 def _missing(target: Target, path: Path, found: Died | Lost) -> Finding:
     """What is to be said of a path that no executor has brought a result of."""
     if isinstance(found, Died):
-        return killed(path, found, target)
+        return killed_reader(path, found, target)
     return unproved(target, path, found.text)

@@ -64,7 +64,7 @@ def _unknown(surveys: Sequence[Survey], ends: Iterable[LostEnd]) -> Iterator[int
     yield from (end.first for end in ends if end.fate is Fate.UNDECIDED)
     # What begins behind these, events do not say.
     for survey in surveys:
-        holes = (fault for fault in survey.faults if fault.kind is FaultKind.HOLE)
+        holes = (fault for fault in survey.faults if fault.kind is FaultKind.GAP)
         yield from (fault.reference + 1 for fault in holes)
 
 

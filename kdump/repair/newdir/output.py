@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kdump.audit.codes import Severity
-from kdump.audit.facts.settings import Wanted
+from kdump.audit.facts.settings import Overrides
 from kdump.audit.facts.small_files import PartitionFacts, TopicSettings
 from kdump.audit.findings import Finding
 from kdump.audit.run.verify import verify
@@ -287,7 +287,7 @@ def verified(made: Building, settings: TopicSettings, jobs: int = 1) -> Verdict:
     """
     partition = replace(read_partition(made.path), name=_final_name(made.path))
     target = Target(made.path, partition.segments, None, True, 0, partition=partition)
-    wanted = Wanted(compacted=settings.compacted)
+    wanted = Overrides(compacted=settings.compacted)
     context = Context(time.time_ns() // 1_000_000, wanted=wanted)
     with closing(verify([target], deep=False, jobs=jobs, context=context)) as verdicts:
         return next(verdicts)

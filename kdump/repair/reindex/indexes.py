@@ -150,7 +150,7 @@ def _indexed(survey: Survey) -> Survey:
 
 def _notes(survey: Survey, rebuilt: RebuiltIndexes) -> Iterator[str]:
     name = survey.segment.log.name
-    behind = [gap for gap in survey.gaps if gap.offset_behind is not None]
+    behind = [gap for gap in survey.gaps if gap.offset_after is not None]
     if behind:
         yield (
             f"{name} is damaged at position {behind[0].damage.position}: its indexes cover the "

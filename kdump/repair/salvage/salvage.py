@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from kdump.audit.checks.repair_records import as_listed
+from kdump.audit.checks.repair_records import note_listed_gaps
 from kdump.audit.facts.small_files import PartitionFacts, read_partition_facts
 from kdump.audit.replay.fates import FateEvidence, LostEnd, evidence_of
 from kdump.audit.replay.replay import Replay, replay
@@ -146,7 +146,7 @@ def _salvage(
             (status.st_dev, status.st_ino),
             dict(made.files),
             tuple(notes),
-            (*as_listed(listed, found.findings), *findings_of(ends, replayed)),
+            (*note_listed_gaps(listed, found.findings), *findings_of(ends, replayed)),
             begun_ns,
             round(time.monotonic() - started, 3),
             selection,

@@ -9,8 +9,8 @@ from typing import Final
 
 from kdump.audit.facts.small_files import PartitionFacts, TopicSettings
 from kdump.audit.replay.replay import Replay
-from kdump.audit.startup.unread_tail import records_behind
-from kdump.audit.survey.recovery import Records, Recovered, Recovery, Span, Tail
+from kdump.audit.startup.unread_tail import tail_records
+from kdump.audit.survey.recovery import Records, Recovery, RecoveryResult, Span, Tail
 from kdump.audit.survey.survey import Survey
 from kdump.format.snapshot import ProducerEntry
 from kdump.repair.transaction.plan import Loss
@@ -60,7 +60,7 @@ def loss_of(
 
 def _records_from(
     survey: Survey, position: int, next_offset: int, settings: TopicSettings
-) -> Recovered:
+) -> RecoveryResult:
     """What stands from ``position`` on, as if a segment began there with ``next_offset``."""
     counting = replace(settings, index_interval_bytes=_NO_INTERVAL)
     recovery = Recovery(next_offset, counting, position=position)
@@ -75,18 +75,18 @@ def _records_from(
         return recovery.finish(source)
 
 
-def _counted(recovered: Recovered, next_base: int | None, facts: PartitionFacts) -> Records:
+def _counted(recovered: RecoveryResult, next_base: int | None, facts: PartitionFacts) -> Records:
     """All records of a segment, whatever would become of them."""
-    part: Recovered | None = recovered
+    part: RecoveryResult | None = recovered
     records, tail = Records(), None
     while part is not None:
-        records += Records(part.sound, part.behind.unreadable)
+        records += Records(part.sound, part.later_records.unreadable)
         tail, part = part.tail, part.rest
     return records + Records(Span(), _behind(tail, next_base, facts))
 
 
 def _behind(tail: Tail | None, next_base: int | None, facts: PartitionFacts) -> Span:
-    return Span() if tail is None else records_behind(tail, next_base, facts)
+    return Span() if tail is None else tail_records(tail, next_base, facts)
 
 
 def _next_base(surveys: Sequence[Survey], number: int) -> int | None:

@@ -35,7 +35,7 @@ class JsonReport:
     def directories(self, findings: Iterable[Finding]) -> None:
         """Emit what was found at the top of log directories."""
         findings = tuple(findings)
-        self._starts.judge(findings)
+        self._starts.add_findings(findings)
         for finding in findings:
             self._tell(finding)
 

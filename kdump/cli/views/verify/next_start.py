@@ -65,7 +65,7 @@ class _Report:
     def directories(self, findings: Iterable[Finding]) -> None:
         """Take in what was found at the top of log directories."""
         found = tuple(findings)
-        self.starts.judge(found)
+        self.starts.add_findings(found)
         self._keep_incomplete(found)
 
     def add(self, verdict: Verdict, forecast: Forecast | None) -> None:

@@ -36,7 +36,7 @@ def partition_lines(verdict: Verdict, forecast: Forecast | None) -> Iterator[tup
         places = ", ".join(map(str, ranges[:3])) + (", ..." if ranges[3:] else "")
         yield "lost now", f"{bound_text(lost.records, 'record')}: {places}{_times(lost)}"
     if lost.blocking is not None:
-        behind = lost.blocking.behind
+        behind = lost.blocking.next_offset
         seek = "nothing sound follows" if behind is None else f"can seek to {behind}"
         if not verdict.is_metadata_log:  # which nodes replay, and clients do not read
             yield "consumers", f"stop at {lost.blocking.offsets.first}; {seek}"
@@ -130,7 +130,7 @@ def _losses(verdict: Verdict) -> tuple[Span, int | None]:
         if sound is not None:
             sound += survey.recovered.sound.count
         elif damaged:
-            sound = survey.recovered.behind.sound.count
+            sound = survey.recovered.later_records.sound.count
     return verdict.lost.records, sound
 
 
@@ -156,10 +156,10 @@ def _choices(verdict: Verdict, forecast: Forecast) -> Iterator[str]:
 def neighbours_text(gap: Gap) -> str:
     """Where a log is sound before a damage, and where again behind it."""
     before = f"sound to {gap.offset_before}" if gap.damage.position else "nothing sound before it"
-    if gap.offset_behind is None:
+    if gap.offset_after is None:
         return f"{before}; nothing sound after it"
     end = gap.damage.position + gap.damage.size
-    return f"{before}; sound again from position {end}, offset {gap.offset_behind}"
+    return f"{before}; sound again from position {end}, offset {gap.offset_after}"
 
 
 def _times(lost: LostNow) -> str:

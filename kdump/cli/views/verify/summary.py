@@ -15,7 +15,7 @@ from kdump.audit.codes import Severity
 from kdump.audit.findings import Finding
 from kdump.audit.verdicts.directory_start import Starts
 from kdump.audit.verdicts.losses import Losses, losses_of
-from kdump.audit.verdicts.verdict import Covered, Verdict
+from kdump.audit.verdicts.verdict import Coverage, Verdict
 from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS
 
 Depth = Literal["quick", "default", "deep"]
@@ -48,7 +48,7 @@ class Summary:
     """
 
     run: Run
-    covered: Covered
+    covered: Coverage
     severities: Counter[Severity]
     codes: Counter[str]
     partitions: Counter[Severity | None]
@@ -94,7 +94,7 @@ def summarize(
     for finding in (*directories, *(each for one in verdicts for each in one.findings)):
         severities[finding.code.severity] += 1 + finding.repeats
         names[finding.code.name] += 1 + finding.repeats
-    covered = sum((one.covered for one in verdicts), Covered())
+    covered = sum((one.covered for one in verdicts), Coverage())
     forecasts = [(one, one.forecast) for one in verdicts]
     losses = losses_of(forecasts, starts.top_causes, whole=run.stopped_by is None)
     return Summary(run, covered, severities, names, partitions, losses)

@@ -81,7 +81,7 @@ class TextReport:
     def directories(self, findings: Iterable[Finding]) -> None:
         """Take in what was found at the top of log directories."""
         self._top = tuple(findings)
-        self._starts.judge(self._top)
+        self._starts.add_findings(self._top)
 
     def preview(self, verdict: Verdict) -> None:
         """Tell at once what the quick pass has found wrong in one partition."""

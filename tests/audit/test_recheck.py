@@ -1,4 +1,4 @@
-"""A second look before any error: what moved in between is no error, what stands is one."""
+"""A second read before any error: what moved between is not an error, what remains is one."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ STANDING = (
 
 
 def recipe(title: str) -> Recipe:
-    (one,) = [recipe for recipe in RECIPES if recipe.name == title]
-    return one
+    (found,) = [recipe for recipe in RECIPES if recipe.name == title]
+    return found
 
 
 def targets(path: Path, state: State) -> tuple[Target, ...]:
@@ -48,23 +48,21 @@ def targets(path: Path, state: State) -> tuple[Target, ...]:
 
 @pytest.fixture
 def between(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Verdict]:
-    """``between(path, act)``: beside a broker, of which ``act`` runs between the two looks."""
+    """``between(path, act)``: beside a broker, of which ``act`` runs between the two reads."""
 
-    def look(
-        path: Path, act: Callable[[], object] = lambda: None, *, deep: bool = False
-    ) -> Verdict:
-        looks: list[float] = []
+    def run(path: Path, act: Callable[[], object] = lambda: None, *, deep: bool = False) -> Verdict:
+        pauses: list[float] = []
 
         def pause(seconds: float) -> None:
-            looks.append(seconds)
+            pauses.append(seconds)
             act()
 
         monkeypatch.setattr(time, "sleep", pause)
-        (one,) = verify(targets(path, State.LIVE), deep=deep, jobs=1)
-        assert len(looks) <= 1
-        return one
+        (verdict,) = verify(targets(path, State.LIVE), deep=deep, jobs=1)
+        assert len(pauses) <= 1
+        return verdict
 
-    return look
+    return run
 
 
 def names(verdict: Verdict) -> list[str]:
@@ -80,23 +78,23 @@ def sound_log(directory: Path, base: int) -> None:
 
 
 @pytest.mark.parametrize("title", STANDING)
-def test_errors_of_files_that_nobody_changes_stand(
+def test_errors_of_files_that_do_not_change_remain(
     title: str, tmp_path: Path, between: Callable[..., Verdict]
 ) -> None:
-    one = recipe(title)
-    expected = ["torn-tail-live" if name == "torn-tail" else name for name in one.expected]
-    assert names(between(one.write(tmp_path))) == expected
+    found = recipe(title)
+    expected = ["torn-tail-live" if name == "torn-tail" else name for name in found.expected]
+    assert names(between(found.write(tmp_path))) == expected
 
 
 def test_records_are_read_again(tmp_path: Path, between: Callable[..., Verdict]) -> None:
     assert names(between(recipe("fewer").write(tmp_path), deep=True)) == ["records-unreadable"]
 
 
-def test_an_error_in_a_segment_that_grows_stands(
+def test_an_error_in_a_segment_that_grows_remains(
     tmp_path: Path, between: Callable[..., Verdict]
 ) -> None:
-    one = Recipe("grows", [], batches(FIRST), [flip(batches(LAST)[0], -1), *batches(LAST)[1:]])
-    directory = one.write(tmp_path)
+    recipe = Recipe("grows", [], batches(FIRST), [flip(batches(LAST)[0], -1), *batches(LAST)[1:]])
+    directory = recipe.write(tmp_path)
 
     def append() -> None:
         with (directory / name(LAST, ".log")).open("ab") as file:
@@ -107,11 +105,11 @@ def test_an_error_in_a_segment_that_grows_stands(
     assert verdict.surveys[1].last_offset == LAST + 100
 
 
-def test_an_error_in_a_sealed_segment_stands_while_others_come_and_go(
+def test_an_error_in_a_sealed_segment_remains_while_others_come_and_go(
     tmp_path: Path, between: Callable[..., Verdict]
 ) -> None:
-    one = Recipe("rolls", [], batches(FIRST), [flip(batches(LAST)[0], -1), *batches(LAST)[1:]])
-    directory = one.write(tmp_path)
+    recipe = Recipe("rolls", [], batches(FIRST), [flip(batches(LAST)[0], -1), *batches(LAST)[1:]])
+    directory = recipe.write(tmp_path)
 
     def roll() -> None:
         (directory / name(LAST + 100, ".log")).write_bytes(b"")
@@ -119,19 +117,19 @@ def test_an_error_in_a_sealed_segment_stands_while_others_come_and_go(
 
     verdict = between(directory, roll)
     assert names(verdict) == ["batch-crc-mismatch"]
-    assert [one.segment.base_offset for one in verdict.surveys] == [LAST]
+    assert [survey.segment.base_offset for survey in verdict.surveys] == [LAST]
     assert verdict.target.next_base == LAST + 100
 
 
-def test_an_error_of_no_segment_stands_if_it_is_seen_twice() -> None:
+def test_an_error_of_no_segment_remains_if_it_is_seen_twice() -> None:
     for path in (Path(), Path("leader-epoch-checkpoint"), Path("x/partition.metadata")):
         found = Finding(codes.SEGMENTS_OVERLAP, path)
-        look = Inspection((), (found,))
-        assert list(reconcile_findings(look, look)) == [found]
-        assert [one.code for one in reconcile_findings(look, Inspection((), ()))] == [
+        inspection = Inspection((), (found,))
+        assert list(reconcile_findings(inspection, inspection)) == [found]
+        assert [finding.code for finding in reconcile_findings(inspection, Inspection((), ()))] == [
             codes.CHANGED_WHILE_READ
         ]
-        assert [one.code for one in reconcile_findings(Inspection((), ()), look)] == [
+        assert [finding.code for finding in reconcile_findings(Inspection((), ()), inspection)] == [
             codes.CHANGED_WHILE_READ
         ]
 
@@ -142,7 +140,7 @@ def test_a_segment_is_read_again_for_a_companion_that_is_missing_or_new(tmp_path
     surveys = tuple(
         survey(segment, lambda _: None, mapped=False, sealed=True, deep=False) for segment in before
     )
-    logs = {one.segment.base_offset: one.identity for one in surveys if one.identity}
+    logs = {survey.segment.base_offset: survey.identity for survey in surveys if survey.identity}
     assert suspects(Inspection(surveys, ()), before, logs) == (before[1],)
     missing = Finding(codes.INDEX_ORDER, directory / name(FIRST, ".txnindex"))
     assert suspects(Inspection(surveys, (missing,)), before, logs) == before
@@ -155,7 +153,7 @@ def test_a_segment_is_read_again_for_a_companion_that_is_missing_or_new(tmp_path
 
 
 @pytest.mark.parametrize("title", ["crc-last", "twice", "torn-sealed"])
-def test_what_is_right_at_the_second_look_is_a_note(
+def test_an_error_that_the_second_read_lacks_is_a_note(
     title: str, tmp_path: Path, between: Callable[..., Verdict]
 ) -> None:
     directory = recipe(title).write(tmp_path)
@@ -165,13 +163,13 @@ def test_what_is_right_at_the_second_look_is_a_note(
         sound_log(directory, LAST)
 
     verdict = between(directory, healed)
-    # The indexes are still those of the log as it was: of these too only one look can be true.
+    # The indexes are still those of the log as it was: of these too only one read can be true.
     assert set(names(verdict)) == {"changed-while-read"}
     assert any(recipe(title).expected[0] in str(finding.detail) for finding in verdict.findings)
     assert sum(survey.batches for survey in verdict.surveys) == 20
 
 
-def test_the_same_error_in_another_file_does_not_stand(
+def test_the_same_error_in_another_file_does_not_remain(
     tmp_path: Path, between: Callable[..., Verdict]
 ) -> None:
     directory = recipe("crc-sealed").write(tmp_path)
@@ -188,14 +186,14 @@ def test_the_same_error_in_another_file_does_not_stand(
 def test_an_overlap_with_a_segment_that_was_merged_is_a_note(
     tmp_path: Path, between: Callable[..., Verdict]
 ) -> None:
-    one = Recipe("merged", [], [*batches(FIRST), *batches(LAST)], batches(LAST))
-    directory = one.write(tmp_path)
+    recipe = Recipe("merged", [], [*batches(FIRST), *batches(LAST)], batches(LAST))
+    directory = recipe.write(tmp_path)
     verdict = between(directory, (directory / name(LAST, ".log")).unlink)
     assert names(verdict) == ["changed-while-read"]
     assert "segments-overlap" in str(verdict.findings[0].detail)
 
 
-def test_a_segment_that_is_the_last_one_by_now_is_judged_as_such(
+def test_a_segment_that_has_become_the_last_is_checked_as_such(
     tmp_path: Path, between: Callable[..., Verdict]
 ) -> None:
     directory = recipe("torn-sealed").write(tmp_path)
@@ -213,7 +211,7 @@ def test_a_partition_that_is_deleted_is_a_note(
     assert directory in {finding.path for finding in verdict.findings}
 
 
-def test_a_lone_segment_is_looked_at_again_alone(
+def test_a_lone_segment_is_read_again_alone(
     tmp_path: Path, between: Callable[..., Verdict]
 ) -> None:
     directory = recipe("crc-sealed").write(tmp_path)
@@ -221,7 +219,7 @@ def test_a_lone_segment_is_looked_at_again_alone(
     assert names(between(log)) == ["batch-crc-mismatch"]
     verdict = between(log, lambda: sound_log(directory, FIRST))
     assert names(verdict) == ["changed-while-read"]
-    assert [one.segment.base_offset for one in verdict.surveys] == [FIRST]
+    assert [survey.segment.base_offset for survey in verdict.surveys] == [FIRST]
     log.write_bytes(flip(log.read_bytes(), -1))
     assert names(between(log, log.unlink)) == ["changed-while-read"]
 
@@ -237,17 +235,17 @@ def test_what_was_replaced_while_it_was_read_is_read_after_all(
     log, swap = directory / name(FIRST, ".log"), directory / name(FIRST, ".log.swap")
     log.rename(swap)
     monkeypatch.setattr(time, "sleep", lambda _: swap.rename(log))
-    (one,) = verify(found, deep=False, jobs=1)
-    assert names(one) == []
-    assert one.covered.segments == 2
+    (verdict,) = verify(found, deep=False, jobs=1)
+    assert names(verdict) == []
+    assert verdict.covered.segments == 2
 
 
 def test_what_is_gone_stays_a_note(tmp_path: Path) -> None:
     directory = recipe("sound").write(tmp_path)
     found = targets(directory, State.LIVE)
     (directory / name(FIRST, ".log")).unlink()
-    (one,) = verify(found, deep=False, jobs=1)
-    assert names(one) == ["vanished-live"]
+    (verdict,) = verify(found, deep=False, jobs=1)
+    assert names(verdict) == ["vanished-live"]
 
 
 @pytest.mark.parametrize("written", [8, 12, 17, 40, 61, 90, -5])
@@ -255,14 +253,14 @@ def test_a_batch_that_is_half_in_a_preallocated_segment_is_a_torn_tail(
     written: int, tmp_path: Path, between: Callable[..., Verdict]
 ) -> None:
     tail = batches(LAST)[-1][:written].ljust(5_000, b"\0")
-    one = Recipe("half", [], batches(FIRST), [*batches(LAST)[:-1], tail])
-    directory = one.write(tmp_path)
+    recipe = Recipe("half", [], batches(FIRST), [*batches(LAST)[:-1], tail])
+    directory = recipe.write(tmp_path)
     assert names(between(directory)) == ["torn-tail-live"]
     (stopped,) = verify(targets(directory, State.STOPPED), deep=False, jobs=1)
     assert set(names(stopped)) & {"batch-crc-mismatch", "batch-size-impossible"}
 
 
-def test_a_bad_checksum_before_sound_batches_of_a_preallocated_segment_stands(
+def test_a_bad_checksum_before_sound_batches_of_a_preallocated_segment_remains(
     tmp_path: Path, between: Callable[..., Verdict]
 ) -> None:
     sound = batches(LAST)
@@ -274,7 +272,7 @@ def test_a_bad_checksum_before_sound_batches_of_a_preallocated_segment_stands(
 # --- believed stopped
 
 
-def test_without_errors_nothing_is_looked_at_twice(
+def test_without_errors_nothing_is_read_twice(
     tmp_path: Path, between: Callable[..., Verdict], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(path: Path) -> None:
@@ -282,20 +280,20 @@ def test_without_errors_nothing_is_looked_at_twice(
 
     found = targets(recipe("torn-last").write(tmp_path), State.LIVE)
     monkeypatch.setattr(kdump.audit.run.reconcile, "read_partition", refuse)
-    (one,) = verify(found, deep=False, jobs=1)
-    assert names(one) == ["torn-tail-live"]
+    (verdict,) = verify(found, deep=False, jobs=1)
+    assert names(verdict) == ["torn-tail-live"]
 
 
-def test_errors_of_a_stopped_partition_are_told_without_reading_again(
+def test_errors_of_a_stopped_partition_are_reported_without_a_second_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = targets(recipe("crc-sealed").write(tmp_path), State.STOPPED)
     monkeypatch.setattr(recheck, "suspects", None)
-    (one,) = verify(found, deep=False, jobs=1)
-    assert names(one) == ["batch-crc-mismatch"]
+    (verdict,) = verify(found, deep=False, jobs=1)
+    assert names(verdict) == ["batch-crc-mismatch"]
 
 
-def test_errors_of_what_changed_though_believed_stopped_are_looked_at_again(
+def test_errors_of_files_that_changed_though_believed_stopped_are_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = recipe("crc-sealed").write(tmp_path)
@@ -307,8 +305,8 @@ def test_errors_of_what_changed_though_believed_stopped_are_looked_at_again(
         return found
 
     monkeypatch.setattr(kdump.audit.run.tasks, "survey", healed_behind)
-    (one,) = verify(targets(directory, State.STOPPED), deep=False, jobs=1)
-    assert names(one) == ["changed-while-read"]
+    (verdict,) = verify(targets(directory, State.STOPPED), deep=False, jobs=1)
+    assert names(verdict) == ["changed-while-read"]
 
 
 # --- small files
@@ -320,24 +318,26 @@ def test_a_file_that_comes_while_logs_are_read_again(
 ) -> None:
     partition = copy_fixture("4.3.1/clean", tmp_path / "data") / "transactions-0"
     index = next(path for path in sorted(partition.glob("*.txnindex")) if path.stat().st_size)
-    kept = index.rename(tmp_path / "kept")
-    looks: list[float] = []
-    monkeypatch.setattr(time, "sleep", looks.append)
+    aside = index.rename(tmp_path / "kept")
+    pauses: list[float] = []
+    monkeypatch.setattr(time, "sleep", pauses.append)
 
     def read(segment: Segment, *args: object, **options: bool) -> Survey:
-        if looks and comes and kept.exists():
-            kept.rename(index)
+        if pauses and comes and aside.exists():
+            aside.rename(index)
         return survey(segment, *args, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(kdump.audit.run.tasks, "survey", read)
     (root,) = open_roots([partition])
     assert root.directory is not None
-    (one,) = verify(
+    (verdict,) = verify(
         targets(partition, State.LIVE),
         deep=False,
         jobs=1,
         context=read_context([root.directory], None, NOW_MS),
     )
-    assert len(looks) == 1
-    stands = [each for each in one.findings if each.code is codes.TXNINDEX_MISSING_ENTRY]
+    assert len(pauses) == 1
+    stands = [
+        finding for finding in verdict.findings if finding.code is codes.TXNINDEX_MISSING_ENTRY
+    ]
     assert bool(stands) is not comes

@@ -8,11 +8,11 @@ from kdump.audit.startup.snapshot_reload import Snapshots
 
 
 def recovered(count: int) -> tuple[Snapshots, float]:
-    """Recovery of so many segments one behind the other, and how long it takes."""
+    """Recovery of that many segments in a row, and its time."""
     bases, snapshots = list(range(0, 10 * count, 10)), Snapshots({})
     start = time.process_time()
     for base in bases:
-        for _ in snapshots.rebuild(bases, 0, base, trusting=False):
+        for _ in snapshots.rebuild(bases, 0, base, clean=False):
             pass
         snapshots.map_end = base + 10
         snapshots.take()
