@@ -67,7 +67,7 @@ from kdump.repair.transaction.plan import (
     encode,
 )
 from kdump.repair.transaction.recipes import make
-from kdump.repair.transaction.undo import discard, undo, undoable
+from kdump.repair.transaction.undo import discard, newest_repair, undo
 from kdump.storage.repair_record import RepairState, kept
 
 pytestmark = pytest.mark.usefixtures("unsearched")
@@ -330,9 +330,9 @@ def test_the_receipt(lossy: Path) -> None:
         return hashlib.sha256(node.content).hexdigest()
 
     (cut,) = plan.cuts
-    assert receipt["files"].keys() == plan.touched
+    assert receipt["files"].keys() == plan.changed_files
     assert receipt["files"][LOG] == {"tail": cut.tail_sha256, "last_header": cut.last_header}
-    for file in plan.touched - {LOG}:
+    for file in plan.changed_files - {LOG}:
         assert receipt["files"][file] == {
             "before": digest(before, file),
             "after": digest(now, file),
@@ -496,7 +496,7 @@ def test_what_was_only_prepared_is_cleared_by_the_next(lossy: Path) -> None:
     for path in (folder.path.parent, *folder.path.parent.rglob("*")):
         give(path, lossy)
     assert [one.state for one in kept(lossy)] == [RepairState.PREPARED]
-    assert undoable(lossy) is None
+    assert newest_repair(lossy) is None
     plan = truncation(lossy)
     apply(plan)
     assert [one.id for one in kept(lossy)] == [plan.id]

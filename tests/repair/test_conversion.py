@@ -24,7 +24,7 @@ from kdump.format.records import RecordReader
 from kdump.repair.rewrite import conversion
 from kdump.repair.rewrite.conversion import Conversion, Part, Rules
 from kdump.repair.rewrite.measure import measure
-from kdump.repair.rewrite.read_back import ReadingBack
+from kdump.repair.rewrite.read_back import LogReader
 from kdump.storage.access import open_source
 from kdump.storage.source import Source, WindowedFile
 
@@ -614,7 +614,7 @@ def test_measured_is_what_is_read_back(
         for number, part in enumerate(measured.parts):
             path = tmp_path / "new.log"
             path.write_bytes(logs[number])
-            found = ReadingBack(path, part.part.base_offset, SETTINGS, 1 << 20).finish()
+            found = LogReader(path, part.part.base_offset, SETTINGS, 1 << 20).finish()
             assert found.rebuilt == part.rebuilt
             assert (found.size, found.sha256) == (part.part.size, part.sha256)
             assert (found.batches, found.records, found.digest) == (
@@ -643,7 +643,7 @@ def test_only_sound_batches_of_magic_2_are_read_back(
     path = tmp_path / "new.log"
     path.write_bytes(content)
     with pytest.raises(Refused, match=f"to be read back, found .*{found}"):
-        ReadingBack(path, 0, SETTINGS, 0).finish()
+        LogReader(path, 0, SETTINGS, 0).finish()
 
 
 def test_what_is_read_back_is_limited_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -651,4 +651,4 @@ def test_what_is_read_back_is_limited_too(tmp_path: Path, monkeypatch: pytest.Mo
     path = tmp_path / "new.log"
     path.write_bytes(batch(0, as_records(0, 40), codec="gzip"))
     with pytest.raises(SourceError, match="more than the limit of 100 bytes"):
-        ReadingBack(path, 0, SETTINGS, 0).finish()
+        LogReader(path, 0, SETTINGS, 0).finish()

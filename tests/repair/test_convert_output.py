@@ -28,7 +28,7 @@ from kdump.repair.convert.output import convert_to
 from kdump.repair.convert.receipt import ConvertedCopy, encode
 from kdump.repair.rewrite import conversion
 from kdump.repair.rewrite.conversion import Conversion, Rules
-from kdump.repair.rewrite.read_back import ReadBack, ReadingBack
+from kdump.repair.rewrite.read_back import LogReader, ReadBack
 from kdump.repair.transaction import disk
 
 NAME = "orders-7"
@@ -166,7 +166,7 @@ def test_a_partition_is_written_anew(tmp_path: Path, convert: Convert, jobs: int
         name(0, ".timeindex"): forge.time_index([(forge.TIMESTAMP, 4)]),
         name(10, ".timeindex"): forge.time_index([(forge.TIMESTAMP, 11)], 10),
     }
-    assert (copy.problems, copy.broken) == (0, False)
+    assert (copy.problems, copy.has_errors) == (0, False)
     (log,) = copy.logs
     (part,) = log.parts
     assert (log.name, log.legacy, log.copied) == (name(0), 6, 0)
@@ -608,15 +608,15 @@ def test_workers_do_not_hold_the_lock(
 def test_what_is_read_back_must_be_what_was_written(
     tmp_path: Path, convert: Convert, monkeypatch: pytest.MonkeyPatch, changed: str
 ) -> None:
-    finish = ReadingBack.finish
+    finish = LogReader.finish
 
-    def other(reading: ReadingBack) -> ReadBack:
-        found = finish(reading)
+    def other(reader: LogReader) -> ReadBack:
+        found = finish(reader)
         was = getattr(found, changed)
         fields: dict[str, Any] = {changed: was + 1 if isinstance(was, int) else was[::-1]}
         return replace(found, **fields)
 
-    monkeypatch.setattr(ReadingBack, "finish", other)
+    monkeypatch.setattr(LogReader, "finish", other)
     said = convert.refused(write(tmp_path, {0: OLD}))
     assert "expected to read back what was written, 10 records with digest" in said
 

@@ -37,7 +37,7 @@ from kdump.repair.convert.plan import plan_convert
 from kdump.repair.rewrite import conversion as conversions
 from kdump.repair.rewrite import measure
 from kdump.repair.rewrite.conversion import Rules
-from kdump.repair.rewrite.read_back import ReadBack, ReadingBack
+from kdump.repair.rewrite.read_back import LogReader, ReadBack
 from kdump.repair.transaction import disk
 from kdump.repair.transaction.apply import apply, resume
 from kdump.repair.transaction.folder import Folder
@@ -219,10 +219,10 @@ def test_a_partition_without_a_segment_needs_nothing(place: Path) -> None:
 def test_the_rules_are_in_the_plan(old: Path) -> None:
     plans = [conversion(old, rules) for rules in (Rules(), Rules(batch_bytes=0), Rules(Codec.ZSTD))]
     assert len({plan.id for plan in plans}) == 3
-    assert [plan.converted[0][1].codec for plan in plans] == [None, None, "zstd"]
-    assert [plan.converted[0][1].batch_bytes for plan in plans] == [16384, 0, 16384]
+    assert [plan.conversions[0][1].codec for plan in plans] == [None, None, "zstd"]
+    assert [plan.conversions[0][1].batch_bytes for plan in plans] == [16384, 0, 16384]
     assert "before 2.1" in plans[2].notes[0]
-    assert len({plan.converted[0][1].digest for plan in plans}) == 1
+    assert len({plan.conversions[0][1].digest for plan in plans}) == 1
 
 
 def test_two_workers_plan_the_same(crowded: Path) -> None:
@@ -266,7 +266,7 @@ def test_a_log_that_looks_the_same_gets_another_time(place: Path) -> None:
     path = partition(place, {0: alike, 3: [message(3)]})
     before = (path / name(0, LOG)).stat()
     plan = conversion(path)
-    (put, _), (other, _) = plan.converted
+    (put, _), (other, _) = plan.conversions
     assert put.size == before.st_size
     assert put.mtime_ns == before.st_mtime_ns + 10**9
     assert other.mtime_ns == (path / name(3, LOG)).stat().st_mtime_ns
@@ -317,13 +317,13 @@ def test_too_many_entries_for_an_index_and_for_a_plan(
 def test_parts_come_from_the_last_to_the_first(full: Path) -> None:
     plan = conversion(full)
     assert plan.steps[0] == Remove(name(0, INDEX))
-    parts = [recipe.part for _, recipe in plan.converted if recipe.log == name(0, LOG)]
+    parts = [recipe.part for _, recipe in plan.conversions if recipe.log == name(0, LOG)]
     assert len(parts) > 1
     assert parts == sorted(parts, reverse=True)
-    assert [put.replaces for put, _ in plan.converted] == [
-        recipe.part == 0 for _, recipe in plan.converted
+    assert [put.replaces for put, _ in plan.conversions] == [
+        recipe.part == 0 for _, recipe in plan.conversions
     ]
-    for put, _ in plan.converted:
+    for put, _ in plan.conversions:
         order = steps(plan)
         place = order.index(f"+{put.name}")
         wanted = [f"+{put.name.removesuffix(LOG)}{each}" for each in (LOG, ABORTS, TIMES, INDEX)]
@@ -332,7 +332,7 @@ def test_parts_come_from_the_last_to_the_first(full: Path) -> None:
     assert any("it is split into" in note for note in plan.notes)
     before = left(full.parent)
     receipt = apply(plan)
-    assert len(receipt["converted"]) == len(plan.converted)
+    assert len(receipt["converted"]) == len(plan.conversions)
     assert legacy_batches(full) == []
     assert above_info(full) == []
     assert stale(full) == []
@@ -536,7 +536,7 @@ def test_the_receipt_tells_of_records_before_and_after(crowded: Path) -> None:
         assert one["bytes_after"] == (crowded / log).stat().st_size
         assert one["digest_before"] == one["digest_after"]
         assert one["records"] > 0
-        after = ReadingBack(crowded / log, int(log[:20]), TopicSettings(), 0).finish()
+        after = LogReader(crowded / log, int(log[:20]), TopicSettings(), 0).finish()
         assert (after.digest, after.records) == (one["digest_after"], one["records"])
         assert receipt["files"][log]["after"] == after.sha256
     read = sum(one["bytes_before"] + one["bytes_after"] for one in receipt["converted"].values())
@@ -683,15 +683,15 @@ def test_other_records_than_planned_are_not_put_in_place(
     before = left(old.parent)
     plan = conversion(old)
 
-    finish = ReadingBack.finish
+    finish = LogReader.finish
 
-    def other(reading: ReadingBack) -> ReadBack:
-        found = finish(reading)
+    def other(reader: LogReader) -> ReadBack:
+        found = finish(reader)
         if field == "records":
             return replace(found, records=19)
         return replace(found, digest="ab" * 16)
 
-    monkeypatch.setattr(ReadingBack, "finish", other)
+    monkeypatch.setattr(LogReader, "finish", other)
     with pytest.raises(Refused, match=r"expected the 20 records of .* to be read back"):
         apply(plan)
     monkeypatch.undo()
@@ -702,7 +702,7 @@ def test_other_records_than_planned_are_not_put_in_place(
 def test_a_plan_that_says_otherwise_than_the_conversion(old: Path, part: int) -> None:
     before = left(old.parent)
     plan = conversion(old)
-    (put, recipe), *_ = plan.converted
+    (put, recipe), *_ = plan.conversions
     others = [step for step in plan.steps if step != put]
     wrong = replace(put, recipe=replace(recipe, digest="ab" * 16))
     changed: tuple[Any, ...] = (wrong, *others)
@@ -754,7 +754,7 @@ def test_digests_of_another_plan_are_refused(old: Path) -> None:
     interrupt(plan, "link")
     begun = old / ".kdump" / plan.id / "begun.json"
     fields = json.loads(begun.read_text())
-    assert set(fields["digests"]) == {put.name for put, _ in plan.converted}
+    assert set(fields["digests"]) == {put.name for put, _ in plan.conversions}
     for digests in ({}, dict.fromkeys(fields["digests"], "ab" * 16), 5):
         begun.write_text(json.dumps({**fields, "digests": digests}))
         with pytest.raises(Refused, match="the digests of the converted logs differ"):

@@ -16,7 +16,7 @@ from descriptors import none_left_open
 from reflinks import cloning
 
 from kdump.repair.transaction import disk
-from kdump.repair.transaction.directories import opened
+from kdump.repair.transaction.directories import open_directory
 from kdump.repair.transaction.disk import Attributes
 
 ROOT = os.geteuid() == 0
@@ -28,7 +28,7 @@ ATTRIBUTES = (("user.kdump.one", b"1"), ("user.kdump.two", b"\0\xff"))
 @pytest.fixture
 def place(place: Path) -> Iterator[Path]:
     """An empty directory below which files may be changed."""
-    with opened(place):
+    with open_directory(place):
         yield place
 
 
@@ -151,7 +151,7 @@ def test_attributes_that_are_there_are_not_set_again(place: Path, calls: list[Ca
     for name, value in ATTRIBUTES:
         os.setxattr(path, name, value)
     os.setxattr(path, ATTRIBUTES[0][0], b"other")
-    disk.own_directory(path, like(0o750))
+    disk.set_directory_attributes(path, like(0o750))
     assert [call.arguments[1:] for call in calls if call.method == "set_attribute"] == [
         ATTRIBUTES[0]
     ]
@@ -167,7 +167,7 @@ def test_short_writes(place: Path, seam: Callable[[Around], None], most: int) ->
     assert disk.save_tail(path, 60, saved, like()) == 60
     assert saved.read_bytes() == content[60:]
     disk.cut(path, 60, MTIME_NS)
-    disk.give_back(path, 60, saved, 0, MTIME_NS)
+    disk.restore_tail(path, 60, saved, 0, MTIME_NS)
     assert path.read_bytes() == content
     disk.copy_file(path, place / "copy", 77, like(), MTIME_NS)
     assert (place / "copy").read_bytes() == content[:77]
@@ -330,7 +330,7 @@ def test_a_log_is_cut_and_gets_its_tail_back(place: Path, calls: list[Call]) -> 
         file.write(content[5:1000])
     for _ in range(2):
         calls.clear()
-        disk.give_back(log, 5, saved, 5 - start, MTIME_NS)
+        disk.restore_tail(log, 5, saved, 5 - start, MTIME_NS)
         assert log.read_bytes() == content
         assert attributes(log) == (like(), MTIME_NS)
         assert told(calls)[-2:] == [("set_times", "log"), ("sync", "log")]
@@ -343,7 +343,7 @@ def test_a_log_gets_its_tail_back_from_a_clone(place: Path, seam: Callable[[Arou
     seam(cloning)
     start = disk.save_tail(log, 6, saved, like())
     disk.cut(log, 6, MTIME_NS)
-    disk.give_back(log, 6, saved, 6 - start, MTIME_NS)
+    disk.restore_tail(log, 6, saved, 6 - start, MTIME_NS)
     assert log.read_bytes() == b"0123456789"
 
 
@@ -355,7 +355,7 @@ def test_nothing_is_cut_or_given_back_through_a_link(place: Path) -> None:
     with pytest.raises(OSError, match="Too many levels"):
         disk.cut(place / "link", 5, MTIME_NS)
     with pytest.raises(OSError, match="Too many levels"):
-        disk.give_back(place / "link", 5, saved, 0, MTIME_NS)
+        disk.restore_tail(place / "link", 5, saved, 0, MTIME_NS)
     assert log.read_bytes() == b"0123456789"
 
 
@@ -471,7 +471,7 @@ def test_a_lock_file_belongs_to_who_owns_its_directory_and_no_other_is_given_awa
     os.chown(other, like().uid, like().gid)
     (other / "twin").touch()
     os.link(other / "twin", other / "linked")
-    with opened(other):
+    with open_directory(other):
         os.close(disk.open_lock(other / ".lock"))
         with pytest.raises(PermissionError):  # one of root's, which no broker could open
             disk.open_lock(other / "linked")

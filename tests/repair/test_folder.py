@@ -19,7 +19,7 @@ from planning import (
 
 from kdump.errors import Refused
 from kdump.repair.transaction.apply import apply, resume
-from kdump.repair.transaction.directories import opened
+from kdump.repair.transaction.directories import open_directory
 from kdump.repair.transaction.folder import Folder
 from kdump.repair.transaction.plan import Put
 from kdump.repair.transaction.undo import undo
@@ -79,7 +79,7 @@ def test_a_plan_in_the_folder_of_another_is_refused(lossy: Path) -> None:
     interrupt(plan)
     path = lossy / ".kdump" / plan.id
     moved = path.rename(path.with_name("0" * 8))
-    with pytest.raises(Refused, match=rf"{moved}/plan.json: .*the plan {plan.id}"):
+    with pytest.raises(Refused, match=rf"{moved}/plan.json: .*a plan with id {plan.id}"):
         resume(Folder(lossy, moved.name), lossy.parent)
 
 
@@ -88,7 +88,7 @@ def test_a_receipt(lossy: Path) -> None:
     folder = Folder(lossy, plan.id)
     interrupt(plan)
     assert folder.receipt() is None
-    with opened(lossy):
+    with open_directory(lossy):
         assert folder.has_begun
     receipt = resume(folder, lossy.parent)
     assert folder.receipt() == receipt

@@ -28,7 +28,7 @@ from kdump.repair.transaction.plan import (
     decode,
     encode,
     encode_loss,
-    located,
+    with_paths,
 )
 
 LOG, INDEX, TIMES = (f"{100:020d}{suffix}" for suffix in (".log", ".index", ".timeindex"))
@@ -108,7 +108,7 @@ def test_the_id_stays_the_same_between_releases() -> None:
 
 def test_the_id_depends_neither_on_the_spelling_of_paths_nor_on_contents() -> None:
     assert replace(PLAN, partition=Path("../orders-0"), log_directory=Path()).id == PLAN.id
-    assert located(PLAN, Path("elsewhere/orders-0"), None).id == PLAN.id
+    assert with_paths(PLAN, Path("elsewhere/orders-0"), None).id == PLAN.id
     put = Put.of("a", b"content", replaces=False)
     assert replace(PLAN, steps=(put,)).id == replace(PLAN, steps=(replace(put, content=None),)).id
 
@@ -194,21 +194,21 @@ def test_another_conversion_has_another_id(recipe: Converted) -> None:
 
 
 def test_the_logs_that_a_plan_converts() -> None:
-    assert [(put.name, recipe.part) for put, recipe in CONVERTING.converted] == [
+    assert [(put.name, recipe.part) for put, recipe in CONVERTING.conversions] == [
         (LATER, 1),
         (LOG, 0),
     ]
-    assert PLAN.converted == ()
+    assert PLAN.conversions == ()
 
 
 # --- what it takes
 
 
 def test_what_a_plan_touches() -> None:
-    assert PLAN.touched == {LOG, LATER, INDEX, TIMES, "leader-epoch-checkpoint"}
+    assert PLAN.changed_files == {LOG, LATER, INDEX, TIMES, "leader-epoch-checkpoint"}
     assert [put.name for put in PLAN.puts] == [TIMES, INDEX, LATER, "leader-epoch-checkpoint"]
     assert [cut.name for cut in PLAN.cuts] == [LOG]
-    assert BARE.touched == set()
+    assert BARE.changed_files == set()
 
 
 def test_the_space_that_a_plan_takes() -> None:

@@ -236,13 +236,13 @@ def test_a_file_that_goes_while_its_repair_is_planned(
     trial: Trial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the checks have read, and the listing that a plan holds, are of two moments."""
-    listed = fingerprint.present
+    listed = fingerprint.read_fingerprint
 
     def later(*arguments: Any) -> tuple[dict[str, Stamp], tuple[int, int]]:
         stamps, identity = listed(*arguments)
         return {name: stamps[name] for name in stamps if ".snapshot" not in name}, identity
 
-    monkeypatch.setattr("kdump.repair.truncate.plan.present", later)
+    monkeypatch.setattr("kdump.repair.truncate.plan.read_fingerprint", later)
     put(trial.root, trial.original)
     ran = run(trial.argv)
     assert ran.code == REFUSED, ran

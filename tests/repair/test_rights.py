@@ -35,9 +35,9 @@ from planning import interrupt, truncation
 from kdump.audit.targets.target import assign, open_roots
 from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS, REFUSED, USAGE
 from kdump.errors import KdumpError, UsageError
-from kdump.repair.newdir.appearance import building
+from kdump.repair.newdir.appearance import build_directory
 from kdump.repair.transaction.apply import apply
-from kdump.repair.transaction.undo import undo, undoable
+from kdump.repair.transaction.undo import newest_repair, undo
 from kdump.storage.rights import Rights, acting, is_root
 from kdump.storage.selection import Selection
 
@@ -340,7 +340,7 @@ def test_directories_that_are_swapped_lead_nowhere(
             with suppress(KdumpError, OSError):
                 apply(plan)
             with suppress(KdumpError, OSError):
-                one = undoable(theirs)
+                one = newest_repair(theirs)
                 if one is not None:
                     undo(one, theirs, theirs.parent, assume_stopped=False)
             assert os.geteuid() == 0
@@ -358,7 +358,7 @@ def test_an_output_that_is_swapped_leads_nowhere(place: Path, precious: Path, no
         for _ in range(STEP_TRIES):
             with (
                 suppress(KdumpError, OSError),
-                building(home / "out" / "orders-7", origin) as made,
+                build_directory(home / "out" / "orders-7", origin) as made,
             ):
                 made.put("file", [b"content"])
             assert os.geteuid() == 0

@@ -38,8 +38,8 @@ from kdump.format.batch import read_header
 from kdump.format.checkpoint import EpochEntry, decode_epochs
 from kdump.format.index import TransactionIndex
 from kdump.format.snapshot import decode_snapshot
-from kdump.repair.content.companions import epochs
-from kdump.repair.newdir.appearance import building
+from kdump.repair.content.companions import merge_epochs
+from kdump.repair.newdir.appearance import build_directory
 from kdump.repair.salvage import overlap, selection
 from kdump.repair.salvage.offset_gaps import offset_gaps
 from kdump.repair.salvage.receipt import Salvaged
@@ -394,7 +394,7 @@ def test_a_run_that_goes_back_over_several_stretches(tmp_path: Path, salvage: Sa
 
 
 def test_weighing_ends(tmp_path: Path, salvage: Salvage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(overlap, "_MOST_WEIGHED", 0)
+    monkeypatch.setattr(overlap, "_MOST_COMPARISONS", 0)
     batches = some(0, 6)
     spoilt = [*batches[:2], moved(batches[2], 12), *batches[3:]]
     origin = forge.write_partition(tmp_path / "in", "orders", 7, {0: spoilt})
@@ -722,9 +722,9 @@ def test_epochs(
     runs: list[tuple[int, int, int]],
     expected: list[tuple[int, int]],
 ) -> None:
-    found = epochs(
-        [EpochEntry(*each) for each in known],
-        [run(*each) for each in runs],
+    found = merge_epochs(
+        [EpochEntry(*entry) for entry in known],
+        [run(*bounds) for bounds in runs],
         [EpochEntry(epoch, first) for epoch, first, _ in runs],
         20,
     )
@@ -1150,7 +1150,7 @@ def test_a_signal_leaves_nothing_behind(
 
 def test_another_that_is_at_work_is_left_alone(tmp_path: Path, salvage: Salvage) -> None:
     origin = forge.write_partition(tmp_path / "in", "orders", 7, {0: some(0, 3)})
-    with building(salvage.output / "orders-7", origin) as one:
+    with build_directory(salvage.output / "orders-7", origin) as one:
         one.put("file", [b"half"])
         assert salvage(origin, code=6) == []
         assert "another kdump" in salvage.said

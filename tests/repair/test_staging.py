@@ -33,7 +33,7 @@ def jobs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tup
     """The option that lets a worker write logs, one that the command itself reads back or not."""
     if request.param == "own":
         return "--jobs", "2"
-    monkeypatch.setattr(staging, "shared", lambda *_: True)
+    monkeypatch.setattr(staging, "use_two_processes", lambda *_: True)
     monkeypatch.setattr(read_back, "STRETCH_BYTES", 1)
     return "--jobs", "1"
 

@@ -461,7 +461,7 @@ def test_a_later_segments_snapshot_where_the_log_then_ends(top: Path) -> None:
     path = write(top, [*batches(FIRST), bytes(500)], None, files)
     plan = planned(top, path)
     assert plan.log_end == (200, 100)
-    assert name(100, ".snapshot") not in plan.touched
+    assert name(100, ".snapshot") not in plan.changed_files
 
 
 def test_producers_that_nobody_knows(top: Path) -> None:
@@ -499,7 +499,7 @@ def test_leader_epochs(
     path = write(top, FLIPPED, None, {_EPOCHS: checkpoint(rows)})
     plan = planned(top, path)
     if after is None or after == rows:
-        assert _EPOCHS not in plan.touched
+        assert _EPOCHS not in plan.changed_files
         return
     found = decode_epochs(content(plan, _EPOCHS))
     assert [(one.epoch, one.start_offset) for one in found] == after

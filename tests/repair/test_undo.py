@@ -42,7 +42,7 @@ from kdump.cli.ui import exits
 from kdump.errors import KdumpError, Refused, Unfinished
 from kdump.repair.transaction.apply import apply, resume
 from kdump.repair.transaction.folder import Folder
-from kdump.repair.transaction.undo import discard, undo, undoable
+from kdump.repair.transaction.undo import discard, newest_repair, undo
 from kdump.storage.repair_record import RepairState, kept
 
 pytestmark = pytest.mark.usefixtures("unsearched")
@@ -85,7 +85,7 @@ def test_the_last_repair_is_the_first_to_be_undone(place: Path) -> None:
     assert left(partition) == between
     undone(partition, older)
     assert restored(place, before, *(f"data/{one}" for one in CHECKPOINTS))
-    assert undoable(partition) is None
+    assert newest_repair(partition) is None
 
 
 def test_repairs_of_several_kinds_are_undone_one_by_one(old: Path) -> None:
@@ -135,7 +135,7 @@ def test_a_backup_is_discarded(lossy: Path) -> None:
     discard(one, lossy)
     assert not (lossy / ".kdump").exists()
     assert left(lossy) == {path: node for path, node in now.items() if ".kdump" not in path}
-    assert undoable(lossy) is None
+    assert newest_repair(lossy) is None
     assert truncation(lossy).steps == ()
 
 

@@ -31,10 +31,10 @@ def index_steps(
     *,
     every: bool,
 ) -> tuple[list[Step], list[str]]:
-    """The steps, and what is to be said about them.
+    """Return the steps for the indexes, and notes.
 
-    The surveys have the indexes as ``settings`` give them. ``files`` are those in the directory.
-    ``every``: also those that only differ.
+    The surveys have the indexes rebuilt by ``settings``. ``files`` are those in the directory.
+    ``every``: also replace indexes that break no promise, but differ from the rebuilt ones.
     """
     wrong = {path.name for path in _wrong(evidence)}
     steps: list[Step] = []
@@ -46,7 +46,7 @@ def index_steps(
         puts = tuple(_puts(survey, survey.rebuilt, files, settings.index_interval_bytes))
         chosen = [put for put in puts if _differs(put, survey, wrong, every=every)]
         if chosen and every:
-            # A trimmed index beside one that still has its room is what no broker leaves.
+            # No broker leaves one index trimmed beside another that is preallocated.
             chosen = [put for put in puts if put in chosen or _has_room(put, survey)]
         if chosen and survey.rebuilt.full:
             notes.append(
@@ -63,7 +63,7 @@ def index_steps(
 def _puts(
     survey: Survey, rebuilt: RebuiltIndexes, files: Mapping[str, Stamp], interval_bytes: int
 ) -> Iterator[Put]:
-    """What puts both in place; a start builds both anew as long as the .index is missing."""
+    """Yield the steps for both indexes, .index last: until it exists a start rebuilds both."""
     for extension, file in ((_TIMES, rebuilt.time_index), (_INDEX, rebuilt.index)):
         log = survey.segment.log
         name = log.with_suffix(extension).name
@@ -72,13 +72,13 @@ def _puts(
 
 
 def _has_room(put: Put, survey: Survey) -> bool:
-    """Whether the file that ``put`` would replace has empty slots behind its entries."""
+    """Return whether the file that ``put`` would replace has empty slots after its entries."""
     facts = survey.index if put.name.endswith(_INDEX) else survey.time_index
     return facts is not None and facts.room
 
 
 def _differs(put: Put, survey: Survey, wrong: set[str], *, every: bool) -> bool:
-    """Whether the file that ``put`` would replace is to be another one."""
+    """Return whether the file that ``put`` would replace has to change."""
     path = survey.segment.log.with_name(put.name)
     unread = any(missed.path == path and not missed.vanished for missed in survey.unread)
     if not (every or unread or path.name in wrong):
@@ -96,7 +96,10 @@ def _differs(put: Put, survey: Survey, wrong: set[str], *, every: bool) -> bool:
 
 
 def _same(path: Path, put: Put, *, with_room: bool) -> bool:
-    """Whether the file at ``path`` is what would be put there; zeros may follow ``with_room``."""
+    """Return whether the file at ``path`` has the content of ``put``.
+
+    ``with_room``: zeros may follow.
+    """
     with open_source(path, mapped=False) as source:
         if source.size < put.size or (source.size > put.size and not with_room):
             return False
@@ -112,25 +115,25 @@ def _same(path: Path, put: Put, *, with_room: bool) -> bool:
 
 
 def _wrong(evidence: Evidence) -> Iterator[Path]:
-    """The indexes that are missing, malformed, padded, or break a promise."""
+    """Yield the indexes that are missing, malformed, padded, or break a promise."""
     for finding in _findings(evidence):
         match finding.code:
             case codes.INDEX_MISSING:
                 yield finding.path.with_suffix(_INDEX)
             case codes.TIMEINDEX_MISSING:
                 yield finding.path.with_suffix(_TIMES)
-            case codes.TIMEINDEX_UNMATCHED:  # right after cleaning, and lookups are right with it
+            case codes.TIMEINDEX_UNMATCHED:  # normal after cleaning; lookups are correct
                 pass
             case _:
                 yield finding.path
 
 
 def _findings(evidence: Evidence) -> Iterator[Finding]:
-    """The findings on indexes, whatever the next start does with them."""
-    # Without facts, checks do not take into account which indexes a start rebuilds.
+    """Yield the findings on indexes, also on those that the next start rebuilds."""
+    # Without facts, the checks also report indexes that a start rebuilds.
     as_they_are = replace(evidence, facts=None)
     indexed = replace(as_they_are, surveys=tuple(map(_indexed, evidence.surveys)))
-    if not evidence.is_metadata_log:  # every start rebuilds those of a metadata log
+    if not evidence.is_metadata_log:  # every start rebuilds the indexes of a metadata log
         yield from indexes.check_missing_indexes(as_they_are)
         yield from indexes.check_missing_indexes(indexed)
     yield from indexes.check_indexes(indexed)
@@ -142,7 +145,7 @@ def _findings(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _indexed(survey: Survey) -> Survey:
-    """The same with an .index: once that is there, nobody rebuilds the time index any more."""
+    """Return the survey with an .index: if it exists, a start does not rebuild the time index."""
     segment = survey.segment
     index = segment.index or segment.log.with_suffix(_INDEX)
     return replace(survey, segment=replace(segment, index=index))
@@ -150,10 +153,10 @@ def _indexed(survey: Survey) -> Survey:
 
 def _notes(survey: Survey, rebuilt: RebuiltIndexes) -> Iterator[str]:
     name = survey.segment.log.name
-    behind = [gap for gap in survey.gaps if gap.offset_behind is not None]
-    if behind:
+    inner_gaps = [gap for gap in survey.gaps if gap.offset_behind is not None]
+    if inner_gaps:
         yield (
-            f"{name} is damaged at position {behind[0].damage.position}: its indexes cover the "
+            f"{name} is damaged at position {inner_gaps[0].damage.position}: its indexes cover the "
             "batches before and after the damage"
         )
     if rebuilt.doubtful:

@@ -1,7 +1,7 @@
-"""Logs written again: conversion to magic 2, and the proof by reading back.
+"""Rewriting logs: conversion to magic 2, and the proof by reading back.
 
 prefix          PrefixSource: a Source that ends at a given position of another.
-batch_digests   Digests of the records of batches of magic 2 as they stand in a file.
+batch_digests   Digests of the records of batches of magic 2 in a file.
 preconditions   The logs that a conversion refuses: damaged, out of order, overlapping.
 conversion      Conversion: the batches of a log with messages of magic 0 and 1 rewritten as magic
                 2.
