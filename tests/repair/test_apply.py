@@ -60,7 +60,7 @@ from kdump.repair.transaction.plan import (
     Prefix,
     Put,
     PutMarker,
-    Rebuilt,
+    RebuiltIndex,
     Remove,
     TakeMarker,
     decode,
@@ -165,7 +165,7 @@ def test_a_plan_from_json_does_the_same_where_recipes_make_its_files(place: Path
     REINDEX.write(place)
     partition = REINDEX.partition(place)
     whole = reindexing(partition)
-    steps = tuple(put for put in whole.puts if isinstance(put.recipe, Rebuilt))
+    steps = tuple(put for put in whole.puts if isinstance(put.recipe, RebuiltIndex))
     plan = replace(whole, steps=steps)
     read = decode(json.loads(json.dumps(encode(plan))))
     assert read.id == plan.id
@@ -547,10 +547,10 @@ def test_a_repair_goes_on_from_wherever_it_was(lossy: Path, method: str, number:
 
 @pytest.mark.parametrize(
     "recipe",
-    [Rebuilt(LOG, ".txnindex", 4096), Rebuilt("x.log", ".index", 4096)],
+    [RebuiltIndex(LOG, ".txnindex", 4096), RebuiltIndex("x.log", ".index", 4096)],
     ids=["no index", "no segment"],
 )
-def test_a_recipe_of_no_index_is_not_begun(lossy: Path, recipe: Rebuilt) -> None:
+def test_a_recipe_of_no_index_is_not_begun(lossy: Path, recipe: RebuiltIndex) -> None:
     with pytest.raises(ValueError, match="expected an index of a segment"):
         make(recipe, lossy)
 

@@ -41,7 +41,15 @@ from kdump.repair.rewrite.read_back import LogReader, ReadBack
 from kdump.repair.transaction import disk
 from kdump.repair.transaction.apply import apply, resume
 from kdump.repair.transaction.folder import Folder
-from kdump.repair.transaction.plan import Converted, Plan, Put, Rebuilt, Remove, decode, encode
+from kdump.repair.transaction.plan import (
+    ConvertedPart,
+    Plan,
+    Put,
+    RebuiltIndex,
+    Remove,
+    decode,
+    encode,
+)
 from kdump.storage.repair_record import RepairState, kept
 
 pytestmark = pytest.mark.usefixtures("unsearched")
@@ -183,7 +191,7 @@ def test_only_logs_with_something_old_are_touched(old: Path) -> None:
     assert plan.log_end == (103, 103)
     first, *_ = plan.puts
     assert first.replaces
-    assert isinstance(first.recipe, Converted)
+    assert isinstance(first.recipe, ConvertedPart)
     assert (first.recipe.log, first.recipe.codec, first.recipe.part) == (name(0, LOG), None, 0)
     assert (first.recipe.batch_bytes, first.recipe.records) == (16384, 20)
     assert first.mtime_ns == (old / name(0, LOG)).stat().st_mtime_ns
@@ -236,7 +244,7 @@ def test_indexes_that_find_no_room_in_a_plan_are_built_when_it_is_carried_out(
     monkeypatch.setattr(convert, "_REBUILD_BYTES", 0)
     bare = conversion(crowded)
     assert bare == plan
-    of_indexes = [put for put in bare.puts if isinstance(put.recipe, Rebuilt)]
+    of_indexes = [put for put in bare.puts if isinstance(put.recipe, RebuiltIndex)]
     assert of_indexes
     assert all(put.content is None for put in of_indexes if put.size)
     apply(bare)

@@ -51,7 +51,16 @@ from kdump.errors import Refused, SourceError, UsageError, VanishedError
 from kdump.format.index import TransactionIndex
 from kdump.format.snapshot import ProducerEntry, decode_snapshot
 from kdump.repair.reindex.plan import plan_reindex
-from kdump.repair.transaction.plan import Line, Plan, Put, Rebuilt, Remove, Stamp, decode, encode
+from kdump.repair.transaction.plan import (
+    Line,
+    Plan,
+    Put,
+    RebuiltIndex,
+    Remove,
+    Stamp,
+    decode,
+    encode,
+)
 from kdump.repair.transaction.recipes import make
 from kdump.storage.access import open_source
 from kdump.storage.liveness import Liveness, State
@@ -200,7 +209,7 @@ def test_the_indexes_of_a_recipe(one: Recipe, tmp_path: Path) -> None:
             entries = forge.index_entries(pieces, base, INTERVAL)
             expected = (forge.offset_index, forge.time_index)[suffix == TIMES]
             assert put.content == expected(entries[suffix == TIMES], base)
-        assert put.recipe == Rebuilt(name(base, ".log"), suffix, INTERVAL)
+        assert put.recipe == RebuiltIndex(name(base, ".log"), suffix, INTERVAL)
         assert put.content == make(put.recipe, planned.partition)
 
 

@@ -35,7 +35,7 @@ from planning import interrupt, truncation
 from kdump.audit.targets.target import assign, open_roots
 from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS, REFUSED, USAGE
 from kdump.errors import KdumpError, UsageError
-from kdump.repair.newdir.appearance import build_directory
+from kdump.repair.newdir.building import build_directory
 from kdump.repair.transaction.apply import apply
 from kdump.repair.transaction.undo import newest_repair, undo
 from kdump.storage.rights import Rights, acting, is_root

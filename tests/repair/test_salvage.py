@@ -39,7 +39,7 @@ from kdump.format.checkpoint import EpochEntry, decode_epochs
 from kdump.format.index import TransactionIndex
 from kdump.format.snapshot import decode_snapshot
 from kdump.repair.content.companions import merge_epochs
-from kdump.repair.newdir.appearance import build_directory
+from kdump.repair.newdir.building import build_directory
 from kdump.repair.salvage import overlap, selection
 from kdump.repair.salvage.offset_gaps import offset_gaps
 from kdump.repair.salvage.receipt import Salvaged

@@ -26,7 +26,7 @@ from kdump.repair.convert.notes import DELETED_NOTE, readers_note
 from kdump.repair.convert.plan import COMMAND
 from kdump.repair.convert.receipt import ConvertedCopy, encode
 from kdump.repair.convert.segments import SegmentWriter, SourceSegment, WrittenSegment, inspect
-from kdump.repair.newdir.appearance import build_directory
+from kdump.repair.newdir.building import build_directory
 from kdump.repair.newdir.output import (
     check_space,
     copy_file,
@@ -38,7 +38,7 @@ from kdump.repair.newdir.output import (
     verify_result,
 )
 from kdump.repair.rewrite.conversion import Rules
-from kdump.repair.rewrite.each_log import each_log
+from kdump.repair.rewrite.log_workers import run_on_logs
 from kdump.repair.rewrite.preconditions import refuse_damaged
 from kdump.repair.transaction.directories import read_as_owner
 from kdump.repair.transaction.fingerprint import refuse_swaps
@@ -124,7 +124,7 @@ def _convert_to(
         log_start=None,
         log_end=None,
     )
-    origins = each_log(
+    origins = run_on_logs(
         lambda origin, _: inspect(origin), _segments(target), _log_of, jobs=jobs, report=report
     )
     origins = list(_with_epochs(origins, facts))
@@ -186,7 +186,7 @@ def _write_segments(
         except OSError as error:  # a worker cannot return it
             raise Refused(f"{destination}: nothing was written: {error}") from error
 
-    return each_log(write, origins, _log_of, jobs=jobs, report=report, close_descriptors=(lock,))
+    return run_on_logs(write, origins, _log_of, jobs=jobs, report=report, close_descriptors=(lock,))
 
 
 def _segments(target: Target) -> list[SourceSegment]:

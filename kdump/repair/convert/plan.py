@@ -20,7 +20,7 @@ from kdump.repair.content.extent import log_end_of, log_start_of
 from kdump.repair.convert.notes import DELETED_NOTE, epochs_note, readers_note, split_note
 from kdump.repair.convert.steps import ConvertSteps
 from kdump.repair.rewrite.conversion import Rules
-from kdump.repair.rewrite.each_log import each_log
+from kdump.repair.rewrite.log_workers import run_on_logs
 from kdump.repair.rewrite.measure import Measurement, measure
 from kdump.repair.rewrite.preconditions import refuse_damaged, undecodable_records
 from kdump.repair.transaction.fingerprint import read_fingerprint, refuse_links, refuse_swaps
@@ -49,7 +49,7 @@ def plan_convert(
     with counts of bytes that were read. Indexes are built by ``settings``. Raises Refused,
     UsageError, SourceError.
     """
-    facts = _checked(verdict)
+    facts = _check_verdict(verdict)
     files, identity = read_fingerprint(facts.partition, verdict.surveys)
     directory = (
         None if verdict.target.directory is None else verdict.target.directory.directory.path
@@ -90,7 +90,7 @@ def plan_convert(
 # --- the evidence
 
 
-def _checked(verdict: Verdict) -> PartitionFacts:
+def _check_verdict(verdict: Verdict) -> PartitionFacts:
     """Return the facts of a partition. Raises SourceError unless all its logs were read whole."""
     target, facts = verdict.target, verdict.facts
     if target.error is not None:
@@ -136,7 +136,7 @@ def _measure_all(
         )
 
     tasks = [survey.segment for survey in old_surveys]
-    return each_log(work, tasks, lambda segment: segment.log, jobs=jobs, report=report)
+    return run_on_logs(work, tasks, lambda segment: segment.log, jobs=jobs, report=report)
 
 
 def _epochs(facts: PartitionFacts, surveys: Sequence[Survey]) -> dict[int, tuple[EpochEntry, ...]]:

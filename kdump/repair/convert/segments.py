@@ -23,7 +23,7 @@ from kdump.format.batch import BatchTable
 from kdump.format.checkpoint import EpochEntry
 from kdump.repair.convert.notes import epochs_note, split_note
 from kdump.repair.convert.receipt import ConvertedLog, NewLog
-from kdump.repair.newdir.appearance import Building
+from kdump.repair.newdir.building import Building
 from kdump.repair.newdir.output import (
     copy_file,
     files_of,

@@ -17,7 +17,7 @@ from kdump.errors import Refused
 from kdump.format.index import TransactionIndex
 from kdump.repair.rewrite.conversion import Rules
 from kdump.repair.rewrite.measure import MeasuredPart, Measurement
-from kdump.repair.transaction.plan import Converted, Put, Rebuilt, Remove, Stamp, Step
+from kdump.repair.transaction.plan import ConvertedPart, Put, RebuiltIndex, Remove, Stamp, Step
 from kdump.storage.names import FileKind, format_file_name
 
 _SECOND_NS: Final = 1_000_000_000
@@ -66,7 +66,7 @@ class ConvertSteps:
             part.size,
             new.sha256,
             name == old,
-            Converted(
+            ConvertedPart(
                 old, label, self._rules.batch_bytes, number, part.records, part.digest, epochs
             ),
             mtime_ns=before.mtime_ns + later_ns,
@@ -76,7 +76,7 @@ class ConvertSteps:
         for extension, file in ((".timeindex", rebuilt.time_index), (".index", rebuilt.index)):
             name, recipe = _beside(log, extension), None
             if not rebuilt.full:
-                recipe = Rebuilt(log, extension, self._settings.index_interval_bytes)
+                recipe = RebuiltIndex(log, extension, self._settings.index_interval_bytes)
             elif file.content is None:
                 raise Refused(
                     f"{self._facts.partition.path / log}: expected indexes that fit into "

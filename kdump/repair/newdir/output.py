@@ -25,9 +25,9 @@ from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import Refused, SourceError
-from kdump.repair.newdir.appearance import Building
+from kdump.repair.newdir.building import Building
 from kdump.repair.transaction.disk import Attributes
-from kdump.repair.transaction.folder import Begun, Folder
+from kdump.repair.transaction.folder import Folder, StartRecord
 from kdump.repair.transaction.lock import finish_or_undo, interrupted_repair
 from kdump.repair.transaction.plan import Plan
 from kdump.storage.access import open_source
@@ -325,7 +325,7 @@ def leave_receipt(
     """Write plan and receipt into the new directory; ``fields`` are those of ``output`` as JSON."""
     folder = Folder(building.path, plan.id)
     folder.make(plan, building.like)
-    folder.begin(Begun(output.begun_ns, {}, None))
+    folder.begin(StartRecord(output.begun_ns, {}, None))
     source, destination = os.fspath(output.partition), os.fspath(output.destination)
     folder.finish({"source": source, "target": destination, **fields})
 

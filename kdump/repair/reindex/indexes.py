@@ -18,7 +18,7 @@ from kdump.audit.findings import Finding
 from kdump.audit.survey.rebuilt_indexes import RebuiltIndexes
 from kdump.audit.survey.survey import Survey
 from kdump.errors import SourceError, VanishedError
-from kdump.repair.transaction.plan import Put, Rebuilt, Stamp, Step
+from kdump.repair.transaction.plan import Put, RebuiltIndex, Stamp, Step
 from kdump.storage.access import open_source
 
 _INDEX, _TIMES = ".index", ".timeindex"
@@ -36,7 +36,7 @@ def index_steps(
     The surveys have the indexes rebuilt by ``settings``. ``files`` are those in the directory.
     ``every``: also replace indexes that break no promise, but differ from the rebuilt ones.
     """
-    wrong = {path.name for path in _wrong(evidence)}
+    wrong = {path.name for path in _wrong_indexes(evidence)}
     steps: list[Step] = []
     notes: list[str] = []
     for survey in evidence.surveys:
@@ -67,7 +67,7 @@ def _puts(
     for extension, file in ((_TIMES, rebuilt.time_index), (_INDEX, rebuilt.index)):
         log = survey.segment.log
         name = log.with_suffix(extension).name
-        recipe = Rebuilt(log.name, extension, interval_bytes)
+        recipe = RebuiltIndex(log.name, extension, interval_bytes)
         yield Put(name, file.size, file.sha256, name in files, recipe, file.content)
 
 
@@ -87,7 +87,7 @@ def _differs(put: Put, survey: Survey, wrong: set[str], *, every: bool) -> bool:
         return True
     with_room = _has_room(put, survey) and path.name not in wrong
     try:
-        same = _same(path, put, with_room=with_room)
+        same = _has_content(path, put, with_room=with_room)
     except VanishedError:
         raise
     except SourceError:
@@ -95,7 +95,7 @@ def _differs(put: Put, survey: Survey, wrong: set[str], *, every: bool) -> bool:
     return not same and (every or path.name in wrong)
 
 
-def _same(path: Path, put: Put, *, with_room: bool) -> bool:
+def _has_content(path: Path, put: Put, *, with_room: bool) -> bool:
     """Return whether the file at ``path`` has the content of ``put``.
 
     ``with_room``: zeros may follow.
@@ -114,7 +114,7 @@ def _same(path: Path, put: Put, *, with_room: bool) -> bool:
     return digest.hexdigest() == put.sha256
 
 
-def _wrong(evidence: Evidence) -> Iterator[Path]:
+def _wrong_indexes(evidence: Evidence) -> Iterator[Path]:
     """Yield the indexes that are missing, malformed, padded, or break a promise."""
     for finding in _findings(evidence):
         match finding.code:
@@ -132,7 +132,7 @@ def _findings(evidence: Evidence) -> Iterator[Finding]:
     """Yield the findings on indexes, also on those that the next start rebuilds."""
     # Without facts, the checks also report indexes that a start rebuilds.
     as_they_are = replace(evidence, facts=None)
-    indexed = replace(as_they_are, surveys=tuple(map(_indexed, evidence.surveys)))
+    indexed = replace(as_they_are, surveys=tuple(map(_with_index, evidence.surveys)))
     if not evidence.is_metadata_log:  # every start rebuilds the indexes of a metadata log
         yield from indexes.check_missing_indexes(as_they_are)
         yield from indexes.check_missing_indexes(indexed)
@@ -144,7 +144,7 @@ def _findings(evidence: Evidence) -> Iterator[Finding]:
         yield from segments.check_clean_stop(evidence)
 
 
-def _indexed(survey: Survey) -> Survey:
+def _with_index(survey: Survey) -> Survey:
     """Return the survey with an .index: if it exists, a start does not rebuild the time index."""
     segment = survey.segment
     index = segment.index or segment.log.with_suffix(_INDEX)

@@ -47,7 +47,7 @@ class _ReplayedPartition:
     def first(self) -> int:
         return self.replay.segments[0].survey.segment.base_offset
 
-    def hidden(self, offset: int) -> str | None:
+    def unknown_reason(self, offset: int) -> str | None:
         """Return why the state before ``offset`` is unknown, None if no damage hides it."""
         doubt = self.replay.doubt
         if doubt is None or self.replay.certain(self.first, offset - 1):
@@ -85,7 +85,7 @@ def producer_steps(
     entries = () if isinstance(start, str) else start
     ends = known_ends(surveys, entries, facts)
     known = replay(ends.surveys, entries, compacted=facts.settings.compacted)
-    wrong = frozenset(_wrong(evidence))
+    wrong = frozenset(_wrong_files(evidence))
     partition = _ReplayedPartition(facts, known, wrong, files, every, ends.known_below)
     replacements = [*_txn_indexes(partition), *_snapshots(partition)]
     if isinstance(start, str):
@@ -114,7 +114,7 @@ def _not_rebuilt_notes(replacements: Sequence[_Replacement]) -> Iterator[str]:
         yield f"not rebuilt: {', '.join(names[:_LISTED])}{more}: {why_not}"
 
 
-def _wrong(evidence: Evidence) -> Iterator[str]:
+def _wrong_files(evidence: Evidence) -> Iterator[str]:
     """Yield the names of the files that are malformed, or differ from the log."""
     for check in (
         txn_indexes.check_txn_index_files,
@@ -148,8 +148,10 @@ def _txn_indexes(partition: _ReplayedPartition) -> Iterator[_Replacement]:
         current = b"" if read is None or read.value is None else read.value.encode()
         if content != current or (read is not None and read.value is None):
             # Other evidence may have decided the fate of a transaction whose marker is lost.
-            hidden = None if end <= partition.ends_known_below else partition.hidden(end)
-            yield _Replacement(partition.put(name, content), hidden)
+            unknown_reason = (
+                None if end <= partition.ends_known_below else partition.unknown_reason(end)
+            )
+            yield _Replacement(partition.put(name, content), unknown_reason)
 
 
 def _snapshots(partition: _ReplayedPartition) -> Iterator[_Replacement]:
@@ -162,7 +164,7 @@ def _snapshots(partition: _ReplayedPartition) -> Iterator[_Replacement]:
             read = partition.facts.snapshots.get(offset)
             if read is not None and sorted(read.value or ()) == sorted(state.values()) != []:
                 continue
-            why_not = partition.hidden(offset)
+            why_not = partition.unknown_reason(offset)
             if why_not is None and not can_precede(state.values(), offset):
                 why_not = "the segments before it hold offsets above its base offset"
             content = encode_snapshot(sorted(state.values()))

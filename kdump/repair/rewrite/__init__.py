@@ -6,7 +6,7 @@ preconditions   The logs that a conversion refuses: damaged, out of order, overl
 conversion      Conversion: the batches of a log with messages of magic 0 and 1 rewritten as magic
                 2.
 measure         measure(): sizes and digests of a conversion, found without writing.
-each_log        The same work on several logs, in forked workers or in this process.
+log_workers     The same work on several logs, in forked workers or in this process.
 read_back       A written log, read again from its file and compared.
 write_and_read  Writing and reading back of logs by two processes, or by one.
 """

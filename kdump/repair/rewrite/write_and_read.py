@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from kdump.audit.facts.small_files import TopicSettings
-from kdump.repair.rewrite.each_log import value_of
+from kdump.repair.rewrite.log_workers import value_of
 from kdump.repair.rewrite.read_back import STRETCH_BYTES, LogReader, ReadBack
 from kdump.storage import workers
 from kdump.storage.workers import Report

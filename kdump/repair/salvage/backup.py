@@ -54,7 +54,7 @@ def read_backup(path: Path) -> Backup:
     folder = Folder(directory, repair.id)
     plan = folder.plan()
     repaired, saved = read_partition(directory), read_partition(folder.old(""))
-    tails = folder.begun(plan).tails
+    tails = folder.start_record(plan).tails
     segments = list(saved.segments)
     starts: dict[Path, int] = {}
     for cut in plan.cuts:

@@ -29,7 +29,7 @@ from kdump.errors import Refused
 from kdump.format.snapshot import ProducerEntry
 from kdump.repair.content.companions import companions, readable_files
 from kdump.repair.content.producers import start_of
-from kdump.repair.newdir.appearance import Building, build_directory
+from kdump.repair.newdir.building import Building, build_directory
 from kdump.repair.newdir.output import (
     check_space,
     copy_file,

@@ -23,7 +23,7 @@ from kdump.errors import Refused
 from kdump.repair.transaction import disk
 from kdump.repair.transaction.disk import Attributes
 from kdump.repair.transaction.fingerprint import read_fingerprint, stamp_of
-from kdump.repair.transaction.folder import Begun, Folder
+from kdump.repair.transaction.folder import Folder, StartRecord
 from kdump.repair.transaction.interruption import report_interruption
 from kdump.repair.transaction.lock import (
     check_changeable,
@@ -34,11 +34,11 @@ from kdump.repair.transaction.lock import (
     interrupted_repair,
 )
 from kdump.repair.transaction.plan import (
-    Converted,
+    ConvertedPart,
     Cut,
     Line,
     Plan,
-    Rebuilt,
+    RebuiltIndex,
     Stamp,
     TakeMarker,
     encode_loss,
@@ -96,12 +96,12 @@ def apply(
         check_other_partitions(plan.partition, plan.log_directory)
         _check_unchanged(plan)
         check_changeable(plan)
-        begun = _prepare(
+        start_record = _prepare(
             plan, folder, partial(stage_converted, jobs=jobs, report=report, lock=lock)
         )
         with report_interruption(plan, folder):
-            _do_steps(plan, folder, begun)
-            return _finish(plan, folder, begun, started, full_proof=full_proof)
+            _do_steps(plan, folder, start_record)
+            return _finish(plan, folder, start_record, started, full_proof=full_proof)
 
 
 def resume(
@@ -115,12 +115,12 @@ def resume(
     started = time.monotonic()
     plan = with_paths(folder.plan(), folder.partition, log_directory)
     with hold_lock(plan.partition, log_directory, assume_stopped=assume_stopped):
-        begun = folder.begun(plan)
-        States(plan, folder, begun, undoing=False).check()
+        start_record = folder.start_record(plan)
+        States(plan, folder, start_record, undoing=False).check()
         with report_interruption(plan, folder):
             flush(plan, folder)
-            _do_steps(plan, folder, begun)
-            return _finish(plan, folder, begun, started, full_proof=full_proof)
+            _do_steps(plan, folder, start_record)
+            return _finish(plan, folder, start_record, started, full_proof=full_proof)
 
 
 def _check_unchanged(plan: Plan) -> None:
@@ -150,7 +150,7 @@ def _check_unchanged(plan: Plan) -> None:
 
 def _prepare(
     plan: Plan, folder: Folder, convert: Callable[[Plan, Folder, int], Mapping[str, str]]
-) -> Begun:
+) -> StartRecord:
     """Save and write all files of the folder; the partition stays unchanged."""
     try:
         for repair in kept(plan.partition):
@@ -161,12 +161,12 @@ def _prepare(
         tails = {cut.name: _save_tail(plan, cut, folder) for cut in plan.cuts}
         marker = _save_marker(plan, folder)
         for put in plan.puts:
-            if not isinstance(put.recipe, Rebuilt | Converted):
+            if not isinstance(put.recipe, RebuiltIndex | ConvertedPart):
                 stage(plan, put, folder, begun_ns)
         for step in plan.rewrites:
             save_checkpoint(plan, step, folder, begun_ns)
-        begun = Begun(begun_ns, tails, marker, convert(plan, folder, begun_ns))
-        folder.begin(begun)
+        start_record = StartRecord(begun_ns, tails, marker, convert(plan, folder, begun_ns))
+        folder.begin(start_record)
     except BaseException:  # Ctrl-C too: nothing was changed yet
         with suppress(OSError, Refused):
             folder.remove()
@@ -174,7 +174,7 @@ def _prepare(
             with report_interruption(plan, folder):
                 raise
         raise
-    return begun
+    return start_record
 
 
 def _begin_time(partition: Path) -> int:
@@ -209,20 +209,21 @@ def _save_marker(plan: Plan, folder: Folder) -> Stamp | None:
     return stamp
 
 
-def _do_steps(plan: Plan, folder: Folder, begun: Begun) -> None:
-    states = States(plan, folder, begun, undoing=False)
+def _do_steps(plan: Plan, folder: Folder, start_record: StartRecord) -> None:
+    states = States(plan, folder, start_record, undoing=False)
     for step in plan.steps:
         if states.of(step) is not Progress.DONE:
-            do(plan, step, folder, begun)
+            do(plan, step, folder, start_record)
 
 
 def _finish(
-    plan: Plan, folder: Folder, begun: Begun, started: float, *, full_proof: bool
+    plan: Plan, folder: Folder, start_record: StartRecord, started: float, *, full_proof: bool
 ) -> Receipt:
+    begun = datetime.fromtimestamp(start_record.begun_ns // _SECOND_NS, UTC)
     receipt = {
         "id": plan.id,
         "command": plan.command,
-        "begun": f"{datetime.fromtimestamp(begun.begun_ns // _SECOND_NS, UTC):%Y-%m-%dT%H:%M:%SZ}",
+        "begun": f"{begun:%Y-%m-%dT%H:%M:%SZ}",
         "seconds": round(time.monotonic() - started, 3),
         "uid": os.getuid(),
         "loss": encode_loss(plan.loss),
@@ -230,12 +231,12 @@ def _finish(
         "files": dict(_proofs(plan, folder, full_proof=full_proof)),
     }
     if plan.conversions:
-        receipt["converted"] = dict(_conversions(plan, begun))
+        receipt["converted"] = dict(_conversions(plan, start_record))
     folder.finish(receipt)
     return receipt
 
 
-def _conversions(plan: Plan, begun: Begun) -> Iterator[tuple[str, dict[str, Any]]]:
+def _conversions(plan: Plan, start_record: StartRecord) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the name of each converted log, with the counts and digests of its records."""
     for put, recipe in plan.conversions:
         yield (
@@ -244,7 +245,7 @@ def _conversions(plan: Plan, begun: Begun) -> Iterator[tuple[str, dict[str, Any]
                 "from": recipe.log,
                 "records": recipe.records,
                 "digest_before": recipe.digest,
-                "digest_after": begun.digests[put.name],
+                "digest_after": start_record.digests[put.name],
                 "bytes_before": plan.files[recipe.log].size,
                 "bytes_after": put.size,
             },

@@ -43,7 +43,7 @@ _OWN_FILES: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class StartRecord:
     """The time of the first change in ns, and the files that were saved before it.
 
     New files get that modification time. ``tails`` has for each cut log the position from which its
@@ -87,16 +87,16 @@ class Folder:
             disk.make_directory(path, like)
         self._write(PLAN, encode(plan))
 
-    def begin(self, begun: Begun) -> None:
+    def begin(self, start_record: StartRecord) -> None:
         """Record that everything is saved. From now on the partition may be changed."""
         disk.sync_directory(self.path / _OLD)
         disk.sync_directory(self.path / _NEW)
-        marker = begun.marker
+        marker = start_record.marker
         fields = {
-            "begun_ns": begun.begun_ns,
-            "tails": dict(begun.tails),
+            "begun_ns": start_record.begun_ns,
+            "tails": dict(start_record.tails),
             "marker": None if marker is None else [marker.size, marker.mtime_ns],
-            "digests": dict(begun.digests),
+            "digests": dict(start_record.digests),
         }
         self._write(BEGUN, fields)
 
@@ -126,7 +126,7 @@ class Folder:
         """
         self.check()
         if self.path.exists():
-            found = self._written()
+            found = self._list_files()
             disk.unlink(self.path / BEGUN)
             for name in (_NEW, _OLD):
                 if name in found:
@@ -140,7 +140,7 @@ class Folder:
 
     def check_removable(self) -> None:
         """Raise Refused if the folder holds a file that no repair writes."""
-        self._written()
+        self._list_files()
 
     def check(self) -> None:
         """Raise Refused unless its directories are no links, and no other user can write them."""
@@ -148,7 +148,7 @@ class Folder:
         for path in (self.path.parent, self.path, self.path / _OLD, self.path / _NEW):
             check_own_directory(path, uid)
 
-    def _written(self) -> dict[str, list[Path]]:
+    def _list_files(self) -> dict[str, list[Path]]:
         """The files in the folder by their directory, "" for the folder itself.
 
         Raises Refused if it holds a file that its plan does not write.
@@ -156,7 +156,7 @@ class Folder:
         files = disk.list_directory(self.path)
         top = {name for name, is_directory in files if is_directory}
         found = {name: disk.list_directory(self.path / name) for name in top & {_OLD, _NEW}}
-        saved = self._saved() if any(found.values()) else {}
+        saved = self._expected_files() if any(found.values()) else {}
         expected = {"": _OWN_FILES, **saved}
         unexpected = [self.path / name for name in top - {_OLD, _NEW}]
         found[""] = [(name, False) for name, is_directory in files if not is_directory]
@@ -177,7 +177,7 @@ class Folder:
             for directory, names in found.items()
         }
 
-    def _saved(self) -> dict[str, frozenset[str]]:
+    def _expected_files(self) -> dict[str, frozenset[str]]:
         """The names of all files that a repair by its plan saves or writes, by directory."""
         plan = self.plan()
         lines = {step.checkpoint for step in plan.steps if isinstance(step, Line | Rewrite)}
@@ -194,12 +194,12 @@ class Folder:
             plan = decode(fields)
             found = plan.id
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise self._unreadable(PLAN, error) from error
+            raise self._invalid_file(PLAN, error) from error
         if found != self.path.name:
-            raise self._unreadable(PLAN, f"a plan with id {found}")
+            raise self._invalid_file(PLAN, f"a plan with id {found}")
         return plan
 
-    def begun(self, plan: Plan) -> Begun:
+    def start_record(self, plan: Plan) -> StartRecord:
         """Read ``begun.json``. Raises Refused unless it can be decoded and matches ``plan``."""
         fields = self._read(BEGUN)
         converted = {put.name: recipe.digest for put, recipe in plan.conversions}
@@ -215,9 +215,9 @@ class Folder:
             if digests != converted:
                 raise ValueError("the digests of the converted logs differ from the plan")
             saved = None if marker is None else Stamp(*marker)
-            return Begun(fields["begun_ns"], tails, saved, digests)
+            return StartRecord(fields["begun_ns"], tails, saved, digests)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise self._unreadable(BEGUN, error) from error
+            raise self._invalid_file(BEGUN, error) from error
 
     def receipt(self) -> dict[str, Any] | None:
         """Read the receipt, None if there is none yet. Raises Refused if it cannot be decoded."""
@@ -239,9 +239,9 @@ class Folder:
         try:
             fields = json.loads(data)
         except (ValueError, RecursionError) as error:
-            raise self._unreadable(name, error) from error
+            raise self._invalid_file(name, error) from error
         if size != len(data) or not isinstance(fields, dict):
-            raise self._unreadable(name, f"{size} bytes")
+            raise self._invalid_file(name, f"{size} bytes")
         return fields
 
     def _check_file(self, path: Path) -> None:
@@ -252,15 +252,15 @@ class Folder:
         except OSError as error:
             raise source_error(path, error) from error
         if not stat.S_ISREG(status.st_mode):
-            raise self._unreadable(path.name, "not a regular file")
+            raise self._invalid_file(path.name, "not a regular file")
         if not is_root() and os.geteuid() != uid:
             return  # a user other than the owner can read the plan, but not apply it
         if status.st_uid != uid or status.st_mode & _OTHERS_WRITE:
             mode = stat.S_IMODE(status.st_mode)
             found = f"a file of user {status.st_uid} with mode {mode:o}"
-            raise self._unreadable(path.name, f"{found}, which other users than {uid} can write")
+            raise self._invalid_file(path.name, f"{found}, which other users than {uid} can write")
 
-    def _unreadable(self, name: str, why: object) -> Refused:
+    def _invalid_file(self, name: str, why: object) -> Refused:
         return Refused(
             f"{self.path / name}: expected a file of a repair, found something else ({why}). Its "
             f"backup is beside it: to continue without it, move {self.path} out of the partition"

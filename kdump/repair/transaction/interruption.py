@@ -54,7 +54,7 @@ def _progress(
     """Return the plan with the finished steps only, and the plan with the others."""
     end = Progress.TODO if undoing else Progress.DONE
     try:
-        states = States(plan, folder, folder.begun(plan), undoing=undoing)
+        states = States(plan, folder, folder.start_record(plan), undoing=undoing)
         at_end = [states.of(step) is end for step in plan.steps]
     except (KdumpError, OSError):
         return None, None

@@ -64,7 +64,7 @@ def hold_lock(
         descriptor = None
         if log_directory is not None:
             stack.enter_context(open_directory(log_directory))
-            descriptor = stack.enter_context(_locked(log_directory))
+            descriptor = stack.enter_context(_lock_directory(log_directory))
             check_stopped(partition, assume_stopped=assume_stopped, lock_held=True)
         home = stack.enter_context(open_as_owner(partition, identity))
         check_own_directory(partition / FOLDERS, home.rights.uid)
@@ -75,7 +75,7 @@ def hold_lock(
 
 
 @contextmanager
-def _locked(log_directory: Path) -> Iterator[int]:
+def _lock_directory(log_directory: Path) -> Iterator[int]:
     """Get the lock of an opened log directory; yield its descriptor. Raises Refused."""
     path = log_directory / LOCK
     if not path.exists():

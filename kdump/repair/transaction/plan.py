@@ -32,7 +32,7 @@ class Stamp:
 
 
 @dataclass(frozen=True, slots=True)
-class Rebuilt:
+class RebuiltIndex:
     """A recipe: an index of the segment with this log, as the broker's recovery builds it.
 
     ``extension`` is ``.index`` or ``.timeindex``, ``interval_bytes`` the topic's
@@ -52,7 +52,7 @@ class Prefix:
 
 
 @dataclass(frozen=True, slots=True)
-class Converted:
+class ConvertedPart:
     """A recipe: part number ``part`` of the conversion of a log to magic 2.
 
     ``codec`` compresses every rewritten batch; None keeps the codec that each batch had. Messages
@@ -70,7 +70,7 @@ class Converted:
     epochs: tuple[tuple[int, int], ...] = ()
 
 
-Recipe = Rebuilt | Prefix | Converted
+Recipe = RebuiltIndex | Prefix | ConvertedPart
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +85,8 @@ class Put:
     """Put a file of ``size`` bytes with this SHA-256 in place.
 
     ``replaces``: a file of this name exists, and goes into the backup. ``content`` is None where
-    ``recipe`` makes the file when the step is done; a ``Rebuilt`` file with a ``content`` can be
-    made either way. ``mtime_ns`` is its modification time, None for the time of the repair.
+    ``recipe`` makes the file when the step is done. A ``RebuiltIndex`` may have both.
+    ``mtime_ns`` is its modification time, None for the time of the repair.
     """
 
     name: str
@@ -178,9 +178,9 @@ _STEPS: Final[Mapping[str, type[Step]]] = {
     "put-marker": PutMarker,
 }
 _RECIPES: Final[Mapping[str, type[Recipe]]] = {
-    "rebuilt": Rebuilt,
+    "rebuilt": RebuiltIndex,
     "prefix": Prefix,
-    "converted": Converted,
+    "converted": ConvertedPart,
 }
 
 
@@ -246,9 +246,11 @@ class Plan:
         return tuple(step for step in self.steps if isinstance(step, Put))
 
     @property
-    def conversions(self) -> tuple[tuple[Put, Converted], ...]:
+    def conversions(self) -> tuple[tuple[Put, ConvertedPart], ...]:
         """The converted logs that are put in place, with their recipes."""
-        return tuple((put, put.recipe) for put in self.puts if isinstance(put.recipe, Converted))
+        return tuple(
+            (put, put.recipe) for put in self.puts if isinstance(put.recipe, ConvertedPart)
+        )
 
     @property
     def cuts(self) -> tuple[Cut, ...]:

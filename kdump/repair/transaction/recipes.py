@@ -10,7 +10,7 @@ from typing import Final
 
 from kdump.audit.facts.small_files import TopicSettings
 from kdump.audit.survey.rebuilt_indexes import Rebuild
-from kdump.repair.transaction.plan import Rebuilt
+from kdump.repair.transaction.plan import RebuiltIndex
 from kdump.storage.access import open_source
 from kdump.storage.names import parse_file_name
 from kdump.storage.walk import walk
@@ -19,7 +19,7 @@ from kdump.storage.walk import walk
 _ROOM: Final = 2**31 - 1
 
 
-def make(recipe: Rebuilt, partition: Path) -> bytes:
+def make(recipe: RebuiltIndex, partition: Path) -> bytes:
     """Rebuild the index of a segment of ``partition``; return its content.
 
     Raises SourceError if the log cannot be read; ValueError if the recipe names no index.

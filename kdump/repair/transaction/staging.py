@@ -14,7 +14,7 @@ from kdump.errors import Refused
 from kdump.format.checkpoint import EpochEntry
 from kdump.format.codecs import Codec
 from kdump.repair.rewrite.conversion import Conversion, Rules
-from kdump.repair.rewrite.each_log import each_log
+from kdump.repair.rewrite.log_workers import run_on_logs
 from kdump.repair.rewrite.read_back import ReadBack
 from kdump.repair.rewrite.write_and_read import (
     OnWrite,
@@ -24,7 +24,7 @@ from kdump.repair.rewrite.write_and_read import (
 )
 from kdump.repair.transaction import disk
 from kdump.repair.transaction.folder import Folder
-from kdump.repair.transaction.plan import Converted, Plan, Put
+from kdump.repair.transaction.plan import ConvertedPart, Plan, Put
 from kdump.repair.transaction.steps import attributes_of
 from kdump.storage.access import open_source
 from kdump.storage.names import parse_file_name
@@ -36,7 +36,7 @@ class _Task:
     """The new logs of one old log, each with its recipe, in order."""
 
     log: str
-    puts: tuple[tuple[Put, Converted], ...]
+    puts: tuple[tuple[Put, ConvertedPart], ...]
 
 
 def stage_converted(
@@ -64,7 +64,7 @@ def stage_converted(
         except OSError as error:  # a worker cannot return it
             raise Refused(f"{plan.partition}: nothing was changed: {error}") from error
 
-    staged = each_log(
+    staged = run_on_logs(
         work,
         tasks,
         lambda task: plan.partition / task.log,
@@ -76,7 +76,7 @@ def stage_converted(
 
 
 def _tasks(plan: Plan) -> Iterator[_Task]:
-    by_log: dict[str, list[tuple[Put, Converted]]] = defaultdict(list)
+    by_log: dict[str, list[tuple[Put, ConvertedPart]]] = defaultdict(list)
     for put, recipe in plan.conversions:
         by_log[recipe.log].append((put, recipe))
     for log, puts in by_log.items():
@@ -142,7 +142,7 @@ def _base_offset(log: str) -> int:
     return base_offset
 
 
-def _check(put: Put, recipe: Converted, folder: Folder, back: ReadBack) -> None:
+def _check(put: Put, recipe: ConvertedPart, folder: Folder, back: ReadBack) -> None:
     """Raise Refused unless the read-back log matches the plan."""
     path = folder.new(put.name)
     if (back.size, back.sha256) != (put.size, put.sha256):

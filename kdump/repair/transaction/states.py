@@ -13,7 +13,7 @@ from kdump.audit.facts.small_files import read_small
 from kdump.errors import Refused
 from kdump.format.checkpoint import OffsetEntry, decode_offsets
 from kdump.repair.transaction.fingerprint import read_fingerprint, stamp_of
-from kdump.repair.transaction.folder import Begun, Folder
+from kdump.repair.transaction.folder import Folder, StartRecord
 from kdump.repair.transaction.plan import (
     Cut,
     Line,
@@ -44,10 +44,12 @@ class States:
     ``undoing``: the steps are being undone, so that a cut log may have part of its tail again.
     """
 
-    def __init__(self, plan: Plan, folder: Folder, begun: Begun, *, undoing: bool) -> None:
+    def __init__(
+        self, plan: Plan, folder: Folder, start_record: StartRecord, *, undoing: bool
+    ) -> None:
         self._plan = plan
         self._folder = folder
-        self._begun = begun
+        self._start_record = start_record
         self._undoing = undoing
         self._removed = {step.name for step in plan.steps if isinstance(step, Remove)}
         self._puts = {put.name: put for put in plan.puts}
@@ -92,7 +94,7 @@ class States:
         return self._as_planned(step.name, self._plan.files[step.name])
 
     def _put(self, step: Put) -> Progress:
-        if self._stamp(step.name) == Stamp(step.size, step.time_ns(self._begun.begun_ns)):
+        if self._stamp(step.name) == Stamp(step.size, step.time_ns(self._start_record.begun_ns)):
             return Progress.DONE
         if step.replaces:
             return self._as_planned(step.name, self._plan.files[step.name])
@@ -123,7 +125,7 @@ class States:
 
     def _rewrite(self, step: Rewrite) -> Progress:
         now = stamp_of(checkpoint_path(self._plan, step))
-        if now == Stamp(step.size, self._begun.begun_ns):
+        if now == Stamp(step.size, self._start_record.begun_ns):
             return Progress.DONE
         if now == step.before:
             return Progress.TODO
@@ -133,7 +135,7 @@ class States:
         now = stamp_of(marker_path(self._plan))
         if now is None:
             return Progress.DONE if isinstance(step, TakeMarker) else Progress.TODO
-        if now == self._begun.marker:
+        if now == self._start_record.marker:
             return Progress.TODO
         if now.size == 0:  # put back by this repair, or later by that of another partition
             return Progress.DONE

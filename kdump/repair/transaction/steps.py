@@ -12,16 +12,16 @@ from pathlib import Path
 from kdump.format.checkpoint import encode_offsets
 from kdump.repair.transaction import disk
 from kdump.repair.transaction.disk import Attributes
-from kdump.repair.transaction.folder import Begun, Folder
+from kdump.repair.transaction.folder import Folder, StartRecord
 from kdump.repair.transaction.plan import (
-    Converted,
+    ConvertedPart,
     Cut,
     Line,
     Plan,
     Prefix,
     Put,
     PutMarker,
-    Rebuilt,
+    RebuiltIndex,
     Remove,
     Rewrite,
     Step,
@@ -43,7 +43,7 @@ def stage(plan: Plan, put: Put, folder: Folder, begun_ns: int) -> None:
         disk.copy_file(target, folder.new(put.name), put.recipe.size, like, mtime_ns)
         return
     content = put.content
-    if content is None and isinstance(put.recipe, Rebuilt):
+    if content is None and isinstance(put.recipe, RebuiltIndex):
         content = make(put.recipe, plan.partition)
     if content is None or len(content) != put.size:
         raise ValueError(f"{put.name}: expected {put.size} bytes to write, found another size")
@@ -60,28 +60,28 @@ def save_checkpoint(plan: Plan, step: Rewrite, folder: Folder, begun_ns: int) ->
     disk.write_file(folder.new(step.checkpoint), [step.content], like, begun_ns)
 
 
-def do(plan: Plan, step: Step, folder: Folder, begun: Begun) -> None:
+def do(plan: Plan, step: Step, folder: Folder, start_record: StartRecord) -> None:
     """Do a step. Raises OSError."""
     match step:
         case Remove():
             disk.rename(plan.partition / step.name, folder.old(step.name))
         case Put():
-            _put(plan, step, folder, begun)
+            _put(plan, step, folder, start_record)
         case Cut():
             before = plan.files[step.name]
             disk.cut(plan.partition / step.name, step.size, before.mtime_ns)
         case Line():
             _change_line(plan, step, step.after, folder)
         case Rewrite():
-            _replace_checkpoint(plan, step, folder.new(step.checkpoint), begun.begun_ns)
+            _replace_checkpoint(plan, step, folder.new(step.checkpoint), start_record.begun_ns)
         case TakeMarker():
             disk.unlink(marker_path(plan))
         case PutMarker():
             like = Attributes.of(folder.marker)
-            _write_beside(marker_path(plan), b"", like, plan.id, begun.begun_ns)
+            _write_beside(marker_path(plan), b"", like, plan.id, start_record.begun_ns)
 
 
-def undo(plan: Plan, step: Step, folder: Folder, begun: Begun) -> None:
+def undo(plan: Plan, step: Step, folder: Folder, start_record: StartRecord) -> None:
     """Undo a step that is done or partly done. Raises OSError."""
     match step:
         case Remove():
@@ -91,7 +91,7 @@ def undo(plan: Plan, step: Step, folder: Folder, begun: Begun) -> None:
         case Put():
             disk.unlink(plan.partition / step.name)
         case Cut():
-            start = begun.tails[step.name]
+            start = start_record.tails[step.name]
             disk.restore_tail(
                 plan.partition / step.name,
                 step.size,
@@ -106,9 +106,11 @@ def undo(plan: Plan, step: Step, folder: Folder, begun: Begun) -> None:
         case PutMarker():
             disk.unlink(marker_path(plan))
         case TakeMarker():
-            if begun.marker is not None:
+            if start_record.marker is not None:
                 content, like = folder.marker.read_bytes(), Attributes.of(folder.marker)
-                _write_beside(marker_path(plan), content, like, plan.id, begun.marker.mtime_ns)
+                _write_beside(
+                    marker_path(plan), content, like, plan.id, start_record.marker.mtime_ns
+                )
 
 
 def flush(plan: Plan, folder: Folder) -> None:
@@ -133,11 +135,11 @@ def clear(plan: Plan) -> None:
                 disk.unlink(beside)
 
 
-def _put(plan: Plan, put: Put, folder: Folder, begun: Begun) -> None:
+def _put(plan: Plan, put: Put, folder: Folder, start_record: StartRecord) -> None:
     target = plan.partition / put.name
-    if isinstance(put.recipe, Rebuilt):
+    if isinstance(put.recipe, RebuiltIndex):
         # Built only now: there may be thousands, and each moves into place at once.
-        stage(plan, put, folder, begun.begun_ns)
+        stage(plan, put, folder, start_record.begun_ns)
         disk.sync_directory(folder.new(put.name).parent)
     if put.replaces:
         # The name exists at every moment: no broker rebuilds a missing time index.
@@ -147,7 +149,7 @@ def _put(plan: Plan, put: Put, folder: Folder, begun: Begun) -> None:
 
 def attributes_of(plan: Plan, put: Put, folder: Folder) -> Attributes:
     """Return the attributes of a new file: those of the replaced file, or of a log beside it."""
-    name = put.recipe.log if isinstance(put.recipe, Converted) else put.name
+    name = put.recipe.log if isinstance(put.recipe, ConvertedPart) else put.name
     if name not in plan.files:
         beside = (plan.partition / name).with_suffix(".log").name
         name = (

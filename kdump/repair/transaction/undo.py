@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kdump.errors import Refused
 from kdump.repair.transaction.directories import open_as_owner
-from kdump.repair.transaction.folder import Begun, Folder
+from kdump.repair.transaction.folder import Folder, StartRecord
 from kdump.repair.transaction.interruption import report_interruption
 from kdump.repair.transaction.lock import (
     check_changeable,
@@ -50,23 +50,23 @@ def undo(
     _check_steps(plan)
     with hold_lock(partition, log_directory, assume_stopped=assume_stopped):
         check_readers(plan)
-        begun = _check(repair, plan, folder)
+        start_record = _check(repair, plan, folder)
         check_changeable(plan, undoing=True)
         folder.check_removable()
         with report_interruption(plan, folder, undoing=True):
             if repair.state is not RepairState.DONE:
                 flush(plan, folder)
             folder.undo()
-            states = States(plan, folder, begun, undoing=True)
+            states = States(plan, folder, start_record, undoing=True)
             for step in reversed(plan.steps):
                 if states.of(step) is not Progress.TODO:
-                    undo_step(plan, step, folder, begun)
+                    undo_step(plan, step, folder, start_record)
             clear(plan)
             _remove_folder(folder)
     return plan
 
 
-def _check(repair: RepairRecord, plan: Plan, folder: Folder) -> Begun:
+def _check(repair: RepairRecord, plan: Plan, folder: Folder) -> StartRecord:
     """Raise Refused unless a repair can be undone; return the content of its ``begun.json``."""
     _check_steps(plan)
     newest = newest_repair(plan.partition)
@@ -77,9 +77,9 @@ def _check(repair: RepairRecord, plan: Plan, folder: Folder) -> Begun:
             "that repair first"
         )
     check_other_partitions(plan.partition, plan.log_directory)
-    begun = folder.begun(plan)
-    States(plan, folder, begun, undoing=repair.state is RepairState.UNDOING).check()
-    return begun
+    start_record = folder.start_record(plan)
+    States(plan, folder, start_record, undoing=repair.state is RepairState.UNDOING).check()
+    return start_record
 
 
 def _check_steps(plan: Plan) -> None:

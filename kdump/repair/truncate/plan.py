@@ -24,10 +24,10 @@ from kdump.format.snapshot import ProducerEntry
 from kdump.repair.content.producers import start_of
 from kdump.repair.transaction.fingerprint import read_fingerprint, refuse_swaps
 from kdump.repair.transaction.plan import Plan
-from kdump.repair.truncate.after_cut import after_cut
 from kdump.repair.truncate.cut_point import CutPoint, offset_cut_point, recovery_cut_point
 from kdump.repair.truncate.loss import loss_of
 from kdump.repair.truncate.notes import cut_notes, open_transaction_notes, order_notes
+from kdump.repair.truncate.remaining_log import remaining_log
 from kdump.repair.truncate.reread import confirm
 from kdump.repair.truncate.steps import CutSteps, has_lines
 from kdump.storage.logdir import is_metadata_log
@@ -41,7 +41,7 @@ def plan_truncate(verdict: Verdict, *, at: int | None, arguments: tuple[str, ...
     ``verdict`` is a verdict of ``verify`` with its evidence. ``at`` removes every batch whose last
     offset is ``at`` or above. Raises Refused, UsageError, SourceError.
     """
-    facts, surveys = _checked(verdict)
+    facts, surveys = _check_verdict(verdict)
     stamps, identity = read_fingerprint(facts.partition, surveys)
     directory = (
         None if verdict.target.directory is None else verdict.target.directory.directory.path
@@ -68,7 +68,7 @@ def plan_truncate(verdict: Verdict, *, at: int | None, arguments: tuple[str, ...
     refuse_swaps(facts.partition)
     if at is None:
         _refuse_partial_recovery(facts, surveys, cut_point)
-    after = after_cut(before, cut_point, facts)
+    after = remaining_log(before, cut_point, facts)
     mark = facts.high_watermark if has_lines(facts) else None
     loss = loss_of(facts, cut_point, before, after.replay, mark)
     if loss:
@@ -94,7 +94,7 @@ def plan_truncate(verdict: Verdict, *, at: int | None, arguments: tuple[str, ...
 # --- the evidence
 
 
-def _checked(verdict: Verdict) -> tuple[PartitionFacts, tuple[Survey, ...]]:
+def _check_verdict(verdict: Verdict) -> tuple[PartitionFacts, tuple[Survey, ...]]:
     """Return the facts and the surveys of a partition; raise unless it can be cut."""
     target, facts, path = verdict.target, verdict.facts, verdict.target.path
     if target.error is not None:

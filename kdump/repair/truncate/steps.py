@@ -32,8 +32,8 @@ from kdump.repair.transaction.plan import (
     Step,
     TakeMarker,
 )
-from kdump.repair.truncate.after_cut import AfterCut
 from kdump.repair.truncate.cut_point import CutPoint
+from kdump.repair.truncate.remaining_log import RemainingLog
 from kdump.storage.access import open_source
 from kdump.storage.names import (
     CLEANER_CHECKPOINT,
@@ -61,7 +61,7 @@ class CutSteps:
         facts: PartitionFacts,
         surveys: tuple[Survey, ...],
         cut_point: CutPoint,
-        after: AfterCut,
+        after: RemainingLog,
         files: Mapping[str, Stamp],
         *,
         known: bool,

@@ -22,7 +22,7 @@ _ANY_ROOM: Final = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
-class AfterCut:
+class RemainingLog:
     """The log that stays after a cut.
 
     ``indexes`` are the offset and the time index of the last segment as recovery would write them,
@@ -49,7 +49,7 @@ class AfterCut:
         return self.replay.segments[-1].survey.segment.base_offset
 
 
-def after_cut(before: Replay, cut_point: CutPoint, facts: PartitionFacts) -> AfterCut:
+def remaining_log(before: Replay, cut_point: CutPoint, facts: PartitionFacts) -> RemainingLog:
     """Return the log after a cut; ``before`` is the replay of the whole log. Raises SourceError."""
     surveys = [segment.survey for segment in before.segments]
     last, indexes = surveys[cut_point.number], None
@@ -58,7 +58,7 @@ def after_cut(before: Replay, cut_point: CutPoint, facts: PartitionFacts) -> Aft
     remaining = [*surveys[: cut_point.number], last]
     ends = known_ends(remaining, before.start, facts)
     after = replay(ends.surveys, before.start, compacted=facts.settings.compacted)
-    return AfterCut(after, indexes, ends.known_below >= after.end_offset)
+    return RemainingLog(after, indexes, ends.known_below >= after.end_offset)
 
 
 def _prefix(

@@ -48,7 +48,7 @@ class Building:
         # Another file system may not support the same extended attributes.
         same = self._device == self.path.stat().st_dev
         extended = tuple(
-            attribute for attribute in found.extended if uid == 0 or _is_open(attribute[0])
+            attribute for attribute in found.extended if uid == 0 or _may_set(attribute[0])
         )
         if uid != 0:
             found = replace(found, uid=uid, gid=found.gid if found.gid in os.getgroups() else gid)
@@ -97,7 +97,7 @@ class Building:
         del self.files[name]
 
 
-def _is_open(attribute: str) -> bool:
+def _may_set(attribute: str) -> bool:
     """Return whether the owner of a file may set this extended attribute."""
     return attribute.startswith(("user.", "system.posix_acl_"))
 
@@ -124,12 +124,12 @@ def build_directory(destination: Path, origin: Path) -> Iterator[Building]:
         new_parent = False
         try:
             if not destination.parent.exists():
-                stack.enter_context(_opened(destination.parent.parent))
+                stack.enter_context(_open_for_files(destination.parent.parent))
                 _make_with_owner(destination.parent)
                 new_parent = True
-            stack.enter_context(_opened(destination.parent))
+            stack.enter_context(_open_for_files(destination.parent))
             _remove_leftover(path)
-            disk.make_directory(path, _own())
+            disk.make_directory(path, _owner_attributes())
             with open_directory(path) as directory:
                 # A second descriptor: workers close the lock, and write through the first one.
                 lock = os.open(".", _OPENED, dir_fd=directory.descriptor)
@@ -156,7 +156,7 @@ def _make_with_owner(path: Path) -> None:
     if os.path.lexists(temporary):  # left by a killed run
         disk.remove_empty(temporary)
     try:
-        disk.make_directory(temporary, _own())
+        disk.make_directory(temporary, _owner_attributes())
         disk.rename(temporary, path)
     except BaseException:
         with suppress(OSError):
@@ -164,12 +164,12 @@ def _make_with_owner(path: Path) -> None:
         raise
 
 
-def _own() -> Attributes:
+def _owner_attributes() -> Attributes:
     return Attributes(os.geteuid(), os.getegid(), 0o700)
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[None]:
+def _open_for_files(path: Path) -> Iterator[None]:
     """Open a directory to create files in it. Raises Refused if another user owns it."""
     with open_directory(path) as directory:
         uid = directory.rights.uid
@@ -195,7 +195,7 @@ def _remove_leftover(path: Path) -> None:
 
 def _remove(path: Path) -> None:
     """Remove the directory of an unfinished salvage or conversion."""
-    with _opened(path):
+    with _open_for_files(path):
         disk.remove_tree(path)
 
 

@@ -15,7 +15,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def each_log(
+def run_on_logs(
     work: Callable[[T, Report], R],
     tasks: Sequence[T],
     log_of: Callable[[T], Path],
