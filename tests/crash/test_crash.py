@@ -56,7 +56,7 @@ def sampled(recorded: Recorded, seed: int, count: int = FEW) -> list[tuple[int, 
 
 def told(recorded: Recorded, number: int, wrong: Sequence[str]) -> list[str]:
     call = "the end" if number == len(recorded.calls) else recorded.calls[number]
-    return [f"before call {number}, {call}: {one}" for one in wrong]
+    return [f"before call {number}, {call}: {problem}" for problem in wrong]
 
 
 def killed_repairs(trial: Trial, states: Sequence[tuple[int, Tree]]) -> list[str]:
@@ -64,8 +64,8 @@ def killed_repairs(trial: Trial, states: Sequence[tuple[int, Tree]]) -> list[str
     wrong = []
     for number, tree in states:
         found = trial.wrong_at_start(tree)
-        found += [f"rerun: {one}" for one in trial.wrong_after_rerun(tree)]
-        found += [f"undo: {one}" for one in trial.wrong_after_undo(tree)]
+        found += [f"rerun: {problem}" for problem in trial.wrong_after_rerun(tree)]
+        found += [f"undo: {problem}" for problem in trial.wrong_after_undo(tree)]
         wrong += told(trial.applied, number, found)
     return wrong
 
@@ -75,8 +75,8 @@ def killed_undos(trial: Trial, states: Sequence[tuple[int, Tree]]) -> list[str]:
     wrong = []
     for number, tree in states:
         found = trial.wrong_at_start(tree)
-        found += [f"undo: {one}" for one in trial.wrong_after_undo(tree)]
-        found += [f"redo: {one}" for one in trial.wrong_after_redo(tree)]
+        found += [f"undo: {problem}" for problem in trial.wrong_after_undo(tree)]
+        found += [f"redo: {problem}" for problem in trial.wrong_after_redo(tree)]
         wrong += told(trial.undone, number, found)
     return wrong
 

@@ -55,7 +55,7 @@ class Copying:
         expected = REFUSED if TARGET in tree else OK
         if ran.code != expected or "Traceback" in ran.err:
             wrong.append(f"expected exit {expected}: {ran}")
-        return wrong + [f"rerun: {one}" for one in self._wrong(take(self.root), there=True)]
+        return wrong + [f"rerun: {problem}" for problem in self._wrong(take(self.root), there=True)]
 
     def _wrong(self, tree: Tree, *, there: bool = False) -> list[str]:
         end = self.whole.before[-1]
@@ -82,19 +82,21 @@ def copying() -> Iterator[Copying]:
 def wrong_after_kills(copying: Copying, states: list[tuple[int, Tree]]) -> list[str]:
     calls = [*copying.whole.calls, "the end"]
     return [
-        f"before {calls[number]}: {one}" for number, tree in states for one in copying.wrong(tree)
+        f"before {calls[number]}: {problem}"
+        for number, tree in states
+        for problem in copying.wrong(tree)
     ]
 
 
 def wrong_after_losses(copying: Copying, count: int) -> list[str]:
     """Half of the moments are about the last one, when the directory gets its name."""
     done, wrong = copying.whole.done, []
-    (named,) = (at for at, one in enumerate(done) if one.paths[-1:] == (TARGET,))
+    (named,) = (at for at, call in enumerate(done) if call.paths[-1:] == (TARGET,))
     for start in (0, named):
         chance = random.Random(SEED)
         lost = losses(copying.original, done[start:], chance, count // 2, first=done[:start])
         for moment, tree in lost:
-            wrong += [f"at {start + moment}: {one}" for one in copying.wrong(tree)]
+            wrong += [f"at {start + moment}: {problem}" for problem in copying.wrong(tree)]
     return wrong
 
 

@@ -83,10 +83,12 @@ def wrong_behind_kills(trial: Trial, kills: int, count: int) -> list[str]:
         assert again.run.code == OK, again.run
         for moment, tree in losses(trial.original, again.done, chance, count, first=first):
             found = trial.wrong_at_start(tree)
-            found += [f"undo: {one}" for one in trial.wrong_after_undo(tree)]
-            found += [f"rerun: {one}" for one in trial.wrong_after_rerun(tree)]
+            found += [f"undo: {problem}" for problem in trial.wrong_after_undo(tree)]
+            found += [f"rerun: {problem}" for problem in trial.wrong_after_rerun(tree)]
             call = trial.applied.calls[number]
-            wrong += [f"killed before {number}, {call}, then {moment}: {one}" for one in found]
+            wrong += [
+                f"killed before {number}, {call}, then {moment}: {problem}" for problem in found
+            ]
     return wrong
 
 
@@ -102,14 +104,14 @@ def wrong_after(trial: Trial, undoing: bool, count: int) -> list[str]:
             continue
         tried.add(key)
         found = trial.wrong_at_start(tree)
-        found += [f"undo: {one}" for one in trial.wrong_after_undo(tree)]
+        found += [f"undo: {problem}" for problem in trial.wrong_after_undo(tree)]
         if undoing:
-            found += [f"redo: {one}" for one in trial.wrong_after_redo(tree)]
+            found += [f"redo: {problem}" for problem in trial.wrong_after_redo(tree)]
         else:
-            found += [f"rerun: {one}" for one in trial.wrong_after_rerun(tree)]
+            found += [f"rerun: {problem}" for problem in trial.wrong_after_rerun(tree)]
         last = recorded.done[moment - 1] if moment else None
         told = "the start" if last is None else f"{last.method} {last.paths}"
-        wrong += [f"state {number}, after {told}: {one}" for one in found]
+        wrong += [f"state {number}, after {told}: {problem}" for problem in found]
     assert len(tried) > min(count, 100) / 4
     return wrong
 

@@ -130,7 +130,7 @@ def test_every_kind_of_step(lossy: Path) -> None:
     assert now[f"{lossy.name}/new"].lasting == replace(model, content=b"").lasting
     changed = {path for path in before if now.get(path) != before[path]}
     kept_names = {name(200, ".log"), name(200, ".snapshot"), LOG, INDEX, EPOCHS, name(0, ".log")}
-    assert changed == {f"{lossy.name}/{one}" for one in kept_names} | {
+    assert changed == {f"{lossy.name}/{name}" for name in kept_names} | {
         MARKER,
         *(POINT, MARK, "cleaner-offset-checkpoint"),
     }
@@ -155,7 +155,7 @@ def test_what_the_planners_plan(place: Path, subject: Subject) -> None:
     with pytest.raises(Refused, match=r"expected no backup of plan|plan again"):
         apply(plan)
     undone(partition, plan)
-    assert restored(place, before, *(f"data/{one}" for one in CHECKPOINTS))
+    assert restored(place, before, *(f"data/{checkpoint}" for checkpoint in CHECKPOINTS))
     assert planner(partition).id == plan.id
     apply(plan)
     assert planner(partition).steps == ()
@@ -458,8 +458,8 @@ def test_one_that_holds_nothing_of_others_does_not_keep_them_waiting(unindexed: 
     plan = reindexing(unindexed)
     interrupt(plan, "rename", 5)
     apply(by_hand(top / OTHER, Put.of("new", b"", replaces=False)))
-    (one,) = kept(unindexed)
-    assert one.state is RepairState.PENDING
+    (repair,) = kept(unindexed)
+    assert repair.state is RepairState.PENDING
     resume(Folder(unindexed, plan.id), top)
     assert reindexing(unindexed).steps == ()
 
@@ -468,18 +468,18 @@ def test_an_interrupted_undo_lets_no_other_begin(lossy: Path) -> None:
     top, before = lossy.parent, left(lossy.parent)
     plan = truncation(lossy)
     apply(plan)
-    (one,) = kept(lossy)
+    (repair,) = kept(lossy)
     with failing_at("pwrite"), pytest.raises(Unfinished) as raised:
-        undo(one, lossy, top, assume_stopped=False)
+        undo(repair, lossy, top, assume_stopped=False)
     assert raised.value.resume == ("kdump", "undo", str(lossy), "--plan", plan.id, "--apply")
     assert "the undo of plan" in str(raised.value)
-    (one,) = kept(lossy)
-    assert one.state is RepairState.UNDOING
+    (repair,) = kept(lossy)
+    assert repair.state is RepairState.UNDOING
     for partition in (lossy, top / OTHER):
         with pytest.raises(Refused, match="expected no interrupted repair"):
             apply(by_hand(partition, Put.of("new", b"", replaces=False)))
     with pytest.raises(Refused, match="expected a finished repair"):
-        discard(one, lossy)
+        discard(repair, lossy)
     undone(lossy, plan)
     assert restored(top, before)
 
@@ -495,11 +495,11 @@ def test_what_was_only_prepared_is_cleared_by_the_next(lossy: Path) -> None:
     (folder.path / "new" / "new").write_bytes(b"half")
     for path in (folder.path.parent, *folder.path.parent.rglob("*")):
         give(path, lossy)
-    assert [one.state for one in kept(lossy)] == [RepairState.PREPARED]
+    assert [repair.state for repair in kept(lossy)] == [RepairState.PREPARED]
     assert newest_repair(lossy) is None
     plan = truncation(lossy)
     apply(plan)
-    assert [one.id for one in kept(lossy)] == [plan.id]
+    assert [repair.id for repair in kept(lossy)] == [plan.id]
     undone(lossy, plan)
     assert restored(top, before)
 

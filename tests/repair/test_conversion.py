@@ -68,7 +68,7 @@ def convert(tmp_path: Path) -> Convert:
     return run
 
 
-def one(
+def convert_batches(
     convert: Convert,
     content: Iterable[bytes],
     rules: Rules = DEFAULT,
@@ -106,12 +106,12 @@ def test_messages_of_magic_1(convert: Convert) -> None:
         record(value, key, timestamp=stamp, offset_delta=5 * number)
         for number, ((value, key), stamp) in enumerate(zip(fields, times, strict=True))
     ]
-    assert one(convert, old) == [new(0, records, max_timestamp=TIMESTAMP + 3)]
+    assert convert_batches(convert, old) == [new(0, records, max_timestamp=TIMESTAMP + 3)]
 
 
 def test_messages_of_magic_0_have_no_timestamp(convert: Convert) -> None:
     expected = new(0, as_records(0, 3), base_timestamp=-1)
-    assert one(convert, messages(0, 3, magic=0)) == [expected]
+    assert convert_batches(convert, messages(0, 3, magic=0)) == [expected]
 
 
 def test_append_time_stays_and_another_one_begins_a_batch(convert: Convert) -> None:
@@ -119,7 +119,7 @@ def test_append_time_stays_and_another_one_begins_a_batch(convert: Convert) -> N
     old += messages(2, 1, attributes=APPENDED, timestamp=LATER)
     old += messages(3, 2, attributes=APPENDED)
     appended = partial(new, timestamp_type="LogAppendTime")
-    assert one(convert, old) == [
+    assert convert_batches(convert, old) == [
         appended(0, as_records(0, 2)),
         appended(2, as_records(2, 1), base_timestamp=LATER),
         appended(3, as_records(3, 2)),
@@ -140,7 +140,7 @@ def test_a_run_ends_where_anything_else_stands(convert: Convert) -> None:
         batch(11, as_records(11, 1)),
         *messages(12, 1),
     ]
-    found = one(convert, old)
+    found = convert_batches(convert, old)
     assert [int.from_bytes(each[:8], "big") for each in found] == [0, 2, 3, 5, 7, 8, 10, 11, 12]
     assert found[3] == modern
     assert found[4] == marker(7, 3, commit=True)
@@ -159,7 +159,7 @@ def test_new_batches_have_the_leader_epochs_that_are_known(convert: Convert) -> 
         batch(11, as_records(11, 1), leader_epoch=9),
         *messages(12, 2),
     ]
-    found = one(convert, old, epochs=epochs)
+    found = convert_batches(convert, old, epochs=epochs)
     assert [(int.from_bytes(each[:8]), int.from_bytes(each[12:16])) for each in found] == [
         *((0, 0), (3, 2)),
         *((5, 2), (7, 5)),
@@ -176,7 +176,7 @@ def test_batches_of_magic_2_without_a_leader_epoch_get_one(convert: Convert) -> 
         )
         for number, epoch in enumerate(given)
     ]
-    assert one(convert, old, epochs=epochs) == [
+    assert convert_batches(convert, old, epochs=epochs) == [
         batch(
             number, as_records(number, 1), leader_epoch=epoch, producer_id=7, base_sequence=number
         )
@@ -189,7 +189,7 @@ def test_batches_of_magic_2_without_a_leader_epoch_get_one(convert: Convert) -> 
 def test_a_plan_of_an_earlier_release_makes_batches_without_leader_epochs(convert: Convert) -> None:
     modern = [batch(1, as_records(1, 1), leader_epoch=epoch) for epoch in (-1, 7)]
     for each in modern:
-        found = one(convert, [*messages(0, 1), each, *messages(2, 1)], epochs=())
+        found = convert_batches(convert, [*messages(0, 1), each, *messages(2, 1)], epochs=())
         assert found == [
             batch(0, as_records(0, 1), leader_epoch=-1),
             each,
@@ -202,17 +202,17 @@ def test_batches_of_at_most_so_many_bytes(convert: Convert) -> None:
     three = len(new(0, as_records(0, 3)))
     sizes = {three: [3, 3, 3], three - 1: [2, 2, 2, 2, 1], three + 1: [3, 3, 3], 0: [1] * 9}
     for limit, counts in sizes.items():
-        found = one(convert, old, Rules(batch_bytes=limit))
+        found = convert_batches(convert, old, Rules(batch_bytes=limit))
         assert [struct.unpack_from(">i", each, 57)[0] for each in found] == counts
         assert all(len(each) <= max(limit, three - 20) for each in found)
-    (all_of_them,) = one(convert, old, Rules(batch_bytes=1 << 20))
+    (all_of_them,) = convert_batches(convert, old, Rules(batch_bytes=1 << 20))
     assert all_of_them == new(0, as_records(0, 9))
 
 
 def test_a_message_that_is_larger_alone_gets_a_batch_of_its_own(convert: Convert) -> None:
     large = bytes(range(256)) * 40_000
     old = [*messages(0, 2), message(2, large, b"key"), *messages(3, 2)]
-    assert one(convert, old) == [
+    assert convert_batches(convert, old) == [
         new(0, as_records(0, 2)),
         new(2, [record(large, b"key")]),
         new(3, as_records(3, 2)),
@@ -234,7 +234,7 @@ def test_runs_go_on_from_window_to_window(convert: Convert) -> None:
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4"])
 def test_a_wrapper_becomes_one_batch_of_the_same_codec(convert: Convert, codec: str) -> None:
     old = wrapper(29, messages(0, 30), codec=codec)
-    (found,) = one(convert, [old], Rules(batch_bytes=0))
+    (found,) = convert_batches(convert, [old], Rules(batch_bytes=0))
     expected = new(0, as_records(0, 30), codec=codec)
     assert outline(found) == outline(expected)
     block = b"".join(each.encode(place, TIMESTAMP) for place, each in enumerate(as_records(0, 30)))
@@ -253,8 +253,8 @@ def test_wrappers_beside_each_other(
         inner = messages(first, 2) + messages(first + 2, 1, magic=0 if mixed else 1)
         parts.append([wrapper(first + 2, inner, codec="gzip")])
     parts += [messages(20, 2), [wrapper(23, messages(22, 2), codec="lz4")]]
-    alone = [batch for part in parts for batch in one(convert, part)]
-    assert one(convert, [old for part in parts for old in part]) == alone
+    alone = [batch for part in parts for batch in convert_batches(convert, part)]
+    assert convert_batches(convert, [old for part in parts for old in part]) == alone
 
 
 def test_offsets_inside_a_wrapper(convert: Convert) -> None:
@@ -267,7 +267,7 @@ def test_offsets_inside_a_wrapper(convert: Convert) -> None:
             208, [*messages(203, 1, magic=0), *messages(207, 2, magic=0)], codec="gzip", magic=0
         ),
     ]
-    found = one(convert, old, Rules(Codec.NONE))
+    found = convert_batches(convert, old, Rules(Codec.NONE))
     assert [struct.unpack_from(">q", each)[0] for each in found] == [0, 103, 203]
     assert [struct.unpack_from(">i", each, 23)[0] for each in found] == [4, 5, 5]
     assert [struct.unpack_from(">i", each, 57)[0] for each in found] == [5, 3, 3]
@@ -277,7 +277,7 @@ def test_offsets_inside_a_wrapper(convert: Convert) -> None:
 def test_append_time_of_a_wrapper_counts_for_all_inside(convert: Convert, bit: int) -> None:
     inner = [message(n, b"value %d" % n, b"key", timestamp=n, attributes=bit) for n in range(3)]
     old = wrapper(2, inner, codec="gzip", attributes=APPENDED)
-    (found,) = one(convert, [old], Rules(Codec.NONE))
+    (found,) = convert_batches(convert, [old], Rules(Codec.NONE))
     assert found == new(0, as_records(0, 3), timestamp_type="LogAppendTime")
 
 
@@ -285,7 +285,7 @@ def test_messages_of_another_magic_than_their_wrapper(convert: Convert) -> None:
     """By the cleaner of 0.10.0 (KAFKA-4298): those of magic 0 have no append time."""
     inner = [*messages(0, 2, magic=0), *messages(2, 2), *messages(4, 1, magic=0)]
     appended = wrapper(4, inner, codec="gzip", attributes=APPENDED)
-    assert one(convert, [appended], Rules(Codec.NONE)) == [
+    assert convert_batches(convert, [appended], Rules(Codec.NONE)) == [
         new(0, as_records(0, 2), base_timestamp=-1),
         new(2, as_records(2, 2), timestamp_type="LogAppendTime"),
         new(4, as_records(4, 1), base_timestamp=-1),
@@ -295,17 +295,19 @@ def test_messages_of_another_magic_than_their_wrapper(convert: Convert) -> None:
     records = [
         record(b"value %d" % number, b"key", timestamp=stamp) for number, stamp in enumerate(times)
     ]
-    assert one(convert, [created], Rules(Codec.NONE)) == [new(0, records, base_timestamp=-1)]
+    assert convert_batches(convert, [created], Rules(Codec.NONE)) == [
+        new(0, records, base_timestamp=-1)
+    ]
 
 
 @pytest.mark.parametrize("codec", list(Codec))
 def test_a_codec_for_all_that_is_rewritten(convert: Convert, codec: Codec) -> None:
     modern = batch(9, as_records(9, 1), codec="snappy")
     old = [*messages(0, 5), wrapper(8, messages(0, 4), codec="lz4"), modern]
-    first, second, third = one(convert, old, Rules(codec))
+    first, second, third = convert_batches(convert, old, Rules(codec))
     assert [each[22] & 7 for each in (first, second)] == [codec, codec]
     assert third == modern
-    plain = one(convert, old, Rules(Codec.NONE))
+    plain = convert_batches(convert, old, Rules(Codec.NONE))
     assert [bytes(decompress(codec, each[61:])) for each in (first, second)] == [
         each[61:] for each in plain[:2]
     ]
@@ -577,7 +579,7 @@ def test_odd_but_harmless_is_no_reason(convert: Convert) -> None:
     """Bits that mean nothing, batches of no records, timestamps beyond the largest."""
     odd = batch(1, last_offset_delta=3, base_timestamp=-1, max_timestamp=TIMESTAMP)
     late = batch(5, [record(timestamp=LATER)], max_timestamp=TIMESTAMP)
-    first, *rest = one(convert, [*messages(0, 1, attributes=0x50), odd, late])
+    first, *rest = convert_batches(convert, [*messages(0, 1, attributes=0x50), odd, late])
     assert first == new(0, as_records(0, 1))
     assert rest == [odd, late]
 
@@ -610,7 +612,7 @@ def test_measured_is_what_is_read_back(
             1 << 20,
             lambda _: None,
         )
-        assert [one.part for one in measured.parts] == list(made.parts)
+        assert [part.part for part in measured.parts] == list(made.parts)
         for number, part in enumerate(measured.parts):
             path = tmp_path / "new.log"
             path.write_bytes(logs[number])

@@ -76,11 +76,13 @@ def test_seeds_hold_what_they_are_there_to_show() -> None:
         for piece in partition.pieces():
             seen.update(piece.shown)
             seen[piece.magic, piece.codec] += 1
-            for one in piece.records:
-                contents = one.key, one.value
+            for forged_record in piece.records:
+                contents = forged_record.key, forged_record.value
                 seen.update(part for part in contents if not part)
                 seen["alone too large"] += any(len(part or b"") > BATCH_BYTES for part in contents)
-                seen["no timestamp in magic 1"] += piece.magic == 1 and one.timestamp == -1
+                seen["no timestamp in magic 1"] += (
+                    piece.magic == 1 and forged_record.timestamp == -1
+                )
         for magics in (
             {piece.magic for piece in partition.segments[b]} for b in partition.segments
         ):
@@ -122,7 +124,7 @@ def as_forged(partition: Partition, lines: Sequence[JsonObject]) -> bool:
         for line in lines
         if line["magic"] < 2
     ]
-    return told == [one for piece in partition.pieces() for one in piece.records]
+    return told == [record for piece in partition.pieces() for record in piece.records]
 
 
 # --- both ways
@@ -227,10 +229,11 @@ def test_a_value_of_10_mb(magic: int, codec: str, place: Path) -> None:
         WrittenRecord(offset, TIMESTAMP if magic else -1, False, None, content)
         for offset, content in enumerate(contents)
     )
-    messages = [message(one.offset, one.value, magic=magic) for one in kept]
+    messages = [message(record.offset, record.value, magic=magic) for record in kept]
     if codec == "none":
         pieces = [
-            Piece(data, magic, codec, (one,)) for data, one in zip(messages, kept, strict=True)
+            Piece(data, magic, codec, (message,))
+            for data, message in zip(messages, kept, strict=True)
         ]
     else:
         pieces = [Piece(wrapper(3, messages, codec=codec, magic=magic), magic, codec, kept)]
@@ -342,14 +345,16 @@ def digest(lines: Sequence[JsonObject]) -> str:
     for line in lines:
         timestamp = -1 if line["timestamp"] is None else line["timestamp"]
         key, value = as_bytes(line, "key"), as_bytes(line, "value")
-        headers = [(as_bytes(one, "key"), as_bytes(one, "value")) for one in line["headers"]]
+        headers = [
+            (as_bytes(header, "key"), as_bytes(header, "value")) for header in line["headers"]
+        ]
         appended = line["timestamp_type"] == "LogAppendTime"
         hashed.update(struct.pack(">qqB", line["offset"], timestamp, appended))
         hashed.update(struct.pack(">iii", size(key), size(value), len(headers)))
         hashed.update((key or b"") + (value or b""))
         for pair in headers:
             hashed.update(struct.pack(">ii", *map(size, pair)))
-            hashed.update(b"".join(one or b"" for one in pair))
+            hashed.update(b"".join(part or b"" for part in pair))
     return hashed.hexdigest()
 
 

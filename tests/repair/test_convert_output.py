@@ -126,7 +126,7 @@ class Convert:
         for part in copy.parts:
             assert part.digest_before == part.digest_after
             assert part.size == len(files[part.name])
-        assert sum(self.read) == sum(one.log.stat().st_size for one in target.segments)
+        assert sum(self.read) == sum(segment.log.stat().st_size for segment in target.segments)
         receipt = json.loads((copy.destination / ".kdump" / copy.id / "receipt.json").read_text())
         told = {"source": str(target.path), "target": str(copy.destination), **encode(copy)}
         assert receipt == told
@@ -182,11 +182,11 @@ def test_workers_write_what_one_process_writes(tmp_path: Path, convert: Convert)
     bases = range(0, 70, 10)
     logs = {base: b"".join(message(base + delta) for delta in range(5)) for base in bases}
     origin = write(tmp_path, logs)
-    one = convert(origin)
+    single = convert(origin)
     several = replace(convert, output=tmp_path / "other", jobs=3, read=[])(origin)
-    assert several.files == one.files
-    assert several.logs == one.logs
-    assert [log.name for log in one.logs] == [name(base) for base in logs]
+    assert several.files == single.files
+    assert several.logs == single.logs
+    assert [log.name for log in single.logs] == [name(base) for base in logs]
 
 
 def test_batches_of_magic_2_among_others_stay(tmp_path: Path, convert: Convert) -> None:

@@ -372,7 +372,7 @@ def test_aborted_transactions_go_with_their_ends(
         base: TransactionIndex.decode((path / name(base, ABORTS)).read_bytes()).entries
         for base in (0, 3, 5)
     }
-    assert {base: [each.last_offset for each in one] for base, one in found.items()} == {
+    assert {base: [each.last_offset for each in batches] for base, batches in found.items()} == {
         0: [2],
         3: [4],
         5: [6],
@@ -538,16 +538,16 @@ def test_the_receipt_tells_of_records_before_and_after(crowded: Path) -> None:
     plan = conversion(crowded)
     receipt = apply(plan, report=told.append)
     assert set(receipt["converted"]) == {name(0, LOG), name(100, LOG)}
-    for log, one in receipt["converted"].items():
-        assert one["from"] == log
-        assert one["bytes_before"] == sizes[log]
-        assert one["bytes_after"] == (crowded / log).stat().st_size
-        assert one["digest_before"] == one["digest_after"]
-        assert one["records"] > 0
+    for log, converted in receipt["converted"].items():
+        assert converted["from"] == log
+        assert converted["bytes_before"] == sizes[log]
+        assert converted["bytes_after"] == (crowded / log).stat().st_size
+        assert converted["digest_before"] == converted["digest_after"]
+        assert converted["records"] > 0
         after = LogReader(crowded / log, int(log[:20]), TopicSettings(), 0).finish()
-        assert (after.digest, after.records) == (one["digest_after"], one["records"])
+        assert (after.digest, after.records) == (converted["digest_after"], converted["records"])
         assert receipt["files"][log]["after"] == after.sha256
-    read = sum(one["bytes_before"] + one["bytes_after"] for one in receipt["converted"].values())
+    read = sum(log["bytes_before"] + log["bytes_after"] for log in receipt["converted"].values())
     assert sum(told) == read
     assert receipt == json.loads((crowded / ".kdump" / plan.id / "receipt.json").read_text())
 
@@ -587,8 +587,8 @@ def test_an_interrupted_conversion_is_finished_or_taken_back(
             pass
         else:
             break
-        (one,) = kept(path)
-        assert one.state is RepairState.PENDING
+        (repair,) = kept(path)
+        assert repair.state is RepairState.PENDING
         if place % 2:
             undone(path, plan)
         else:

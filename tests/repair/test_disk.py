@@ -130,7 +130,7 @@ def test_a_file_is_written(place: Path, calls: list[Call]) -> None:
 
 def test_a_file_without_a_time_gets_that_of_now(place: Path, calls: list[Call]) -> None:
     disk.write_file(place / "file", [b"x"], Attributes(os.geteuid(), os.getegid(), 0o600))
-    assert told(calls) == [(one, "file") for one in ("open", "write", "chmod", "sync")]
+    assert told(calls) == [(method, "file") for method in ("open", "write", "chmod", "sync")]
 
 
 def test_what_was_half_written_is_replaced_and_no_link_followed(place: Path) -> None:
@@ -324,7 +324,7 @@ def test_a_log_is_cut_and_gets_its_tail_back(place: Path, calls: list[Call]) -> 
     disk.cut(log, 5, MTIME_NS)
     assert log.read_bytes() == content[:5]
     assert attributes(log) == (like(), MTIME_NS)
-    assert told(calls) == [(one, "log") for one in ("open", "truncate", "set_times", "sync")]
+    assert told(calls) == [(method, "log") for method in ("open", "truncate", "set_times", "sync")]
     # Half of it came back before the power went.
     with log.open("ab") as file:
         file.write(content[5:1000])

@@ -63,9 +63,9 @@ def test_a_damaged_folder_is_refused(lossy: Path, file: str, damage: str) -> Non
     path.write_text(damaged)
     now = left(top)
     told = rf"{file}\.json: expected a file of a repair, found something else"
-    (one,) = kept(lossy)
+    (repair,) = kept(lossy)
     with pytest.raises(Refused, match=told):
-        undo(one, lossy, top, assume_stopped=False)
+        undo(repair, lossy, top, assume_stopped=False)
     with pytest.raises(Refused, match=told):
         resume(Folder(lossy, plan.id), top)
     other = by_hand(top / OTHER, Put.of("new", b"", replaces=False))

@@ -61,10 +61,10 @@ def test_where_nobody_can_tell_somebody_must_say_so(
         apply(plan)
     assert left(lossy.parent) == before
     apply(plan, assume_stopped=True)
-    (one,) = kept(lossy)
+    (repair,) = kept(lossy)
     with pytest.raises(Refused, match="add --assume-stopped"):
-        undo(one, lossy, lossy.parent, assume_stopped=False)
-    undo(one, lossy, lossy.parent, assume_stopped=True)
+        undo(repair, lossy, lossy.parent, assume_stopped=False)
+    undo(repair, lossy, lossy.parent, assume_stopped=True)
     assert restored(lossy.parent, before)
 
 

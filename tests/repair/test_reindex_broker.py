@@ -28,7 +28,9 @@ LISTED = {
 
 def spread(seed: int) -> list[Start]:
     """All of them, but of swaps, which are refused, no more than of most others."""
-    return [one for one in starts(seed) if one.name not in {f"swap {n}" for n in range(15, 28)}]
+    return [
+        start for start in starts(seed) if start.name not in {f"swap {n}" for n in range(15, 28)}
+    ]
 
 
 def mend_one(start: Start, target: Path) -> Mended:
@@ -71,7 +73,7 @@ def begins(mended: Path, loaded: Path) -> bool:
 
 
 def test_a_sample_is_indexed_as_by_a_broker(oracle: Of, tmp_path: Path) -> None:
-    chosen = random.Random(SEED).sample(sorted(starts(), key=lambda one: one.name), SAMPLE)
+    chosen = random.Random(SEED).sample(sorted(starts(), key=lambda start: start.name), SAMPLE)
     compare_all(chosen, oracle, tmp_path, mend_one, compare)
 
 

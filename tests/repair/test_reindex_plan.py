@@ -90,8 +90,8 @@ def verdict(
     context = read_context([] if directory is None else [directory], None, NOW_MS)
     context = replace(context, wanted=Wanted(interval, room))
     found = []
-    for one in assign(Root(path, content, liveness, directory)):
-        target = one.listed()
+    for assigned in assign(Root(path, content, liveness, directory)):
+        target = assigned.listed()
         facts = gather(target, context)
         if facts is not None:
             facts = replace(facts, settings=replace(facts.settings, compacted=compacted))
@@ -102,15 +102,15 @@ def verdict(
 def surveys(target: Target, context: Context) -> list[Survey]:
     return [
         survey(
-            one,
+            segment,
             lambda _: None,
             mapped=False,
-            sealed=target.is_sealed(one),
+            sealed=target.is_sealed(segment),
             deep=False,
             settings=context.settings(target),
             rebuild_room=ROOM,
         )
-        for one in target.segments
+        for segment in target.segments
     ]
 
 
@@ -165,7 +165,7 @@ def timeless(entries: tuple[Entry, ...]) -> set[tuple[int, ...]]:
 
 
 def recipe(title: str) -> Recipe:
-    (found,) = [one for one in RECIPES if one.name == title]
+    (found,) = [recipe for recipe in RECIPES if recipe.name == title]
     return found
 
 
@@ -173,15 +173,15 @@ def recipe(title: str) -> Recipe:
 
 
 @pytest.mark.parametrize(
-    "one",
-    [one for one in RECIPES if one.name not in RUNNING and HEALED & {*one.expected}],
-    ids=lambda one: one.name,
+    "recipe",
+    [recipe for recipe in RECIPES if recipe.name not in RUNNING and HEALED & {*recipe.expected}],
+    ids=lambda recipe: recipe.name,
 )
-def test_what_a_recipe_breaks_is_made_anew(one: Recipe, tmp_path: Path) -> None:
+def test_what_a_recipe_breaks_is_made_anew(recipe: Recipe, tmp_path: Path) -> None:
     """After the plan nothing is found that it should have healed, and there is nothing to do."""
-    one.write(tmp_path)
+    recipe.write(tmp_path)
     (tmp_path / "meta.properties").touch()
-    compacted = one.compacted if isinstance(one, History) else None
+    compacted = recipe.compacted if isinstance(recipe, History) else None
     before = verdict(tmp_path, compacted=compacted)
     assert HEALED & {each.code.name for found in before for each in found.findings}
     for found in before:
@@ -195,16 +195,16 @@ def test_what_a_recipe_breaks_is_made_anew(one: Recipe, tmp_path: Path) -> None:
         assert not plan_of(after).steps
 
 
-@pytest.mark.parametrize("one", INDEX_RECIPES, ids=lambda one: one.name)
-def test_the_indexes_of_a_recipe(one: Recipe, tmp_path: Path) -> None:
+@pytest.mark.parametrize("recipe", INDEX_RECIPES, ids=lambda recipe: recipe.name)
+def test_the_indexes_of_a_recipe(recipe: Recipe, tmp_path: Path) -> None:
     """Only files that the recipe wrote or left out, and they become what recovery writes."""
-    planned = plan(one.write(tmp_path))
-    assert set(names(planned)) <= set(one.files)
-    codes = [code for code in one.expected if not code.startswith(("batch", "torn", "offsets"))]
+    planned = plan(recipe.write(tmp_path))
+    assert set(names(planned)) <= set(recipe.files)
+    codes = [code for code in recipe.expected if not code.startswith(("batch", "torn", "offsets"))]
     assert bool(planned.steps) == bool(set(codes) - {"timeindex-unmatched"})
     for put in planned.puts:
         base, suffix = int(Path(put.name).stem), Path(put.name).suffix
-        pieces = [piece for piece in (one.first if base == FIRST else one.last) if piece]
+        pieces = [piece for piece in (recipe.first if base == FIRST else recipe.last) if piece]
         if all(piece[16] == 2 for piece in pieces):
             entries = forge.index_entries(pieces, base, INTERVAL)
             expected = (forge.offset_index, forge.time_index)[suffix == TIMES]
@@ -649,7 +649,7 @@ def test_a_log_that_changed_since_it_was_read(tmp_path: Path) -> None:
 
 def written(title: str, path: Path) -> Path:
     """The partition of a recipe, which is written to a log directory."""
-    (recipe,) = [one for one in RECIPES if one.name == title]
+    (recipe,) = [recipe for recipe in RECIPES if recipe.name == title]
     (path / "data").mkdir()
     (path / "server.properties").touch()
     return recipe.write(path / "data")

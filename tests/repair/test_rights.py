@@ -340,9 +340,9 @@ def test_directories_that_are_swapped_lead_nowhere(
             with suppress(KdumpError, OSError):
                 apply(plan)
             with suppress(KdumpError, OSError):
-                one = newest_repair(theirs)
-                if one is not None:
-                    undo(one, theirs, theirs.parent, assume_stopped=False)
+                repair = newest_repair(theirs)
+                if repair is not None:
+                    undo(repair, theirs, theirs.parent, assume_stopped=False)
             assert os.geteuid() == 0
     assert take(precious) == before
 

@@ -469,7 +469,7 @@ def test_producers_and_transactions_follow_the_new_logs(tmp_path: Path, salvage:
     assert (target / f"{10:020d}.txnindex").read_bytes() == forge.txn_index([(5, 10, 12, 13)])
     assert (target / f"{10:020d}.snapshot").read_bytes() == before
     entries = {
-        offset: {one.producer_id for one in decode_snapshot(path.read_bytes())}
+        offset: {entry.producer_id for entry in decode_snapshot(path.read_bytes())}
         for offset in (13, 18)
         if (path := target / f"{offset:020d}.snapshot").exists()
     }
@@ -599,7 +599,7 @@ def test_verify_says_what_a_broker_makes_of_a_lost_end(
 ) -> None:
     batches = [written(0), broken(ended(5, commit=True)), *behind]
     path = forge.write_partition(tmp_path, "orders", 7, {0: batches})
-    (found,) = (one for one in judge(path) if one.code.name == "transaction-end-lost")
+    (found,) = (finding for finding in judge(path) if finding.code.name == "transaction-end-lost")
     assert found.code.severity is Severity.ERROR
     assert found.detail is not None
     stable = 0 if len(behind) == 1 else 12
@@ -619,9 +619,9 @@ def test_a_lost_end_that_a_receipt_lists_is_no_finding(tmp_path: Path, salvage: 
     assert (end["marker_offset"], end["code"]) == (None, "transaction-end-lost")
     shutil.rmtree(origin)
     shutil.copytree(receipt["target"], origin)
-    assert "transaction-end-lost" not in {one.code.name for one in judge(data)}
+    assert "transaction-end-lost" not in {finding.code.name for finding in judge(data)}
     shutil.rmtree(origin / ".kdump")
-    assert "transaction-end-lost" in {one.code.name for one in judge(data)}
+    assert "transaction-end-lost" in {finding.code.name for finding in judge(data)}
 
 
 @pytest.mark.parametrize(
@@ -1054,9 +1054,9 @@ def test_the_holes_that_a_receipt_lists_are_notes(tmp_path: Path, salvage: Salva
 
     def holes() -> dict[tuple[int, int | None], str]:
         return {
-            (one.offsets.first, one.offsets.last): one.code.name
-            for one in judge(data)
-            if one.offsets is not None
+            (finding.offsets.first, finding.offsets.last): finding.code.name
+            for finding in judge(data)
+            if finding.offsets is not None
         }
 
     assert holes() == {(6, 8): "hole-salvaged", (24, 26): "hole-salvaged"}
@@ -1150,11 +1150,11 @@ def test_a_signal_leaves_nothing_behind(
 
 def test_another_that_is_at_work_is_left_alone(tmp_path: Path, salvage: Salvage) -> None:
     origin = forge.write_partition(tmp_path / "in", "orders", 7, {0: some(0, 3)})
-    with build_directory(salvage.output / "orders-7", origin) as one:
-        one.put("file", [b"half"])
+    with build_directory(salvage.output / "orders-7", origin) as new_directory:
+        new_directory.put("file", [b"half"])
         assert salvage(origin, code=6) == []
         assert "another kdump" in salvage.said
-        assert (one.path / "file").exists()
+        assert (new_directory.path / "file").exists()
     assert [path.name for path in (salvage.output / "orders-7").iterdir()] == ["file"]
 
 
@@ -1309,11 +1309,11 @@ def test_a_broker_loads_salvaged_fixtures(
 # --- anything at all
 
 
-def outcome(whole: Path, one: Case, work: Path, *, hunted: bool) -> Salvaged:
+def outcome(whole: Path, fuzz_case: Case, work: Path, *, hunted: bool) -> Salvaged:
     """What comes of a partition, stored at ``whole``, with one of its logs replaced."""
     origin = work / whole.name
     shutil.copytree(whole, origin)
-    (origin / one.path.name).write_bytes(one.data)
+    (origin / fuzz_case.path.name).write_bytes(fuzz_case.data)
     (root,) = open_roots([origin])
     (target,) = assign(root)
     return rescue(target, Context(0), work / "out", hunted=hunted)
@@ -1324,32 +1324,32 @@ def outcome(whole: Path, one: Case, work: Path, *, hunted: bool) -> Salvaged:
 def test_a_broker_makes_the_same_of_any_log(
     seed: int, tmp_path: Path, grown: Callable[[str], Path], oracle: Of
 ) -> None:
-    one = case(seed, [".log"])
-    while not one.path.parts[1] >= "2" or one.path.parts[3].startswith("__cluster"):
-        one = case(one.seed + 1_000, [".log"])
-    _, release, state, partition, _ = one.path.parts
+    fuzz_case = case(seed, [".log"])
+    while not fuzz_case.path.parts[1] >= "2" or fuzz_case.path.parts[3].startswith("__cluster"):
+        fuzz_case = case(fuzz_case.seed + 1_000, [".log"])
+    _, release, state, partition, _ = fuzz_case.path.parts
     whole = grown(f"{release}/{state}") / partition
-    salvaged = outcome(whole, one, tmp_path, hunted=seed % 2 == 0)
+    salvaged = outcome(whole, fuzz_case, tmp_path, hunted=seed % 2 == 0)
     positions = dict.fromkeys(range(len(salvaged.selection.segments)), 0)
     last = -1
     for piece in salvaged.selection.pieces:
-        assert piece.start == positions[piece.log], one
+        assert piece.start == positions[piece.log], fuzz_case
         positions[piece.log] = piece.stop
         if isinstance(piece, Stretch):
-            assert last < piece.first_offset <= piece.last_offset, one
+            assert last < piece.first_offset <= piece.last_offset, fuzz_case
             last = piece.last_offset
     sizes = [identity and identity.size for identity in salvaged.selection.identities]
-    assert list(positions.values()) == sizes, one
+    assert list(positions.values()) == sizes, fuzz_case
     written = contents(salvaged.destination)
     loaded = oracle("4.3.1").load(
         salvaged.destination, clean=False, producer_expiry_ms=2**31 - 1, now_ms=1_790_000_000_000
     )
-    assert isinstance(loaded, Loaded), one
+    assert isinstance(loaded, Loaded), fuzz_case
     assert (loaded.log_start_offset, loaded.log_end_offset) == (
         salvaged.logs[0].base_offset,
         salvaged.log_end,
-    ), one
-    assert contents(salvaged.destination) == written, one
+    ), fuzz_case
+    assert contents(salvaged.destination) == written, fuzz_case
 
 
 def contents(directory: Path) -> dict[str, object]:
@@ -1418,7 +1418,10 @@ def test_lost_markers_change_no_transaction_that_evidence_decides(
     target = salvage.output / "orders-7"
     index = target / f"{0:020d}.txnindex"
     hidden = TransactionIndex.decode(index.read_bytes() if index.exists() else b"").entries
-    opened = {one["producer_id"]: one["first_offset"] for one in receipt["open_transactions"]}
+    opened = {
+        transaction["producer_id"]: transaction["first_offset"]
+        for transaction in receipt["open_transactions"]
+    }
     for data in sound(target):
         batch = read_header(memoryview(data), 0)
         assert batch is not None

@@ -84,7 +84,7 @@ def test_the_last_repair_is_the_first_to_be_undone(place: Path) -> None:
     undone(partition, newer)
     assert left(partition) == between
     undone(partition, older)
-    assert restored(place, before, *(f"data/{one}" for one in CHECKPOINTS))
+    assert restored(place, before, *(f"data/{checkpoint}" for checkpoint in CHECKPOINTS))
     assert newest_repair(partition) is None
 
 
@@ -122,17 +122,17 @@ def test_times_come_back_but_those_of_checkpoint_files(place: Path) -> None:
 def test_a_repair_that_is_gone_cannot_be_undone(lossy: Path) -> None:
     plan = truncation(lossy)
     apply(plan)
-    (one,) = kept(lossy)
+    (repair,) = kept(lossy)
     undone(lossy, plan)
     with pytest.raises(KdumpError, match=r"plan[.]json: cannot be read: No such file"):
-        undo(one, lossy, lossy.parent, assume_stopped=False)
+        undo(repair, lossy, lossy.parent, assume_stopped=False)
 
 
 def test_a_backup_is_discarded(lossy: Path) -> None:
     apply(truncation(lossy))
     now = left(lossy)
-    (one,) = kept(lossy)
-    discard(one, lossy)
+    (repair,) = kept(lossy)
+    discard(repair, lossy)
     assert not (lossy / ".kdump").exists()
     assert left(lossy) == {path: node for path, node in now.items() if ".kdump" not in path}
     assert newest_repair(lossy) is None
@@ -142,9 +142,9 @@ def test_a_backup_is_discarded(lossy: Path) -> None:
 def test_a_backup_that_cannot_be_discarded_stays(lossy: Path) -> None:
     apply(truncation(lossy))
     now = left(lossy)
-    (one,) = kept(lossy)
+    (repair,) = kept(lossy)
     with failing_at("unlink"), pytest.raises(Refused, match=r"cannot be removed: .*Input/output"):
-        discard(one, lossy)
+        discard(repair, lossy)
     assert left(lossy) == now
 
 
@@ -167,10 +167,10 @@ def test_a_folder_that_cannot_be_removed_behind_an_undo(lossy: Path, undone_firs
         else:
             with pytest.raises(Unfinished, match="the undo of plan"):
                 undone(lossy, plan)
-    (one,) = kept(lossy)
-    assert one.state is (RepairState.PREPARED if undone_first else RepairState.UNDOING)
+    (repair,) = kept(lossy)
+    assert repair.state is (RepairState.PREPARED if undone_first else RepairState.UNDOING)
     if undone_first:
-        discard(one, lossy)
+        discard(repair, lossy)
     else:
         undone(lossy, plan)
     assert restored(lossy.parent, before)
@@ -179,9 +179,9 @@ def test_a_folder_that_cannot_be_removed_behind_an_undo(lossy: Path, undone_firs
 def test_an_interrupted_repair_is_not_discarded(lossy: Path) -> None:
     interrupt(truncation(lossy))
     now = left(lossy)
-    (one,) = kept(lossy)
+    (repair,) = kept(lossy)
     with pytest.raises(Refused, match="expected a finished repair, found an interrupted repair"):
-        discard(one, lossy)
+        discard(repair, lossy)
     assert left(lossy) == now
 
 
@@ -205,8 +205,8 @@ def test_what_was_put_back_by_others_is_not_repaired_over_its_backup(lossy: Path
         apply(again)
     assert left(lossy.parent) == before
     assert left(lossy / ".kdump") == backup
-    (one,) = kept(lossy)
-    discard(one, lossy)
+    (repair,) = kept(lossy)
+    discard(repair, lossy)
     apply(again)
     assert truncation(lossy).steps == ()
 

@@ -49,7 +49,7 @@ class NewLog:
         yield from markers
 
     def pieces(self, selection: PieceSelection) -> Iterator[bytes]:
-        """Yield its bytes. Raises SourceError, also if the old log was replaced since then."""
+        """Yield its bytes. Raises SourceError, also if the old log has been replaced."""
         if not self.stretches:
             yield from (marker.data for marker in self.markers)
             return

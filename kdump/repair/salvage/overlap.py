@@ -1,8 +1,8 @@
 """Resolving stretches whose offsets overlap or go backwards.
 
 Of two such stretches the side with fewer batches is left out. Otherwise a single wrong base offset,
-which no checksum covers, would cost all batches after it. Segments that a broker has marked as
-deleted lose against other segments.
+which no checksum covers, would cost all batches after it. A stretch of a transient segment,
+which a broker has marked as deleted or not swapped in, is left out before any other.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class _Overlaps:
             return False
         head = self._count_head(run, before.last_offset)
         tail = self._count_tail(after.first_offset, head)
-        # Offsets of the next segment's range do not belong into the segment before it.
+        # Offsets of the next segment's range do not belong in the segment before it.
         return head > tail or (head == tail and before.log != after.log)
 
     def _count_head(self, run: list[tuple[int, Stretch]], last_offset: int) -> int:

@@ -61,7 +61,7 @@ from kdump.storage.walk import Reason
 #: Free space for the receipt, snapshots and directories, beside the logs and indexes.
 _SPARE_BYTES: Final = 1 << 20
 _FILE_BYTES: Final = 16 << 10  # the small files of a segment, in whole blocks
-#: The indexes have at most one byte for so many bytes of the log.
+#: A log has at least so many bytes for each byte of its indexes.
 _INDEX_PART: Final = 64
 
 

@@ -26,7 +26,7 @@ _RECORDS: Final = _recovery.COUNT_FIELDS.index("records")
 
 
 class Why(Enum):
-    """Why a sound batch, or a part of a log, is not taken."""
+    """The reason why a sound batch, or a part of a log, is not taken."""
 
     HUNTED = "hunted"  # found by a search after damage: it may lie inside a record's value
     BACKWARDS = "backwards"  # batches that are taken have its offsets, or higher ones before it
