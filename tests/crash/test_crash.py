@@ -54,7 +54,7 @@ def sampled(recorded: Recorded, seed: int, count: int = FEW) -> list[tuple[int, 
     return [*random.Random(seed).sample(states, min(count, len(states))), last]
 
 
-def told(recorded: Recorded, number: int, wrong: Sequence[str]) -> list[str]:
+def labelled(recorded: Recorded, number: int, wrong: Sequence[str]) -> list[str]:
     call = "the end" if number == len(recorded.calls) else recorded.calls[number]
     return [f"before call {number}, {call}: {problem}" for problem in wrong]
 
@@ -66,7 +66,7 @@ def killed_repairs(trial: Trial, states: Sequence[tuple[int, Tree]]) -> list[str
         found = trial.wrong_at_start(tree)
         found += [f"rerun: {problem}" for problem in trial.wrong_after_rerun(tree)]
         found += [f"undo: {problem}" for problem in trial.wrong_after_undo(tree)]
-        wrong += told(trial.applied, number, found)
+        wrong += labelled(trial.applied, number, found)
     return wrong
 
 
@@ -77,7 +77,7 @@ def killed_undos(trial: Trial, states: Sequence[tuple[int, Tree]]) -> list[str]:
         found = trial.wrong_at_start(tree)
         found += [f"undo: {problem}" for problem in trial.wrong_after_undo(tree)]
         found += [f"redo: {problem}" for problem in trial.wrong_after_redo(tree)]
-        wrong += told(trial.undone, number, found)
+        wrong += labelled(trial.undone, number, found)
     return wrong
 
 

@@ -95,8 +95,8 @@ def wrong_after_faults(
         for error, lasting in kinds if all_errors else [kinds[number // step % len(kinds)]]:
             put(trial.root, start)
             ran = trial.run(argv, failing(from_on(number, lasting), error))
-            told = f"{errno.errorcode[error]} {'from' if lasting else 'at'} call {number}"
-            wrong += [f"{told}: {problem}" for problem in wrong_after_fault(trial, ran, undoing)]
+            fault = f"{errno.errorcode[error]} {'from' if lasting else 'at'} call {number}"
+            wrong += [f"{fault}: {problem}" for problem in wrong_after_fault(trial, ran, undoing)]
     return wrong
 
 

@@ -264,7 +264,7 @@ class TooSlow(AssertionError):
 def _run(some: Sequence[Case], tmp_path: Path, capture: pytest.CaptureFixture[bytes]) -> set[int]:
     """Exit codes of commands on a log directory with these cases.
 
-    Where something is wrong each case is run by itself too, so that the failure is told of one.
+    Where something is wrong each case is run by itself too, so that the failure names one.
     """
     top = tmp_path / f"{some[0].seed}-{len(some)}"
     files = _write(some, top)

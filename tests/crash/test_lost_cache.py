@@ -110,8 +110,8 @@ def wrong_after(trial: Trial, undoing: bool, count: int) -> list[str]:
         else:
             found += [f"rerun: {problem}" for problem in trial.wrong_after_rerun(tree)]
         last = recorded.done[moment - 1] if moment else None
-        told = "the start" if last is None else f"{last.method} {last.paths}"
-        wrong += [f"state {number}, after {told}: {problem}" for problem in found]
+        call = "the start" if last is None else f"{last.method} {last.paths}"
+        wrong += [f"state {number}, after {call}: {problem}" for problem in found]
     assert len(tried) > min(count, 100) / 4
     return wrong
 

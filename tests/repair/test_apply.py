@@ -404,7 +404,7 @@ def _spoil(partition: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "text"),
     [
         (_append, LOG),
         (_touch, name(0, ".log")),
@@ -419,12 +419,12 @@ def _spoil(partition: Path) -> None:
     ],
 )
 def test_what_changed_since_it_was_planned_is_left_alone(
-    lossy: Path, change: Callable[[Path], None], told: str
+    lossy: Path, change: Callable[[Path], None], text: str
 ) -> None:
     plan = truncation(lossy)
     change(lossy)
     before = left(lossy.parent)
-    with pytest.raises(Refused, match=told):
+    with pytest.raises(Refused, match=text):
         apply(plan)
     assert left(lossy.parent) == before
 
@@ -565,7 +565,7 @@ def test_an_older_backup_stays_when_the_next_repair_fails_to_begin(unindexed: Pa
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "text"),
     [
         (5, "Input/output error"),
         (KeyboardInterrupt(), "KeyboardInterrupt"),
@@ -574,7 +574,7 @@ def test_an_older_backup_stays_when_the_next_repair_fails_to_begin(unindexed: Pa
     ids=["fault", "interrupt", "signal"],
 )
 def test_what_is_interrupted_says_how_to_go_on(
-    lossy: Path, error: int | BaseException, told: str
+    lossy: Path, error: int | BaseException, text: str
 ) -> None:
     plan = truncation(lossy, 150)
     with failing_at("truncate", 0, error), pytest.raises(Unfinished) as raised:
@@ -588,7 +588,7 @@ def test_what_is_interrupted_says_how_to_go_on(
     assert plan.steps[len(done.steps)].__class__ is Cut
     assert (*done.steps, *rest.steps) == plan.steps
     assert f"the repair of plan {plan.id} was interrupted: " in message
-    assert told in message
+    assert text in message
     assert str(lossy / ".kdump" / plan.id) in message
     assert raised.value.resume == (
         *("kdump", "truncate-to-valid", "--at", "150", str(lossy), "--apply"),

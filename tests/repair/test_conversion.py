@@ -51,15 +51,15 @@ def convert(tmp_path: Path) -> Convert:
     ) -> tuple[dict[int, bytes], Conversion]:
         path = tmp_path / f"{base_offset:020d}.log"
         path.write_bytes(content if isinstance(content, bytes) else b"".join(content))
-        told: list[int] = []
+        counts: list[int] = []
         with opened(path) as source:
             known = [EpochEntry(0, base_offset)] if epochs is None else epochs
-            made = Conversion(source, path, base_offset, rules, told.append, epochs=known)
+            made = Conversion(source, path, base_offset, rules, counts.append, epochs=known)
             logs: dict[int, bytes] = {}
             for number, data in made.pieces():
                 assert number >= max(logs, default=0)
                 logs[number] = logs.get(number, b"") + data
-        assert sum(told) == path.stat().st_size
+        assert sum(counts) == path.stat().st_size
         assert [len(logs[number]) for number in range(len(logs))] == [
             part.size for part in made.parts
         ]

@@ -113,7 +113,7 @@ def test_seeds_hold_what_they_are_there_to_show() -> None:
 
 def as_forged(partition: Partition, lines: Sequence[JsonObject]) -> bool:
     """Whether kdump reads of the old formats just what was forged."""
-    told = [
+    written = [
         WrittenRecord(
             line["offset"],
             -1 if line["timestamp"] is None else line["timestamp"],
@@ -124,7 +124,7 @@ def as_forged(partition: Partition, lines: Sequence[JsonObject]) -> bool:
         for line in lines
         if line["magic"] < 2
     ]
-    return told == [record for piece in partition.pieces() for record in piece.records]
+    return written == [record for piece in partition.pieces() for record in piece.records]
 
 
 # --- both ways
@@ -150,7 +150,7 @@ def test_in_place(first: int, place: Path) -> None:
         }
         assert misinformed(receipts[name], partition, before[name], sizes) == [], topic
     changed = {name for name, data in tree(top).items() if files.get(name) != data}
-    # A log that is another is told from the old one by its size or by its time.
+    # A new log differs from the old one in its size or its time.
     as_long = {
         name for name in changed & written.keys() if len(files[name]) == (top / name).stat().st_size
     }
@@ -289,7 +289,7 @@ def test_a_log_is_split_where_offsets_pass_what_its_indexes_can_say(place: Path)
     assert tree(top) == files
 
 
-# --- what is told
+# --- the receipt
 
 
 def test_as_many_processes_as_one_likes_make_the_same_of_it(place: Path) -> None:
@@ -322,9 +322,9 @@ def misinformed(
     wrong = []
     for base, end in zip(bases, [*bases[1:], 2**63], strict=True):
         name = f"{base:020d}.log"
-        told = receipt["converted"].get(name)
+        converted = receipt["converted"].get(name)
         if not any(piece.is_legacy for piece in partition.segments[base]):
-            wrong += [name] if told else []
+            wrong += [name] if converted else []
             continue
         lines = [line for line in before if base <= line["offset"] < end]
         facts = {
@@ -334,7 +334,7 @@ def misinformed(
             "bytes_before": sizes[name][0],
             "bytes_after": sizes[name][1],
         }
-        if not told or told | facts != told:
+        if not converted or converted | facts != converted:
             wrong.append(name)
     return wrong
 

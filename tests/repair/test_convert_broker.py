@@ -96,7 +96,7 @@ def times(found: Mapping[str, Path]) -> dict[str, list[int]]:
 def dated(partition: Path, asked: Sequence[int]) -> None:
     """Give the logs times from amid those of the records.
 
-    A broker takes them for the times of logs whose messages have none, and looks no further.
+    A broker takes them for the times of logs whose messages have none, and does not read further.
     """
     amid = sorted(asked)
     found = logs(partition)
@@ -157,7 +157,9 @@ def test_a_broker_serves_the_same_and_goes_on(version: str, seeds: range, tmp_pa
     plant(version, data, found, TOPIC)
     with Broker(version, data, SETTINGS) as broker:
         before = serve(broker, asked, tmp_path / "before")
-    assert sum(answer is not None for told in before.answers.values() for answer in told) > 500
+    assert (
+        sum(answer is not None for answers in before.answers.values() for answer in answers) > 500
+    )
     known = problems(data, asked)
     converted_all(data, asked, tmp_path / "scratch")
     assert problems(data, asked) <= known

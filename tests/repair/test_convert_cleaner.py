@@ -71,7 +71,7 @@ def differences(ours: bytes, theirs: bytes) -> Iterator[str]:
         blocks = [
             unpacked(attributes & CODEC_MASK, each[HEADER_BYTES:]) for each in (our_batch, other)
         ]
-        # Times are told as distances from the horizon.
+        # Times are given as distances from the horizon.
         if None in blocks or (not horizon and blocks[0] != blocks[1]):
             yield f"{start}: blocks"
 

@@ -103,7 +103,7 @@ def unread(name: str, after: Mapping[str, Sequence[JsonObject]]) -> list[object]
             if not line["control"] and line["offset"] >= start
         ]
         lines = map(json.loads, path.read_text().splitlines())
-        # A consumer is not told of magics; where it saw no timestamp they were 0.
+        # A consumer does not see magics; where it saw no timestamp they were 0.
         wanted = [as_consumer(kept({"magic": 0, "codec": None, **line})) for line in lines]
         wrong += [pair for pair in itertools.zip_longest(found, wanted) if pair[0] != pair[1]][:1]
     return wrong

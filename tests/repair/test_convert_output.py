@@ -128,8 +128,8 @@ class Convert:
             assert part.size == len(files[part.name])
         assert sum(self.read) == sum(segment.log.stat().st_size for segment in target.segments)
         receipt = json.loads((copy.destination / ".kdump" / copy.id / "receipt.json").read_text())
-        told = {"source": str(target.path), "target": str(copy.destination), **encode(copy)}
-        assert receipt == told
+        expected = {"source": str(target.path), "target": str(copy.destination), **encode(copy)}
+        assert receipt == expected
 
 
 @pytest.fixture
@@ -148,7 +148,7 @@ def test_a_partition_is_written_anew(tmp_path: Path, convert: Convert, jobs: int
         name(10, ".txnindex"): forge.txn_index([(9, 10, 11, 12)]),
         "leader-epoch-checkpoint": forge.checkpoint([(0, 4), (1, 10)]),
     }
-    # Nothing of the old indexes is looked at.
+    # The old indexes are not read.
     odd = {name(base, end): b"odd" for base in (0, 10) for end in (".index", ".timeindex")}
     origin = write(tmp_path, {0: OLD, 10: b"".join(NEW)}, companions | odd)
     convert.jobs = jobs
@@ -317,7 +317,7 @@ def test_a_part_never_takes_the_place_of_the_next_log(
     assert f"{name(0)}: expected offsets below 5, where the next log begins, found 5" in said
 
 
-# --- what is left out, and told
+# --- notes on what is left out
 
 
 def test_leftovers_are_not_copied(tmp_path: Path, convert: Convert) -> None:
@@ -593,13 +593,13 @@ def test_a_worker_that_is_killed_is_told(
 def test_workers_do_not_hold_the_lock(
     tmp_path: Path, convert: Convert, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def look() -> None:
+    def check_lock() -> None:
         for path in Path("/proc/self/fdinfo").iterdir():
             with suppress(FileNotFoundError):  # the one that has listed them is closed by now
                 if "FLOCK" in path.read_text():
                     raise Refused("held")
 
-    monkeypatch.setattr(segments, "Conversion", in_workers(look))
+    monkeypatch.setattr(segments, "Conversion", in_workers(check_lock))
     convert.jobs = 2
     assert not convert(write(tmp_path, {0: OLD, 10: b"".join(NEW)})).nothing
 

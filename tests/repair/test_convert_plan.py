@@ -195,9 +195,9 @@ def test_only_logs_with_something_old_are_touched(old: Path) -> None:
     assert (first.recipe.log, first.recipe.codec, first.recipe.part) == (name(0, LOG), None, 0)
     assert (first.recipe.batch_bytes, first.recipe.records) == (16384, 20)
     assert first.mtime_ns == (old / name(0, LOG)).stat().st_mtime_ns
-    told = " ".join(plan.notes)
-    assert "brokers before 0.11 cannot read the result" in told
-    assert "the old logs go into the backup" in told
+    notes = " ".join(plan.notes)
+    assert "brokers before 0.11 cannot read the result" in notes
+    assert "the old logs go into the backup" in notes
 
 
 def test_a_plan_says_exactly_what_comes_of_it(crowded: Path) -> None:
@@ -264,7 +264,7 @@ def test_indexes_that_find_no_room_in_a_plan_are_built_when_it_is_carried_out(
 
 
 def test_a_log_that_looks_the_same_gets_another_time(place: Path) -> None:
-    """Else nobody could tell whether it is converted yet."""
+    """Without another time the file does not show whether it is converted."""
     far = 2**62 + TIMESTAMP
     alike = [
         message(0, b"v" * 5, timestamp=0),
@@ -534,9 +534,9 @@ def test_a_worker_that_is_killed(crowded: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_the_receipt_tells_of_records_before_and_after(crowded: Path) -> None:
     sizes = {path.name: path.stat().st_size for path in crowded.glob("*.log")}
-    told: list[int] = []
+    counts: list[int] = []
     plan = conversion(crowded)
-    receipt = apply(plan, report=told.append)
+    receipt = apply(plan, report=counts.append)
     assert set(receipt["converted"]) == {name(0, LOG), name(100, LOG)}
     for log, converted in receipt["converted"].items():
         assert converted["from"] == log
@@ -548,7 +548,7 @@ def test_the_receipt_tells_of_records_before_and_after(crowded: Path) -> None:
         assert (after.digest, after.records) == (converted["digest_after"], converted["records"])
         assert receipt["files"][log]["after"] == after.sha256
     read = sum(log["bytes_before"] + log["bytes_after"] for log in receipt["converted"].values())
-    assert sum(told) == read
+    assert sum(counts) == read
     assert receipt == json.loads((crowded / ".kdump" / plan.id / "receipt.json").read_text())
 
 

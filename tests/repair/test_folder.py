@@ -62,14 +62,14 @@ def test_a_damaged_folder_is_refused(lossy: Path, file: str, damage: str) -> Non
         return  # nothing of that is in it
     path.write_text(damaged)
     now = left(top)
-    told = rf"{file}\.json: expected a file of a repair, found something else"
+    text = rf"{file}\.json: expected a file of a repair, found something else"
     (repair,) = kept(lossy)
-    with pytest.raises(Refused, match=told):
+    with pytest.raises(Refused, match=text):
         undo(repair, lossy, top, assume_stopped=False)
-    with pytest.raises(Refused, match=told):
+    with pytest.raises(Refused, match=text):
         resume(Folder(lossy, plan.id), top)
     other = by_hand(top / OTHER, Put.of("new", b"", replaces=False))
-    with pytest.raises(Refused, match=told if file == "plan" else "expected no interrupted repair"):
+    with pytest.raises(Refused, match=text if file == "plan" else "expected no interrupted repair"):
         apply(other)
     assert left(top) == now
 

@@ -187,7 +187,7 @@ def contained() -> None:
 # --- owners
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
 @pytest.mark.parametrize("complete", [False, True], ids=["repair", "undo"])
 @pytest.mark.parametrize("subject", [LOSSY, REINDEX, CONVERT], ids=str)
 def test_the_files_of_somebody_else(subject: Subject, complete: bool) -> None:
@@ -195,7 +195,7 @@ def test_the_files_of_somebody_else(subject: Subject, complete: bool) -> None:
         root.chmod(0o755)
         trial = Trial.of(subject, root)
         argv = both(trial, complete)
-        # Everything can be read and written; it belongs to somebody else all the same.
+        # Everything can be read and written; but it belongs to another user.
         for path in root.rglob("*"):
             path.chmod(0o777 if path.is_dir() else 0o666)
         before = take(root)

@@ -1,4 +1,4 @@
-"""plan_reindex(): which files are made anew, as what, and what is said where none can be."""
+"""plan_reindex(): which files are rebuilt, with which content, and the notes on the others."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def recipe(title: str) -> Recipe:
     [recipe for recipe in RECIPES if recipe.name not in RUNNING and HEALED & {*recipe.expected}],
     ids=lambda recipe: recipe.name,
 )
-def test_what_a_recipe_breaks_is_made_anew(recipe: Recipe, tmp_path: Path) -> None:
+def test_what_a_recipe_breaks_is_rebuilt(recipe: Recipe, tmp_path: Path) -> None:
     """After the plan nothing is found that it should have healed, and there is nothing to do."""
     recipe.write(tmp_path)
     (tmp_path / "meta.properties").touch()
@@ -352,7 +352,7 @@ def test_a_log_that_cannot_be_read_keeps_its_indexes(tmp_path: Path) -> None:
     )
 
 
-def test_an_index_that_cannot_be_read_is_made_anew(
+def test_an_index_that_cannot_be_read_is_rebuilt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = recipe("sound").write(tmp_path)

@@ -132,21 +132,21 @@ def damaged_and_repaired(data: Path, fixture: str, scratch: Path) -> dict[str, E
         if isolation == READ and not partition.startswith("__")
     }
     for name, change in SALVAGED.items():
-        told = change(data / name)
+        damage = change(data / name)
         was = expected[name]
-        sound = {at: record for at, record in was.records.items() if at not in told.lost}
-        expected[name] = replace(was, records=sound, end=told.end if change is torn else was.end)
+        sound = {at: record for at, record in was.records.items() if at not in damage.lost}
+        expected[name] = replace(was, records=sound, end=damage.end if change is torn else was.end)
         assert readable(data / name)[name] >= set(sound)
         salvaged = kdump("salvage", data / name, "--output", scratch)
         assert salvaged.code in (0, 4), salvaged
         shutil.rmtree(data / name)
         shutil.move(scratch / name, data / name)
     for name, change in CUT.items():
-        told = change(data / name)
+        damage = change(data / name)
         was = expected[name]
-        sound = {at: record for at, record in was.records.items() if at < told.end}
+        sound = {at: record for at, record in was.records.items() if at < damage.end}
         assert set(sound) <= readable(data / name)[name] <= set(was.records)
-        expected[name] = replace(was, records=sound, end=told.end)
+        expected[name] = replace(was, records=sound, end=damage.end)
     for name, break_indexes in REINDEXED.items():
         break_indexes(data / name)
     for command in ("reindex", "truncate-to-valid"):
@@ -211,7 +211,7 @@ def test_a_broker_goes_on_with_what_was_repaired(version: str, state: str, tmp_p
         assert all(at > max(kept, default=-1) and at >= (expectation.end or 0) for at in new), name
         if name in WORKLOAD or name.removesuffix("-0") in APPENDED:
             assert new, name
-    # The fixtures hold transactions that nobody ends; a hole is what salvage leaves of damage.
+    # The fixtures hold transactions without an end; salvage leaves a gap in place of damage.
     expected_codes = {("transaction-late", name) for name in expected}
     expected_codes |= {("batches-hole", name) for name in SALVAGED}
     verified = kdump("verify", data)
@@ -261,7 +261,7 @@ MARKERS = {"transactions-0": (14, 31, 59, 79), "transfers-0": (17, 22), "transfe
     ],
 )
 def test_lost_markers_hide_nothing_and_show_nothing(version: str, tmp_path: Path) -> None:
-    """A broker that recovers what was salvaged makes the transaction indexes anew, by the log.
+    """A broker that recovers what was salvaged rebuilds the transaction indexes from the log.
 
     Of one partition nothing but the coordinator's log shows what became of its transactions.
     """
@@ -318,8 +318,8 @@ def test_what_holds_committed_readers_is_what_kafka_finds_hanging(tmp_path: Path
         tool = java_command("4.3.1", "ERROR", *QUICK)
         tool += ["org.apache.kafka.tools.TransactionsCommand"]
         tool += ["--bootstrap-server", broker.bootstrap, "find-hanging", "--broker-id", node]
-        told = subprocess.run(tool, capture_output=True, text=True, timeout=120, check=True).stdout
-        header, *rows = (line.split() for line in told.splitlines() if line.strip())
+        out = subprocess.run(tool, capture_output=True, text=True, timeout=120, check=True).stdout
+        header, *rows = (line.split() for line in out.splitlines() if line.strip())
         place = [header.index(column) for column in ("Topic", "Partition", "StartOffset")]
         return {(f"{row[place[0]]}-{row[place[1]]}", int(row[place[2]])) for row in rows}
 

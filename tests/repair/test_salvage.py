@@ -91,9 +91,9 @@ class Salvage:
         }
         files = {path.name: path for path in target.iterdir() if path.is_file()}
         assert set(files) == set(receipt["files"])
-        for name, told in receipt["files"].items():
+        for name, file in receipt["files"].items():
             data = files[name].read_bytes()
-            assert told == {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+            assert file == {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
         return receipt
 
     def verified(self, target: Path) -> None:
@@ -184,7 +184,7 @@ def test_all_but_damaged_batches_are_taken(
     spoilt = [broken(b) if number in damaged else b for number, b in enumerate(batches)]
     origin = forge.write_partition(tmp_path / "in", "orders", 7, {0: spoilt})
     before = tree(origin)
-    # Behind two in a row the next one has to be looked for.
+    # After two in a row the next one has to be searched.
     receipt = salvage.one(origin, *(["--hunted"] if 3 in damaged else []))
     target = salvage.output / "orders-7"
     kept = [b for number, b in enumerate(batches) if number not in damaged]
@@ -308,7 +308,7 @@ def test_of_segments_that_overlap_each_offset_is_taken_once(
     target = salvage.output / "orders-7"
     assert b"".join(logs(target).values()) == b"".join([*batches, *some(60, 2)])
     assert receipt["holes"] == []
-    # Whoever looks for an offset must find it in the last segment that begins at or below it.
+    # A reader of an offset must find it in the last segment that begins at or below it.
     assert list(logs(target)) == ([0, 33, 60] if damaged else [0, 30, 60])
     salvage.verified(target)
 
@@ -322,8 +322,8 @@ def test_a_segment_whose_range_is_taken_gets_another_name(tmp_path: Path, salvag
     target = salvage.output / "orders-7"
     assert b"".join(logs(target).values()) == b"".join(batches[:19])
     salvage.verified(target)
-    told = {each["log"]: each["new_log"] for each in receipt["segments"]}
-    assert told[f"{30:020d}.log"] == f"{51:020d}.log"
+    new_logs = {each["log"]: each["new_log"] for each in receipt["segments"]}
+    assert new_logs[f"{30:020d}.log"] == f"{51:020d}.log"
 
 
 def test_batches_out_of_range_and_inverted_ones_are_left(tmp_path: Path, salvage: Salvage) -> None:
@@ -496,7 +496,7 @@ def ended(offset: int, producer: int = 7, *, commit: bool) -> bytes:
     return forge.marker(offset, producer, commit=commit)
 
 
-#: One producer: committed at 5 and at 11, aborted at 17; then a record of nobody's.
+#: One producer: committed at 5 and at 11, aborted at 17; then a record without a producer.
 THREE = [
     *(written(0), ended(5, commit=True)),
     *(written(6), ended(11, commit=True)),
@@ -563,7 +563,7 @@ def test_a_lost_abort_stays_one(tmp_path: Path, salvage: Salvage) -> None:
 def test_what_nothing_decides_stays_readable_and_is_reported(
     tmp_path: Path, salvage: Salvage
 ) -> None:
-    """Without a transaction index nobody knows which of the two was aborted."""
+    """Without a transaction index it is unknown which of the two was aborted."""
     (receipt,) = salvage(three(tmp_path, 3, {}), code=4)
     assert (receipt["problems"], receipt["last_stable_offset"]) == (1, 21)
     (end,) = receipt["transaction_ends"]
@@ -1020,11 +1020,11 @@ def test_the_way_back_is_printed_last_and_works(
     stray = origin.with_name(f"orders-0.{'0' * 32}-stray")
     origin.rename(stray)
     forge.write_partition(Path("data"), "orders", 0, {0: []})
-    Path("out/orders-0.old").mkdir(parents=True)  # something of somebody's
+    Path("out/orders-0.old").mkdir(parents=True)  # an unrelated directory
     assert kdump.cli.main.main(["salvage", str(stray), "--output", "out"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    told = "back if no other replica is in sync, with the broker stopped:"
-    assert " ".join(lines[-6].split()) == told
+    text = "back if no other replica is in sync, with the broker stopped:"
+    assert " ".join(lines[-6].split()) == text
     data, out = tmp_path / "data", tmp_path / "out"
     commands = [shlex.split(line) for line in lines[-5:]]
     assert commands == [

@@ -296,9 +296,9 @@ def test_all_that_belongs_to_a_cut_in_its_order(top: Path) -> None:
     assert plan.loss.size == len(tail) + len(b"".join(batches(LAST)))
     assert plan.loss.below_high_watermark
     assert plan.loss.sound == Span(160, 40, 199, forge.TIMESTAMP + 4000, forge.TIMESTAMP + 109_000)
-    told = "\n".join(plan.notes)
-    assert all(text in told for text in ("160 sound", "salvage", "replica", "watermark is 180"))
-    assert str(top) not in told
+    notes = "\n".join(plan.notes)
+    assert all(text in notes for text in ("160 sound", "salvage", "replica", "watermark is 180"))
+    assert str(top) not in notes
     carry_out(plan)
     assert (top / CLEAN_MARKER).exists()
     assert "other 7 5" in (top / _LINES["cleaner"]).read_text()

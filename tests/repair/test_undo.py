@@ -89,7 +89,7 @@ def test_the_last_repair_is_the_first_to_be_undone(place: Path) -> None:
 
 
 def test_repairs_of_several_kinds_are_undone_one_by_one(old: Path) -> None:
-    """Broken indexes are made anew, then the logs are converted, then the last one is cut."""
+    """Broken indexes are rebuilt, then the logs are converted, then the last one is cut."""
     (old / name(0, ".timeindex")).unlink()
     plans, states = [], [left(old)]
     for planned in (reindexing, conversion, lambda path: truncation(path, 250)):
@@ -224,7 +224,7 @@ def test_another_partition_was_repaired_since(lossy: Path) -> None:
     assert marker.read_bytes() == content
 
 
-# --- what a broker did meanwhile
+# --- changes by a broker
 
 
 def _written(path: Path, content: bytes = b"other") -> None:
@@ -232,7 +232,7 @@ def _written(path: Path, content: bytes = b"other") -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "text"),
     [
         (lambda top, path: _written(path / LATER), LATER),
         (lambda top, path: _written(path / name(0, ".log")), name(0, ".log")),
@@ -248,7 +248,7 @@ def _written(path: Path, content: bytes = b"other") -> None:
 )
 @pytest.mark.parametrize("finished", [False, True], ids=["pending", "done"])
 def test_what_a_broker_changed_is_neither_finished_nor_undone(
-    lossy: Path, change: Callable[[Path, Path], None], told: str, finished: bool
+    lossy: Path, change: Callable[[Path, Path], None], text: str, finished: bool
 ) -> None:
     top = lossy.parent
     plan = truncation(lossy)
@@ -258,16 +258,16 @@ def test_what_a_broker_changed_is_neither_finished_nor_undone(
         interrupt(plan)
     change(top, lossy)
     now = left(top)
-    with pytest.raises(Refused, match=f"found {told} changed since: a broker has run here"):
+    with pytest.raises(Refused, match=f"found {text} changed since: a broker has run here"):
         undone(lossy, plan)
     if not finished:
-        with pytest.raises(Refused, match=f"{told} changed since.* is in .*/.kdump/{plan.id}"):
+        with pytest.raises(Refused, match=f"{text} changed since.* is in .*/.kdump/{plan.id}"):
             resume(Folder(lossy, plan.id), top)
     assert left(top) == now
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "text"),
     [
         (lambda path: _written(path / name(0, ".log")), name(0, ".log")),
         (lambda path: (path / name(0, ".log")).unlink(), name(0, ".log")),
@@ -280,7 +280,7 @@ def test_what_a_broker_changed_is_neither_finished_nor_undone(
 )
 @pytest.mark.parametrize("finished", [False, True], ids=["pending", "done"])
 def test_what_a_broker_changed_of_converted_logs_stays(
-    old: Path, change: Callable[[Path], None], told: str, finished: bool
+    old: Path, change: Callable[[Path], None], text: str, finished: bool
 ) -> None:
     plan = conversion(old)
     if finished:
@@ -290,10 +290,10 @@ def test_what_a_broker_changed_of_converted_logs_stays(
         interrupt(plan, "rename", 4)
     change(old)
     now = left(old)
-    with pytest.raises(Refused, match=f"found {told} changed since: a broker has run here"):
+    with pytest.raises(Refused, match=f"found {text} changed since: a broker has run here"):
         undone(old, plan)
     if not finished:
-        with pytest.raises(Refused, match=f"{told} changed since.* is in .*/.kdump/{plan.id}"):
+        with pytest.raises(Refused, match=f"{text} changed since.* is in .*/.kdump/{plan.id}"):
             resume(Folder(old, plan.id), old.parent)
     assert left(old) == now
 
