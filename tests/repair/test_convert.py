@@ -225,18 +225,18 @@ def test_sizes_and_codecs_that_were_asked_for(
 def test_a_value_of_10_mb(magic: int, codec: str, place: Path) -> None:
     value = Random(magic).randbytes(5_000_000) + bytes(5_000_000)
     contents = [b"small", value, b"", None]
-    kept = tuple(
+    written = tuple(
         WrittenRecord(offset, TIMESTAMP if magic else -1, False, None, content)
         for offset, content in enumerate(contents)
     )
-    messages = [message(record.offset, record.value, magic=magic) for record in kept]
+    messages = [message(record.offset, record.value, magic=magic) for record in written]
     if codec == "none":
         pieces = [
             Piece(data, magic, codec, (message,))
-            for data, message in zip(messages, kept, strict=True)
+            for data, message in zip(messages, written, strict=True)
         ]
     else:
-        pieces = [Piece(wrapper(3, messages, codec=codec, magic=magic), magic, codec, kept)]
+        pieces = [Piece(wrapper(3, messages, codec=codec, magic=magic), magic, codec, written)]
     partition = Partition({0: pieces})
     top, output = write(place, {"large": partition}), place / "new"
     before = records(top)
@@ -254,11 +254,11 @@ def test_runs_go_on_beyond_windows_and_tables(place: Path) -> None:
     random = Random(1)
     pieces = []
     for offset in range(18_000):
-        kept = WrittenRecord(
+        record = WrittenRecord(
             offset, TIMESTAMP + offset, False, None, random.randbytes(20 + offset % 90)
         )
-        data = message(offset, kept.value, timestamp=kept.timestamp)
-        pieces.append(Piece(data, 1, "none", (kept,)))
+        data = message(offset, record.value, timestamp=record.timestamp)
+        pieces.append(Piece(data, 1, "none", (record,)))
     assert sum(len(piece.data) for piece in pieces) > 3 << 19
     partition = Partition({0: pieces})
     top = write(place, {"long": partition})

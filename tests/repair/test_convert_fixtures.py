@@ -76,13 +76,13 @@ def pieces(content: bytes) -> list[Piece]:
 
 def of_old(data: bytes) -> Piece:
     (unit,) = messages.units(data)
-    kept = tuple(
+    records = tuple(
         WrittenRecord(
             offset, -1 if timestamp is None else timestamp, kind == "LogAppendTime", key, value
         )
         for offset, timestamp, kind, key, value in unit.records()
     )
-    return Piece(data, unit.outer.magic, CODECS[unit.outer.codec], kept)
+    return Piece(data, unit.outer.magic, CODECS[unit.outer.codec], records)
 
 
 def with_legacy(partitions: Mapping[str, Partition]) -> list[str]:

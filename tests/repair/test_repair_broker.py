@@ -204,11 +204,13 @@ def test_a_broker_goes_on_with_what_was_repaired(version: str, state: str, tmp_p
     for name, expectation in expected.items():
         # What the program Workload deletes is of one topic, and from its beginning.
         first = min(after[name], default=0)
-        kept = {at: line for at, line in expectation.records.items() if at >= first}
-        assert kept == expectation.records or name.startswith("deleted-records")
-        assert {at: after[name].get(at) for at in kept} == kept, name
-        new = set(after[name]) - set(kept)
-        assert all(at > max(kept, default=-1) and at >= (expectation.end or 0) for at in new), name
+        remaining = {at: line for at, line in expectation.records.items() if at >= first}
+        assert remaining == expectation.records or name.startswith("deleted-records")
+        assert {at: after[name].get(at) for at in remaining} == remaining, name
+        new = set(after[name]) - set(remaining)
+        assert all(
+            at > max(remaining, default=-1) and at >= (expectation.end or 0) for at in new
+        ), name
         if name in WORKLOAD or name.removesuffix("-0") in APPENDED:
             assert new, name
     # The fixtures hold transactions without an end; salvage leaves a gap in place of damage.

@@ -85,9 +85,9 @@ class Salvage:
         (receipt,) = self(partition, *arguments, code=code)
         assert receipt["problems"] == 0
         target = Path(receipt["target"])
-        kept = json.loads((target / ".kdump" / receipt["id"] / "receipt.json").read_text())
-        assert {key: receipt[key] for key in kept if key not in ("source", "next")} == {
-            key: kept[key] for key in kept if key not in ("source", "next")
+        stored = json.loads((target / ".kdump" / receipt["id"] / "receipt.json").read_text())
+        assert {key: receipt[key] for key in stored if key not in ("source", "next")} == {
+            key: stored[key] for key in stored if key not in ("source", "next")
         }
         files = {path.name: path for path in target.iterdir() if path.is_file()}
         assert set(files) == set(receipt["files"])
@@ -187,11 +187,11 @@ def test_all_but_damaged_batches_are_taken(
     # After two in a row the next one has to be searched.
     receipt = salvage.one(origin, *(["--hunted"] if 3 in damaged else []))
     target = salvage.output / "orders-7"
-    kept = [b for number, b in enumerate(batches) if number not in damaged]
-    assert logs(target) == {0: b"".join(kept)}
+    remaining = [b for number, b in enumerate(batches) if number not in damaged]
+    assert logs(target) == {0: b"".join(remaining)}
     assert [(hole["first_offset"], hole["last_offset"]) for hole in receipt["holes"]] == missing
-    assert receipt["taken"]["batches"] == len(kept)
-    assert receipt["taken"]["records"] == 3 * len(kept)
+    assert receipt["taken"]["batches"] == len(remaining)
+    assert receipt["taken"]["records"] == 3 * len(remaining)
     if damaged:
         assert set(receipt["left_sums"]) == {"bad-checksum"}
     salvage.verified(target)
@@ -205,9 +205,9 @@ def test_several_segments_keep_their_bases_and_times(tmp_path: Path, salvage: Sa
     os.utime(origin / f"{15:020d}.log", (1_600_000_000, 1_600_000_000))
     receipt = salvage.one(origin)
     target = salvage.output / "orders-7"
-    kept = {base: b"".join(each) for base, each in segments.items()}
-    kept[15] = b"".join([*segments[15][:2], *segments[15][3:]])
-    assert logs(target) == kept
+    remaining = {base: b"".join(each) for base, each in segments.items()}
+    remaining[15] = b"".join([*segments[15][:2], *segments[15][3:]])
+    assert logs(target) == remaining
     assert (target / f"{15:020d}.log").stat().st_mtime == 1_600_000_000
     (hole,) = receipt["holes"]
     assert (hole["first_offset"], hole["last_offset"]) == (21, 23)
@@ -266,8 +266,8 @@ def test_one_wrong_base_offset_costs_one_batch(
     origin = forge.write_partition(tmp_path / "in", "orders", 7, spoilt)
     receipt = salvage.one(origin)
     target = salvage.output / "orders-7"
-    kept = b"".join([*segments[0][:8], *segments[0][9:]])
-    assert logs(target) == {0: kept, 60: b"".join(segments[60])}
+    remaining = b"".join([*segments[0][:8], *segments[0][9:]])
+    assert logs(target) == {0: remaining, 60: b"".join(segments[60])}
     (left,) = receipt["left"]
     assert (left["reason"], left["batches"], left["first_offset"]) == ("backwards", 1, offset)
     (hole,) = receipt["holes"]
@@ -337,8 +337,8 @@ def test_batches_out_of_range_and_inverted_ones_are_left(tmp_path: Path, salvage
         tmp_path / "in", "orders", 7, {100: [batches[0], *odd, *batches[4:]]}
     )
     receipt = salvage.one(origin)
-    kept = [batches[0], *batches[4:]]
-    assert logs(salvage.output / "orders-7") == {100: b"".join(kept)}
+    remaining = [batches[0], *batches[4:]]
+    assert logs(salvage.output / "orders-7") == {100: b"".join(remaining)}
     assert {why: sums["batches"] for why, sums in receipt["left_sums"].items()} == {
         "out-of-range": 2,
         "inverted": 1,
@@ -358,8 +358,8 @@ def test_what_a_replay_refuses_is_left(tmp_path: Path, salvage: Salvage) -> None
         tmp_path / "in", "orders", 7, {0: [open_one, *plain[:6]], 7: [*plain[6:], *behind]}
     )
     receipt = salvage.one(origin)
-    kept = logs(salvage.output / "orders-7")
-    assert kept == {0: open_one, 7: b"".join(behind)}
+    remaining = logs(salvage.output / "orders-7")
+    assert remaining == {0: open_one, 7: b"".join(behind)}
     assert receipt["left_sums"]["refused"]["batches"] == 12
 
 
@@ -382,8 +382,8 @@ def test_a_run_that_goes_back_over_several_stretches(tmp_path: Path, salvage: Sa
     ]
     origin = forge.write_partition(tmp_path / "in", "orders", 7, {0: spoilt})
     receipt = salvage.one(origin)
-    kept = b"".join([*batches[:18], *batches[19:]])
-    assert logs(salvage.output / "orders-7") == {0: kept}
+    remaining = b"".join([*batches[:18], *batches[19:]])
+    assert logs(salvage.output / "orders-7") == {0: remaining}
     assert receipt["left_sums"]["backwards"]["batches"] == 6
     salvage.output = tmp_path / "other"
     low = [*batches[:10], *batches[2:4], broken(batches[20]), *batches[4:6], *batches[10:]]
@@ -416,8 +416,8 @@ def test_wrappers_are_taken_by_what_is_inside(tmp_path: Path, salvage: Salvage) 
         tmp_path / "in", "orders", 7, {}, files={f"{0:020d}.log": b"".join(batches)}
     )
     receipt = salvage.one(origin)
-    kept = b"".join([*batches[:2], batches[3], batches[5]])
-    assert logs(salvage.output / "orders-7") == {0: kept}
+    remaining = b"".join([*batches[:2], batches[3], batches[5]])
+    assert logs(salvage.output / "orders-7") == {0: remaining}
     assert {why: sums["batches"] for why, sums in receipt["left_sums"].items()} == {
         "wrapper": 1,
         "backwards": 1,

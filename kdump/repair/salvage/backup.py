@@ -53,12 +53,12 @@ def read_backup(path: Path) -> Backup:
         raise Refused(f"{path}: expected the backup of a finished repair, found {state}")
     folder = Folder(directory, repair.id)
     plan = folder.plan()
-    repaired, saved = read_partition(directory), read_partition(folder.old(""))
+    repaired, saved = read_partition(directory), read_partition(folder.backup_path(""))
     tails = folder.start_record(plan).tails
     segments = list(saved.segments)
     starts: dict[Path, int] = {}
     for cut in plan.cuts:
-        log = folder.tail(cut.name)
+        log = folder.tail_path(cut.name)
         starts[log] = cut.size - tails[cut.name]
         segments.append(Segment(_cut_offset(plan, cut.name), log, None, None, None, None, ""))
     if not segments:

@@ -188,7 +188,7 @@ def _begin_time(partition: Path) -> int:
 
 
 def _save_tail(plan: Plan, cut: Cut, folder: Folder) -> int:
-    log, saved = plan.partition / cut.name, folder.tail(cut.name)
+    log, saved = plan.partition / cut.name, folder.tail_path(cut.name)
     start = disk.save_tail(log, cut.size, saved, Attributes.of(log))
     if _digest(saved, cut.size - start) != cut.tail_sha256:
         raise Refused(
@@ -205,7 +205,7 @@ def _save_marker(plan: Plan, folder: Folder) -> Stamp | None:
     if stamp is None:
         raise Refused(f"{path}: expected the clean shutdown marker, found none: plan again")
     content, like = path.read_bytes(), Attributes.of(path)
-    disk.write_file(folder.marker, [content], like, stamp.mtime_ns)
+    disk.write_file(folder.marker_path, [content], like, stamp.mtime_ns)
     return stamp
 
 
@@ -257,7 +257,7 @@ def _proofs(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the name of each written or moved file, with its digests before and after."""
     for name in sorted(plan.changed_files):
-        old, path = folder.old(name), plan.partition / name
+        old, path = folder.backup_path(name), plan.partition / name
         before = _digest(old) if old.exists() else None
         put = next((put for put in plan.puts if put.name == name), None)
         if (cut := next((cut for cut in plan.cuts if cut.name == name), None)) is not None:
@@ -266,7 +266,7 @@ def _proofs(
         else:
             yield name, {"before": before, "after": None if put is None else put.sha256}
     for step in plan.rewrites:
-        before = _digest(folder.old(step.checkpoint))
+        before = _digest(folder.backup_path(step.checkpoint))
         yield step.checkpoint, {"before": before, "after": step.sha256}
     if full_proof:
         for name in sorted(set(plan.files).difference(plan.changed_files)):

@@ -64,20 +64,20 @@ class Folder:
         self.partition = partition
         self.path = partition / FOLDERS / plan_id
 
-    def old(self, name: str) -> Path:
+    def backup_path(self, name: str) -> Path:
         """The path where a whole file of the partition is saved."""
         return self.path / _OLD / name
 
-    def tail(self, name: str) -> Path:
+    def tail_path(self, name: str) -> Path:
         """The path where the tail of a log is saved."""
         return self.path / _OLD / f"{name}{_TAIL}"
 
     @property
-    def marker(self) -> Path:
+    def marker_path(self) -> Path:
         """The path where the clean shutdown marker is saved."""
         return self.path / _OLD / CLEAN_MARKER
 
-    def new(self, name: str) -> Path:
+    def staging_path(self, name: str) -> Path:
         """The path where a file is written before it moves into place."""
         return self.path / _NEW / name
 

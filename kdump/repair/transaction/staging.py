@@ -125,7 +125,7 @@ def _write(
             if number == len(task.puts):
                 raise _differs(plan, task.log)
             put = task.puts[number][0]
-            path = folder.new(put.name)
+            path = folder.staging_path(put.name)
             on_size = partial(on_write, path, _base_offset(put.name))
             content = report_writes(map(itemgetter(1), pieces), on_size)
             like = attributes_of(plan, put, folder)
@@ -144,7 +144,7 @@ def _base_offset(log: str) -> int:
 
 def _check(put: Put, recipe: ConvertedPart, folder: Folder, back: ReadBack) -> None:
     """Raise Refused unless the read-back log matches the plan."""
-    path = folder.new(put.name)
+    path = folder.staging_path(put.name)
     if (back.size, back.sha256) != (put.size, put.sha256):
         raise Refused(
             f"{path}: expected the {put.size} planned bytes to be read back, found other bytes "

@@ -87,7 +87,7 @@ class States:
                 return self._marker(step)
 
     def _remove(self, step: Remove) -> Progress:
-        if self._folder.old(step.name).exists():
+        if self._folder.backup_path(step.name).exists():
             if step.name not in self._puts and self._stamp(step.name) is not None:
                 raise _ChangedError(step.name, self._refusal([step.name]))
             return Progress.DONE
@@ -98,7 +98,7 @@ class States:
             return Progress.DONE
         if step.replaces:
             return self._as_planned(step.name, self._plan.files[step.name])
-        if step.name in self._removed and not self._folder.old(step.name).exists():
+        if step.name in self._removed and not self._folder.backup_path(step.name).exists():
             return self._as_planned(step.name, self._plan.files[step.name])
         return self._as_planned(step.name, None)
 

@@ -40,31 +40,33 @@ def stage(plan: Plan, put: Put, folder: Folder, begun_ns: int) -> None:
     like = attributes_of(plan, put, folder)
     mtime_ns = put.time_ns(begun_ns)
     if isinstance(put.recipe, Prefix):
-        disk.copy_file(target, folder.new(put.name), put.recipe.size, like, mtime_ns)
+        disk.copy_file(target, folder.staging_path(put.name), put.recipe.size, like, mtime_ns)
         return
     content = put.content
     if content is None and isinstance(put.recipe, RebuiltIndex):
         content = make(put.recipe, plan.partition)
     if content is None or len(content) != put.size:
         raise ValueError(f"{put.name}: expected {put.size} bytes to write, found another size")
-    disk.write_file(folder.new(put.name), [content], like, mtime_ns)
+    disk.write_file(folder.staging_path(put.name), [content], like, mtime_ns)
 
 
 def save_checkpoint(plan: Plan, step: Rewrite, folder: Folder, begun_ns: int) -> None:
     """Save a checkpoint file that the step replaces, and write the new one into the folder."""
     path = checkpoint_path(plan, step)
     like = Attributes.of(path)
-    disk.copy_file(path, folder.old(step.checkpoint), step.before_size, like, step.before_mtime_ns)
+    disk.copy_file(
+        path, folder.backup_path(step.checkpoint), step.before_size, like, step.before_mtime_ns
+    )
     if step.content is None:
         raise ValueError(f"{step.checkpoint}: expected its new content, found none")
-    disk.write_file(folder.new(step.checkpoint), [step.content], like, begun_ns)
+    disk.write_file(folder.staging_path(step.checkpoint), [step.content], like, begun_ns)
 
 
 def do(plan: Plan, step: Step, folder: Folder, start_record: StartRecord) -> None:
     """Do a step. Raises OSError."""
     match step:
         case Remove():
-            disk.rename(plan.partition / step.name, folder.old(step.name))
+            disk.rename(plan.partition / step.name, folder.backup_path(step.name))
         case Put():
             _put(plan, step, folder, start_record)
         case Cut():
@@ -73,11 +75,13 @@ def do(plan: Plan, step: Step, folder: Folder, start_record: StartRecord) -> Non
         case Line():
             _change_line(plan, step, step.after, folder)
         case Rewrite():
-            _replace_checkpoint(plan, step, folder.new(step.checkpoint), start_record.begun_ns)
+            _replace_checkpoint(
+                plan, step, folder.staging_path(step.checkpoint), start_record.begun_ns
+            )
         case TakeMarker():
             disk.unlink(marker_path(plan))
         case PutMarker():
-            like = Attributes.of(folder.marker)
+            like = Attributes.of(folder.marker_path)
             _write_beside(marker_path(plan), b"", like, plan.id, start_record.begun_ns)
 
 
@@ -85,9 +89,9 @@ def undo(plan: Plan, step: Step, folder: Folder, start_record: StartRecord) -> N
     """Undo a step that is done or partly done. Raises OSError."""
     match step:
         case Remove():
-            disk.rename(folder.old(step.name), plan.partition / step.name)
+            disk.rename(folder.backup_path(step.name), plan.partition / step.name)
         case Put(replaces=True):
-            disk.rename(folder.old(step.name), plan.partition / step.name)
+            disk.rename(folder.backup_path(step.name), plan.partition / step.name)
         case Put():
             disk.unlink(plan.partition / step.name)
         case Cut():
@@ -95,19 +99,21 @@ def undo(plan: Plan, step: Step, folder: Folder, start_record: StartRecord) -> N
             disk.restore_tail(
                 plan.partition / step.name,
                 step.size,
-                folder.tail(step.name),
+                folder.tail_path(step.name),
                 step.size - start,
                 plan.files[step.name].mtime_ns,
             )
         case Line():
             _change_line(plan, step, step.before, folder)
         case Rewrite():
-            _replace_checkpoint(plan, step, folder.old(step.checkpoint), step.before_mtime_ns)
+            _replace_checkpoint(
+                plan, step, folder.backup_path(step.checkpoint), step.before_mtime_ns
+            )
         case PutMarker():
             disk.unlink(marker_path(plan))
         case TakeMarker():
             if start_record.marker is not None:
-                content, like = folder.marker.read_bytes(), Attributes.of(folder.marker)
+                content, like = folder.marker_path.read_bytes(), Attributes.of(folder.marker_path)
                 _write_beside(
                     marker_path(plan), content, like, plan.id, start_record.marker.mtime_ns
                 )
@@ -140,11 +146,11 @@ def _put(plan: Plan, put: Put, folder: Folder, start_record: StartRecord) -> Non
     if isinstance(put.recipe, RebuiltIndex):
         # Built only now: there may be thousands, and each moves into place at once.
         stage(plan, put, folder, start_record.begun_ns)
-        disk.sync_directory(folder.new(put.name).parent)
+        disk.sync_directory(folder.staging_path(put.name).parent)
     if put.replaces:
         # The name exists at every moment: no broker rebuilds a missing time index.
-        disk.link(target, folder.old(put.name))
-    disk.rename(folder.new(put.name), target)
+        disk.link(target, folder.backup_path(put.name))
+    disk.rename(folder.staging_path(put.name), target)
 
 
 def attributes_of(plan: Plan, put: Put, folder: Folder) -> Attributes:
@@ -158,14 +164,14 @@ def attributes_of(plan: Plan, put: Put, folder: Folder) -> Attributes:
             else max(log for log in plan.files if log.endswith(".log"))
         )
     path = plan.partition / name
-    return Attributes.of(path if path.exists() else folder.old(name))
+    return Attributes.of(path if path.exists() else folder.backup_path(name))
 
 
 def _change_line(plan: Plan, step: Line, offset: int | None, folder: Folder) -> None:
     path = checkpoint_path(plan, step)
     content = encode_offsets(replace_line(path, plan.partition, offset))
     like = Attributes.of(path)
-    beside = folder.new(step.checkpoint)
+    beside = folder.staging_path(step.checkpoint)
     if beside.parent.stat().st_dev != path.parent.stat().st_dev:
         # The partition directory is a link to another file system.
         beside = _beside(path, plan.id)
