@@ -256,7 +256,7 @@ def test_a_broker_starts_on_what_a_kill_leaves(
         trial, trial.complete, oracle(version), tmp_path
     )
     assert len(expected) > 100
-    applied, undone = (sampled(each, SEED, count) for each in (trial.applied, trial.undone))
+    applied, undone = (sampled(recorded, SEED, count) for recorded in (trial.applied, trial.undone))
     for number, tree in [*applied, *undone]:
         lost = expected - served(trial, tree, oracle(version), tmp_path)
         assert not lost, f"before call {number}: {sorted(lost)}"

@@ -141,7 +141,7 @@ def test_a_run_ends_where_anything_else_stands(convert: Convert) -> None:
         *messages(12, 1),
     ]
     found = convert_batches(convert, old)
-    assert [int.from_bytes(each[:8], "big") for each in found] == [0, 2, 3, 5, 7, 8, 10, 11, 12]
+    assert [int.from_bytes(batch[:8], "big") for batch in found] == [0, 2, 3, 5, 7, 8, 10, 11, 12]
     assert found[3] == modern
     assert found[4] == marker(7, 3, commit=True)
     assert found[7] == old[-2]
@@ -160,7 +160,7 @@ def test_new_batches_have_the_leader_epochs_that_are_known(convert: Convert) -> 
         *messages(12, 2),
     ]
     found = convert_batches(convert, old, epochs=epochs)
-    assert [(int.from_bytes(each[:8]), int.from_bytes(each[12:16])) for each in found] == [
+    assert [(int.from_bytes(batch[:8]), int.from_bytes(batch[12:16])) for batch in found] == [
         *((0, 0), (3, 2)),
         *((5, 2), (7, 5)),
         *((10, 5), (11, 9), (12, 9)),
@@ -188,11 +188,13 @@ def test_batches_of_magic_2_without_a_leader_epoch_get_one(convert: Convert) -> 
 
 def test_a_plan_of_an_earlier_release_makes_batches_without_leader_epochs(convert: Convert) -> None:
     modern = [batch(1, as_records(1, 1), leader_epoch=epoch) for epoch in (-1, 7)]
-    for each in modern:
-        found = convert_batches(convert, [*messages(0, 1), each, *messages(2, 1)], epochs=())
+    for modern_batch in modern:
+        found = convert_batches(
+            convert, [*messages(0, 1), modern_batch, *messages(2, 1)], epochs=()
+        )
         assert found == [
             batch(0, as_records(0, 1), leader_epoch=-1),
-            each,
+            modern_batch,
             batch(2, as_records(2, 1), leader_epoch=-1),
         ]
 
@@ -203,8 +205,8 @@ def test_batches_of_at_most_so_many_bytes(convert: Convert) -> None:
     sizes = {three: [3, 3, 3], three - 1: [2, 2, 2, 2, 1], three + 1: [3, 3, 3], 0: [1] * 9}
     for limit, counts in sizes.items():
         found = convert_batches(convert, old, Rules(batch_bytes=limit))
-        assert [struct.unpack_from(">i", each, 57)[0] for each in found] == counts
-        assert all(len(each) <= max(limit, three - 20) for each in found)
+        assert [struct.unpack_from(">i", batch, 57)[0] for batch in found] == counts
+        assert all(len(batch) <= max(limit, three - 20) for batch in found)
     (all_of_them,) = convert_batches(convert, old, Rules(batch_bytes=1 << 20))
     assert all_of_them == new(0, as_records(0, 9))
 
@@ -237,7 +239,9 @@ def test_a_wrapper_becomes_one_batch_of_the_same_codec(convert: Convert, codec: 
     (found,) = convert_batches(convert, [old], Rules(batch_bytes=0))
     expected = new(0, as_records(0, 30), codec=codec)
     assert outline(found) == outline(expected)
-    block = b"".join(each.encode(place, TIMESTAMP) for place, each in enumerate(as_records(0, 30)))
+    block = b"".join(
+        record.encode(place, TIMESTAMP) for place, record in enumerate(as_records(0, 30))
+    )
     assert bytes(decompress(Codec[codec.upper()], found[61:])) == block
 
 
@@ -268,9 +272,9 @@ def test_offsets_inside_a_wrapper(convert: Convert) -> None:
         ),
     ]
     found = convert_batches(convert, old, Rules(Codec.NONE))
-    assert [struct.unpack_from(">q", each)[0] for each in found] == [0, 103, 203]
-    assert [struct.unpack_from(">i", each, 23)[0] for each in found] == [4, 5, 5]
-    assert [struct.unpack_from(">i", each, 57)[0] for each in found] == [5, 3, 3]
+    assert [struct.unpack_from(">q", batch)[0] for batch in found] == [0, 103, 203]
+    assert [struct.unpack_from(">i", batch, 23)[0] for batch in found] == [4, 5, 5]
+    assert [struct.unpack_from(">i", batch, 57)[0] for batch in found] == [5, 3, 3]
 
 
 @pytest.mark.parametrize("bit", [0, APPENDED])
@@ -305,10 +309,10 @@ def test_a_codec_for_all_that_is_rewritten(convert: Convert, codec: Codec) -> No
     modern = batch(9, as_records(9, 1), codec="snappy")
     old = [*messages(0, 5), wrapper(8, messages(0, 4), codec="lz4"), modern]
     first, second, third = convert_batches(convert, old, Rules(codec))
-    assert [each[22] & 7 for each in (first, second)] == [codec, codec]
+    assert [batch[22] & 7 for batch in (first, second)] == [codec, codec]
     assert third == modern
     plain = convert_batches(convert, old, Rules(Codec.NONE))
-    assert [bytes(decompress(codec, each[61:])) for each in (first, second)] == [
+    assert [bytes(decompress(codec, batch[61:])) for batch in (first, second)] == [
         each[61:] for each in plain[:2]
     ]
 
@@ -406,8 +410,8 @@ def digest_of(batches: Sequence[bytes]) -> str:
     """The digest of the records of batches of magic 2, by its definition."""
     digest = xxhash.xxh3_128()
     for data in batches:
-        for each in _records(data):
-            digest.update(each)
+        for encoded in _records(data):
+            digest.update(encoded)
     return digest.hexdigest()
 
 

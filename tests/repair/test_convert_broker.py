@@ -120,7 +120,7 @@ def serve(broker: Broker, asked: Mapping[str, Sequence[int]], directory: Path) -
 def without_epochs(answers: Mapping[str, Iterable[Answer]]) -> dict[str, list[Answer]]:
     """The answers without leader epochs: old messages have none, what is made of them has."""
     return {
-        name: [None if each is None else (*each[:2], None) for each in found]
+        name: [None if answer is None else (*answer[:2], None) for answer in found]
         for name, found in answers.items()
     }
 

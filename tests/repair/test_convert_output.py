@@ -269,7 +269,7 @@ def test_a_log_is_split_with_its_transactions(
         for sequence, offset in enumerate((5, 7, 9))
     ]
     ends = [forge.marker(offset, 9, commit=False) for offset in (6, 8, 10)]
-    pairs = [each for pair in zip(marks, ends, strict=True) for each in pair]
+    pairs = [batch for pair in zip(marks, ends, strict=True) for batch in pair]
     aborted = [(9, 5, 6, 7), (9, 7, 8, 9), (9, 9, 10, 11)]
     files = {name(0, ".txnindex"): forge.txn_index(aborted)}
     origin = write(tmp_path, {0: b"".join([*FIVE, *pairs]), 11: b""}, files)
@@ -286,7 +286,7 @@ def test_a_log_is_split_with_its_transactions(
         name(base, ".txnindex"): forge.txn_index([entry])
         for base, entry in zip((5, 7, 9), aborted, strict=True)
     }
-    assert any("it is split into 4 of them" in note for note in copy.notes)
+    assert any("it is split into 4 logs" in note for note in copy.notes)
     assert {log.stat().st_mtime for log in target.glob("*.log")} == {1_500_000_000}
     assert copy.problems == 0
 

@@ -68,8 +68,8 @@ def partition(place: Path, segments: Segments = SEGMENTS, **files: bytes | None)
     top.mkdir()
     (top / "meta.properties").write_text("version=0\nbroker.id=1\n")
     (place / "server.properties").write_text("")
-    lists = {base: list(each) for base, each in segments.items()}
-    named = {each.replace("_", "."): content for each, content in files.items()}
+    lists = {base: list(segment) for base, segment in segments.items()}
+    named = {file.replace("_", "."): content for file, content in files.items()}
     return forge.write_partition(top, "topic", 0, lists, files=named)
 
 
@@ -170,7 +170,7 @@ def test_old_messages_get_the_leader_epochs_of_their_offsets(
     assert kdump(COMMAND, old, "--output", output, searching=False).code == 0
     apply(conversion(old))
     for made in (old, output / old.name):
-        found = [each for log in logs(made) for each in split(log.read_bytes())]
+        found = [batch for log in logs(made) for batch in split(log.read_bytes())]
         assert [
             (int.from_bytes(each[:8]), int.from_bytes(each[12:16])) for each in found
         ] == expected
@@ -334,7 +334,9 @@ def test_parts_come_from_the_last_to_the_first(full: Path) -> None:
     for put, _ in plan.conversions:
         order = steps(plan)
         place = order.index(f"+{put.name}")
-        wanted = [f"+{put.name.removesuffix(LOG)}{each}" for each in (LOG, ABORTS, TIMES, INDEX)]
+        wanted = [
+            f"+{put.name.removesuffix(LOG)}{extension}" for extension in (LOG, ABORTS, TIMES, INDEX)
+        ]
         found = [each for each in order[place : place + 4] if each in wanted]
         assert found in (wanted, [wanted[0], *wanted[2:]])
     assert any("it is split into" in note for note in plan.notes)
@@ -357,7 +359,7 @@ def test_aborted_transactions_go_with_their_ends(
         for n in (1, 3, 5)
     ]
     markers = [marker(n, 9, commit=False) for n in (2, 4, 6)]
-    pieces = [message(0), *(each for pair in zip(data, markers, strict=True) for each in pair)]
+    pieces = [message(0), *(batch for pair in zip(data, markers, strict=True) for batch in pair)]
     entries = [(9, 1, 2, 3), (9, 3, 4, 5), (9, 5, 6, 7)]
     path = partition(place, {0: pieces})
     (path / name(0, ABORTS)).write_bytes(forge.txn_index(entries))
@@ -372,7 +374,7 @@ def test_aborted_transactions_go_with_their_ends(
         base: TransactionIndex.decode((path / name(base, ABORTS)).read_bytes()).entries
         for base in (0, 3, 5)
     }
-    assert {base: [each.last_offset for each in batches] for base, batches in found.items()} == {
+    assert {base: [batch.last_offset for batch in batches] for base, batches in found.items()} == {
         0: [2],
         3: [4],
         5: [6],
@@ -563,8 +565,8 @@ def test_undo_brings_all_back(fixture: str, request: pytest.FixtureRequest) -> N
     before = left(path.parent)
     plan = conversion(path)
     apply(plan)
-    changed = {each for each, node in left(path.parent).items() if before.get(each) != node}
-    assert not any(each.startswith(OTHER) for each in changed)
+    changed = {file for file, node in left(path.parent).items() if before.get(file) != node}
+    assert not any(file.startswith(OTHER) for file in changed)
     undone(path, plan)
     assert restored(path.parent, before)
     assert conversion(path).id == plan.id
@@ -593,7 +595,7 @@ def test_an_interrupted_conversion_is_finished_or_taken_back(
             undone(path, plan)
         else:
             receipt = resume(Folder(path, plan.id), path.parent)
-            digests = [each["digest_after"] for each in receipt["converted"].values()]
+            digests = [log["digest_after"] for log in receipt["converted"].values()]
             assert finished in (None, digests)
             finished = digests
             for put in plan.puts:

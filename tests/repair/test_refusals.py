@@ -124,8 +124,8 @@ def test_beside_a_reader_of_what_changes(trial: Trial, held: str, complete: bool
     argv = both(trial, complete)
     file = trial.root / "data" / PARTITION / held
     with holding(file, "r") as pid:
-        for each in (argv, [*argv, "--assume-stopped"]):
-            ran = refused(trial, each)
+        for arguments in (argv, [*argv, "--assume-stopped"]):
+            ran = refused(trial, arguments)
             assert f"process {pid} (python" in ran.err
             assert f"has {file} open, and could read a half-made change" in ran.err
     assert run(argv, searching=True).code == OK

@@ -161,7 +161,7 @@ def producers(planned: Plan, offset: int) -> set[ProducerEntry]:
 
 
 def timeless(entries: tuple[Entry, ...]) -> set[tuple[int, ...]]:
-    return {(*each[:5], *each[6:]) for each in entries}
+    return {(*entry[:5], *entry[6:]) for entry in entries}
 
 
 def recipe(title: str) -> Recipe:
@@ -183,15 +183,15 @@ def test_what_a_recipe_breaks_is_rebuilt(recipe: Recipe, tmp_path: Path) -> None
     (tmp_path / "meta.properties").touch()
     compacted = recipe.compacted if isinstance(recipe, History) else None
     before = verdict(tmp_path, compacted=compacted)
-    assert HEALED & {each.code.name for found in before for each in found.findings}
+    assert HEALED & {finding.code.name for found in before for finding in found.findings}
     for found in before:
         planned = plan_of(found)
-        assert planned.steps or not REINDEXED & {each.code for each in found.findings}
+        assert planned.steps or not REINDEXED & {finding.code for finding in found.findings}
         logs = {path: path.read_bytes() for path in planned.partition.glob("*.log")}
         carry_out(planned)
         assert logs == {path: path.read_bytes() for path in planned.partition.glob("*.log")}
     for after in verdict(tmp_path, compacted=compacted):
-        assert not REINDEXED & {each.code for each in after.findings}
+        assert not REINDEXED & {finding.code for finding in after.findings}
         assert not plan_of(after).steps
 
 
@@ -229,7 +229,7 @@ def test_sound_fixtures_need_nothing(fixture: str, tmp_path: Path) -> None:
         carry_out(plan_of(found, every=True))
     for found in verdict(path, interval=None):
         assert not plan_of(found, every=True).steps
-        assert not {each.code for each in found.findings} & REINDEXED
+        assert not {finding.code for finding in found.findings} & REINDEXED
 
 
 # --- offset and time indexes
@@ -266,7 +266,7 @@ def test_what_a_plan_says_of_its_partition(tmp_path: Path) -> None:
     assert (planned.log_start, planned.log_end) == (0, (200, 200))
     found = path.joinpath(name(FIRST, ".log")).stat()
     assert planned.files[name(FIRST, ".log")] == Stamp(found.st_size, found.st_mtime_ns)
-    assert planned.files.keys() == {each.name for each in path.iterdir()}
+    assert planned.files.keys() == {file.name for file in path.iterdir()}
     assert decode(encode(planned)) == planned
     assert plan(path).id == planned.id
 
@@ -418,7 +418,7 @@ def test_one_that_differs_is_made_anew_where_all_are(tmp_path: Path) -> None:
     path = recipe("stable-of-follower").write(tmp_path)
     assert TXN_FIRST not in names(plan(path))
     found = TransactionIndex.decode(content(plan(path, every=True), TXN_FIRST))
-    assert [each.last_stable_offset for each in found.entries] == [21, 27, 41]
+    assert [entry.last_stable_offset for entry in found.entries] == [21, 27, 41]
 
 
 def test_the_state_before_the_first_segment_is_from_a_snapshot_there(tmp_path: Path) -> None:

@@ -290,7 +290,7 @@ def export_to(to: Path, origin: Path) -> None:
     ) -> Iterator[tuple[int, Any]]:
         yield from ((number, work(task)) for number, task in enumerate(tasks))
 
-    groups = [each.listed() for root in open_roots([origin]) for each in assign(root)]
+    groups = [target.listed() for root in open_roots([origin]) for target in assign(root)]
     with made(to) as directory:
         export(groups, Order(Form.JSONL, Selection()), directory, here, {})
 

@@ -205,7 +205,7 @@ def test_several_segments_keep_their_bases_and_times(tmp_path: Path, salvage: Sa
     os.utime(origin / f"{15:020d}.log", (1_600_000_000, 1_600_000_000))
     receipt = salvage.one(origin)
     target = salvage.output / "orders-7"
-    remaining = {base: b"".join(each) for base, each in segments.items()}
+    remaining = {base: b"".join(segment) for base, segment in segments.items()}
     remaining[15] = b"".join([*segments[15][:2], *segments[15][3:]])
     assert logs(target) == remaining
     assert (target / f"{15:020d}.log").stat().st_mtime == 1_600_000_000
@@ -322,7 +322,7 @@ def test_a_segment_whose_range_is_taken_gets_another_name(tmp_path: Path, salvag
     target = salvage.output / "orders-7"
     assert b"".join(logs(target).values()) == b"".join(batches[:19])
     salvage.verified(target)
-    new_logs = {each["log"]: each["new_log"] for each in receipt["segments"]}
+    new_logs = {segment["log"]: segment["new_log"] for segment in receipt["segments"]}
     assert new_logs[f"{30:020d}.log"] == f"{51:020d}.log"
 
 
@@ -544,7 +544,7 @@ def test_a_marker_that_is_written_has_a_leader_epoch(
     tmp_path: Path, salvage: Salvage, behind: int, expected: int
 ) -> None:
     """A follower refuses a batch without one; here none before it has one."""
-    batches = [each[:12] + struct.pack(">i", -1) + each[16:] for each in THREE[:-1]]
+    batches = [batch[:12] + struct.pack(">i", -1) + batch[16:] for batch in THREE[:-1]]
     batches[3] = broken(batches[3])
     batches += some(18, 1, leader_epoch=behind)
     salvage(forge.write_partition(tmp_path / "in", "orders", 7, {0: batches}, files=ABORTED))

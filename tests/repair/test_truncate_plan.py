@@ -277,7 +277,10 @@ def test_all_that_belongs_to_a_cut_in_its_order(top: Path) -> None:
     expected = [
         TakeMarker(),
         Line(_LINES["recovery-point"], 200, 0),
-        *(Remove(name(LAST, each)) for each in (".log", ".index", ".timeindex", ".txnindex")),
+        *(
+            Remove(name(LAST, extension))
+            for extension in (".log", ".index", ".timeindex", ".txnindex")
+        ),
         *(Remove(f"{offset:020d}.snapshot") for offset in (200, 150, 100)),
         Remove(index),
         Remove(times),
