@@ -159,7 +159,7 @@ def begin(trial: Trial, undoing: bool) -> tuple[Tree, list[str]]:
 
 
 def unlike(found: Tree, expected: Tree) -> list[str]:
-    """How the trees differ but by the moments of two runs, of which a folder's files tell."""
+    """The differences of two trees, except the times of the runs in a folder's files."""
     names = {name for name in {*found, *expected} if FOLDERS in name}
     lines = differences(found, expected, ignored=lambda name: name in names, timed=lambda _: False)
     return lines + [

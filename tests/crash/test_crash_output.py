@@ -24,7 +24,7 @@ pytestmark = pytest.mark.once
 SEED = 9
 FEW, MANY = 8, 200
 OUTPUT = "made"
-#: What a kill leaves of the directory that the new one stands in.
+#: What a kill leaves of the directory around the new one.
 GROWN = f".kdump.{OUTPUT}.tmp"
 TARGET = f"{OUTPUT}/{PARTITION}"
 
@@ -69,7 +69,7 @@ class Copying:
         )
 
     def _is_made(self, name: str) -> bool:
-        # What a receipt tells of a run is another thing each time.
+        # The facts of a run in the receipt differ each time.
         return name.startswith(f"{TARGET}/") and not name.startswith(f"{TARGET}/.kdump")
 
 

@@ -66,7 +66,7 @@ def wrong_after_fault(trial: Trial, ran: Run, undoing: bool) -> list[str]:
 
 
 def wrong_after_resuming(trial: Trial, ran: Run, undoing: bool) -> list[str]:
-    """What is wrong when the last line that was printed is run as it stands."""
+    """The problems after the last printed line is run as a command."""
     program, *argv = shlex.split(ran.last_line) or [""]
     if program != "kdump":
         return [f"the last line is no command: {ran}"]

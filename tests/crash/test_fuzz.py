@@ -169,7 +169,7 @@ def test_decoders_give_a_value_or_a_decode_error(cases: int) -> None:
     read = refused = 0
     with memory_bound(CASE_BYTES):
         for sample in _cases(cases):
-            with _judged(sample):
+            with _checked(sample):
                 for decoder in DECODERS:
                     try:
                         decoder(sample.data)
@@ -190,7 +190,7 @@ def test_walk_tiles_and_records_are_read_or_refused(cases: int) -> None:
     seen = [0, 0, 0]
     with memory_bound(CASE_BYTES):
         for sample in _cases(cases, [".log", ".log", ".checkpoint"]):
-            with _judged(sample):
+            with _checked(sample):
                 _read_all(sample, reader, seen)
     assert all(count > cases // 10 for count in seen), seen
 
@@ -387,8 +387,8 @@ def _kind(sample: Case) -> str:
 
 
 @contextmanager
-def _judged(sample: Case) -> Iterator[None]:
-    """What goes wrong inside is told with the case's seed and recipe; it must not take long."""
+def _checked(sample: Case) -> Iterator[None]:
+    """Report errors inside with seed and recipe of the sample; limit the time."""
     started = time.process_time()
     try:
         yield

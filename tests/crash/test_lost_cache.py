@@ -51,20 +51,20 @@ def test_power_is_lost_at_many_moments(subject: Subject, undoing: bool, trials: 
 
 
 @pytest.mark.parametrize("subject", SUBJECTS, ids=str)
-def test_power_is_lost_behind_a_kill(subject: Subject, trials: Trials) -> None:
+def test_power_is_lost_after_a_kill(subject: Subject, trials: Trials) -> None:
     assert wrong_behind_kills(trials(subject), 2, 4) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("subject", SUBJECTS, ids=str)
-def test_power_is_lost_behind_some_kills(subject: Subject, trials: Trials) -> None:
+def test_power_is_lost_after_some_kills(subject: Subject, trials: Trials) -> None:
     assert wrong_behind_kills(trials(subject), 5, 8) == []
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(("subject", "count"), [(LOSSY, 50), (REINDEX, 50), (SPLIT, 20)], ids=str)
-def test_power_is_lost_behind_each_kill(subject: Subject, count: int, trials: Trials) -> None:
+def test_power_is_lost_after_each_kill(subject: Subject, count: int, trials: Trials) -> None:
     assert wrong_behind_kills(trials(subject), MANY, count) == []
 
 

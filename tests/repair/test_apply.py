@@ -306,7 +306,7 @@ def test_a_line_needs_a_name_that_says_of_which_partition(place: Path) -> None:
 
 
 def lasting(top: Path) -> dict[str, Node]:
-    """What stands below ``top`` but for folders of repairs, whenever it was written."""
+    """The files below ``top`` without times, except the folders of repairs."""
     return {
         path: node.lasting
         for path, node in left(top).items()

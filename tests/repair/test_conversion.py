@@ -588,7 +588,7 @@ def test_odd_but_harmless_is_no_reason(convert: Convert) -> None:
     assert rest == [odd, late]
 
 
-def test_what_is_beyond_the_limit_is_not_judged(
+def test_records_beyond_the_limit_are_not_read(
     convert: Convert, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(conversion, "RecordReader", partial(RecordReader, 1000))

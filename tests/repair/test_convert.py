@@ -179,7 +179,7 @@ def test_output(first: int, place: Path) -> None:
     for topic, partition in partitions.items():
         assert misfits(output / f"{topic}-0", partition) == [], topic
     assert times(output) == written
-    # What is no log and no index of one is copied, and there is nothing more.
+    # All files except logs and their indexes are copied, and there are no others.
     made = tree(output)
     assert made.keys() == files.keys() - {"meta.properties"}
     changed = {Path(name).suffix for name, data in made.items() if files[name] != data}
@@ -314,7 +314,7 @@ def misinformed(
     before: Sequence[JsonObject],
     sizes: Mapping[str, tuple[int, int]],
 ) -> list[str]:
-    """The converted logs of which a receipt does not tell what is so.
+    """The converted logs whose facts in the receipt are wrong.
 
     ``before`` are the records as they were, ``sizes`` those of logs before and after.
     """

@@ -49,7 +49,7 @@ APPENDED = 3 * 4
 
 @dataclass(frozen=True)
 class Served:
-    """What a broker has found of its logs and told of them, by partition."""
+    """The answers of a broker about its logs, by partition."""
 
     loaded: Mapping[str, Log]
     records: Mapping[str, Records]
@@ -106,7 +106,7 @@ def dated(partition: Path, asked: Sequence[int]) -> None:
 
 
 def serve(broker: Broker, asked: Mapping[str, Sequence[int]], directory: Path) -> Served:
-    """What a broker that was just started tells of these partitions; nothing may be wrong."""
+    """The answers of a newly started broker about these partitions; none may be wrong."""
     said = broker.log_lines()
     assert complaints(said, clean=True) == []
     return Served(
@@ -187,7 +187,7 @@ def test_a_broker_serves_the_same_and_goes_on(version: str, seeds: range, tmp_pa
 
 
 def problems(data: Path, names: Iterable[str]) -> set[tuple[str, str]]:
-    """What verify finds in these partitions that is no mere note."""
+    """The findings of verify above info in these partitions."""
     found = above_info(*(data / name for name in names))
     return {(Path(line["path"]).relative_to(data).parts[0], line["code"]) for line in found}
 

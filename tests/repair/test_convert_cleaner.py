@@ -143,5 +143,5 @@ def test_one_batch_a_message_is_what_a_cleaner_writes(seeds: range, tmp_path: Pa
 
 
 def unplaced(line: JsonObject) -> JsonObject:
-    """A record's line without where it stands, and without the leader epoch of its batch."""
+    """A record's line without its position, and without the leader epoch of its batch."""
     return {**line, "position": None, "leader_epoch": None}

@@ -153,7 +153,7 @@ def test_output(name: str, top: Path, place: Path) -> None:
     assert tree(top) == files
 
 
-def test_zeros_behind_the_end_are_to_be_cut_first(place: Path) -> None:
+def test_zeros_after_the_end_are_to_be_cut_first(place: Path) -> None:
     top = copy_fixture("0.10.2.2/killed", place / "data")
     files = tree(top)
     for arguments in ((), ("--output", place / "new")):

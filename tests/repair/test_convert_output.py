@@ -89,7 +89,7 @@ class Convert:
         return self.output / NAME
 
     def __call__(self, origin: Path | Target) -> ConvertedCopy:
-        """Convert it, and make sure that it was only read, and of all that is told."""
+        """Convert it; assert that it was only read, and that the receipt is right."""
         target = origin if isinstance(origin, Target) else group_of(origin)
         before = take(target.path)
         try:
@@ -141,7 +141,7 @@ def convert(tmp_path: Path) -> Convert:
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_a_partition_is_written_anew(tmp_path: Path, convert: Convert, jobs: int) -> None:
+def test_a_partition_is_rewritten(tmp_path: Path, convert: Convert, jobs: int) -> None:
     companions = {
         name(13, ".snapshot"): forge.snapshot([(9, 1, 3, 12, 0, forge.TIMESTAMP, -1, -1)]),
         name(10, ".snapshot"): forge.snapshot(),
@@ -207,7 +207,7 @@ def test_batches_of_magic_2_among_others_stay(tmp_path: Path, convert: Convert) 
         (Rules(Codec.NONE, 5), ["--batch-bytes", "5", "--codec", "none"], 6),
     ],
 )
-def test_rules_are_kept_and_told(
+def test_rules_are_followed_and_reported(
     tmp_path: Path, convert: Convert, rules: Rules, arguments: list[str], batches: int
 ) -> None:
     origin = write(tmp_path, {0: OLD})
@@ -338,7 +338,7 @@ def test_leftovers_are_not_copied(tmp_path: Path, convert: Convert) -> None:
     assert [path.name for path in (convert.destination / ".kdump").iterdir()] == [copy.id]
 
 
-def test_what_a_broker_may_do_meanwhile_is_told(tmp_path: Path, convert: Convert) -> None:
+def test_a_broker_beside_the_copy_is_reported(tmp_path: Path, convert: Convert) -> None:
     origin = write(tmp_path, {0: OLD})
     (tmp_path / "in" / "meta.properties").write_text("version=1\n")
     starts = forge.checkpoint([("orders", 7, 3)])
@@ -350,7 +350,7 @@ def test_what_a_broker_may_do_meanwhile_is_told(tmp_path: Path, convert: Convert
 
 
 @pytest.mark.parametrize("legacy", [True, False])
-def test_an_index_without_room_is_told(tmp_path: Path, convert: Convert, legacy: bool) -> None:
+def test_an_index_without_room_is_reported(tmp_path: Path, convert: Convert, legacy: bool) -> None:
     convert.rules = Rules(batch_bytes=0)
     convert.context = replace(Context(0), wanted=Wanted(1, 24))
     batches = [forge.batch(10 + offset, [forge.record()]) for offset in range(9)]
@@ -438,10 +438,10 @@ def test_a_target_that_is_there_is_refused(tmp_path: Path, convert: Convert) -> 
 
 
 @pytest.mark.parametrize("link", [True, False])
-def test_what_has_the_name_of_a_leftover_and_is_none_is_kept(
+def test_a_file_with_the_name_of_a_leftover_stays(
     tmp_path: Path, convert: Convert, link: bool
 ) -> None:
-    """Somebody else may have put it there, to have another directory emptied."""
+    """Another user may have put it there, so that kdump empties another directory."""
     theirs = tmp_path / "theirs"
     theirs.mkdir()
     (theirs / "file").write_bytes(b"theirs")
@@ -495,7 +495,7 @@ def test_a_segment_alone_is_refused(tmp_path: Path, convert: Convert) -> None:
     assert "expected a partition directory" in convert.refused(group_of(origin / name(0)))
 
 
-def test_a_directory_that_cannot_be_listed_is_told(tmp_path: Path, convert: Convert) -> None:
+def test_a_directory_that_cannot_be_listed_is_reported(tmp_path: Path, convert: Convert) -> None:
     target = group_of(write(tmp_path, {0: OLD}))
     error = SourceError(target.path, "no")
     assert convert.refused(replace(target, error=error), SourceError) == "no"
@@ -579,7 +579,7 @@ def in_workers(act: Callable[[], None]) -> Callable[..., Conversion]:
     return begin
 
 
-def test_a_worker_that_is_killed_is_told(
+def test_a_worker_that_is_killed_is_reported(
     tmp_path: Path, convert: Convert, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kill = in_workers(lambda: os.kill(os.getpid(), signal.SIGKILL))
@@ -636,7 +636,7 @@ def test_records_that_the_disk_has_changed_are_noticed(
     assert "expected to read back" in convert.refused(write(tmp_path, {0: OLD}))
 
 
-def test_a_log_that_vanishes_is_told(
+def test_a_log_that_vanishes_is_reported(
     tmp_path: Path, convert: Convert, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = group_of(write(tmp_path, {0: OLD, 10: message(10)}))

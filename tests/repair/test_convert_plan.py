@@ -464,7 +464,7 @@ def test_a_log_that_is_a_link(old: Path, place: Path) -> None:
         plan_of(verdict(old))
 
 
-def test_where_records_cannot_be_read_is_told(place: Path) -> None:
+def test_where_records_cannot_be_read_is_reported(place: Path) -> None:
     first, inner = message(0), [message(0), flip(message(1), -1)]
     path = partition(place, {0: [first, wrapper(2, inner, codec="gzip")]})
     with pytest.raises(Refused, match=f"from position {len(first)} on: .* verify --deep"):
@@ -477,7 +477,7 @@ def test_damage_where_nothing_is_old_is_no_matter(place: Path) -> None:
     assert conversion(path).steps == ()
 
 
-def test_what_stands_behind_damage_alone_may_be_old(place: Path) -> None:
+def test_batches_that_all_follow_damage_may_be_old(place: Path) -> None:
     path = partition(place, {0: OLD})
     damage(name(0, LOG), lambda data: bytes(10) + data)(path)
     with pytest.raises(Refused, match=r"found damage \(impossible-size"):
@@ -534,7 +534,7 @@ def test_a_worker_that_is_killed(crowded: Path, monkeypatch: pytest.MonkeyPatch)
 # --- carried out, and taken back
 
 
-def test_the_receipt_tells_of_records_before_and_after(crowded: Path) -> None:
+def test_the_receipt_has_the_records_before_and_after(crowded: Path) -> None:
     sizes = {path.name: path.stat().st_size for path in crowded.glob("*.log")}
     counts: list[int] = []
     plan = conversion(crowded)

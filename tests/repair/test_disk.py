@@ -186,7 +186,7 @@ def _save(source: Path, target: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [_write, _copy, _save])
-def test_every_call_that_fails_is_told_and_no_sync_tried_again(
+def test_every_call_that_fails_is_reported_and_no_sync_is_repeated(
     place: Path,
     calls: list[Call],
     seam: Callable[[Around], None],

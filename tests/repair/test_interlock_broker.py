@@ -79,7 +79,7 @@ def data(version: str, tmp_path: Path) -> Path:
 
 
 def left(data: Path) -> dict[str, Node]:
-    """All that stands in the partitions that are repaired."""
+    """The content of the partitions that are repaired."""
     names = [*REPAIRS, *REPAIRED]
     return {f"{name}/{path}": node for name in names for path, node in take(data / name).items()}
 
@@ -115,7 +115,7 @@ def refused(ran: Ran, *words: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["3.9.1", "4.3.1"])
-def test_refused_beside_a_broker_and_behind_one(version: str, data: Path) -> None:
+def test_refused_beside_a_broker_and_after_one(version: str, data: Path) -> None:
     for name, command in REPAIRED.items():
         assert repair(command, data / name).code == 0
     (agreed,) = kdump("truncate-to-valid", data / CUT).ids
@@ -177,7 +177,7 @@ def is_put(call: Call) -> bool:
         ("4.3.1", OLD, is_put),
     ],
 )
-def test_a_broker_that_starts_meanwhile_stops_at_once(
+def test_a_broker_that_starts_during_a_repair_stops_at_once(
     version: str, name: str, amid: Callable[[Call], bool], data: Path, tmp_path: Path
 ) -> None:
     marker = (data / MARKER).read_bytes()

@@ -261,7 +261,7 @@ def test_the_loss_as_json() -> None:
     }
 
 
-# --- what is no plan
+# --- invalid plans
 
 ERRORS = (AttributeError, KeyError, TypeError, ValueError)
 

@@ -27,7 +27,7 @@ LISTED = {
 
 
 def spread(seed: int) -> list[Start]:
-    """All of them, but of swaps, which are refused, no more than of most others."""
+    """All starts, but of swaps, which are refused, only as many as of most other kinds."""
     return [
         start for start in starts(seed) if start.name not in {f"swap {n}" for n in range(15, 28)}
     ]

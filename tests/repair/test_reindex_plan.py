@@ -130,7 +130,7 @@ def plan_of(found: Verdict, *, every: bool = False) -> Plan:
 
 
 def carry_out(planned: Plan) -> None:
-    """What carrying it out comes to, without any of its care."""
+    """Do the steps of a plan without journal and backup."""
     for step in planned.steps:
         path = planned.partition / getattr(step, "name", "")
         if isinstance(step, Remove):
@@ -314,14 +314,14 @@ def test_both_sides_of_damage_and_a_word_about_it(tmp_path: Path) -> None:
     assert int.from_bytes(last[4:], "big") > sum(map(len, pieces[:4]))
 
 
-def test_batches_that_may_lie_in_a_value_are_told(tmp_path: Path) -> None:
+def test_batches_that_may_lie_in_a_value_are_reported(tmp_path: Path) -> None:
     nested = batch(40, [record(b"".join(batches(41, 8, 1)))], length=1 << 20)
     pieces = [*batches(FIRST)[:4], nested, *batches(FIRST)[5:]]
     path = Recipe("orders", [], pieces, batches(LAST), {name(FIRST, INDEX): None}).write(tmp_path)
     assert any("be part of a record's value" in note for note in plan(path).notes)
 
 
-def test_disorder_is_told(tmp_path: Path) -> None:
+def test_disorder_is_reported(tmp_path: Path) -> None:
     pieces = [*batches(FIRST)[:6], *batches(FIRST)[:6], *batches(FIRST)[6:]]
     path = Recipe("orders", [], pieces, batches(LAST), {name(FIRST, INDEX): b"odd"}).write(tmp_path)
     planned = plan(path)
@@ -330,7 +330,7 @@ def test_disorder_is_told(tmp_path: Path) -> None:
     assert "batches that an index cannot point to" in note
 
 
-def test_entries_without_room_are_told(tmp_path: Path) -> None:
+def test_entries_without_room_are_reported(tmp_path: Path) -> None:
     planned = plan(recipe("no-index").write(tmp_path), room=16)
     assert not planned.steps
     (note,) = planned.notes
@@ -358,7 +358,7 @@ def test_an_index_that_cannot_be_read_is_rebuilt(
     path = recipe("sound").write(tmp_path)
     monkeypatch.setattr("kdump.audit.survey.index_promises._INDEX_BYTES", 1)
     (found,) = verdict(path)
-    assert not plan_of(found).steps  # they are only too large to be judged
+    assert not plan_of(found).steps  # they are only too large to be checked
     failing = [path / name(FIRST, TIMES)]
     error: type[SourceError] = SourceError
 
@@ -414,7 +414,7 @@ def test_one_that_should_have_no_entry_becomes_empty(tmp_path: Path) -> None:
     assert names(plan(path, every=True)) == [TXN_FIRST]
 
 
-def test_one_that_differs_is_made_anew_where_all_are(tmp_path: Path) -> None:
+def test_one_that_differs_is_rebuilt_where_all_are(tmp_path: Path) -> None:
     path = recipe("stable-of-follower").write(tmp_path)
     assert TXN_FIRST not in names(plan(path))
     found = TransactionIndex.decode(content(plan(path, every=True), TXN_FIRST))
@@ -434,7 +434,9 @@ def test_the_state_before_the_first_segment_is_from_a_snapshot_there(tmp_path: P
 
 
 @pytest.mark.parametrize("stands", [None, b"odd", forge.snapshot([entry(9, 136, 9)])])
-def test_without_one_nobody_knows_and_that_is_said(tmp_path: Path, stands: bytes | None) -> None:
+def test_without_one_the_state_is_unknown_and_reported(
+    tmp_path: Path, stands: bytes | None
+) -> None:
     path = recipe("first-segment-gone").write(tmp_path)
     (path / snap(LAST)).unlink()
     if stands is not None:
@@ -523,7 +525,7 @@ def test_none_is_put_where_the_log_has_not_started(tmp_path: Path) -> None:
     assert names(plan(path, every=True, interval=None)) == [snap(200)]
 
 
-def test_one_that_nobody_can_use_is_taken_away(tmp_path: Path) -> None:
+def test_an_unusable_one_is_removed(tmp_path: Path) -> None:
     path = recipe("history").write(tmp_path)
     (path / snap(50)).write_bytes(b"odd")
     assert plan(path).steps == (Remove(snap(50)),)
@@ -545,7 +547,7 @@ def test_what_damage_hides_is_not_written_down(tmp_path: Path) -> None:
 TXN = ".txnindex"
 
 
-def test_what_evidence_decides_behind_a_lost_marker_is_written_down(tmp_path: Path) -> None:
+def test_what_evidence_decides_after_a_lost_marker_is_written(tmp_path: Path) -> None:
     """The snapshot has the transaction ended, and no index has it aborted: so 17 ends the next."""
     first = [data(0, 7, 0), end(5, 7), data(6, 7, 5), flip(end(11, 7, commit=True), -1)]
     last = [data(12, 7, 10), end(17, 7), plain(18)]
@@ -565,7 +567,7 @@ def test_what_evidence_decides_behind_a_lost_marker_is_written_down(tmp_path: Pa
     assert any("not rebuilt" in note and TXN in note for note in planned.notes)
 
 
-def test_damage_behind_them_hides_nothing(tmp_path: Path) -> None:
+def test_damage_after_them_hides_nothing(tmp_path: Path) -> None:
     last = [SOUND_LAST[0], flip(SOUND_LAST[1], -1), *SOUND_LAST[2:]]
     path = replace(recipe("history"), last=last).write(tmp_path)
     for file in (TXN_FIRST, TXN_LAST, snap(LAST)):

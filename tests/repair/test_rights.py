@@ -61,7 +61,7 @@ def nobody() -> int:
 
 @pytest.fixture
 def theirs(place: Path, nobody: int) -> Path:
-    """A damaged partition of nobody's, in a log directory of theirs."""
+    """A damaged partition of user nobody, in a log directory of that user."""
     LOSSY.write(place)
     give_all(place / "data", nobody)
     return LOSSY.partition(place)
@@ -367,7 +367,7 @@ def test_an_output_that_is_swapped_leads_nowhere(place: Path, precious: Path, no
 
 @pytest.fixture
 def world(place: Path, nobody: int) -> World:
-    """A directory of nobody's beside one of root's with the same names in it."""
+    """A directory of user nobody beside a directory of root with the same names in it."""
     home = place / "home"
     home.mkdir()
     LOSSY.write(home)

@@ -25,9 +25,7 @@ NAMES = (
 
 
 @pytest.mark.parametrize("version", ["4.3.1"])
-def test_a_broker_starts_on_small_files_that_were_written_anew(
-    version: str, tmp_path: Path
-) -> None:
+def test_a_broker_starts_on_rebuilt_small_files(version: str, tmp_path: Path) -> None:
     fixture = f"{version}/clean"
     data = copy_fixture(fixture, tmp_path / "data")
     epochs = (data / "codec-none-0" / "leader-epoch-checkpoint").read_bytes()

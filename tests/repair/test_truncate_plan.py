@@ -61,7 +61,7 @@ def top(tmp_path: Path) -> Path:
 
 
 def verdict(top: Path, path: Path) -> Verdict:
-    """The judgement of the partition at ``path``, as ``verify`` has it."""
+    """The verdict of ``verify`` on the partition at ``path``."""
     found = read(top, config=_CONFIG)
     ((target, surveys, facts),) = [target for target in found.targets if target[0].path == path]
     return judge(target, surveys, facts, found.context)
@@ -208,7 +208,7 @@ def test_a_snapshot_that_recovery_begins_from(top: Path, log_start: int, cut: bo
     assert plan.loss.sound.count == int(cut)
 
 
-def test_index_entries_that_do_not_fit_are_told(top: Path) -> None:
+def test_index_entries_that_do_not_fit_are_reported(top: Path) -> None:
     path = forge.write_partition(top, "topic", 0, SOUND, interval=INTERVAL)
     found = read(top, config={**_CONFIG, "log.index.size.max.bytes": "24"})
     ((target, surveys, facts),) = found.targets
@@ -315,7 +315,7 @@ def test_lines_that_need_no_change_stay(top: Path) -> None:
     assert not plan.loss.below_high_watermark
 
 
-def test_a_log_start_behind_the_new_end_comes_down_to_it(top: Path) -> None:
+def test_a_log_start_beyond_the_new_end_is_lowered_to_it(top: Path) -> None:
     path = write(top, FLIPPED, log_start=70)
     plan = planned(top, path)
     assert Line(_LINES["log-start"], 70, 30) in plan.steps
@@ -435,7 +435,7 @@ def test_not_all_transactions_whose_end_is_cut_off_are_named(top: Path) -> None:
     assert "2 more transactions are left open" in notes
 
 
-def test_behind_a_lost_marker_a_cut_goes_by_the_transaction_index(top: Path) -> None:
+def test_after_a_lost_marker_a_cut_goes_by_the_transaction_index(top: Path) -> None:
     """A replay of what stays before the cut at 4 would take the abort for that of both."""
     end = forge.flip(marker(1, 7, commit=True), -1)
     log = [_of(7, 0, sequence=0), end, _of(7, 2, sequence=1), marker(3, 7, commit=False)]
@@ -471,7 +471,7 @@ def test_a_later_segments_snapshot_where_the_log_then_ends(top: Path) -> None:
     assert name(100, ".snapshot") not in plan.changed_files
 
 
-def test_producers_that_nobody_knows(top: Path) -> None:
+def test_unknown_producers(top: Path) -> None:
     history = [_of(7, 50, sequence=9), marker(51, 7, commit=False), *_shifted()]
     entries = [(3, 40, 50, 51), (7, 50, 51, 52), (3, 60, 190, 1)]
     files = {name(50, ".txnindex"): txn_index(entries), name(190, ".snapshot"): snapshot()}

@@ -149,7 +149,7 @@ def test_a_backup_that_cannot_be_discarded_stays(lossy: Path) -> None:
 
 
 @pytest.mark.parametrize("undone_first", [False, True])
-def test_a_folder_that_cannot_be_removed_behind_an_undo(lossy: Path, undone_first: bool) -> None:
+def test_a_folder_that_cannot_be_removed_after_an_undo(lossy: Path, undone_first: bool) -> None:
     before = left(lossy.parent)
     plan = truncation(lossy)
     apply(plan)

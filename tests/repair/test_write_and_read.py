@@ -134,7 +134,7 @@ def test_damage_ends_the_writing(tmp_path: Path) -> None:
         run(write)
 
 
-def test_a_writer_that_is_killed_is_told(tmp_path: Path) -> None:
+def test_a_writer_that_is_killed_is_reported(tmp_path: Path) -> None:
     def die() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
