@@ -222,7 +222,7 @@ def put_indexes(
     like: Attributes,
     settings: TopicSettings,
 ) -> list[str]:
-    """Write the indexes of a log that was written; returns what is to be said about them.
+    """Write the rebuilt indexes of a new log; return notes on them.
 
     Raises SourceError.
     """

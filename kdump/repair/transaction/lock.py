@@ -157,7 +157,7 @@ def check_readers(plan: Plan) -> None:
 def check_changeable(plan: Plan, *, undoing: bool = False) -> None:
     """Raise Refused unless the process may change the files of a plan, and space is free for it.
 
-    An undo needs no space: it only moves saved files back.
+    An undo checks no space: it only brings saved files back.
     """
     for path in (plan.partition, *(path for path in _changed_paths(plan) if path.exists())):
         _check_owner(path)
