@@ -1,6 +1,6 @@
 """Changing what is on disk: plans, durable steps, and undo.
 
-rewrite/      Logs written again: conversion to magic 2, and the proof by reading back.
+rewrite/      Rewriting logs: conversion to magic 2, and the proof by reading back.
 transaction/  A repair as a transaction: plan, journal, steps, undo.
 content/      The content of small files that repairs write.
 newdir/       New partition directories.

@@ -27,7 +27,7 @@ from kdump.audit.survey.survey import survey
 from kdump.audit.targets.target import Root, assign
 from kdump.format import _recovery
 from kdump.format.batch import BatchTable, RecordBatch
-from kdump.repair.transaction.plan import Rebuilt
+from kdump.repair.transaction.plan import RebuiltIndex
 from kdump.repair.transaction.recipes import make
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import open_path, read_partition
@@ -330,8 +330,8 @@ def test_a_recipe_makes_the_same(tmp_path: Path) -> None:
     log = write(tmp_path, *data)
     found = of_log(log)
     for extension, file in ((".index", found.index), (".timeindex", found.time_index)):
-        assert make(Rebuilt(log.name, extension, INTERVAL), log.parent) == file.content
-    for recipe in (Rebuilt(log.name, ".txnindex", 1), Rebuilt("orders.log", ".index", 1)):
+        assert make(RebuiltIndex(log.name, extension, INTERVAL), log.parent) == file.content
+    for recipe in (RebuiltIndex(log.name, ".txnindex", 1), RebuiltIndex("orders.log", ".index", 1)):
         with pytest.raises(ValueError, match="expected an index of a segment"):
             make(recipe, log.parent)
     assert log.name == name(FIRST, ".log")

@@ -24,7 +24,7 @@ from kdump.audit.targets.context import read_context
 from kdump.audit.targets.target import assign, open_roots
 from kdump.repair.transaction.apply import apply
 from kdump.repair.transaction.plan import Plan
-from kdump.repair.transaction.undo import undo, undoable
+from kdump.repair.transaction.undo import newest_repair, undo
 from kdump.repair.truncate.plan import plan_truncate
 from kdump.storage.repair_record import FOLDERS
 
@@ -96,7 +96,7 @@ def _cuts(directory: Path, size_bytes: int, repeat: int) -> list[tuple[float, in
     plans = [_torn(directory / f"{share}", int(share * size_bytes)) for share in _SHARES]
 
     def back(plan: Plan) -> None:
-        one = undoable(plan.partition)
+        one = newest_repair(plan.partition)
         if one is None:
             raise RuntimeError(f"expected a backup in {plan.partition}, found none")
         undo(one, plan.partition, None, assume_stopped=True)

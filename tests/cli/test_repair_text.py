@@ -34,7 +34,7 @@ from kdump.cli.views.repair.text import (
     receipt_lines,
 )
 from kdump.repair.transaction.plan import (
-    Converted,
+    ConvertedPart,
     Cut,
     Line,
     Loss,
@@ -42,7 +42,7 @@ from kdump.repair.transaction.plan import (
     Prefix,
     Put,
     PutMarker,
-    Rebuilt,
+    RebuiltIndex,
     Remove,
     Stamp,
     TakeMarker,
@@ -171,7 +171,7 @@ def test_steps_of_one_kind_are_told_together(tmp_path: Path) -> None:
         Cut(log, 693, "", ""),
         Put(log, 693, "", replaces=True, recipe=Prefix(693)),
         Put.of(name(FIRST, ".index"), b"", replaces=False),
-        Put(name(FIRST, ".timeindex"), 0, "", False, Rebuilt(log, ".timeindex", 1)),
+        Put(name(FIRST, ".timeindex"), 0, "", False, RebuiltIndex(log, ".timeindex", 1)),
         Put.of(name(FIRST, ".txnindex"), b"", replaces=True),
         Line("cleaner-offset-checkpoint", 100, None),
         PutMarker(),
@@ -196,7 +196,7 @@ def converting(base: int, *parts: int) -> list[object]:
     found: list[object] = [Remove(name(base, ".index"))]
     for number in range(len(parts), -1, -1):
         part = (base, *parts)[number]
-        recipe = Converted(log, None, 16384, number, 1000 + number, "0" * 31 + str(number))
+        recipe = ConvertedPart(log, None, 16384, number, 1000 + number, "0" * 31 + str(number))
         found += [
             Put(name(part, ".log"), 2048, "", number == 0, recipe),
             Put.of(name(part, ".timeindex"), b"", replaces=number == 0),

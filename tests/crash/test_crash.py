@@ -54,9 +54,9 @@ def sampled(recorded: Recorded, seed: int, count: int = FEW) -> list[tuple[int, 
     return [*random.Random(seed).sample(states, min(count, len(states))), last]
 
 
-def told(recorded: Recorded, number: int, wrong: Sequence[str]) -> list[str]:
+def labelled(recorded: Recorded, number: int, wrong: Sequence[str]) -> list[str]:
     call = "the end" if number == len(recorded.calls) else recorded.calls[number]
-    return [f"before call {number}, {call}: {one}" for one in wrong]
+    return [f"before call {number}, {call}: {problem}" for problem in wrong]
 
 
 def killed_repairs(trial: Trial, states: Sequence[tuple[int, Tree]]) -> list[str]:
@@ -64,9 +64,9 @@ def killed_repairs(trial: Trial, states: Sequence[tuple[int, Tree]]) -> list[str
     wrong = []
     for number, tree in states:
         found = trial.wrong_at_start(tree)
-        found += [f"rerun: {one}" for one in trial.wrong_after_rerun(tree)]
-        found += [f"undo: {one}" for one in trial.wrong_after_undo(tree)]
-        wrong += told(trial.applied, number, found)
+        found += [f"rerun: {problem}" for problem in trial.wrong_after_rerun(tree)]
+        found += [f"undo: {problem}" for problem in trial.wrong_after_undo(tree)]
+        wrong += labelled(trial.applied, number, found)
     return wrong
 
 
@@ -75,9 +75,9 @@ def killed_undos(trial: Trial, states: Sequence[tuple[int, Tree]]) -> list[str]:
     wrong = []
     for number, tree in states:
         found = trial.wrong_at_start(tree)
-        found += [f"undo: {one}" for one in trial.wrong_after_undo(tree)]
-        found += [f"redo: {one}" for one in trial.wrong_after_redo(tree)]
-        wrong += told(trial.undone, number, found)
+        found += [f"undo: {problem}" for problem in trial.wrong_after_undo(tree)]
+        found += [f"redo: {problem}" for problem in trial.wrong_after_redo(tree)]
+        wrong += labelled(trial.undone, number, found)
     return wrong
 
 
@@ -159,7 +159,7 @@ def begin(trial: Trial, undoing: bool) -> tuple[Tree, list[str]]:
 
 
 def unlike(found: Tree, expected: Tree) -> list[str]:
-    """How the trees differ but by the moments of two runs, of which a folder's files tell."""
+    """The differences of two trees, except the times of the runs in a folder's files."""
     names = {name for name in {*found, *expected} if FOLDERS in name}
     lines = differences(found, expected, ignored=lambda name: name in names, timed=lambda _: False)
     return lines + [
@@ -256,7 +256,7 @@ def test_a_broker_starts_on_what_a_kill_leaves(
         trial, trial.complete, oracle(version), tmp_path
     )
     assert len(expected) > 100
-    applied, undone = (sampled(each, SEED, count) for each in (trial.applied, trial.undone))
+    applied, undone = (sampled(recorded, SEED, count) for recorded in (trial.applied, trial.undone))
     for number, tree in [*applied, *undone]:
         lost = expected - served(trial, tree, oracle(version), tmp_path)
         assert not lost, f"before call {number}: {sorted(lost)}"

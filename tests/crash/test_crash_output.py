@@ -24,7 +24,7 @@ pytestmark = pytest.mark.once
 SEED = 9
 FEW, MANY = 8, 200
 OUTPUT = "made"
-#: What a kill leaves of the directory that the new one stands in.
+#: What a kill leaves of the directory around the new one.
 GROWN = f".kdump.{OUTPUT}.tmp"
 TARGET = f"{OUTPUT}/{PARTITION}"
 
@@ -55,7 +55,7 @@ class Copying:
         expected = REFUSED if TARGET in tree else OK
         if ran.code != expected or "Traceback" in ran.err:
             wrong.append(f"expected exit {expected}: {ran}")
-        return wrong + [f"rerun: {one}" for one in self._wrong(take(self.root), there=True)]
+        return wrong + [f"rerun: {problem}" for problem in self._wrong(take(self.root), there=True)]
 
     def _wrong(self, tree: Tree, *, there: bool = False) -> list[str]:
         end = self.whole.before[-1]
@@ -69,7 +69,7 @@ class Copying:
         )
 
     def _is_made(self, name: str) -> bool:
-        # What a receipt tells of a run is another thing each time.
+        # The facts of a run in the receipt differ each time.
         return name.startswith(f"{TARGET}/") and not name.startswith(f"{TARGET}/.kdump")
 
 
@@ -82,19 +82,21 @@ def copying() -> Iterator[Copying]:
 def wrong_after_kills(copying: Copying, states: list[tuple[int, Tree]]) -> list[str]:
     calls = [*copying.whole.calls, "the end"]
     return [
-        f"before {calls[number]}: {one}" for number, tree in states for one in copying.wrong(tree)
+        f"before {calls[number]}: {problem}"
+        for number, tree in states
+        for problem in copying.wrong(tree)
     ]
 
 
 def wrong_after_losses(copying: Copying, count: int) -> list[str]:
     """Half of the moments are about the last one, when the directory gets its name."""
     done, wrong = copying.whole.done, []
-    (named,) = (at for at, one in enumerate(done) if one.paths[-1:] == (TARGET,))
+    (named,) = (at for at, call in enumerate(done) if call.paths[-1:] == (TARGET,))
     for start in (0, named):
         chance = random.Random(SEED)
         lost = losses(copying.original, done[start:], chance, count // 2, first=done[:start])
         for moment, tree in lost:
-            wrong += [f"at {start + moment}: {one}" for one in copying.wrong(tree)]
+            wrong += [f"at {start + moment}: {problem}" for problem in copying.wrong(tree)]
     return wrong
 
 

@@ -58,16 +58,16 @@ def wrong_after_fault(trial: Trial, ran: Run, undoing: bool) -> list[str]:
                 wrong.append(f"it does not say how far it has come: {ran}")
             wrong += wrong_after_resuming(trial, ran, undoing)
     put(trial.root, tree)
-    wrong += [f"undo: {one}" for one in trial.wrong_after_undo(tree)]
+    wrong += [f"undo: {problem}" for problem in trial.wrong_after_undo(tree)]
     if not undoing:
-        wrong += [f"rerun: {one}" for one in trial.wrong_after_rerun(tree)]
+        wrong += [f"rerun: {problem}" for problem in trial.wrong_after_rerun(tree)]
     if "Traceback" in ran.err:
         wrong.append(f"a traceback: {ran}")
     return wrong
 
 
 def wrong_after_resuming(trial: Trial, ran: Run, undoing: bool) -> list[str]:
-    """What is wrong when the last line that was printed is run as it stands."""
+    """The problems after the last printed line is run as a command."""
     program, *argv = shlex.split(ran.last_line) or [""]
     if program != "kdump":
         return [f"the last line is no command: {ran}"]
@@ -76,7 +76,7 @@ def wrong_after_resuming(trial: Trial, ran: Run, undoing: bool) -> list[str]:
         return [f"resumed: {again}"]
     now = take(trial.root)
     wrong = trial.wrong_when_undone(now) if undoing else trial.wrong_when_complete(now)
-    return [f"resumed: {one}" for one in wrong]
+    return [f"resumed: {problem}" for problem in wrong]
 
 
 def wrong_after_faults(
@@ -100,8 +100,8 @@ def wrong_after_faults(
         for lasting in (False, True) if both else (bool(alone),):
             put(trial.root, start)
             ran = trial.run(argv, failing(from_on(number, lasting), error))
-            told = f"{errno.errorcode[error]} {'from' if lasting else 'at'} call {number}"
-            wrong += [f"{told}: {one}" for one in wrong_after_fault(trial, ran, undoing)]
+            fault = f"{errno.errorcode[error]} {'from' if lasting else 'at'} call {number}"
+            wrong += [f"{fault}: {problem}" for problem in wrong_after_fault(trial, ran, undoing)]
     return wrong
 
 
@@ -244,7 +244,7 @@ def test_tails_are_cloned_where_that_goes(subject: Subject, tmp_path: Path) -> N
             root = directory / "root"
             root.mkdir()
             trial = Trial.of(subject, root)
-            assert "clone" in {one.method for one in trial.applied.done}
+            assert "clone" in {call.method for call in trial.applied.done}
             assert trial.wrong_when_undone(trial.undone.before[-1]) == []
             states = trial.applied.states
             for _, tree in random.Random(SEED).sample(states, FEW):

@@ -77,22 +77,22 @@ SOME = 3
 def test_a_seed_gives_the_same_case_and_all_kinds_and_changes_come_up() -> None:
     some = [case(seed) for seed in range(400)]
     assert some == [case(seed) for seed in range(400)]
-    assert {_kind(one) for one in some} == set(corpus())
+    assert {_kind(sample) for sample in some} == set(corpus())
     assert {
         *(".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint"),
         *("leader-epoch-checkpoint", "partition.metadata", "meta.properties", "quorum-state"),
         *("replication-offset-checkpoint", ".kafka_cleanshutdown"),
     } <= set(corpus())
-    done = " ".join(one.recipe for one in some)
+    done = " ".join(sample.recipe for sample in some)
     words = "flip cut insert token duplicate swap zero zero_tail splice resealed"
     assert [word for word in words.split() if word not in done] == []
 
 
 def test_batches_of_every_magic_and_codec_are_resealed() -> None:
     found: set[tuple[int, str]] = set()
-    for one in _cases(3000, [".log"]):
-        if one.resealed:
-            for batch in batches(one.data, int(one.path.stem)):
+    for sample in _cases(3000, [".log"]):
+        if sample.resealed:
+            for batch in batches(sample.data, int(sample.path.stem)):
                 if batch.codec_id < len(CODECS):
                     found.add((batch.magic, batch.codec.label))
     assert {(magic, codec) for magic in (0, 1, 2) for codec in CODECS} <= found
@@ -168,11 +168,11 @@ DECODERS: Sequence[Callable[[bytes], object]] = (
 def test_decoders_give_a_value_or_a_decode_error(cases: int) -> None:
     read = refused = 0
     with memory_bound(CASE_BYTES):
-        for one in _cases(cases):
-            with _judged(one):
+        for sample in _cases(cases):
+            with _checked(sample):
                 for decoder in DECODERS:
                     try:
-                        decoder(one.data)
+                        decoder(sample.data)
                         read += 1
                     except DecodeError as error:
                         assert str(error)
@@ -189,17 +189,17 @@ def test_walk_tiles_and_records_are_read_or_refused(cases: int) -> None:
     reader = RecordReader()
     seen = [0, 0, 0]
     with memory_bound(CASE_BYTES):
-        for one in _cases(cases, [".log", ".log", ".checkpoint"]):
-            with _judged(one):
-                _read_all(one, reader, seen)
+        for sample in _cases(cases, [".log", ".log", ".checkpoint"]):
+            with _checked(sample):
+                _read_all(sample, reader, seen)
     assert all(count > cases // 10 for count in seen), seen
 
 
-def _read_all(one: Case, reader: RecordReader, seen: list[int]) -> None:
+def _read_all(sample: Case, reader: RecordReader, seen: list[int]) -> None:
     """Adds to ``seen``: damages, batches whose records can be read, and those that cannot."""
-    rng = random.Random(one.seed)
-    source = MemorySource(one.data, rng.choice((None, 61, 700, 1 << 16)))
-    base_offset = parse_file_name(one.path.name).base_offset or 0
+    rng = random.Random(sample.seed)
+    source = MemorySource(sample.data, rng.choice((None, 61, 700, 1 << 16)))
+    base_offset = parse_file_name(sample.path.name).base_offset or 0
     position = 0
     for piece in walk(source, base_offset):
         assert piece.position == position
@@ -213,7 +213,7 @@ def _read_all(one: Case, reader: RecordReader, seen: list[int]) -> None:
             position += batch.size
             seen[1 if _readable(batch, source, reader) else 2] += 1
         assert piece.end == position
-    assert position == len(one.data)
+    assert position == len(sample.data)
 
 
 def _readable(batch: RecordBatch, source: MemorySource, reader: RecordReader) -> bool:
@@ -264,7 +264,7 @@ class TooSlow(AssertionError):
 def _run(some: Sequence[Case], tmp_path: Path, capture: pytest.CaptureFixture[bytes]) -> set[int]:
     """Exit codes of commands on a log directory with these cases.
 
-    Where something is wrong each case is run by itself too, so that the failure is told of one.
+    Where something is wrong each case is run by itself too, so that the failure names one.
     """
     top = tmp_path / f"{some[0].seed}-{len(some)}"
     files = _write(some, top)
@@ -279,7 +279,7 @@ def _run(some: Sequence[Case], tmp_path: Path, capture: pytest.CaptureFixture[by
         shutil.rmtree(top)
     if len(some) == 1:
         raise failure
-    codes = set().union(*(_run([one], tmp_path, capture) for one in some))
+    codes = set().union(*(_run([sample], tmp_path, capture) for sample in some))
     if not isinstance(failure, TooSlow):
         raise failure
     return codes  # none of them was slow by itself
@@ -312,7 +312,10 @@ def _commands(seed: int, top: Path, files: Sequence[Path]) -> list[list[str]]:
         ("--records", *json, "--base64", *named),
     ]
     chosen = rng.sample(dumps, SOME)
-    return [*([*command, str(top)] for command in VERIFY), *(["dump", *one] for one in chosen)]
+    return [
+        *([*command, str(top)] for command in VERIFY),
+        *(["dump", *arguments] for arguments in chosen),
+    ]
 
 
 def _command(
@@ -344,19 +347,19 @@ def _write(some: Sequence[Case], top: Path) -> list[Path]:
     changed: dict[Path, None] = {}
     top.mkdir()
     (top / "meta.properties").write_bytes(b"version=1\nnode.id=1\ncluster.id=x\n")
-    for one in some:
-        fixture = ROOT / one.path
+    for sample in some:
+        fixture = ROOT / sample.path
         if fixture.parent.name in ("clean", "killed"):
-            (top / fixture.name).write_bytes(one.data)
+            (top / fixture.name).write_bytes(sample.data)
             changed[top / fixture.name] = None
             continue
-        partition = top / f"seed.{one.seed}-0"
+        partition = top / f"seed.{sample.seed}-0"
         partition.mkdir()
         for path in fixture.parent.iterdir():
             # Of the others those with the same base offset do: a seed's files stay few.
             if path.stem == fixture.stem or not fixture.name[0].isdigit():
                 (partition / path.name).write_bytes(path.read_bytes())
-        (partition / fixture.name).write_bytes(one.data)
+        (partition / fixture.name).write_bytes(sample.data)
         changed[partition / fixture.name] = None
     return list(changed)
 
@@ -379,20 +382,20 @@ def _cases(count: int, kinds: Sequence[str] | None = None, first: int = FIRST) -
     return (case(seed, kinds) for seed in range(first, first + count))
 
 
-def _kind(one: Case) -> str:
-    return one.path.suffix if one.path.name[0].isdigit() else one.path.name
+def _kind(sample: Case) -> str:
+    return sample.path.suffix if sample.path.name[0].isdigit() else sample.path.name
 
 
 @contextmanager
-def _judged(one: Case) -> Iterator[None]:
-    """What goes wrong inside is told with the case's seed and recipe; it must not take long."""
+def _checked(sample: Case) -> Iterator[None]:
+    """Report errors inside with seed and recipe of the sample; limit the time."""
     started = time.process_time()
     try:
         yield
     except Exception as error:
-        error.add_note(str(one))
+        error.add_note(str(sample))
         raise
-    assert time.process_time() - started < CASE_SECONDS, str(one)
+    assert time.process_time() - started < CASE_SECONDS, str(sample)
 
 
 def _cpu_seconds() -> float:

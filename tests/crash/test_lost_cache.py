@@ -54,20 +54,20 @@ def test_power_is_lost_at_many_moments(subject: Subject, undoing: bool, trials: 
 
 
 @pytest.mark.parametrize("subject", SUBJECTS, ids=str)
-def test_power_is_lost_behind_a_kill(subject: Subject, trials: Trials) -> None:
+def test_power_is_lost_after_a_kill(subject: Subject, trials: Trials) -> None:
     assert wrong_behind_kills(trials(subject), 2, 4) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("subject", SUBJECTS, ids=str)
-def test_power_is_lost_behind_some_kills(subject: Subject, trials: Trials) -> None:
+def test_power_is_lost_after_some_kills(subject: Subject, trials: Trials) -> None:
     assert wrong_behind_kills(trials(subject), 5, 8) == []
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(("subject", "count"), [(LOSSY, 50), (REINDEX, 50), (SPLIT, 20)], ids=str)
-def test_power_is_lost_behind_each_kill(subject: Subject, count: int, trials: Trials) -> None:
+def test_power_is_lost_after_each_kill(subject: Subject, count: int, trials: Trials) -> None:
     assert wrong_behind_kills(trials(subject), MANY, count) == []
 
 
@@ -86,10 +86,12 @@ def wrong_behind_kills(trial: Trial, kills: int, count: int) -> list[str]:
         assert again.run.code == OK, again.run
         for moment, tree in losses(trial.original, again.done, chance, count, first=first):
             found = trial.wrong_at_start(tree)
-            found += [f"undo: {one}" for one in trial.wrong_after_undo(tree)]
-            found += [f"rerun: {one}" for one in trial.wrong_after_rerun(tree)]
+            found += [f"undo: {problem}" for problem in trial.wrong_after_undo(tree)]
+            found += [f"rerun: {problem}" for problem in trial.wrong_after_rerun(tree)]
             call = trial.applied.calls[number]
-            wrong += [f"killed before {number}, {call}, then {moment}: {one}" for one in found]
+            wrong += [
+                f"killed before {number}, {call}, then {moment}: {problem}" for problem in found
+            ]
     return wrong
 
 
@@ -105,14 +107,14 @@ def wrong_after(trial: Trial, undoing: bool, count: int) -> list[str]:
             continue
         tried.add(key)
         found = trial.wrong_at_start(tree)
-        found += [f"undo: {one}" for one in trial.wrong_after_undo(tree)]
+        found += [f"undo: {problem}" for problem in trial.wrong_after_undo(tree)]
         if undoing:
-            found += [f"redo: {one}" for one in trial.wrong_after_redo(tree)]
+            found += [f"redo: {problem}" for problem in trial.wrong_after_redo(tree)]
         else:
-            found += [f"rerun: {one}" for one in trial.wrong_after_rerun(tree)]
+            found += [f"rerun: {problem}" for problem in trial.wrong_after_rerun(tree)]
         last = recorded.done[moment - 1] if moment else None
-        told = "the start" if last is None else f"{last.method} {last.paths}"
-        wrong += [f"state {number}, after {told}: {one}" for one in found]
+        call = "the start" if last is None else f"{last.method} {last.paths}"
+        wrong += [f"state {number}, after {call}: {problem}" for problem in found]
     assert len(tried) > min(count, 100) / 4
     return wrong
 

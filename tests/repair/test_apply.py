@@ -60,14 +60,14 @@ from kdump.repair.transaction.plan import (
     Prefix,
     Put,
     PutMarker,
-    Rebuilt,
+    RebuiltIndex,
     Remove,
     TakeMarker,
     decode,
     encode,
 )
 from kdump.repair.transaction.recipes import make
-from kdump.repair.transaction.undo import discard, undo, undoable
+from kdump.repair.transaction.undo import discard, newest_repair, undo
 from kdump.storage.repair_record import RepairState, kept
 
 pytestmark = pytest.mark.usefixtures("unsearched")
@@ -130,7 +130,7 @@ def test_every_kind_of_step(lossy: Path) -> None:
     assert now[f"{lossy.name}/new"].lasting == replace(model, content=b"").lasting
     changed = {path for path in before if now.get(path) != before[path]}
     kept_names = {name(200, ".log"), name(200, ".snapshot"), LOG, INDEX, EPOCHS, name(0, ".log")}
-    assert changed == {f"{lossy.name}/{one}" for one in kept_names} | {
+    assert changed == {f"{lossy.name}/{name}" for name in kept_names} | {
         MARKER,
         *(POINT, MARK, "cleaner-offset-checkpoint"),
     }
@@ -155,7 +155,7 @@ def test_what_the_planners_plan(place: Path, subject: Subject) -> None:
     with pytest.raises(Refused, match=r"expected no backup of plan|plan again"):
         apply(plan)
     undone(partition, plan)
-    assert restored(place, before, *(f"data/{one}" for one in CHECKPOINTS))
+    assert restored(place, before, *(f"data/{checkpoint}" for checkpoint in CHECKPOINTS))
     assert planner(partition).id == plan.id
     apply(plan)
     assert planner(partition).steps == ()
@@ -165,7 +165,7 @@ def test_a_plan_from_json_does_the_same_where_recipes_make_its_files(place: Path
     REINDEX.write(place)
     partition = REINDEX.partition(place)
     whole = reindexing(partition)
-    steps = tuple(put for put in whole.puts if isinstance(put.recipe, Rebuilt))
+    steps = tuple(put for put in whole.puts if isinstance(put.recipe, RebuiltIndex))
     plan = replace(whole, steps=steps)
     read = decode(json.loads(json.dumps(encode(plan))))
     assert read.id == plan.id
@@ -306,7 +306,7 @@ def test_a_line_needs_a_name_that_says_of_which_partition(place: Path) -> None:
 
 
 def lasting(top: Path) -> dict[str, Node]:
-    """What stands below ``top`` but for folders of repairs, whenever it was written."""
+    """The files below ``top`` without times, except the folders of repairs."""
     return {
         path: node.lasting
         for path, node in left(top).items()
@@ -330,9 +330,9 @@ def test_the_receipt(lossy: Path) -> None:
         return hashlib.sha256(node.content).hexdigest()
 
     (cut,) = plan.cuts
-    assert receipt["files"].keys() == plan.touched
+    assert receipt["files"].keys() == plan.changed_files
     assert receipt["files"][LOG] == {"tail": cut.tail_sha256, "last_header": cut.last_header}
-    for file in plan.touched - {LOG}:
+    for file in plan.changed_files - {LOG}:
         assert receipt["files"][file] == {
             "before": digest(before, file),
             "after": digest(now, file),
@@ -404,7 +404,7 @@ def _spoil(partition: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "text"),
     [
         (_append, LOG),
         (_touch, name(0, ".log")),
@@ -419,12 +419,12 @@ def _spoil(partition: Path) -> None:
     ],
 )
 def test_what_changed_since_it_was_planned_is_left_alone(
-    lossy: Path, change: Callable[[Path], None], told: str
+    lossy: Path, change: Callable[[Path], None], text: str
 ) -> None:
     plan = truncation(lossy)
     change(lossy)
     before = left(lossy.parent)
-    with pytest.raises(Refused, match=told):
+    with pytest.raises(Refused, match=text):
         apply(plan)
     assert left(lossy.parent) == before
 
@@ -458,8 +458,8 @@ def test_one_that_holds_nothing_of_others_does_not_keep_them_waiting(unindexed: 
     plan = reindexing(unindexed)
     interrupt(plan, "rename", 5)
     apply(by_hand(top / OTHER, Put.of("new", b"", replaces=False)))
-    (one,) = kept(unindexed)
-    assert one.state is RepairState.PENDING
+    (repair,) = kept(unindexed)
+    assert repair.state is RepairState.PENDING
     resume(Folder(unindexed, plan.id), top)
     assert reindexing(unindexed).steps == ()
 
@@ -468,18 +468,18 @@ def test_an_interrupted_undo_lets_no_other_begin(lossy: Path) -> None:
     top, before = lossy.parent, left(lossy.parent)
     plan = truncation(lossy)
     apply(plan)
-    (one,) = kept(lossy)
+    (repair,) = kept(lossy)
     with failing_at("pwrite"), pytest.raises(Unfinished) as raised:
-        undo(one, lossy, top, assume_stopped=False)
+        undo(repair, lossy, top, assume_stopped=False)
     assert raised.value.resume == ("kdump", "undo", str(lossy), "--plan", plan.id, "--apply")
     assert "the undo of plan" in str(raised.value)
-    (one,) = kept(lossy)
-    assert one.state is RepairState.UNDOING
+    (repair,) = kept(lossy)
+    assert repair.state is RepairState.UNDOING
     for partition in (lossy, top / OTHER):
         with pytest.raises(Refused, match="expected no interrupted repair"):
             apply(by_hand(partition, Put.of("new", b"", replaces=False)))
     with pytest.raises(Refused, match="expected a finished repair"):
-        discard(one, lossy)
+        discard(repair, lossy)
     undone(lossy, plan)
     assert restored(top, before)
 
@@ -495,11 +495,11 @@ def test_what_was_only_prepared_is_cleared_by_the_next(lossy: Path) -> None:
     (folder.path / "new" / "new").write_bytes(b"half")
     for path in (folder.path.parent, *folder.path.parent.rglob("*")):
         give(path, lossy)
-    assert [one.state for one in kept(lossy)] == [RepairState.PREPARED]
-    assert undoable(lossy) is None
+    assert [repair.state for repair in kept(lossy)] == [RepairState.PREPARED]
+    assert newest_repair(lossy) is None
     plan = truncation(lossy)
     apply(plan)
-    assert [one.id for one in kept(lossy)] == [plan.id]
+    assert [repair.id for repair in kept(lossy)] == [plan.id]
     undone(lossy, plan)
     assert restored(top, before)
 
@@ -547,10 +547,10 @@ def test_a_repair_goes_on_from_wherever_it_was(lossy: Path, method: str, number:
 
 @pytest.mark.parametrize(
     "recipe",
-    [Rebuilt(LOG, ".txnindex", 4096), Rebuilt("x.log", ".index", 4096)],
+    [RebuiltIndex(LOG, ".txnindex", 4096), RebuiltIndex("x.log", ".index", 4096)],
     ids=["no index", "no segment"],
 )
-def test_a_recipe_of_no_index_is_not_begun(lossy: Path, recipe: Rebuilt) -> None:
+def test_a_recipe_of_no_index_is_not_begun(lossy: Path, recipe: RebuiltIndex) -> None:
     with pytest.raises(ValueError, match="expected an index of a segment"):
         make(recipe, lossy)
 
@@ -565,7 +565,7 @@ def test_an_older_backup_stays_when_the_next_repair_fails_to_begin(unindexed: Pa
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "text"),
     [
         (5, "Input/output error"),
         (KeyboardInterrupt(), "KeyboardInterrupt"),
@@ -574,7 +574,7 @@ def test_an_older_backup_stays_when_the_next_repair_fails_to_begin(unindexed: Pa
     ids=["fault", "interrupt", "signal"],
 )
 def test_what_is_interrupted_says_how_to_go_on(
-    lossy: Path, error: int | BaseException, told: str
+    lossy: Path, error: int | BaseException, text: str
 ) -> None:
     plan = truncation(lossy, 150)
     with failing_at("truncate", 0, error), pytest.raises(Unfinished) as raised:
@@ -588,7 +588,7 @@ def test_what_is_interrupted_says_how_to_go_on(
     assert plan.steps[len(done.steps)].__class__ is Cut
     assert (*done.steps, *rest.steps) == plan.steps
     assert f"the repair of plan {plan.id} was interrupted: " in message
-    assert told in message
+    assert text in message
     assert str(lossy / ".kdump" / plan.id) in message
     assert raised.value.resume == (
         *("kdump", "truncate-to-valid", "--at", "150", str(lossy), "--apply"),

@@ -84,7 +84,7 @@ def test_recovery_points_are_the_ends_of_logs_after_a_clean_stop(
     assert rows(data / POINT) == ({("orders", 0): END, ("orders", 1): 100} if clean else {})
 
 
-def test_a_log_start_behind_the_end_is_dropped(data: Path) -> None:
+def test_a_log_start_beyond_the_end_is_dropped(data: Path) -> None:
     (data / START).write_bytes(b"0\n9\norders 0 301\norders 1 100\n")
     assert reindex(data, "--apply") == 0
     assert rows(data / START) == {("orders", 1): 100}

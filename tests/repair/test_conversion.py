@@ -24,7 +24,7 @@ from kdump.format.records import RecordReader
 from kdump.repair.rewrite import conversion
 from kdump.repair.rewrite.conversion import Conversion, Part, Rules
 from kdump.repair.rewrite.measure import measure
-from kdump.repair.rewrite.read_back import ReadingBack
+from kdump.repair.rewrite.read_back import LogReader
 from kdump.storage.access import open_source
 from kdump.storage.source import Source, WindowedFile
 
@@ -51,15 +51,15 @@ def convert(tmp_path: Path) -> Convert:
     ) -> tuple[dict[int, bytes], Conversion]:
         path = tmp_path / f"{base_offset:020d}.log"
         path.write_bytes(content if isinstance(content, bytes) else b"".join(content))
-        told: list[int] = []
+        counts: list[int] = []
         with opened(path) as source:
             known = [EpochEntry(0, base_offset)] if epochs is None else epochs
-            made = Conversion(source, path, base_offset, rules, told.append, epochs=known)
+            made = Conversion(source, path, base_offset, rules, counts.append, epochs=known)
             logs: dict[int, bytes] = {}
             for number, data in made.pieces():
                 assert number >= max(logs, default=0)
                 logs[number] = logs.get(number, b"") + data
-        assert sum(told) == path.stat().st_size
+        assert sum(counts) == path.stat().st_size
         assert [len(logs[number]) for number in range(len(logs))] == [
             part.size for part in made.parts
         ]
@@ -68,7 +68,7 @@ def convert(tmp_path: Path) -> Convert:
     return run
 
 
-def one(
+def convert_batches(
     convert: Convert,
     content: Iterable[bytes],
     rules: Rules = DEFAULT,
@@ -106,12 +106,12 @@ def test_messages_of_magic_1(convert: Convert) -> None:
         record(value, key, timestamp=stamp, offset_delta=5 * number)
         for number, ((value, key), stamp) in enumerate(zip(fields, times, strict=True))
     ]
-    assert one(convert, old) == [new(0, records, max_timestamp=TIMESTAMP + 3)]
+    assert convert_batches(convert, old) == [new(0, records, max_timestamp=TIMESTAMP + 3)]
 
 
 def test_messages_of_magic_0_have_no_timestamp(convert: Convert) -> None:
     expected = new(0, as_records(0, 3), base_timestamp=-1)
-    assert one(convert, messages(0, 3, magic=0)) == [expected]
+    assert convert_batches(convert, messages(0, 3, magic=0)) == [expected]
 
 
 def test_append_time_stays_and_another_one_begins_a_batch(convert: Convert) -> None:
@@ -119,7 +119,7 @@ def test_append_time_stays_and_another_one_begins_a_batch(convert: Convert) -> N
     old += messages(2, 1, attributes=APPENDED, timestamp=LATER)
     old += messages(3, 2, attributes=APPENDED)
     appended = partial(new, timestamp_type="LogAppendTime")
-    assert one(convert, old) == [
+    assert convert_batches(convert, old) == [
         appended(0, as_records(0, 2)),
         appended(2, as_records(2, 1), base_timestamp=LATER),
         appended(3, as_records(3, 2)),
@@ -140,8 +140,8 @@ def test_a_run_ends_where_anything_else_stands(convert: Convert) -> None:
         batch(11, as_records(11, 1)),
         *messages(12, 1),
     ]
-    found = one(convert, old)
-    assert [int.from_bytes(each[:8], "big") for each in found] == [0, 2, 3, 5, 7, 8, 10, 11, 12]
+    found = convert_batches(convert, old)
+    assert [int.from_bytes(batch[:8], "big") for batch in found] == [0, 2, 3, 5, 7, 8, 10, 11, 12]
     assert found[3] == modern
     assert found[4] == marker(7, 3, commit=True)
     assert found[7] == old[-2]
@@ -159,8 +159,8 @@ def test_new_batches_have_the_leader_epochs_that_are_known(convert: Convert) -> 
         batch(11, as_records(11, 1), leader_epoch=9),
         *messages(12, 2),
     ]
-    found = one(convert, old, epochs=epochs)
-    assert [(int.from_bytes(each[:8]), int.from_bytes(each[12:16])) for each in found] == [
+    found = convert_batches(convert, old, epochs=epochs)
+    assert [(int.from_bytes(batch[:8]), int.from_bytes(batch[12:16])) for batch in found] == [
         *((0, 0), (3, 2)),
         *((5, 2), (7, 5)),
         *((10, 5), (11, 9), (12, 9)),
@@ -176,7 +176,7 @@ def test_batches_of_magic_2_without_a_leader_epoch_get_one(convert: Convert) -> 
         )
         for number, epoch in enumerate(given)
     ]
-    assert one(convert, old, epochs=epochs) == [
+    assert convert_batches(convert, old, epochs=epochs) == [
         batch(
             number, as_records(number, 1), leader_epoch=epoch, producer_id=7, base_sequence=number
         )
@@ -188,11 +188,13 @@ def test_batches_of_magic_2_without_a_leader_epoch_get_one(convert: Convert) -> 
 
 def test_a_plan_of_an_earlier_release_makes_batches_without_leader_epochs(convert: Convert) -> None:
     modern = [batch(1, as_records(1, 1), leader_epoch=epoch) for epoch in (-1, 7)]
-    for each in modern:
-        found = one(convert, [*messages(0, 1), each, *messages(2, 1)], epochs=())
+    for modern_batch in modern:
+        found = convert_batches(
+            convert, [*messages(0, 1), modern_batch, *messages(2, 1)], epochs=()
+        )
         assert found == [
             batch(0, as_records(0, 1), leader_epoch=-1),
-            each,
+            modern_batch,
             batch(2, as_records(2, 1), leader_epoch=-1),
         ]
 
@@ -202,17 +204,17 @@ def test_batches_of_at_most_so_many_bytes(convert: Convert) -> None:
     three = len(new(0, as_records(0, 3)))
     sizes = {three: [3, 3, 3], three - 1: [2, 2, 2, 2, 1], three + 1: [3, 3, 3], 0: [1] * 9}
     for limit, counts in sizes.items():
-        found = one(convert, old, Rules(batch_bytes=limit))
-        assert [struct.unpack_from(">i", each, 57)[0] for each in found] == counts
-        assert all(len(each) <= max(limit, three - 20) for each in found)
-    (all_of_them,) = one(convert, old, Rules(batch_bytes=1 << 20))
+        found = convert_batches(convert, old, Rules(batch_bytes=limit))
+        assert [struct.unpack_from(">i", batch, 57)[0] for batch in found] == counts
+        assert all(len(batch) <= max(limit, three - 20) for batch in found)
+    (all_of_them,) = convert_batches(convert, old, Rules(batch_bytes=1 << 20))
     assert all_of_them == new(0, as_records(0, 9))
 
 
 def test_a_message_that_is_larger_alone_gets_a_batch_of_its_own(convert: Convert) -> None:
     large = bytes(range(256)) * 40_000
     old = [*messages(0, 2), message(2, large, b"key"), *messages(3, 2)]
-    assert one(convert, old) == [
+    assert convert_batches(convert, old) == [
         new(0, as_records(0, 2)),
         new(2, [record(large, b"key")]),
         new(3, as_records(3, 2)),
@@ -234,10 +236,12 @@ def test_runs_go_on_from_window_to_window(convert: Convert) -> None:
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4"])
 def test_a_wrapper_becomes_one_batch_of_the_same_codec(convert: Convert, codec: str) -> None:
     old = wrapper(29, messages(0, 30), codec=codec)
-    (found,) = one(convert, [old], Rules(batch_bytes=0))
+    (found,) = convert_batches(convert, [old], Rules(batch_bytes=0))
     expected = new(0, as_records(0, 30), codec=codec)
     assert outline(found) == outline(expected)
-    block = b"".join(each.encode(place, TIMESTAMP) for place, each in enumerate(as_records(0, 30)))
+    block = b"".join(
+        record.encode(place, TIMESTAMP) for place, record in enumerate(as_records(0, 30))
+    )
     assert bytes(decompress(Codec[codec.upper()], found[61:])) == block
 
 
@@ -253,8 +257,8 @@ def test_wrappers_beside_each_other(
         inner = messages(first, 2) + messages(first + 2, 1, magic=0 if mixed else 1)
         parts.append([wrapper(first + 2, inner, codec="gzip")])
     parts += [messages(20, 2), [wrapper(23, messages(22, 2), codec="lz4")]]
-    alone = [batch for part in parts for batch in one(convert, part)]
-    assert one(convert, [old for part in parts for old in part]) == alone
+    alone = [batch for part in parts for batch in convert_batches(convert, part)]
+    assert convert_batches(convert, [old for part in parts for old in part]) == alone
 
 
 def test_offsets_inside_a_wrapper(convert: Convert) -> None:
@@ -267,17 +271,17 @@ def test_offsets_inside_a_wrapper(convert: Convert) -> None:
             208, [*messages(203, 1, magic=0), *messages(207, 2, magic=0)], codec="gzip", magic=0
         ),
     ]
-    found = one(convert, old, Rules(Codec.NONE))
-    assert [struct.unpack_from(">q", each)[0] for each in found] == [0, 103, 203]
-    assert [struct.unpack_from(">i", each, 23)[0] for each in found] == [4, 5, 5]
-    assert [struct.unpack_from(">i", each, 57)[0] for each in found] == [5, 3, 3]
+    found = convert_batches(convert, old, Rules(Codec.NONE))
+    assert [struct.unpack_from(">q", batch)[0] for batch in found] == [0, 103, 203]
+    assert [struct.unpack_from(">i", batch, 23)[0] for batch in found] == [4, 5, 5]
+    assert [struct.unpack_from(">i", batch, 57)[0] for batch in found] == [5, 3, 3]
 
 
 @pytest.mark.parametrize("bit", [0, APPENDED])
 def test_append_time_of_a_wrapper_counts_for_all_inside(convert: Convert, bit: int) -> None:
     inner = [message(n, b"value %d" % n, b"key", timestamp=n, attributes=bit) for n in range(3)]
     old = wrapper(2, inner, codec="gzip", attributes=APPENDED)
-    (found,) = one(convert, [old], Rules(Codec.NONE))
+    (found,) = convert_batches(convert, [old], Rules(Codec.NONE))
     assert found == new(0, as_records(0, 3), timestamp_type="LogAppendTime")
 
 
@@ -285,7 +289,7 @@ def test_messages_of_another_magic_than_their_wrapper(convert: Convert) -> None:
     """By the cleaner of 0.10.0 (KAFKA-4298): those of magic 0 have no append time."""
     inner = [*messages(0, 2, magic=0), *messages(2, 2), *messages(4, 1, magic=0)]
     appended = wrapper(4, inner, codec="gzip", attributes=APPENDED)
-    assert one(convert, [appended], Rules(Codec.NONE)) == [
+    assert convert_batches(convert, [appended], Rules(Codec.NONE)) == [
         new(0, as_records(0, 2), base_timestamp=-1),
         new(2, as_records(2, 2), timestamp_type="LogAppendTime"),
         new(4, as_records(4, 1), base_timestamp=-1),
@@ -295,18 +299,20 @@ def test_messages_of_another_magic_than_their_wrapper(convert: Convert) -> None:
     records = [
         record(b"value %d" % number, b"key", timestamp=stamp) for number, stamp in enumerate(times)
     ]
-    assert one(convert, [created], Rules(Codec.NONE)) == [new(0, records, base_timestamp=-1)]
+    assert convert_batches(convert, [created], Rules(Codec.NONE)) == [
+        new(0, records, base_timestamp=-1)
+    ]
 
 
 @pytest.mark.parametrize("codec", list(Codec))
 def test_a_codec_for_all_that_is_rewritten(convert: Convert, codec: Codec) -> None:
     modern = batch(9, as_records(9, 1), codec="snappy")
     old = [*messages(0, 5), wrapper(8, messages(0, 4), codec="lz4"), modern]
-    first, second, third = one(convert, old, Rules(codec))
-    assert [each[22] & 7 for each in (first, second)] == [codec, codec]
+    first, second, third = convert_batches(convert, old, Rules(codec))
+    assert [batch[22] & 7 for batch in (first, second)] == [codec, codec]
     assert third == modern
-    plain = one(convert, old, Rules(Codec.NONE))
-    assert [bytes(decompress(codec, each[61:])) for each in (first, second)] == [
+    plain = convert_batches(convert, old, Rules(Codec.NONE))
+    assert [bytes(decompress(codec, batch[61:])) for batch in (first, second)] == [
         each[61:] for each in plain[:2]
     ]
 
@@ -404,8 +410,8 @@ def digest_of(batches: Sequence[bytes]) -> str:
     """The digest of the records of batches of magic 2, by its definition."""
     digest = xxhash.xxh3_128()
     for data in batches:
-        for each in _records(data):
-            digest.update(each)
+        for encoded in _records(data):
+            digest.update(encoded)
     return digest.hexdigest()
 
 
@@ -577,12 +583,12 @@ def test_odd_but_harmless_is_no_reason(convert: Convert) -> None:
     """Bits that mean nothing, batches of no records, timestamps beyond the largest."""
     odd = batch(1, last_offset_delta=3, base_timestamp=-1, max_timestamp=TIMESTAMP)
     late = batch(5, [record(timestamp=LATER)], max_timestamp=TIMESTAMP)
-    first, *rest = one(convert, [*messages(0, 1, attributes=0x50), odd, late])
+    first, *rest = convert_batches(convert, [*messages(0, 1, attributes=0x50), odd, late])
     assert first == new(0, as_records(0, 1))
     assert rest == [odd, late]
 
 
-def test_what_is_beyond_the_limit_is_not_judged(
+def test_records_beyond_the_limit_are_not_read(
     convert: Convert, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(conversion, "RecordReader", partial(RecordReader, 1000))
@@ -610,11 +616,11 @@ def test_measured_is_what_is_read_back(
             1 << 20,
             lambda _: None,
         )
-        assert [one.part for one in measured.parts] == list(made.parts)
+        assert [part.part for part in measured.parts] == list(made.parts)
         for number, part in enumerate(measured.parts):
             path = tmp_path / "new.log"
             path.write_bytes(logs[number])
-            found = ReadingBack(path, part.part.base_offset, SETTINGS, 1 << 20).finish()
+            found = LogReader(path, part.part.base_offset, SETTINGS, 1 << 20).finish()
             assert found.rebuilt == part.rebuilt
             assert (found.size, found.sha256) == (part.part.size, part.sha256)
             assert (found.batches, found.records, found.digest) == (
@@ -643,7 +649,7 @@ def test_only_sound_batches_of_magic_2_are_read_back(
     path = tmp_path / "new.log"
     path.write_bytes(content)
     with pytest.raises(Refused, match=f"to be read back, found .*{found}"):
-        ReadingBack(path, 0, SETTINGS, 0).finish()
+        LogReader(path, 0, SETTINGS, 0).finish()
 
 
 def test_what_is_read_back_is_limited_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -651,4 +657,4 @@ def test_what_is_read_back_is_limited_too(tmp_path: Path, monkeypatch: pytest.Mo
     path = tmp_path / "new.log"
     path.write_bytes(batch(0, as_records(0, 40), codec="gzip"))
     with pytest.raises(SourceError, match="more than the limit of 100 bytes"):
-        ReadingBack(path, 0, SETTINGS, 0).finish()
+        LogReader(path, 0, SETTINGS, 0).finish()

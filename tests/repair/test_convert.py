@@ -76,11 +76,13 @@ def test_seeds_hold_what_they_are_there_to_show() -> None:
         for piece in partition.pieces():
             seen.update(piece.shown)
             seen[piece.magic, piece.codec] += 1
-            for one in piece.records:
-                contents = one.key, one.value
+            for forged_record in piece.records:
+                contents = forged_record.key, forged_record.value
                 seen.update(part for part in contents if not part)
                 seen["alone too large"] += any(len(part or b"") > BATCH_BYTES for part in contents)
-                seen["no timestamp in magic 1"] += piece.magic == 1 and one.timestamp == -1
+                seen["no timestamp in magic 1"] += (
+                    piece.magic == 1 and forged_record.timestamp == -1
+                )
         for magics in (
             {piece.magic for piece in partition.segments[b]} for b in partition.segments
         ):
@@ -111,7 +113,7 @@ def test_seeds_hold_what_they_are_there_to_show() -> None:
 
 def as_forged(partition: Partition, lines: Sequence[JsonObject]) -> bool:
     """Whether kdump reads of the old formats just what was forged."""
-    told = [
+    written = [
         WrittenRecord(
             line["offset"],
             -1 if line["timestamp"] is None else line["timestamp"],
@@ -122,7 +124,7 @@ def as_forged(partition: Partition, lines: Sequence[JsonObject]) -> bool:
         for line in lines
         if line["magic"] < 2
     ]
-    return told == [one for piece in partition.pieces() for one in piece.records]
+    return written == [record for piece in partition.pieces() for record in piece.records]
 
 
 # --- both ways
@@ -148,7 +150,7 @@ def test_in_place(first: int, place: Path) -> None:
         }
         assert misinformed(receipts[name], partition, before[name], sizes) == [], topic
     changed = {name for name, data in tree(top).items() if files.get(name) != data}
-    # A log that is another is told from the old one by its size or by its time.
+    # A new log differs from the old one in its size or its time.
     as_long = {
         name for name in changed & written.keys() if len(files[name]) == (top / name).stat().st_size
     }
@@ -177,7 +179,7 @@ def test_output(first: int, place: Path) -> None:
     for topic, partition in partitions.items():
         assert misfits(output / f"{topic}-0", partition) == [], topic
     assert times(output) == written
-    # What is no log and no index of one is copied, and there is nothing more.
+    # All files except logs and their indexes are copied, and there are no others.
     made = tree(output)
     assert made.keys() == files.keys() - {"meta.properties"}
     changed = {Path(name).suffix for name, data in made.items() if files[name] != data}
@@ -223,17 +225,18 @@ def test_sizes_and_codecs_that_were_asked_for(
 def test_a_value_of_10_mb(magic: int, codec: str, place: Path) -> None:
     value = Random(magic).randbytes(5_000_000) + bytes(5_000_000)
     contents = [b"small", value, b"", None]
-    kept = tuple(
+    written = tuple(
         WrittenRecord(offset, TIMESTAMP if magic else -1, False, None, content)
         for offset, content in enumerate(contents)
     )
-    messages = [message(one.offset, one.value, magic=magic) for one in kept]
+    messages = [message(record.offset, record.value, magic=magic) for record in written]
     if codec == "none":
         pieces = [
-            Piece(data, magic, codec, (one,)) for data, one in zip(messages, kept, strict=True)
+            Piece(data, magic, codec, (message,))
+            for data, message in zip(messages, written, strict=True)
         ]
     else:
-        pieces = [Piece(wrapper(3, messages, codec=codec, magic=magic), magic, codec, kept)]
+        pieces = [Piece(wrapper(3, messages, codec=codec, magic=magic), magic, codec, written)]
     partition = Partition({0: pieces})
     top, output = write(place, {"large": partition}), place / "new"
     before = records(top)
@@ -251,11 +254,11 @@ def test_runs_go_on_beyond_windows_and_tables(place: Path) -> None:
     random = Random(1)
     pieces = []
     for offset in range(18_000):
-        kept = WrittenRecord(
+        record = WrittenRecord(
             offset, TIMESTAMP + offset, False, None, random.randbytes(20 + offset % 90)
         )
-        data = message(offset, kept.value, timestamp=kept.timestamp)
-        pieces.append(Piece(data, 1, "none", (kept,)))
+        data = message(offset, record.value, timestamp=record.timestamp)
+        pieces.append(Piece(data, 1, "none", (record,)))
     assert sum(len(piece.data) for piece in pieces) > 3 << 19
     partition = Partition({0: pieces})
     top = write(place, {"long": partition})
@@ -286,7 +289,7 @@ def test_a_log_is_split_where_offsets_pass_what_its_indexes_can_say(place: Path)
     assert tree(top) == files
 
 
-# --- what is told
+# --- the receipt
 
 
 def test_as_many_processes_as_one_likes_make_the_same_of_it(place: Path) -> None:
@@ -311,7 +314,7 @@ def misinformed(
     before: Sequence[JsonObject],
     sizes: Mapping[str, tuple[int, int]],
 ) -> list[str]:
-    """The converted logs of which a receipt does not tell what is so.
+    """The converted logs whose facts in the receipt are wrong.
 
     ``before`` are the records as they were, ``sizes`` those of logs before and after.
     """
@@ -319,9 +322,9 @@ def misinformed(
     wrong = []
     for base, end in zip(bases, [*bases[1:], 2**63], strict=True):
         name = f"{base:020d}.log"
-        told = receipt["converted"].get(name)
+        converted = receipt["converted"].get(name)
         if not any(piece.is_legacy for piece in partition.segments[base]):
-            wrong += [name] if told else []
+            wrong += [name] if converted else []
             continue
         lines = [line for line in before if base <= line["offset"] < end]
         facts = {
@@ -331,7 +334,7 @@ def misinformed(
             "bytes_before": sizes[name][0],
             "bytes_after": sizes[name][1],
         }
-        if not told or told | facts != told:
+        if not converted or converted | facts != converted:
             wrong.append(name)
     return wrong
 
@@ -342,14 +345,16 @@ def digest(lines: Sequence[JsonObject]) -> str:
     for line in lines:
         timestamp = -1 if line["timestamp"] is None else line["timestamp"]
         key, value = as_bytes(line, "key"), as_bytes(line, "value")
-        headers = [(as_bytes(one, "key"), as_bytes(one, "value")) for one in line["headers"]]
+        headers = [
+            (as_bytes(header, "key"), as_bytes(header, "value")) for header in line["headers"]
+        ]
         appended = line["timestamp_type"] == "LogAppendTime"
         hashed.update(struct.pack(">qqB", line["offset"], timestamp, appended))
         hashed.update(struct.pack(">iii", size(key), size(value), len(headers)))
         hashed.update((key or b"") + (value or b""))
         for pair in headers:
             hashed.update(struct.pack(">ii", *map(size, pair)))
-            hashed.update(b"".join(one or b"" for one in pair))
+            hashed.update(b"".join(part or b"" for part in pair))
     return hashed.hexdigest()
 
 

@@ -49,7 +49,7 @@ APPENDED = 3 * 4
 
 @dataclass(frozen=True)
 class Served:
-    """What a broker has found of its logs and told of them, by partition."""
+    """The answers of a broker about its logs, by partition."""
 
     loaded: Mapping[str, Log]
     records: Mapping[str, Records]
@@ -96,7 +96,7 @@ def times(found: Mapping[str, Path]) -> dict[str, list[int]]:
 def dated(partition: Path, asked: Sequence[int]) -> None:
     """Give the logs times from amid those of the records.
 
-    A broker takes them for the times of logs whose messages have none, and looks no further.
+    A broker takes them for the times of logs whose messages have none, and does not read further.
     """
     amid = sorted(asked)
     found = logs(partition)
@@ -106,7 +106,7 @@ def dated(partition: Path, asked: Sequence[int]) -> None:
 
 
 def serve(broker: Broker, asked: Mapping[str, Sequence[int]], directory: Path) -> Served:
-    """What a broker that was just started tells of these partitions; nothing may be wrong."""
+    """The answers of a newly started broker about these partitions; none may be wrong."""
     said = broker.log_lines()
     assert complaints(said, clean=True) == []
     return Served(
@@ -120,7 +120,7 @@ def serve(broker: Broker, asked: Mapping[str, Sequence[int]], directory: Path) -
 def without_epochs(answers: Mapping[str, Iterable[Answer]]) -> dict[str, list[Answer]]:
     """The answers without leader epochs: old messages have none, what is made of them has."""
     return {
-        name: [None if each is None else (*each[:2], None) for each in found]
+        name: [None if answer is None else (*answer[:2], None) for answer in found]
         for name, found in answers.items()
     }
 
@@ -157,7 +157,9 @@ def test_a_broker_serves_the_same_and_goes_on(version: str, seeds: range, tmp_pa
     plant(version, data, found, TOPIC)
     with Broker(version, data, SETTINGS) as broker:
         before = serve(broker, asked, tmp_path / "before")
-    assert sum(answer is not None for told in before.answers.values() for answer in told) > 500
+    assert (
+        sum(answer is not None for answers in before.answers.values() for answer in answers) > 500
+    )
     known = problems(data, asked)
     converted_all(data, asked, tmp_path / "scratch")
     assert problems(data, asked) <= known
@@ -185,7 +187,7 @@ def test_a_broker_serves_the_same_and_goes_on(version: str, seeds: range, tmp_pa
 
 
 def problems(data: Path, names: Iterable[str]) -> set[tuple[str, str]]:
-    """What verify finds in these partitions that is no mere note."""
+    """The findings of verify above info in these partitions."""
     found = above_info(*(data / name for name in names))
     return {(Path(line["path"]).relative_to(data).parts[0], line["code"]) for line in found}
 

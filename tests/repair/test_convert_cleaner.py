@@ -60,16 +60,18 @@ def differences(ours: bytes, theirs: bytes) -> Iterator[str]:
     if len(pairs[0]) != len(pairs[1]):
         yield f"{len(pairs[0])} batches, not {len(pairs[1])}"
     for (start, end), (their_start, their_end) in zip(*pairs, strict=False):
-        one, other = ours[start:end], theirs[their_start:their_end]
+        our_batch, other = ours[start:end], theirs[their_start:their_end]
         attributes = int.from_bytes(other[ATTRIBUTES_AT : ATTRIBUTES_AT + 2], "big")
         horizon = bool(attributes & DELETE_HORIZON)
-        ours_at, theirs_at = (each[EPOCH_AT : EPOCH_AT + 4] for each in (one, other))
+        ours_at, theirs_at = (each[EPOCH_AT : EPOCH_AT + 4] for each in (our_batch, other))
         if theirs_at not in (ours_at, NO_EPOCH) or ours_at == NO_EPOCH:
             yield f"{start}: leader epoch {ours_at.hex()}, not {theirs_at.hex()}"
-        if header(one, horizon=horizon) != header(other, horizon=horizon):
-            yield f"{start}: {one[:HEADER_BYTES].hex()}, not {other[:HEADER_BYTES].hex()}"
-        blocks = [unpacked(attributes & CODEC_MASK, each[HEADER_BYTES:]) for each in (one, other)]
-        # Times are told as distances from the horizon.
+        if header(our_batch, horizon=horizon) != header(other, horizon=horizon):
+            yield f"{start}: {our_batch[:HEADER_BYTES].hex()}, not {other[:HEADER_BYTES].hex()}"
+        blocks = [
+            unpacked(attributes & CODEC_MASK, each[HEADER_BYTES:]) for each in (our_batch, other)
+        ]
+        # Times are given as distances from the horizon.
         if None in blocks or (not horizon and blocks[0] != blocks[1]):
             yield f"{start}: blocks"
 
@@ -134,12 +136,12 @@ def test_one_batch_a_message_is_what_a_cleaner_writes(seeds: range, tmp_path: Pa
         for file in unlike(ours / name, theirs / name)
     ]
     assert wrong == []
-    one, other = (records(*(data / name for name in names)) for data in (ours, theirs))
-    assert one.keys() == set(names)
+    our_records, other = (records(*(data / name for name in names)) for data in (ours, theirs))
+    assert our_records.keys() == set(names)
     for name in names:
-        assert list(map(unplaced, one[name])) == list(map(unplaced, other[name]))
+        assert list(map(unplaced, our_records[name])) == list(map(unplaced, other[name]))
 
 
 def unplaced(line: JsonObject) -> JsonObject:
-    """A record's line without where it stands, and without the leader epoch of its batch."""
+    """A record's line without its position, and without the leader epoch of its batch."""
     return {**line, "position": None, "leader_epoch": None}

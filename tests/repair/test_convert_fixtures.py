@@ -76,13 +76,13 @@ def pieces(content: bytes) -> list[Piece]:
 
 def of_old(data: bytes) -> Piece:
     (unit,) = messages.units(data)
-    kept = tuple(
+    records = tuple(
         WrittenRecord(
             offset, -1 if timestamp is None else timestamp, kind == "LogAppendTime", key, value
         )
         for offset, timestamp, kind, key, value in unit.records()
     )
-    return Piece(data, unit.outer.magic, CODECS[unit.outer.codec], kept)
+    return Piece(data, unit.outer.magic, CODECS[unit.outer.codec], records)
 
 
 def with_legacy(partitions: Mapping[str, Partition]) -> list[str]:
@@ -103,7 +103,7 @@ def unread(name: str, after: Mapping[str, Sequence[JsonObject]]) -> list[object]
             if not line["control"] and line["offset"] >= start
         ]
         lines = map(json.loads, path.read_text().splitlines())
-        # A consumer is not told of magics; where it saw no timestamp they were 0.
+        # A consumer does not see magics; where it saw no timestamp they were 0.
         wanted = [as_consumer(kept({"magic": 0, "codec": None, **line})) for line in lines]
         wrong += [pair for pair in itertools.zip_longest(found, wanted) if pair[0] != pair[1]][:1]
     return wrong
@@ -153,7 +153,7 @@ def test_output(name: str, top: Path, place: Path) -> None:
     assert tree(top) == files
 
 
-def test_zeros_behind_the_end_are_to_be_cut_first(place: Path) -> None:
+def test_zeros_after_the_end_are_to_be_cut_first(place: Path) -> None:
     top = copy_fixture("0.10.2.2/killed", place / "data")
     files = tree(top)
     for arguments in ((), ("--output", place / "new")):

@@ -28,7 +28,7 @@ from kdump.repair.convert.output import convert_to
 from kdump.repair.convert.receipt import ConvertedCopy, encode
 from kdump.repair.rewrite import conversion
 from kdump.repair.rewrite.conversion import Conversion, Rules
-from kdump.repair.rewrite.read_back import ReadBack, ReadingBack
+from kdump.repair.rewrite.read_back import LogReader, ReadBack
 from kdump.repair.transaction import disk
 
 NAME = "orders-7"
@@ -89,7 +89,7 @@ class Convert:
         return self.output / NAME
 
     def __call__(self, origin: Path | Target) -> ConvertedCopy:
-        """Convert it, and make sure that it was only read, and of all that is told."""
+        """Convert it; assert that it was only read, and that the receipt is right."""
         target = origin if isinstance(origin, Target) else group_of(origin)
         before = take(target.path)
         try:
@@ -126,10 +126,10 @@ class Convert:
         for part in copy.parts:
             assert part.digest_before == part.digest_after
             assert part.size == len(files[part.name])
-        assert sum(self.read) == sum(one.log.stat().st_size for one in target.segments)
+        assert sum(self.read) == sum(segment.log.stat().st_size for segment in target.segments)
         receipt = json.loads((copy.destination / ".kdump" / copy.id / "receipt.json").read_text())
-        told = {"source": str(target.path), "target": str(copy.destination), **encode(copy)}
-        assert receipt == told
+        expected = {"source": str(target.path), "target": str(copy.destination), **encode(copy)}
+        assert receipt == expected
 
 
 @pytest.fixture
@@ -141,14 +141,14 @@ def convert(tmp_path: Path) -> Convert:
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_a_partition_is_written_anew(tmp_path: Path, convert: Convert, jobs: int) -> None:
+def test_a_partition_is_rewritten(tmp_path: Path, convert: Convert, jobs: int) -> None:
     companions = {
         name(13, ".snapshot"): forge.snapshot([(9, 1, 3, 12, 0, forge.TIMESTAMP, -1, -1)]),
         name(10, ".snapshot"): forge.snapshot(),
         name(10, ".txnindex"): forge.txn_index([(9, 10, 11, 12)]),
         "leader-epoch-checkpoint": forge.checkpoint([(0, 4), (1, 10)]),
     }
-    # Nothing of the old indexes is looked at.
+    # The old indexes are not read.
     odd = {name(base, end): b"odd" for base in (0, 10) for end in (".index", ".timeindex")}
     origin = write(tmp_path, {0: OLD, 10: b"".join(NEW)}, companions | odd)
     convert.jobs = jobs
@@ -166,7 +166,7 @@ def test_a_partition_is_written_anew(tmp_path: Path, convert: Convert, jobs: int
         name(0, ".timeindex"): forge.time_index([(forge.TIMESTAMP, 4)]),
         name(10, ".timeindex"): forge.time_index([(forge.TIMESTAMP, 11)], 10),
     }
-    assert (copy.problems, copy.broken) == (0, False)
+    assert (copy.problems, copy.has_errors) == (0, False)
     (log,) = copy.logs
     (part,) = log.parts
     assert (log.name, log.legacy, log.copied) == (name(0), 6, 0)
@@ -182,11 +182,11 @@ def test_workers_write_what_one_process_writes(tmp_path: Path, convert: Convert)
     bases = range(0, 70, 10)
     logs = {base: b"".join(message(base + delta) for delta in range(5)) for base in bases}
     origin = write(tmp_path, logs)
-    one = convert(origin)
+    single = convert(origin)
     several = replace(convert, output=tmp_path / "other", jobs=3, read=[])(origin)
-    assert several.files == one.files
-    assert several.logs == one.logs
-    assert [log.name for log in one.logs] == [name(base) for base in logs]
+    assert several.files == single.files
+    assert several.logs == single.logs
+    assert [log.name for log in single.logs] == [name(base) for base in logs]
 
 
 def test_batches_of_magic_2_among_others_stay(tmp_path: Path, convert: Convert) -> None:
@@ -207,7 +207,7 @@ def test_batches_of_magic_2_among_others_stay(tmp_path: Path, convert: Convert) 
         (Rules(Codec.NONE, 5), ["--batch-bytes", "5", "--codec", "none"], 6),
     ],
 )
-def test_rules_are_kept_and_told(
+def test_rules_are_followed_and_reported(
     tmp_path: Path, convert: Convert, rules: Rules, arguments: list[str], batches: int
 ) -> None:
     origin = write(tmp_path, {0: OLD})
@@ -269,7 +269,7 @@ def test_a_log_is_split_with_its_transactions(
         for sequence, offset in enumerate((5, 7, 9))
     ]
     ends = [forge.marker(offset, 9, commit=False) for offset in (6, 8, 10)]
-    pairs = [each for pair in zip(marks, ends, strict=True) for each in pair]
+    pairs = [batch for pair in zip(marks, ends, strict=True) for batch in pair]
     aborted = [(9, 5, 6, 7), (9, 7, 8, 9), (9, 9, 10, 11)]
     files = {name(0, ".txnindex"): forge.txn_index(aborted)}
     origin = write(tmp_path, {0: b"".join([*FIVE, *pairs]), 11: b""}, files)
@@ -286,7 +286,7 @@ def test_a_log_is_split_with_its_transactions(
         name(base, ".txnindex"): forge.txn_index([entry])
         for base, entry in zip((5, 7, 9), aborted, strict=True)
     }
-    assert any("it is split into 4 of them" in note for note in copy.notes)
+    assert any("it is split into 4 logs" in note for note in copy.notes)
     assert {log.stat().st_mtime for log in target.glob("*.log")} == {1_500_000_000}
     assert copy.problems == 0
 
@@ -317,7 +317,7 @@ def test_a_part_never_takes_the_place_of_the_next_log(
     assert f"{name(0)}: expected offsets below 5, where the next log begins, found 5" in said
 
 
-# --- what is left out, and told
+# --- notes on what is left out
 
 
 def test_leftovers_are_not_copied(tmp_path: Path, convert: Convert) -> None:
@@ -338,7 +338,7 @@ def test_leftovers_are_not_copied(tmp_path: Path, convert: Convert) -> None:
     assert [path.name for path in (convert.destination / ".kdump").iterdir()] == [copy.id]
 
 
-def test_what_a_broker_may_do_meanwhile_is_told(tmp_path: Path, convert: Convert) -> None:
+def test_a_broker_beside_the_copy_is_reported(tmp_path: Path, convert: Convert) -> None:
     origin = write(tmp_path, {0: OLD})
     (tmp_path / "in" / "meta.properties").write_text("version=1\n")
     starts = forge.checkpoint([("orders", 7, 3)])
@@ -350,7 +350,7 @@ def test_what_a_broker_may_do_meanwhile_is_told(tmp_path: Path, convert: Convert
 
 
 @pytest.mark.parametrize("legacy", [True, False])
-def test_an_index_without_room_is_told(tmp_path: Path, convert: Convert, legacy: bool) -> None:
+def test_an_index_without_room_is_reported(tmp_path: Path, convert: Convert, legacy: bool) -> None:
     convert.rules = Rules(batch_bytes=0)
     convert.context = replace(Context(0), wanted=Overrides(1, 24))
     batches = [forge.batch(10 + offset, [forge.record()]) for offset in range(9)]
@@ -438,10 +438,10 @@ def test_a_target_that_is_there_is_refused(tmp_path: Path, convert: Convert) -> 
 
 
 @pytest.mark.parametrize("link", [True, False])
-def test_what_has_the_name_of_a_leftover_and_is_none_is_kept(
+def test_a_file_with_the_name_of_a_leftover_stays(
     tmp_path: Path, convert: Convert, link: bool
 ) -> None:
-    """Somebody else may have put it there, to have another directory emptied."""
+    """Another user may have put it there, so that kdump empties another directory."""
     theirs = tmp_path / "theirs"
     theirs.mkdir()
     (theirs / "file").write_bytes(b"theirs")
@@ -495,7 +495,7 @@ def test_a_segment_alone_is_refused(tmp_path: Path, convert: Convert) -> None:
     assert "expected a partition directory" in convert.refused(group_of(origin / name(0)))
 
 
-def test_a_directory_that_cannot_be_listed_is_told(tmp_path: Path, convert: Convert) -> None:
+def test_a_directory_that_cannot_be_listed_is_reported(tmp_path: Path, convert: Convert) -> None:
     target = group_of(write(tmp_path, {0: OLD}))
     error = SourceError(target.path, "no")
     assert convert.refused(replace(target, error=error), SourceError) == "no"
@@ -579,7 +579,7 @@ def in_workers(act: Callable[[], None]) -> Callable[..., Conversion]:
     return begin
 
 
-def test_a_worker_that_is_killed_is_told(
+def test_a_worker_that_is_killed_is_reported(
     tmp_path: Path, convert: Convert, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kill = in_workers(lambda: os.kill(os.getpid(), signal.SIGKILL))
@@ -593,13 +593,13 @@ def test_a_worker_that_is_killed_is_told(
 def test_workers_do_not_hold_the_lock(
     tmp_path: Path, convert: Convert, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def look() -> None:
+    def check_lock() -> None:
         for path in Path("/proc/self/fdinfo").iterdir():
             with suppress(FileNotFoundError):  # the one that has listed them is closed by now
                 if "FLOCK" in path.read_text():
                     raise Refused("held")
 
-    monkeypatch.setattr(segments, "Conversion", in_workers(look))
+    monkeypatch.setattr(segments, "Conversion", in_workers(check_lock))
     convert.jobs = 2
     assert not convert(write(tmp_path, {0: OLD, 10: b"".join(NEW)})).nothing
 
@@ -608,15 +608,15 @@ def test_workers_do_not_hold_the_lock(
 def test_what_is_read_back_must_be_what_was_written(
     tmp_path: Path, convert: Convert, monkeypatch: pytest.MonkeyPatch, changed: str
 ) -> None:
-    finish = ReadingBack.finish
+    finish = LogReader.finish
 
-    def other(reading: ReadingBack) -> ReadBack:
-        found = finish(reading)
+    def other(reader: LogReader) -> ReadBack:
+        found = finish(reader)
         was = getattr(found, changed)
         fields: dict[str, Any] = {changed: was + 1 if isinstance(was, int) else was[::-1]}
         return replace(found, **fields)
 
-    monkeypatch.setattr(ReadingBack, "finish", other)
+    monkeypatch.setattr(LogReader, "finish", other)
     said = convert.refused(write(tmp_path, {0: OLD}))
     assert "expected to read back what was written, 10 records with digest" in said
 
@@ -636,7 +636,7 @@ def test_records_that_the_disk_has_changed_are_noticed(
     assert "expected to read back" in convert.refused(write(tmp_path, {0: OLD}))
 
 
-def test_a_log_that_vanishes_is_told(
+def test_a_log_that_vanishes_is_reported(
     tmp_path: Path, convert: Convert, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = group_of(write(tmp_path, {0: OLD, 10: message(10)}))

@@ -37,11 +37,19 @@ from kdump.repair.convert.plan import plan_convert
 from kdump.repair.rewrite import conversion as conversions
 from kdump.repair.rewrite import measure
 from kdump.repair.rewrite.conversion import Rules
-from kdump.repair.rewrite.read_back import ReadBack, ReadingBack
+from kdump.repair.rewrite.read_back import LogReader, ReadBack
 from kdump.repair.transaction import disk
 from kdump.repair.transaction.apply import apply, resume
 from kdump.repair.transaction.folder import Folder
-from kdump.repair.transaction.plan import Converted, Plan, Put, Rebuilt, Remove, decode, encode
+from kdump.repair.transaction.plan import (
+    ConvertedPart,
+    Plan,
+    Put,
+    RebuiltIndex,
+    Remove,
+    decode,
+    encode,
+)
 from kdump.storage.repair_record import RepairState, kept
 
 pytestmark = pytest.mark.usefixtures("unsearched")
@@ -60,8 +68,8 @@ def partition(place: Path, segments: Segments = SEGMENTS, **files: bytes | None)
     top.mkdir()
     (top / "meta.properties").write_text("version=0\nbroker.id=1\n")
     (place / "server.properties").write_text("")
-    lists = {base: list(each) for base, each in segments.items()}
-    named = {each.replace("_", "."): content for each, content in files.items()}
+    lists = {base: list(segment) for base, segment in segments.items()}
+    named = {file.replace("_", "."): content for file, content in files.items()}
     return forge.write_partition(top, "topic", 0, lists, files=named)
 
 
@@ -162,7 +170,7 @@ def test_old_messages_get_the_leader_epochs_of_their_offsets(
     assert kdump(COMMAND, old, "--output", output, searching=False).code == 0
     apply(conversion(old))
     for made in (old, output / old.name):
-        found = [each for log in logs(made) for each in split(log.read_bytes())]
+        found = [batch for log in logs(made) for batch in split(log.read_bytes())]
         assert [
             (int.from_bytes(each[:8]), int.from_bytes(each[12:16])) for each in found
         ] == expected
@@ -183,13 +191,13 @@ def test_only_logs_with_something_old_are_touched(old: Path) -> None:
     assert plan.log_end == (103, 103)
     first, *_ = plan.puts
     assert first.replaces
-    assert isinstance(first.recipe, Converted)
+    assert isinstance(first.recipe, ConvertedPart)
     assert (first.recipe.log, first.recipe.codec, first.recipe.part) == (name(0, LOG), None, 0)
     assert (first.recipe.batch_bytes, first.recipe.records) == (16384, 20)
     assert first.mtime_ns == (old / name(0, LOG)).stat().st_mtime_ns
-    told = " ".join(plan.notes)
-    assert "brokers before 0.11 cannot read the result" in told
-    assert "the old logs go into the backup" in told
+    notes = " ".join(plan.notes)
+    assert "brokers before 0.11 cannot read the result" in notes
+    assert "the old logs go into the backup" in notes
 
 
 def test_a_plan_says_exactly_what_comes_of_it(crowded: Path) -> None:
@@ -219,10 +227,10 @@ def test_a_partition_without_a_segment_needs_nothing(place: Path) -> None:
 def test_the_rules_are_in_the_plan(old: Path) -> None:
     plans = [conversion(old, rules) for rules in (Rules(), Rules(batch_bytes=0), Rules(Codec.ZSTD))]
     assert len({plan.id for plan in plans}) == 3
-    assert [plan.converted[0][1].codec for plan in plans] == [None, None, "zstd"]
-    assert [plan.converted[0][1].batch_bytes for plan in plans] == [16384, 0, 16384]
+    assert [plan.conversions[0][1].codec for plan in plans] == [None, None, "zstd"]
+    assert [plan.conversions[0][1].batch_bytes for plan in plans] == [16384, 0, 16384]
     assert "before 2.1" in plans[2].notes[0]
-    assert len({plan.converted[0][1].digest for plan in plans}) == 1
+    assert len({plan.conversions[0][1].digest for plan in plans}) == 1
 
 
 def test_two_workers_plan_the_same(crowded: Path) -> None:
@@ -236,7 +244,7 @@ def test_indexes_that_find_no_room_in_a_plan_are_built_when_it_is_carried_out(
     monkeypatch.setattr(convert, "_REBUILD_BYTES", 0)
     bare = conversion(crowded)
     assert bare == plan
-    of_indexes = [put for put in bare.puts if isinstance(put.recipe, Rebuilt)]
+    of_indexes = [put for put in bare.puts if isinstance(put.recipe, RebuiltIndex)]
     assert of_indexes
     assert all(put.content is None for put in of_indexes if put.size)
     apply(bare)
@@ -256,7 +264,7 @@ def test_indexes_that_find_no_room_in_a_plan_are_built_when_it_is_carried_out(
 
 
 def test_a_log_that_looks_the_same_gets_another_time(place: Path) -> None:
-    """Else nobody could tell whether it is converted yet."""
+    """Without another time the file does not show whether it is converted."""
     far = 2**62 + TIMESTAMP
     alike = [
         message(0, b"v" * 5, timestamp=0),
@@ -266,7 +274,7 @@ def test_a_log_that_looks_the_same_gets_another_time(place: Path) -> None:
     path = partition(place, {0: alike, 3: [message(3)]})
     before = (path / name(0, LOG)).stat()
     plan = conversion(path)
-    (put, _), (other, _) = plan.converted
+    (put, _), (other, _) = plan.conversions
     assert put.size == before.st_size
     assert put.mtime_ns == before.st_mtime_ns + 10**9
     assert other.mtime_ns == (path / name(3, LOG)).stat().st_mtime_ns
@@ -317,22 +325,24 @@ def test_too_many_entries_for_an_index_and_for_a_plan(
 def test_parts_come_from_the_last_to_the_first(full: Path) -> None:
     plan = conversion(full)
     assert plan.steps[0] == Remove(name(0, INDEX))
-    parts = [recipe.part for _, recipe in plan.converted if recipe.log == name(0, LOG)]
+    parts = [recipe.part for _, recipe in plan.conversions if recipe.log == name(0, LOG)]
     assert len(parts) > 1
     assert parts == sorted(parts, reverse=True)
-    assert [put.replaces for put, _ in plan.converted] == [
-        recipe.part == 0 for _, recipe in plan.converted
+    assert [put.replaces for put, _ in plan.conversions] == [
+        recipe.part == 0 for _, recipe in plan.conversions
     ]
-    for put, _ in plan.converted:
+    for put, _ in plan.conversions:
         order = steps(plan)
         place = order.index(f"+{put.name}")
-        wanted = [f"+{put.name.removesuffix(LOG)}{each}" for each in (LOG, ABORTS, TIMES, INDEX)]
+        wanted = [
+            f"+{put.name.removesuffix(LOG)}{extension}" for extension in (LOG, ABORTS, TIMES, INDEX)
+        ]
         found = [each for each in order[place : place + 4] if each in wanted]
         assert found in (wanted, [wanted[0], *wanted[2:]])
     assert any("it is split into" in note for note in plan.notes)
     before = left(full.parent)
     receipt = apply(plan)
-    assert len(receipt["converted"]) == len(plan.converted)
+    assert len(receipt["converted"]) == len(plan.conversions)
     assert legacy_batches(full) == []
     assert above_info(full) == []
     assert stale(full) == []
@@ -349,7 +359,7 @@ def test_aborted_transactions_go_with_their_ends(
         for n in (1, 3, 5)
     ]
     markers = [marker(n, 9, commit=False) for n in (2, 4, 6)]
-    pieces = [message(0), *(each for pair in zip(data, markers, strict=True) for each in pair)]
+    pieces = [message(0), *(batch for pair in zip(data, markers, strict=True) for batch in pair)]
     entries = [(9, 1, 2, 3), (9, 3, 4, 5), (9, 5, 6, 7)]
     path = partition(place, {0: pieces})
     (path / name(0, ABORTS)).write_bytes(forge.txn_index(entries))
@@ -364,7 +374,7 @@ def test_aborted_transactions_go_with_their_ends(
         base: TransactionIndex.decode((path / name(base, ABORTS)).read_bytes()).entries
         for base in (0, 3, 5)
     }
-    assert {base: [each.last_offset for each in one] for base, one in found.items()} == {
+    assert {base: [batch.last_offset for batch in batches] for base, batches in found.items()} == {
         0: [2],
         3: [4],
         5: [6],
@@ -454,7 +464,7 @@ def test_a_log_that_is_a_link(old: Path, place: Path) -> None:
         plan_of(verdict(old))
 
 
-def test_where_records_cannot_be_read_is_told(place: Path) -> None:
+def test_where_records_cannot_be_read_is_reported(place: Path) -> None:
     first, inner = message(0), [message(0), flip(message(1), -1)]
     path = partition(place, {0: [first, wrapper(2, inner, codec="gzip")]})
     with pytest.raises(Refused, match=f"from position {len(first)} on: .* verify --deep"):
@@ -467,7 +477,7 @@ def test_damage_where_nothing_is_old_is_no_matter(place: Path) -> None:
     assert conversion(path).steps == ()
 
 
-def test_what_stands_behind_damage_alone_may_be_old(place: Path) -> None:
+def test_batches_that_all_follow_damage_may_be_old(place: Path) -> None:
     path = partition(place, {0: OLD})
     damage(name(0, LOG), lambda data: bytes(10) + data)(path)
     with pytest.raises(Refused, match=r"found damage \(impossible-size"):
@@ -524,23 +534,23 @@ def test_a_worker_that_is_killed(crowded: Path, monkeypatch: pytest.MonkeyPatch)
 # --- carried out, and taken back
 
 
-def test_the_receipt_tells_of_records_before_and_after(crowded: Path) -> None:
+def test_the_receipt_has_the_records_before_and_after(crowded: Path) -> None:
     sizes = {path.name: path.stat().st_size for path in crowded.glob("*.log")}
-    told: list[int] = []
+    counts: list[int] = []
     plan = conversion(crowded)
-    receipt = apply(plan, report=told.append)
+    receipt = apply(plan, report=counts.append)
     assert set(receipt["converted"]) == {name(0, LOG), name(100, LOG)}
-    for log, one in receipt["converted"].items():
-        assert one["from"] == log
-        assert one["bytes_before"] == sizes[log]
-        assert one["bytes_after"] == (crowded / log).stat().st_size
-        assert one["digest_before"] == one["digest_after"]
-        assert one["records"] > 0
-        after = ReadingBack(crowded / log, int(log[:20]), TopicSettings(), 0).finish()
-        assert (after.digest, after.records) == (one["digest_after"], one["records"])
+    for log, converted in receipt["converted"].items():
+        assert converted["from"] == log
+        assert converted["bytes_before"] == sizes[log]
+        assert converted["bytes_after"] == (crowded / log).stat().st_size
+        assert converted["digest_before"] == converted["digest_after"]
+        assert converted["records"] > 0
+        after = LogReader(crowded / log, int(log[:20]), TopicSettings(), 0).finish()
+        assert (after.digest, after.records) == (converted["digest_after"], converted["records"])
         assert receipt["files"][log]["after"] == after.sha256
-    read = sum(one["bytes_before"] + one["bytes_after"] for one in receipt["converted"].values())
-    assert sum(told) == read
+    read = sum(log["bytes_before"] + log["bytes_after"] for log in receipt["converted"].values())
+    assert sum(counts) == read
     assert receipt == json.loads((crowded / ".kdump" / plan.id / "receipt.json").read_text())
 
 
@@ -555,8 +565,8 @@ def test_undo_brings_all_back(fixture: str, request: pytest.FixtureRequest) -> N
     before = left(path.parent)
     plan = conversion(path)
     apply(plan)
-    changed = {each for each, node in left(path.parent).items() if before.get(each) != node}
-    assert not any(each.startswith(OTHER) for each in changed)
+    changed = {file for file, node in left(path.parent).items() if before.get(file) != node}
+    assert not any(file.startswith(OTHER) for file in changed)
     undone(path, plan)
     assert restored(path.parent, before)
     assert conversion(path).id == plan.id
@@ -579,13 +589,13 @@ def test_an_interrupted_conversion_is_finished_or_taken_back(
             pass
         else:
             break
-        (one,) = kept(path)
-        assert one.state is RepairState.PENDING
+        (repair,) = kept(path)
+        assert repair.state is RepairState.PENDING
         if place % 2:
             undone(path, plan)
         else:
             receipt = resume(Folder(path, plan.id), path.parent)
-            digests = [each["digest_after"] for each in receipt["converted"].values()]
+            digests = [log["digest_after"] for log in receipt["converted"].values()]
             assert finished in (None, digests)
             finished = digests
             for put in plan.puts:
@@ -683,15 +693,15 @@ def test_other_records_than_planned_are_not_put_in_place(
     before = left(old.parent)
     plan = conversion(old)
 
-    finish = ReadingBack.finish
+    finish = LogReader.finish
 
-    def other(reading: ReadingBack) -> ReadBack:
-        found = finish(reading)
+    def other(reader: LogReader) -> ReadBack:
+        found = finish(reader)
         if field == "records":
             return replace(found, records=19)
         return replace(found, digest="ab" * 16)
 
-    monkeypatch.setattr(ReadingBack, "finish", other)
+    monkeypatch.setattr(LogReader, "finish", other)
     with pytest.raises(Refused, match=r"expected the 20 records of .* to be read back"):
         apply(plan)
     monkeypatch.undo()
@@ -702,7 +712,7 @@ def test_other_records_than_planned_are_not_put_in_place(
 def test_a_plan_that_says_otherwise_than_the_conversion(old: Path, part: int) -> None:
     before = left(old.parent)
     plan = conversion(old)
-    (put, recipe), *_ = plan.converted
+    (put, recipe), *_ = plan.conversions
     others = [step for step in plan.steps if step != put]
     wrong = replace(put, recipe=replace(recipe, digest="ab" * 16))
     changed: tuple[Any, ...] = (wrong, *others)
@@ -754,7 +764,7 @@ def test_digests_of_another_plan_are_refused(old: Path) -> None:
     interrupt(plan, "link")
     begun = old / ".kdump" / plan.id / "begun.json"
     fields = json.loads(begun.read_text())
-    assert set(fields["digests"]) == {put.name for put, _ in plan.converted}
+    assert set(fields["digests"]) == {put.name for put, _ in plan.conversions}
     for digests in ({}, dict.fromkeys(fields["digests"], "ab" * 16), 5):
         begun.write_text(json.dumps({**fields, "digests": digests}))
         with pytest.raises(Refused, match="the digests of the converted logs differ"):

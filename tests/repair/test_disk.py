@@ -16,7 +16,7 @@ from descriptors import none_left_open
 from reflinks import cloning
 
 from kdump.repair.transaction import disk
-from kdump.repair.transaction.directories import opened
+from kdump.repair.transaction.directories import open_directory
 from kdump.repair.transaction.disk import Attributes
 
 ROOT = os.geteuid() == 0
@@ -28,7 +28,7 @@ ATTRIBUTES = (("user.kdump.one", b"1"), ("user.kdump.two", b"\0\xff"))
 @pytest.fixture
 def place(place: Path) -> Iterator[Path]:
     """An empty directory below which files may be changed."""
-    with opened(place):
+    with open_directory(place):
         yield place
 
 
@@ -51,7 +51,7 @@ def calls(seam: Callable[[Around], None]) -> list[Call]:
     return made
 
 
-def told(calls: list[Call]) -> list[tuple[str, ...]]:
+def called(calls: list[Call]) -> list[tuple[str, ...]]:
     """Calls as their methods and the names of what they are about."""
     return [(call.method, *(Path(path).name for path in call.paths)) for call in calls]
 
@@ -118,9 +118,9 @@ def test_a_file_is_written(place: Path, calls: list[Call]) -> None:
     disk.write_file(path, [b"one ", b"", b"two"], like(), MTIME_NS)
     assert path.read_bytes() == b"one two"
     assert attributes(path) == (like(), MTIME_NS)
-    assert told(calls)[-1] == ("sync", "file")
+    assert called(calls)[-1] == ("sync", "file")
     chown = [("chown", "file")] if ROOT else []
-    assert told(calls) == [
+    assert called(calls) == [
         *(("open", "file"), ("write", "file"), ("write", "file")),
         *chown,
         *(("chmod", "file"), ("set_attribute", "file"), ("set_attribute", "file")),
@@ -130,7 +130,7 @@ def test_a_file_is_written(place: Path, calls: list[Call]) -> None:
 
 def test_a_file_without_a_time_gets_that_of_now(place: Path, calls: list[Call]) -> None:
     disk.write_file(place / "file", [b"x"], Attributes(os.geteuid(), os.getegid(), 0o600))
-    assert told(calls) == [(one, "file") for one in ("open", "write", "chmod", "sync")]
+    assert called(calls) == [(method, "file") for method in ("open", "write", "chmod", "sync")]
 
 
 def test_what_was_half_written_is_replaced_and_no_link_followed(place: Path) -> None:
@@ -151,7 +151,7 @@ def test_attributes_that_are_there_are_not_set_again(place: Path, calls: list[Ca
     for name, value in ATTRIBUTES:
         os.setxattr(path, name, value)
     os.setxattr(path, ATTRIBUTES[0][0], b"other")
-    disk.own_directory(path, like(0o750))
+    disk.set_directory_attributes(path, like(0o750))
     assert [call.arguments[1:] for call in calls if call.method == "set_attribute"] == [
         ATTRIBUTES[0]
     ]
@@ -167,7 +167,7 @@ def test_short_writes(place: Path, seam: Callable[[Around], None], most: int) ->
     assert disk.save_tail(path, 60, saved, like()) == 60
     assert saved.read_bytes() == content[60:]
     disk.cut(path, 60, MTIME_NS)
-    disk.give_back(path, 60, saved, 0, MTIME_NS)
+    disk.restore_tail(path, 60, saved, 0, MTIME_NS)
     assert path.read_bytes() == content
     disk.copy_file(path, place / "copy", 77, like(), MTIME_NS)
     assert (place / "copy").read_bytes() == content[:77]
@@ -186,7 +186,7 @@ def _save(source: Path, target: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [_write, _copy, _save])
-def test_every_call_that_fails_is_told_and_no_sync_tried_again(
+def test_every_call_that_fails_is_reported_and_no_sync_is_repeated(
     place: Path,
     calls: list[Call],
     seam: Callable[[Around], None],
@@ -324,16 +324,18 @@ def test_a_log_is_cut_and_gets_its_tail_back(place: Path, calls: list[Call]) -> 
     disk.cut(log, 5, MTIME_NS)
     assert log.read_bytes() == content[:5]
     assert attributes(log) == (like(), MTIME_NS)
-    assert told(calls) == [(one, "log") for one in ("open", "truncate", "set_times", "sync")]
+    assert called(calls) == [
+        (method, "log") for method in ("open", "truncate", "set_times", "sync")
+    ]
     # Half of it came back before the power went.
     with log.open("ab") as file:
         file.write(content[5:1000])
     for _ in range(2):
         calls.clear()
-        disk.give_back(log, 5, saved, 5 - start, MTIME_NS)
+        disk.restore_tail(log, 5, saved, 5 - start, MTIME_NS)
         assert log.read_bytes() == content
         assert attributes(log) == (like(), MTIME_NS)
-        assert told(calls)[-2:] == [("set_times", "log"), ("sync", "log")]
+        assert called(calls)[-2:] == [("set_times", "log"), ("sync", "log")]
     assert log.stat().st_ino == inode
 
 
@@ -343,7 +345,7 @@ def test_a_log_gets_its_tail_back_from_a_clone(place: Path, seam: Callable[[Arou
     seam(cloning)
     start = disk.save_tail(log, 6, saved, like())
     disk.cut(log, 6, MTIME_NS)
-    disk.give_back(log, 6, saved, 6 - start, MTIME_NS)
+    disk.restore_tail(log, 6, saved, 6 - start, MTIME_NS)
     assert log.read_bytes() == b"0123456789"
 
 
@@ -355,7 +357,7 @@ def test_nothing_is_cut_or_given_back_through_a_link(place: Path) -> None:
     with pytest.raises(OSError, match="Too many levels"):
         disk.cut(place / "link", 5, MTIME_NS)
     with pytest.raises(OSError, match="Too many levels"):
-        disk.give_back(place / "link", 5, saved, 0, MTIME_NS)
+        disk.restore_tail(place / "link", 5, saved, 0, MTIME_NS)
     assert log.read_bytes() == b"0123456789"
 
 
@@ -369,10 +371,10 @@ def test_a_file_is_moved_over_another(place: Path, calls: list[Call]) -> None:
     disk.rename(place / "inner" / "new", place / "old")
     assert (place / "old").read_bytes() == b"new"
     assert not (place / "inner" / "new").exists()
-    assert told(calls) == [("rename", "new", "old"), ("sync", place.name), ("sync", "inner")]
+    assert called(calls) == [("rename", "new", "old"), ("sync", place.name), ("sync", "inner")]
     calls.clear()
     disk.rename(place / "old", place / "other")
-    assert told(calls) == [("rename", "old", "other"), ("sync", place.name)]
+    assert called(calls) == [("rename", "old", "other"), ("sync", place.name)]
 
 
 def test_a_second_name(place: Path, calls: list[Call]) -> None:
@@ -382,7 +384,7 @@ def test_a_second_name(place: Path, calls: list[Call]) -> None:
         calls.clear()
         disk.link(place / "a", place / "b")
         assert (place / "b").samefile(place / "a")
-        assert told(calls) == [("link", "a", "b"), ("sync", place.name)]
+        assert called(calls) == [("link", "a", "b"), ("sync", place.name)]
     with pytest.raises(FileExistsError):
         disk.link(place / "a", place / "c")
 
@@ -393,7 +395,7 @@ def test_a_name_is_taken_away_once(place: Path, calls: list[Call]) -> None:
         calls.clear()
         disk.unlink(place / "a")
         assert not (place / "a").exists()
-        assert told(calls) == [("unlink", "a"), ("sync", place.name)]
+        assert called(calls) == [("unlink", "a"), ("sync", place.name)]
 
 
 # --- directories
@@ -409,10 +411,10 @@ def test_a_directory_is_for_its_owner_alone(place: Path, calls: list[Call]) -> N
     status = path.stat()
     assert stat.S_IMODE(status.st_mode) == 0o700
     assert (status.st_uid, status.st_gid) == (like().uid, like().gid)
-    assert told(calls)[-2:] == [("sync", "directory"), ("sync", place.name)]
+    assert called(calls)[-2:] == [("sync", "directory"), ("sync", place.name)]
     calls.clear()
     disk.make_directory(path, like())  # who made it may have been killed before it was synced
-    assert told(calls) == [
+    assert called(calls) == [
         ("make_directory", "directory"),
         ("sync", "directory"),
         ("sync", place.name),
@@ -431,7 +433,7 @@ def test_a_tree_is_removed_and_what_it_links_to_stays(place: Path, calls: list[C
     disk.remove_tree(place / "tree")
     assert not (place / "tree").exists()
     assert (place / "kept" / "file").read_bytes() == b"kept"
-    assert told(calls)[-2:] == [("remove_directory", "tree"), ("sync", place.name)]
+    assert called(calls)[-2:] == [("remove_directory", "tree"), ("sync", place.name)]
 
 
 def test_only_an_empty_directory_is_removed(place: Path, calls: list[Call]) -> None:
@@ -439,11 +441,11 @@ def test_only_an_empty_directory_is_removed(place: Path, calls: list[Call]) -> N
     path.mkdir()
     (path / "file").touch()
     disk.remove_empty(path)
-    assert told(calls) == [("remove_directory", "directory")]
+    assert called(calls) == [("remove_directory", "directory")]
     (path / "file").unlink()
     disk.remove_empty(path)
     assert not path.exists()
-    assert told(calls)[-1] == ("sync", place.name)
+    assert called(calls)[-1] == ("sync", place.name)
     with pytest.raises(FileNotFoundError):
         disk.remove_empty(path)
 
@@ -471,7 +473,7 @@ def test_a_lock_file_belongs_to_who_owns_its_directory_and_no_other_is_given_awa
     os.chown(other, like().uid, like().gid)
     (other / "twin").touch()
     os.link(other / "twin", other / "linked")
-    with opened(other):
+    with open_directory(other):
         os.close(disk.open_lock(other / ".lock"))
         with pytest.raises(PermissionError):  # one of root's, which no broker could open
             disk.open_lock(other / "linked")

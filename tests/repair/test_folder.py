@@ -19,7 +19,7 @@ from planning import (
 
 from kdump.errors import Refused
 from kdump.repair.transaction.apply import apply, resume
-from kdump.repair.transaction.directories import opened
+from kdump.repair.transaction.directories import open_directory
 from kdump.repair.transaction.folder import Folder
 from kdump.repair.transaction.plan import Put
 from kdump.repair.transaction.undo import undo
@@ -62,14 +62,14 @@ def test_a_damaged_folder_is_refused(lossy: Path, file: str, damage: str) -> Non
         return  # nothing of that is in it
     path.write_text(damaged)
     now = left(top)
-    told = rf"{file}\.json: expected a file of a repair, found something else"
-    (one,) = kept(lossy)
-    with pytest.raises(Refused, match=told):
-        undo(one, lossy, top, assume_stopped=False)
-    with pytest.raises(Refused, match=told):
+    text = rf"{file}\.json: expected a file of a repair, found something else"
+    (repair,) = kept(lossy)
+    with pytest.raises(Refused, match=text):
+        undo(repair, lossy, top, assume_stopped=False)
+    with pytest.raises(Refused, match=text):
         resume(Folder(lossy, plan.id), top)
     other = by_hand(top / OTHER, Put.of("new", b"", replaces=False))
-    with pytest.raises(Refused, match=told if file == "plan" else "expected no interrupted repair"):
+    with pytest.raises(Refused, match=text if file == "plan" else "expected no interrupted repair"):
         apply(other)
     assert left(top) == now
 
@@ -79,7 +79,7 @@ def test_a_plan_in_the_folder_of_another_is_refused(lossy: Path) -> None:
     interrupt(plan)
     path = lossy / ".kdump" / plan.id
     moved = path.rename(path.with_name("0" * 8))
-    with pytest.raises(Refused, match=rf"{moved}/plan.json: .*the plan {plan.id}"):
+    with pytest.raises(Refused, match=rf"{moved}/plan.json: .*a plan with id {plan.id}"):
         resume(Folder(lossy, moved.name), lossy.parent)
 
 
@@ -88,7 +88,7 @@ def test_a_receipt(lossy: Path) -> None:
     folder = Folder(lossy, plan.id)
     interrupt(plan)
     assert folder.receipt() is None
-    with opened(lossy):
+    with open_directory(lossy):
         assert folder.has_begun
     receipt = resume(folder, lossy.parent)
     assert folder.receipt() == receipt

@@ -48,7 +48,7 @@ def test_a_live_directory_is_refused(lossy: Path, monkeypatch: pytest.MonkeyPatc
     assert left(lossy.parent) == before
 
 
-def test_where_nobody_can_tell_somebody_must_say_so(
+def test_an_unknown_broker_state_needs_an_option(
     lossy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(liveness, "_network_file_system", lambda _: "NFS")
@@ -61,10 +61,10 @@ def test_where_nobody_can_tell_somebody_must_say_so(
         apply(plan)
     assert left(lossy.parent) == before
     apply(plan, assume_stopped=True)
-    (one,) = kept(lossy)
+    (repair,) = kept(lossy)
     with pytest.raises(Refused, match="add --assume-stopped"):
-        undo(one, lossy, lossy.parent, assume_stopped=False)
-    undo(one, lossy, lossy.parent, assume_stopped=True)
+        undo(repair, lossy, lossy.parent, assume_stopped=False)
+    undo(repair, lossy, lossy.parent, assume_stopped=True)
     assert restored(lossy.parent, before)
 
 
@@ -88,9 +88,7 @@ def test_a_lock_that_is_held_is_respected(lossy: Path) -> None:
     assert left(lossy.parent) == before
 
 
-def test_a_lock_that_is_replaced_meanwhile_is_none(
-    lossy: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lock_that_is_replaced_is_refused(lossy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = by_hand(lossy, Put.of("new", b"", replaces=False))
     before = left(lossy.parent)
     lock = interlock._lock

@@ -1,4 +1,4 @@
-"""Repairs and real brokers keep out of each other's way, whoever comes first."""
+"""Repairs and real brokers exclude each other in either order."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 SETTINGS = {"log.cleaner.enable": "false", **QUICK_RESTART}
 MARKER = ".kafka_cleanshutdown"
-#: To be cut, to be indexed anew, and to be converted; the others are repaired before a broker runs.
+#: To be cut, indexed and converted. The others are repaired before a broker runs.
 CUT, INDEXED, OLD = "codec-snappy-0", "codec-gzip-0", "codec-zstd-0"
 WAS_CUT, WAS_INDEXED, WAS_OLD = "codec-none-0", "codec-lz4-0", "log-append-time-0"
 REPAIRS = {CUT: "truncate-to-valid", INDEXED: "reindex", OLD: "convert-v0-v2"}
@@ -34,7 +34,7 @@ REPAIRED = {WAS_CUT: "truncate-to-valid", WAS_INDEXED: "reindex", WAS_OLD: "conv
 
 
 def flip(partition: Path) -> None:
-    """A bit amid the first log, which no start looks at that takes the stop for clean."""
+    """A bit inside the first log, which a start after a clean stop does not read."""
     log = min(partition.glob("*.log"))
     data = bytearray(log.read_bytes())
     spans = places(bytes(data))
@@ -79,7 +79,7 @@ def data(version: str, tmp_path: Path) -> Path:
 
 
 def left(data: Path) -> dict[str, Node]:
-    """All that stands in the partitions that are repaired."""
+    """The content of the partitions that are repaired."""
     names = [*REPAIRS, *REPAIRED]
     return {f"{name}/{path}": node for name in names for path, node in take(data / name).items()}
 
@@ -115,7 +115,7 @@ def refused(ran: Ran, *words: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["3.9.1", "4.3.1"])
-def test_refused_beside_a_broker_and_behind_one(version: str, data: Path) -> None:
+def test_refused_beside_a_broker_and_after_one(version: str, data: Path) -> None:
     for name, command in REPAIRED.items():
         assert repair(command, data / name).code == 0
     (agreed,) = kdump("truncate-to-valid", data / CUT).ids
@@ -177,12 +177,12 @@ def is_put(call: Call) -> bool:
         ("4.3.1", OLD, is_put),
     ],
 )
-def test_a_broker_that_starts_meanwhile_stops_at_once(
+def test_a_broker_that_starts_during_a_repair_stops_at_once(
     version: str, name: str, amid: Callable[[Call], bool], data: Path, tmp_path: Path
 ) -> None:
     marker = (data / MARKER).read_bytes()
-    told = tmp_path / "told"
-    told.mkdir()
+    states = tmp_path / "told"
+    states.mkdir()
 
     def start(moment: str) -> None:
         """In the process that repairs, which has the lock."""
@@ -194,11 +194,11 @@ def test_a_broker_that_starts_meanwhile_stops_at_once(
             said = [line for line in broker.log_lines() if "lock" in line]
         there = (data / MARKER).read_bytes().decode() if (data / MARKER).exists() else None
         text = {"said": said, "marker": there, "changed": changed(partitions(data), before)}
-        (told / moment).write_text(json.dumps(text))
+        (states / moment).write_text(json.dumps(text))
 
     moments = {"prepared": is_folder, "amid": amid}
     assert repair(REPAIRS[name], data / name, around=at(moments, start)).code == 0
-    found = {moment: json.loads((told / moment).read_text()) for moment in moments}
+    found = {moment: json.loads((states / moment).read_text()) for moment in moments}
     for each in found.values():
         assert any("Failed to acquire lock" in line for line in each["said"])
         assert each["changed"] == []
@@ -231,7 +231,7 @@ def die(_: str) -> None:
 def test_a_broker_between_kill_and_rerun(
     version: str, name: str, moment: Callable[[Call], bool], data: Path
 ) -> None:
-    """It recovers the partition in its own way; from then on nobody knows what is whose."""
+    """A broker recovers the partition, and its changes mix with those of kdump."""
     killed = repair(REPAIRS[name], data / name, around=at({"": moment}, die))
     assert killed.code == -signal.SIGKILL
     assert kdump(REPAIRS[name], data / name).code == 5

@@ -12,7 +12,7 @@ import pytest
 
 from kdump.audit.survey.recovery import Span
 from kdump.repair.transaction.plan import (
-    Converted,
+    ConvertedPart,
     Cut,
     Line,
     Loss,
@@ -20,7 +20,7 @@ from kdump.repair.transaction.plan import (
     Prefix,
     Put,
     PutMarker,
-    Rebuilt,
+    RebuiltIndex,
     Remove,
     Stamp,
     Step,
@@ -28,7 +28,7 @@ from kdump.repair.transaction.plan import (
     decode,
     encode,
     encode_loss,
-    located,
+    with_paths,
 )
 
 LOG, INDEX, TIMES = (f"{100:020d}{suffix}" for suffix in (".log", ".index", ".timeindex"))
@@ -41,8 +41,8 @@ STEPS = (
     Remove(LATER),
     Remove(INDEX),
     Cut(LOG, 700, "ab" * 32, "00ff"),
-    Put(TIMES, 24, "cd" * 32, True, Rebuilt(LOG, ".timeindex", 4096)),
-    Put(INDEX, 8, "ef" * 32, False, Rebuilt(LOG, ".index", 4096)),
+    Put(TIMES, 24, "cd" * 32, True, RebuiltIndex(LOG, ".timeindex", 4096)),
+    Put(INDEX, 8, "ef" * 32, False, RebuiltIndex(LOG, ".index", 4096)),
     Put(LATER, 9, "12" * 32, True, Prefix(9), mtime_ns=123),
     Put.of("leader-epoch-checkpoint", b"0\n0\n", replaces=True),
     PutMarker(),
@@ -64,12 +64,14 @@ PLAN = Plan(
 #: What no id says.
 UNNAMED = ("partition", "log_directory")
 BARE = Plan("reindex", (), Path("orders-0"), (7, 8), None, (), {})
-RECIPE = Converted(LOG, None, 16384, 0, 5, "ab" * 16)
+RECIPE = ConvertedPart(LOG, None, 16384, 0, 5, "ab" * 16)
 CONVERTING = replace(
     BARE,
     command="convert-v0-v2",
     steps=(
-        Put(LATER, 7, "34" * 32, False, Converted(LOG, "gzip", 0, 1, 6, "cd" * 16), mtime_ns=123),
+        Put(
+            LATER, 7, "34" * 32, False, ConvertedPart(LOG, "gzip", 0, 1, 6, "cd" * 16), mtime_ns=123
+        ),
         Put(LOG, 7, "56" * 32, True, RECIPE, mtime_ns=123),
     ),
 )
@@ -108,7 +110,7 @@ def test_the_id_stays_the_same_between_releases() -> None:
 
 def test_the_id_depends_neither_on_the_spelling_of_paths_nor_on_contents() -> None:
     assert replace(PLAN, partition=Path("../orders-0"), log_directory=Path()).id == PLAN.id
-    assert located(PLAN, Path("elsewhere/orders-0"), None).id == PLAN.id
+    assert with_paths(PLAN, Path("elsewhere/orders-0"), None).id == PLAN.id
     put = Put.of("a", b"content", replaces=False)
     assert replace(PLAN, steps=(put,)).id == replace(PLAN, steps=(replace(put, content=None),)).id
 
@@ -146,9 +148,9 @@ OTHERS = {
     "replaces": _step(7, replaces=False),
     "no recipe": _step(7, recipe=None),
     "recipe": _step(7, recipe=Prefix(24)),
-    "log": _step(7, recipe=Rebuilt(LATER, ".timeindex", 4096)),
-    "extension": _step(7, recipe=Rebuilt(LOG, ".index", 4096)),
-    "interval": _step(7, recipe=Rebuilt(LOG, ".timeindex", 4097)),
+    "log": _step(7, recipe=RebuiltIndex(LATER, ".timeindex", 4096)),
+    "extension": _step(7, recipe=RebuiltIndex(LOG, ".index", 4096)),
+    "interval": _step(7, recipe=RebuiltIndex(LOG, ".timeindex", 4097)),
     "prefix": _step(9, recipe=Prefix(8)),
     "time": _step(9, mtime_ns=None),
     "file": replace(PLAN, files={**PLAN.files, "more": Stamp(1, 1)}),
@@ -186,7 +188,7 @@ def test_another_plan_has_another_id(other: Plan) -> None:
         replace(RECIPE, epochs=((0, 5),)),
     ],
 )
-def test_another_conversion_has_another_id(recipe: Converted) -> None:
+def test_another_conversion_has_another_id(recipe: ConvertedPart) -> None:
     first, second = CONVERTING.puts
     other = replace(CONVERTING, steps=(first, replace(second, recipe=recipe)))
     assert other.id != CONVERTING.id
@@ -194,28 +196,28 @@ def test_another_conversion_has_another_id(recipe: Converted) -> None:
 
 
 def test_the_logs_that_a_plan_converts() -> None:
-    assert [(put.name, recipe.part) for put, recipe in CONVERTING.converted] == [
+    assert [(put.name, recipe.part) for put, recipe in CONVERTING.conversions] == [
         (LATER, 1),
         (LOG, 0),
     ]
-    assert PLAN.converted == ()
+    assert PLAN.conversions == ()
 
 
 # --- what it takes
 
 
 def test_what_a_plan_touches() -> None:
-    assert PLAN.touched == {LOG, LATER, INDEX, TIMES, "leader-epoch-checkpoint"}
+    assert PLAN.changed_files == {LOG, LATER, INDEX, TIMES, "leader-epoch-checkpoint"}
     assert [put.name for put in PLAN.puts] == [TIMES, INDEX, LATER, "leader-epoch-checkpoint"]
     assert [cut.name for cut in PLAN.cuts] == [LOG]
-    assert BARE.touched == set()
+    assert BARE.changed_files == set()
 
 
 def test_the_space_that_a_plan_takes() -> None:
     assert (PLAN.tail_bytes, BARE.tail_bytes, BARE.new_bytes) == (300, 0, 0)
     assert PLAN.new_bytes == 24 + 8 + 9 + 4
     # What is replaced stays in the backup, so that all that is put takes space, not one at a time.
-    recipe = Rebuilt(LOG, ".index", 4096)
+    recipe = RebuiltIndex(LOG, ".index", 4096)
     puts = tuple(Put(name, 24, "", True, recipe) for name in (INDEX, TIMES))
     assert replace(PLAN, steps=puts).new_bytes == 48
 
@@ -259,7 +261,7 @@ def test_the_loss_as_json() -> None:
     }
 
 
-# --- what is no plan
+# --- invalid plans
 
 ERRORS = (AttributeError, KeyError, TypeError, ValueError)
 
@@ -312,8 +314,8 @@ def test_what_lacks_something_is_refused_or_another_plan() -> None:
         Cut("a", 1, "", ""),
         Put("a", 1, "", False),
         Line("a", 1, 2),
-        Put("b", 1, "", False, Rebuilt("a", ".index", 1)),
-        Put("b", 1, "", False, Converted("a", None, 0, 0, 1, "")),
+        Put("b", 1, "", False, RebuiltIndex("a", ".index", 1)),
+        Put("b", 1, "", False, ConvertedPart("a", None, 0, 0, 1, "")),
     ],
     ids=lambda step: type(step).__name__,
 )

@@ -124,8 +124,8 @@ def test_beside_a_reader_of_what_changes(trial: Trial, held: str, complete: bool
     argv = both(trial, complete)
     file = trial.root / "data" / PARTITION / held
     with holding(file, "r") as pid:
-        for each in (argv, [*argv, "--assume-stopped"]):
-            ran = refused(trial, each)
+        for arguments in (argv, [*argv, "--assume-stopped"]):
+            ran = refused(trial, arguments)
             assert f"process {pid} (python" in ran.err
             assert f"has {file} open, and could read a half-made change" in ran.err
     assert run(argv, searching=True).code == OK
@@ -187,7 +187,7 @@ def contained() -> None:
 # --- owners
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
 @pytest.mark.parametrize("complete", [False, True], ids=["repair", "undo"])
 @pytest.mark.parametrize("subject", [LOSSY, REINDEX, CONVERT], ids=str)
 def test_the_files_of_somebody_else(subject: Subject, complete: bool) -> None:
@@ -195,7 +195,7 @@ def test_the_files_of_somebody_else(subject: Subject, complete: bool) -> None:
         root.chmod(0o755)
         trial = Trial.of(subject, root)
         argv = both(trial, complete)
-        # Everything can be read and written; it belongs to somebody else all the same.
+        # Everything can be read and written; but it belongs to another user.
         for path in root.rglob("*"):
             path.chmod(0o777 if path.is_dir() else 0o666)
         before = take(root)
@@ -236,13 +236,13 @@ def test_a_file_that_goes_while_its_repair_is_planned(
     trial: Trial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the checks have read, and the listing that a plan holds, are of two moments."""
-    listed = fingerprint.present
+    listed = fingerprint.read_fingerprint
 
     def later(*arguments: Any) -> tuple[dict[str, Stamp], tuple[int, int]]:
         stamps, identity = listed(*arguments)
         return {name: stamps[name] for name in stamps if ".snapshot" not in name}, identity
 
-    monkeypatch.setattr("kdump.repair.truncate.plan.present", later)
+    monkeypatch.setattr("kdump.repair.truncate.plan.read_fingerprint", later)
     put(trial.root, trial.original)
     ran = run(trial.argv)
     assert ran.code == REFUSED, ran

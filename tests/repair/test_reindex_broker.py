@@ -1,6 +1,6 @@
 """``kdump reindex --all`` against recovery: the loaders of 3.9.1 and 4.3.1 on the same copies.
 
-Of each damaged partition one copy is indexed anew by kdump, the others are recovered by the
+Of each damaged partition one copy is reindexed by kdump, the others are recovered by the
 brokers' own loaders, from the beginning. Where those leave a log as it is, its indexes must be the
 same, and so must be whatever else kdump has written.
 """
@@ -27,8 +27,10 @@ LISTED = {
 
 
 def spread(seed: int) -> list[Start]:
-    """All of them, but of swaps, which are refused, no more than of most others."""
-    return [one for one in starts(seed) if one.name not in {f"swap {n}" for n in range(15, 28)}]
+    """All starts, but of swaps, which are refused, only as many as of most other kinds."""
+    return [
+        start for start in starts(seed) if start.name not in {f"swap {n}" for n in range(15, 28)}
+    ]
 
 
 def mend_one(start: Start, target: Path) -> Mended:
@@ -64,14 +66,14 @@ def begins(mended: Path, loaded: Path) -> bool:
     behind = ours[len(theirs) :]
     if mended.suffix == ".timeindex":
         return ours.startswith(theirs) and not any(behind)
-    # What points to no batch but the first was written by nobody who had this log.
+    # An index that points only to the first batch does not belong to this log.
     points_to = int.from_bytes(behind[4:8], "big")
     starts_at = {start for start, _ in places(mended.with_suffix(".log").read_bytes())}
     return ours.startswith(theirs) and points_to not in starts_at - {0}
 
 
 def test_a_sample_is_indexed_as_by_a_broker(oracle: Of, tmp_path: Path) -> None:
-    chosen = random.Random(SEED).sample(sorted(starts(), key=lambda one: one.name), SAMPLE)
+    chosen = random.Random(SEED).sample(sorted(starts(), key=lambda start: start.name), SAMPLE)
     compare_all(chosen, oracle, tmp_path, mend_one, compare)
 
 

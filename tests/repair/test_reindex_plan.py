@@ -1,4 +1,4 @@
-"""plan_reindex(): which files are made anew, as what, and what is said where none can be."""
+"""plan_reindex(): which files are rebuilt, with which content, and the notes on the others."""
 
 from __future__ import annotations
 
@@ -51,7 +51,16 @@ from kdump.errors import Refused, SourceError, UsageError, VanishedError
 from kdump.format.index import TransactionIndex
 from kdump.format.snapshot import ProducerEntry, decode_snapshot
 from kdump.repair.reindex.plan import plan_reindex
-from kdump.repair.transaction.plan import Line, Plan, Put, Rebuilt, Remove, Stamp, decode, encode
+from kdump.repair.transaction.plan import (
+    Line,
+    Plan,
+    Put,
+    RebuiltIndex,
+    Remove,
+    Stamp,
+    decode,
+    encode,
+)
 from kdump.repair.transaction.recipes import make
 from kdump.storage.access import open_source
 from kdump.storage.liveness import Liveness, State
@@ -81,8 +90,8 @@ def verdict(
     context = read_context([] if directory is None else [directory], None, NOW_MS)
     context = replace(context, wanted=Overrides(interval, room))
     found = []
-    for one in assign(Root(path, content, liveness, directory)):
-        target = one.with_listing()
+    for assigned in assign(Root(path, content, liveness, directory)):
+        target = assigned.with_listing()
         facts = gather(target, context)
         if facts is not None:
             facts = replace(facts, settings=replace(facts.settings, compacted=compacted))
@@ -93,15 +102,15 @@ def verdict(
 def surveys(target: Target, context: Context) -> list[Survey]:
     return [
         survey(
-            one,
+            segment,
             lambda _: None,
             mapped=False,
-            sealed=target.is_sealed(one),
+            sealed=target.is_sealed(segment),
             deep=False,
             settings=context.settings(target),
             rebuild_room=ROOM,
         )
-        for one in target.segments
+        for segment in target.segments
     ]
 
 
@@ -121,7 +130,7 @@ def plan_of(found: Verdict, *, every: bool = False) -> Plan:
 
 
 def carry_out(planned: Plan) -> None:
-    """What carrying it out comes to, without any of its care."""
+    """Do the steps of a plan without journal and backup."""
     for step in planned.steps:
         path = planned.partition / getattr(step, "name", "")
         if isinstance(step, Remove):
@@ -152,11 +161,11 @@ def producers(planned: Plan, offset: int) -> set[ProducerEntry]:
 
 
 def timeless(entries: tuple[Entry, ...]) -> set[tuple[int, ...]]:
-    return {(*each[:5], *each[6:]) for each in entries}
+    return {(*entry[:5], *entry[6:]) for entry in entries}
 
 
 def recipe(title: str) -> Recipe:
-    (found,) = [one for one in RECIPES if one.name == title]
+    (found,) = [recipe for recipe in RECIPES if recipe.name == title]
     return found
 
 
@@ -164,43 +173,43 @@ def recipe(title: str) -> Recipe:
 
 
 @pytest.mark.parametrize(
-    "one",
-    [one for one in RECIPES if one.name not in RUNNING and HEALED & {*one.expected}],
-    ids=lambda one: one.name,
+    "recipe",
+    [recipe for recipe in RECIPES if recipe.name not in RUNNING and HEALED & {*recipe.expected}],
+    ids=lambda recipe: recipe.name,
 )
-def test_what_a_recipe_breaks_is_made_anew(one: Recipe, tmp_path: Path) -> None:
+def test_what_a_recipe_breaks_is_rebuilt(recipe: Recipe, tmp_path: Path) -> None:
     """After the plan nothing is found that it should have healed, and there is nothing to do."""
-    one.write(tmp_path)
+    recipe.write(tmp_path)
     (tmp_path / "meta.properties").touch()
-    compacted = one.compacted if isinstance(one, History) else None
+    compacted = recipe.compacted if isinstance(recipe, History) else None
     before = verdict(tmp_path, compacted=compacted)
-    assert HEALED & {each.code.name for found in before for each in found.findings}
+    assert HEALED & {finding.code.name for found in before for finding in found.findings}
     for found in before:
         planned = plan_of(found)
-        assert planned.steps or not REINDEXED & {each.code for each in found.findings}
+        assert planned.steps or not REINDEXED & {finding.code for finding in found.findings}
         logs = {path: path.read_bytes() for path in planned.partition.glob("*.log")}
         carry_out(planned)
         assert logs == {path: path.read_bytes() for path in planned.partition.glob("*.log")}
     for after in verdict(tmp_path, compacted=compacted):
-        assert not REINDEXED & {each.code for each in after.findings}
+        assert not REINDEXED & {finding.code for finding in after.findings}
         assert not plan_of(after).steps
 
 
-@pytest.mark.parametrize("one", INDEX_RECIPES, ids=lambda one: one.name)
-def test_the_indexes_of_a_recipe(one: Recipe, tmp_path: Path) -> None:
+@pytest.mark.parametrize("recipe", INDEX_RECIPES, ids=lambda recipe: recipe.name)
+def test_the_indexes_of_a_recipe(recipe: Recipe, tmp_path: Path) -> None:
     """Only files that the recipe wrote or left out, and they become what recovery writes."""
-    planned = plan(one.write(tmp_path))
-    assert set(names(planned)) <= set(one.files)
-    codes = [code for code in one.expected if not code.startswith(("batch", "torn", "offsets"))]
+    planned = plan(recipe.write(tmp_path))
+    assert set(names(planned)) <= set(recipe.files)
+    codes = [code for code in recipe.expected if not code.startswith(("batch", "torn", "offsets"))]
     assert bool(planned.steps) == bool(set(codes) - {"timeindex-unmatched"})
     for put in planned.puts:
         base, suffix = int(Path(put.name).stem), Path(put.name).suffix
-        pieces = [piece for piece in (one.first if base == FIRST else one.last) if piece]
+        pieces = [piece for piece in (recipe.first if base == FIRST else recipe.last) if piece]
         if all(piece[16] == 2 for piece in pieces):
             entries = forge.index_entries(pieces, base, INTERVAL)
             expected = (forge.offset_index, forge.time_index)[suffix == TIMES]
             assert put.content == expected(entries[suffix == TIMES], base)
-        assert put.recipe == Rebuilt(name(base, ".log"), suffix, INTERVAL)
+        assert put.recipe == RebuiltIndex(name(base, ".log"), suffix, INTERVAL)
         assert put.content == make(put.recipe, planned.partition)
 
 
@@ -220,7 +229,7 @@ def test_sound_fixtures_need_nothing(fixture: str, tmp_path: Path) -> None:
         carry_out(plan_of(found, every=True))
     for found in verdict(path, interval=None):
         assert not plan_of(found, every=True).steps
-        assert not {each.code for each in found.findings} & REINDEXED
+        assert not {finding.code for finding in found.findings} & REINDEXED
 
 
 # --- offset and time indexes
@@ -257,7 +266,7 @@ def test_what_a_plan_says_of_its_partition(tmp_path: Path) -> None:
     assert (planned.log_start, planned.log_end) == (0, (200, 200))
     found = path.joinpath(name(FIRST, ".log")).stat()
     assert planned.files[name(FIRST, ".log")] == Stamp(found.st_size, found.st_mtime_ns)
-    assert planned.files.keys() == {each.name for each in path.iterdir()}
+    assert planned.files.keys() == {file.name for file in path.iterdir()}
     assert decode(encode(planned)) == planned
     assert plan(path).id == planned.id
 
@@ -305,14 +314,14 @@ def test_both_sides_of_damage_and_a_word_about_it(tmp_path: Path) -> None:
     assert int.from_bytes(last[4:], "big") > sum(map(len, pieces[:4]))
 
 
-def test_batches_that_may_lie_in_a_value_are_told(tmp_path: Path) -> None:
+def test_batches_that_may_lie_in_a_value_are_reported(tmp_path: Path) -> None:
     nested = batch(40, [record(b"".join(batches(41, 8, 1)))], length=1 << 20)
     pieces = [*batches(FIRST)[:4], nested, *batches(FIRST)[5:]]
     path = Recipe("orders", [], pieces, batches(LAST), {name(FIRST, INDEX): None}).write(tmp_path)
     assert any("be part of a record's value" in note for note in plan(path).notes)
 
 
-def test_disorder_is_told(tmp_path: Path) -> None:
+def test_disorder_is_reported(tmp_path: Path) -> None:
     pieces = [*batches(FIRST)[:6], *batches(FIRST)[:6], *batches(FIRST)[6:]]
     path = Recipe("orders", [], pieces, batches(LAST), {name(FIRST, INDEX): b"odd"}).write(tmp_path)
     planned = plan(path)
@@ -321,7 +330,7 @@ def test_disorder_is_told(tmp_path: Path) -> None:
     assert "batches that an index cannot point to" in note
 
 
-def test_entries_without_room_are_told(tmp_path: Path) -> None:
+def test_entries_without_room_are_reported(tmp_path: Path) -> None:
     planned = plan(recipe("no-index").write(tmp_path), room=16)
     assert not planned.steps
     (note,) = planned.notes
@@ -345,13 +354,13 @@ def test_a_log_that_cannot_be_read_keeps_its_indexes(tmp_path: Path) -> None:
     )
 
 
-def test_an_index_that_cannot_be_read_is_made_anew(
+def test_an_index_that_cannot_be_read_is_rebuilt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = recipe("sound").write(tmp_path)
     monkeypatch.setattr("kdump.audit.survey.index_promises._INDEX_BYTES", 1)
     (found,) = verdict(path)
-    assert not plan_of(found).steps  # they are only too large to be judged
+    assert not plan_of(found).steps  # they are only too large to be checked
     failing = [path / name(FIRST, TIMES)]
     error: type[SourceError] = SourceError
 
@@ -407,11 +416,11 @@ def test_one_that_should_have_no_entry_becomes_empty(tmp_path: Path) -> None:
     assert names(plan(path, every=True)) == [TXN_FIRST]
 
 
-def test_one_that_differs_is_made_anew_where_all_are(tmp_path: Path) -> None:
+def test_one_that_differs_is_rebuilt_where_all_are(tmp_path: Path) -> None:
     path = recipe("stable-of-follower").write(tmp_path)
     assert TXN_FIRST not in names(plan(path))
     found = TransactionIndex.decode(content(plan(path, every=True), TXN_FIRST))
-    assert [each.last_stable_offset for each in found.entries] == [21, 27, 41]
+    assert [entry.last_stable_offset for entry in found.entries] == [21, 27, 41]
 
 
 def test_the_state_before_the_first_segment_is_from_a_snapshot_there(tmp_path: Path) -> None:
@@ -427,7 +436,9 @@ def test_the_state_before_the_first_segment_is_from_a_snapshot_there(tmp_path: P
 
 
 @pytest.mark.parametrize("stands", [None, b"odd", forge.snapshot([entry(9, 136, 9)])])
-def test_without_one_nobody_knows_and_that_is_said(tmp_path: Path, stands: bytes | None) -> None:
+def test_without_one_the_state_is_unknown_and_reported(
+    tmp_path: Path, stands: bytes | None
+) -> None:
     path = recipe("first-segment-gone").write(tmp_path)
     (path / snap(LAST)).unlink()
     if stands is not None:
@@ -516,7 +527,7 @@ def test_none_is_put_where_the_log_has_not_started(tmp_path: Path) -> None:
     assert names(plan(path, every=True, interval=None)) == [snap(200)]
 
 
-def test_one_that_nobody_can_use_is_taken_away(tmp_path: Path) -> None:
+def test_an_unusable_one_is_removed(tmp_path: Path) -> None:
     path = recipe("history").write(tmp_path)
     (path / snap(50)).write_bytes(b"odd")
     assert plan(path).steps == (Remove(snap(50)),)
@@ -538,7 +549,7 @@ def test_what_damage_hides_is_not_written_down(tmp_path: Path) -> None:
 TXN = ".txnindex"
 
 
-def test_what_evidence_decides_behind_a_lost_marker_is_written_down(tmp_path: Path) -> None:
+def test_what_evidence_decides_after_a_lost_marker_is_written(tmp_path: Path) -> None:
     """The snapshot has the transaction ended, and no index has it aborted: so 17 ends the next."""
     first = [data(0, 7, 0), end(5, 7), data(6, 7, 5), flip(end(11, 7, commit=True), -1)]
     last = [data(12, 7, 10), end(17, 7), plain(18)]
@@ -558,7 +569,7 @@ def test_what_evidence_decides_behind_a_lost_marker_is_written_down(tmp_path: Pa
     assert any("not rebuilt" in note and TXN in note for note in planned.notes)
 
 
-def test_damage_behind_them_hides_nothing(tmp_path: Path) -> None:
+def test_damage_after_them_hides_nothing(tmp_path: Path) -> None:
     last = [SOUND_LAST[0], flip(SOUND_LAST[1], -1), *SOUND_LAST[2:]]
     path = replace(recipe("history"), last=last).write(tmp_path)
     for file in (TXN_FIRST, TXN_LAST, snap(LAST)):
@@ -642,7 +653,7 @@ def test_a_log_that_changed_since_it_was_read(tmp_path: Path) -> None:
 
 def written(title: str, path: Path) -> Path:
     """The partition of a recipe, which is written to a log directory."""
-    (recipe,) = [one for one in RECIPES if one.name == title]
+    (recipe,) = [recipe for recipe in RECIPES if recipe.name == title]
     (path / "data").mkdir()
     (path / "server.properties").touch()
     return recipe.write(path / "data")

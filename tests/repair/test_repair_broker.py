@@ -132,21 +132,21 @@ def damaged_and_repaired(data: Path, fixture: str, scratch: Path) -> dict[str, E
         if isolation == READ and not partition.startswith("__")
     }
     for name, change in SALVAGED.items():
-        told = change(data / name)
+        damage = change(data / name)
         was = expected[name]
-        sound = {at: one for at, one in was.records.items() if at not in told.lost}
-        expected[name] = replace(was, records=sound, end=told.end if change is torn else was.end)
+        sound = {at: record for at, record in was.records.items() if at not in damage.lost}
+        expected[name] = replace(was, records=sound, end=damage.end if change is torn else was.end)
         assert readable(data / name)[name] >= set(sound)
         salvaged = kdump("salvage", data / name, "--output", scratch)
         assert salvaged.code in (0, 4), salvaged
         shutil.rmtree(data / name)
         shutil.move(scratch / name, data / name)
     for name, change in CUT.items():
-        told = change(data / name)
+        damage = change(data / name)
         was = expected[name]
-        sound = {at: one for at, one in was.records.items() if at < told.end}
+        sound = {at: record for at, record in was.records.items() if at < damage.end}
         assert set(sound) <= readable(data / name)[name] <= set(was.records)
-        expected[name] = replace(was, records=sound, end=told.end)
+        expected[name] = replace(was, records=sound, end=damage.end)
     for name, break_indexes in REINDEXED.items():
         break_indexes(data / name)
     for command in ("reindex", "truncate-to-valid"):
@@ -157,9 +157,11 @@ def damaged_and_repaired(data: Path, fixture: str, scratch: Path) -> dict[str, E
     if clean:
         assert (data / MARKER).read_bytes() == b""
     found = readable(data)
-    for name, one in expected.items():
+    for name, expectation in expected.items():
         shown = found.get(name, set())
-        assert shown == set(one.records) if name in CUT else shown >= set(one.records), name
+        assert (
+            shown == set(expectation.records) if name in CUT else shown >= set(expectation.records)
+        ), name
     return expected
 
 
@@ -194,22 +196,24 @@ def test_a_broker_goes_on_with_what_was_repaired(version: str, state: str, tmp_p
     with Broker(version, data, SETTINGS) as broker:
         said = broker.log_lines()
         found = read_all(broker, tuple(expected), tmp_path / "first")
-        assert found == {name: one.records for name, one in expected.items()}
+        assert found == {name: expectation.records for name, expectation in expected.items()}
         assert logs(data, expected) == before
         hold_against(said, expected, before, clean=state == "clean")
         write_more(broker)
         after = read_all(broker, tuple(expected), tmp_path / "second")
-    for name, one in expected.items():
+    for name, expectation in expected.items():
         # What the program Workload deletes is of one topic, and from its beginning.
         first = min(after[name], default=0)
-        kept = {at: line for at, line in one.records.items() if at >= first}
-        assert kept == one.records or name.startswith("deleted-records")
-        assert {at: after[name].get(at) for at in kept} == kept, name
-        new = set(after[name]) - set(kept)
-        assert all(at > max(kept, default=-1) and at >= (one.end or 0) for at in new), name
+        remaining = {at: line for at, line in expectation.records.items() if at >= first}
+        assert remaining == expectation.records or name.startswith("deleted-records")
+        assert {at: after[name].get(at) for at in remaining} == remaining, name
+        new = set(after[name]) - set(remaining)
+        assert all(
+            at > max(remaining, default=-1) and at >= (expectation.end or 0) for at in new
+        ), name
         if name in WORKLOAD or name.removesuffix("-0") in APPENDED:
             assert new, name
-    # The fixtures hold transactions that nobody ends; a hole is what salvage leaves of damage.
+    # The fixtures hold transactions without an end; salvage leaves a gap in place of damage.
     expected_codes = {("transaction-late", name) for name in expected}
     expected_codes |= {("batches-hole", name) for name in SALVAGED}
     verified = kdump("verify", data)
@@ -228,12 +232,16 @@ def hold_against(
     own = [line for line in said if "__cluster_metadata" not in line]
     assert any("Skipping recovery of" in line for line in own) == clean
     found = loaded(own)
-    for name, one in expected.items():
+    for name, expectation in expected.items():
         start, end, segments = found[name]
         bases = [int(Path(path).stem) for path in before if path.startswith(f"{name}/")]
         assert segments == len(bases), name
-        assert start == max(one.start, min(bases)), name
-        assert end == one.end if one.end is not None else end > max(one.records, default=-1), name
+        assert start == max(expectation.start, min(bases)), name
+        assert (
+            end == expectation.end
+            if expectation.end is not None
+            else end > max(expectation.records, default=-1)
+        ), name
 
 
 def write_more(broker: Broker) -> None:
@@ -255,7 +263,7 @@ MARKERS = {"transactions-0": (14, 31, 59, 79), "transfers-0": (17, 22), "transfe
     ],
 )
 def test_lost_markers_hide_nothing_and_show_nothing(version: str, tmp_path: Path) -> None:
-    """A broker that recovers what was salvaged makes the transaction indexes anew, by the log.
+    """A broker that recovers what was salvaged rebuilds the transaction indexes from the log.
 
     Of one partition nothing but the coordinator's log shows what became of its transactions.
     """
@@ -273,8 +281,8 @@ def test_lost_markers_hide_nothing_and_show_nothing(version: str, tmp_path: Path
             log.write_bytes(content)
         (receipt,) = kdump("salvage", data / name, "--output", tmp_path / "out").of("receipt")
         ends = receipt["transaction_ends"]
-        assert {one["marker_offset"] for one in ends} == set(offsets_of_markers), name
-        assert {one["code"] for one in ends} == {None}
+        assert {end["marker_offset"] for end in ends} == set(offsets_of_markers), name
+        assert {end["code"] for end in ends} == {None}
         shutil.rmtree(data / name)
         shutil.move(tmp_path / "out" / name, data / name)
     (data / "recovery-point-offset-checkpoint").unlink()
@@ -312,9 +320,9 @@ def test_what_holds_committed_readers_is_what_kafka_finds_hanging(tmp_path: Path
         tool = java_command("4.3.1", "ERROR", *QUICK)
         tool += ["org.apache.kafka.tools.TransactionsCommand"]
         tool += ["--bootstrap-server", broker.bootstrap, "find-hanging", "--broker-id", node]
-        told = subprocess.run(tool, capture_output=True, text=True, timeout=120, check=True).stdout
-        header, *rows = (line.split() for line in told.splitlines() if line.strip())
-        place = [header.index(one) for one in ("Topic", "Partition", "StartOffset")]
+        out = subprocess.run(tool, capture_output=True, text=True, timeout=120, check=True).stdout
+        header, *rows = (line.split() for line in out.splitlines() if line.strip())
+        place = [header.index(column) for column in ("Topic", "Partition", "StartOffset")]
         return {(f"{row[place[0]]}-{row[place[1]]}", int(row[place[2]])) for row in rows}
 
     late = {("transactions-0", 144), ("transfers-1", 57)}

@@ -34,8 +34,8 @@ REFUSALS = ("Unexpected error occurred while processing data", "marked as failed
 def replicas(broker: Broker, brokers: Sequence[int], topics: Iterable[str]) -> dict[str, list[int]]:
     """Have exactly these brokers hold the partition 0 of each topic; those then in sync."""
     wanted = ",".join(map(str, brokers))
-    told = run(broker.version, "Replicas", broker.bootstrap, str(SECONDS), wanted, *topics)
-    found: dict[str, list[int]] = json.loads(told)
+    output = run(broker.version, "Replicas", broker.bootstrap, str(SECONDS), wanted, *topics)
+    found: dict[str, list[int]] = json.loads(output)
     return found
 
 

@@ -35,9 +35,9 @@ from planning import interrupt, truncation
 from kdump.audit.targets.target import assign, open_roots
 from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS, REFUSED, USAGE
 from kdump.errors import KdumpError, UsageError
-from kdump.repair.newdir.appearance import building
+from kdump.repair.newdir.building import build_directory
 from kdump.repair.transaction.apply import apply
-from kdump.repair.transaction.undo import undo, undoable
+from kdump.repair.transaction.undo import newest_repair, undo
 from kdump.storage.rights import Rights, acting, is_root
 from kdump.storage.selection import Selection
 
@@ -61,7 +61,7 @@ def nobody() -> int:
 
 @pytest.fixture
 def theirs(place: Path, nobody: int) -> Path:
-    """A damaged partition of nobody's, in a log directory of theirs."""
+    """A damaged partition of user nobody, in a log directory of that user."""
     LOSSY.write(place)
     give_all(place / "data", nobody)
     return LOSSY.partition(place)
@@ -290,7 +290,7 @@ def export_to(to: Path, origin: Path) -> None:
     ) -> Iterator[tuple[int, Any]]:
         yield from ((number, work(task)) for number, task in enumerate(tasks))
 
-    groups = [each.with_listing() for root in open_roots([origin]) for each in assign(root)]
+    groups = [target.with_listing() for root in open_roots([origin]) for target in assign(root)]
     with made(to) as directory:
         export(groups, Order(Form.JSONL, Selection()), directory, here, {})
 
@@ -340,9 +340,9 @@ def test_directories_that_are_swapped_lead_nowhere(
             with suppress(KdumpError, OSError):
                 apply(plan)
             with suppress(KdumpError, OSError):
-                one = undoable(theirs)
-                if one is not None:
-                    undo(one, theirs, theirs.parent, assume_stopped=False)
+                repair = newest_repair(theirs)
+                if repair is not None:
+                    undo(repair, theirs, theirs.parent, assume_stopped=False)
             assert os.geteuid() == 0
     assert take(precious) == before
 
@@ -358,7 +358,7 @@ def test_an_output_that_is_swapped_leads_nowhere(place: Path, precious: Path, no
         for _ in range(STEP_TRIES):
             with (
                 suppress(KdumpError, OSError),
-                building(home / "out" / "orders-7", origin) as made,
+                build_directory(home / "out" / "orders-7", origin) as made,
             ):
                 made.put("file", [b"content"])
             assert os.geteuid() == 0
@@ -367,7 +367,7 @@ def test_an_output_that_is_swapped_leads_nowhere(place: Path, precious: Path, no
 
 @pytest.fixture
 def world(place: Path, nobody: int) -> World:
-    """A directory of nobody's beside one of root's with the same names in it."""
+    """A directory of user nobody beside a directory of root with the same names in it."""
     home = place / "home"
     home.mkdir()
     LOSSY.write(home)

@@ -1,4 +1,4 @@
-"""``kdump salvage``: what it takes, what it leaves and tells, and that it only reads its origin."""
+"""``kdump salvage``: what it takes, leaves and reports, and that it only reads its source."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ from kdump.format.batch import read_header
 from kdump.format.checkpoint import EpochEntry, decode_epochs
 from kdump.format.index import TransactionIndex
 from kdump.format.snapshot import decode_snapshot
-from kdump.repair.content.companions import epochs
-from kdump.repair.newdir.appearance import building
+from kdump.repair.content.companions import merge_epochs
+from kdump.repair.newdir.building import build_directory
 from kdump.repair.salvage import overlap, selection
 from kdump.repair.salvage.offset_gaps import offset_gaps
 from kdump.repair.salvage.receipt import Salvaged
@@ -81,19 +81,19 @@ class Salvage:
         return rest
 
     def one(self, partition: Path, *arguments: str, code: int = 0) -> dict[str, Any]:
-        """The receipt of one partition, which also stands in its folder and has no problems."""
+        """The receipt of one partition, which is also in its folder and has no problems."""
         (receipt,) = self(partition, *arguments, code=code)
         assert receipt["problems"] == 0
         target = Path(receipt["target"])
-        kept = json.loads((target / ".kdump" / receipt["id"] / "receipt.json").read_text())
-        assert {key: receipt[key] for key in kept if key not in ("source", "next")} == {
-            key: kept[key] for key in kept if key not in ("source", "next")
+        stored = json.loads((target / ".kdump" / receipt["id"] / "receipt.json").read_text())
+        assert {key: receipt[key] for key in stored if key not in ("source", "next")} == {
+            key: stored[key] for key in stored if key not in ("source", "next")
         }
         files = {path.name: path for path in target.iterdir() if path.is_file()}
         assert set(files) == set(receipt["files"])
-        for name, told in receipt["files"].items():
+        for name, file in receipt["files"].items():
             data = files[name].read_bytes()
-            assert told == {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+            assert file == {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
         return receipt
 
     def verified(self, target: Path) -> None:
@@ -141,7 +141,7 @@ def logs(directory: Path) -> dict[int, bytes]:
 
 
 def tree(directory: Path) -> dict[str, tuple[int, int, str]]:
-    """All that stands below a directory: sizes, times and digests of files by name."""
+    """The content of a directory: sizes, times and digests of files by name."""
     found = {}
     for path in sorted(directory.rglob("*")):
         status = path.stat()
@@ -184,14 +184,14 @@ def test_all_but_damaged_batches_are_taken(
     spoilt = [broken(b) if number in damaged else b for number, b in enumerate(batches)]
     origin = forge.write_partition(tmp_path / "in", "orders", 7, {0: spoilt})
     before = tree(origin)
-    # Behind two in a row the next one has to be looked for.
+    # After two in a row the next one has to be searched.
     receipt = salvage.one(origin, *(["--hunted"] if 3 in damaged else []))
     target = salvage.output / "orders-7"
-    kept = [b for number, b in enumerate(batches) if number not in damaged]
-    assert logs(target) == {0: b"".join(kept)}
+    remaining = [b for number, b in enumerate(batches) if number not in damaged]
+    assert logs(target) == {0: b"".join(remaining)}
     assert [(hole["first_offset"], hole["last_offset"]) for hole in receipt["holes"]] == missing
-    assert receipt["taken"]["batches"] == len(kept)
-    assert receipt["taken"]["records"] == 3 * len(kept)
+    assert receipt["taken"]["batches"] == len(remaining)
+    assert receipt["taken"]["records"] == 3 * len(remaining)
     if damaged:
         assert set(receipt["left_sums"]) == {"bad-checksum"}
     salvage.verified(target)
@@ -205,9 +205,9 @@ def test_several_segments_keep_their_bases_and_times(tmp_path: Path, salvage: Sa
     os.utime(origin / f"{15:020d}.log", (1_600_000_000, 1_600_000_000))
     receipt = salvage.one(origin)
     target = salvage.output / "orders-7"
-    kept = {base: b"".join(each) for base, each in segments.items()}
-    kept[15] = b"".join([*segments[15][:2], *segments[15][3:]])
-    assert logs(target) == kept
+    remaining = {base: b"".join(segment) for base, segment in segments.items()}
+    remaining[15] = b"".join([*segments[15][:2], *segments[15][3:]])
+    assert logs(target) == remaining
     assert (target / f"{15:020d}.log").stat().st_mtime == 1_600_000_000
     (hole,) = receipt["holes"]
     assert (hole["first_offset"], hole["last_offset"]) == (21, 23)
@@ -246,7 +246,7 @@ def test_what_was_found_by_hunting_is_taken_on_request(tmp_path: Path, salvage: 
     assert logs(salvage.output / "orders-7") == {0: b"".join(batches[:3])}
     assert receipt["left_sums"]["hunted"]["batches"] == 4
     (note,) = (note for note in receipt["notes"] if "--hunted" in note)
-    assert "no values: 4" in note
+    assert "Of these, 4 lie in parts that reach the end of their log" in note
     salvage.output = tmp_path / "again"
     receipt = salvage.one(origin, "--hunted")
     assert logs(salvage.output / "orders-7") == {0: b"".join([*batches[:3], *batches[4:]])}
@@ -266,8 +266,8 @@ def test_one_wrong_base_offset_costs_one_batch(
     origin = forge.write_partition(tmp_path / "in", "orders", 7, spoilt)
     receipt = salvage.one(origin)
     target = salvage.output / "orders-7"
-    kept = b"".join([*segments[0][:8], *segments[0][9:]])
-    assert logs(target) == {0: kept, 60: b"".join(segments[60])}
+    remaining = b"".join([*segments[0][:8], *segments[0][9:]])
+    assert logs(target) == {0: remaining, 60: b"".join(segments[60])}
     (left,) = receipt["left"]
     assert (left["reason"], left["batches"], left["first_offset"]) == ("backwards", 1, offset)
     (hole,) = receipt["holes"]
@@ -308,7 +308,7 @@ def test_of_segments_that_overlap_each_offset_is_taken_once(
     target = salvage.output / "orders-7"
     assert b"".join(logs(target).values()) == b"".join([*batches, *some(60, 2)])
     assert receipt["holes"] == []
-    # Whoever looks for an offset must find it in the last segment that begins at or below it.
+    # A reader of an offset must find it in the last segment that begins at or below it.
     assert list(logs(target)) == ([0, 33, 60] if damaged else [0, 30, 60])
     salvage.verified(target)
 
@@ -322,8 +322,8 @@ def test_a_segment_whose_range_is_taken_gets_another_name(tmp_path: Path, salvag
     target = salvage.output / "orders-7"
     assert b"".join(logs(target).values()) == b"".join(batches[:19])
     salvage.verified(target)
-    told = {each["log"]: each["new_log"] for each in receipt["segments"]}
-    assert told[f"{30:020d}.log"] == f"{51:020d}.log"
+    new_logs = {segment["log"]: segment["new_log"] for segment in receipt["segments"]}
+    assert new_logs[f"{30:020d}.log"] == f"{51:020d}.log"
 
 
 def test_batches_out_of_range_and_inverted_ones_are_left(tmp_path: Path, salvage: Salvage) -> None:
@@ -337,8 +337,8 @@ def test_batches_out_of_range_and_inverted_ones_are_left(tmp_path: Path, salvage
         tmp_path / "in", "orders", 7, {100: [batches[0], *odd, *batches[4:]]}
     )
     receipt = salvage.one(origin)
-    kept = [batches[0], *batches[4:]]
-    assert logs(salvage.output / "orders-7") == {100: b"".join(kept)}
+    remaining = [batches[0], *batches[4:]]
+    assert logs(salvage.output / "orders-7") == {100: b"".join(remaining)}
     assert {why: sums["batches"] for why, sums in receipt["left_sums"].items()} == {
         "out-of-range": 2,
         "inverted": 1,
@@ -358,8 +358,8 @@ def test_what_a_replay_refuses_is_left(tmp_path: Path, salvage: Salvage) -> None
         tmp_path / "in", "orders", 7, {0: [open_one, *plain[:6]], 7: [*plain[6:], *behind]}
     )
     receipt = salvage.one(origin)
-    kept = logs(salvage.output / "orders-7")
-    assert kept == {0: open_one, 7: b"".join(behind)}
+    remaining = logs(salvage.output / "orders-7")
+    assert remaining == {0: open_one, 7: b"".join(behind)}
     assert receipt["left_sums"]["refused"]["batches"] == 12
 
 
@@ -368,7 +368,7 @@ def test_a_run_that_goes_back_over_several_stretches(tmp_path: Path, salvage: Sa
     again = [
         moved(batch, offset) for batch, offset in zip(batches, range(9_000, 9_018, 3), strict=False)
     ]
-    # Between what is right stand six that are not, in three stretches, and two that go back.
+    # Between correct batches are six wrong ones, in three stretches, and two that go back.
     spoilt = [
         *batches[:10],
         *again[:2],
@@ -382,8 +382,8 @@ def test_a_run_that_goes_back_over_several_stretches(tmp_path: Path, salvage: Sa
     ]
     origin = forge.write_partition(tmp_path / "in", "orders", 7, {0: spoilt})
     receipt = salvage.one(origin)
-    kept = b"".join([*batches[:18], *batches[19:]])
-    assert logs(salvage.output / "orders-7") == {0: kept}
+    remaining = b"".join([*batches[:18], *batches[19:]])
+    assert logs(salvage.output / "orders-7") == {0: remaining}
     assert receipt["left_sums"]["backwards"]["batches"] == 6
     salvage.output = tmp_path / "other"
     low = [*batches[:10], *batches[2:4], broken(batches[20]), *batches[4:6], *batches[10:]]
@@ -393,8 +393,8 @@ def test_a_run_that_goes_back_over_several_stretches(tmp_path: Path, salvage: Sa
     assert receipt["left_sums"]["backwards"]["batches"] == 4
 
 
-def test_weighing_ends(tmp_path: Path, salvage: Salvage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(overlap, "_MOST_WEIGHED", 0)
+def test_comparisons_end(tmp_path: Path, salvage: Salvage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overlap, "_MOST_COMPARISONS", 0)
     batches = some(0, 6)
     spoilt = [*batches[:2], moved(batches[2], 12), *batches[3:]]
     origin = forge.write_partition(tmp_path / "in", "orders", 7, {0: spoilt})
@@ -416,8 +416,8 @@ def test_wrappers_are_taken_by_what_is_inside(tmp_path: Path, salvage: Salvage) 
         tmp_path / "in", "orders", 7, {}, files={f"{0:020d}.log": b"".join(batches)}
     )
     receipt = salvage.one(origin)
-    kept = b"".join([*batches[:2], batches[3], batches[5]])
-    assert logs(salvage.output / "orders-7") == {0: kept}
+    remaining = b"".join([*batches[:2], batches[3], batches[5]])
+    assert logs(salvage.output / "orders-7") == {0: remaining}
     assert {why: sums["batches"] for why, sums in receipt["left_sums"].items()} == {
         "wrapper": 1,
         "backwards": 1,
@@ -426,7 +426,7 @@ def test_wrappers_are_taken_by_what_is_inside(tmp_path: Path, salvage: Salvage) 
     assert (hole["first_offset"], hole["last_offset"]) == (6, 8)
 
 
-def test_where_no_cleaner_was_missing_offsets_are_holes(tmp_path: Path) -> None:
+def test_without_a_cleaner_missing_offsets_are_gaps(tmp_path: Path) -> None:
     batches = some(0, 20)
     origin = forge.write_partition(
         tmp_path / "in", "orders", 7, {0: [*batches[:3], *batches[4:8]], 30: batches[10:]}
@@ -469,7 +469,7 @@ def test_producers_and_transactions_follow_the_new_logs(tmp_path: Path, salvage:
     assert (target / f"{10:020d}.txnindex").read_bytes() == forge.txn_index([(5, 10, 12, 13)])
     assert (target / f"{10:020d}.snapshot").read_bytes() == before
     entries = {
-        offset: {one.producer_id for one in decode_snapshot(path.read_bytes())}
+        offset: {entry.producer_id for entry in decode_snapshot(path.read_bytes())}
         for offset in (13, 18)
         if (path := target / f"{offset:020d}.snapshot").exists()
     }
@@ -496,7 +496,7 @@ def ended(offset: int, producer: int = 7, *, commit: bool) -> bytes:
     return forge.marker(offset, producer, commit=commit)
 
 
-#: One producer: committed at 5 and at 11, aborted at 17; then a record of nobody's.
+#: One producer: committed at 5 and at 11, aborted at 17; then a record without a producer.
 THREE = [
     *(written(0), ended(5, commit=True)),
     *(written(6), ended(11, commit=True)),
@@ -519,7 +519,7 @@ def test_a_lost_commit_does_not_hide_its_records(tmp_path: Path, salvage: Salvag
     receipt = salvage.one(three(tmp_path, 3))
     target = salvage.output / "orders-7"
     assert (target / f"{0:020d}.txnindex").read_bytes() == ABORTED[f"{0:020d}.txnindex"]
-    # A broker that recovers the log comes to the same, because the marker stands there again.
+    # A broker that recovers the log gets the same result, because the marker is there again.
     assert (target / f"{0:020d}.log").read_bytes() == forge.segment(THREE)
     assert receipt["last_stable_offset"] == 21
     assert receipt["transaction_ends"] == [
@@ -544,7 +544,7 @@ def test_a_marker_that_is_written_has_a_leader_epoch(
     tmp_path: Path, salvage: Salvage, behind: int, expected: int
 ) -> None:
     """A follower refuses a batch without one; here none before it has one."""
-    batches = [each[:12] + struct.pack(">i", -1) + each[16:] for each in THREE[:-1]]
+    batches = [batch[:12] + struct.pack(">i", -1) + batch[16:] for batch in THREE[:-1]]
     batches[3] = broken(batches[3])
     batches += some(18, 1, leader_epoch=behind)
     salvage(forge.write_partition(tmp_path / "in", "orders", 7, {0: batches}, files=ABORTED))
@@ -563,7 +563,7 @@ def test_a_lost_abort_stays_one(tmp_path: Path, salvage: Salvage) -> None:
 def test_what_nothing_decides_stays_readable_and_is_reported(
     tmp_path: Path, salvage: Salvage
 ) -> None:
-    """Without a transaction index nobody knows which of the two was aborted."""
+    """Without a transaction index it is unknown which of the two was aborted."""
     (receipt,) = salvage(three(tmp_path, 3, {}), code=4)
     assert (receipt["problems"], receipt["last_stable_offset"]) == (1, 21)
     (end,) = receipt["transaction_ends"]
@@ -599,7 +599,7 @@ def test_verify_says_what_a_broker_makes_of_a_lost_end(
 ) -> None:
     batches = [written(0), broken(ended(5, commit=True)), *behind]
     path = forge.write_partition(tmp_path, "orders", 7, {0: batches})
-    (found,) = (one for one in judge(path) if one.code.name == "transaction-end-lost")
+    (found,) = (finding for finding in judge(path) if finding.code.name == "transaction-end-lost")
     assert found.code.severity is Severity.ERROR
     assert found.detail is not None
     stable = 0 if len(behind) == 1 else 12
@@ -619,9 +619,9 @@ def test_a_lost_end_that_a_receipt_lists_is_no_finding(tmp_path: Path, salvage: 
     assert (end["marker_offset"], end["code"]) == (None, "transaction-end-lost")
     shutil.rmtree(origin)
     shutil.copytree(receipt["target"], origin)
-    assert "transaction-end-lost" not in {one.code.name for one in judge(data)}
+    assert "transaction-end-lost" not in {finding.code.name for finding in judge(data)}
     shutil.rmtree(origin / ".kdump")
-    assert "transaction-end-lost" in {one.code.name for one in judge(data)}
+    assert "transaction-end-lost" in {finding.code.name for finding in judge(data)}
 
 
 @pytest.mark.parametrize(
@@ -649,7 +649,7 @@ def test_a_snapshot_says_whether_a_transaction_has_ended(
     assert receipt["last_stable_offset"] == (18 if marker else 6)
 
 
-def test_two_lost_markers_in_one_hole_get_an_offset_each(tmp_path: Path, salvage: Salvage) -> None:
+def test_two_lost_markers_in_one_gap_get_an_offset_each(tmp_path: Path, salvage: Salvage) -> None:
     batches = [written(0), written(5, 8), broken(ended(10, commit=True)), ended(11, 8, commit=True)]
     batches[3] = broken(batches[3])
     batches += [written(12), ended(17, commit=False), written(18, 8), ended(23, 8, commit=False)]
@@ -674,7 +674,7 @@ def test_an_index_that_the_log_contradicts_decides_nothing(
     assert (end["fate"], end["read_committed"]) == ("undecided", True)
 
 
-def test_behind_the_end_a_transaction_stays_open_unless_it_is_known_to_have_ended(
+def test_at_the_end_a_transaction_stays_open_unless_it_is_known_to_have_ended(
     tmp_path: Path, salvage: Salvage
 ) -> None:
     batches = [written(0), written(5, 8), broken(ended(10, commit=False)), broken(some(11, 1)[0])]
@@ -722,9 +722,9 @@ def test_epochs(
     runs: list[tuple[int, int, int]],
     expected: list[tuple[int, int]],
 ) -> None:
-    found = epochs(
-        [EpochEntry(*each) for each in known],
-        [run(*each) for each in runs],
+    found = merge_epochs(
+        [EpochEntry(*entry) for entry in known],
+        [run(*bounds) for bounds in runs],
         [EpochEntry(epoch, first) for epoch, first, _ in runs],
         20,
     )
@@ -775,7 +775,7 @@ def test_directories_that_a_broker_has_set_aside(
     assert not any("shortens long topic names" in note for note in receipt["notes"])
 
 
-def test_a_topic_that_was_cut_short_is_told(tmp_path: Path, salvage: Salvage) -> None:
+def test_a_topic_that_was_cut_short_is_reported(tmp_path: Path, salvage: Salvage) -> None:
     topic = "t" * (255 - len(f"-7.{'0' * 32}-delete"))
     origin = forge.write_partition(tmp_path / "in", "x", 7, {0: some(0, 1)})
     origin = origin.rename(origin.with_name(f"{topic}-7.{'0' * 32}-delete"))
@@ -898,7 +898,7 @@ def test_segments_that_wait_to_be_swapped_in(tmp_path: Path, salvage: Salvage) -
     assert any("had not yet swapped in" in note for note in receipt["notes"])
 
 
-def test_what_cannot_be_known_of_the_origin_is_told(tmp_path: Path, salvage: Salvage) -> None:
+def test_what_is_unknown_of_the_origin_is_reported(tmp_path: Path, salvage: Salvage) -> None:
     origin = forge.write_partition(
         tmp_path / "data",
         "orders",
@@ -1020,11 +1020,11 @@ def test_the_way_back_is_printed_last_and_works(
     stray = origin.with_name(f"orders-0.{'0' * 32}-stray")
     origin.rename(stray)
     forge.write_partition(Path("data"), "orders", 0, {0: []})
-    Path("out/orders-0.old").mkdir(parents=True)  # something of somebody's
+    Path("out/orders-0.old").mkdir(parents=True)  # an unrelated directory
     assert kdump.cli.main.main(["salvage", str(stray), "--output", "out"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    told = "back if no other replica is in sync, with the broker stopped:"
-    assert " ".join(lines[-6].split()) == told
+    text = "back if no other replica is in sync, with the broker stopped:"
+    assert " ".join(lines[-6].split()) == text
     data, out = tmp_path / "data", tmp_path / "out"
     commands = [shlex.split(line) for line in lines[-5:]]
     assert commands == [
@@ -1041,7 +1041,7 @@ def test_the_way_back_is_printed_last_and_works(
     assert (data / "orders-0" / "partition.metadata").exists()
 
 
-def test_the_holes_that_a_receipt_lists_are_notes(tmp_path: Path, salvage: Salvage) -> None:
+def test_the_gaps_that_a_receipt_lists_are_notes(tmp_path: Path, salvage: Salvage) -> None:
     data = tmp_path / "data"
     origin = node(data, *KNOWN, metadata=forge.partition_metadata(TOPIC_ID))
     first, second = some(0, 9), some(27, 9)
@@ -1054,9 +1054,9 @@ def test_the_holes_that_a_receipt_lists_are_notes(tmp_path: Path, salvage: Salva
 
     def holes() -> dict[tuple[int, int | None], str]:
         return {
-            (one.offsets.first, one.offsets.last): one.code.name
-            for one in judge(data)
-            if one.offsets is not None
+            (finding.offsets.first, finding.offsets.last): finding.code.name
+            for finding in judge(data)
+            if finding.offsets is not None
         }
 
     assert holes() == {(6, 8): "hole-salvaged", (24, 26): "hole-salvaged"}
@@ -1068,7 +1068,7 @@ def test_the_holes_that_a_receipt_lists_are_notes(tmp_path: Path, salvage: Salva
     assert {name for at, name in holes().items() if at[0] < 30} == {"batches-hole", "segments-hole"}
 
 
-def test_an_index_without_room_is_told(tmp_path: Path, salvage: Salvage) -> None:
+def test_an_index_without_room_is_reported(tmp_path: Path, salvage: Salvage) -> None:
     config = tmp_path / "server.properties"
     config.write_text("log.index.interval.bytes=1\nlog.index.size.max.bytes=24\n")
     origin = forge.write_partition(tmp_path / "in", "orders", 7, {0: some(0, 9)})
@@ -1088,7 +1088,7 @@ def test_it_refuses_an_output_that_cannot_be(tmp_path: Path, salvage: Salvage, w
 # --- what goes wrong
 
 
-def test_a_log_that_is_replaced_meanwhile_is_not_mixed(
+def test_a_log_that_is_replaced_is_not_mixed(
     tmp_path: Path, salvage: Salvage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     origin = forge.write_partition(tmp_path / "in", "orders", 7, {0: some(0, 5)})
@@ -1150,11 +1150,11 @@ def test_a_signal_leaves_nothing_behind(
 
 def test_another_that_is_at_work_is_left_alone(tmp_path: Path, salvage: Salvage) -> None:
     origin = forge.write_partition(tmp_path / "in", "orders", 7, {0: some(0, 3)})
-    with building(salvage.output / "orders-7", origin) as one:
-        one.put("file", [b"half"])
+    with build_directory(salvage.output / "orders-7", origin) as new_directory:
+        new_directory.put("file", [b"half"])
         assert salvage(origin, code=6) == []
         assert "another kdump" in salvage.said
-        assert (one.path / "file").exists()
+        assert (new_directory.path / "file").exists()
     assert [path.name for path in (salvage.output / "orders-7").iterdir()] == ["file"]
 
 
@@ -1190,7 +1190,7 @@ class Unreadable:
         self._source.close()
 
 
-def test_what_cannot_be_read_is_told_and_the_rest_taken(
+def test_what_cannot_be_read_is_reported_and_the_rest_taken(
     tmp_path: Path, salvage: Salvage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     segments = {0: some(0, 6), 18: some(18, 3)}
@@ -1309,11 +1309,11 @@ def test_a_broker_loads_salvaged_fixtures(
 # --- anything at all
 
 
-def outcome(whole: Path, one: Case, work: Path, *, hunted: bool) -> Salvaged:
+def outcome(whole: Path, fuzz_case: Case, work: Path, *, hunted: bool) -> Salvaged:
     """What comes of a partition, stored at ``whole``, with one of its logs replaced."""
     origin = work / whole.name
     shutil.copytree(whole, origin)
-    (origin / one.path.name).write_bytes(one.data)
+    (origin / fuzz_case.path.name).write_bytes(fuzz_case.data)
     (root,) = open_roots([origin])
     (target,) = assign(root)
     return rescue(target, Context(0), work / "out", hunted=hunted)
@@ -1324,32 +1324,32 @@ def outcome(whole: Path, one: Case, work: Path, *, hunted: bool) -> Salvaged:
 def test_a_broker_makes_the_same_of_any_log(
     seed: int, tmp_path: Path, grown: Callable[[str], Path], oracle: Of
 ) -> None:
-    one = case(seed, [".log"])
-    while not one.path.parts[1] >= "2" or one.path.parts[3].startswith("__cluster"):
-        one = case(one.seed + 1_000, [".log"])
-    _, release, state, partition, _ = one.path.parts
+    fuzz_case = case(seed, [".log"])
+    while not fuzz_case.path.parts[1] >= "2" or fuzz_case.path.parts[3].startswith("__cluster"):
+        fuzz_case = case(fuzz_case.seed + 1_000, [".log"])
+    _, release, state, partition, _ = fuzz_case.path.parts
     whole = grown(f"{release}/{state}") / partition
-    salvaged = outcome(whole, one, tmp_path, hunted=seed % 2 == 0)
+    salvaged = outcome(whole, fuzz_case, tmp_path, hunted=seed % 2 == 0)
     positions = dict.fromkeys(range(len(salvaged.selection.segments)), 0)
     last = -1
     for piece in salvaged.selection.pieces:
-        assert piece.start == positions[piece.log], one
+        assert piece.start == positions[piece.log], fuzz_case
         positions[piece.log] = piece.stop
         if isinstance(piece, Stretch):
-            assert last < piece.first_offset <= piece.last_offset, one
+            assert last < piece.first_offset <= piece.last_offset, fuzz_case
             last = piece.last_offset
     sizes = [identity and identity.size for identity in salvaged.selection.identities]
-    assert list(positions.values()) == sizes, one
+    assert list(positions.values()) == sizes, fuzz_case
     written = contents(salvaged.destination)
     loaded = oracle("4.3.1").load(
         salvaged.destination, clean=False, producer_expiry_ms=2**31 - 1, now_ms=1_790_000_000_000
     )
-    assert isinstance(loaded, Loaded), one
+    assert isinstance(loaded, Loaded), fuzz_case
     assert (loaded.log_start_offset, loaded.log_end_offset) == (
         salvaged.logs[0].base_offset,
         salvaged.log_end,
-    ), one
-    assert contents(salvaged.destination) == written, one
+    ), fuzz_case
+    assert contents(salvaged.destination) == written, fuzz_case
 
 
 def contents(directory: Path) -> dict[str, object]:
@@ -1418,7 +1418,10 @@ def test_lost_markers_change_no_transaction_that_evidence_decides(
     target = salvage.output / "orders-7"
     index = target / f"{0:020d}.txnindex"
     hidden = TransactionIndex.decode(index.read_bytes() if index.exists() else b"").entries
-    opened = {one["producer_id"]: one["first_offset"] for one in receipt["open_transactions"]}
+    opened = {
+        transaction["producer_id"]: transaction["first_offset"]
+        for transaction in receipt["open_transactions"]
+    }
     for data in sound(target):
         batch = read_header(memoryview(data), 0)
         assert batch is not None

@@ -71,12 +71,12 @@ def test_the_printed_way_back_is_followed(version: str, tmp_path: Path) -> None:
         }
     before = records(consumed(fixture)[NAME, READ])  # nothing there is in a transaction
     assert lost.start in before
-    left = {at: one for at, one in before.items() if at not in lost}
+    left = {at: record for at, record in before.items() if at not in lost}
     assert found == {READ: left, COMMITTED: left}
     assert loaded(said)[NAME].segments == len([*(data / NAME).glob("*.log")])
     assert not [*data.glob("*-stray")]
     holes = [line for line in kdump("verify", data).of("finding") if "hole" in line["code"]]
-    assert [(one["code"], one["offsets"]["first"]) for one in holes] == [
+    assert [(finding["code"], finding["offsets"]["first"]) for finding in holes] == [
         ("hole-salvaged", lost.start)
     ]
 
@@ -121,7 +121,7 @@ def test_a_topic_that_was_created_again(tmp_path: Path) -> None:
         broker.start()
         before = records(consumed(fixture)[NAME, READ])
         found = read_all(broker, (NAME,), tmp_path / "full")[NAME]
-        assert found == {at: one for at, one in before.items() if at not in lost}
+        assert found == {at: record for at, record in before.items() if at not in lost}
 
 
 def topic_id(partition: Path) -> str:

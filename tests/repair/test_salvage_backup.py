@@ -81,7 +81,7 @@ def test_what_was_cut_off_is_read_from_the_backup(
     around: Around | None, written_since: bool, place: Path, tmp_path: Path, salvage: Salvage
 ) -> None:
     partition = damaged(place)
-    original = [each for each in records(partition) if each["offset"] >= CUT + 3]
+    original = [record for record in records(partition) if record["offset"] >= CUT + 3]
     folder = cut(partition, around)
     if written_since:
         with partition.joinpath(f"{15:020d}.log").open("ab") as log:
@@ -95,7 +95,7 @@ def test_what_was_cut_off_is_read_from_the_backup(
     assert receipt["log_end_offset"] == END
     target = tmp_path / "out" / "orders-7"
     found = records(target)
-    assert [(each["offset"], each["value"]) for each in found] == [
+    assert [(record["offset"], record["value"]) for record in found] == [
         (each["offset"], each["value"]) for each in original
     ]
     assert (target / "partition.metadata").read_bytes().endswith(b"AAAAAAAAAAAAAAAAAAAAAQ")

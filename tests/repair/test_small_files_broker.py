@@ -25,9 +25,7 @@ NAMES = (
 
 
 @pytest.mark.parametrize("version", ["4.3.1"])
-def test_a_broker_starts_on_small_files_that_were_written_anew(
-    version: str, tmp_path: Path
-) -> None:
+def test_a_broker_starts_on_rebuilt_small_files(version: str, tmp_path: Path) -> None:
     fixture = f"{version}/clean"
     data = copy_fixture(fixture, tmp_path / "data")
     epochs = (data / "codec-none-0" / "leader-epoch-checkpoint").read_bytes()
@@ -45,9 +43,9 @@ def test_a_broker_starts_on_small_files_that_were_written_anew(
 
     assert kdump("next-start", data).code == 4
     remedies = {
-        tuple(one["remedy"])
-        for one in kdump("verify", data).of("finding")
-        if one["severity"] in ("error", "warning")
+        tuple(finding["remedy"])
+        for finding in kdump("verify", data).of("finding")
+        if finding["severity"] in ("error", "warning")
     }
     partitions = ("codec-gzip-0", "codec-none-0", "codec-zstd-0")
     assert remedies == {("kdump", "reindex", str(data / name)) for name in partitions} | {

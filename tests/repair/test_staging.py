@@ -1,6 +1,6 @@
 """Logs that are converted in several processes: what fails there, or is killed, changes nothing.
 
-Either each has a log of its own, or one writes it and the other one reads it back meanwhile.
+Either each has a log of its own, or one writes it and the other one reads it back at the same time.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def jobs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tup
     """The option that lets a worker write logs, one that the command itself reads back or not."""
     if request.param == "own":
         return "--jobs", "2"
-    monkeypatch.setattr(staging, "shared", lambda *_: True)
+    monkeypatch.setattr(staging, "use_two_processes", lambda *_: True)
     monkeypatch.setattr(read_back, "STRETCH_BYTES", 1)
     return "--jobs", "1"
 
@@ -128,7 +128,7 @@ def test_it_is_stopped_while_workers_write(
 
 
 def test_it_is_killed_while_workers_write(trial: Trial, jobs: tuple[str, str]) -> None:
-    """Nobody then has the lock, and whoever comes next begins anew."""
+    """Then no process has the lock, and the next run starts again."""
     with sends(signal.SIGKILL) as send:
         ran = converted(trial, jobs, in_worker(send))
     assert ran.code == -signal.SIGKILL, ran
@@ -143,12 +143,12 @@ def test_it_is_killed_while_workers_write(trial: Trial, jobs: tuple[str, str]) -
 def test_workers_do_not_have_the_lock(trial: Trial, jobs: tuple[str, str]) -> None:
     with open(os.memfd_create("links"), "a+", encoding="utf-8") as file:
 
-        def look(_: int) -> None:
+        def check_lock(_: int) -> None:
             links = (link for link in Path("/proc/self/fd").iterdir() if link.is_symlink())
             file.writelines(f"{link.readlink()}\n" for link in links)
             file.flush()
 
-        ran = converted(trial, jobs, in_worker(look))
+        ran = converted(trial, jobs, in_worker(check_lock))
         file.seek(0)
         lines = file.read().splitlines()
     assert ran.code == OK, ran

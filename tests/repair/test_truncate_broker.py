@@ -78,7 +78,7 @@ def compare(mended: Mended, copy: Copy) -> tuple[str | None, list[str]]:
 
 
 def test_a_sample_is_cut_as_by_a_broker(oracle: Of, tmp_path: Path) -> None:
-    chosen = random.Random(SEED).sample(sorted(starts(), key=lambda one: one.name), SAMPLE)
+    chosen = random.Random(SEED).sample(sorted(starts(), key=lambda start: start.name), SAMPLE)
     compare_all(chosen, oracle, tmp_path, mend_one, compare)
 
 

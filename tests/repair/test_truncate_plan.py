@@ -61,9 +61,9 @@ def top(tmp_path: Path) -> Path:
 
 
 def verdict(top: Path, path: Path) -> Verdict:
-    """The judgement of the partition at ``path``, as ``verify`` has it."""
+    """The verdict of ``verify`` on the partition at ``path``."""
     found = read(top, config=_CONFIG)
-    ((target, surveys, facts),) = [one for one in found.targets if one[0].path == path]
+    ((target, surveys, facts),) = [target for target in found.targets if target[0].path == path]
     return judge(target, surveys, facts, found.context)
 
 
@@ -74,7 +74,7 @@ def planned(top: Path, path: Path, at: int | None = None) -> Plan:
 def codes(top: Path, path: Path) -> set[str]:
     """The findings above a note."""
     found = verdict(top, path).findings
-    return {one.code.name for one in found if one.code.severity.value != "info"}
+    return {finding.code.name for finding in found if finding.code.severity.value != "info"}
 
 
 def write(
@@ -105,8 +105,8 @@ def content(plan: Plan, file: str) -> bytes:
 
 
 def recipe(title: str) -> Recipe:
-    (one,) = [one for one in RECIPES if one.name == title]
-    return one
+    (recipe,) = [recipe for recipe in RECIPES if recipe.name == title]
+    return recipe
 
 
 # --- where
@@ -147,18 +147,20 @@ def test_where_recovery_does_not_go_on(
     assert not codes(top, path)
 
 
-@pytest.mark.parametrize("one", RECIPES, ids=lambda one: one.name)
-def test_what_recovery_accepts_stays(top: Path, one: Recipe) -> None:
-    path = one.write(top)
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
+def test_what_recovery_accepts_stays(top: Path, recipe: Recipe) -> None:
+    path = recipe.write(top)
     plan = planned(top, path)
     if plan.steps:
         carry_out(plan)
-        assert not codes(top, path).intersection(one.expected)
+        assert not codes(top, path).intersection(recipe.expected)
         assert not planned(top, path).steps
         return
     assert plan.log_end[0] == plan.log_end[1]
     assert plan.loss == Loss()
-    if {"offsets-not-increasing", "segments-overlap"}.intersection(one.expected) and not one.deep:
+    if {"offsets-not-increasing", "segments-overlap"}.intersection(
+        recipe.expected
+    ) and not recipe.deep:
         (note,) = plan.notes
         assert "Recovery accepts this, so" in note
 
@@ -177,10 +179,10 @@ def test_what_recovery_accepts_stays(top: Path, one: Recipe) -> None:
     ],
 )
 def test_where_a_start_empties_or_stops(top: Path, title: str, base: int, stay: int) -> None:
-    (one,) = [one for one in FORGED if one.name == title]
-    path = one.write(top)
+    (recipe,) = [recipe for recipe in FORGED if recipe.name == title]
+    path = recipe.write(top)
     plan = planned(top, path)
-    pieces = one.segments[base]
+    pieces = recipe.segments[base]
     assert cut_of(plan).name == name(base, ".log")
     assert cut_of(plan).size == sum(map(len, pieces[:stay]))
     carry_out(plan)
@@ -188,8 +190,8 @@ def test_where_a_start_empties_or_stops(top: Path, title: str, base: int, stay: 
 
 
 def test_a_segment_that_a_start_splits_stays(top: Path) -> None:
-    (one,) = [one for one in FORGED if one.name == "out-of-range-at-the-end"]
-    plan = planned(top, one.write(top))
+    (recipe,) = [recipe for recipe in FORGED if recipe.name == "out-of-range-at-the-end"]
+    plan = planned(top, recipe.write(top))
     assert not plan.steps
     assert any("splits it in two" in note for note in plan.notes)
 
@@ -206,7 +208,7 @@ def test_a_snapshot_that_recovery_begins_from(top: Path, log_start: int, cut: bo
     assert plan.loss.sound.count == int(cut)
 
 
-def test_index_entries_that_do_not_fit_are_told(top: Path) -> None:
+def test_index_entries_that_do_not_fit_are_reported(top: Path) -> None:
     path = forge.write_partition(top, "topic", 0, SOUND, interval=INTERVAL)
     found = read(top, config={**_CONFIG, "log.index.size.max.bytes": "24"})
     ((target, surveys, facts),) = found.targets
@@ -275,7 +277,10 @@ def test_all_that_belongs_to_a_cut_in_its_order(top: Path) -> None:
     expected = [
         TakeMarker(),
         Line(_LINES["recovery-point"], 200, 0),
-        *(Remove(name(LAST, each)) for each in (".log", ".index", ".timeindex", ".txnindex")),
+        *(
+            Remove(name(LAST, extension))
+            for extension in (".log", ".index", ".timeindex", ".txnindex")
+        ),
         *(Remove(f"{offset:020d}.snapshot") for offset in (200, 150, 100)),
         Remove(index),
         Remove(times),
@@ -294,9 +299,9 @@ def test_all_that_belongs_to_a_cut_in_its_order(top: Path) -> None:
     assert plan.loss.size == len(tail) + len(b"".join(batches(LAST)))
     assert plan.loss.below_high_watermark
     assert plan.loss.sound == Span(160, 40, 199, forge.TIMESTAMP + 4000, forge.TIMESTAMP + 109_000)
-    told = "\n".join(plan.notes)
-    assert all(text in told for text in ("160 sound", "salvage", "replica", "watermark is 180"))
-    assert str(top) not in told
+    notes = "\n".join(plan.notes)
+    assert all(text in notes for text in ("160 sound", "salvage", "replica", "watermark is 180"))
+    assert str(top) not in notes
     carry_out(plan)
     assert (top / CLEAN_MARKER).exists()
     assert "other 7 5" in (top / _LINES["cleaner"]).read_text()
@@ -310,7 +315,7 @@ def test_lines_that_need_no_change_stay(top: Path) -> None:
     assert not plan.loss.below_high_watermark
 
 
-def test_a_log_start_behind_the_new_end_comes_down_to_it(top: Path) -> None:
+def test_a_log_start_beyond_the_new_end_is_lowered_to_it(top: Path) -> None:
     path = write(top, FLIPPED, log_start=70)
     plan = planned(top, path)
     assert Line(_LINES["log-start"], 70, 30) in plan.steps
@@ -396,7 +401,9 @@ def test_producers_and_transactions(top: Path) -> None:
     assert plan.log_end == (10, 4)
     loss = plan.loss
     assert (loss.producers, loss.committed, loss.opened) == (3, 2, 1)
-    entries = {one.producer_id: one for one in decode_snapshot(content(plan, name(4, ".snapshot")))}
+    entries = {
+        entry.producer_id: entry for entry in decode_snapshot(content(plan, name(4, ".snapshot")))
+    }
     assert set(entries) == {7, 8}
     assert entries[7].current_txn_first_offset == 2
     assert entries[8].last_sequence == 0
@@ -428,7 +435,7 @@ def test_not_all_transactions_whose_end_is_cut_off_are_named(top: Path) -> None:
     assert "2 more transactions are left open" in notes
 
 
-def test_behind_a_lost_marker_a_cut_goes_by_the_transaction_index(top: Path) -> None:
+def test_after_a_lost_marker_a_cut_goes_by_the_transaction_index(top: Path) -> None:
     """A replay of what stays before the cut at 4 would take the abort for that of both."""
     end = forge.flip(marker(1, 7, commit=True), -1)
     log = [_of(7, 0, sequence=0), end, _of(7, 2, sequence=1), marker(3, 7, commit=False)]
@@ -442,9 +449,9 @@ def test_behind_a_lost_marker_a_cut_goes_by_the_transaction_index(top: Path) -> 
 def test_a_transaction_index_that_is_missing_is_made(top: Path) -> None:
     path = forge.write_partition(top, "topic", 0, {0: _HISTORY})
     made = TransactionIndex.decode(content(planned(top, path), name(0, ".txnindex")))
-    assert [(one.producer_id, one.first_offset, one.last_offset) for one in made.entries] == [
-        (7, 0, 1)
-    ]
+    assert [
+        (entry.producer_id, entry.first_offset, entry.last_offset) for entry in made.entries
+    ] == [(7, 0, 1)]
 
 
 @pytest.mark.parametrize("sound", [True, False])
@@ -461,10 +468,10 @@ def test_a_later_segments_snapshot_where_the_log_then_ends(top: Path) -> None:
     path = write(top, [*batches(FIRST), bytes(500)], None, files)
     plan = planned(top, path)
     assert plan.log_end == (200, 100)
-    assert name(100, ".snapshot") not in plan.touched
+    assert name(100, ".snapshot") not in plan.changed_files
 
 
-def test_producers_that_nobody_knows(top: Path) -> None:
+def test_unknown_producers(top: Path) -> None:
     history = [_of(7, 50, sequence=9), marker(51, 7, commit=False), *_shifted()]
     entries = [(3, 40, 50, 51), (7, 50, 51, 52), (3, 60, 190, 1)]
     files = {name(50, ".txnindex"): txn_index(entries), name(190, ".snapshot"): snapshot()}
@@ -499,10 +506,10 @@ def test_leader_epochs(
     path = write(top, FLIPPED, None, {_EPOCHS: checkpoint(rows)})
     plan = planned(top, path)
     if after is None or after == rows:
-        assert _EPOCHS not in plan.touched
+        assert _EPOCHS not in plan.changed_files
         return
     found = decode_epochs(content(plan, _EPOCHS))
-    assert [(one.epoch, one.start_offset) for one in found] == after
+    assert [(entry.epoch, entry.start_offset) for entry in found] == after
 
 
 @pytest.mark.parametrize("data", [b"0\n1\nx 0\n", b"0\n1\n-1 0\n", None])
@@ -702,7 +709,9 @@ def test_a_last_log_without_an_index(top: Path) -> None:
     path = write(top, None, [*sound[:9], sound[9][:50]], {name(LAST, ".index"): None})
     plan = planned(top, path)
     assert cut_of(plan).size == 9 * _BATCH
-    assert name(LAST, ".index") not in [one.name for one in plan.steps if isinstance(one, Remove)]
+    assert name(LAST, ".index") not in [
+        step.name for step in plan.steps if isinstance(step, Remove)
+    ]
     carry_out(plan)
     assert not codes(top, path)
 

@@ -42,7 +42,7 @@ from kdump.cli.ui import exits
 from kdump.errors import KdumpError, Refused, Unfinished
 from kdump.repair.transaction.apply import apply, resume
 from kdump.repair.transaction.folder import Folder
-from kdump.repair.transaction.undo import discard, undo, undoable
+from kdump.repair.transaction.undo import discard, newest_repair, undo
 from kdump.storage.repair_record import RepairState, kept
 
 pytestmark = pytest.mark.usefixtures("unsearched")
@@ -84,12 +84,12 @@ def test_the_last_repair_is_the_first_to_be_undone(place: Path) -> None:
     undone(partition, newer)
     assert left(partition) == between
     undone(partition, older)
-    assert restored(place, before, *(f"data/{one}" for one in CHECKPOINTS))
-    assert undoable(partition) is None
+    assert restored(place, before, *(f"data/{checkpoint}" for checkpoint in CHECKPOINTS))
+    assert newest_repair(partition) is None
 
 
 def test_repairs_of_several_kinds_are_undone_one_by_one(old: Path) -> None:
-    """Broken indexes are made anew, then the logs are converted, then the last one is cut."""
+    """Broken indexes are rebuilt, then the logs are converted, then the last one is cut."""
     (old / name(0, ".timeindex")).unlink()
     plans, states = [], [left(old)]
     for planned in (reindexing, conversion, lambda path: truncation(path, 250)):
@@ -122,34 +122,34 @@ def test_times_come_back_but_those_of_checkpoint_files(place: Path) -> None:
 def test_a_repair_that_is_gone_cannot_be_undone(lossy: Path) -> None:
     plan = truncation(lossy)
     apply(plan)
-    (one,) = kept(lossy)
+    (repair,) = kept(lossy)
     undone(lossy, plan)
     with pytest.raises(KdumpError, match=r"plan[.]json: cannot be read: No such file"):
-        undo(one, lossy, lossy.parent, assume_stopped=False)
+        undo(repair, lossy, lossy.parent, assume_stopped=False)
 
 
 def test_a_backup_is_discarded(lossy: Path) -> None:
     apply(truncation(lossy))
     now = left(lossy)
-    (one,) = kept(lossy)
-    discard(one, lossy)
+    (repair,) = kept(lossy)
+    discard(repair, lossy)
     assert not (lossy / ".kdump").exists()
     assert left(lossy) == {path: node for path, node in now.items() if ".kdump" not in path}
-    assert undoable(lossy) is None
+    assert newest_repair(lossy) is None
     assert truncation(lossy).steps == ()
 
 
 def test_a_backup_that_cannot_be_discarded_stays(lossy: Path) -> None:
     apply(truncation(lossy))
     now = left(lossy)
-    (one,) = kept(lossy)
+    (repair,) = kept(lossy)
     with failing_at("unlink"), pytest.raises(Refused, match=r"cannot be removed: .*Input/output"):
-        discard(one, lossy)
+        discard(repair, lossy)
     assert left(lossy) == now
 
 
 @pytest.mark.parametrize("undone_first", [False, True])
-def test_a_folder_that_cannot_be_removed_behind_an_undo(lossy: Path, undone_first: bool) -> None:
+def test_a_folder_that_cannot_be_removed_after_an_undo(lossy: Path, undone_first: bool) -> None:
     before = left(lossy.parent)
     plan = truncation(lossy)
     apply(plan)
@@ -167,10 +167,10 @@ def test_a_folder_that_cannot_be_removed_behind_an_undo(lossy: Path, undone_firs
         else:
             with pytest.raises(Unfinished, match="the undo of plan"):
                 undone(lossy, plan)
-    (one,) = kept(lossy)
-    assert one.state is (RepairState.PREPARED if undone_first else RepairState.UNDOING)
+    (repair,) = kept(lossy)
+    assert repair.state is (RepairState.PREPARED if undone_first else RepairState.UNDOING)
     if undone_first:
-        discard(one, lossy)
+        discard(repair, lossy)
     else:
         undone(lossy, plan)
     assert restored(lossy.parent, before)
@@ -179,9 +179,9 @@ def test_a_folder_that_cannot_be_removed_behind_an_undo(lossy: Path, undone_firs
 def test_an_interrupted_repair_is_not_discarded(lossy: Path) -> None:
     interrupt(truncation(lossy))
     now = left(lossy)
-    (one,) = kept(lossy)
+    (repair,) = kept(lossy)
     with pytest.raises(Refused, match="expected a finished repair, found an interrupted repair"):
-        discard(one, lossy)
+        discard(repair, lossy)
     assert left(lossy) == now
 
 
@@ -205,8 +205,8 @@ def test_what_was_put_back_by_others_is_not_repaired_over_its_backup(lossy: Path
         apply(again)
     assert left(lossy.parent) == before
     assert left(lossy / ".kdump") == backup
-    (one,) = kept(lossy)
-    discard(one, lossy)
+    (repair,) = kept(lossy)
+    discard(repair, lossy)
     apply(again)
     assert truncation(lossy).steps == ()
 
@@ -224,7 +224,7 @@ def test_another_partition_was_repaired_since(lossy: Path) -> None:
     assert marker.read_bytes() == content
 
 
-# --- what a broker did meanwhile
+# --- changes by a broker
 
 
 def _written(path: Path, content: bytes = b"other") -> None:
@@ -232,7 +232,7 @@ def _written(path: Path, content: bytes = b"other") -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "text"),
     [
         (lambda top, path: _written(path / LATER), LATER),
         (lambda top, path: _written(path / name(0, ".log")), name(0, ".log")),
@@ -248,7 +248,7 @@ def _written(path: Path, content: bytes = b"other") -> None:
 )
 @pytest.mark.parametrize("finished", [False, True], ids=["pending", "done"])
 def test_what_a_broker_changed_is_neither_finished_nor_undone(
-    lossy: Path, change: Callable[[Path, Path], None], told: str, finished: bool
+    lossy: Path, change: Callable[[Path, Path], None], text: str, finished: bool
 ) -> None:
     top = lossy.parent
     plan = truncation(lossy)
@@ -258,16 +258,16 @@ def test_what_a_broker_changed_is_neither_finished_nor_undone(
         interrupt(plan)
     change(top, lossy)
     now = left(top)
-    with pytest.raises(Refused, match=f"found {told} changed since: a broker has run here"):
+    with pytest.raises(Refused, match=f"found {text} changed since: a broker has run here"):
         undone(lossy, plan)
     if not finished:
-        with pytest.raises(Refused, match=f"{told} changed since.* is in .*/.kdump/{plan.id}"):
+        with pytest.raises(Refused, match=f"{text} changed since.* is in .*/.kdump/{plan.id}"):
             resume(Folder(lossy, plan.id), top)
     assert left(top) == now
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "text"),
     [
         (lambda path: _written(path / name(0, ".log")), name(0, ".log")),
         (lambda path: (path / name(0, ".log")).unlink(), name(0, ".log")),
@@ -280,7 +280,7 @@ def test_what_a_broker_changed_is_neither_finished_nor_undone(
 )
 @pytest.mark.parametrize("finished", [False, True], ids=["pending", "done"])
 def test_what_a_broker_changed_of_converted_logs_stays(
-    old: Path, change: Callable[[Path], None], told: str, finished: bool
+    old: Path, change: Callable[[Path], None], text: str, finished: bool
 ) -> None:
     plan = conversion(old)
     if finished:
@@ -290,10 +290,10 @@ def test_what_a_broker_changed_of_converted_logs_stays(
         interrupt(plan, "rename", 4)
     change(old)
     now = left(old)
-    with pytest.raises(Refused, match=f"found {told} changed since: a broker has run here"):
+    with pytest.raises(Refused, match=f"found {text} changed since: a broker has run here"):
         undone(old, plan)
     if not finished:
-        with pytest.raises(Refused, match=f"{told} changed since.* is in .*/.kdump/{plan.id}"):
+        with pytest.raises(Refused, match=f"{text} changed since.* is in .*/.kdump/{plan.id}"):
             resume(Folder(old, plan.id), old.parent)
     assert left(old) == now
 

@@ -15,8 +15,8 @@ from forge import batch, flip, record
 from kdump.audit.facts.small_files import TopicSettings
 from kdump.errors import Refused, SourceError
 from kdump.repair.rewrite import read_back, write_and_read
-from kdump.repair.rewrite.read_back import ReadBack, ReadingBack
-from kdump.repair.rewrite.write_and_read import Written, shared, telling
+from kdump.repair.rewrite.read_back import LogReader, ReadBack
+from kdump.repair.rewrite.write_and_read import OnWrite, report_writes, use_two_processes
 from kdump.storage.workers import Report
 
 MIB = 1 << 20
@@ -28,24 +28,24 @@ PARTS = {0: BATCHES[:12], 120: BATCHES[12:]}
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
     """How far was read each time, None for the end; every byte pays."""
     monkeypatch.setattr(read_back, "STRETCH_BYTES", 1)
-    read, found = ReadingBack._read, []
+    read, found = LogReader._read, []
 
-    def noted(reading: ReadingBack, size: int | None) -> None:
+    def record(reader: LogReader, size: int | None) -> None:
         found.append(size)
-        read(reading, size)
+        read(reader, size)
 
-    monkeypatch.setattr(ReadingBack, "_read", noted)
+    monkeypatch.setattr(LogReader, "_read", record)
     return found
 
 
 def run(
-    write: Callable[[Report, Written], str],
+    write: Callable[[Report, OnWrite], str],
     *,
     share: bool = True,
     report: Report = lambda _: None,
-    not_theirs: tuple[int, ...] = (),
+    close_descriptors: tuple[int, ...] = (),
 ) -> tuple[str, list[ReadBack]]:
-    """What comes of ``write``; no process is left behind, whatever it is."""
+    """Return the result of ``write``; assert that no process is left."""
     before = children()
     try:
         return write_and_read.write_and_read(
@@ -55,7 +55,7 @@ def run(
             1 << 20,
             share=share,
             report=report,
-            close_descriptors=not_theirs,
+            close_descriptors=close_descriptors,
         )
     finally:
         assert children() == before
@@ -63,15 +63,15 @@ def run(
 
 def writer(
     directory: Path, change: Callable[[bytes], bytes] = bytes, then: Callable[[], object] = int
-) -> Callable[[Report, Written], str]:
-    """Writes ``PARTS``, the fifth batch with a ``change``, behind which it does ``then``."""
+) -> Callable[[Report, OnWrite], str]:
+    """Return a writer of ``PARTS``; it applies ``change`` to the fifth batch, and then ``then``."""
 
-    def write(report: Report, written: Written) -> str:
+    def write(report: Report, on_write: OnWrite) -> str:
         for base_offset, batches in PARTS.items():
             path = directory / f"{base_offset}.log"
             with path.open("wb", buffering=0) as file:
-                told = telling(batches, partial(written, path, base_offset))
-                for number, data in enumerate(told):
+                reported = report_writes(batches, partial(on_write, path, base_offset))
+                for number, data in enumerate(reported):
                     file.write(change(data) if number == 4 else data)
                     report(number)
                     if number == 5:
@@ -82,14 +82,16 @@ def writer(
 
 
 def test_both_ways_find_the_same(tmp_path: Path, steps: list[int | None]) -> None:
-    told: dict[bool, list[int]] = {False: [], True: []}
+    counts: dict[bool, list[int]] = {False: [], True: []}
     found = {}
-    for share in told:
-        result, found[share] = run(writer(tmp_path), share=share, report=told[share].append)
+    for share in counts:
+        result, found[share] = run(writer(tmp_path), share=share, report=counts[share].append)
         assert (result == f"written by {os.getpid()}") is not share
     assert found[True] == found[False]
-    assert told[True] == told[False]
-    assert [back.size for back in found[True]] == [sum(map(len, one)) for one in PARTS.values()]
+    assert counts[True] == counts[False]
+    assert [back.size for back in found[True]] == [
+        sum(map(len, batches)) for batches in PARTS.values()
+    ]
     assert [back.records for back in found[True]] == [12, 8]
     alone, together = steps[:2], steps[2:]
     assert alone == [None, None]
@@ -99,9 +101,9 @@ def test_both_ways_find_the_same(tmp_path: Path, steps: list[int | None]) -> Non
 
 
 def test_a_part_without_batches_is_read_too(tmp_path: Path) -> None:
-    def write(_: Report, written: Written) -> str:
+    def write(_: Report, on_write: OnWrite) -> str:
         path = tmp_path / "empty.log"
-        path.write_bytes(b"".join(telling([b""], lambda size: written(path, 7, size))))
+        path.write_bytes(b"".join(report_writes([b""], lambda size: on_write(path, 7, size))))
         return ""
 
     _, (back,) = run(write)
@@ -109,18 +111,18 @@ def test_a_part_without_batches_is_read_too(tmp_path: Path) -> None:
 
 
 def test_what_stands_in_the_file_is_read(tmp_path: Path) -> None:
-    """Not what was told of it: bytes behind that are found, and bytes that are missing."""
+    """The reported sizes do not count: further bytes are found, and missing bytes too."""
 
-    def longer(_: Report, written: Written) -> str:
+    def longer(_: Report, on_write: OnWrite) -> str:
         path = tmp_path / "new.log"
         path.write_bytes(b"".join(BATCHES[:3]))
-        written(path, 0, len(BATCHES[0]))
+        on_write(path, 0, len(BATCHES[0]))
         return ""
 
-    def shorter(_: Report, written: Written) -> str:
+    def shorter(_: Report, on_write: OnWrite) -> str:
         path = tmp_path / "new.log"
         path.write_bytes(BATCHES[0])
-        written(path, 0, 3 * len(BATCHES[0]))
+        on_write(path, 0, 3 * len(BATCHES[0]))
         return ""
 
     assert [run(write)[1][0].records for write in (longer, shorter)] == [3, 1]
@@ -132,7 +134,7 @@ def test_damage_ends_the_writing(tmp_path: Path) -> None:
         run(write)
 
 
-def test_a_writer_that_is_killed_is_told(tmp_path: Path) -> None:
+def test_a_writer_that_is_killed_is_reported(tmp_path: Path) -> None:
     def die() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -159,7 +161,7 @@ def test_an_interrupt_while_it_is_read_back(
     def interrupted(*_: object) -> None:
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(ReadingBack, when, interrupted)
+    monkeypatch.setattr(LogReader, when, interrupted)
     then = signal.pause if when == "follow" else int
     with pytest.raises(KeyboardInterrupt):
         run(writer(tmp_path, then=then))
@@ -168,21 +170,21 @@ def test_an_interrupt_while_it_is_read_back(
 def test_the_writer_does_not_keep_the_lock(tmp_path: Path) -> None:
     lock = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
 
-    def look() -> None:
+    def check_lock() -> None:
         held = (path.resolve() for path in Path("/proc/self/fd").iterdir())
         if tmp_path in held:
             raise Refused("held")
 
     try:
-        run(writer(tmp_path, then=look), not_theirs=(lock,))
+        run(writer(tmp_path, then=check_lock), close_descriptors=(lock,))
         with pytest.raises(Refused, match="held"):
-            run(writer(tmp_path, then=look))
+            run(writer(tmp_path, then=check_lock))
     finally:
         os.close(lock)
 
 
 def test_no_core_is_taken_that_is_not_given() -> None:
-    assert shared(2, 1, 8 * MIB)
-    assert not shared(1, 1, 1 << 30)
-    assert not shared(2, 2, 1 << 30)
-    assert not shared(2, 1, 8 * MIB - 1)
+    assert use_two_processes(2, 1, 8 * MIB)
+    assert not use_two_processes(1, 1, 1 << 30)
+    assert not use_two_processes(2, 2, 1 << 30)
+    assert not use_two_processes(2, 1, 8 * MIB - 1)

@@ -26,9 +26,9 @@ from kdump.repair.reindex.plan import plan_reindex
 from kdump.repair.rewrite.conversion import Rules
 from kdump.repair.transaction import disk
 from kdump.repair.transaction.apply import apply
-from kdump.repair.transaction.fingerprint import present
+from kdump.repair.transaction.fingerprint import read_fingerprint
 from kdump.repair.transaction.plan import Plan
-from kdump.repair.transaction.undo import undo, undoable
+from kdump.repair.transaction.undo import newest_repair, undo
 from kdump.repair.truncate.plan import plan_truncate
 from kdump.storage.logdir import read_partition
 
@@ -115,13 +115,13 @@ def interrupt(plan: Plan, method: str = "truncate", place: int = 0) -> None:
 
 def by_hand(partition: Path, *steps: Any, above: bool = True) -> Plan:
     """A plan of these steps for the partition as it is."""
-    files, identity = present(read_partition(partition))
+    files, identity = read_fingerprint(read_partition(partition))
     directory = partition.parent if above else None
     return Plan("reindex", (), partition, identity, directory, steps, files)
 
 
 def undone(partition: Path, plan: Plan) -> Plan:
-    one = undoable(partition)
+    one = newest_repair(partition)
     assert one is not None
     assert one.id == plan.id
     return undo(one, partition, plan.log_directory, assume_stopped=False)

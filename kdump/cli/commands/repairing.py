@@ -200,28 +200,28 @@ class _Run:
         from kdump.format.lines.shell import shell_text
         from kdump.repair.transaction.apply import resume
         from kdump.repair.transaction.folder import Folder
-        from kdump.repair.transaction.lock import check_stopped, unfinished, ways_on
-        from kdump.repair.transaction.plan import finishing, located
+        from kdump.repair.transaction.lock import check_stopped, finish_or_undo, interrupted_repair
+        from kdump.repair.transaction.plan import finish_command, with_paths
         from kdump.storage.repair_record import RepairState
 
         if target.error is not None:
             raise target.error
         if not target.stopped or target.directory is None:
             check_stopped(target.path, assume_stopped=self._choice.assume_stopped)
-        one = unfinished(target.path)
+        one = interrupted_repair(target.path)
         if one is None:
             return None
         if one.state is RepairState.UNDOING or one.command != self._choice.command:
             raise Refused(
                 f"{target.path}: expected no interrupted repair, found {one.id}: "
-                f"{ways_on(one, target.path)}"
+                f"{finish_or_undo(one, target.path)}"
             )
         folder = Folder(target.path, one.id)
-        plan = located(folder.plan(), target.path, _above(target))
+        plan = with_paths(folder.plan(), target.path, _above(target))
         with self._shown.paused():
             self._told.pending(one, plan)
         if not self._choice.apply:
-            self.resume = shell_text(finishing(plan))
+            self.resume = shell_text(finish_command(plan))
             return INCOMPLETE
         with self._shown.paused():
             _consent(plan, self._choice)
@@ -257,9 +257,9 @@ class _Run:
         from kdump.repair.transaction.apply import apply
 
         plan = self._planner(verdict, self._shown.advance)
-        if plan.unlisted:
+        if plan.missing_files:
             raise Refused(
-                f"{plan.partition}: expected {plan.unlisted[0]}, found no such file: the "
+                f"{plan.partition}: expected {plan.missing_files[0]}, found no such file: the "
                 "directory has changed since it was read. Nothing was changed; run the command "
                 "again"
             )

@@ -77,7 +77,7 @@ def undo(
     from kdump.errors import KdumpError, Unfinished, UsageError
     from kdump.format.lines.shell import shell_text
     from kdump.repair.transaction.folder import Folder
-    from kdump.repair.transaction.plan import located
+    from kdump.repair.transaction.plan import with_paths
     from kdump.storage.repair_record import RepairState
 
     if discard and (plan_id is None or apply):
@@ -96,7 +96,7 @@ def undo(
                 for one in begun[-1:]:
                     if not discard:
                         plan = Folder(target.path, one.id).plan()
-                        report.undoing(located(plan, target.path, _above(target)))
+                        report.undoing(with_paths(plan, target.path, _above(target)))
                     _change(
                         one,
                         target.path,

@@ -1,7 +1,7 @@
 """The content of small files that repairs write.
 
 extent      The first offset and the end offset of a partition before a repair.
-epochs      Leader epochs after a log ends elsewhere, and those of old messages.
+epochs      Leader epochs of a log that gets a new end, and those of old messages.
 producers   The producers before the first segment of a partition.
 known_ends  Surveys of a damaged log with the transaction ends that are known.
 companions  The files beside the logs of a new partition: epochs, indexes, snapshots, metadata.

@@ -19,10 +19,10 @@ from kdump.storage.names import LEADER_EPOCH_CHECKPOINT, FileKind, format_file_n
 
 
 def companions(replayed: Replay, facts: PartitionFacts) -> Iterator[tuple[str, bytes]]:
-    """Yield the files, name and content, that follow from logs and from their origin's ``facts``.
+    """Yield name and content of the files beside new logs; ``facts`` are those of their source.
 
-    ``replayed`` is what the logs come to, one at least. A snapshot of what was before the first of
-    them is made if that is known to be anything.
+    ``replayed`` is the replay of the logs, at least one. A snapshot at the first base offset is
+    included only if producers are known there.
     """
     bases = [segment.survey.segment.base_offset for segment in replayed.segments]
     for base, segment in zip(bases, replayed.segments, strict=True):
@@ -39,13 +39,13 @@ def companions(replayed: Replay, facts: PartitionFacts) -> Iterator[tuple[str, b
 
 
 def epochs_of(replayed: Replay, facts: PartitionFacts) -> tuple[EpochEntry, ...]:
-    """The leader epochs of the logs, and those of the origin's file that hold for them."""
+    """Return the leader epochs of the logs, and the entries of the source's file that fit them."""
     known = () if facts.epochs is None else facts.epochs.value or ()
-    return epochs(known, _runs(replayed), replayed.epochs, replayed.end_offset)
+    return merge_epochs(known, _runs(replayed), replayed.epochs, replayed.end_offset)
 
 
-def copied(facts: PartitionFacts) -> Iterator[Path]:
-    """Yield the files that are taken over as they are, because they can be read."""
+def readable_files(facts: PartitionFacts) -> Iterator[Path]:
+    """Yield the files beside the logs that can be read, and are copied unchanged."""
     if facts.metadata is not None and facts.metadata.error is None:
         yield facts.metadata.path
     if facts.quorum_state is not None and facts.quorum_state.error is None:
@@ -55,16 +55,15 @@ def copied(facts: PartitionFacts) -> Iterator[Path]:
             yield snapshot.path
 
 
-def epochs(
+def merge_epochs(
     known: Iterable[EpochEntry],
     runs: Sequence[EpochRun],
     of_batches: Iterable[EpochEntry],
     log_end: int,
 ) -> tuple[EpochEntry, ...]:
-    """The entries for a log of these ``runs``, which by themselves give ``of_batches``.
+    """Return the entries for a log with these ``runs``, whose batches give ``of_batches``.
 
-    Those that are ``known`` stay if they hold: what lies before has lower epochs, what lies behind
-    does not.
+    A ``known`` entry stays if all batches before it have lower epochs, and no batch after it does.
     """
     entries = {
         entry.epoch: entry
@@ -76,7 +75,7 @@ def epochs(
     rising: list[EpochEntry] = []
     for entry in sorted(entries.values(), key=lambda entry: entry.epoch):
         while rising and rising[-1].start_offset >= entry.start_offset:
-            rising.pop()  # as a broker does that is told of a later epoch from there on
+            rising.pop()  # as a broker does when a later epoch starts at or before this offset
         rising.append(entry)
     return tuple(rising)
 

@@ -1,4 +1,4 @@
-"""Leader epochs after a log ends elsewhere, and those of old messages.
+"""Leader epochs of a log that gets a new end, and those of old messages.
 
 Spec: ``LeaderEpochFileCache``, ``LogSegment.recover`` (KIP-101); KOD 5, step 6.
 """
@@ -12,15 +12,15 @@ from kdump.format.checkpoint import EpochEntry
 
 
 def epochs_after(
-    entries: Sequence[EpochEntry], kept: Iterable[Survey], log_start: int, log_end: int
+    entries: Sequence[EpochEntry], surveys: Iterable[Survey], log_start: int, log_end: int
 ) -> tuple[EpochEntry, ...] | None:
-    """What the checkpoint should say when the log is ``kept`` and ends at ``log_end``.
+    """Return the entries of the checkpoint for a log of ``surveys`` that ends at ``log_end``.
 
-    None if the log gives no reason to change it. ``entries`` are not below 0.
+    Returns None if the checkpoint with ``entries`` fits the log. No entry may be negative.
     """
-    loaded = _loaded(entries)
+    loaded = _load(entries)
     changed = list(loaded)
-    for survey in kept:
+    for survey in surveys:
         for run in survey.events.epochs():
             if run.epoch > (changed[-1].epoch if changed else -1):
                 _assign(changed, EpochEntry(run.epoch, run.first_offset))
@@ -36,43 +36,44 @@ def epochs_after(
 def old_epochs(
     known: Sequence[EpochEntry], newest: int, base_offset: int, next_base: int | None
 ) -> tuple[EpochEntry, ...]:
-    """The leader epochs of the messages of magic 0 and 1 in a segment, which say none themselves.
+    """Return the leader epochs for the messages of magic 0 and 1 in a segment, which hold none.
 
-    They are those that ``known`` entries give, 0 below all of them, and no lower than the
-    ``newest`` of batches before the segment, -1 for none. The first entry starts at its base.
+    The epochs are those of the ``known`` entries, or 0 below the first entry. They are not lower
+    than ``newest``, the epoch of batches before the segment, -1 for none. The first entry starts
+    at the base offset.
 
-    A follower refuses batches of magic 2 without an epoch. The checkpoint needs no entry for 0: a
-    leader answers for an epoch below its first one with that one's start. Without the entry other
-    replicas of old messages go on truncating to the high watermark, not by an epoch made up.
+    A follower refuses batches of magic 2 without an epoch. The checkpoint needs no entry for 0: for
+    an epoch below its first entry a leader answers with the start of that entry. Without an entry
+    for 0, other replicas of old messages still truncate to the high watermark.
     """
-    found = [EpochEntry(max(newest, 0), base_offset)]
-    for entry in _loaded(entry for entry in known if entry.epoch >= 0 <= entry.start_offset):
-        if entry.epoch <= found[-1].epoch or not (
+    epochs = [EpochEntry(max(newest, 0), base_offset)]
+    for entry in _load(entry for entry in known if entry.epoch >= 0 <= entry.start_offset):
+        if entry.epoch <= epochs[-1].epoch or not (
             next_base is None or entry.start_offset < next_base
         ):
             continue
         if entry.start_offset <= base_offset:
-            found = [EpochEntry(entry.epoch, base_offset)]
+            epochs = [EpochEntry(entry.epoch, base_offset)]
         else:
-            found.append(entry)
-    return tuple(found)
+            epochs.append(entry)
+    return tuple(epochs)
 
 
-def _loaded(entries: Iterable[EpochEntry]) -> list[EpochEntry]:
-    """What a loader takes of the entries of a file."""
+def _load(entries: Iterable[EpochEntry]) -> list[EpochEntry]:
+    """Return the entries of a file that the loader accepts."""
     loaded: list[EpochEntry] = []
     for entry in entries:
         _assign(loaded, entry)
     return loaded
 
 
-def _assign(entries: list[EpochEntry], new: EpochEntry) -> None:
-    """Add an entry as a loader does: those that it contradicts go, from the end on."""
+def _assign(entries: list[EpochEntry], entry: EpochEntry) -> None:
+    """Add an entry as the loader does: remove later entries that contradict it."""
     last = entries[-1] if entries else None
-    if last is not None and new.epoch == last.epoch and new.start_offset >= last.start_offset:
+    if last is not None and entry.epoch == last.epoch and entry.start_offset >= last.start_offset:
         return
     while entries and (
-        entries[-1].epoch >= new.epoch or entries[-1].start_offset >= new.start_offset
+        entries[-1].epoch >= entry.epoch or entries[-1].start_offset >= entry.start_offset
     ):
         entries.pop()
-    entries.append(new)
+    entries.append(entry)

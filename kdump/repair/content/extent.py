@@ -11,13 +11,13 @@ from kdump.audit.verdicts.verdict import Verdict
 
 
 def log_start_of(facts: PartitionFacts) -> int | None:
-    """Where a broker lets it begin: at its checkpoint, or at the first segment if that is later."""
+    """Return the log start offset: the checkpoint's, or the first base offset if that is higher."""
     segments = facts.partition.segments
     return max(facts.log_start or 0, segments[0].base_offset) if segments else facts.log_start
 
 
 def log_end_of(verdict: Verdict) -> int | None:
-    """The offset behind its last record, None where that is not certain."""
+    """Return the offset after the last record, None if that is uncertain."""
     if not verdict.target.segments:
         return None
     return known_ends(verdict.surveys).get(verdict.target.segments[-1].base_offset)

@@ -1,7 +1,7 @@
 """Surveys of a damaged log with the transaction ends that are known.
 
-Where a log is not written anew, its markers stay lost. A replay of these surveys comes to what a
-broker knew before the damage.
+If a repair does not rewrite a log, its lost markers stay lost. A replay of these surveys has the
+state that a broker had before the damage.
 
 Spec: ``ProducerStateManager`` (KIP-98); KOD 7.3.
 """
@@ -30,7 +30,7 @@ _POSITION: Final = _events.EVENT_FIELDS.index("position")
 
 @dataclass(frozen=True, slots=True)
 class KnownEnds:
-    """``surveys`` with the ends that are known; below ``known_below`` all are."""
+    """``surveys`` with the known transaction ends; below ``known_below`` all ends are known."""
 
     surveys: tuple[Survey, ...]
     known_below: int
@@ -39,7 +39,10 @@ class KnownEnds:
 def known_ends(
     surveys: Sequence[Survey], start: Iterable[ProducerEntry], facts: PartitionFacts
 ) -> KnownEnds:
-    """Decide over the transactions of ``surveys``, whose producers begin as ``start``."""
+    """Return ``surveys`` with the ends that the evidence decides.
+
+    ``start`` are the producers before the first survey.
+    """
     missing = missing_of(surveys, compacted=facts.settings.compacted)
     marks = marks_of(surveys, start)
     ends = decide(marks, missing, evidence_of(facts, (survey.segment for survey in surveys)))
@@ -53,22 +56,22 @@ def known_ends(
             position = _position(surveys[number], offset)
             row = kind, end.producer, _epoch(surveys, end), offset, position, -1, -1
             added[number].append(row)
-    together = tuple(_with(survey, added[number]) for number, survey in enumerate(surveys))
-    return KnownEnds(together, min(_unknown(surveys, ends), default=HIGHEST))
+    with_ends = tuple(_with_rows(survey, added[number]) for number, survey in enumerate(surveys))
+    return KnownEnds(with_ends, min(_unknown(surveys, ends), default=HIGHEST))
 
 
 def _unknown(surveys: Sequence[Survey], ends: Iterable[LostEnd]) -> Iterator[int]:
-    """Offsets from which on not all transactions are known."""
+    """Yield offsets from which on not all transaction ends are known."""
     if not shows_all_missing(surveys):
         yield surveys[0].segment.base_offset
     yield from (end.first for end in ends if end.fate is Fate.UNDECIDED)
-    # What begins behind these, events do not say.
+    # Events do not show the transactions that begin after an offset gap.
     for survey in surveys:
-        holes = (fault for fault in survey.faults if fault.kind is FaultKind.GAP)
-        yield from (fault.reference + 1 for fault in holes)
+        gaps = (fault for fault in survey.faults if fault.kind is FaultKind.GAP)
+        yield from (fault.reference + 1 for fault in gaps)
 
 
-def _with(survey: Survey, added: Sequence[tuple[int, ...]]) -> Survey:
+def _with_rows(survey: Survey, added: Sequence[tuple[int, ...]]) -> Survey:
     if not added:
         return survey
     rows = survey.events.rows
@@ -79,7 +82,7 @@ def _with(survey: Survey, added: Sequence[tuple[int, ...]]) -> Survey:
 
 
 def _position(survey: Survey, offset: int) -> int:
-    """Where a batch of that offset stood, or would have."""
+    """Return the position where a missing batch of that offset belongs."""
     before = [gap.damage.position for gap in survey.gaps if gap.offset_before < offset]
     return before[-1] if before else survey.size
 

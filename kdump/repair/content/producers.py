@@ -14,17 +14,17 @@ from kdump.format.snapshot import ProducerEntry
 
 
 def start_of(facts: PartitionFacts, surveys: Sequence[Survey]) -> tuple[ProducerEntry, ...] | str:
-    """The producers as they are before the first of ``surveys``, or why nobody knows them.
+    """Return the producers before the first of ``surveys``, or a sentence why they are unknown.
 
-    They are those of a sound snapshot there, or below but above the log start; none at all where
-    the log starts. ``surveys`` ascend by base offset; at least one.
+    They are those of a sound snapshot at that offset, or between the log start and that offset. At
+    the log start there are none. ``surveys``, at least one, are in the order of base offsets.
     """
     first = surveys[0].segment.base_offset
     start = _log_start(facts)
     for offset in sorted(facts.snapshots, reverse=True):
         entries = facts.snapshots[offset].value
         usable = offset == first or start < offset < first
-        if usable and entries is not None and possible(entries, offset):
+        if usable and entries is not None and can_precede(entries, offset):
             return tuple(entries)
     if first <= start:
         return ()
@@ -35,14 +35,19 @@ def start_of(facts: PartitionFacts, surveys: Sequence[Survey]) -> tuple[Producer
     )
 
 
-def possible(entries: Iterable[ProducerEntry], offset: int) -> bool:
-    """Whether they can be the producers before ``offset``: each of them once, none ahead."""
-    told = list(entries)
-    ahead = any(max(one.last_offset, one.current_txn_first_offset) >= offset for one in told)
-    return not ahead and len({one.producer_id for one in told}) == len(told)
+def can_precede(entries: Iterable[ProducerEntry], offset: int) -> bool:
+    """Return whether ``entries`` can be the producers before ``offset``.
+
+    Each producer may occur once, and no entry may point to ``offset`` or above.
+    """
+    listed = list(entries)
+    ahead = any(
+        max(entry.last_offset, entry.current_txn_first_offset) >= offset for entry in listed
+    )
+    return not ahead and len({entry.producer_id for entry in listed}) == len(listed)
 
 
 def _log_start(facts: PartitionFacts) -> int:
-    """Where the log starts; retention moves the first leader epoch along with it."""
+    """Return the log start offset; retention moves the first leader epoch to it."""
     epochs = None if facts.epochs is None else facts.epochs.value
     return max(facts.log_start or 0, epochs[0].start_offset if epochs else 0)

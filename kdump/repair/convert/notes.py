@@ -11,7 +11,7 @@ from typing import Final
 from kdump.format.codecs import Codec
 from kdump.repair.rewrite.conversion import Rules
 
-#: Of a directory that a broker is about to delete.
+#: The note on a directory that a broker deletes at its next start.
 DELETED_NOTE: Final = (
     "a broker deletes this directory at its start, so nothing in it is converted; kdump salvage "
     "copies its records"
@@ -19,13 +19,13 @@ DELETED_NOTE: Final = (
 
 
 def readers_note(rules: Rules) -> str:
-    """Say who cannot read what is written by ``rules``."""
+    """Return the note on the brokers that cannot read logs written by ``rules``."""
     release = "2.1" if rules.codec is Codec.ZSTD else "0.11"
     return f"brokers before {release} cannot read the result"
 
 
 def epochs_note(stamped: int) -> str:
-    """Say that so many batches get a leader epoch."""
+    """Return the note on ``stamped`` batches that get a leader epoch."""
     batches = "1 batch" if stamped == 1 else f"{stamped:,} batches"
     return (
         f"{batches} of magic 2 without a leader epoch get the epoch of their offset, because "
@@ -34,7 +34,7 @@ def epochs_note(stamped: int) -> str:
 
 
 def split_note(log: str, bases: Sequence[int]) -> str:
-    """Say that a log becomes several, which begin at ``bases``."""
+    """Return the note on a log that is split into logs that begin at ``bases``."""
     return (
         f"{log} becomes larger than a segment can be: it is split into {len(bases)} logs, which "
         f"begin at {', '.join(map(str, bases))}"

@@ -1,7 +1,6 @@
 """convert_to(): the conversion of a partition to a new directory.
 
-Logs that hold nothing of the kind are copied byte for byte, and so are the files beside them;
-indexes are made anew.
+Logs without old batches are copied byte for byte, with the files beside them. Indexes are rebuilt.
 
 Spec: ``MemoryRecords.filterTo`` of 4.0 and later (KIP-724); KOD 2 and 6.
 """
@@ -26,8 +25,8 @@ from kdump.repair.content.epochs import old_epochs
 from kdump.repair.convert.notes import DELETED_NOTE, readers_note
 from kdump.repair.convert.plan import COMMAND
 from kdump.repair.convert.receipt import ConvertedCopy, encode
-from kdump.repair.convert.segments import New, Old, SegmentWriter, inspect
-from kdump.repair.newdir.appearance import building
+from kdump.repair.convert.segments import SegmentWriter, SourceSegment, WrittenSegment, inspect
+from kdump.repair.newdir.building import build_directory
 from kdump.repair.newdir.output import (
     check_space,
     copy_file,
@@ -36,21 +35,21 @@ from kdump.repair.newdir.output import (
     name_notes,
     plan_of,
     source_notes,
-    verified,
+    verify_result,
 )
 from kdump.repair.rewrite.conversion import Rules
-from kdump.repair.rewrite.each_log import each_log
+from kdump.repair.rewrite.log_workers import run_on_logs
 from kdump.repair.rewrite.preconditions import refuse_damaged
 from kdump.repair.transaction.directories import read_as_owner
 from kdump.repair.transaction.fingerprint import refuse_swaps
-from kdump.repair.transaction.lock import unfinished, ways_on
+from kdump.repair.transaction.lock import finish_or_undo, interrupted_repair
 from kdump.storage.logdir import EntryType, Partition
 from kdump.storage.names import FileKind
 from kdump.storage.source import status_of
 
-#: What is left free beside what is written: for indexes, the receipt and directories.
+#: Free space for indexes, the receipt and directories, beside the copied files.
 _SPARE_BYTES: Final = 1 << 20
-#: What is copied as it is, beside producer snapshots and transaction indexes of segments.
+#: Kinds of files that are copied, beside producer snapshots and transaction indexes of segments.
 _COPIED: Final = frozenset(
     {
         FileKind.SNAPSHOT,
@@ -60,7 +59,7 @@ _COPIED: Final = frozenset(
         FileKind.QUORUM_STATE,
     }
 )
-#: How many files that are left out are named.
+#: File names that a note about left out files lists.
 _NAMED: Final = 5
 _USUAL: Final = Rules()
 
@@ -74,11 +73,11 @@ def convert_to(
     jobs: int,
     report: Callable[[int], None] = lambda _: None,
 ) -> ConvertedCopy:
-    """Write a partition to a new directory in ``output``, all its records in magic 2.
+    """Write a partition to a new directory in ``output``, with all records in magic 2.
 
-    With several ``jobs`` segments are read in so many forked workers. ``report`` is called with
-    counts of bytes that were read. Where nothing is of magic 0 or 1, nothing is written. Raises
-    Refused, SourceError, OSError; each leaves nothing behind.
+    ``jobs`` forked workers read the segments, or this process if that is 1. ``report`` is called
+    with counts of bytes that were read. Nothing is written if no log holds old batches. Raises
+    Refused, SourceError, OSError; none of them leaves files behind.
     """
     if target.error is not None:
         raise target.error
@@ -102,14 +101,14 @@ def _convert_to(
     if facts is None or name is None:
         raise Refused(f"{target.path}: expected a partition directory called <topic>-<partition>")
     partition, destination = facts.partition, destination_of(facts.partition, output)
-    one = unfinished(partition.path)
-    if one is not None:
+    repair = interrupted_repair(partition.path)
+    if repair is not None:
         raise Refused(
-            f"{partition.path}: expected no interrupted repair, found {one.id}: "
-            f"{ways_on(one, partition.path)}"
+            f"{partition.path}: expected no interrupted repair, found {repair.id}: "
+            f"{finish_or_undo(repair, partition.path)}"
         )
     status = status_of(partition.path)
-    nothing = ConvertedCopy(
+    empty = ConvertedCopy(
         id="",
         partition=partition.path,
         destination=destination,
@@ -125,76 +124,76 @@ def _convert_to(
         log_start=None,
         log_end=None,
     )
-    olds = each_log(
-        lambda old, _: inspect(old), _segments(target), _log_of, jobs=jobs, report=report
+    origins = run_on_logs(
+        lambda origin, _: inspect(origin), _segments(target), _log_of, jobs=jobs, report=report
     )
-    olds = list(_with_epochs(olds, facts))
-    legacy = any(old.legacy for old in olds)
+    origins = list(_with_epochs(origins, facts))
+    legacy = any(origin.legacy for origin in origins)
     if not legacy or name.suffix == "delete":
-        report(sum(old.size for old in olds))
-        return replace(nothing, notes=(DELETED_NOTE,) if legacy else ())
+        report(sum(origin.size for origin in origins))
+        return replace(empty, notes=(DELETED_NOTE,) if legacy else ())
     refuse_swaps(partition)
     copied, left = _companions(partition)
-    _check_space(output, olds, copied, rules)
-    with building(destination, partition.path) as made:
+    _check_space(output, origins, copied, rules)
+    with build_directory(destination, partition.path) as building:
         for path in copied:
-            copy_file(made, path)
-        writer = SegmentWriter(made, facts, rules, jobs=jobs, tasks=len(olds))
-        news = _written(writer, olds, jobs, report, destination, made.lock)
-        for new in news:
-            made.files.update(new.files)
-        first = olds[0].segment.base_offset
+            copy_file(building, path)
+        writer = SegmentWriter(building, facts, rules, jobs=jobs, tasks=len(origins))
+        segments = _write_segments(writer, origins, jobs, report, destination, building.lock)
+        for segment in segments:
+            building.files.update(segment.files)
+        first = origins[0].segment.base_offset
         notes = [
             *name_notes(partition),
-            *(note for new in news for note in new.notes),
+            *(note for segment in segments for note in segment.notes),
             *source_notes(facts, first),
             *_notes(rules, left),
         ]
-        verdict = verified(made, facts.settings, jobs)
+        verdict = verify_result(building, facts.settings, jobs)
         refuse_damaged(verdict.surveys, partition.path)
         end = None if verdict.replay is None else verdict.replay.end_offset
         arguments = (os.fspath(partition.path), *_options(rules))
-        plan = plan_of(made, COMMAND, arguments, destination, first, end, notes)
+        plan = plan_of(building, COMMAND, arguments, destination, first, end, notes)
         copy = replace(
-            nothing,
+            empty,
             id=plan.id,
-            files=dict(made.files),
+            files=dict(building.files),
             notes=tuple(notes),
             findings=verdict.findings,
             seconds=round(time.monotonic() - started, 3),
-            logs=tuple(new.log for new in news if new.log is not None),
-            untouched=tuple(old.segment.log.name for old in olds if not old.legacy),
+            logs=tuple(segment.log for segment in segments if segment.log is not None),
+            untouched=tuple(origin.segment.log.name for origin in origins if not origin.legacy),
             log_start=first,
             log_end=end,
         )
-        leave_receipt(made, plan, copy, encode(copy))
+        leave_receipt(building, plan, copy, encode(copy))
     return copy
 
 
-def _written(
+def _write_segments(
     writer: SegmentWriter,
-    olds: Sequence[Old],
+    origins: Sequence[SourceSegment],
     jobs: int,
     report: Callable[[int], None],
     destination: Path,
     lock: int,
-) -> list[New]:
-    """What the writer has made of every segment; workers do not keep ``lock`` open."""
+) -> list[WrittenSegment]:
+    """Write every segment; workers close their copy of the descriptor ``lock``."""
 
-    def write(old: Old, told: Callable[[int], None]) -> New:
+    def write(origin: SourceSegment, on_progress: Callable[[int], None]) -> WrittenSegment:
         try:
-            return writer.write(old, told)
-        except OSError as error:  # which a worker could not hand over
+            return writer.write(origin, on_progress)
+        except OSError as error:  # a worker cannot return it
             raise Refused(f"{destination}: nothing was written: {error}") from error
 
-    return each_log(write, olds, _log_of, jobs=jobs, report=report, close_descriptors=(lock,))
+    return run_on_logs(write, origins, _log_of, jobs=jobs, report=report, close_descriptors=(lock,))
 
 
-def _segments(target: Target) -> list[Old]:
-    """The segments in order, none of them looked at yet."""
+def _segments(target: Target) -> list[SourceSegment]:
+    """Return the segments in order, without the content of their logs."""
     following = [segment.base_offset for segment in target.segments[1:]]
     return [
-        Old(
+        SourceSegment(
             segment,
             target.is_sealed(segment),
             next_base,
@@ -204,24 +203,26 @@ def _segments(target: Target) -> list[Old]:
     ]
 
 
-def _with_epochs(olds: Iterable[Old], facts: PartitionFacts) -> Iterator[Old]:
-    """The same segments with the leader epochs of their old messages."""
+def _with_epochs(
+    origins: Iterable[SourceSegment], facts: PartitionFacts
+) -> Iterator[SourceSegment]:
+    """Yield the segments with the leader epochs of their old messages."""
     known = () if facts.epochs is None else facts.epochs.value or ()
     newest = -1
-    for old in olds:
-        epochs = old_epochs(known, newest, old.segment.base_offset, old.next_base)
-        yield replace(old, epochs=epochs)
-        newest = max(newest, old.newest_epoch)
+    for origin in origins:
+        epochs = old_epochs(known, newest, origin.segment.base_offset, origin.next_base)
+        yield replace(origin, epochs=epochs)
+        newest = max(newest, origin.newest_epoch)
 
 
-def _log_of(old: Old) -> Path:
-    return old.segment.log
+def _log_of(origin: SourceSegment) -> Path:
+    return origin.segment.log
 
 
 def _companions(partition: Partition) -> tuple[list[Path], list[str]]:
-    """The files beside the logs that are copied, and the names of all that is left out."""
-    copied = [one.snapshot for one in partition.segments if one.snapshot is not None]
-    left = [one.log.name for one in partition.transient]
+    """Return the files beside the logs that are copied, and the names of those that are not."""
+    copied = [segment.snapshot for segment in partition.segments if segment.snapshot is not None]
+    left = [segment.log.name for segment in partition.transient]
     for entry in partition.entries:
         name = entry.name
         plain = entry.type is EntryType.FILE and not name.suffix and name.canonical
@@ -232,14 +233,16 @@ def _companions(partition: Partition) -> tuple[list[Path], list[str]]:
     return copied, sorted(left)
 
 
-def _check_space(output: Path, olds: Iterable[Old], copied: Iterable[Path], rules: Rules) -> None:
-    """Raise Refused unless there is as much of it as the old files take.
+def _check_space(
+    output: Path, origins: Iterable[SourceSegment], copied: Iterable[Path], rules: Rules
+) -> None:
+    """Raise Refused unless as many bytes are free as the old files have.
 
-    What is going to be compressed does not count: it may become small.
+    Logs that will be compressed do not count, because they may become small.
     """
     smaller = rules.codec not in (None, Codec.NONE)
     needed = sum(path.stat().st_size for path in copied) + _SPARE_BYTES
-    needed += sum(old.size for old in olds if not (smaller and old.legacy))
+    needed += sum(origin.size for origin in origins if not (smaller and origin.legacy))
     check_space(output, needed)
 
 

@@ -13,9 +13,9 @@ from kdump.storage.source import Identity
 
 @dataclass(frozen=True, slots=True)
 class NewLog:
-    """A log that was written: its file, and what was read back of it.
+    """A new log: the size and the counts of its file.
 
-    ``digest_before`` is that of the records as the old log holds them, ``digest_after`` that of
+    ``digest_before`` is the digest of its records in the old log, ``digest_after`` the digest of
     the records that were read back.
     """
 
@@ -29,10 +29,11 @@ class NewLog:
 
 @dataclass(frozen=True, slots=True)
 class ConvertedLog:
-    """An old log, of which ``legacy`` batches were rewritten, ``stamped`` got a leader epoch, and
-    ``copied`` are as they were.
+    """An old log and the counts of its batches.
 
-    ``identity`` is its file as it was read. ``parts`` are the new logs, one unless it was split.
+    ``legacy`` batches were rewritten, ``stamped`` got a leader epoch, ``copied`` stay. ``identity``
+    is the identity of its file when it was read. ``parts`` are the new logs, one unless it was
+    split.
     """
 
     name: str
@@ -45,11 +46,11 @@ class ConvertedLog:
 
 @dataclass(frozen=True, slots=True)
 class ConvertedCopy(Output):
-    """What the conversion of a partition has written to a new directory.
+    """The result of a conversion of a partition to a new directory.
 
-    ``logs`` are those that held batches of magic 0 or 1, ``untouched`` the names of all others,
-    which were copied. ``log_end`` is the offset behind the last batch. Where no log holds any such
-    batch nothing was written: then ``id`` and ``files`` are empty.
+    ``logs`` are the logs with old batches, ``untouched`` the names of the other logs, which were
+    copied. ``log_end`` is the offset after the last batch. If no log holds old batches, nothing was
+    written, and ``id`` and ``files`` are empty.
     """
 
     rules: Rules
@@ -65,32 +66,32 @@ class ConvertedCopy(Output):
 
     @property
     def parts(self) -> tuple[NewLog, ...]:
-        """All logs that were written anew."""
+        """All new logs."""
         return tuple(part for log in self.logs for part in log.parts)
 
     @property
     def legacy(self) -> int:
-        """How many messages and wrappers of magic 0 and 1 were rewritten."""
+        """The number of messages and wrappers of magic 0 and 1 that were rewritten."""
         return sum(log.legacy for log in self.logs)
 
     @property
     def records(self) -> int:
-        """The records of the logs that were converted."""
+        """The number of records in the converted logs."""
         return sum(part.records for part in self.parts)
 
     @property
     def bytes_before(self) -> int:
-        """The size of the logs that were converted, as they were."""
+        """The bytes of the converted logs before the conversion."""
         return sum(log.identity.size for log in self.logs)
 
     @property
     def bytes_after(self) -> int:
-        """The size of the logs that were made of them."""
+        """The bytes of the new logs."""
         return sum(part.size for part in self.parts)
 
 
 def encode(copy: ConvertedCopy) -> dict[str, Any]:
-    """Return ``copy`` as JSON has it, without its paths."""
+    """Return the JSON fields of ``copy``, without its paths."""
     codec = copy.rules.codec
     fields = {
         "codec": None if codec is None else codec.label,

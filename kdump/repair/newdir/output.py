@@ -1,6 +1,6 @@
-"""The place, the proof and the receipt of a new partition directory.
+"""The path, the files, the verification and the receipt of a new partition directory.
 
-Spec: ``LogManager.loadLogs``, which stops at what it does not know in a log directory; KOD 5.
+Spec: ``LogManager.loadLogs``, which fails on unknown directories in a log directory; KOD 5.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import Refused, SourceError
-from kdump.repair.newdir.appearance import Building
+from kdump.repair.newdir.building import Building
 from kdump.repair.transaction.disk import Attributes
-from kdump.repair.transaction.folder import Begun, Folder
-from kdump.repair.transaction.lock import unfinished, ways_on
+from kdump.repair.transaction.folder import Folder, StartRecord
+from kdump.repair.transaction.lock import finish_or_undo, interrupted_repair
 from kdump.repair.transaction.plan import Plan
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Partition, Segment, ancestors, is_log_directory, read_partition
 from kdump.storage.names import DirectoryName, FileKind, format_directory_name, format_file_name
 from kdump.storage.source import WINDOW_BYTES, Identity, Source
 
-#: The longest name of a directory that a broker makes: it cuts the topic to stay within.
+#: The longest directory name that a broker makes; it shortens the topic to fit.
 _LONGEST_NAME: Final = 255
 _PROBLEMS: Final = frozenset({Severity.ERROR, Severity.WARNING, Severity.INCOMPLETE})
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What was written to ``destination``, out of the partition directory at ``partition``.
+    """The new directory at ``destination``, made from the partition directory at ``partition``.
 
-    ``identity`` is the device and inode of ``partition``. ``files`` has size and SHA-256 of all
-    that was written, by name; ``findings`` are what verify says of it.
+    ``identity`` is the device and inode of ``partition``. ``files`` has the size and the SHA-256 of
+    all written files by name. ``findings`` are the findings of verify on the new directory.
     """
 
     id: str
@@ -60,22 +60,23 @@ class Output:
 
     @property
     def problems(self) -> int:
-        """How many findings above info verify has about the result."""
-        return sum(1 + one.repeats for one in self.findings if one.code.severity in _PROBLEMS)
+        """The number of findings above info on the new directory."""
+        counted = (finding for finding in self.findings if finding.code.severity in _PROBLEMS)
+        return sum(1 + finding.repeats for finding in counted)
 
     @property
-    def broken(self) -> bool:
-        """Whether one of these is an error."""
-        return any(one.code.severity is Severity.ERROR for one in self.findings)
+    def has_errors(self) -> bool:
+        """Whether one of the findings is an error."""
+        return any(finding.code.severity is Severity.ERROR for finding in self.findings)
 
     @property
     def begun(self) -> str:
-        """When it began, in ISO 8601."""
+        """The time of the start, in ISO 8601."""
         return f"{datetime.fromtimestamp(self.begun_ns // 10**9, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def encode_output(output: Output, command: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``output`` as JSON has it, without its paths; ``fields`` are what else there is."""
+    """Return the JSON fields of ``output``, without its paths; ``fields`` are added."""
     device, inode = output.identity
     return {
         "id": output.id,
@@ -95,7 +96,7 @@ def encode_output(output: Output, command: str, fields: Mapping[str, Any]) -> di
 
 
 def encode_identity(identity: Identity) -> dict[str, int]:
-    """Return ``identity`` as JSON has it."""
+    """Return the JSON fields of ``identity``."""
     return {
         "device": identity.device,
         "inode": identity.inode,
@@ -104,13 +105,13 @@ def encode_identity(identity: Identity) -> dict[str, int]:
     }
 
 
-# --- where
+# --- path
 
 
 def destination_of(partition: Partition, output: Path) -> Path:
-    """Where the new directory of a partition is written; raises Refused where that cannot be."""
+    """Return the path of the new directory of a partition; raise Refused if it cannot be made."""
     try:
-        return _target_of(partition, output)
+        return _checked_destination(partition, output)
     except OSError as error:
         raise Refused(
             f"{output}: expected a place where a directory can be made, found an error: "
@@ -118,7 +119,7 @@ def destination_of(partition: Partition, output: Path) -> Path:
         ) from error
 
 
-def _target_of(partition: Partition, output: Path) -> Path:
+def _checked_destination(partition: Partition, output: Path) -> Path:
     name = partition.name
     if name is None:
         raise Refused(
@@ -150,7 +151,7 @@ def _target_of(partition: Partition, output: Path) -> Path:
 
 
 def check_targets(targets: Sequence[Target], output: Path) -> None:
-    """Raise Refused before anything is written, if one of ``targets`` is going to be refused."""
+    """Raise Refused, before anything is written, if the destination of a target is refused."""
     origins: dict[Path, Path] = {}
     for target in targets:
         if target.partition is None:
@@ -165,37 +166,37 @@ def check_targets(targets: Sequence[Target], output: Path) -> None:
 
 
 def check_space(output: Path, needed: int) -> None:
-    """Raise Refused unless so many bytes can be written there."""
+    """Raise Refused unless ``needed`` bytes are free at ``output``."""
     space = os.statvfs(output if output.exists() else output.parent)
     free = space.f_bavail * space.f_frsize
     if free < needed:
         raise Refused(f"{output}: expected {needed} free bytes, found {free}")
 
 
-# --- what
+# --- files
 
 
-def pieces(source: Source, report: Callable[[int], None] = lambda _: None) -> Iterator[bytes]:
-    """Read a whole file; ``report`` is called with counts of its bytes. Raises SourceError."""
+def read_pieces(source: Source, report: Callable[[int], None] = lambda _: None) -> Iterator[bytes]:
+    """Yield the bytes of a whole file; ``report`` is called with counts. Raises SourceError."""
     for position in range(0, source.size, WINDOW_BYTES):
         piece = bytes(source.window(position, WINDOW_BYTES)[:WINDOW_BYTES])
         yield piece
         report(len(piece))
 
 
-def copy_file(made: Building, path: Path) -> None:
-    """Write what stands in the file at ``path`` to one of the same name. Raises SourceError."""
+def copy_file(building: Building, path: Path) -> None:
+    """Copy the file at ``path`` into the new directory. Raises SourceError."""
     with open_source(path, mapped=False) as source:
-        made.put(path.name, pieces(source), made.attributes(path))
+        building.put(path.name, read_pieces(source), building.attributes(path))
 
 
-def survey_of(made: Building, name: str, base_offset: int, settings: TopicSettings) -> Survey:
-    """Read a log that was written, with its indexes as they are built by ``settings``.
+def survey_of(building: Building, name: str, base_offset: int, settings: TopicSettings) -> Survey:
+    """Return the survey of a new log, with its indexes built by ``settings``.
 
     Raises SourceError.
     """
-    segment = Segment(base_offset, made.path / name, None, None, None, None, "")
-    found = survey(
+    segment = Segment(base_offset, building.path / name, None, None, None, None, "")
+    log_survey = survey(
         segment,
         lambda _: None,
         mapped=False,
@@ -204,32 +205,32 @@ def survey_of(made: Building, name: str, base_offset: int, settings: TopicSettin
         settings=settings,
         rebuild_room=index_room(settings),
     )
-    for unread in found.unread:
+    for unread in log_survey.unread:
         raise SourceError(unread.path, unread.text)
-    return found
+    return log_survey
 
 
 def index_room(settings: TopicSettings) -> int:
-    """The most bytes that both indexes of a segment can have."""
+    """Return the largest size of both indexes of a segment together, in bytes."""
     return 2 * settings.segment_index_bytes
 
 
 def put_indexes(
-    made: Building,
+    building: Building,
     base_offset: int,
     rebuilt: RebuiltIndexes | None,
     like: Attributes,
     settings: TopicSettings,
 ) -> list[str]:
-    """Write the indexes of a log that was written; returns what is to be said about them.
+    """Write the rebuilt indexes of a new log; return notes on them.
 
     Raises SourceError.
     """
     log, index, times = files_of(base_offset)
     if rebuilt is None or rebuilt.index.content is None or rebuilt.time_index.content is None:
         raise SourceError(log, f"{log}: its indexes are too large to be built")
-    made.put(index, [rebuilt.index.content], like)
-    made.put(times, [rebuilt.time_index.content], like)
+    building.put(index, [rebuilt.index.content], like)
+    building.put(times, [rebuilt.time_index.content], like)
     if not rebuilt.full:
         return []
     return [
@@ -239,14 +240,14 @@ def put_indexes(
 
 
 def files_of(base_offset: int) -> tuple[str, str, str]:
-    """The names of a segment's log, offset index and time index."""
+    """Return the names of a segment's log, offset index and time index."""
     kinds = FileKind.LOG, FileKind.INDEX, FileKind.TIME_INDEX
     log, index, times = (format_file_name(kind, base_offset) for kind in kinds)
     return log, index, times
 
 
 def name_notes(partition: Partition) -> Iterator[str]:
-    """Yield what is to be said about the name that a broker has set the directory aside under."""
+    """Yield notes on a directory that a broker has renamed."""
     if partition.name is not None and partition.name.suffix:
         yield f"the directory was called {partition.path.name}"
         if len(partition.path.name.encode()) >= _LONGEST_NAME:
@@ -258,17 +259,17 @@ def name_notes(partition: Partition) -> Iterator[str]:
 
 
 def source_notes(facts: PartitionFacts, first: int) -> Iterator[str]:
-    """Yield what of the origin does not come along; ``first`` is the first base offset written."""
+    """Yield notes on the source; ``first`` is the first base offset of the new directory."""
     if not facts.stopped:
         yield (
             "a broker may be writing to the source: records that it wrote during the copy may be "
             "missing"
         )
-    one = unfinished(facts.partition.path)
-    if one is not None:
+    repair = interrupted_repair(facts.partition.path)
+    if repair is not None:
         yield (
-            f"a repair of the source was interrupted, {one.id}, and its backup holds files that "
-            f"it moved away: {ways_on(one, facts.partition.path)}"
+            f"a repair of the source was interrupted, {repair.id}, and its backup holds files that "
+            f"it moved away: {finish_or_undo(repair, facts.partition.path)}"
         )
     if facts.log_start is not None and facts.log_start > first:
         yield (
@@ -277,16 +278,16 @@ def source_notes(facts: PartitionFacts, first: int) -> Iterator[str]:
         )
 
 
-# --- proof
+# --- verification and receipt
 
 
-def verified(made: Building, settings: TopicSettings, jobs: int = 1) -> Verdict:
-    """What verify says of the new directory, which stands in no log directory.
+def verify_result(building: Building, settings: TopicSettings, jobs: int = 1) -> Verdict:
+    """Return the verdict of verify on the new directory, which is outside of any log directory.
 
-    ``settings`` are those of the source: where it was compacted, so is the result.
+    ``settings`` are those of the source: if it is compacted, so is the new directory.
     """
-    partition = replace(read_partition(made.path), name=_final_name(made.path))
-    target = Target(made.path, partition.segments, None, True, 0, partition=partition)
+    partition = replace(read_partition(building.path), name=_final_name(building.path))
+    target = Target(building.path, partition.segments, None, True, 0, partition=partition)
     wanted = Overrides(compacted=settings.compacted)
     context = Context(time.time_ns() // 1_000_000, wanted=wanted)
     with closing(verify([target], deep=False, jobs=jobs, context=context)) as verdicts:
@@ -294,7 +295,7 @@ def verified(made: Building, settings: TopicSettings, jobs: int = 1) -> Verdict:
 
 
 def plan_of(
-    made: Building,
+    building: Building,
     command: str,
     arguments: Sequence[str],
     destination: Path,
@@ -302,8 +303,8 @@ def plan_of(
     log_end: int | None,
     notes: Sequence[str],
 ) -> Plan:
-    """What the new directory has in the place of a plan: no step leads to it."""
-    status = made.path.stat()
+    """Return the plan that the new directory records; it has no steps."""
+    status = building.path.stat()
     return Plan(
         command,
         tuple(arguments),
@@ -318,11 +319,13 @@ def plan_of(
     )
 
 
-def leave_receipt(made: Building, plan: Plan, output: Output, fields: Mapping[str, Any]) -> None:
-    """Write plan and receipt into the new directory; ``fields`` is ``output`` as JSON has it."""
-    folder = Folder(made.path, plan.id)
-    folder.make(plan, made.like)
-    folder.begin(Begun(output.begun_ns, {}, None))
+def leave_receipt(
+    building: Building, plan: Plan, output: Output, fields: Mapping[str, Any]
+) -> None:
+    """Write plan and receipt into the new directory; ``fields`` are those of ``output`` as JSON."""
+    folder = Folder(building.path, plan.id)
+    folder.make(plan, building.like)
+    folder.begin(StartRecord(output.begun_ns, {}, None))
     source, destination = os.fspath(output.partition), os.fspath(output.destination)
     folder.finish({"source": source, "target": destination, **fields})
 
@@ -332,8 +335,8 @@ def _final_name(path: Path) -> DirectoryName:
     return DirectoryName(topic, int(number))
 
 
-def _same(one: Path, other: Path) -> bool:
+def _same(path: Path, other: Path) -> bool:
     try:
-        return one.samefile(other)
+        return path.samefile(other)
     except OSError:
         return False

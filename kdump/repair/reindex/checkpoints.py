@@ -1,6 +1,8 @@
 """The offset checkpoints of a log directory that a plan writes.
 
-Spec: ``OffsetCheckpointFile``, ``LogManager``, where a missing line counts as 0; KOD 1.
+A broker takes a missing line as offset 0.
+
+Spec: ``OffsetCheckpointFile``, ``LogManager``; KOD 1.
 """
 
 from __future__ import annotations
@@ -38,19 +40,21 @@ _WITHOUT: Final = {
 
 
 def hosts(targets: Iterable[Target]) -> Mapping[Path, DirectoryFacts]:
-    """The partitions whose plans have the checkpoints of their log directory, with that directory.
+    """Return the partitions whose plans include the checkpoints of their log directory.
 
-    It is the first of ``targets`` in each, whichever was named.
+    These are the first of ``targets`` in each log directory. The values are the log directories.
     """
-    found: dict[Path, tuple[Path, DirectoryFacts]] = {}
+    hosts_by_directory: dict[Path, tuple[Path, DirectoryFacts]] = {}
     for target in targets:
         if target.directory is not None and has_lines(target.path):
-            found.setdefault(target.directory.directory.path, (target.path, target.directory))
-    return dict(found.values())
+            hosts_by_directory.setdefault(
+                target.directory.directory.path, (target.path, target.directory)
+            )
+    return dict(hosts_by_directory.values())
 
 
 def checkpoint_steps(directory: DirectoryFacts, node: Node) -> tuple[list[Step], list[str]]:
-    """The steps, and what is to be said about them. Raises SourceError."""
+    """Return the steps for unreadable checkpoint files, and notes. Raises SourceError."""
     steps: list[Step] = []
     notes: list[str] = []
     reads = (
@@ -75,7 +79,7 @@ def checkpoint_steps(directory: DirectoryFacts, node: Node) -> tuple[list[Step],
 
 
 def log_start_steps(verdict: Verdict, facts: PartitionFacts) -> tuple[list[Step], list[str]]:
-    """The same for a line that has a partition's log start behind its end."""
+    """Return the steps and notes for a log start offset that is beyond the log end."""
     end = log_end_of(verdict)
     before = facts.log_start
     if end is None or before is None or not starts_past(facts, end):
@@ -91,24 +95,24 @@ def log_start_steps(verdict: Verdict, facts: PartitionFacts) -> tuple[list[Step]
 
 
 def _lines(path: Path, directory: DirectoryFacts, node: Node) -> dict[tuple[str, int], OffsetEntry]:
-    """The lines that can be read, of partitions that are there, and those that logs show."""
+    """Return the readable lines of existing partitions, and the lines that the logs show."""
     readable = {
         (entry.topic, entry.partition): entry
         for entry in read_small(path, decode_readable_offsets).value or ()
     }
     lines: dict[tuple[str, int], OffsetEntry] = {}
-    for place in filter(has_lines, directory.directory.partition_paths):
-        name = directory_name(place)
+    for partition in filter(has_lines, directory.directory.partition_paths):
+        name = directory_name(partition)
         assert name is not None
         entry = readable.get((name.topic, name.partition))
         if entry is not None and entry.offset < 0:
             entry = None
         if path.name == LOG_START_CHECKPOINT and entry is not None:
-            end = _log_end(place)
+            end = _log_end(partition)
             if end is None or entry.offset > end:
                 entry = None
         elif entry is None and directory.clean_marker and _is_end(path.name, name, directory, node):
-            end = _log_end(place)
+            end = _log_end(partition)
             entry = None if end is None else OffsetEntry(name.topic, name.partition, end)
         if entry is not None:
             lines[name.topic, name.partition] = entry
@@ -116,9 +120,9 @@ def _lines(path: Path, directory: DirectoryFacts, node: Node) -> dict[tuple[str,
 
 
 def _is_end(checkpoint: str, name: DirectoryName, directory: DirectoryFacts, node: Node) -> bool:
-    """Whether a clean stop leaves the log end offset in a partition's line.
+    """Return whether a clean stop leaves the log end offset in a partition's line.
 
-    All is flushed then, and what no other replica has to confirm is below the high watermark.
+    A clean stop flushes all records. Records without other replicas are below the high watermark.
     """
     if checkpoint != HIGH_WATERMARK_CHECKPOINT:
         return checkpoint == RECOVERY_POINT_CHECKPOINT
@@ -128,13 +132,13 @@ def _is_end(checkpoint: str, name: DirectoryName, directory: DirectoryFacts, nod
 
 
 def _log_end(partition: Path) -> int | None:
-    """Where a log ends by its last segment, None where that is not certain. Raises SourceError."""
+    """Return the log end offset by the last segment, None if uncertain. Raises SourceError."""
     segments = read_partition(partition).segments
     if not segments:
         return None
-    found = quick_survey(segments[-1], sealed=False)
-    if found.gaps or found.unread:
+    survey = quick_survey(segments[-1], sealed=False)
+    if survey.gaps or survey.unread:
         return None
-    if found.last_offset is None:
-        return None if found.size else found.segment.base_offset
-    return found.last_offset + 1
+    if survey.last_offset is None:
+        return None if survey.size else survey.segment.base_offset
+    return survey.last_offset + 1

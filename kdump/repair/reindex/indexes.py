@@ -18,7 +18,7 @@ from kdump.audit.findings import Finding
 from kdump.audit.survey.rebuilt_indexes import RebuiltIndexes
 from kdump.audit.survey.survey import Survey
 from kdump.errors import SourceError, VanishedError
-from kdump.repair.transaction.plan import Put, Rebuilt, Stamp, Step
+from kdump.repair.transaction.plan import Put, RebuiltIndex, Stamp, Step
 from kdump.storage.access import open_source
 
 _INDEX, _TIMES = ".index", ".timeindex"
@@ -31,12 +31,12 @@ def index_steps(
     *,
     every: bool,
 ) -> tuple[list[Step], list[str]]:
-    """The steps, and what is to be said about them.
+    """Return the steps for the indexes, and notes.
 
-    The surveys have the indexes as ``settings`` give them. ``files`` are those in the directory.
-    ``every``: also those that only differ.
+    The surveys have the indexes rebuilt by ``settings``. ``files`` are those in the directory.
+    ``every``: also replace indexes that break no promise, but differ from the rebuilt ones.
     """
-    wrong = {path.name for path in _wrong(evidence)}
+    wrong = {path.name for path in _wrong_indexes(evidence)}
     steps: list[Step] = []
     notes: list[str] = []
     for survey in evidence.surveys:
@@ -46,7 +46,7 @@ def index_steps(
         puts = tuple(_puts(survey, survey.rebuilt, files, settings.index_interval_bytes))
         chosen = [put for put in puts if _differs(put, survey, wrong, every=every)]
         if chosen and every:
-            # A trimmed index beside one that still has its room is what no broker leaves.
+            # No broker leaves one index trimmed beside another that is preallocated.
             chosen = [put for put in puts if put in chosen or _has_room(put, survey)]
         if chosen and survey.rebuilt.full:
             notes.append(
@@ -63,22 +63,22 @@ def index_steps(
 def _puts(
     survey: Survey, rebuilt: RebuiltIndexes, files: Mapping[str, Stamp], interval_bytes: int
 ) -> Iterator[Put]:
-    """What puts both in place; a start builds both anew as long as the .index is missing."""
+    """Yield the steps for both indexes, .index last: until it exists a start rebuilds both."""
     for extension, file in ((_TIMES, rebuilt.time_index), (_INDEX, rebuilt.index)):
         log = survey.segment.log
         name = log.with_suffix(extension).name
-        recipe = Rebuilt(log.name, extension, interval_bytes)
+        recipe = RebuiltIndex(log.name, extension, interval_bytes)
         yield Put(name, file.size, file.sha256, name in files, recipe, file.content)
 
 
 def _has_room(put: Put, survey: Survey) -> bool:
-    """Whether the file that ``put`` would replace has empty slots behind its entries."""
+    """Return whether the file that ``put`` would replace has empty slots after its entries."""
     facts = survey.index if put.name.endswith(_INDEX) else survey.time_index
     return facts is not None and facts.room
 
 
 def _differs(put: Put, survey: Survey, wrong: set[str], *, every: bool) -> bool:
-    """Whether the file that ``put`` would replace is to be another one."""
+    """Return whether the file that ``put`` would replace has to change."""
     path = survey.segment.log.with_name(put.name)
     unread = any(missed.path == path and not missed.vanished for missed in survey.unread)
     if not (every or unread or path.name in wrong):
@@ -87,7 +87,7 @@ def _differs(put: Put, survey: Survey, wrong: set[str], *, every: bool) -> bool:
         return True
     with_room = _has_room(put, survey) and path.name not in wrong
     try:
-        same = _same(path, put, with_room=with_room)
+        same = _has_content(path, put, with_room=with_room)
     except VanishedError:
         raise
     except SourceError:
@@ -95,8 +95,11 @@ def _differs(put: Put, survey: Survey, wrong: set[str], *, every: bool) -> bool:
     return not same and (every or path.name in wrong)
 
 
-def _same(path: Path, put: Put, *, with_room: bool) -> bool:
-    """Whether the file at ``path`` is what would be put there; zeros may follow ``with_room``."""
+def _has_content(path: Path, put: Put, *, with_room: bool) -> bool:
+    """Return whether the file at ``path`` has the content of ``put``.
+
+    ``with_room``: zeros may follow.
+    """
     with open_source(path, mapped=False) as source:
         if source.size < put.size or (source.size > put.size and not with_room):
             return False
@@ -111,26 +114,26 @@ def _same(path: Path, put: Put, *, with_room: bool) -> bool:
     return digest.hexdigest() == put.sha256
 
 
-def _wrong(evidence: Evidence) -> Iterator[Path]:
-    """The indexes that are missing, malformed, padded, or break a promise."""
+def _wrong_indexes(evidence: Evidence) -> Iterator[Path]:
+    """Yield the indexes that are missing, malformed, padded, or break a promise."""
     for finding in _findings(evidence):
         match finding.code:
             case codes.INDEX_MISSING:
                 yield finding.path.with_suffix(_INDEX)
             case codes.TIMEINDEX_MISSING:
                 yield finding.path.with_suffix(_TIMES)
-            case codes.TIMEINDEX_UNMATCHED:  # right after cleaning, and lookups are right with it
+            case codes.TIMEINDEX_UNMATCHED:  # normal after cleaning; lookups are correct
                 pass
             case _:
                 yield finding.path
 
 
 def _findings(evidence: Evidence) -> Iterator[Finding]:
-    """The findings on indexes, whatever the next start does with them."""
-    # Without facts, checks do not take into account which indexes a start rebuilds.
+    """Yield the findings on indexes, also on those that the next start rebuilds."""
+    # Without facts, the checks also report indexes that a start rebuilds.
     as_they_are = replace(evidence, facts=None)
-    indexed = replace(as_they_are, surveys=tuple(map(_indexed, evidence.surveys)))
-    if not evidence.is_metadata_log:  # every start rebuilds those of a metadata log
+    indexed = replace(as_they_are, surveys=tuple(map(_with_index, evidence.surveys)))
+    if not evidence.is_metadata_log:  # every start rebuilds the indexes of a metadata log
         yield from indexes.check_missing_indexes(as_they_are)
         yield from indexes.check_missing_indexes(indexed)
     yield from indexes.check_indexes(indexed)
@@ -141,8 +144,8 @@ def _findings(evidence: Evidence) -> Iterator[Finding]:
         yield from segments.check_clean_stop(evidence)
 
 
-def _indexed(survey: Survey) -> Survey:
-    """The same with an .index: once that is there, nobody rebuilds the time index any more."""
+def _with_index(survey: Survey) -> Survey:
+    """Return the survey with an .index: if it exists, a start does not rebuild the time index."""
     segment = survey.segment
     index = segment.index or segment.log.with_suffix(_INDEX)
     return replace(survey, segment=replace(segment, index=index))
@@ -150,10 +153,10 @@ def _indexed(survey: Survey) -> Survey:
 
 def _notes(survey: Survey, rebuilt: RebuiltIndexes) -> Iterator[str]:
     name = survey.segment.log.name
-    behind = [gap for gap in survey.gaps if gap.offset_after is not None]
-    if behind:
+    inner_gaps = [gap for gap in survey.gaps if gap.offset_after is not None]
+    if inner_gaps:
         yield (
-            f"{name} is damaged at position {behind[0].damage.position}: its indexes cover the "
+            f"{name} is damaged at position {inner_gaps[0].damage.position}: its indexes cover the "
             "batches before and after the damage"
         )
     if rebuilt.doubtful:

@@ -18,7 +18,7 @@ from kdump.repair.reindex.checkpoints import checkpoint_steps, log_start_steps
 from kdump.repair.reindex.indexes import index_steps
 from kdump.repair.reindex.producers import producer_steps
 from kdump.repair.reindex.small_files import small_file_steps
-from kdump.repair.transaction.fingerprint import present, refuse_swaps
+from kdump.repair.transaction.fingerprint import read_fingerprint, refuse_swaps
 from kdump.repair.transaction.plan import Plan, Step
 
 
@@ -31,44 +31,44 @@ def plan_reindex(
     checkpoints: DirectoryFacts | None = None,
     arguments: tuple[str, ...],
 ) -> Plan:
-    """Say what makes the files sound again that are made from the logs of a partition of ``node``.
+    """Return the plan that rebuilds the damaged files beside the logs of a partition of ``node``.
 
-    ``verdict`` has its evidence, and the indexes of its surveys rebuilt by ``settings``.
-    ``every``: also the files that keep all they promise, if they would be others anew.
-    ``checkpoints`` is the log directory, if its checkpoint files are part of this plan.
-    Raises SourceError where files have changed since, Refused where a start first puts others in
-    place, UsageError for a lone segment.
+    ``verdict`` has its evidence, and its surveys have the indexes rebuilt by ``settings``.
+    ``every``: also replace sound files that differ from the rebuilt ones. ``checkpoints`` is the
+    log directory, if its checkpoint files are part of this plan. Raises SourceError if files have
+    changed since the verdict, Refused if the next start swaps files in, UsageError for a lone
+    segment.
     """
     if verdict.target.error is not None:
         raise verdict.target.error
     if verdict.facts is None:
         path = verdict.target.path
         raise UsageError(f"{path}: expected a partition directory, found a segment's file")
-    # Beside a broker nothing is repaired: what is not known to be stopped counts as stopped.
+    # No repair runs beside a broker, so the broker counts as stopped.
     facts = replace(verdict.facts, stopped=True)
     target = replace(verdict.target, stopped=True)
     evidence = Evidence(target, verdict.surveys, facts, verdict.replay, node)
-    files, identity = present(facts.partition, verdict.surveys)
+    files, identity = read_fingerprint(facts.partition, verdict.surveys)
     steps: list[Step] = []
     notes = list(_unread(verdict))
     name = facts.partition.name
     if name is not None and name.suffix == "delete":
         notes = ["a broker deletes this directory at its start, so nothing in it is rebuilt"]
     else:
-        # Producers first, and of each segment its .index last: while that one is missing, a start
-        # builds all that belongs to the segment.
-        for found, said in (
+        # Producers first, and the .index of each segment last: while it is missing, a start
+        # rebuilds all files beside the log of the segment.
+        for more_steps, more_notes in (
             producer_steps(evidence, facts, files, every=every),
             small_file_steps(evidence, facts, files),
             log_start_steps(verdict, facts),
             index_steps(evidence, files, settings, every=every),
         ):
-            steps += found
-            notes += said
+            steps += more_steps
+            notes += more_notes
     if checkpoints is not None:
-        found, said = checkpoint_steps(checkpoints, node)
-        steps += found
-        notes += said
+        more_steps, more_notes = checkpoint_steps(checkpoints, node)
+        steps += more_steps
+        notes += more_notes
     if steps:
         refuse_swaps(facts.partition)
     end = log_end_of(verdict)

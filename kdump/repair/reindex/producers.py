@@ -1,7 +1,7 @@
 """The transaction indexes and producer snapshots that a plan writes.
 
-They are what a replay of the whole log comes to, producers included that a broker would have
-forgotten for being idle.
+They hold the results of a replay of the whole log, including idle producers that a broker would
+have expired.
 
 Spec: ``ProducerStateManager``, ``TransactionIndex`` (KIP-98); KOD 7.
 """
@@ -20,20 +20,20 @@ from kdump.errors import DecodeError
 from kdump.format.index import TransactionIndex
 from kdump.format.snapshot import Snapshot, encode_snapshot
 from kdump.repair.content.known_ends import known_ends
-from kdump.repair.content.producers import possible, start_of
+from kdump.repair.content.producers import can_precede, start_of
 from kdump.repair.transaction.plan import Put, Remove, Stamp, Step
 from kdump.storage.names import EXTENSIONS, FileKind, format_file_name
 
 _SNAPSHOT: Final = EXTENSIONS[FileKind.SNAPSHOT]
-#: So many files are named that are not made anew for the same reason.
+#: The most files that a note names for one reason.
 _LISTED: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class _Replayed:
-    """A partition, what its log comes to, and the names of the files that say otherwise.
+class _ReplayedPartition:
+    """A partition, the replay of its log, and the names of the files that contradict it.
 
-    All transactions are known below ``ends_known_below``.
+    Below ``ends_known_below`` the ends of all transactions are known.
     """
 
     facts: PartitionFacts
@@ -47,8 +47,8 @@ class _Replayed:
     def first(self) -> int:
         return self.replay.segments[0].survey.segment.base_offset
 
-    def hidden(self, offset: int) -> str | None:
-        """Why nobody knows the state before ``offset``, None if it does not depend on damage."""
+    def unknown_reason(self, offset: int) -> str | None:
+        """Return why the state before ``offset`` is unknown, None if no damage hides it."""
         doubt = self.replay.doubt
         if doubt is None or self.replay.certain(self.first, offset - 1):
             return None
@@ -61,8 +61,8 @@ class _Replayed:
         return Put.of(name, content, replaces=name in self.files)
 
 
-class _Wanted(NamedTuple):
-    """A file that is to be another, and why it cannot be."""
+class _Replacement(NamedTuple):
+    """A file that has to change, and the reason why it cannot be rebuilt, None without one."""
 
     put: Put
     why_not: str | None
@@ -71,51 +71,51 @@ class _Wanted(NamedTuple):
 def producer_steps(
     evidence: Evidence, facts: PartitionFacts, files: Mapping[str, Stamp], *, every: bool
 ) -> tuple[list[Step], list[str]]:
-    """The steps, and what is to be said about them.
+    """Return the steps for transaction indexes and producer snapshots, and notes.
 
-    ``facts`` are those of the evidence, ``files`` those in the directory. ``every``: also
-    transaction indexes that only differ, and snapshots that are only missing.
+    ``facts`` are those of the evidence, ``files`` those in the directory. ``every``: also replace
+    sound transaction indexes that differ, and add snapshots that are only missing.
     """
-    seen, surveys = evidence.replay, evidence.surveys
-    if seen is None:
-        left = facts.txn_indexes or facts.snapshots
-        return [], [_left("not all of the log could be read")] if left else []
-    steps: list[Step] = list(_strays(facts, seen))
+    replayed, surveys = evidence.replay, evidence.surveys
+    if replayed is None:
+        unchanged = facts.txn_indexes or facts.snapshots
+        return [], [_unchanged_note("not all of the log could be read")] if unchanged else []
+    steps: list[Step] = list(_strays(facts, replayed))
     start = start_of(facts, surveys)
     entries = () if isinstance(start, str) else start
     ends = known_ends(surveys, entries, facts)
     known = replay(ends.surveys, entries, compacted=facts.settings.compacted)
-    wrong = frozenset(_wrong(evidence))
-    partition = _Replayed(facts, known, wrong, files, every, ends.known_below)
-    wanted = [*_txn_indexes(partition), *_snapshots(partition)]
+    wrong = frozenset(_wrong_files(evidence))
+    partition = _ReplayedPartition(facts, known, wrong, files, every, ends.known_below)
+    replacements = [*_txn_indexes(partition), *_snapshots(partition)]
     if isinstance(start, str):
-        return steps, [_left(start)] if wanted else []
-    steps += (one.put for one in wanted if one.why_not is None)
-    notes = list(_not_made(wanted))
-    put_anew = (step for step in steps if isinstance(step, Put) and step.name.endswith(_SNAPSHOT))
-    if any(put.size > Snapshot.HEADER_BYTES for put in put_anew):
+        return steps, [_unchanged_note(start)] if replacements else []
+    steps += (replacement.put for replacement in replacements if replacement.why_not is None)
+    notes = list(_not_rebuilt_notes(replacements))
+    snapshots = (step for step in steps if isinstance(step, Put) and step.name.endswith(_SNAPSHOT))
+    if any(put.size > Snapshot.HEADER_BYTES for put in snapshots):
         notes.append(
             "producer snapshots get all producers, including those that a broker would have expired"
         )
     return steps, notes
 
 
-def _left(why: str) -> str:
+def _unchanged_note(why: str) -> str:
     return f"transaction indexes and producer snapshots stay as they are: {why}"
 
 
-def _not_made(wanted: Sequence[_Wanted]) -> Iterator[str]:
+def _not_rebuilt_notes(replacements: Sequence[_Replacement]) -> Iterator[str]:
     by_reason: dict[str, list[str]] = {}
-    for one in wanted:
-        if one.why_not is not None:
-            by_reason.setdefault(one.why_not, []).append(one.put.name)
+    for replacement in replacements:
+        if replacement.why_not is not None:
+            by_reason.setdefault(replacement.why_not, []).append(replacement.put.name)
     for why_not, names in by_reason.items():
         more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
         yield f"not rebuilt: {', '.join(names[:_LISTED])}{more}: {why_not}"
 
 
-def _wrong(evidence: Evidence) -> Iterator[str]:
-    """The names of the files that are malformed, or differ from the log."""
+def _wrong_files(evidence: Evidence) -> Iterator[str]:
+    """Yield the names of the files that are malformed, or differ from the log."""
     for check in (
         txn_indexes.check_txn_index_files,
         txn_indexes.check_aborts,
@@ -126,15 +126,16 @@ def _wrong(evidence: Evidence) -> Iterator[str]:
         yield from (finding.path.name for finding in check(evidence))
 
 
-def _strays(facts: PartitionFacts, seen: Replay) -> Iterator[Remove]:
-    """Snapshots that cannot be read and are of a state that no replay comes by."""
-    passed = {segment.survey.segment.base_offset for segment in seen.segments} | {seen.end_offset}
+def _strays(facts: PartitionFacts, replayed: Replay) -> Iterator[Remove]:
+    """Yield the removals of unreadable snapshots at offsets that no replay reaches."""
+    bases = {segment.survey.segment.base_offset for segment in replayed.segments}
+    passed = bases | {replayed.end_offset}
     for offset, read in facts.snapshots.items():
         if isinstance(read.error, DecodeError) and offset not in passed:
             yield Remove(read.path.name)
 
 
-def _txn_indexes(partition: _Replayed) -> Iterator[_Wanted]:
+def _txn_indexes(partition: _ReplayedPartition) -> Iterator[_Replacement]:
     segments = partition.replay.segments
     ends = [segment.survey.segment.base_offset for segment in segments[1:]]
     for segment, end in zip(segments, [*ends, partition.replay.end_offset], strict=True):
@@ -144,46 +145,48 @@ def _txn_indexes(partition: _Replayed) -> Iterator[_Wanted]:
         if not (partition.every or name in partition.wrong):
             continue
         content = TransactionIndex(segment.aborted).encode()
-        stands = b"" if read is None or read.value is None else read.value.encode()
-        if content != stands or (read is not None and read.value is None):
-            # Where a marker is lost, other evidence may have decided.
-            hidden = None if end <= partition.ends_known_below else partition.hidden(end)
-            yield _Wanted(partition.put(name, content), hidden)
+        current = b"" if read is None or read.value is None else read.value.encode()
+        if content != current or (read is not None and read.value is None):
+            # Other evidence may have decided the fate of a transaction whose marker is lost.
+            unknown_reason = (
+                None if end <= partition.ends_known_below else partition.unknown_reason(end)
+            )
+            yield _Replacement(partition.put(name, content), unknown_reason)
 
 
-def _snapshots(partition: _Replayed) -> Iterator[_Wanted]:
+def _snapshots(partition: _ReplayedPartition) -> Iterator[_Replacement]:
     last = len(partition.replay.segments) - 1
     done = -1
     for number, (offset, state) in enumerate(partition.replay.states()):
         name = format_file_name(FileKind.SNAPSHOT, offset)
         missing = number <= last and _missing(partition, offset, len(state), last=number == last)
         if offset > done and (missing or name in partition.wrong):
-            stands = partition.facts.snapshots.get(offset)
-            if stands is not None and sorted(stands.value or ()) == sorted(state.values()) != []:
+            read = partition.facts.snapshots.get(offset)
+            if read is not None and sorted(read.value or ()) == sorted(state.values()) != []:
                 continue
-            why_not = partition.hidden(offset)
-            if why_not is None and not possible(state.values(), offset):
+            why_not = partition.unknown_reason(offset)
+            if why_not is None and not can_precede(state.values(), offset):
                 why_not = "the segments before it hold offsets above its base offset"
             content = encode_snapshot(sorted(state.values()))
-            yield _Wanted(partition.put(name, content), why_not)
+            yield _Replacement(partition.put(name, content), why_not)
             done = offset
 
 
-def _missing(partition: _Replayed, base_offset: int, known: int, *, last: bool) -> bool:
-    """Whether a snapshot is to stand at a segment's base where none is.
+def _missing(partition: _ReplayedPartition, base_offset: int, known: int, *, last: bool) -> bool:
+    """Return whether a snapshot at a segment's base offset is missing and has to be added.
 
-    No broker uses one that is not above the log start, and those before 2.8 keep the newest few.
-    One that finds none after a clean stop takes all ``known`` producers for unheard of.
+    No broker uses a snapshot at or below the log start, and brokers before 2.8 keep only the newest
+    few. A broker that finds no snapshot after a clean stop forgets all ``known`` producers.
     """
-    stand = partition.facts.snapshots
+    snapshots = partition.facts.snapshots
     lowest = max(partition.first, partition.facts.log_start or 0)
-    if base_offset <= lowest or base_offset in stand:
+    if base_offset <= lowest or base_offset in snapshots:
         return False
     if partition.every:
-        return bool(stand or known)
+        return bool(snapshots or known)
     if not any(
-        offset > partition.first for offset, read in stand.items() if read.value is not None
+        offset > partition.first for offset, read in snapshots.items() if read.value is not None
     ):
         return last and known > 0
     bases = {segment.survey.segment.base_offset for segment in partition.replay.segments}
-    return base_offset > min(stand.keys() & bases, default=base_offset)
+    return base_offset > min(snapshots.keys() & bases, default=base_offset)

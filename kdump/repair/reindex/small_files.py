@@ -22,14 +22,14 @@ from kdump.storage.names import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
 def small_file_steps(
     evidence: Evidence, facts: PartitionFacts, files: Mapping[str, Stamp]
 ) -> tuple[list[Step], list[str]]:
-    """The steps, and what is to be said about them.
+    """Return the steps for the leader epoch checkpoint and partition.metadata, and notes.
 
     ``facts`` are those of the evidence, ``files`` those in the directory.
     """
     steps: list[Step] = []
     notes: list[str] = []
-    found = {finding.code for finding in _findings(evidence)}
-    if found & EPOCHS:
+    found_codes = {finding.code for finding in _findings(evidence)}
+    if found_codes & EPOCHS:
         if evidence.replay is None:
             notes.append(f"{LEADER_EPOCH_CHECKPOINT} stays as it is: not all of the log was read")
         else:
@@ -40,7 +40,7 @@ def small_file_steps(
                 f"{name} gets the leader epochs of the batches in the log; an epoch without a "
                 "batch is lost"
             )
-    if found & TOPIC_IDS:
+    if found_codes & TOPIC_IDS:
         topic_id = topic_id_of(facts, evidence.node)
         name = PARTITION_METADATA
         if topic_id is None:

@@ -1,4 +1,4 @@
-"""Digests of the records of batches of magic 2 as they stand in a file.
+"""Digests of the records of batches of magic 2 in a file.
 
 Spec: ``DefaultRecordBatch``; KOD 3.2.
 """
@@ -17,14 +17,14 @@ from kdump.storage.walk import batch_bytes
 def add_batches(
     digest: RecordDigest, table: BatchTable, source: Source, reader: RecordReader
 ) -> None:
-    """Add all records of ``table``, which is of ``source``, in their order.
+    """Add all records of the batches in ``table``, read from ``source``, in their order.
 
     Raises DecodeError, LimitError, SourceError.
     """
     start = 0
-    for _, group in groupby(table.column("attributes"), key=LOG_APPEND_TIME.__and__):
-        stop = start + sum(1 for _ in group)
-        _add_alike(digest, table.part(start, stop), source, reader)
+    for _, run in groupby(table.column("attributes"), key=LOG_APPEND_TIME.__and__):
+        stop = start + sum(1 for _ in run)
+        _add_of_one_type(digest, table.part(start, stop), source, reader)
         start = stop
 
 
@@ -33,16 +33,16 @@ def add_batch(
 ) -> None:
     """Add the records of ``batch``, whose whole bytes are ``data``. Raises DecodeError, LimitError.
 
-    The rows of ``reader`` are filled anew.
+    The rows of ``reader`` are overwritten.
     """
     for table in reader.tables(batch, data):
         digest.add(table.block, table.rows, table.timestamp_type, legacy=False)
 
 
-def _add_alike(
+def _add_of_one_type(
     digest: RecordDigest, table: BatchTable, source: Source, reader: RecordReader
 ) -> None:
-    """Add the records of batches that are all of one timestamp type."""
+    """Add the records of batches that all have the same timestamp type."""
     timestamp_type, row = table[0].timestamp_type, 0
     view = source.window(table.position)
     while row < len(table):
@@ -55,7 +55,7 @@ def _add_alike(
         if len(run):
             digest.add(run.block, run.rows, timestamp_type, legacy=False)
             row += len(run)
-        else:  # it is large, of control, or odd
+        else:  # a large batch, a control batch, or an unusual one
             add_batch(digest, table[row], batch_bytes(source, table[row]), reader)
             view = source.window(table.position)
             row += 1

@@ -1,8 +1,8 @@
 """Conversion: the batches of a log with messages of magic 0 and 1 rewritten as magic 2.
 
-Uncompressed messages are joined with their neighbours, a wrapper becomes one batch. What is of
-magic 2 is copied byte for byte, but for a leader epoch that it lacks. Of all records a digest is
-made as they are read.
+Uncompressed messages are joined with their neighbours; a wrapper becomes one batch. Batches of
+magic 2 are copied byte for byte, but those without a leader epoch get one. A digest covers all
+records as they are read.
 
 Spec: ``MemoryRecords.buildRetainedRecordsInto`` of 4.0 and later (KAFKA-13093, KIP-724); KOD 6.
 """
@@ -37,7 +37,7 @@ from kdump.format.encoding import NO_EPOCH, BatchWriter
 from kdump.format.record_digest import RecordDigest
 from kdump.format.records import RecordReader
 from kdump.repair.rewrite.batch_digests import add_batch, add_batches
-from kdump.repair.rewrite.preconditions import damaged, not_convertible, unreadable
+from kdump.repair.rewrite.preconditions import damaged_log, undecodable_records, unsound_log
 from kdump.storage.logdir import MAX_LOG_BYTES
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, Reason, batch_bytes, walk
@@ -49,7 +49,7 @@ _ATTRIBUTES: Final = _kernel.BATCH_FIELDS.index("attributes")
 
 _PIECE_BYTES: Final = 1 << 20
 _REPORT_BYTES: Final = 8 << 20
-#: Where a batch has its leader epoch, which its checksum does not cover.
+#: The position of the leader epoch in a batch; the checksum does not cover it.
 _EPOCH_AT: Final = 12
 _EPOCH: Final = struct.Struct(">i")
 #: baseOffset and lastOffsetDelta
@@ -67,10 +67,10 @@ _REFUSED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How old batches are rewritten.
+    """The rules by which old batches are rewritten.
 
-    ``codec`` compresses all of them, None keeps what each had. Neighbouring messages are joined to
-    batches of at most ``batch_bytes``, uncompressed and with their header; 0: none are.
+    ``codec`` compresses all of them; None keeps the codec that each had. Neighbouring messages are
+    joined to batches of at most ``batch_bytes``, uncompressed and with the header; 0 joins none.
     """
 
     codec: Codec | None = None
@@ -79,7 +79,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One new log; ``digest`` is that of the ``records`` of the old one that are in it."""
+    """One new log; ``digest`` is the digest of its records as they were read from the old log."""
 
     base_offset: int
     size: int
@@ -89,13 +89,13 @@ class Part:
 
 
 class Conversion:
-    """The batches of one log, those of magic 0 and 1 rewritten, as they are read.
+    """The conversion of one log while it is read.
 
     ``legacy`` counts the messages and wrappers that were rewritten, ``stamped`` the batches of
-    magic 2 that got a leader epoch, ``copied`` those that stay. ``report`` is called with counts of
-    bytes of the old log that were read. ``epochs`` are those of the log, for ``BatchWriter``; new
-    batches get no lower one than batches of magic 2 before them have. To a log that is ``growing``
-    a broker may just be writing: at what is not whole there it ends.
+    magic 2 that got a leader epoch, ``copied`` the batches that stay the same. ``report`` is called
+    with counts of bytes of the old log that were read. ``epochs`` are the leader epochs of the log,
+    for ``BatchWriter``; no new batch gets a lower epoch than a batch of magic 2 before it.
+    ``growing``: a broker may be writing to the log, so a partial batch at its end is ignored.
     """
 
     def __init__(
@@ -114,24 +114,24 @@ class Conversion:
         self._source, self._path, self._base_offset = source, path, base_offset
         self._rules, self._report, self._reported = rules, report, 0
         self._growing = growing
-        self._at = 0  # the position of the batch that is read, or of the first of some
+        self._at = 0  # the position of the first of the batches that are being read
         self._reader = RecordReader()
         self._writer = BatchWriter(epochs)
         self._logs = _NewLogs(base_offset)
-        # The digest of what stands before the open batch, if one is; the kind of messages joined.
+        # The digest before the open batch, None if none is open; the kind of joined messages.
         self._before: RecordDigest | None = None
         self._kind: tuple[int, TimestampType] | None = None
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The new logs, when ``pieces`` has come to its end; more than one where one was full."""
+        """The new logs, complete after ``pieces``; several if one was full."""
         return self._logs.parts
 
     def pieces(self) -> Iterator[tuple[int, bytes]]:
-        """Yield whole batches, one behind the other, with the number of the part they are of.
+        """Yield pieces of whole batches in order, each with the number of its part.
 
-        Of each part there is a piece, which is empty if the part is. Raises Refused for a log that
-        is damaged or out of order; SourceError.
+        Each part has at least one piece; the piece of an empty part is empty. Raises Refused for a
+        log that is damaged or out of order; SourceError.
         """
         faults = HeaderFaults(self._base_offset, cleaned=True)
         try:
@@ -139,26 +139,28 @@ class Conversion:
                 if isinstance(piece, Damage):
                     if self._growing and self._is_tail(piece):
                         break
-                    raise damaged(self._path, piece)
+                    raise damaged_log(self._path, piece)
                 for fault in faults.add(piece):
                     self._refuse(fault)
                 row = 0
                 while row < len(piece):
                     row = self._convert(piece, row)
                     if self._logs.waiting >= _PIECE_BYTES:
-                        yield from self._logs.taken()
-                self._tell(piece.end, _REPORT_BYTES)
+                        yield from self._logs.take()
+                self._report_up_to(piece.end, _REPORT_BYTES)
             self._finish()
         except DecodeError as error:
-            raise unreadable(self._path, f"from position {self._at} on: {error}") from error
+            raise undecodable_records(
+                self._path, f"from position {self._at} on: {error}"
+            ) from error
         except LimitError as error:
             where = f"{self._path}: from position {self._at} on"
             raise SourceError(self._path, f"{where}: {error}") from error
-        self._tell(self._source.size, 1)
-        yield from self._logs.taken()
+        self._report_up_to(self._source.size, 1)
+        yield from self._logs.take()
 
     def _convert(self, table: BatchTable, row: int) -> int:
-        """Go on with the batch in ``row`` and neighbours of its kind; the row behind them."""
+        """Convert the batch in ``row`` and neighbours of its kind; return the row after them."""
         at = row * BatchTable.WIDTH
         self._at = table.rows[at]
         legacy = table.rows[at + _MAGIC] < 2
@@ -172,7 +174,7 @@ class Conversion:
         return stop
 
     def _join(self, table: BatchTable) -> None:
-        """Messages that are not compressed, of one magic and timestamp type."""
+        """Join uncompressed messages of one magic and timestamp type to batches."""
         kind = table[0].magic, table[0].timestamp_type
         if kind != self._kind:
             self._finish()
@@ -185,14 +187,14 @@ class Conversion:
                 self._encode(run.block, run.rows, codec, kind[1], limit_bytes)
                 row += len(run)
                 continue
-            # It is large.
-            for one in self._reader.tables(table[row], batch_bytes(self._source, table[row])):
-                self._encode(one.block, one.rows, codec, kind[1], limit_bytes)
+            # A large message.
+            for records in self._reader.tables(table[row], batch_bytes(self._source, table[row])):
+                self._encode(records.block, records.rows, codec, kind[1], limit_bytes)
             row += 1
         self.legacy += len(table)
 
     def _rewrap(self, table: BatchTable, row: int) -> int:
-        """Neighbouring wrappers from ``row`` on, each a batch by itself; the row behind them."""
+        """Rewrite wrappers from ``row`` on, each as one batch; return the row after them."""
         self._finish()
         columns, view = table.rows, self._source.window(table.position)
         for at in range(row * BatchTable.WIDTH, len(columns), BatchTable.WIDTH):
@@ -200,14 +202,14 @@ class Conversion:
             if magic > 1 or not attributes & CODEC_MASK or self._logs.waiting >= _PIECE_BYTES:
                 break
             self._at = columns[at]
-            whole = self._reader.block(table, row, view)
-            if whole is None:
+            block_and_rows = self._reader.block(table, row, view)
+            if block_and_rows is None:
                 last_offset = self._rewrap_in_turns(table[row])
             else:
                 codec = self._codec_of(attributes & CODEC_MASK)
-                self._encode_whole(*whole, codec, timestamp_type_of(magic, attributes))
-                last_offset = whole[1][-RecordTable.WIDTH]
-            # Old releases of librdkafka left it at 0. Any other one says where the log went on.
+                self._encode_whole(*block_and_rows, codec, timestamp_type_of(magic, attributes))
+                last_offset = block_and_rows[1][-RecordTable.WIDTH]
+            # Old releases of librdkafka leave the wrapper's offset at 0.
             if columns[at + _LAST_OFFSET] not in (0, last_offset):
                 raise DecodeError(
                     f"expected the offset of the last message inside, {last_offset}, in the "
@@ -215,34 +217,34 @@ class Conversion:
                 )
             row += 1
             self.legacy += 1
-            if whole is None:
-                break  # that may have moved the window
+            if block_and_rows is None:
+                break  # _rewrap_in_turns may have moved the window
         return row
 
     def _rewrap_in_turns(self, batch: RecordBatch) -> int | None:
-        """A wrapper that is large or odd; returns the offset of the last message in it."""
+        """Rewrite a large or unusual wrapper; return the offset of the last message in it."""
         codec, last_offset = self._codec_of(batch.codec), None
         for table in self._reader.tables(batch, batch_bytes(self._source, batch)):
-            # Of another magic than its wrapper (KAFKA-4298) messages may need a batch of their own.
+            # Messages of another magic than their wrapper (KAFKA-4298) may need their own batch.
             self._encode(table.block, table.rows, codec, table.timestamp_type, None)
             last_offset = table.rows[-RecordTable.WIDTH]
         self._finish()
         return last_offset
 
     def _codec_of(self, codec: int) -> Codec:
-        """What the batch that comes of a wrapper with ``codec`` is compressed by."""
+        """Return the codec of the new batch of a wrapper with ``codec``."""
         return CODECS[codec] if self._rules.codec is None else self._rules.codec
 
     def _encode_whole(
         self, block: memoryview, rows: memoryview, codec: Codec, timestamp_type: TimestampType
     ) -> None:
-        """All messages of a wrapper; no batch is open before or behind them."""
+        """Encode all messages of a wrapper; no batch is open before or after that."""
         row = 0
         while row < len(rows):
             first = row // RecordTable.WIDTH
             stop = self._writer.add(block, rows, first, codec, timestamp_type, None)
             batch = self._writer.finish()
-            assert batch is not None  # an empty one takes a record in any case
+            assert batch is not None  # an empty batch takes at least one record
             taken = rows[row : stop * RecordTable.WIDTH]
             last_offset = taken[-RecordTable.WIDTH]
             digest = self._logs.make_room(taken[0], last_offset, len(batch))
@@ -272,7 +274,7 @@ class Conversion:
             row = reached
 
     def _finish(self) -> None:
-        """Close the batch that is open, if one is."""
+        """Close the open batch, if any."""
         if self._before is None:
             return
         batch = self._writer.finish()
@@ -281,12 +283,12 @@ class Conversion:
         self._before = None
 
     def _copy(self, table: BatchTable) -> None:
-        """Batches of magic 2."""
+        """Copy batches of magic 2."""
         self._finish()
         self._check_records(table)
-        # Together, but where a log becomes full.
-        whole = self._logs.has_room(table)
-        for part in [table] if whole else (table.part(row, row + 1) for row in range(len(table))):
+        # All at once, unless the new log becomes full.
+        fits = self._logs.has_room(table)
+        for part in [table] if fits else (table.part(row, row + 1) for row in range(len(table))):
             size, last_offset = part.end - part.position, part[len(part) - 1].last_offset
             digest = self._logs.make_room(part[0].base_offset, last_offset, size)
             add_batches(digest, part, self._source, self._reader)
@@ -294,7 +296,7 @@ class Conversion:
             self._logs.grow(self._stamp(part, data), len(part), last_offset)
 
     def _stamp(self, table: BatchTable, data: bytes) -> bytes:
-        """Batches of magic 2, those without a leader epoch with that of their offset."""
+        """Return batches of magic 2; those without a leader epoch get the epoch of their offset."""
         epochs = table.rows[_LEADER_EPOCH :: BatchTable.WIDTH]
         if not self._epochs or min(epochs) >= 0:
             self._writer.raise_epoch(epochs[-1] if self._epochs else NO_EPOCH)
@@ -313,7 +315,7 @@ class Conversion:
         return bytes(stamped)
 
     def _check_records(self, table: BatchTable) -> None:
-        """Raise DecodeError where records of magic 2 cannot be read, or do not rise."""
+        """Raise DecodeError if records of magic 2 cannot be read, or their offsets do not rise."""
         source, reader, row = self._source, self._reader, 0
         while (row := reader.skip_matching(table, row, source.window(table.position))) < len(table):
             batch = table[row]
@@ -327,27 +329,27 @@ class Conversion:
 
     def _refuse(self, fault: Fault) -> None:
         if fault.kind in _REFUSED:
-            raise not_convertible(
+            raise unsound_log(
                 self._path,
                 "expected batches of magic 0 to 2 with rising offsets, found that the batch at "
                 f"position {fault.batch.position} {_REFUSED[fault.kind]}",
             )
 
     def _is_tail(self, damage: Damage) -> bool:
-        """Whether it is what a broker has not written yet, or not whole."""
+        """Return whether the damage is the unwritten or partly written end of the log."""
         return damage.reason in _TAILS and damage.position + damage.size == self._source.size
 
-    def _tell(self, position: int, at_least: int) -> None:
+    def _report_up_to(self, position: int, at_least: int) -> None:
         if position - self._reported >= at_least:
             self._report(position - self._reported)
             self._reported = position
 
 
 class _NewLogs:
-    """The new logs of an old one, one behind the other, as they grow.
+    """The new logs of an old one, in order, while they grow.
 
-    The last one is open; ``digest`` is that of its records. A new one begins before the first batch
-    that would make it larger than a log can be, or reach beyond what an index can say.
+    The last log is open; ``digest`` is the digest of its records. The next log begins before the
+    first batch that would exceed the largest size of a log, or the offsets that its index can hold.
     """
 
     def __init__(self, base_offset: int) -> None:
@@ -361,19 +363,19 @@ class _NewLogs:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """All of them, as if the last one were at its end."""
+        """All new logs, as if the last one were complete."""
         return (*self._closed, self._part(self.digest))
 
-    def taken(self) -> Iterator[tuple[int, bytes]]:
-        """Give away what was added since the last time, by the number of its log."""
+    def take(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the bytes that were added since the last call, with the number of their log."""
         pieces, self._pieces, self.waiting = self._pieces, [], 0
-        for number, group in groupby(pieces, key=itemgetter(0)):
-            yield number, b"".join(data for _, data in group)
+        for number, of_log in groupby(pieces, key=itemgetter(0)):
+            yield number, b"".join(data for _, data in of_log)
 
     def add(self, batch: bytes, before: RecordDigest) -> None:
-        """Add a batch whose records are in the digest already, which was ``before`` without them.
+        """Add a batch whose records the digest already has; ``before`` is the digest without them.
 
-        Raises DecodeError where it does not lie behind all that was added.
+        Raises DecodeError unless its offsets are above all that were added.
         """
         base_offset, delta = _OFFSETS.unpack_from(batch)
         self._check_order(base_offset)
@@ -382,14 +384,14 @@ class _NewLogs:
         self.grow(batch, 1, base_offset + delta)
 
     def has_room(self, table: BatchTable) -> bool:
-        """Whether all batches of ``table`` fit into the log that is open."""
+        """Return whether all batches of ``table`` fit into the open log."""
         last = len(table) - 1
         return self._fits(table.end - table.position, table[last].last_offset, alone=not last)
 
     def make_room(self, base_offset: int, last_offset: int, size: int) -> RecordDigest:
-        """Begin a new log if batches of ``size`` bytes do not fit; the digest for their records.
+        """Open the next log if batches of ``size`` bytes do not fit; return its digest.
 
-        Raises DecodeError where they do not lie behind all that was added.
+        Raises DecodeError unless their offsets are above all that were added.
         """
         self._check_order(base_offset)
         if not self._fits(size, last_offset):
@@ -397,7 +399,7 @@ class _NewLogs:
         return self.digest
 
     def grow(self, data: bytes, batches: int, last_offset: int) -> None:
-        """Add batches, for which there is room."""
+        """Add batches to the open log, which has room for them."""
         self._pieces.append((len(self._closed), data))
         self._size += len(data)
         self._batches += batches
@@ -412,21 +414,22 @@ class _NewLogs:
             )
 
     def _fits(self, size: int, last_offset: int, *, alone: bool = True) -> bool:
-        """Whether so many bytes fit; one batch ``alone`` fits into any log that is empty."""
+        """Return whether ``size`` bytes fit; one batch ``alone`` fits into any empty log."""
         if last_offset - self._base_offset > MAX_OFFSET_DELTA:
             return False
         return (alone and not self._size) or self._size + size <= MAX_LOG_BYTES
 
     def _begin_with(self, batch: bytes, base_offset: int, before: RecordDigest) -> None:
-        """Open the next log for a batch whose records are in the digest of this one already.
+        """Open the next log for a batch whose records are already in the digest of this log.
 
-        What they were read from is gone: those of the batch stand for them, if they are the same.
+        The old records are no longer in memory. The records of the new batch replace them in the
+        digests, after a check that both are the same.
         """
         with_them = self.digest.hexdigest()
         self._begin(base_offset, before)
         view, reader = memoryview(batch), RecordReader()
         header = read_header(view, 0)
-        assert header is not None  # it is there whole
+        assert header is not None  # the batch is complete
         for digest in (self.digest, before):
             add_batch(digest, header, view, reader)
         if before.hexdigest() != with_them:
@@ -436,7 +439,7 @@ class _NewLogs:
             )
 
     def _begin(self, base_offset: int, digest: RecordDigest) -> None:
-        """Close the log that is open, whose records have ``digest``, and open the next."""
+        """Close the open log, whose records have ``digest``, and open the next."""
         self._closed.append(self._part(digest))
         self._base_offset, self._size, self._batches = base_offset, 0, 0
         self.digest = RecordDigest()

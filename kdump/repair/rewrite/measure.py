@@ -25,7 +25,7 @@ _ROWS: Final = 8_192
 
 @dataclass(frozen=True, slots=True)
 class MeasuredPart:
-    """A new log: ``end_offset`` lies behind its last record, at its base if it has none."""
+    """A new log; ``end_offset`` follows its last record, or is its base offset without records."""
 
     part: Part
     sha256: str
@@ -34,10 +34,11 @@ class MeasuredPart:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """What the log at ``path`` becomes, ``epochs`` being those of what is converted.
+class Measurement:
+    """The result of a conversion of the log at ``path``.
 
-    ``stamped`` batches of magic 2 get a leader epoch.
+    ``epochs`` are the leader epochs of the converted batches. ``stamped`` batches of magic 2 get a
+    leader epoch.
     """
 
     path: Path
@@ -54,11 +55,11 @@ def measure(
     settings: TopicSettings,
     room: int,
     report: Callable[[int], None],
-) -> Measured:
-    """Convert the log at ``path``, and build the indexes of what it becomes by ``settings``.
+) -> Measurement:
+    """Convert the log at ``path`` without writing it, and build its indexes by ``settings``.
 
-    ``epochs`` are the leader epochs of what is converted. The content of indexes is kept if it is
-    of at most ``room`` bytes. Raises Refused, SourceError.
+    ``epochs`` are the leader epochs of the converted batches. The content of indexes is held in
+    memory if it has at most ``room`` bytes. Raises Refused, SourceError.
     """
     logs: list[_NewLog] = []
     with open_source(path, mapped=False, sealed=True) as source:
@@ -68,11 +69,11 @@ def measure(
                 logs.append(_NewLog(conversion.parts[number].base_offset, settings, room))
             logs[number].add(data)
     parts = (log.part(part) for log, part in zip(logs, conversion.parts, strict=True))
-    return Measured(path, tuple(epochs), conversion.stamped, tuple(parts))
+    return Measurement(path, tuple(epochs), conversion.stamped, tuple(parts))
 
 
 class _NewLog:
-    """A log that is not written, while its bytes come by."""
+    """The digest and the indexes of a log that is not written."""
 
     def __init__(self, base_offset: int, settings: TopicSettings, room: int) -> None:
         self._digest = sha256()
@@ -84,7 +85,7 @@ class _NewLog:
         self._usual = _zeros(_kernel.USUAL_FIELDS)
 
     def add(self, data: bytes) -> None:
-        """Go on with whole batches."""
+        """Add whole batches."""
         self._digest.update(data)
         view, stop = memoryview(data), self._position + len(data)
         while view:
@@ -97,7 +98,7 @@ class _NewLog:
             self._end_offset = table[n - 1].last_offset + 1
 
     def part(self, part: Part) -> MeasuredPart:
-        """All of it, ``part`` being what the conversion says of it."""
+        """Return the measurement of the complete log; ``part`` is its summary by the conversion."""
         rebuilt = self._rebuild.finish()
         return MeasuredPart(part, self._digest.hexdigest(), self._end_offset, rebuilt)
 

@@ -11,18 +11,18 @@ from kdump.errors import Refused
 from kdump.storage.walk import Damage, Reason
 
 
-def not_convertible(path: Path, what: str) -> Refused:
-    """The refusal of the log at ``path``, for which no conversion is."""
+def unsound_log(path: Path, what: str) -> Refused:
+    """Return the refusal of the log at ``path``, which is damaged or out of order."""
     return Refused(
         f"{path}: {what}: only sound logs are converted. kdump truncate-to-valid cuts a damaged "
         "log, kdump salvage copies its sound batches"
     )
 
 
-def unreadable(path: Path, what: str) -> Refused:
-    """The refusal of the log at ``path``, whose batches match their checksums, for their records.
+def undecodable_records(path: Path, what: str) -> Refused:
+    """Return the refusal of the log at ``path``, whose records cannot be decoded.
 
-    Brokers take such batches for sound, and so does most that repairs.
+    Its batches match their checksums: brokers and most repairs accept them as sound.
     """
     return Refused(
         f"{path}: {what}: only logs whose records can all be read are converted. kdump verify "
@@ -32,9 +32,9 @@ def unreadable(path: Path, what: str) -> Refused:
     )
 
 
-def damaged(path: Path, damage: Damage) -> Refused:
-    """The refusal of the log at ``path`` for what stands in it instead of a batch."""
-    return not_convertible(
+def damaged_log(path: Path, damage: Damage) -> Refused:
+    """Return the refusal of the log at ``path`` because of ``damage``."""
+    return unsound_log(
         path,
         f"expected only sound batches, found damage at position {damage.position} "
         f"({damage.reason.value})",
@@ -42,22 +42,22 @@ def damaged(path: Path, damage: Damage) -> Refused:
 
 
 def refuse_damaged(surveys: Sequence[Survey], folder: Path) -> None:
-    """Raise Refused where any log of the partition in ``folder`` is damaged or out of order."""
+    """Raise Refused if a log of the partition in ``folder`` is damaged or out of order."""
     for survey in surveys:
         log = folder / survey.segment.log.name
         if survey.damages:
             kinds = [reason.value for reason in Reason if survey.counts[reason]]
-            raise not_convertible(
+            raise unsound_log(
                 log, f"expected only sound batches, found damage ({', '.join(kinds)})"
             )
         if not survey.ordered:
-            raise not_convertible(
+            raise unsound_log(
                 log, "expected offsets that rise from batch to batch, found offsets that do not"
             )
-    for before, behind in pairwise(surveys):
-        if before.last_offset is not None and before.last_offset >= behind.segment.base_offset:
-            raise not_convertible(
-                folder / before.segment.log.name,
-                f"expected the log to end before {behind.segment.log.name} begins, found offset "
-                f"{before.last_offset}",
+    for survey, following in pairwise(surveys):
+        if survey.last_offset is not None and survey.last_offset >= following.segment.base_offset:
+            raise unsound_log(
+                folder / survey.segment.log.name,
+                f"expected the log to end before {following.segment.log.name} begins, found offset "
+                f"{survey.last_offset}",
             )

@@ -10,9 +10,9 @@ from kdump.storage.source import Identity, Source
 
 
 class PrefixSource:
-    """The first ``size`` bytes of ``source``, all of it if it has not so many.
+    """The first ``size`` bytes of ``source``, or all of it if it is shorter.
 
-    Closing it closes nothing: whoever has opened ``source`` does that.
+    ``close`` does nothing: the caller that has opened ``source`` closes it.
     """
 
     def __init__(self, source: Source, size: int) -> None:

@@ -26,15 +26,16 @@ from kdump.storage.source import Source
 from kdump.storage.walk import Damage, walk
 
 _MAGIC: Final = 2
-#: How much more must be written before a log that grows is read on.
+#: Bytes that must be written before the reading of a growing log continues.
 STRETCH_BYTES: Final = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class ReadBack:
-    """What stands in a log: its bytes, its batches, and the digest of all its records.
+    """The content of a log: digests of its bytes and its records, counts, rebuilt indexes.
 
-    ``xxh3`` of 128 bits is for comparing the bytes with what was written, ``sha256`` for keeping.
+    ``xxh3``, of 128 bits, is compared with the digest of the written bytes. ``sha256`` goes into
+    the receipt.
     """
 
     size: int
@@ -46,21 +47,22 @@ class ReadBack:
     rebuilt: RebuiltIndexes
 
 
-class ReadingBack:
-    """Reads the log at ``path`` from its file, past the page cache where that can be.
+class LogReader:
+    """Reads the log at ``path`` from its file, bypassing the page cache where possible.
 
-    Its indexes are built by ``settings``; their content is kept if it is of at most ``room`` bytes.
+    Indexes are built by ``settings``. Their content is held in memory if it has at most ``room``
+    bytes.
     """
 
     def __init__(self, path: Path, base_offset: int, settings: TopicSettings, room: int) -> None:
         self._path, self._base_offset = path, base_offset
         self._position = self._batches = 0
-        self._records, self._kept, self._compared = RecordDigest(), sha256(), xxh3_128()
+        self._records, self._sha256, self._xxh3 = RecordDigest(), sha256(), xxh3_128()
         self._reader = RecordReader()
         self._rebuild = Rebuild(base_offset, settings, room=room)
 
     def follow(self, size: int) -> None:
-        """Go on, where that pays: whole batches stand in the first ``size`` bytes, others follow.
+        """Read on if enough bytes are new; the first ``size`` bytes of the log are whole batches.
 
         Raises as ``finish`` does.
         """
@@ -68,15 +70,15 @@ class ReadingBack:
             self._read(size)
 
     def finish(self) -> ReadBack:
-        """Read up to the end of the file, which grows no more.
+        """Read to the end of the file, which no longer grows; return the content.
 
-        Raises Refused where anything but sound batches of magic 2 stands there; SourceError.
+        Raises Refused if it holds anything but sound batches of magic 2; SourceError.
         """
         self._read(None)
         return ReadBack(
             self._position,
-            self._kept.hexdigest(),
-            self._compared.hexdigest(),
+            self._sha256.hexdigest(),
+            self._xxh3.hexdigest(),
             self._batches,
             self._records.count,
             self._records.hexdigest(),
@@ -84,7 +86,7 @@ class ReadingBack:
         )
 
     def _read(self, size: int | None) -> None:
-        """Read what stands before ``size``, or all that is there; opened anew, it has grown."""
+        """Read up to position ``size``, None for the end; open the file again, because it grows."""
         path = self._path
         with open_source(path, mapped=False, sealed=True) as opened:
             source = PrefixSource(opened, opened.size if size is None else size)
@@ -104,8 +106,8 @@ class ReadingBack:
 
     def _add(self, source: Source, table: BatchTable) -> None:
         for view in _windows(source, table):
-            self._kept.update(view)
-            self._compared.update(view)
+            self._sha256.update(view)
+            self._xxh3.update(view)
         self._rebuild.add(table)
         add_batches(self._records, table, source, self._reader)
         self._batches += len(table)
@@ -113,7 +115,7 @@ class ReadingBack:
 
 
 def _windows(source: Source, table: BatchTable) -> Iterator[memoryview]:
-    """The bytes of ``table``, which may hold a batch that is larger than a window."""
+    """Yield the bytes of ``table``, which may hold a batch that is larger than a window."""
     position = table.position
     while position < table.end:
         view = source.window(position)[: table.end - position]

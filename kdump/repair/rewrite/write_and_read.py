@@ -1,7 +1,7 @@
 """Writing and reading back of logs by two processes, or by one.
 
-Reading begins while there is more to write, where a second process has a core to itself: what was
-written is told through a pipe, and read through the file.
+Where a second process has a core to itself, reading begins while the log is still written. The
+writer reports the size of the new log through a pipe, and the reader reads the file.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from pathlib import Path
 from typing import TypeVar
 
 from kdump.audit.facts.small_files import TopicSettings
-from kdump.repair.rewrite.each_log import value_of
-from kdump.repair.rewrite.read_back import STRETCH_BYTES, ReadBack, ReadingBack
+from kdump.repair.rewrite.log_workers import value_of
+from kdump.repair.rewrite.read_back import STRETCH_BYTES, LogReader, ReadBack
 from kdump.storage import workers
 from kdump.storage.workers import Report
 
 R = TypeVar("R")
 
-Written = Callable[[Path, int, int], None]
-"""Called with a new log's path and base offset, and how many bytes stand in it, whole batches."""
+OnWrite = Callable[[Path, int, int], None]
+"""Called with the path, the base offset and the size in bytes of a new log, after whole batches."""
 
 
-def shared(jobs: int, tasks: int, size_bytes: int) -> bool:
-    """Whether two processes shall share a log of that size, which is one of so many ``tasks``."""
+def use_two_processes(jobs: int, tasks: int, size_bytes: int) -> bool:
+    """Return whether two processes share the work on a log of that size, one of ``tasks`` logs."""
     return jobs > 1 and tasks == 1 and size_bytes >= STRETCH_BYTES
 
 
 def write_and_read(
-    write: Callable[[Report, Written], R],
+    write: Callable[[Report, OnWrite], R],
     log: Path,
     settings: TopicSettings,
     room: int,
@@ -38,57 +38,59 @@ def write_and_read(
     report: Report,
     close_descriptors: Iterable[int] = (),
 ) -> tuple[R, list[ReadBack]]:
-    """What came of ``write``, and what stands in the new logs that it told of, in that order.
+    """Return the result of ``write``, and the read-back of each new log in the order of writing.
 
-    It makes them of the one at ``log``, in a worker if they ``share``; that does not keep
-    ``close_descriptors``, and is killed where what it wrote is refused. ``settings`` and ``room``
-    are as for ``ReadingBack``. Raises what ``write`` raises, KdumpError or OSError; Refused,
-    SourceError.
+    ``write`` makes the new logs from the one at ``log``, in a worker if ``share``. The worker
+    closes ``close_descriptors``, and is killed if its output is refused. ``settings`` and ``room``
+    are as for ``LogReader``. Raises Refused, SourceError, and the KdumpError or OSError of
+    ``write``.
     """
-    readings: dict[Path, ReadingBack] = {}
+    readers: dict[Path, LogReader] = {}
 
-    def written(path: Path, base_offset: int, size: int) -> None:
-        if path not in readings:
-            readings[path] = ReadingBack(path, base_offset, settings, room)
+    def on_write(path: Path, base_offset: int, size: int) -> None:
+        if path not in readers:
+            readers[path] = LogReader(path, base_offset, settings, room)
         if share:
-            readings[path].follow(size)
+            readers[path].follow(size)
 
     if share:
-        result = _in_worker(write, log, report, written, close_descriptors)
+        result = _write_in_worker(write, log, report, on_write, close_descriptors)
     else:
-        result = write(report, written)
-    return result, [reading.finish() for reading in readings.values()]
+        result = write(report, on_write)
+    return result, [reader.finish() for reader in readers.values()]
 
 
-def telling(pieces: Iterable[bytes], told: Callable[[int], None]) -> Iterator[bytes]:
-    """Yield ``pieces``; whoever asks for the next has written those before, whose size is told."""
+def report_writes(pieces: Iterable[bytes], on_size: Callable[[int], None]) -> Iterator[bytes]:
+    """Yield ``pieces`` to a writer; report their total size each time the next piece is taken."""
     size = 0
     for piece in pieces:
         yield piece
         size += len(piece)
-        told(size)
+        on_size(size)
 
 
-def _in_worker(
-    write: Callable[[Report, Written], R],
+def _write_in_worker(
+    write: Callable[[Report, OnWrite], R],
     log: Path,
     report: Report,
-    written: Written,
+    on_write: OnWrite,
     close_descriptors: Iterable[int],
 ) -> R:
-    def work(_: None, tell: Callable[[int | tuple[Path, int, int]], None]) -> R | OSError:
+    def work(_: None, send: Callable[[int | tuple[Path, int, int]], None]) -> R | OSError:
         try:
-            return write(tell, lambda *news: tell(news))
-        except OSError as error:  # which a worker cannot raise
+            return write(send, lambda *size_report: send(size_report))
+        except OSError as error:  # a worker cannot raise it
             return error
 
-    def told(news: int | tuple[Path, int, int]) -> None:
-        if isinstance(news, int):
-            report(news)
+    def receive(message: int | tuple[Path, int, int]) -> None:
+        if isinstance(message, int):
+            report(message)
         else:
-            written(*news)
+            on_write(*message)
 
-    outcomes = workers.run(work, [None], 1, on_progress=told, close_descriptors=close_descriptors)
+    outcomes = workers.run(
+        work, [None], 1, on_progress=receive, close_descriptors=close_descriptors
+    )
     with closing(outcomes):
         (outcome,) = outcomes
     value = value_of(outcome, log)

@@ -2,14 +2,14 @@
 
 backup        The logs that a finished repair has moved into its backup.
 stretches     Stretches of batches that a salvage reads, and the pieces between them.
-overlap       Stretches that overlap or go backwards, weighed against each other.
-marker        A transaction marker written in the place of a lost one.
+overlap       Resolving stretches whose offsets overlap or go backwards.
+marker        A transaction marker that replaces a lost marker.
 selection     The stretches that a salvage takes, and what it leaves.
-offset_gaps   The offsets that a salvage leaves out, and what stood there.
+offset_gaps   The offsets that a salvage leaves out, and the pieces that held them.
 lost_markers  The markers that a salvage writes for transactions without an end.
 logs          The logs of the new partition.
 topic_id      The topic id of the new partition, and what a broker does with it.
-way_back      The commands that put the new partition in the place of the old one.
+way_back      The commands that replace the old partition by the new one.
 receipt       The receipt of a salvage.
 salvage       salvage(): the new partition directory, from reading to receipt.
 """

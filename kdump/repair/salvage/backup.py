@@ -1,6 +1,6 @@
 """The logs that a finished repair has moved into its backup.
 
-``kdump.repair.transaction.folder`` has the files of a backup.
+``kdump.repair.transaction.folder`` describes the files of a backup.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kdump.storage.logdir import Entry, Partition, Segment, read_partition
 from kdump.storage.names import FileKind
 from kdump.storage.repair_record import FOLDERS, RepairState, kept
 
-#: Small files of the partition that hold for its backup too, unless that has its own.
+#: Small files of the partition that apply to its backup too, unless the backup has its own.
 _SHARED: Final = frozenset({FileKind.LEADER_EPOCHS, FileKind.PARTITION_METADATA})
 
 
@@ -26,8 +26,8 @@ class Backup:
     """The logs in the backup at ``path`` of a repair.
 
     ``partition`` is the repaired one, with the saved logs as its segments and with the small files
-    as they were before the repair. ``starts`` has the position of the first byte that was cut off
-    in each saved log of which that is not the first byte of the file.
+    as they were before the repair. A saved log may begin with bytes that were not cut off. Then
+    ``starts`` has the position of the first byte that was cut off.
     """
 
     path: Path
@@ -44,21 +44,21 @@ def partition_of(path: Path) -> Path | None:
 def read_backup(path: Path) -> Backup:
     """List the logs in the backup at ``path``, ``<partition>/.kdump/<plan id>``.
 
-    Raises Refused where there is none, or where the repair is not finished, and SourceError.
+    Raises Refused if there is none, or if the repair is not finished; SourceError.
     """
     directory = path.parent.parent
-    found = next((each for each in kept(directory) if each.id == path.name), None)
-    if found is None or found.state is not RepairState.DONE:
-        state = "none" if found is None else f"an unfinished repair ({found.state.value})"
+    repair = next((repair for repair in kept(directory) if repair.id == path.name), None)
+    if repair is None or repair.state is not RepairState.DONE:
+        state = "none" if repair is None else f"an unfinished repair ({repair.state.value})"
         raise Refused(f"{path}: expected the backup of a finished repair, found {state}")
-    folder = Folder(directory, found.id)
+    folder = Folder(directory, repair.id)
     plan = folder.plan()
-    here, saved = read_partition(directory), read_partition(folder.old(""))
-    tails = folder.begun(plan).tails
+    repaired, saved = read_partition(directory), read_partition(folder.backup_path(""))
+    tails = folder.start_record(plan).tails
     segments = list(saved.segments)
     starts: dict[Path, int] = {}
     for cut in plan.cuts:
-        log = folder.tail(cut.name)
+        log = folder.tail_path(cut.name)
         starts[log] = cut.size - tails[cut.name]
         segments.append(Segment(_cut_offset(plan, cut.name), log, None, None, None, None, ""))
     if not segments:
@@ -67,21 +67,21 @@ def read_backup(path: Path) -> Backup:
             f"kdump {plan.command}, which saved no log"
         )
     segments.sort(key=lambda segment: segment.base_offset)
-    entries = (*_shared(here, saved, segments[0].base_offset), *saved.entries)
-    partition = replace(here, segments=tuple(segments), transient=(), entries=entries)
+    entries = (*_shared(repaired, saved, segments[0].base_offset), *saved.entries)
+    partition = replace(repaired, segments=tuple(segments), transient=(), entries=entries)
     return Backup(path, partition, starts)
 
 
 def _cut_offset(plan: Plan, log: str) -> int:
-    """The offset from which on the records of a log were cut off."""
+    """Return the offset of the first record that was cut off from a log."""
     _, log_end = plan.log_end
     return int(Path(log).stem) if log_end is None else log_end
 
 
-def _shared(here: Partition, saved: Partition, first: int) -> Iterator[Entry]:
-    """The small files that the repair did not change; snapshots up to offset ``first``."""
+def _shared(repaired: Partition, saved: Partition, first: int) -> Iterator[Entry]:
+    """Yield the small files that the repair did not change, and snapshots up to ``first``."""
     names = {entry.name.name for entry in saved.entries}
-    for entry in here.entries:
+    for entry in repaired.entries:
         if entry.name.kind in _SHARED and entry.name.name not in names:
             yield entry
         base = entry.name.base_offset

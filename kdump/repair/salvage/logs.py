@@ -1,7 +1,8 @@
 """The logs of the new partition.
 
-Spec: ``LogSegment``, ``LogSegments.floorSegment``: a consumer's offset leads to the last segment
-whose base is not above it.
+A broker reads an offset in the last segment whose base offset is not above it.
+
+Spec: ``LogSegment``, ``LogSegments.floorSegment``.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from kdump.storage.source import WINDOW_BYTES, Identity
 class NewLog:
     """The log of a new segment: the bytes of ``stretches`` of old log ``number``, in order.
 
-    Each of the ``markers`` stands where its offset belongs.
+    The ``markers`` are inserted in the order of offsets.
     """
 
     number: int
@@ -34,12 +35,12 @@ class NewLog:
 
     @property
     def size(self) -> int:
-        """Its bytes."""
+        """The size in bytes."""
         taken = sum(stretch.stop - stretch.start for stretch in self.stretches)
         return taken + sum(len(marker.data) for marker in self.markers)
 
     def parts(self) -> Iterator[Stretch | NewMarker]:
-        """Yield what it is made of, by offset."""
+        """Yield its stretches and markers in the order of offsets."""
         markers = list(self.markers)
         for stretch in self.stretches:
             while markers and markers[0].offset < stretch.first_offset:
@@ -48,13 +49,13 @@ class NewLog:
         yield from markers
 
     def pieces(self, selection: PieceSelection) -> Iterator[bytes]:
-        """Read its bytes. Raises SourceError, also where the old log was replaced meanwhile."""
+        """Yield its bytes. Raises SourceError, also if the old log has been replaced."""
         if not self.stretches:
             yield from (marker.data for marker in self.markers)
             return
         path, identity = selection.segments[self.number].log, selection.identities[self.number]
         with open_source(path, mapped=False) as source:
-            if identity is None or not _goes_on(source.identity, identity):
+            if identity is None or not _is_continuation(source.identity, identity):
                 raise SourceError(
                     path,
                     f"{path}: expected the file that was read before, found that it was "
@@ -71,23 +72,27 @@ class NewLog:
                     position += len(view)
 
 
-def _goes_on(now: Identity, before: Identity) -> bool:
-    """Whether it is the same file, at the most longer than before."""
+def _is_continuation(now: Identity, before: Identity) -> bool:
+    """Return whether it is the same file, unchanged or longer than before."""
     if (now.device, now.inode) != (before.device, before.inode):
         return False
     return now == before or now.size > before.size
 
 
 def new_logs(selection: PieceSelection) -> tuple[NewLog, ...]:
-    """The logs that are written, ascending; at least one if there is any to read.
+    """Return the new logs in order, at least one if ``selection`` has segments.
 
-    A log keeps its base offset, unless the one before reaches beyond that. One of which nothing is
-    taken is left out. The last one stays, empty: where the log goes on must not lie below its base.
+    A log keeps its base offset, unless the log before reaches beyond it. A log of which nothing is
+    taken is left out. The last log stays even if it is empty, so that the log end offset does not
+    fall below its base offset.
     """
     taken: dict[int, list[Stretch]] = defaultdict(list)
     for stretch in selection.stretches:
         taken[stretch.log].append(stretch)
-    last = max((n for n, each in enumerate(selection.segments) if not each.suffix), default=-1)
+    last = max(
+        (number for number, segment in enumerate(selection.segments) if not segment.suffix),
+        default=-1,
+    )
     logs: list[NewLog] = []
     end = -1
     for number, segment in enumerate(selection.segments):
@@ -104,16 +109,16 @@ def new_logs(selection: PieceSelection) -> tuple[NewLog, ...]:
     of_log: dict[int, list[NewMarker]] = defaultdict(list)
     for marker in selection.markers:
         of_log[max(bisect_right(bases, marker.offset) - 1, 0)].append(marker)
-    return tuple(replace(log, markers=tuple(of_log[at])) for at, log in enumerate(logs))
+    return tuple(replace(log, markers=tuple(of_log[number])) for number, log in enumerate(logs))
 
 
 def log_name(log: NewLog) -> str:
-    """The name of a new log."""
+    """Return the file name of a new log."""
     return format_file_name(FileKind.LOG, log.base_offset)
 
 
 def old_position(log: NewLog, position: int) -> int:
-    """Where a byte of a new log stood in the old one."""
+    """Return the position in the old log of a byte of the new log."""
     for part in log.parts():
         size = len(part.data) if isinstance(part, NewMarker) else part.stop - part.start
         if position < size and not isinstance(part, NewMarker):

@@ -1,11 +1,10 @@
 """The markers that a salvage writes for transactions without an end.
 
-A broker that recovers the new log replays it, and makes the transaction index anew: only a marker
-in the log itself makes it come to what the evidence says.
+A broker that recovers the new log replays it and rebuilds the transaction index. So only a marker
+in the log itself preserves the fate that the evidence shows. A transaction whose fate is undecided
+is committed, so that its records stay readable. It stays open if nothing follows it.
 
-Spec: ``EndTransactionMarker``, ``ProducerStateManager`` (KIP-98); KOD 3.3, 7.3. What nothing
-decides is committed, so that it stays readable, unless nothing stands behind: then the transaction
-stays open.
+Spec: ``EndTransactionMarker``, ``ProducerStateManager`` (KIP-98); KOD 3.3, 7.3.
 """
 
 from __future__ import annotations
@@ -34,10 +33,10 @@ _EVENT: Final = len(_events.EVENT_FIELDS)
 
 @dataclass(frozen=True, slots=True)
 class TransactionEnd:
-    """What became of a transaction whose marker is missing.
+    """A transaction whose marker is missing.
 
-    ``marker`` is the offset of the new one, None without one. ``served`` says whether consumers of
-    committed records get its records: True, False, or None where they wait for its end.
+    ``marker`` is the offset of the new marker, None without one. ``served``: whether consumers with
+    read_committed get its records, None if they wait for its end.
     """
 
     end: LostEnd
@@ -46,23 +45,23 @@ class TransactionEnd:
 
     @property
     def lost(self) -> bool:
-        """Whether nothing decides what became of it, or its marker has no place."""
+        """Whether its fate is undecided, or no offset is free for its marker."""
         return self.end.fate is Fate.UNDECIDED or self.marker is None
 
 
-def replacements(
+def replacement_markers(
     selection: PieceSelection,
     missing: Sequence[OffsetGap],
     surveys: Sequence[Survey],
     start: Iterable[ProducerEntry],
     evidence: FateEvidence,
 ) -> tuple[tuple[LostEnd, ...], tuple[NewMarker, ...]]:
-    """The transactions of new logs whose marker is missing, and the markers that they call for.
+    """Return the transactions of new logs whose marker is missing, and the markers to write.
 
-    ``surveys`` are of the logs with what was ``selection``; ``missing`` are its holes. A marker for
-    which no offset is missing is left out.
+    ``surveys`` are of the logs with the ``selection``; ``missing`` are its gaps. A transaction gets
+    no marker if no missing offset fits.
     """
-    # These are sound, and no markers.
+    # These batches are sound, and are not markers.
     known = [batches for batches in selection.left if batches.why in (Why.REFUSED, Why.WRAPPER)]
     ranges = [part for gap in missing for part in _unknown(gap, known)]
     torn = {
@@ -73,25 +72,25 @@ def replacements(
     ends = tuple(
         end
         for end in decide(marks_of(surveys, start), ranges, evidence)
-        # What a broker was writing when it stopped: the transaction may go on.
+        # The log ends in a torn write, so the transaction may still be running.
         if not (end.fate is Fate.UNDECIDED and end.last is None and end.first in torn)
     )
     used = {*(marker.offset for marker in selection.markers), *evidence.abort_offsets()}
-    writing = _Writing(surveys, start)
-    found = []
-    # Where some stood is known, of the others only up to where.
+    encoder = _MarkerEncoder(surveys, start)
+    markers = []
+    # First the markers whose offset is known; for the others only a limit is known.
     for end in sorted(ends, key=lambda end: not end.exact):
         offset = next((at for at in _offsets(end, ranges) if at not in used), None)
         if end.exact:
             offset = end.ended
         if offset is not None:
             used.add(offset)
-            found.append(NewMarker(offset, writing.marker(end, offset), end))
-    return ends, tuple(sorted(found, key=lambda marker: marker.offset))
+            markers.append(NewMarker(offset, encoder.marker(end, offset), end))
+    return ends, tuple(sorted(markers, key=lambda marker: marker.offset))
 
 
 def _unknown(gap: OffsetGap, known: Iterable[Left]) -> Iterator[tuple[int, int]]:
-    """The offsets of a hole that none of the ``known`` batches has."""
+    """Yield the ranges of a gap that none of the ``known`` batches covers."""
     first, last = gap.first, HIGHEST if gap.last is None else gap.last
     for batches in known:
         if batches.first_offset is None or batches.last_offset is None:
@@ -105,7 +104,7 @@ def _unknown(gap: OffsetGap, known: Iterable[Left]) -> Iterator[tuple[int, int]]
 
 
 def _offsets(end: LostEnd, missing: Sequence[tuple[int, int]]) -> Iterator[int]:
-    """Where the marker of a transaction may have been if that is not known, the best first."""
+    """Yield the offsets where the marker of a transaction may have been, the best first."""
     if end.fate is Fate.UNDECIDED and (end.last is None or end.marker == _events.COMMIT):
         return
     if end.last is None:
@@ -115,8 +114,8 @@ def _offsets(end: LostEnd, missing: Sequence[tuple[int, int]]) -> Iterator[int]:
             yield from range(min(last, end.ended), first - 1, -1)
 
 
-class _Writing:
-    """What a marker needs to know of its producer and of its place."""
+class _MarkerEncoder:
+    """Encodes markers with the epochs and the timestamp of their transaction."""
 
     def __init__(self, surveys: Sequence[Survey], start: Iterable[ProducerEntry]) -> None:
         self._runs = [run for survey in surveys for run in survey.events.epochs()]
@@ -147,7 +146,7 @@ class _Writing:
         key, value = encode_end_txn_marker(commit=commit, coordinator_epoch=coordinator)
         return encode_batch(
             [Record(offset, timestamp, key, value, ())],
-            # A follower refuses a batch without one.
+            # A follower refuses a batch without a leader epoch.
             leader_epoch=max(leaders) if leaders else epochs[0].epoch if epochs else 0,
             producer_id=end.producer,
             producer_epoch=epoch,
@@ -156,41 +155,41 @@ class _Writing:
         )
 
 
-def results(
+def transaction_ends(
     ends: Iterable[LostEnd], markers: Iterable[NewMarker], replayed: Replay
 ) -> tuple[TransactionEnd, ...]:
-    """What consumers of committed records get in the end; ``replayed`` is that of the new logs."""
-    offsets = {(each.end.producer, each.end.begin): each.offset for each in markers}
+    """Return the transactions without a marker in order; ``replayed`` is that of the new logs."""
+    offsets = {(marker.end.producer, marker.end.begin): marker.offset for marker in markers}
     opened = {(transaction.producer_id, transaction.first_offset) for transaction in replayed.open}
     aborted = {
         (entry.producer_id, entry.first_offset)
         for segment in replayed.segments
         for entry in segment.aborted
     }
-    found = []
+    transactions = []
     for end in sorted(ends, key=lambda end: (end.first, end.begin)):
         key = end.producer, end.begin
         served = None if key in opened else key not in aborted
-        found.append(TransactionEnd(end, offsets.get(key), served))
-    return tuple(found)
+        transactions.append(TransactionEnd(end, offsets.get(key), served))
+    return tuple(transactions)
 
 
 def findings_of(ends: Iterable[TransactionEnd], replayed: Replay) -> Iterator[Finding]:
-    """Yield one for each transaction whose end is lost."""
+    """Yield a finding for each transaction whose end is lost."""
     stable = replayed.open[0].first_offset if replayed.open else replayed.end_offset
-    for each in ends:
-        if not each.lost:
+    for transaction in ends:
+        if not transaction.lost:
             continue
-        end = each.end
+        end = transaction.end
         surveys = [segment.survey for segment in replayed.segments]
         below = [survey for survey in surveys if survey.segment.base_offset <= end.begin]
-        text = f"{consequence(each)}; the last stable offset is {stable}"
+        text = f"{consequence(transaction)}; the last stable offset is {stable}"
         yield end_lost(below[-1] if below else surveys[0], end, text)
 
 
-def consequence(each: TransactionEnd) -> str:
-    """What consumers of committed records get of a transaction, in words."""
-    if each.served is None:
+def consequence(transaction: TransactionEnd) -> str:
+    """Return a sentence on what consumers with read_committed get of a transaction."""
+    if transaction.served is None:
         return "consumers with read_committed stop before its first record"
-    get = "get" if each.served else "do not get"
+    get = "get" if transaction.served else "do not get"
     return f"consumers with read_committed {get} its records"

@@ -1,4 +1,4 @@
-"""A transaction marker written in the place of a lost one.
+"""A transaction marker that replaces a lost marker.
 
 Spec: ``EndTransactionMarker`` (KIP-98).
 """
@@ -12,7 +12,7 @@ from kdump.audit.replay.fates import LostEnd
 
 @dataclass(frozen=True, slots=True)
 class NewMarker:
-    """A marker at ``offset``, as its batch stands in the new log, and what it stands for."""
+    """A marker at ``offset``: the bytes of its batch, and the transaction that it ends."""
 
     offset: int
     data: bytes

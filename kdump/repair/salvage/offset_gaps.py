@@ -1,4 +1,4 @@
-"""The offsets that a salvage leaves out, and what stood there."""
+"""The offsets that a salvage leaves out, and the pieces that held them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from kdump.storage.walk import Reason
 
 @dataclass(frozen=True, slots=True)
 class OffsetGap:
-    """Offsets ``first`` to ``last`` that are missing; ``last`` is None where nobody knows the end.
+    """Missing offsets ``first`` to ``last``; ``last`` is None if the end is unknown.
 
-    ``left`` is the first piece there that was not taken, None where there is nothing; ``pieces``
-    counts them all, and ``size`` is their bytes.
+    ``left`` is the first piece in the gap that was not taken, None without one. ``pieces`` counts
+    all such pieces, and ``size`` their bytes.
     """
 
     first: int
@@ -26,12 +26,12 @@ class OffsetGap:
 
     @property
     def count(self) -> int | None:
-        """How many offsets they are, which is as many records at the most."""
+        """The number of offsets, which is the most records that can be missing."""
         return None if self.last is None else self.last - self.first + 1
 
 
 def offset_gaps(selection: PieceSelection, *, whole: bool) -> Iterator[OffsetGap]:
-    """Yield the holes of what was picked, ascending. ``whole``: no cleaner was there."""
+    """Yield the gaps of a selection in order. ``whole``: the topic is not compacted."""
     left: list[Left] = []
     following = selection.segments[0].base_offset if selection.segments else 0
     begun = False
@@ -42,13 +42,13 @@ def offset_gaps(selection: PieceSelection, *, whole: bool) -> Iterator[OffsetGap
         if piece.first_offset > following and (left or (whole and begun)):
             yield _gap(following, piece.first_offset - 1, left)
         following, left, begun = piece.last_offset + 1, [], True
-    behind = [one for one in left if _may_hold(one, following)]
-    if behind:
-        yield _gap(following, None, behind)
+    at_end = [piece for piece in left if _may_hold(piece, following)]
+    if at_end:
+        yield _gap(following, None, at_end)
 
 
 def _may_hold(left: Left, following: int) -> bool:
-    """Whether something behind the last batch that is taken may hold further offsets."""
+    """Return whether a piece after the last taken batch may hold further offsets."""
     if left.why is Reason.PREALLOCATED or not left.size:
         return False
     backwards = left.why in (Why.BACKWARDS, Why.HUNTED)
@@ -57,5 +57,5 @@ def _may_hold(left: Left, following: int) -> bool:
 
 def _gap(first: int, last: int | None, left: list[Left]) -> OffsetGap:
     return OffsetGap(
-        first, last, left[0] if left else None, len(left), sum(one.size for one in left)
+        first, last, left[0] if left else None, len(left), sum(piece.size for piece in left)
     )

@@ -1,9 +1,8 @@
-"""Stretches that overlap or go backwards, weighed against each other.
+"""Resolving stretches whose offsets overlap or go backwards.
 
-It is the one with fewer batches, so that one base offset gone wrong, which no checksum covers, does
-not cost all that follows it. What a broker had deleted goes before what it had not.
-
-Whose recovery empties such a log.
+Of two such stretches the side with fewer batches is left out. Otherwise a single wrong base offset,
+which no checksum covers, would cost all batches after it. A stretch of a transient segment,
+which a broker has marked as deleted or not swapped in, is left out before any other.
 """
 
 from __future__ import annotations
@@ -15,30 +14,30 @@ from typing import Final
 from kdump.repair.salvage.stretches import Piece, Stretch, Why, as_left, split
 from kdump.storage.logdir import Segment
 
-#: So many times two sides are weighed by reading one of them again; then the first one stays.
-_MOST_WEIGHED: Final = 1_000
+#: How often two sides are compared by reading again; after that the earlier side stays.
+_MOST_COMPARISONS: Final = 1_000
 
 
 def resolve_overlaps(segments: Sequence[Segment], pieces: Sequence[Piece]) -> Iterator[Piece]:
-    """Yield ``pieces`` of ``segments``, and in the place of some of them what is left of them.
+    """Yield ``pieces`` of ``segments``, with overlapping stretches replaced by their parts.
 
-    The offsets of all stretches rise then. Raises SourceError.
+    The offsets of the yielded stretches rise. Raises SourceError.
     """
     return _Overlaps(segments).resolve_overlaps(pieces)
 
 
 class _Overlaps:
-    """Stretches that overlap, or go backwards, against each other."""
+    """Resolves the overlaps of the stretches of a partition."""
 
     def __init__(self, segments: Sequence[Segment]) -> None:
         self._segments = segments
-        self._weighed = 0
-        # Each piece with what became of it, and the numbers of those that are taken so far.
+        self._comparisons = 0
+        # The parts of each piece; the stretches taken so far with the number of their piece.
         self._slots: list[list[Piece]] = []
         self._taken: list[tuple[int, Stretch]] = []
 
     def resolve_overlaps(self, pieces: Sequence[Piece]) -> Iterator[Piece]:
-        """Yield ``pieces``, and in the place of some of them what is left of them."""
+        """Yield ``pieces``, with overlapping stretches replaced by their parts."""
         self._slots = [[piece] for piece in pieces]
         for run in _runs(pieces):
             self._add(run)
@@ -49,26 +48,26 @@ class _Overlaps:
         first = run[0][1].first_offset
         if self._taken and self._taken[-1][1].last_offset >= first:
             if self._later_stays(run):
-                self._drop_behind(first)
+                self._drop_from(first)
             else:
                 run = self._above(run, self._taken[-1][1].last_offset)
         self._taken += run
 
     def _later_stays(self, run: list[tuple[int, Stretch]]) -> bool:
         before, after = self._taken[-1][1], run[0][1]
-        doomed = [bool(self._segments[one.log].suffix) for one in (before, after)]
-        if doomed[0] != doomed[1]:
-            return doomed[0]
-        self._weighed += 1
-        if self._weighed > _MOST_WEIGHED:
+        transient = [bool(self._segments[stretch.log].suffix) for stretch in (before, after)]
+        if transient[0] != transient[1]:
+            return transient[0]
+        self._comparisons += 1
+        if self._comparisons > _MOST_COMPARISONS:
             return False
         head = self._count_head(run, before.last_offset)
         tail = self._count_tail(after.first_offset, head)
-        # What one segment holds of the next one's range is in the wrong file.
+        # Offsets of the next segment's range do not belong in the segment before it.
         return head > tail or (head == tail and before.log != after.log)
 
     def _count_head(self, run: list[tuple[int, Stretch]], last_offset: int) -> int:
-        """How many batches of a run lie at or below an offset."""
+        """Return how many batches of a run lie at or below an offset."""
         count = 0
         for _, stretch in run:
             if stretch.first_offset > last_offset:
@@ -80,7 +79,7 @@ class _Overlaps:
         return count
 
     def _count_tail(self, offset: int, most: int) -> int:
-        """How many of the batches that are taken lie at or above an offset; exact up to ``most``"""
+        """Return how many taken batches lie at or above an offset; exact up to ``most``."""
         count = 0
         for _, stretch in reversed(self._taken):
             if stretch.last_offset < offset or count > most:
@@ -91,8 +90,8 @@ class _Overlaps:
             count += stretch.batches
         return count
 
-    def _drop_behind(self, offset: int) -> None:
-        """Give up what was taken at or above an offset."""
+    def _drop_from(self, offset: int) -> None:
+        """Leave out the taken batches at or above an offset."""
         while self._taken and self._taken[-1][1].last_offset >= offset:
             number, stretch = self._taken.pop()
             lower, upper = self._split(stretch, "last_offset", offset - 1)
@@ -102,22 +101,22 @@ class _Overlaps:
                 return
 
     def _above(self, run: list[tuple[int, Stretch]], last_offset: int) -> list[tuple[int, Stretch]]:
-        """What is left of a run without what lies at or below an offset."""
-        kept = []
+        """Return a run without its batches at or below an offset."""
+        remaining = []
         for number, stretch in run:
             if stretch.first_offset > last_offset:
-                kept.append((number, stretch))
+                remaining.append((number, stretch))
                 continue
             lower, upper = self._split(stretch, "base_offset", last_offset)
             across = None
             if upper is not None and upper.first_offset <= last_offset:
-                # A wrapper, whose base offset is that of its last record.
+                # The first batch is a wrapper, whose base offset is that of its last record.
                 across, upper = self._split(upper, "position", upper.start)
-            parts = [one and as_left(one, Why.BACKWARDS) for one in (lower, across)]
+            parts = [part and as_left(part, Why.BACKWARDS) for part in (lower, across)]
             self._replace(number, stretch, *parts, upper)
             if upper is not None:
-                kept.append((number, upper))
-        return kept
+                remaining.append((number, upper))
+        return remaining
 
     def _replace(self, number: int, stretch: Stretch, *parts: Piece | None) -> None:
         slot = self._slots[number]
@@ -135,7 +134,7 @@ class _Overlaps:
 
 
 def _runs(pieces: Sequence[Piece]) -> Iterator[list[tuple[int, Stretch]]]:
-    """The stretches with their numbers, as long as one lies above the other, and in one log."""
+    """Yield runs of stretches of one log with rising offsets, each with its number."""
     numbered = ((at, piece) for at, piece in enumerate(pieces) if isinstance(piece, Stretch))
     for _, in_log in groupby(numbered, key=lambda pair: pair[1].log):
         run: list[tuple[int, Stretch]] = []

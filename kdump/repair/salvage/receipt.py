@@ -19,13 +19,13 @@ from kdump.repair.salvage.stretches import Left, Stretch, Why
 from kdump.repair.salvage.way_back import Command, way_back
 from kdump.storage.walk import Reason
 
-#: How many holes, and pieces that were not taken, are listed; all are counted.
+#: The most gaps and pieces that a receipt lists; it counts all of them.
 LISTED: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """So many pieces, batches, records and bytes."""
+    """Counts of pieces, batches, records and bytes."""
 
     pieces: int = 0
     batches: int = 0
@@ -34,7 +34,7 @@ class Sums:
 
     @classmethod
     def of(cls, pieces: Iterable[Stretch | Left]) -> Sums:
-        """Those of ``pieces``."""
+        """Return the sums of ``pieces``."""
         count = batches = records = size = 0
         for piece in pieces:
             count += 1
@@ -46,11 +46,11 @@ class Sums:
 
 @dataclass(frozen=True, slots=True)
 class Salvaged(Output):
-    """What the salvage of a partition has written, and what not.
+    """The result of a salvage: the new logs, and the pieces that were left out.
 
-    ``logs`` are the new ones, ``log_end`` is the offset behind their last batch. ``open`` are
-    transactions whose end is not there, ``ends`` those whose marker was lost. ``log_directory`` is
-    the one that the partition stands in, None where the result does not replace the partition.
+    ``log_end`` is the offset after the last batch of ``logs``. ``open`` are the transactions
+    without an end, ``ends`` the transactions whose marker was lost. ``log_directory`` is that of
+    the partition, None if the result does not replace the partition.
     """
 
     selection: PieceSelection
@@ -63,84 +63,84 @@ class Salvaged(Output):
 
     @property
     def last_stable_offset(self) -> int:
-        """Where consumers of committed records stop."""
+        """The last stable offset, where consumers with read_committed stop."""
         return self.open[0].first_offset if self.open else self.log_end
 
     @property
     def way_back(self) -> tuple[Command, ...]:
-        """The commands that put the result in the place of the partition, if it has one."""
+        """The commands that replace the partition by the result; none if it is not replaced."""
         if self.log_directory is None:
             return ()
         return way_back(self.partition, self.destination, self.log_directory)
 
     @property
     def taken(self) -> Sums:
-        """What was taken."""
+        """The sums of the pieces that were taken."""
         return Sums.of(self.selection.stretches)
 
     @property
     def left(self) -> dict[Reason | Why, Sums]:
-        """What was not taken, by reason."""
+        """The sums of the pieces that were not taken, by reason."""
         pieces: dict[Reason | Why, list[Left]] = defaultdict(list)
         for left in self.selection.left:
             pieces[left.why].append(left)
-        return {why: Sums.of(each) for why, each in pieces.items()}
+        return {why: Sums.of(of_reason) for why, of_reason in pieces.items()}
 
 
 def encode(salvaged: Salvaged) -> dict[str, Any]:
-    """Return ``salvaged`` as JSON has it, without its paths; lists are cut at ``LISTED``."""
+    """Return the JSON fields of ``salvaged``, without its paths; lists have at most ``LISTED``."""
     selection, taken = salvaged.selection, salvaged.taken
-    left = [one for one in selection.left if one.size]
+    left = [piece for piece in selection.left if piece.size]
     fields = {
         "segments": _segments(salvaged),
         "taken": _sums(taken),
         "log_start_offset": salvaged.logs[0].base_offset,
         "log_end_offset": salvaged.log_end,
         "hole_count": len(salvaged.offset_gaps),
-        "holes": [_gap(selection, one) for one in salvaged.offset_gaps[:LISTED]],
+        "holes": [_gap(selection, gap) for gap in salvaged.offset_gaps[:LISTED]],
         "left_sums": {why.value: _sums(sums) for why, sums in salvaged.left.items()},
-        "left": [_left(selection, one) for one in left[:LISTED]],
+        "left": [_left(selection, piece) for piece in left[:LISTED]],
         "unread": list(selection.errors),
         "open_transactions": [
             {
-                "producer_id": one.producer_id,
-                "producer_epoch": one.producer_epoch,
-                "first_offset": one.first_offset,
-                "last_offset": one.last_offset,
+                "producer_id": transaction.producer_id,
+                "producer_epoch": transaction.producer_epoch,
+                "first_offset": transaction.first_offset,
+                "last_offset": transaction.last_offset,
             }
-            for one in salvaged.open[:LISTED]
+            for transaction in salvaged.open[:LISTED]
         ],
         "last_stable_offset": salvaged.last_stable_offset,
         "transaction_end_count": len(salvaged.ends),
-        "transaction_ends": [_end(each) for each in salvaged.ends[:LISTED]],
+        "transaction_ends": [_end(transaction) for transaction in salvaged.ends[:LISTED]],
     }
     return encode_output(salvaged, "salvage", fields)
 
 
-def _end(each: TransactionEnd) -> dict[str, Any]:
-    end = each.end
+def _end(transaction: TransactionEnd) -> dict[str, Any]:
+    end = transaction.end
     return {
         "producer_id": end.producer,
         "first_offset": end.begin,
         "missing_first_offset": end.first,
         "missing_last_offset": end.last,
         "fate": end.fate.value,
-        "code": TRANSACTION_END_LOST.name if each.lost else None,
-        "marker_offset": each.marker,
-        "read_committed": each.served,
+        "code": TRANSACTION_END_LOST.name if transaction.lost else None,
+        "marker_offset": transaction.marker,
+        "read_committed": transaction.served,
     }
 
 
 def _segments(salvaged: Salvaged) -> list[dict[str, Any]]:
     selection = salvaged.selection
     new = {log.number: log for log in salvaged.logs}
-    told = []
+    segments = []
     for number, (segment, identity) in enumerate(
         zip(selection.segments, selection.identities, strict=True)
     ):
         log = new.get(number)
         sums = Sums.of(() if log is None else log.stretches)
-        told.append(
+        segments.append(
             {
                 "log": segment.log.name,
                 "identity": None if identity is None else encode_identity(identity),
@@ -148,7 +148,7 @@ def _segments(salvaged: Salvaged) -> list[dict[str, Any]]:
                 **_sums(sums),
             }
         )
-    return told
+    return segments
 
 
 def _sums(sums: Sums) -> dict[str, int]:

@@ -1,8 +1,9 @@
 """salvage(): the new partition directory, from reading to receipt.
 
-Spec: ``LogSegment``, ``LogLoader``; KOD 2, 5. The batches are copied byte for byte with their
-offsets, and the files beside them made anew. Where the marker of a transaction is missing, another
-is written.
+Batches are copied byte for byte with their offsets. The files beside the logs are rebuilt. If the
+marker of a transaction is missing, a new marker is written.
+
+Spec: ``LogSegment``, ``LogLoader``; KOD 2, 5.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
 from kdump.errors import Refused
 from kdump.format.snapshot import ProducerEntry
-from kdump.repair.content.companions import companions, copied
+from kdump.repair.content.companions import companions, readable_files
 from kdump.repair.content.producers import start_of
-from kdump.repair.newdir.appearance import Building, building
+from kdump.repair.newdir.building import Building, build_directory
 from kdump.repair.newdir.output import (
     check_space,
     copy_file,
@@ -40,15 +41,15 @@ from kdump.repair.newdir.output import (
     put_indexes,
     source_notes,
     survey_of,
-    verified,
+    verify_result,
 )
 from kdump.repair.salvage.backup import Backup
 from kdump.repair.salvage.logs import NewLog, log_name, new_logs, old_position
-from kdump.repair.salvage.lost_markers import findings_of, replacements, results
+from kdump.repair.salvage.lost_markers import findings_of, replacement_markers, transaction_ends
 from kdump.repair.salvage.marker import NewMarker
 from kdump.repair.salvage.offset_gaps import offset_gaps
 from kdump.repair.salvage.receipt import Salvaged, encode
-from kdump.repair.salvage.selection import PieceSelection, select_pieces, without
+from kdump.repair.salvage.selection import PieceSelection, leave_out, select_pieces
 from kdump.repair.salvage.stretches import Left, Why
 from kdump.repair.salvage.topic_id import topic_id_for
 from kdump.repair.transaction.directories import read_as_owner
@@ -57,10 +58,10 @@ from kdump.storage.names import PARTITION_METADATA, FileKind
 from kdump.storage.source import status_of
 from kdump.storage.walk import Reason
 
-#: What is left free beside what is written: for the receipt, snapshots and directories.
+#: Free space for the receipt, snapshots and directories, beside the logs and indexes.
 _SPARE_BYTES: Final = 1 << 20
-_FILE_BYTES: Final = 16 << 10  # of the small files of a segment, whole blocks
-#: A batch of one record and its entries in both indexes, at the most one in so many bytes.
+_FILE_BYTES: Final = 16 << 10  # the small files of a segment, in whole blocks
+#: A log has at least so many bytes for each byte of its indexes.
 _INDEX_PART: Final = 64
 
 
@@ -76,10 +77,10 @@ def salvage(
 ) -> Salvaged:
     """Write every sound batch of a partition to a new directory in ``output``.
 
-    ``hunted``: also those found by hunting behind damage. ``backup``: those of the logs in it, not
-    those of the partition. ``topic_id`` goes before the one that files have. ``report`` is called
-    with counts of bytes that were read. Raises Refused, SourceError, OSError; each leaves nothing
-    behind.
+    ``hunted``: include batches that a search after damage has found. ``backup``: read the logs of
+    this backup, not those of the partition. ``topic_id`` overrides the topic id in the files.
+    ``report`` is called with counts of bytes that were read. Raises Refused, SourceError, OSError;
+    none of them leaves files behind.
     """
     if target.partition is None:
         raise Refused(f"{target.path}: expected a partition directory called <topic>-<partition>")
@@ -120,13 +121,13 @@ def _salvage(
     starts = None if backup is None else backup.starts
     selection = select_pieces(segments, hunted=hunted, whole=whole, starts=starts, report=report)
     _check_space(selection, facts, output)
-    with building(destination, partition.path) as made:
-        work = _Work(made, facts)
-        selection, surveys, replayed = work.write(selection)
+    with build_directory(destination, partition.path) as building:
+        writer = _Writer(building, facts)
+        selection, surveys, replayed = writer.write(selection)
         if identified.content is not None:
-            made.put(PARTITION_METADATA, [identified.content])
-        ends = results(work.ends, selection.markers, replayed)
-        notes += [*name_notes(partition), *identified.notes, *work.notes]
+            building.put(PARTITION_METADATA, [identified.content])
+        ends = transaction_ends(writer.ends, selection.markers, replayed)
+        notes += [*name_notes(partition), *identified.notes, *writer.notes]
         notes += _notes(facts, selection, replayed)
         source = partition.path if backup is None else backup.path
         arguments = (
@@ -135,18 +136,18 @@ def _salvage(
             *(() if topic_id is None else ("--topic-id", topic_id)),
         )
         start, end = surveys[0].segment.base_offset, replayed.end_offset
-        plan = plan_of(made, "salvage", arguments, destination, start, end, notes)
+        plan = plan_of(building, "salvage", arguments, destination, start, end, notes)
         missing = tuple(offset_gaps(selection, whole=whole))
         listed = [(gap.first, gap.last) for gap in missing if gap.last is not None]
-        found = verified(made, facts.settings)
+        verdict = verify_result(building, facts.settings)
         salvaged = Salvaged(
             plan.id,
             source,
             destination,
             (status.st_dev, status.st_ino),
-            dict(made.files),
+            dict(building.files),
             tuple(notes),
-            (*note_listed_gaps(listed, found.findings), *findings_of(ends, replayed)),
+            (*note_listed_gaps(listed, verdict.findings), *findings_of(ends, replayed)),
             begun_ns,
             round(time.monotonic() - started, 3),
             selection,
@@ -155,28 +156,28 @@ def _salvage(
             missing,
             replayed.open,
             ends,
-            # What a backup holds does not replace the partition.
+            # The logs of a backup do not replace the partition.
             directory.directory.path if directory is not None and backup is None else None,
         )
-        leave_receipt(made, plan, salvaged, encode(salvaged))
+        leave_receipt(building, plan, salvaged, encode(salvaged))
     return salvaged
 
 
-class _Work:
-    """The files of one salvage, as they are written."""
+class _Writer:
+    """Writes the files of one salvage."""
 
-    def __init__(self, made: Building, facts: PartitionFacts) -> None:
+    def __init__(self, building: Building, facts: PartitionFacts) -> None:
         self.notes: list[str] = []
         self.ends: tuple[LostEnd, ...] = ()
-        self._made, self._facts = made, facts
+        self._building, self._facts = building, facts
         self._settings = facts.settings
         self._written: dict[str, NewLog] = {}
         self._surveys: dict[str, Survey] = {}
 
     def write(self, selection: PieceSelection) -> tuple[PieceSelection, tuple[Survey, ...], Replay]:
-        """Write all files; returns what was picked in the end, and what the new logs come to."""
-        for path in copied(self._facts):
-            copy_file(self._made, path)
+        """Write all files; return the final selection, and surveys and replay of the new logs."""
+        for path in readable_files(self._facts):
+            copy_file(self._building, path)
         evidence = evidence_of(self._facts, selection.segments)
         while True:
             logs = new_logs(selection)
@@ -185,17 +186,17 @@ class _Work:
             replayed = self._replay(surveys)
             refused = self._refused(surveys, replayed)
             if refused:
-                # What goes with them may be a marker too.
+                # The refused batches may be new markers, so all markers are decided again.
                 selection = replace(_without(selection, logs, refused), markers=())
                 continue
-            ends, markers = self._lost(selection, surveys, evidence)
+            ends, markers = self._lost_ends(selection, surveys, evidence)
             if not markers:
                 self.ends = (*(marker.end for marker in selection.markers), *ends)
                 break
             written = sorted((*selection.markers, *markers), key=lambda marker: marker.offset)
             selection = replace(selection, markers=tuple(written))
         for name, content in companions(replayed, self._facts):
-            self._made.put(name, [content])
+            self._building.put(name, [content])
         start = start_of(self._facts, surveys)
         if isinstance(start, str):
             self.notes.append(f"producers before the first batch are unknown: {start}")
@@ -208,37 +209,37 @@ class _Work:
         start = start_of(self._facts, surveys)
         return () if isinstance(start, str) else start
 
-    def _lost(
+    def _lost_ends(
         self, selection: PieceSelection, surveys: Sequence[Survey], evidence: FateEvidence
     ) -> tuple[tuple[LostEnd, ...], tuple[NewMarker, ...]]:
-        """The transactions without their marker, and those that can be written for them."""
+        """Return the transactions without a marker, and the markers to write for them."""
         missing = tuple(offset_gaps(selection, whole=self._settings.compacted is False))
-        return replacements(selection, missing, surveys, self._start(surveys), evidence)
+        return replacement_markers(selection, missing, surveys, self._start(surveys), evidence)
 
     def _write_logs(self, selection: PieceSelection, logs: Sequence[NewLog]) -> None:
-        """Write what is not there yet as it has to be."""
-        wanted = {log_name(log): log for log in logs}
-        for name in set(self._written) - set(wanted):
-            for each in files_of(self._written.pop(name).base_offset):
-                self._made.remove(each)
-        for name, log in wanted.items():
+        """Write the logs that are missing or differ; remove the logs that are not in ``logs``."""
+        by_name = {log_name(log): log for log in logs}
+        for name in set(self._written) - set(by_name):
+            for file_name in files_of(self._written.pop(name).base_offset):
+                self._building.remove(file_name)
+        for name, log in by_name.items():
             if self._written.get(name) != log:
                 self._write_log(selection, log)
                 self._written[name] = log
 
     def _write_log(self, selection: PieceSelection, log: NewLog) -> None:
         origin, identity = selection.segments[log.number].log, selection.identities[log.number]
-        like = self._made.attributes(origin)
+        like = self._building.attributes(origin)
         mtime_ns = None if identity is None else identity.mtime_ns
         name, base_offset = log_name(log), log.base_offset
-        self._made.put(name, log.pieces(selection), like, mtime_ns)
-        found = survey_of(self._made, name, base_offset, self._settings)
-        self.notes += put_indexes(self._made, base_offset, found.rebuilt, like, self._settings)
-        self._surveys[name] = replace(found, rebuilt=None)
+        self._building.put(name, log.pieces(selection), like, mtime_ns)
+        survey = survey_of(self._building, name, base_offset, self._settings)
+        self.notes += put_indexes(self._building, base_offset, survey.rebuilt, like, self._settings)
+        self._surveys[name] = replace(survey, rebuilt=None)
 
     def _refused(self, surveys: Sequence[Survey], replayed: Replay) -> tuple[Violation, ...]:
-        """The batches that a broker stops at which replays the new logs."""
-        partition = replace(read_partition(self._made.path), name=self._facts.partition.name)
+        """Return the batches at which a broker stops when it replays the new logs."""
+        partition = replace(read_partition(self._building.path), name=self._facts.partition.name)
         facts = read_partition_facts(partition, None, self._settings, stopped=True)
         return violations(facts, surveys, replayed)
 
@@ -248,17 +249,20 @@ def _without(
 ) -> PieceSelection:
     for log in logs:
         positions = {
-            old_position(log, one.position) for one in refused if one.base_offset == log.base_offset
+            old_position(log, violation.position)
+            for violation in refused
+            if violation.base_offset == log.base_offset
         }
         if positions:
-            selection = without(selection, log.number, sorted(positions))
+            selection = leave_out(selection, log.number, sorted(positions))
     return selection
 
 
 def _segments(partition: Partition) -> tuple[tuple[Segment, ...], list[str]]:
-    """The segments to be read, one for each base offset, and what is to be said about them.
+    """Return the segments to read, one for each base offset, and notes on them.
 
-    What a broker had deleted, or was about to swap in, stands in where nothing else does.
+    A segment that a broker has marked as deleted, or has not swapped in, is read only if no other
+    segment has its base offset.
     """
     chosen = {segment.base_offset: segment for segment in partition.segments}
     notes = []
@@ -271,10 +275,10 @@ def _segments(partition: Partition) -> tuple[tuple[Segment, ...], list[str]]:
                 chosen[segment.base_offset] = segment
                 notes.append(f"{segment.log.name}, {what}")
     used = {segment.log for segment in chosen.values()}
-    others = [segment.log.name for segment in partition.transient if segment.log not in used]
-    others += [e.name.name for e in partition.entries if e.name.kind is FileKind.LOG]
-    if others:
-        notes.append(f"not read: {', '.join(sorted(others))}")
+    not_read = [segment.log.name for segment in partition.transient if segment.log not in used]
+    not_read += [entry.name.name for entry in partition.entries if entry.name.kind is FileKind.LOG]
+    if not_read:
+        notes.append(f"not read: {', '.join(sorted(not_read))}")
     if not chosen:
         raise Refused(f"{partition.path}: expected at least 1 segment, found no log of a segment")
     return tuple(chosen[base] for base in sorted(chosen)), notes
@@ -315,18 +319,21 @@ def _notes(facts: PartitionFacts, selection: PieceSelection, replayed: Replay) -
 
 
 def _ends_its_log(left: Left, selection: PieceSelection) -> bool:
-    """Whether nothing but room follows; behind a value the rest of its record would."""
+    """Return whether only preallocated zeros follow: then the piece is not part of a value.
+
+    After a value, the rest of its record would follow.
+    """
     return not any(
-        one.log == left.log and one.start >= left.stop
-        for one in selection.pieces
-        if not (isinstance(one, Left) and one.why is Reason.PREALLOCATED)
+        piece.log == left.log and piece.start >= left.stop
+        for piece in selection.pieces
+        if not (isinstance(piece, Left) and piece.why is Reason.PREALLOCATED)
     )
 
 
 def _check_space(selection: PieceSelection, facts: PartitionFacts, output: Path) -> None:
     taken = sum(stretch.stop - stretch.start for stretch in selection.stretches)
     logs = len(selection.segments)
-    producers = max((len(r.value) for r in facts.snapshots.values() if r.value), default=0)
+    producers = max((len(read.value) for read in facts.snapshots.values() if read.value), default=0)
     needed = taken + min(taken // _INDEX_PART, 2 * logs * facts.settings.segment_index_bytes)
     needed += (logs + 1) * (_FILE_BYTES + 46 * producers) + _SPARE_BYTES
     check_space(output, needed)

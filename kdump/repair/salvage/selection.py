@@ -22,17 +22,17 @@ from kdump.storage.logdir import Segment
 from kdump.storage.source import Identity, Source
 from kdump.storage.walk import Damage, walk
 
-#: The format of batches whose headers say all that is asked of them here, and of later ones.
+#: The first magic whose headers hold all offsets; headers of wrappers do not.
 _MAGIC: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
 class PieceSelection:
-    """What was picked of ``segments``: ``pieces`` in the order of logs and positions.
+    """The selection from ``segments``: ``pieces`` in the order of logs and positions.
 
-    ``identities`` are the files as they were read, None for one that could not be opened.
-    ``errors`` has the sentence of each that could not be read, or not to its end. ``markers`` are
-    written in the place of some that are missing, ascending.
+    ``identities`` are those of the files when they were read, None for a file that could not be
+    opened. ``errors`` has a sentence for each file that could not be read to its end. ``markers``
+    replace missing transaction markers, in the order of offsets.
     """
 
     segments: tuple[Segment, ...]
@@ -43,12 +43,12 @@ class PieceSelection:
 
     @property
     def stretches(self) -> tuple[Stretch, ...]:
-        """What is taken."""
+        """The pieces that are taken."""
         return tuple(piece for piece in self.pieces if isinstance(piece, Stretch))
 
     @property
     def left(self) -> tuple[Left, ...]:
-        """What is not."""
+        """The pieces that are not taken."""
         return tuple(piece for piece in self.pieces if isinstance(piece, Left))
 
 
@@ -60,11 +60,11 @@ def select_pieces(
     starts: Mapping[Path, int] | None = None,
     report: Callable[[int], None] = lambda _: None,
 ) -> PieceSelection:
-    """Read the logs of ``segments``, ascending by base offset, and say what is taken.
+    """Read the logs of ``segments``, in the order of base offsets, and select the pieces to take.
 
-    ``hunted``: also batches that were found by hunting. ``whole``: no cleaner was there, so that
-    missing offsets end a stretch. ``starts`` has the position from which on a log is read, if that
-    is not 0. ``report`` is called with counts of bytes that were read.
+    ``hunted``: take batches that a search after damage has found. ``whole``: the topic is not
+    compacted, so that missing offsets end a stretch. ``starts`` has the position where the reading
+    of a log begins, if that is not 0. ``report`` is called with counts of bytes that were read.
     """
     pieces: list[Piece] = []
     identities: list[Identity | None] = []
@@ -82,34 +82,37 @@ def select_pieces(
             scan.unread(0 if identity is None else identity.size)
         pieces += scan.pieces
         identities.append(identity)
-    weighed = resolve_overlaps(segments, pieces)
-    return PieceSelection(tuple(segments), tuple(weighed), tuple(identities), tuple(errors))
+    resolved = resolve_overlaps(segments, pieces)
+    return PieceSelection(tuple(segments), tuple(resolved), tuple(identities), tuple(errors))
 
 
-def without(selection: PieceSelection, log: int, positions: Sequence[int]) -> PieceSelection:
-    """The same without the batches at ``positions`` of log number ``log``; raises SourceError."""
+def leave_out(selection: PieceSelection, log: int, positions: Sequence[int]) -> PieceSelection:
+    """Return the selection without the batches at ``positions`` of log number ``log``.
+
+    Raises SourceError.
+    """
     pieces = list(selection.pieces)
     for position in sorted(positions):
-        at = next(
-            at
-            for at, piece in enumerate(pieces)
+        index = next(
+            index
+            for index, piece in enumerate(pieces)
             if isinstance(piece, Stretch)
             and piece.log == log
             and piece.start <= position < piece.stop
         )
-        stretch = pieces[at]
+        stretch = pieces[index]
         assert isinstance(stretch, Stretch)
         before, rest = split(selection.segments[log], stretch, "position", position - 1)
         assert rest is not None
-        batch, behind = split(selection.segments[log], rest, "position", position)
+        batch, after = split(selection.segments[log], rest, "position", position)
         assert batch is not None
-        parts = (before, as_left(batch, Why.REFUSED), behind)
-        pieces[at : at + 1] = [part for part in parts if part is not None]
+        parts = (before, as_left(batch, Why.REFUSED), after)
+        pieces[index : index + 1] = [part for part in parts if part is not None]
     return replace(selection, pieces=tuple(pieces))
 
 
 class _Scan:
-    """The pieces of one log, each batch judged by itself and by the one before it."""
+    """The pieces of one log. Each batch is checked by itself and against the batch before it."""
 
     def __init__(
         self, log: int, base_offset: int, start: int, *, hunted: bool, whole: bool
@@ -123,7 +126,7 @@ class _Scan:
         self._position = start
 
     def read(self, source: Source, report: Callable[[int], None]) -> None:
-        """Walk the log; raises SourceError."""
+        """Read the pieces of the log. Raises SourceError."""
         for piece in walk(source, self._lowest, self._position):
             before = self._position
             if isinstance(piece, Damage):
@@ -140,7 +143,7 @@ class _Scan:
         self._close()
 
     def unread(self, size: int) -> None:
-        """Say of all that is not read yet that it cannot be."""
+        """Add the rest of the log as a piece that cannot be read."""
         self._close()
         stop = max(size, self._position)
         self.pieces.append(Left(self._log, self._position, stop, Why.UNREAD))
@@ -150,7 +153,7 @@ class _Scan:
         row = 0
         while row < len(table):
             batch = table[row]
-            # Of a wrapper the header does not say where it begins; None: nor does anything else.
+            # A wrapper's header does not hold its first offset. None: the content does not either.
             first = first_offset_of(source, batch)
             why = self._objection(table, batch, first)
             if first is None:
@@ -179,7 +182,7 @@ class _Scan:
         return Why.WRAPPER if first is None else None
 
     def _breaks(self, batch: RecordBatch, first: int) -> bool:
-        """Whether a batch whose first record has that offset cannot go on with the stretch."""
+        """Return whether a batch whose first record has offset ``first`` begins a new stretch."""
         if not self._open:
             return False
         before = self._open.last_offset
@@ -187,9 +190,9 @@ class _Scan:
         return gap or first <= before
 
     def _end(self, table: BatchTable, row: int) -> int:
-        """The row behind the last of the batches from ``row`` on that follow one another.
+        """Return the row after the last of the batches from ``row`` on whose offsets rise.
 
-        Those of old formats are looked at one by one.
+        Batches of old formats are checked one by one.
         """
         bases, lasts = table.column("base_offset"), table.column("last_offset")
         magics = table.column("magic")

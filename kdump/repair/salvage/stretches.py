@@ -26,13 +26,13 @@ _RECORDS: Final = _recovery.COUNT_FIELDS.index("records")
 
 
 class Why(Enum):
-    """Why a sound batch, or a part of a log, is not taken."""
+    """The reason why a sound batch, or a part of a log, is not taken."""
 
-    HUNTED = "hunted"  # found behind damage: it may lie inside a record's value
-    BACKWARDS = "backwards"  # others that are taken have its offsets, or higher ones before it
+    HUNTED = "hunted"  # found by a search after damage: it may lie inside a record's value
+    BACKWARDS = "backwards"  # batches that are taken have its offsets, or higher ones before it
     INVERTED = "inverted"  # its last offset lies below its base offset
-    OUT_OF_RANGE = "out-of-range"  # no segment of this base can hold it
-    WRAPPER = "wrapper"  # of an old format, and cannot be decompressed: a broker stops at it
+    OUT_OF_RANGE = "out-of-range"  # no segment of this base offset can hold it
+    WRAPPER = "wrapper"  # an old wrapper that cannot be decompressed: a broker stops at it
     REFUSED = "refused"  # a broker that replays producers stops at it
     UNREAD = "unread"  # the file could not be read from here on
 
@@ -41,7 +41,8 @@ class Why(Enum):
 class Stretch:
     """Neighbouring batches that are taken: bytes ``start`` to ``stop`` of log number ``log``.
 
-    Their offsets rise. ``records`` is one at most for old wrappers, whose headers do not say.
+    Their offsets rise. ``records`` counts at most one record for an old wrapper, whose header has
+    no count.
     """
 
     log: int
@@ -57,8 +58,8 @@ class Stretch:
 class Left:
     """Bytes ``start`` to ``stop`` of log number ``log`` that are not taken, and why.
 
-    The offsets are None for damage, which has no batches. ``marker``: the header there is that of a
-    transaction's marker.
+    The offsets are None for damage, which has no batches. ``marker``: the damage begins with the
+    header of a transaction marker.
     """
 
     log: int
@@ -73,7 +74,7 @@ class Left:
 
     @property
     def size(self) -> int:
-        """How many bytes they are."""
+        """The number of bytes."""
         return self.stop - self.start
 
 
@@ -81,7 +82,7 @@ Piece = Stretch | Left
 
 
 def as_left(stretch: Stretch, why: Why) -> Left:
-    """The same as something that is not taken."""
+    """Return the stretch as a piece that is not taken."""
     return Left(
         stretch.log,
         stretch.start,
@@ -99,16 +100,17 @@ def split(
 ) -> tuple[Stretch | None, Stretch | None]:
     """Split a stretch of ``segment`` before the first batch whose ``field`` is above ``bound``.
 
-    ``field`` is one that rises from batch to batch. Raises SourceError.
+    Returns both parts, None for an empty one. ``field`` must rise from batch to batch. Raises
+    SourceError.
     """
     sums = Sum(stretch.log), Sum(stretch.log)
     with open_source(segment.log, mapped=False) as source:
         for table in _tables(source, segment, stretch):
             row = bisect_right(table.column(field), bound)
-            for one, first, stop in ((sums[0], 0, row), (sums[1], row, len(table))):
+            for part, first, stop in ((sums[0], 0, row), (sums[1], row, len(table))):
                 if first < stop:
-                    one.add(table, first, stop)
-    lower, upper = (one.stretch() for one in sums)
+                    part.add(table, first, stop)
+    lower, upper = (part.stretch() for part in sums)
     if lower is not None:
         lower = replace(lower, first_offset=stretch.first_offset)
     elif upper is not None:
@@ -117,7 +119,7 @@ def split(
 
 
 def _tables(source: Source, segment: Segment, stretch: Stretch) -> Iterator[BatchTable]:
-    """The batches of a stretch. Raises SourceError where the log is not as it was."""
+    """Yield the batches of a stretch. Raises SourceError if the log has changed."""
     position = stretch.start
     for piece in walk(source, segment.base_offset, stretch.start):
         if isinstance(piece, Damage):
@@ -136,7 +138,7 @@ def _tables(source: Source, segment: Segment, stretch: Stretch) -> Iterator[Batc
 
 
 class Sum:
-    """The batches of one stretch, as they are added up."""
+    """The running totals of the batches of one stretch."""
 
     def __init__(self, log: int) -> None:
         self._log = log
@@ -149,7 +151,7 @@ class Sum:
     def add(
         self, table: BatchTable, first: int, stop: int, first_offset: int | None = None
     ) -> None:
-        """Add batches ``first`` up to ``stop``; ``first_offset`` where their header has another."""
+        """Add rows ``first`` up to ``stop``; ``first_offset`` overrides that of the header."""
         if self._counter is None:
             if first_offset is None:
                 first_offset = table[first].base_offset
@@ -161,7 +163,7 @@ class Sum:
         self._stop, self.last_offset = last.position + last.size, last.last_offset
 
     def stretch(self) -> Stretch | None:
-        """What was added; None for nothing."""
+        """Return the stretch of all added batches, None without any."""
         if self._counter is None:
             return None
         return Stretch(

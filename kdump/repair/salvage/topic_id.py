@@ -19,27 +19,28 @@ _ASK = "kafka-topics.sh --describe prints it; then add --topic-id ID"
 
 @dataclass(frozen=True, slots=True)
 class TopicId:
-    """``content`` is that of partition.metadata, None where no file is written.
+    """The topic id: ``content`` of partition.metadata, None if no file is written.
 
-    ``notes`` are sentences about where the id is from, and what a broker does with the directory.
+    ``notes`` are sentences on the origin of the id, and on what a broker does with the directory.
     """
 
     content: bytes | None
     notes: tuple[str, ...]
 
 
-def topic_id_for(facts: PartitionFacts, node: Node, wanted: str | None) -> TopicId:
-    """Find the topic id of a partition.
+def topic_id_for(facts: PartitionFacts, node: Node, given: str | None) -> TopicId:
+    """Return the topic id of a partition.
 
-    ``wanted`` goes before that of the partition's own file, and that before the one in the metadata
-    log of ``node``. Raises Refused where a KRaft node needs an id and nothing has one.
+    The ``given`` id has priority over that of the partition's own file, which has priority over
+    that in the metadata log of ``node``. Raises Refused if a KRaft node needs an id and none is
+    known.
     """
     if is_metadata_log(facts.partition):
         return TopicId(None, ())
     read, known = facts.metadata, _known(facts, node)
     own = None if read is None or read.value is None else read.value.topic_id
     why = "is missing" if read is None else f"cannot be used ({read.error})"
-    topic_id = wanted or own or known
+    topic_id = given or own or known
     if topic_id is None:
         if node.kraft:
             raise Refused(
@@ -52,13 +53,13 @@ def topic_id_for(facts: PartitionFacts, node: Node, wanted: str | None) -> Topic
         )
         return TopicId(None, (note,))
     notes = tuple(_notes(facts, node, topic_id, known))
-    if wanted is None and own is None:
+    if given is None and own is None:
         notes = (f"partition.metadata {why}: topic id {topic_id} is from the metadata log", *notes)
     return TopicId(encode_partition_metadata(topic_id), notes)
 
 
 def _known(facts: PartitionFacts, node: Node) -> str | None:
-    """The id that the topic has by the metadata log."""
+    """Return the id of the topic in the metadata log, None if it has none."""
     name = facts.partition.name
     return None if node.image is None or name is None else node.image.topics.get(name.topic)
 

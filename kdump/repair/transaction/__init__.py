@@ -12,5 +12,5 @@ steps         The steps of a plan: how each is done and undone; each can be repe
 staging       Converted logs written into the folder of a repair, and read back there.
 interruption  The report of an interrupted repair: steps done, steps left.
 apply         apply(): the steps of a plan in order; resume(): those that an interruption left.
-undo          undo(): takes the newest repair back; discard(): deletes its backup.
+undo          undo(): reverts the newest repair; discard(): deletes its backup.
 """

@@ -1,8 +1,8 @@
 """apply(): the steps of a plan in order; resume(): those that an interruption left.
 
-First everything is saved and made ready in the plan's folder; until then nothing is changed, and
-whatever fails leaves the partition as it was. From then on each step is durable before the next
-begins, so that any interruption can be gone on from, or taken back.
+First the plan's folder gets all saved and new files. Until then nothing is changed, and a failure
+leaves the partition as it was. Then each step is durable before the next begins, so that an
+interrupted repair can be finished or undone.
 
 Spec: KOD 5, 10.8 and 10.9.
 """
@@ -22,27 +22,27 @@ from typing import Any, Final
 from kdump.errors import Refused
 from kdump.repair.transaction import disk
 from kdump.repair.transaction.disk import Attributes
-from kdump.repair.transaction.fingerprint import present, stamp_of
-from kdump.repair.transaction.folder import Begun, Folder
+from kdump.repair.transaction.fingerprint import read_fingerprint, stamp_of
+from kdump.repair.transaction.folder import Folder, StartRecord
 from kdump.repair.transaction.interruption import report_interruption
 from kdump.repair.transaction.lock import (
     check_changeable,
-    check_others,
+    check_other_partitions,
     check_readers,
-    held,
-    unfinished,
-    ways_on,
+    finish_or_undo,
+    hold_lock,
+    interrupted_repair,
 )
 from kdump.repair.transaction.plan import (
-    Converted,
+    ConvertedPart,
     Cut,
     Line,
     Plan,
-    Rebuilt,
+    RebuiltIndex,
     Stamp,
     TakeMarker,
     encode_loss,
-    located,
+    with_paths,
 )
 from kdump.repair.transaction.staging import stage_converted
 from kdump.repair.transaction.states import Progress, States, checkpoint_path, line_of, marker_path
@@ -54,7 +54,7 @@ _SECOND_NS: Final = 1_000_000_000
 _PIECE_BYTES: Final = 1 << 20
 
 Receipt = Mapping[str, Any]
-"""What was done, as JSON has it."""
+"""The JSON fields of a finished repair: files, digests, loss."""
 
 
 def apply(
@@ -65,27 +65,27 @@ def apply(
     assume_stopped: bool = False,
     full_proof: bool = False,
 ) -> Receipt:
-    """Carry out a plan that has steps; returns the receipt, which also stays in its folder.
+    """Apply a plan that has steps; return the receipt, which also stays in its folder.
 
-    With more than one of ``jobs`` logs are converted in so many workers; ``report`` gets counts of
-    bytes that are read for that, and to read back what came of it. ``full_proof``: the receipt also
-    has the digests of the logs that stay. Raises Refused where nothing was changed, Unfinished
-    where something was, SourceError.
+    ``jobs`` workers convert logs, or this process if that is 1. ``report`` is called with counts of
+    bytes that are read for the conversion and for reading back. ``full_proof``: the receipt also
+    has the digests of the logs that stay. Raises Refused if nothing was changed, Unfinished if
+    something was changed; SourceError.
     """
     started = time.monotonic()
     folder = Folder(plan.partition, plan.id)
-    with held(
+    with hold_lock(
         plan.partition,
         plan.log_directory,
         identity=plan.identity,
         assume_stopped=assume_stopped,
     ) as lock:
         check_readers(plan)
-        one = unfinished(plan.partition)
-        if one is not None:
+        repair = interrupted_repair(plan.partition)
+        if repair is not None:
             raise Refused(
-                f"{plan.partition}: expected no interrupted repair, found {one.id}: "
-                f"{ways_on(one, plan.partition)}"
+                f"{plan.partition}: expected no interrupted repair, found {repair.id}: "
+                f"{finish_or_undo(repair, plan.partition)}"
             )
         if folder.has_begun:
             raise Refused(
@@ -93,15 +93,15 @@ def apply(
                 "although no step of the plan is done: remove it with kdump undo --plan ID "
                 "--discard"
             )
-        check_others(plan.partition, plan.log_directory)
+        check_other_partitions(plan.partition, plan.log_directory)
         _check_unchanged(plan)
         check_changeable(plan)
-        begun = _prepare(
+        start_record = _prepare(
             plan, folder, partial(stage_converted, jobs=jobs, report=report, lock=lock)
         )
         with report_interruption(plan, folder):
-            _go_on(plan, folder, begun)
-            return _finish(plan, folder, begun, started, full_proof=full_proof)
+            _do_steps(plan, folder, start_record)
+            return _finish(plan, folder, start_record, started, full_proof=full_proof)
 
 
 def resume(
@@ -111,21 +111,21 @@ def resume(
     assume_stopped: bool = False,
     full_proof: bool = False,
 ) -> Receipt:
-    """Go on with a repair that was interrupted. Raises as ``apply`` does."""
+    """Finish an interrupted repair; return the receipt. Raises as ``apply`` does."""
     started = time.monotonic()
-    plan = located(folder.plan(), folder.partition, log_directory)
-    with held(plan.partition, log_directory, assume_stopped=assume_stopped):
-        begun = folder.begun(plan)
-        States(plan, folder, begun, undoing=False).check()
+    plan = with_paths(folder.plan(), folder.partition, log_directory)
+    with hold_lock(plan.partition, log_directory, assume_stopped=assume_stopped):
+        start_record = folder.start_record(plan)
+        States(plan, folder, start_record, undoing=False).check()
         with report_interruption(plan, folder):
             flush(plan, folder)
-            _go_on(plan, folder, begun)
-            return _finish(plan, folder, begun, started, full_proof=full_proof)
+            _do_steps(plan, folder, start_record)
+            return _finish(plan, folder, start_record, started, full_proof=full_proof)
 
 
 def _check_unchanged(plan: Plan) -> None:
     """Raise Refused unless every file and line is as it was when the plan was made."""
-    found, identity = present(read_partition(plan.partition))
+    found, identity = read_fingerprint(read_partition(plan.partition))
     changed = sorted(
         name for name in {*found, *plan.files} if found.get(name) != plan.files.get(name)
     )
@@ -150,42 +150,45 @@ def _check_unchanged(plan: Plan) -> None:
 
 def _prepare(
     plan: Plan, folder: Folder, convert: Callable[[Plan, Folder, int], Mapping[str, str]]
-) -> Begun:
-    """Save and make ready all that is needed; nothing of the partition is changed yet."""
+) -> StartRecord:
+    """Save and write all files of the folder; the partition stays unchanged."""
     try:
-        for one in kept(plan.partition):
-            if one.state is RepairState.PREPARED:
-                Folder(plan.partition, one.id).remove()
+        for repair in kept(plan.partition):
+            if repair.state is RepairState.PREPARED:
+                Folder(plan.partition, repair.id).remove()
         folder.make(plan, Attributes.of(plan.partition))
         begun_ns = _begin_time(plan.partition)
         tails = {cut.name: _save_tail(plan, cut, folder) for cut in plan.cuts}
         marker = _save_marker(plan, folder)
         for put in plan.puts:
-            if not isinstance(put.recipe, Rebuilt | Converted):
+            if not isinstance(put.recipe, RebuiltIndex | ConvertedPart):
                 stage(plan, put, folder, begun_ns)
         for step in plan.rewrites:
             save_checkpoint(plan, step, folder, begun_ns)
-        begun = Begun(begun_ns, tails, marker, convert(plan, folder, begun_ns))
-        folder.begin(begun)
-    except BaseException:  # whatever ends it, Ctrl-C too: nothing was changed yet
+        start_record = StartRecord(begun_ns, tails, marker, convert(plan, folder, begun_ns))
+        folder.begin(start_record)
+    except BaseException:  # Ctrl-C too: nothing was changed yet
         with suppress(OSError, Refused):
             folder.remove()
-        if folder.has_begun:  # which could not be taken back
+        if folder.has_begun:  # the folder could not be removed
             with report_interruption(plan, folder):
                 raise
         raise
-    return begun
+    return start_record
 
 
 def _begin_time(partition: Path) -> int:
-    """Now, in whole seconds, which every file system can keep; later than any repair before."""
-    before = [one.begun_ns for one in kept(partition) if one.begun_ns is not None]
+    """Return the time in ns, later than that of all earlier repairs.
+
+    It has whole seconds, which all file systems store.
+    """
+    before = [repair.begun_ns for repair in kept(partition) if repair.begun_ns is not None]
     now = time.time_ns() // _SECOND_NS * _SECOND_NS
-    return max([now, *(each + _SECOND_NS for each in before)])
+    return max([now, *(begun_ns + _SECOND_NS for begun_ns in before)])
 
 
 def _save_tail(plan: Plan, cut: Cut, folder: Folder) -> int:
-    log, saved = plan.partition / cut.name, folder.tail(cut.name)
+    log, saved = plan.partition / cut.name, folder.tail_path(cut.name)
     start = disk.save_tail(log, cut.size, saved, Attributes.of(log))
     if _digest(saved, cut.size - start) != cut.tail_sha256:
         raise Refused(
@@ -202,46 +205,47 @@ def _save_marker(plan: Plan, folder: Folder) -> Stamp | None:
     if stamp is None:
         raise Refused(f"{path}: expected the clean shutdown marker, found none: plan again")
     content, like = path.read_bytes(), Attributes.of(path)
-    disk.write_file(folder.marker, [content], like, stamp.mtime_ns)
+    disk.write_file(folder.marker_path, [content], like, stamp.mtime_ns)
     return stamp
 
 
-def _go_on(plan: Plan, folder: Folder, begun: Begun) -> None:
-    states = States(plan, folder, begun, undoing=False)
+def _do_steps(plan: Plan, folder: Folder, start_record: StartRecord) -> None:
+    states = States(plan, folder, start_record, undoing=False)
     for step in plan.steps:
         if states.of(step) is not Progress.DONE:
-            do(plan, step, folder, begun)
+            do(plan, step, folder, start_record)
 
 
 def _finish(
-    plan: Plan, folder: Folder, begun: Begun, started: float, *, full_proof: bool
+    plan: Plan, folder: Folder, start_record: StartRecord, started: float, *, full_proof: bool
 ) -> Receipt:
+    begun = datetime.fromtimestamp(start_record.begun_ns // _SECOND_NS, UTC)
     receipt = {
         "id": plan.id,
         "command": plan.command,
-        "begun": f"{datetime.fromtimestamp(begun.begun_ns // _SECOND_NS, UTC):%Y-%m-%dT%H:%M:%SZ}",
+        "begun": f"{begun:%Y-%m-%dT%H:%M:%SZ}",
         "seconds": round(time.monotonic() - started, 3),
         "uid": os.getuid(),
         "loss": encode_loss(plan.loss),
         "log_end": list(plan.log_end),
         "files": dict(_proofs(plan, folder, full_proof=full_proof)),
     }
-    if plan.converted:
-        receipt["converted"] = dict(_conversions(plan, begun))
+    if plan.conversions:
+        receipt["converted"] = dict(_conversions(plan, start_record))
     folder.finish(receipt)
     return receipt
 
 
-def _conversions(plan: Plan, begun: Begun) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What became of the records of each old log, by the names of the new ones."""
-    for put, recipe in plan.converted:
+def _conversions(plan: Plan, start_record: StartRecord) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the name of each converted log, with the counts and digests of its records."""
+    for put, recipe in plan.conversions:
         yield (
             put.name,
             {
                 "from": recipe.log,
                 "records": recipe.records,
                 "digest_before": recipe.digest,
-                "digest_after": begun.digests[put.name],
+                "digest_after": start_record.digests[put.name],
                 "bytes_before": plan.files[recipe.log].size,
                 "bytes_after": put.size,
             },
@@ -251,9 +255,9 @@ def _conversions(plan: Plan, begun: Begun) -> Iterator[tuple[str, dict[str, Any]
 def _proofs(
     plan: Plan, folder: Folder, *, full_proof: bool
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The digests of every file that was written or moved, before and after."""
-    for name in sorted(plan.touched):
-        old, path = folder.old(name), plan.partition / name
+    """Yield the name of each written or moved file, with its digests before and after."""
+    for name in sorted(plan.changed_files):
+        old, path = folder.backup_path(name), plan.partition / name
         before = _digest(old) if old.exists() else None
         put = next((put for put in plan.puts if put.name == name), None)
         if (cut := next((cut for cut in plan.cuts if cut.name == name), None)) is not None:
@@ -262,15 +266,15 @@ def _proofs(
         else:
             yield name, {"before": before, "after": None if put is None else put.sha256}
     for step in plan.rewrites:
-        before = _digest(folder.old(step.checkpoint))
+        before = _digest(folder.backup_path(step.checkpoint))
         yield step.checkpoint, {"before": before, "after": step.sha256}
     if full_proof:
-        for name in sorted(set(plan.files).difference(plan.touched)):
+        for name in sorted(set(plan.files).difference(plan.changed_files)):
             yield name, {"after": _digest(plan.partition / name)}
 
 
 def _digest(path: Path, start: int = 0) -> str:
-    """The SHA-256 of a file from ``start`` on."""
+    """Return the SHA-256 of a file from position ``start`` on."""
     digest = hashlib.sha256()
     with path.open("rb", buffering=0) as file:
         file.seek(start)

@@ -1,11 +1,12 @@
 """The directories of a repair, opened once as descriptors that follow no link.
 
-All that is changed is named by a path below one of them, and reached from its descriptor, step by
-step and through no link: whatever is renamed or linked around it in between, the change is made
-there or not at all.
+Each path to change lies below one of these directories. It is reached from the descriptor, name by
+name, without following links. If another process renames or links a directory, the change
+is made in the opened directory or not at all.
 
-Spec: ``openat(2)``. What this process has open here is a property of the process, as its working
-directory and its effective ids are.
+The open directories belong to the process, as its working directory and its effective ids do.
+
+Spec: ``openat(2)``.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 class Directory:
-    """The directory at ``path``, and those below it, by their descriptors."""
+    """The directory at ``path`` and the directories below it, by their descriptors."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         status = os.fstat(descriptor)
@@ -37,7 +38,10 @@ class Directory:
         self._below: dict[tuple[str, ...], int] = {}
 
     def below(self, parts: tuple[str, ...]) -> int:
-        """The descriptor of a directory in it. Raises Refused for what is none of kdump's."""
+        """Return the descriptor of a directory below it.
+
+        Raises Refused unless it is a directory that its owner alone can write; OSError.
+        """
         if not parts:
             return self.descriptor
         if parts not in self._below:
@@ -50,7 +54,7 @@ class Directory:
             os.close(self._below.pop(parts))
 
     def close(self) -> None:
-        """Close all that was opened below it."""
+        """Close all descriptors below it."""
         for parts in list(self._below):
             self.forget(parts)
 
@@ -74,11 +78,11 @@ _opened: Final[list[Directory]] = []
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Directory]:
+def open_directory(path: Path) -> Iterator[Directory]:
     """Open the directory at ``path``, so that files below it can be changed.
 
-    As root: with the rights of its owner; one of root's own must be out of reach of all others.
-    Raises Refused.
+    As root, changes are made with the rights of its owner. Other users must not be able to replace
+    a directory that root owns. Raises Refused.
     """
     with open_safely(path) as descriptor:
         directory = Directory(path, descriptor)
@@ -91,9 +95,12 @@ def opened(path: Path) -> Iterator[Directory]:
 
 
 @contextmanager
-def owned(path: Path, identity: tuple[int, int] | None = None) -> Iterator[Directory]:
-    """Open a directory, and have its owner's rights. Raises Refused if it is not ``identity``."""
-    with opened(path) as directory:
+def open_as_owner(path: Path, identity: tuple[int, int] | None = None) -> Iterator[Directory]:
+    """Open a directory, and act with its owner's rights.
+
+    Raises Refused if its device and inode are not ``identity``.
+    """
+    with open_directory(path) as directory:
         if identity not in (None, directory.identity):
             raise Refused(
                 f"{path}: expected the files that the plan was made for, found other files "
@@ -106,7 +113,7 @@ def owned(path: Path, identity: tuple[int, int] | None = None) -> Iterator[Direc
 
 @contextmanager
 def read_as_owner(path: Path) -> Iterator[None]:
-    """Read what is below ``path``, and change nothing there, with the rights of its owner."""
+    """Act with the rights of the owner of ``path``, to read files below it."""
     with open_safely(path) as descriptor:
         directory = Directory(path, descriptor)
     with acting(directory.rights):
@@ -116,9 +123,9 @@ def read_as_owner(path: Path) -> Iterator[None]:
 
 @contextmanager
 def parent_of(path: Path) -> Iterator[tuple[int, str]]:
-    """Where a file is changed: the descriptor of its directory, and its name there.
+    """Yield the descriptor of the directory of ``path``, and its name there.
 
-    It is done with the rights of who owns the directory that was opened. Raises Refused, OSError.
+    The block runs with the rights of the owner of the opened directory. Raises Refused, OSError.
     """
     directory, parts = _holder(path.parent)
     with acting(directory.rights):
@@ -126,20 +133,23 @@ def parent_of(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def descriptor_of(path: Path) -> int:
-    """The descriptor of a directory that was opened, or of one below. Raises Refused, OSError."""
+    """Return the descriptor of an opened directory, or of a directory below it.
+
+    Raises Refused, OSError.
+    """
     directory, parts = _holder(path)
     with acting(directory.rights):
         return directory.below(parts)
 
 
-def removed(path: Path) -> None:
-    """Note that a directory is gone: another one may be made under its name."""
+def forget_directory(path: Path) -> None:
+    """Close the descriptor of a removed directory, so that its name can be used again."""
     directory, parts = _holder(path)
     directory.forget(parts)
 
 
 def check_own_directory(path: Path, uid: int) -> None:
-    """Raise Refused unless ``path`` is missing, or a directory that user ``uid`` alone writes."""
+    """Raise Refused unless ``path`` is missing, or a directory that only user ``uid`` can write."""
     try:
         status = path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -168,7 +178,7 @@ def _check_own(path: Path, status: os.stat_result, uid: int) -> None:
 
 
 def _check_reach(directory: Directory) -> None:
-    """Raise Refused unless its path leads to it with the rights that this process has now."""
+    """Raise Refused unless this process, with its current rights, reaches it by its path."""
     path = directory.path
     try:
         status = path.stat()
@@ -185,11 +195,11 @@ def _check_reach(directory: Directory) -> None:
 
 
 def _holder(path: Path) -> tuple[Directory, tuple[str, ...]]:
-    """The nearest directory that was opened at or above ``path``, and the way down from it."""
-    holders = [one for one in _opened if path.is_relative_to(one.path)]
+    """Return the nearest opened directory at or above ``path``, and the names below it."""
+    holders = [directory for directory in _opened if path.is_relative_to(directory.path)]
     if not holders:
         raise ValueError(f"expected a directory that was opened for changes, found {path}")
-    directory = max(holders, key=lambda one: len(one.path.parts))
+    directory = max(holders, key=lambda directory: len(directory.path.parts))
     parts = path.relative_to(directory.path).parts
     if ".." in parts:
         raise ValueError(f"expected a path below {directory.path}, found {path}")

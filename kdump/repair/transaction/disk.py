@@ -1,9 +1,9 @@
 """The durable file operations; all other modules change files through them.
 
-Each function returns when what it did survives a loss of power. A file appears under its name whole
-or not at all. A sync that failed is never tried again: what it left is unknown, and the error goes
-up. ``SYSTEM`` makes the calls themselves, one a method; tests put another in its place. Paths lead
-down from a directory of ``directories.opened``, and are followed from its descriptor.
+Each function returns when its change survives a loss of power. A file appears under its name whole
+or not at all. A failed sync is not repeated, because the state on disk is then unknown; its error
+is raised. ``SYSTEM`` makes the system calls, one a method; tests replace it. Each path must lie
+below a directory of ``directories.open_directory``; calls start from its descriptor.
 
 Spec: ``openat(2)``, ``fsync(2)``, ``renameat(2)``, ``ioctl_ficlone(2)``.
 """
@@ -19,33 +19,33 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from kdump.repair.transaction.directories import descriptor_of, parent_of, removed
+from kdump.repair.transaction.directories import descriptor_of, forget_directory, parent_of
 
 _FICLONE: Final = 0x40049409
 _PIECE_BYTES: Final = 1 << 20
 _PERMISSIONS: Final = 0o7777
 _READ: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
-#: What a file system answers that cannot clone, or copy by itself, between these files.
+#: Errors of a file system that cannot clone or copy between two files.
 _CANNOT_COPY: Final = frozenset(
     {errno.EOPNOTSUPP, errno.ENOTTY, errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EPERM}
 )
 
 
 class System:
-    """The calls that change something; each makes one, and raises OSError."""
+    """The system calls that change files. Each method makes one call, and raises OSError."""
 
     def open(self, path: Path, flags: int, mode: int = 0o600) -> int:
-        """Open a file that may be created."""
+        """Open a file, and create it if ``flags`` say so. Return its descriptor."""
         with parent_of(path) as (directory, name):
             return os.open(name, flags | os.O_CLOEXEC | os.O_NOFOLLOW, mode, dir_fd=directory)
 
     def write(self, descriptor: int, data: memoryview) -> int:
-        """Write at the end of what was written so far; returns how much it took."""
+        """Write at the current position; return the number of bytes written."""
         return os.write(descriptor, data)
 
     def pwrite(self, descriptor: int, data: memoryview, position: int) -> int:
-        """Write at ``position``; returns how much it took."""
+        """Write at ``position``; return the number of bytes written."""
         return os.pwrite(descriptor, data, position)
 
     def truncate(self, descriptor: int, size: int) -> None:
@@ -53,15 +53,15 @@ class System:
         os.ftruncate(descriptor, size)
 
     def clone(self, target: int, source: int) -> None:
-        """Let an empty file share all blocks of another."""
+        """Make an empty file share all blocks of another."""
         fcntl.ioctl(target, _FICLONE, source)
 
     def copy(self, source: int, target: int, count: int, position: int) -> int:
-        """Copy from ``position`` on to where the target stands; returns how much it took."""
+        """Copy from ``position`` to the current position of the target; return the bytes copied."""
         return os.copy_file_range(source, target, count, position)
 
     def chown(self, descriptor: int, uid: int, gid: int) -> None:
-        """Give an open file away."""
+        """Set the owner and group of an open file."""
         os.fchown(descriptor, uid, gid)
 
     def chmod(self, descriptor: int, mode: int) -> None:
@@ -73,7 +73,7 @@ class System:
         os.setxattr(descriptor, name, value)
 
     def set_times(self, descriptor: int, mtime_ns: int) -> None:
-        """Set when an open file was written, and read."""
+        """Set the modification and access time of an open file."""
         os.utime(descriptor, ns=(mtime_ns, mtime_ns))
 
     def sync(self, descriptor: int) -> None:
@@ -81,7 +81,7 @@ class System:
         os.fsync(descriptor)
 
     def rename(self, source: Path, target: Path) -> None:
-        """Give a file another name, in place of what has that name."""
+        """Rename a file; replace the file that has the new name."""
         with parent_of(source) as (above, name), parent_of(target) as (directory, new):
             os.rename(name, new, src_dir_fd=above, dst_dir_fd=directory)
 
@@ -91,7 +91,7 @@ class System:
             os.link(name, new, src_dir_fd=above, dst_dir_fd=directory, follow_symlinks=False)
 
     def unlink(self, path: Path) -> None:
-        """Take a name away."""
+        """Remove the name of a file."""
         with parent_of(path) as (directory, name):
             os.unlink(name, dir_fd=directory)
 
@@ -106,13 +106,13 @@ class System:
             os.rmdir(name, dir_fd=directory)
 
 
-#: Makes all calls; replaced by tests alone.
+#: Makes all system calls; only tests replace it.
 SYSTEM = System()
 
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """Who owns a file, what is allowed, and its extended attributes, labels and ACLs among them."""
+    """The owner, permissions and extended attributes of a file, labels and ACLs included."""
 
     uid: int
     gid: int
@@ -121,7 +121,7 @@ class Attributes:
 
     @classmethod
     def of(cls, path: Path) -> Attributes:
-        """Those of the file or directory at ``path``. Raises OSError."""
+        """Return the attributes of the file or directory at ``path``. Raises OSError."""
         status = path.stat()
         extended = []
         try:
@@ -137,9 +137,9 @@ class Attributes:
 def write_file(
     path: Path, pieces: Iterable[bytes], like: Attributes, mtime_ns: int | None = None
 ) -> None:
-    """Write a new file, in the place of one that a repair left there half written.
+    """Write a new file; replace the partial file of an interrupted repair.
 
-    Its name may be lost with the power until its directory is synced.
+    A loss of power can lose its name until its directory is synced.
     """
     descriptor = _create(path)
     try:
@@ -151,12 +151,12 @@ def write_file(
 
 
 def copy_file(source: Path, path: Path, size: int, like: Attributes, mtime_ns: int) -> None:
-    """Write the first ``size`` bytes of ``source`` to a new file, by cloning where that goes."""
+    """Write the first ``size`` bytes of ``source`` to a new file; clone them where possible."""
     origin = _open(source)
     try:
         descriptor = _create(path)
         try:
-            if _cloned(descriptor, origin):
+            if _try_clone(descriptor, origin):
                 SYSTEM.truncate(descriptor, size)
             else:
                 _copy(origin, descriptor, 0, size)
@@ -168,15 +168,15 @@ def copy_file(source: Path, path: Path, size: int, like: Attributes, mtime_ns: i
 
 
 def save_tail(source: Path, start: int, path: Path, like: Attributes) -> int:
-    """Save what ``source`` holds from ``start`` on; returns from where on it was saved.
+    """Save the bytes of ``source`` from ``start`` on; return the position of the first saved byte.
 
-    That is 0 where the file could be cloned, which takes neither time nor space.
+    That is 0 where the whole file could be cloned, which takes neither time nor space.
     """
     origin = _open(source)
     try:
         descriptor = _create(path)
         try:
-            if _cloned(descriptor, origin):
+            if _try_clone(descriptor, origin):
                 start = 0
             else:
                 _copy(origin, descriptor, start, os.fstat(origin).st_size)
@@ -189,7 +189,7 @@ def save_tail(source: Path, start: int, path: Path, like: Attributes) -> int:
 
 
 def cut(path: Path, size: int, mtime_ns: int) -> None:
-    """Cut a log to ``size`` bytes; it stays as old as it was."""
+    """Cut a log to ``size`` bytes, and set its modification time to ``mtime_ns``."""
     descriptor = SYSTEM.open(path, os.O_RDWR)
     try:
         SYSTEM.truncate(descriptor, size)
@@ -199,8 +199,8 @@ def cut(path: Path, size: int, mtime_ns: int) -> None:
         os.close(descriptor)
 
 
-def give_back(path: Path, position: int, saved: Path, start: int, mtime_ns: int) -> None:
-    """Undo ``cut``: write from ``position`` on what ``saved`` has from ``start`` on."""
+def restore_tail(path: Path, position: int, saved: Path, start: int, mtime_ns: int) -> None:
+    """Undo ``cut``: write the bytes of ``saved`` from ``start`` on to ``position`` of the log."""
     origin = _open(saved)
     try:
         descriptor = SYSTEM.open(path, os.O_RDWR)
@@ -209,7 +209,7 @@ def give_back(path: Path, position: int, saved: Path, start: int, mtime_ns: int)
                 _write_at(descriptor, piece, position)
                 start += len(piece)
                 position += len(piece)
-            # Its time says that it is whole: that must not be on disk before its bytes are.
+            # The time marks the log as complete, so it is set only after the bytes are on disk.
             SYSTEM.sync(descriptor)
             SYSTEM.set_times(descriptor, mtime_ns)
             SYSTEM.sync(descriptor)
@@ -220,7 +220,7 @@ def give_back(path: Path, position: int, saved: Path, start: int, mtime_ns: int)
 
 
 def rename(source: Path, target: Path) -> None:
-    """Move a file, in place of what is there; both directories are synced."""
+    """Move a file, replace its target, and sync both directories."""
     SYSTEM.rename(source, target)
     sync_directory(target.parent)
     if source.parent != target.parent:
@@ -228,7 +228,7 @@ def rename(source: Path, target: Path) -> None:
 
 
 def link(source: Path, target: Path) -> None:
-    """Give a file a second name, unless it has it already."""
+    """Give a file a second name, unless it already has that name."""
     try:
         SYSTEM.link(source, target)
     except FileExistsError:
@@ -238,14 +238,14 @@ def link(source: Path, target: Path) -> None:
 
 
 def unlink(path: Path) -> None:
-    """Take a file's name away, if it still has it."""
+    """Remove the name of a file, if it exists."""
     with suppress(FileNotFoundError):
         SYSTEM.unlink(path)
     sync_directory(path.parent)
 
 
 def unlink_all(paths: Sequence[Path]) -> None:
-    """Take the names of files in one directory away, which is synced once."""
+    """Remove the names of files in one directory, and sync the directory once."""
     for path in paths:
         SYSTEM.unlink(path)
     if paths:
@@ -253,58 +253,58 @@ def unlink_all(paths: Sequence[Path]) -> None:
 
 
 def make_directory(path: Path, like: Attributes) -> None:
-    """Make a directory for the owner of ``like`` alone, unless it is there.
+    """Make a directory for the owner of ``like`` alone, unless it exists.
 
-    One that is there is synced all the same: who made it may have been killed before. It is given
-    to no other owner.
+    An existing directory keeps its owner. It is synced too, because the process that made it may
+    have been killed before its sync.
     """
     try:
         SYSTEM.make_directory(path, 0o700)
-        made = True
+        is_new = True
     except FileExistsError:
-        made = False
+        is_new = False
     with parent_of(path) as (directory, name):
         descriptor = os.open(name, _DIRECTORY, dir_fd=directory)
         try:
-            if made:
-                _own(descriptor, like)
+            if is_new:
+                _set_owner(descriptor, like)
             SYSTEM.sync(descriptor)
         finally:
             os.close(descriptor)
     sync_directory(path.parent)
 
 
-def own_directory(path: Path, like: Attributes) -> None:
-    """Give a directory the permissions and the extended attributes of another, and its owner."""
+def set_directory_attributes(path: Path, like: Attributes) -> None:
+    """Set the owner, the permissions and the extended attributes of a directory."""
     _finish(descriptor_of(path), like, None)
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a directory with all that is in it, what is a link without following it."""
+    """Remove a directory and its content; do not follow symbolic links."""
     for name, is_directory in list_directory(path):
         if is_directory:
             remove_tree(path / name)
         else:
             SYSTEM.unlink(path / name)
     SYSTEM.remove_directory(path)
-    removed(path)
+    forget_directory(path)
     sync_directory(path.parent)
 
 
 def remove_empty(path: Path) -> None:
-    """Remove a directory if nothing is in it."""
+    """Remove a directory if it is empty."""
     try:
         SYSTEM.remove_directory(path)
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise
         return
-    removed(path)
+    forget_directory(path)
     sync_directory(path.parent)
 
 
 def list_directory(path: Path) -> list[tuple[str, bool]]:
-    """What is in a directory, in order: names, and whether they are of directories, not of links.
+    """Return the sorted names in a directory, each with whether it is a directory and no link.
 
     Raises OSError.
     """
@@ -313,7 +313,7 @@ def list_directory(path: Path) -> list[tuple[str, bool]]:
 
 
 def exists(path: Path) -> bool:
-    """Whether something has this name, be it a link to nowhere. Raises OSError."""
+    """Return whether the name exists, also as a dangling link. Raises OSError."""
     try:
         with parent_of(path) as (directory, name):
             os.stat(name, dir_fd=directory, follow_symlinks=False)
@@ -323,9 +323,10 @@ def exists(path: Path) -> bool:
 
 
 def open_lock(path: Path) -> int:
-    """Open a lock file for locking; if there is none it is made, and stays.
+    """Open a lock file for locking; create it if it is missing. Return its descriptor.
 
-    It belongs to who owns its directory, whose rights make it. What is no file is opened too.
+    A new lock file belongs to the owner of its directory, with whose rights it is created. Files
+    that are not regular are opened too.
     """
     flags = os.O_RDWR | os.O_NONBLOCK
     with suppress(FileExistsError):
@@ -334,7 +335,7 @@ def open_lock(path: Path) -> int:
 
 
 def sync_file(path: Path) -> None:
-    """Wait until a file is on disk as it is now, whoever wrote it."""
+    """Wait until the current content of a file is on disk, also if another process wrote it."""
     descriptor = _open(path)
     try:
         SYSTEM.sync(descriptor)
@@ -374,7 +375,7 @@ def _write_at(descriptor: int, data: bytes, position: int) -> None:
         view, position = view[taken:], position + taken
 
 
-def _cloned(target: int, source: int) -> bool:
+def _try_clone(target: int, source: int) -> bool:
     try:
         SYSTEM.clone(target, source)
     except OSError as error:
@@ -408,14 +409,14 @@ def _copy(source: int, target: int, start: int, stop: int) -> None:
         start += taken
 
 
-def _own(descriptor: int, like: Attributes) -> None:
+def _set_owner(descriptor: int, like: Attributes) -> None:
     status = os.fstat(descriptor)
     if (status.st_uid, status.st_gid) != (like.uid, like.gid):
         SYSTEM.chown(descriptor, like.uid, like.gid)
 
 
 def _finish(descriptor: int, like: Attributes, mtime_ns: int | None) -> None:
-    _own(descriptor, like)
+    _set_owner(descriptor, like)
     SYSTEM.chmod(descriptor, like.mode)
     have = set(os.listxattr(descriptor)) if like.extended else set()
     for name, value in like.extended:

@@ -14,13 +14,13 @@ from kdump.storage.logdir import Partition
 from kdump.storage.source import source_error
 
 
-def present(
+def read_fingerprint(
     partition: Partition, surveys: Iterable[Survey] = ()
 ) -> tuple[dict[str, Stamp], tuple[int, int]]:
-    """The stamps of all regular files in the directory by name, and its device and inode.
+    """Return the stamps of all regular files in the directory by name, and its device and inode.
 
-    Symbolic links are followed, as brokers do. Raises SourceError where the directory cannot be
-    read, or a log of ``surveys`` is not as it was when it was read.
+    Symbolic links are followed, as brokers do. Raises SourceError if the directory cannot be read,
+    or if a log of ``surveys`` has changed since it was surveyed.
     """
     path = partition.path
     try:
@@ -45,14 +45,14 @@ def present(
 
 
 def stamp_of(path: Path) -> Stamp | None:
-    """The stamp of the regular file at ``path``, None without one. Raises OSError."""
+    """Return the stamp of the regular file at ``path``, None without one. Raises OSError."""
     status = _status(path)
     return None if status is None else Stamp(status.st_size, status.st_mtime_ns)
 
 
 def refuse_swaps(partition: Partition) -> None:
-    """Raise Refused if a start first puts other files in place, which wait there for it."""
-    swaps = [one.log.name for one in partition.transient if one.suffix == ".swap"]
+    """Raise Refused if the next start swaps files in before it loads the logs."""
+    swaps = [segment.log.name for segment in partition.transient if segment.suffix == ".swap"]
     swaps += [entry.name.name for entry in partition.entries if entry.name.suffix == ".swap"]
     if swaps:
         raise Refused(
@@ -62,14 +62,14 @@ def refuse_swaps(partition: Partition) -> None:
 
 
 def refuse_links(logs: Iterable[Path]) -> None:
-    """Raise Refused if one of them is a symbolic link, in whose place nothing can be put."""
+    """Raise Refused if a log is a symbolic link, which a repair cannot replace."""
     for log in logs:
         if log.is_symlink():
             raise Refused(f"{log}: expected a file, found a symbolic link")
 
 
 def _status(path: Path) -> os.stat_result | None:
-    """What ``stat`` says of a regular file; None for all else, and for what is gone again."""
+    """Return the status of a regular file, None for other files and for missing ones."""
     try:
         status = path.stat()
     except FileNotFoundError:

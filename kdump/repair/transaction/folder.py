@@ -1,10 +1,10 @@
 """The folder of a repair in its partition: plan, journal, backup, receipt.
 
-``plan.json`` comes first; ``begun.json`` says that everything is saved and that changes may have
-been made, ``receipt.json`` that all were, ``undoing`` that they are being taken back. Without
-``begun.json`` the partition is as it was, and the folder may go.
+``plan.json`` comes first. ``begun.json`` means that everything is saved and that changes may have
+been made, ``receipt.json`` that all steps are done, ``undoing`` that they are being undone. Without
+``begun.json`` the partition is unchanged, and the folder can be removed.
 
-What is in it is believed only if no user but the owner of the partition can have written it.
+The files are trusted only if no user but the owner of the partition can have written them.
 
 Brokers ignore directories in a partition, and remove them with its topic.
 """
@@ -36,19 +36,19 @@ _TAIL: Final = ".tail"
 _MOST_BYTES: Final = 64 << 20
 _PRIVATE: Final = 0o600
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
-#: What a repair writes into its folder itself; each file is written under another name first.
+#: The files at the top of the folder; each is written under a temporary name first.
 _OWN_FILES: Final = frozenset(
     f"{name}{suffix}" for name in (PLAN, BEGUN, UNDOING, RECEIPT) for suffix in ("", ".tmp")
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
-    """When the first change was made, in ns, and what was saved before it.
+class StartRecord:
+    """The time of the first change in ns, and the files that were saved before it.
 
-    Files that are put get that time. ``tails`` says of cut logs from which position on they were
-    saved; ``marker`` is the stamp of the clean shutdown marker, None without one. ``digests`` are
-    those of the records that were read back of each converted log.
+    New files get that modification time. ``tails`` has for each cut log the position from which its
+    tail was saved. ``marker`` is the stamp of the clean shutdown marker, None if it is not saved.
+    ``digests`` has for each converted log the digest of the records that were read back.
     """
 
     begun_ns: int
@@ -64,112 +64,112 @@ class Folder:
         self.partition = partition
         self.path = partition / FOLDERS / plan_id
 
-    def old(self, name: str) -> Path:
-        """Where a file of the partition is saved whole."""
+    def backup_path(self, name: str) -> Path:
+        """The path where a whole file of the partition is saved."""
         return self.path / _OLD / name
 
-    def tail(self, name: str) -> Path:
-        """Where the end of a log is saved."""
+    def tail_path(self, name: str) -> Path:
+        """The path where the tail of a log is saved."""
         return self.path / _OLD / f"{name}{_TAIL}"
 
     @property
-    def marker(self) -> Path:
-        """Where the clean shutdown marker is saved."""
+    def marker_path(self) -> Path:
+        """The path where the clean shutdown marker is saved."""
         return self.path / _OLD / CLEAN_MARKER
 
-    def new(self, name: str) -> Path:
-        """Where a file is made before it is put in its place."""
+    def staging_path(self, name: str) -> Path:
+        """The path where a file is written before it moves into place."""
         return self.path / _NEW / name
 
     def make(self, plan: Plan, like: Attributes) -> None:
-        """Make the folder, with the plan in it."""
+        """Make the folder, and write the plan into it."""
         for path in (self.path.parent, self.path, self.path / _OLD, self.path / _NEW):
             disk.make_directory(path, like)
         self._write(PLAN, encode(plan))
 
-    def begin(self, begun: Begun) -> None:
-        """Say that everything is saved. From now on the partition may be changed."""
+    def begin(self, start_record: StartRecord) -> None:
+        """Record that everything is saved. From now on the partition may be changed."""
         disk.sync_directory(self.path / _OLD)
         disk.sync_directory(self.path / _NEW)
-        marker = begun.marker
+        marker = start_record.marker
         fields = {
-            "begun_ns": begun.begun_ns,
-            "tails": dict(begun.tails),
+            "begun_ns": start_record.begun_ns,
+            "tails": dict(start_record.tails),
             "marker": None if marker is None else [marker.size, marker.mtime_ns],
-            "digests": dict(begun.digests),
+            "digests": dict(start_record.digests),
         }
         self._write(BEGUN, fields)
 
     @property
     def has_begun(self) -> bool:
-        """Whether changes may have been made; the partition is open for changes."""
+        """Whether changes may have been made. The partition must be open for changes."""
         return disk.exists(self.path / BEGUN)
 
     def sync(self) -> None:
-        """Make last what an interrupted process has done here."""
+        """Flush the changes of an interrupted process in the folder to disk."""
         for path in (self.path / _OLD, self.path / _NEW, self.path):
             disk.sync_directory(path)
 
     def finish(self, receipt: Mapping[str, Any]) -> None:
-        """Say that all was done."""
+        """Write the receipt: all steps are done."""
         self._write(RECEIPT, receipt)
 
     def undo(self) -> None:
-        """Say that what was done is being taken back."""
+        """Record that the steps are being undone."""
         if not (self.path / UNDOING).exists():
             self._write(UNDOING, {})
 
     def remove(self) -> None:
-        """Remove the folder, beginning with what says that anything was changed.
+        """Remove the folder, ``begun.json`` first.
 
-        Raises Refused, and removes nothing, where something is in it that no repair has written.
+        Raises Refused, and removes nothing, if it holds a file that no repair writes.
         """
         self.check()
         if self.path.exists():
-            found = self._written()
+            found = self._list_files()
             disk.unlink(self.path / BEGUN)
             for name in (_NEW, _OLD):
                 if name in found:
                     disk.unlink_all(found[name])
                     disk.remove_empty(self.path / name)
-            # Only now the plan, which says what there may be.
+            # The plan last: it lists the files that the folder may hold.
             disk.unlink_all([path for path in found[""] if path.name != BEGUN])
             disk.remove_empty(self.path)
         if self.path.parent.exists():
             disk.remove_empty(self.path.parent)
 
     def check_removable(self) -> None:
-        """Raise Refused where something is in it that no repair has written."""
-        self._written()
+        """Raise Refused if the folder holds a file that no repair writes."""
+        self._list_files()
 
     def check(self) -> None:
-        """Raise Refused unless its directories are real ones, and no other user can write them."""
+        """Raise Refused unless its directories are no links, and no other user can write them."""
         uid = status_of(self.partition).st_uid
         for path in (self.path.parent, self.path, self.path / _OLD, self.path / _NEW):
             check_own_directory(path, uid)
 
-    def _written(self) -> dict[str, list[Path]]:
-        """The files in it by the directory that they are in, "" for the folder.
+    def _list_files(self) -> dict[str, list[Path]]:
+        """The files in the folder by their directory, "" for the folder itself.
 
-        Raises Refused if one of them is none that its plan, or any, leads to.
+        Raises Refused if it holds a file that its plan does not write.
         """
         files = disk.list_directory(self.path)
         top = {name for name, is_directory in files if is_directory}
         found = {name: disk.list_directory(self.path / name) for name in top & {_OLD, _NEW}}
-        saved = self._saved() if any(found.values()) else {}
+        saved = self._expected_files() if any(found.values()) else {}
         expected = {"": _OWN_FILES, **saved}
-        strange = [self.path / name for name in top - {_OLD, _NEW}]
+        unexpected = [self.path / name for name in top - {_OLD, _NEW}]
         found[""] = [(name, False) for name, is_directory in files if not is_directory]
         for directory, names in found.items():
-            strange += [
+            unexpected += [
                 self.path / directory / name
                 for name, is_directory in names
                 if is_directory or name not in expected[directory]
             ]
-        if strange:
-            told = ", ".join(map(str, sorted(strange)[:3])) + (", ..." if strange[3:] else "")
+        if unexpected:
+            text = ", ".join(map(str, sorted(unexpected)[:3])) + (", ..." if unexpected[3:] else "")
             raise Refused(
-                f"{self.path}: expected only files of a repair, found also {told}: nothing was "
+                f"{self.path}: expected only files of a repair, found also {text}: nothing was "
                 "removed; inspect these files and move them away"
             )
         return {
@@ -177,35 +177,35 @@ class Folder:
             for directory, names in found.items()
         }
 
-    def _saved(self) -> dict[str, frozenset[str]]:
-        """The names of all that the repair of its plan may save, and make."""
+    def _expected_files(self) -> dict[str, frozenset[str]]:
+        """The names of all files that a repair by its plan saves or writes, by directory."""
         plan = self.plan()
         lines = {step.checkpoint for step in plan.steps if isinstance(step, Line | Rewrite)}
         tails = {f"{cut.name}{_TAIL}" for cut in plan.cuts}
         return {
-            _OLD: frozenset((*plan.touched, *tails, *lines, CLEAN_MARKER)),
+            _OLD: frozenset((*plan.changed_files, *tails, *lines, CLEAN_MARKER)),
             _NEW: frozenset((*(put.name for put in plan.puts), *lines)),
         }
 
     def plan(self) -> Plan:
-        """Read the plan. Raises Refused where it cannot be read."""
+        """Read the plan. Raises Refused if it cannot be decoded."""
         fields = self._read(PLAN)
         try:
             plan = decode(fields)
             found = plan.id
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise self._unreadable(PLAN, error) from error
+            raise self._invalid_file(PLAN, error) from error
         if found != self.path.name:
-            raise self._unreadable(PLAN, f"a plan with id {found}")
+            raise self._invalid_file(PLAN, f"a plan with id {found}")
         return plan
 
-    def begun(self, plan: Plan) -> Begun:
-        """Read what was saved for ``plan``. Raises Refused where it cannot be read."""
+    def start_record(self, plan: Plan) -> StartRecord:
+        """Read ``begun.json``. Raises Refused unless it can be decoded and matches ``plan``."""
         fields = self._read(BEGUN)
-        converted = {put.name: recipe.digest for put, recipe in plan.converted}
+        converted = {put.name: recipe.digest for put, recipe in plan.conversions}
         try:
             marker, tails = fields["marker"], fields["tails"]
-            digests = fields.get("digests", {})  # none where nothing could be converted yet
+            digests = fields.get("digests", {})  # absent in files of releases without conversion
             numbers = [fields["begun_ns"], *tails.values(), *(marker or ())]
             if not all(type(number) is int for number in numbers):
                 raise ValueError(f"expected whole numbers, found {numbers}")
@@ -215,12 +215,12 @@ class Folder:
             if digests != converted:
                 raise ValueError("the digests of the converted logs differ from the plan")
             saved = None if marker is None else Stamp(*marker)
-            return Begun(fields["begun_ns"], tails, saved, digests)
+            return StartRecord(fields["begun_ns"], tails, saved, digests)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise self._unreadable(BEGUN, error) from error
+            raise self._invalid_file(BEGUN, error) from error
 
     def receipt(self) -> dict[str, Any] | None:
-        """Read the receipt; None where there is none yet. Raises Refused if it cannot be read."""
+        """Read the receipt, None if there is none yet. Raises Refused if it cannot be decoded."""
         return self._read(RECEIPT) if (self.path / RECEIPT).exists() else None
 
     def _write(self, name: str, fields: Mapping[str, Any]) -> None:
@@ -239,28 +239,28 @@ class Folder:
         try:
             fields = json.loads(data)
         except (ValueError, RecursionError) as error:
-            raise self._unreadable(name, error) from error
+            raise self._invalid_file(name, error) from error
         if size != len(data) or not isinstance(fields, dict):
-            raise self._unreadable(name, f"{size} bytes")
+            raise self._invalid_file(name, f"{size} bytes")
         return fields
 
     def _check_file(self, path: Path) -> None:
-        """Raise Refused if another user than the owner of the partition can have written a file."""
+        """Raise Refused if a user other than the owner of the partition can have written a file."""
         self.check()
         try:
             status, uid = path.lstat(), self.partition.stat().st_uid
         except OSError as error:
             raise source_error(path, error) from error
         if not stat.S_ISREG(status.st_mode):
-            raise self._unreadable(path.name, "not a regular file")
+            raise self._invalid_file(path.name, "not a regular file")
         if not is_root() and os.geteuid() != uid:
-            return  # what another user than the owner reads, he does not carry out
+            return  # a user other than the owner can read the plan, but not apply it
         if status.st_uid != uid or status.st_mode & _OTHERS_WRITE:
             mode = stat.S_IMODE(status.st_mode)
             found = f"a file of user {status.st_uid} with mode {mode:o}"
-            raise self._unreadable(path.name, f"{found}, which other users than {uid} can write")
+            raise self._invalid_file(path.name, f"{found}, which other users than {uid} can write")
 
-    def _unreadable(self, name: str, why: object) -> Refused:
+    def _invalid_file(self, name: str, why: object) -> Refused:
         return Refused(
             f"{self.path / name}: expected a file of a repair, found something else ({why}). Its "
             f"backup is beside it: to continue without it, move {self.path} out of the partition"

@@ -9,14 +9,15 @@ from dataclasses import replace
 from kdump.errors import KdumpError, Unfinished
 from kdump.format.lines.shell import operand
 from kdump.repair.transaction.folder import Folder
-from kdump.repair.transaction.plan import Plan, finishing
+from kdump.repair.transaction.plan import Plan, finish_command
 from kdump.repair.transaction.states import Progress, States
 
 
 class Interruption(Unfinished):
-    """``done`` and ``left`` are the plan with the steps that are done, or undone, and the others.
+    """A repair or an undo that was interrupted.
 
-    Both are None where the files do not show how far it has come.
+    ``done`` is the plan with the finished steps only, ``left`` with the others. Both are None if
+    the files do not show which steps are finished.
     """
 
     def __init__(
@@ -28,9 +29,9 @@ class Interruption(Unfinished):
 
 @contextmanager
 def report_interruption(plan: Plan, folder: Folder, *, undoing: bool = False) -> Iterator[None]:
-    """Raise an Interruption for all that ends the work in between."""
-    again = finishing(plan)
-    back = ("kdump", "undo", operand(plan.partition), "--plan", plan.id, "--apply")
+    """Turn any error or signal in the block into an Interruption."""
+    finish = finish_command(plan)
+    undo = ("kdump", "undo", operand(plan.partition), "--plan", plan.id, "--apply")
     try:
         yield
     except (KdumpError, OSError, ValueError, KeyboardInterrupt, SystemExit) as error:
@@ -44,16 +45,16 @@ def report_interruption(plan: Plan, folder: Folder, *, undoing: bool = False) ->
         )
         if not undoing:
             message += ", or undo it with kdump undo"
-        raise Interruption(message, back if undoing else again, done, left) from error
+        raise Interruption(message, undo if undoing else finish, done, left) from error
 
 
 def _progress(
     plan: Plan, folder: Folder, *, undoing: bool
 ) -> tuple[Plan, Plan] | tuple[None, None]:
-    """The plan with the steps that are done, or undone, and with the others."""
+    """Return the plan with the finished steps only, and the plan with the others."""
     end = Progress.TODO if undoing else Progress.DONE
     try:
-        states = States(plan, folder, folder.begun(plan), undoing=undoing)
+        states = States(plan, folder, folder.start_record(plan), undoing=undoing)
         at_end = [states.of(step) is end for step in plan.steps]
     except (KdumpError, OSError):
         return None, None

@@ -1,9 +1,10 @@
 """The lock on a log directory, and the conditions of any change in it.
 
-A broker that starts meanwhile is refused the lock, and stops before it touches anything.
+A broker that starts during the change does not get the lock, and stops before it changes anything.
+Open file description locks conflict with a broker's lock, and stay when another descriptor of the
+file is closed.
 
-Spec: ``LogManager.lockLogDirs``, ``FileLock``; ``fcntl(2)``, open file description locks: they
-stand against a broker's, and are not lost when somebody closes another descriptor of the file.
+Spec: ``LogManager.lockLogDirs``, ``FileLock``; ``fcntl(2)``.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from kdump.audit.commands import resuming, undoing
 from kdump.errors import Refused
 from kdump.format.lines.shell import shell_text
 from kdump.repair.transaction import disk
-from kdump.repair.transaction.directories import check_own_directory, opened, owned
+from kdump.repair.transaction.directories import check_own_directory, open_as_owner, open_directory
 from kdump.repair.transaction.folder import Folder
 from kdump.repair.transaction.plan import Line, Plan, PutMarker, Rewrite, TakeMarker
 from kdump.storage.liveness import State, liveness, uses
@@ -34,25 +35,25 @@ from kdump.storage.rights import ROOT, acting, is_root
 
 #: 64-bit Linux: short type, short whence, off_t start, off_t length, pid_t, which must be 0.
 _WHOLE_FILE: Final = struct.pack("@hhqqi0q", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-#: What is left free beside what is written: for the plan, the receipt and the directories.
+#: Free space for the plan, the receipt and the directories, beside the new files.
 _SPARE_BYTES: Final = 1 << 20
 _OPEN: Final = frozenset({RepairState.PENDING, RepairState.UNDOING})
 
 
 @contextmanager
-def held(
+def hold_lock(
     partition: Path,
     log_directory: Path | None,
     *,
     identity: tuple[int, int] | None = None,
     assume_stopped: bool = False,
 ) -> Iterator[int | None]:
-    """Make sure that no broker uses the partition, and that none starts on its directory.
+    """Lock the log directory, and check that no broker uses the partition.
 
-    Both are opened for changes, and from then on this process has the rights of who owns the
-    partition. Yields the descriptor of the lock, None where there is nothing to lock. ``identity``
-    is the device and inode that the partition must have; ``assume_stopped`` stands for the answer
-    where nobody can tell. Raises Refused, SourceError.
+    Both directories are opened for changes, and the process gets the rights of the owner of the
+    partition. Yields the descriptor of the lock, None without a log directory. ``identity`` is the
+    device and inode that the partition must have. ``assume_stopped``: accept that the state of the
+    broker cannot be determined. Raises Refused, SourceError.
     """
     if sys.platform != "linux":
         raise Refused(f"{partition}: repairs need Linux, found {sys.platform}")
@@ -62,23 +63,23 @@ def held(
     with ExitStack() as stack:
         descriptor = None
         if log_directory is not None:
-            stack.enter_context(opened(log_directory))
-            descriptor = stack.enter_context(_locked(log_directory))
+            stack.enter_context(open_directory(log_directory))
+            descriptor = stack.enter_context(_lock_directory(log_directory))
             check_stopped(partition, assume_stopped=assume_stopped, lock_held=True)
-        home = stack.enter_context(owned(partition, identity))
+        home = stack.enter_context(open_as_owner(partition, identity))
         check_own_directory(partition / FOLDERS, home.rights.uid)
         try:
             yield descriptor
-        except OSError as error:  # behind the first change it is another exception
+        except OSError as error:  # after the first change it is an Interruption
             raise Refused(f"{partition}: nothing was changed: {error}") from error
 
 
 @contextmanager
-def _locked(log_directory: Path) -> Iterator[int]:
-    """Get the lock of a log directory that was opened; yields its descriptor. Raises Refused."""
+def _lock_directory(log_directory: Path) -> Iterator[int]:
+    """Get the lock of an opened log directory; yield its descriptor. Raises Refused."""
     path = log_directory / LOCK
     if not path.exists():
-        # It is made, and must then belong to whom the directory belongs to.
+        # The lock file is created, and must belong to the owner of the directory.
         _check_owner(log_directory)
     try:
         descriptor = disk.open_lock(path)
@@ -97,10 +98,10 @@ def _locked(log_directory: Path) -> Iterator[int]:
 
 
 def _check_lock(path: Path) -> None:
-    """Raise Refused if something else than a file is in the place of the lock."""
+    """Raise Refused if the path of the lock is not a regular file with one name."""
     try:
         status = path.lstat()
-    except OSError:  # missing, or not to be reached: to be opened it must be
+    except OSError:  # missing or out of reach: opening it reports that
         return
     _check_lock_file(path, status)
 
@@ -121,7 +122,7 @@ def _check_lock_file(path: Path, status: os.stat_result) -> None:
 
 
 def check_stopped(partition: Path, *, assume_stopped: bool, lock_held: bool = False) -> None:
-    """Raise Refused unless surely no broker uses ``partition``, or somebody says so."""
+    """Raise Refused unless no broker uses ``partition``, or the user assumes that."""
     answer = liveness(partition, lock_held=lock_held)
     if answer.state is State.LIVE:
         raise Refused(
@@ -142,9 +143,9 @@ def check_stopped(partition: Path, *, assume_stopped: bool, lock_held: bool = Fa
 
 
 def check_readers(plan: Plan) -> None:
-    """Raise Refused where a process reads a file that a plan changes: it could see half of that."""
-    paths = (plan.partition / name for name in sorted(plan.touched))
-    with acting(ROOT):  # who else would not see what other users have open
+    """Raise Refused if a process has a file open that a plan changes: it could read half of it."""
+    paths = (plan.partition / name for name in sorted(plan.changed_files))
+    with acting(ROOT):  # other users cannot see the open files of all processes
         use = next(uses(path for path in paths if path.is_file()), None)
     if use is not None:
         raise Refused(
@@ -154,67 +155,70 @@ def check_readers(plan: Plan) -> None:
 
 
 def check_changeable(plan: Plan, *, undoing: bool = False) -> None:
-    """Raise Refused unless all that a plan changes is ours to change, and there is room for it.
+    """Raise Refused unless the process may change the files of a plan, and space is free for it.
 
-    To take it back, room is not asked for: only what was saved comes back.
+    An undo checks no space: it only brings saved files back.
     """
-    for path in (plan.partition, *(path for path in _changed(plan) if path.exists())):
+    for path in (plan.partition, *(path for path in _changed_paths(plan) if path.exists())):
         _check_owner(path)
         if path.is_symlink() and path != plan.partition:
             raise Refused(f"{path}: expected a file, found a symbolic link")
     space = os.statvfs(plan.partition)
     free = space.f_bavail * space.f_frsize
-    # A file takes whole blocks.
+    # Each file occupies whole blocks.
     needed = plan.new_bytes + len(plan.puts) * space.f_frsize + _SPARE_BYTES
     if free < needed and not undoing:
         raise Refused(f"{plan.partition}: expected {needed} free bytes, found {free}")
 
 
-def unfinished(partition: Path) -> RepairRecord | None:
-    """The repair of a partition that was interrupted, None without one. Raises SourceError."""
-    return next((one for one in reversed(kept(partition)) if one.state in _OPEN), None)
+def interrupted_repair(partition: Path) -> RepairRecord | None:
+    """Return the interrupted repair of a partition, None without one. Raises SourceError."""
+    return next((repair for repair in reversed(kept(partition)) if repair.state in _OPEN), None)
 
 
-def ways_on(one: RepairRecord, partition: Path) -> str:
-    """What can be done about a repair that was interrupted: the commands in words."""
-    on, back = resuming(partition, one), undoing(partition, one.id)
-    if on == back:
-        return f"undo it with {shell_text(back)}"
-    return f"finish it with {shell_text(on)}, or undo it with {shell_text(back)}"
+def finish_or_undo(repair: RepairRecord, partition: Path) -> str:
+    """Return the advice on an interrupted repair: the commands that finish it and undo it."""
+    finish, undo = resuming(partition, repair), undoing(partition, repair.id)
+    if finish == undo:
+        return f"undo it with {shell_text(undo)}"
+    return f"finish it with {shell_text(finish)}, or undo it with {shell_text(undo)}"
 
 
-def check_others(partition: Path, log_directory: Path | None) -> None:
-    """Raise Refused where an interrupted repair holds what all partitions of a directory share."""
+def check_other_partitions(partition: Path, log_directory: Path | None) -> None:
+    """Raise Refused if an interrupted repair of another partition changes shared files.
+
+    Shared by all partitions are the clean shutdown marker and the checkpoint files.
+    """
     if log_directory is None:
         return
     content = open_path(log_directory)
     paths = content.partition_paths if isinstance(content, LogDirectory) else ()
     for other in paths:
-        one = None if _same(other, partition) else unfinished(other)
-        if one is not None and _shared(Folder(other, one.id).plan()):
+        repair = None if _same(other, partition) else interrupted_repair(other)
+        if repair is not None and _changes_shared_files(Folder(other, repair.id).plan()):
             raise Refused(
                 f"{other}: expected no interrupted repair in this log directory, found "
-                f"{one.id}, which holds the clean shutdown marker or checkpoint lines: "
-                f"{ways_on(one, other)}"
+                f"{repair.id}, which holds the clean shutdown marker or checkpoint lines: "
+                f"{finish_or_undo(repair, other)}"
             )
 
 
-def _shared(plan: Plan) -> bool:
+def _changes_shared_files(plan: Plan) -> bool:
     return any(isinstance(step, TakeMarker | PutMarker | Line | Rewrite) for step in plan.steps)
 
 
-def _same(one: Path, other: Path) -> bool:
+def _same(path: Path, other: Path) -> bool:
     try:
-        return one.samefile(other)
+        return path.samefile(other)
     except OSError:
         return False
 
 
-def _changed(plan: Plan) -> Iterator[Path]:
-    for name in sorted(plan.touched):
+def _changed_paths(plan: Plan) -> Iterator[Path]:
+    for name in sorted(plan.changed_files):
         if name in plan.files:
             yield plan.partition / name
-    if plan.log_directory is not None and _shared(plan):
+    if plan.log_directory is not None and _changes_shared_files(plan):
         yield plan.log_directory
         for step in plan.steps:
             if isinstance(step, Line | Rewrite):
@@ -246,13 +250,13 @@ def _lock(descriptor: int, path: Path) -> None:
             f"{path}: expected to get the lock, found that another process holds it: stop the "
             "broker"
         ) from None
-    mine = os.fstat(descriptor)
-    _check_lock_file(path, mine)
+    locked = os.fstat(descriptor)
+    _check_lock_file(path, locked)
     try:
-        there = path.lstat()
+        current = path.lstat()
     except FileNotFoundError:
-        there = None
-    if there is None or (mine.st_dev, mine.st_ino) != (there.st_dev, there.st_ino):
+        current = None
+    if current is None or (locked.st_dev, locked.st_ino) != (current.st_dev, current.st_ino):
         raise Refused(
             f"{path}: expected the lock file to stay, found that it was replaced: try again"
         )

@@ -1,7 +1,7 @@
 """Plan: the steps of a repair of one partition and what they cost, as plain values.
 
-Names are of files in the partition directory; the checkpoint files and the clean shutdown marker
-are those of its log directory.
+Names of files are relative to the partition directory. The checkpoint files and the clean shutdown
+marker belong to its log directory.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Final
 from kdump.audit.survey.recovery import Span
 from kdump.format.lines.shell import operand
 
-#: So many characters of a digest name a plan.
+#: Characters of the digest in the id of a plan.
 _ID_LENGTH: Final = 8
 _SCHEMA: Final = 1
 _NOTHING: Final = Span()
@@ -25,15 +25,15 @@ _NOTHING: Final = Span()
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """By what a file is told to be as it was: its bytes, and when it was written, in ns."""
+    """The size of a file in bytes and its modification time in ns: they show that it changed."""
 
     size: int
     mtime_ns: int
 
 
 @dataclass(frozen=True, slots=True)
-class Rebuilt:
-    """A recipe: an index of the segment with this log, by the broker's rule of recovery.
+class RebuiltIndex:
+    """A recipe: an index of the segment with this log, as the broker's recovery builds it.
 
     ``extension`` is ``.index`` or ``.timeindex``, ``interval_bytes`` the topic's
     ``index.interval.bytes``.
@@ -52,12 +52,13 @@ class Prefix:
 
 
 @dataclass(frozen=True, slots=True)
-class Converted:
-    """A recipe: part number ``part`` of what a log is with its old batches as batches of magic 2.
+class ConvertedPart:
+    """A recipe: part number ``part`` of the conversion of a log to magic 2.
 
-    ``codec`` compresses all that are rewritten, None keeps what each had; messages are joined to
-    batches of ``batch_bytes``. ``records`` and ``digest`` say what the old log holds in that part.
-    ``epochs`` are the leader epochs of the new batches, each with its first offset.
+    ``codec`` compresses every rewritten batch; None keeps the codec that each batch had. Messages
+    are joined to batches of ``batch_bytes``. ``records`` and ``digest`` are the count and the
+    digest of the records of the old log in that part. ``epochs`` are the leader epochs of the new
+    batches, each with its first offset.
     """
 
     log: str
@@ -69,23 +70,23 @@ class Converted:
     epochs: tuple[tuple[int, int], ...] = ()
 
 
-Recipe = Rebuilt | Prefix | Converted
+Recipe = RebuiltIndex | Prefix | ConvertedPart
 
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Take a file away, into the backup."""
+    """Move a file into the backup."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Put a file of ``size`` bytes with this SHA-256 in its place.
+    """Put a file of ``size`` bytes with this SHA-256 in place.
 
-    ``replaces`` says that one stands there until then, which goes into the backup. ``content`` is
-    None where it is made by ``recipe`` when it is needed; a ``Rebuilt`` file with a ``content`` can
-    be made either way. ``mtime_ns`` is the time that it gets, None for that of the repair.
+    ``replaces``: a file of this name exists, and goes into the backup. ``content`` is None where
+    ``recipe`` makes the file when the step is done. A ``RebuiltIndex`` may have both.
+    ``mtime_ns`` is its modification time, None for the time of the repair.
     """
 
     name: str
@@ -98,11 +99,11 @@ class Put:
 
     @classmethod
     def of(cls, name: str, content: bytes, *, replaces: bool) -> Put:
-        """The step that puts ``content`` there."""
+        """Return the step that puts ``content`` in place."""
         return cls(name, len(content), sha256(content).hexdigest(), replaces, content=content)
 
     def time_ns(self, begun_ns: int) -> int:
-        """The time that it gets in a repair that began at ``begun_ns``."""
+        """Return its modification time in ns in a repair that began at ``begun_ns``."""
         return begun_ns if self.mtime_ns is None else self.mtime_ns
 
 
@@ -110,8 +111,8 @@ class Put:
 class Cut:
     """Cut a log at ``size`` bytes; the tail goes into the backup.
 
-    ``tail_sha256`` is that of the tail, ``last_header`` the header of the last batch that stays, in
-    hex; empty without one.
+    ``tail_sha256`` is the SHA-256 of the tail. ``last_header`` is the header of the last batch that
+    stays, in hex; empty if no batch stays.
     """
 
     name: str
@@ -122,7 +123,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Change this partition's line in a checkpoint file; None stands for no line."""
+    """Change this partition's line in a checkpoint file; None means no line."""
 
     checkpoint: str
     before: int | None
@@ -131,9 +132,9 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """Put a whole checkpoint file of ``size`` bytes with this SHA-256 in place of another one.
+    """Replace a whole checkpoint file by one of ``size`` bytes with this SHA-256.
 
-    That one has ``before_size`` and ``before_mtime_ns``, and goes into the backup.
+    The replaced file has ``before_size`` and ``before_mtime_ns``, and goes into the backup.
     """
 
     checkpoint: str
@@ -145,7 +146,7 @@ class Rewrite:
 
     @classmethod
     def of(cls, checkpoint: str, content: bytes, before: Stamp) -> Rewrite:
-        """The step that puts ``content`` there."""
+        """Return the step that replaces the checkpoint file by ``content``."""
         digest = sha256(content).hexdigest()
         return cls(checkpoint, len(content), digest, before.size, before.mtime_ns, content)
 
@@ -157,7 +158,7 @@ class Rewrite:
 
 @dataclass(frozen=True, slots=True)
 class TakeMarker:
-    """Take the clean shutdown marker away, so that a start in between recovers."""
+    """Remove the clean shutdown marker, so that a start during the repair recovers the logs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,19 +178,19 @@ _STEPS: Final[Mapping[str, type[Step]]] = {
     "put-marker": PutMarker,
 }
 _RECIPES: Final[Mapping[str, type[Recipe]]] = {
-    "rebuilt": Rebuilt,
+    "rebuilt": RebuiltIndex,
     "prefix": Prefix,
-    "converted": Converted,
+    "converted": ConvertedPart,
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What is no longer read afterwards, and stays in the backup.
+    """The records that a repair removes from the partition; they stay in the backup.
 
-    ``size`` is bytes of logs. ``producers`` are those of whom something is lost, ``committed`` the
-    transactions that end there, ``opened`` those that stay open because their end is lost.
-    ``below_high_watermark``: consumers may have seen some of it.
+    ``size`` counts bytes of logs. ``producers`` counts the producers that lose records,
+    ``committed`` the transactions that end there, ``opened`` the transactions that stay open
+    because their end is lost. ``below_high_watermark``: consumers may have read lost records.
     """
 
     size: int = 0
@@ -206,12 +207,12 @@ class Loss:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be done to the partition directory at ``partition``; nothing without ``steps``.
+    """The changes to the partition directory at ``partition``; nothing to do without ``steps``.
 
-    ``arguments`` are the options that led to it. ``identity`` is the directory's device and inode.
-    ``log_directory`` is None for a partition that stands in none. ``files`` has the stamp of every
-    file in the partition directory when it was planned. ``log_end`` is the log end offset before
-    and after, None for unknown; ``notes`` are sentences for who reads the plan.
+    ``arguments`` are the options of the command. ``identity`` is the directory's device and inode.
+    ``log_directory`` is None for a partition outside of any log directory. ``files`` has the stamp
+    of every file in the partition directory when the plan was made. ``log_end`` is the log end
+    offset before and after, None if unknown. ``notes`` are sentences for the reader of the plan.
     """
 
     command: str
@@ -228,12 +229,12 @@ class Plan:
 
     @property
     def lossy(self) -> bool:
-        """Whether records are lost, so that it needs more than a nod."""
+        """Whether records are lost, so that applying it needs its id as consent."""
         return bool(self.loss)
 
     @cached_property
     def id(self) -> str:
-        """What names it: a digest of all but how the paths were spelled."""
+        """Its name: a digest of all fields but the two paths."""
         fields = encode(self)
         del fields["partition"], fields["log_directory"]
         text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
@@ -245,9 +246,11 @@ class Plan:
         return tuple(step for step in self.steps if isinstance(step, Put))
 
     @property
-    def converted(self) -> tuple[tuple[Put, Converted], ...]:
-        """Those of them that are converted logs, with their recipes."""
-        return tuple((put, put.recipe) for put in self.puts if isinstance(put.recipe, Converted))
+    def conversions(self) -> tuple[tuple[Put, ConvertedPart], ...]:
+        """The converted logs that are put in place, with their recipes."""
+        return tuple(
+            (put, put.recipe) for put in self.puts if isinstance(put.recipe, ConvertedPart)
+        )
 
     @property
     def cuts(self) -> tuple[Cut, ...]:
@@ -260,13 +263,13 @@ class Plan:
         return tuple(step for step in self.steps if isinstance(step, Rewrite))
 
     @property
-    def touched(self) -> frozenset[str]:
-        """The names of all files that some step changes."""
+    def changed_files(self) -> frozenset[str]:
+        """The names of all files in the partition directory that a step changes."""
         return frozenset(step.name for step in self.steps if isinstance(step, Remove | Put | Cut))
 
     @property
-    def whole(self) -> tuple[str, ...]:
-        """The names of files that go into the backup whole."""
+    def moved_files(self) -> tuple[str, ...]:
+        """The names of the files that move into the backup as whole files."""
         return tuple(
             step.name
             for step in self.steps
@@ -274,25 +277,25 @@ class Plan:
         )
 
     @property
-    def unlisted(self) -> tuple[str, ...]:
-        """Files that steps take away, and that ``files`` lacks: the directory has changed since."""
-        taken = (*self.whole, *(cut.name for cut in self.cuts))
-        return tuple(name for name in taken if name not in self.files)
+    def missing_files(self) -> tuple[str, ...]:
+        """Files that steps remove and ``files`` lacks: the directory has changed since."""
+        removed = (*self.moved_files, *(cut.name for cut in self.cuts))
+        return tuple(name for name in removed if name not in self.files)
 
     @property
     def tail_bytes(self) -> int:
-        """The bytes of tails that are cut off, which take space where nothing can be cloned."""
+        """The bytes of the tails that are cut off; where nothing can be cloned they take space."""
         return sum(self.files[cut.name].size - cut.size for cut in self.cuts)
 
     @property
     def new_bytes(self) -> int:
-        """The bytes of new files; what they replace stays in the backup, and takes space too."""
+        """The bytes of new files and of replaced checkpoint files, which stay in the backup."""
         rewritten = sum(step.size + step.before_size for step in self.rewrites)
         return sum(put.size for put in self.puts) + rewritten
 
 
 def encode(plan: Plan) -> dict[str, Any]:
-    """Return ``plan`` as JSON has it; contents are left out."""
+    """Return the JSON fields of ``plan``, without the contents of files."""
     return {
         "schema": _SCHEMA,
         "command": plan.command,
@@ -301,7 +304,7 @@ def encode(plan: Plan) -> dict[str, Any]:
         "identity": list(plan.identity),
         "log_directory": None if plan.log_directory is None else str(plan.log_directory),
         "steps": [_encode_step(step) for step in plan.steps],
-        "files": {name: [one.size, one.mtime_ns] for name, one in sorted(plan.files.items())},
+        "files": {name: [stamp.size, stamp.mtime_ns] for name, stamp in sorted(plan.files.items())},
         "loss": encode_loss(plan.loss),
         "log_start": plan.log_start,
         "log_end": list(plan.log_end),
@@ -310,9 +313,9 @@ def encode(plan: Plan) -> dict[str, Any]:
 
 
 def decode(fields: Mapping[str, Any]) -> Plan:
-    """Return the plan that ``fields`` were made of.
+    """Return the plan whose JSON fields are ``fields``.
 
-    Raises AttributeError, KeyError, TypeError, ValueError for what is no plan.
+    Raises AttributeError, KeyError, TypeError, ValueError if they do not describe a plan.
     """
     if fields["schema"] != _SCHEMA:
         raise ValueError(f"expected schema {_SCHEMA}, found {fields['schema']}")
@@ -334,20 +337,20 @@ def decode(fields: Mapping[str, Any]) -> Plan:
     )
 
 
-def located(plan: Plan, partition: Path, log_directory: Path | None) -> Plan:
-    """The same plan with these paths, which lead to the same directories."""
+def with_paths(plan: Plan, partition: Path, log_directory: Path | None) -> Plan:
+    """Return the plan with these paths, which lead to the same directories."""
     return replace(plan, partition=partition, log_directory=log_directory)
 
 
-def finishing(plan: Plan) -> tuple[str, ...]:
-    """The command that goes on with a plan, with the consent that it needs."""
+def finish_command(plan: Plan) -> tuple[str, ...]:
+    """Return the command that finishes a plan, with the id as consent where it is lossy."""
     confirm = ("--confirm", plan.id) if plan.lossy else ()
     path = operand(plan.partition)
     return ("kdump", plan.command, *plan.arguments, path, "--apply", *confirm)
 
 
 def encode_loss(loss: Loss) -> dict[str, Any]:
-    """Return ``loss`` as JSON has it."""
+    """Return the JSON fields of ``loss``."""
     return {
         "bytes": loss.size,
         "sound": _encode_span(loss.sound),
@@ -383,7 +386,7 @@ def _encode_span(span: Span) -> dict[str, Any]:
 
 
 def _encode_step(step: Step) -> dict[str, Any]:
-    kind = next(name for name, each in _STEPS.items() if isinstance(step, each))
+    kind = next(name for name, step_type in _STEPS.items() if isinstance(step, step_type))
     fields = {name: getattr(step, name) for name in step.__slots__ if name != "content"}
     if isinstance(step, Put):
         fields["recipe"] = None if step.recipe is None else _encode_recipe(step.recipe)
@@ -391,7 +394,7 @@ def _encode_step(step: Step) -> dict[str, Any]:
 
 
 def _encode_recipe(recipe: Recipe) -> dict[str, Any]:
-    kind = next(name for name, each in _RECIPES.items() if isinstance(recipe, each))
+    kind = next(name for name, recipe_type in _RECIPES.items() if isinstance(recipe, recipe_type))
     fields = {name: getattr(recipe, name) for name in recipe.__slots__}
     # A plan of an earlier release has no epochs, and its id stays the same.
     return {"from": kind, **{name: value for name, value in fields.items() if value != ()}}
@@ -410,7 +413,7 @@ def _decode_step(fields: Mapping[str, Any]) -> Step:
 
 
 def _check_names(fields: Mapping[str, Any]) -> None:
-    """Raise ValueError for a name that leads out of its directory."""
+    """Raise ValueError for a name that leads out of the directory."""
     for key in {"name", "checkpoint", "log"}.intersection(fields):
         if "/" in fields[key] or fields[key] in ("", ".", ".."):
             raise ValueError(f"expected the name of a file, found {fields[key]}")

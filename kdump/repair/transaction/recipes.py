@@ -10,19 +10,19 @@ from typing import Final
 
 from kdump.audit.facts.small_files import TopicSettings
 from kdump.audit.survey.rebuilt_indexes import Rebuild
-from kdump.repair.transaction.plan import Rebuilt
+from kdump.repair.transaction.plan import RebuiltIndex
 from kdump.storage.access import open_source
 from kdump.storage.names import parse_file_name
 from kdump.storage.walk import walk
 
-#: More than any index has: whether a broker has room for it was asked when it was planned.
+#: More than any index needs; the plan has checked that the index fits segment.index.bytes.
 _ROOM: Final = 2**31 - 1
 
 
-def make(recipe: Rebuilt, partition: Path) -> bytes:
-    """Build the index of a segment of ``partition`` anew.
+def make(recipe: RebuiltIndex, partition: Path) -> bytes:
+    """Rebuild the index of a segment of ``partition``; return its content.
 
-    Raises SourceError where the log cannot be read; ValueError for a recipe of no index.
+    Raises SourceError if the log cannot be read; ValueError if the recipe names no index.
     """
     base_offset = parse_file_name(recipe.log).base_offset
     if base_offset is None or recipe.extension not in (".index", ".timeindex"):

@@ -14,13 +14,18 @@ from kdump.errors import Refused
 from kdump.format.checkpoint import EpochEntry
 from kdump.format.codecs import Codec
 from kdump.repair.rewrite.conversion import Conversion, Rules
-from kdump.repair.rewrite.each_log import each_log
+from kdump.repair.rewrite.log_workers import run_on_logs
 from kdump.repair.rewrite.read_back import ReadBack
-from kdump.repair.rewrite.write_and_read import Written, shared, telling, write_and_read
+from kdump.repair.rewrite.write_and_read import (
+    OnWrite,
+    report_writes,
+    use_two_processes,
+    write_and_read,
+)
 from kdump.repair.transaction import disk
 from kdump.repair.transaction.folder import Folder
-from kdump.repair.transaction.plan import Converted, Plan, Put
-from kdump.repair.transaction.steps import like_of
+from kdump.repair.transaction.plan import ConvertedPart, Plan, Put
+from kdump.repair.transaction.steps import attributes_of
 from kdump.storage.access import open_source
 from kdump.storage.names import parse_file_name
 from kdump.storage.workers import Report
@@ -31,43 +36,51 @@ class _Task:
     """The new logs of one old log, each with its recipe, in order."""
 
     log: str
-    puts: tuple[tuple[Put, Converted], ...]
+    puts: tuple[tuple[Put, ConvertedPart], ...]
 
 
 def stage_converted(
     plan: Plan, folder: Folder, begun_ns: int, *, jobs: int, report: Report, lock: int | None
 ) -> Mapping[str, str]:
-    """Make all converted logs of ``plan``; returns the digest of the records read back of each.
+    """Write all converted logs of ``plan``; return the digest of the read-back records of each.
 
-    Workers, as ``each_log`` has them, do not keep ``lock`` open. ``report`` gets counts of bytes
+    Workers close their copy of the descriptor ``lock``. ``report`` is called with counts of bytes
     that were read. Raises Refused, SourceError.
     """
-    not_theirs, tasks = () if lock is None else (lock,), list(_tasks(plan))
+    close_descriptors, tasks = () if lock is None else (lock,), list(_tasks(plan))
 
-    def work(task: _Task, told: Report) -> dict[str, str]:
-        share = shared(jobs, len(tasks), plan.files[task.log].size)
+    def work(task: _Task, on_progress: Report) -> dict[str, str]:
+        share = use_two_processes(jobs, len(tasks), plan.files[task.log].size)
         try:
-            return _stage(plan, task, folder, begun_ns, told, share=share, not_theirs=not_theirs)
-        except OSError as error:  # which a worker cannot hand over
+            return _stage(
+                plan,
+                task,
+                folder,
+                begun_ns,
+                on_progress,
+                share=share,
+                close_descriptors=close_descriptors,
+            )
+        except OSError as error:  # a worker cannot return it
             raise Refused(f"{plan.partition}: nothing was changed: {error}") from error
 
-    staged = each_log(
+    staged = run_on_logs(
         work,
         tasks,
         lambda task: plan.partition / task.log,
         jobs=jobs,
         report=report,
-        close_descriptors=not_theirs,
+        close_descriptors=close_descriptors,
     )
     return {name: digest for digests in staged for name, digest in digests.items()}
 
 
 def _tasks(plan: Plan) -> Iterator[_Task]:
-    by_log: dict[str, list[tuple[Put, Converted]]] = defaultdict(list)
-    for put, recipe in plan.converted:
+    by_log: dict[str, list[tuple[Put, ConvertedPart]]] = defaultdict(list)
+    for put, recipe in plan.conversions:
         by_log[recipe.log].append((put, recipe))
     for log, puts in by_log.items():
-        yield _Task(log, tuple(sorted(puts, key=lambda each: each[1].part)))
+        yield _Task(log, tuple(sorted(puts, key=lambda pair: pair[1].part)))
 
 
 def _stage(
@@ -78,7 +91,7 @@ def _stage(
     report: Report,
     *,
     share: bool,
-    not_theirs: Iterable[int],
+    close_descriptors: Iterable[int],
 ) -> dict[str, str]:
     """Write the new logs of one old log, and read them back."""
     _, found = write_and_read(
@@ -88,7 +101,7 @@ def _stage(
         room=0,
         share=share,
         report=report,
-        close_descriptors=not_theirs,
+        close_descriptors=close_descriptors,
     )
     digests = {}
     for (put, recipe), back in zip(task.puts, found, strict=True):
@@ -99,9 +112,9 @@ def _stage(
 
 
 def _write(
-    plan: Plan, task: _Task, folder: Folder, begun_ns: int, report: Report, written: Written
+    plan: Plan, task: _Task, folder: Folder, begun_ns: int, report: Report, on_write: OnWrite
 ) -> None:
-    """Write the new logs of one old log, which must be as they were planned."""
+    """Write the new logs of one old log. Raises Refused if they differ from the plan."""
     log, recipe = plan.partition / task.log, task.puts[0][1]
     codec = None if recipe.codec is None else Codec[recipe.codec.upper()]
     rules = Rules(codec, recipe.batch_bytes)
@@ -112,12 +125,13 @@ def _write(
             if number == len(task.puts):
                 raise _differs(plan, task.log)
             put = task.puts[number][0]
-            path = folder.new(put.name)
-            told = partial(written, path, _base_offset(put.name))
-            content, like = telling(map(itemgetter(1), pieces), told), like_of(plan, put, folder)
+            path = folder.staging_path(put.name)
+            on_size = partial(on_write, path, _base_offset(put.name))
+            content = report_writes(map(itemgetter(1), pieces), on_size)
+            like = attributes_of(plan, put, folder)
             disk.write_file(path, content, like, put.time_ns(begun_ns))
     read = [(part.size, part.records, part.digest) for part in conversion.parts]
-    if read != [(put.size, one.records, one.digest) for put, one in task.puts]:
+    if read != [(put.size, recipe.records, recipe.digest) for put, recipe in task.puts]:
         raise _differs(plan, task.log)
 
 
@@ -128,9 +142,9 @@ def _base_offset(log: str) -> int:
     return base_offset
 
 
-def _check(put: Put, recipe: Converted, folder: Folder, back: ReadBack) -> None:
-    """Raise Refused unless a new log was read back as it was planned."""
-    path = folder.new(put.name)
+def _check(put: Put, recipe: ConvertedPart, folder: Folder, back: ReadBack) -> None:
+    """Raise Refused unless the read-back log matches the plan."""
+    path = folder.staging_path(put.name)
     if (back.size, back.sha256) != (put.size, put.sha256):
         raise Refused(
             f"{path}: expected the {put.size} planned bytes to be read back, found other bytes "

@@ -1,7 +1,7 @@
 """The state of each step of a plan, found from the files.
 
-A file that is neither as the plan found it nor as the plan leaves it was changed by somebody else,
-most likely a broker: then nothing more may be done.
+A file that is neither as the plan found it nor as the plan leaves it was changed by another
+process, most likely a broker. Then neither apply nor undo continues.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from pathlib import Path
 from kdump.audit.facts.small_files import read_small
 from kdump.errors import Refused
 from kdump.format.checkpoint import OffsetEntry, decode_offsets
-from kdump.repair.transaction.fingerprint import present, stamp_of
-from kdump.repair.transaction.folder import Begun, Folder
+from kdump.repair.transaction.fingerprint import read_fingerprint, stamp_of
+from kdump.repair.transaction.folder import Folder, StartRecord
 from kdump.repair.transaction.plan import (
     Cut,
     Line,
@@ -34,30 +34,32 @@ class Progress(Enum):
     """How far a step has come."""
 
     TODO = "to do"
-    PARTLY = "partly done"  # it was interrupted, and can be done again or undone
+    PARTLY = "partly done"  # interrupted; it can be done again or undone
     DONE = "done"
 
 
 class States:
-    """The steps of a plan in the partition of ``folder``, once changes may have been made.
+    """The states of the steps of a plan, once changes may have been made.
 
-    ``undoing``: they are being taken back, so that a log may have got part of its tail again.
+    ``undoing``: the steps are being undone, so that a cut log may have part of its tail again.
     """
 
-    def __init__(self, plan: Plan, folder: Folder, begun: Begun, *, undoing: bool) -> None:
+    def __init__(
+        self, plan: Plan, folder: Folder, start_record: StartRecord, *, undoing: bool
+    ) -> None:
         self._plan = plan
         self._folder = folder
-        self._begun = begun
+        self._start_record = start_record
         self._undoing = undoing
         self._removed = {step.name for step in plan.steps if isinstance(step, Remove)}
         self._puts = {put.name: put for put in plan.puts}
 
     def check(self) -> None:
-        """Raise Refused unless every file of the partition is as some step or none leaves it."""
-        found, _ = present(read_partition(self._plan.partition))
+        """Raise Refused unless every file of the partition is as before or as after its steps."""
+        found, _ = read_fingerprint(read_partition(self._plan.partition))
         wrong = sorted(
             name
-            for name in {*found, *self._plan.files}.difference(self._plan.touched)
+            for name in {*found, *self._plan.files}.difference(self._plan.changed_files)
             if found.get(name) != self._plan.files.get(name)
         )
         for step in self._plan.steps:
@@ -69,7 +71,7 @@ class States:
             raise Refused(self._refusal(list(dict.fromkeys(wrong))))
 
     def of(self, step: Step) -> Progress:
-        """Say how far a step has come. Raises Refused if a file of it is neither here nor there."""
+        """Return how far a step has come. Raises Refused if its file is in neither known state."""
         match step:
             case Remove():
                 return self._remove(step)
@@ -85,18 +87,18 @@ class States:
                 return self._marker(step)
 
     def _remove(self, step: Remove) -> Progress:
-        if self._folder.old(step.name).exists():
+        if self._folder.backup_path(step.name).exists():
             if step.name not in self._puts and self._stamp(step.name) is not None:
                 raise _ChangedError(step.name, self._refusal([step.name]))
             return Progress.DONE
         return self._as_planned(step.name, self._plan.files[step.name])
 
     def _put(self, step: Put) -> Progress:
-        if self._stamp(step.name) == Stamp(step.size, step.time_ns(self._begun.begun_ns)):
+        if self._stamp(step.name) == Stamp(step.size, step.time_ns(self._start_record.begun_ns)):
             return Progress.DONE
         if step.replaces:
             return self._as_planned(step.name, self._plan.files[step.name])
-        if step.name in self._removed and not self._folder.old(step.name).exists():
+        if step.name in self._removed and not self._folder.backup_path(step.name).exists():
             return self._as_planned(step.name, self._plan.files[step.name])
         return self._as_planned(step.name, None)
 
@@ -123,7 +125,7 @@ class States:
 
     def _rewrite(self, step: Rewrite) -> Progress:
         now = stamp_of(checkpoint_path(self._plan, step))
-        if now == Stamp(step.size, self._begun.begun_ns):
+        if now == Stamp(step.size, self._start_record.begun_ns):
             return Progress.DONE
         if now == step.before:
             return Progress.TODO
@@ -133,9 +135,9 @@ class States:
         now = stamp_of(marker_path(self._plan))
         if now is None:
             return Progress.DONE if isinstance(step, TakeMarker) else Progress.TODO
-        if now == self._begun.marker:
+        if now == self._start_record.marker:
             return Progress.TODO
-        if now.size == 0:  # put back empty, by this repair or by one of another partition since
+        if now.size == 0:  # put back by this repair, or later by that of another partition
             return Progress.DONE
         raise _ChangedError(CLEAN_MARKER, self._refusal([CLEAN_MARKER]))
 
@@ -148,17 +150,17 @@ class States:
         return stamp_of(self._plan.partition / name)
 
     def _refusal(self, names: list[str]) -> str:
-        told = ", ".join(names[:5]) + (", ..." if names[5:] else "")
+        text = ", ".join(names[:5]) + (", ..." if names[5:] else "")
         return (
             f"{self._plan.partition}: expected files as repair {self._plan.id} found or left "
-            f"them, found {told} changed since: a broker has run here. The repair can be neither "
+            f"them, found {text} changed since: a broker has run here. The repair can be neither "
             f"finished nor undone. Its backup is in {self._folder.path}, and kdump salvage reads "
             "the logs there. To continue without it, move it out of the partition"
         )
 
 
 class _ChangedError(Refused):
-    """``name`` was changed by somebody else."""
+    """The file ``name`` was changed by another process."""
 
     def __init__(self, name: str, message: str) -> None:
         super().__init__(message)
@@ -166,17 +168,20 @@ class _ChangedError(Refused):
 
 
 def marker_path(plan: Plan) -> Path:
-    """Where the clean shutdown marker of the plan's log directory stands."""
+    """Return the path of the clean shutdown marker of the plan's log directory."""
     return _above(plan) / CLEAN_MARKER
 
 
 def checkpoint_path(plan: Plan, step: Line | Rewrite) -> Path:
-    """Where the checkpoint file of a step stands."""
+    """Return the path of the checkpoint file of a step."""
     return _above(plan) / step.checkpoint
 
 
 def line_of(checkpoint: Path, partition: Path) -> int | None:
-    """What a checkpoint file says of a partition, None without a line. Raises Refused."""
+    """Return the offset of a partition in a checkpoint file, None without a line.
+
+    Raises Refused if the file cannot be decoded.
+    """
     topic, number = _name(partition)
     found = None
     for entry in read_lines(checkpoint):
@@ -185,21 +190,28 @@ def line_of(checkpoint: Path, partition: Path) -> int | None:
     return found
 
 
-def changed_lines(checkpoint: Path, partition: Path, offset: int | None) -> list[OffsetEntry]:
-    """The lines of a checkpoint file with another offset for a partition, or None for no line.
+def replace_line(checkpoint: Path, partition: Path, offset: int | None) -> list[OffsetEntry]:
+    """Return the lines of a checkpoint file with a new offset for a partition; None removes it.
 
-    The line stays where it stands; of several the last one counts.
+    The line keeps its index. Of several lines for the partition the last one counts.
     """
     topic, number = _name(partition)
     lines = list(read_lines(checkpoint))
-    mine = [at for at, one in enumerate(lines) if (one.topic, one.partition) == (topic, number)]
-    fresh = [] if offset is None else [OffsetEntry(topic, number, offset)]
-    at = mine[-1] if mine else len(lines)
-    return [*lines[:at], *fresh, *lines[at + 1 :]]
+    found = [
+        index
+        for index, entry in enumerate(lines)
+        if (entry.topic, entry.partition) == (topic, number)
+    ]
+    new_lines = [] if offset is None else [OffsetEntry(topic, number, offset)]
+    index = found[-1] if found else len(lines)
+    return [*lines[:index], *new_lines, *lines[index + 1 :]]
 
 
 def read_lines(checkpoint: Path) -> tuple[OffsetEntry, ...]:
-    """The lines of a checkpoint file, none if it is not there. Raises Refused."""
+    """Return the lines of a checkpoint file, none if it is missing.
+
+    Raises Refused if it cannot be decoded.
+    """
     if not checkpoint.exists():
         return ()
     read = read_small(checkpoint, decode_offsets)

@@ -1,10 +1,10 @@
 """``kdump truncate-to-valid``: the cut of a log.
 
-cut_point  The position and offset at which a log is cut.
-reread     The batch at the cut, read again past the page cache.
-after_cut  The log behind a cut: its last segment and its replay.
-loss       The records, producers and transactions that a cut removes.
-notes      The notes of a plan to cut: reasons, what goes, what loses less.
-steps      The order of the steps of a cut.
-plan       plan_truncate(): a log cut where recovery would cut it, or at an offset.
+cut_point      The position and offset at which a log is cut.
+reread         The batch at the cut, read again bypassing the page cache.
+remaining_log  The log after a cut: its last segment and its replay.
+loss           The records, producers and transactions that a cut removes.
+notes          The notes of a plan to cut: reasons, losses, alternatives.
+steps          The order of the steps of a cut.
+plan           plan_truncate(): a log cut where recovery would cut it, or at an offset.
 """

@@ -27,9 +27,9 @@ _REASONS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class CutPoint:
-    """So many bytes stay of the log of the ``number``-th segment, and nothing of those behind.
+    """The first ``position`` bytes of the log of segment ``number`` stay, and no later segment.
 
-    ``cause`` says why in words; ``damage`` is what stands there if it is no sound batch.
+    ``cause`` is the reason in words. ``damage`` is the damage at the position, None without any.
     """
 
     number: int
@@ -38,25 +38,27 @@ class CutPoint:
     damage: Damage | None = None
 
 
-def first_refused(surveys: Sequence[Survey], violations: Iterable[Violation]) -> CutPoint | None:
-    """The first place at which recovery cuts a log, empties a segment, or stops.
+def recovery_cut_point(
+    surveys: Sequence[Survey], violations: Iterable[Violation]
+) -> CutPoint | None:
+    """Return the first point where recovery cuts a log, empties a segment, or stops.
 
-    None where it accepts all, a segment included that it splits, which loses nothing. Every survey
-    must be of a whole log.
+    Returns None if recovery accepts all logs; splitting a segment loses nothing. Every survey must
+    be of a whole log.
     """
-    objections = tuple(violations)
+    known_violations = tuple(violations)
     for number, survey in enumerate(surveys):
-        found = list(_refused(number, survey, objections))
-        if found:
-            return min(found, key=lambda cut_point: cut_point.position)
+        points = list(_refused_points(number, survey, known_violations))
+        if points:
+            return min(points, key=lambda cut_point: cut_point.position)
     return None
 
 
-def first_from(surveys: Sequence[Survey], offset: int) -> CutPoint | None:
-    """The first batch whose last offset is ``offset`` or above; None where there is none.
+def offset_cut_point(surveys: Sequence[Survey], offset: int) -> CutPoint | None:
+    """Return the point before the first batch whose last offset is ``offset`` or above.
 
-    ``offset`` is at the base of the first segment, or above. What is damaged right before that
-    batch goes with it. Raises SourceError.
+    Returns None without such a batch. ``offset`` is at least the base offset of the first segment.
+    Damage right before that batch is cut too. Raises SourceError.
     """
     cause = f"every batch whose last offset is {offset} or above is removed"
     for number, survey in enumerate(surveys):
@@ -70,36 +72,38 @@ def first_from(surveys: Sequence[Survey], offset: int) -> CutPoint | None:
 
 
 def disorder(survey: Survey) -> Iterator[tuple[int, str]]:
-    """Positions of batches whose offsets are out of order, the first of each kind, in words."""
+    """Yield positions of batches with offsets out of order, the first of each kind, with a text."""
     for kind in OUT_OF_ORDER:
         for fault in survey.faults:
             if fault.kind is kind:
                 batch = fault.batch
-                told = f"offset {batch.base_offset} follows offset {fault.reference}"
+                text = f"offset {batch.base_offset} follows offset {fault.reference}"
                 if kind is FaultKind.INVERTED:
-                    told = f"a batch ends at offset {batch.last_offset}, below its base offset"
-                yield batch.position, told
+                    text = f"a batch ends at offset {batch.last_offset}, below its base offset"
+                yield batch.position, text
                 break
 
 
-def _refused(number: int, survey: Survey, violations: Iterable[Violation]) -> Iterator[CutPoint]:
+def _refused_points(
+    number: int, survey: Survey, violations: Iterable[Violation]
+) -> Iterator[CutPoint]:
     for gap in survey.gaps:
         damage = gap.damage
         yield CutPoint(number, damage.position, _REASONS[damage.reason], damage)
     recovered = survey.recovered
     if recovered is not None and recovered.disordered:
-        for position, told in disorder(survey):
-            yield CutPoint(number, position, told)
+        for position, text in disorder(survey):
+            yield CutPoint(number, position, text)
         if recovered.ending is not Ending.EMPTIED:
             stop = recovered.position + recovered.valid_bytes
             yield CutPoint(number, stop, "an offset out of the segment's range")
-    for one in violations:
-        if one.base_offset == survey.segment.base_offset:
-            yield CutPoint(number, one.position, one.text)
+    for violation in violations:
+        if violation.base_offset == survey.segment.base_offset:
+            yield CutPoint(number, violation.position, violation.text)
 
 
 def _sound_end(survey: Survey) -> tuple[int, Damage | None]:
-    """Where the last sound batch ends, and the damage there; the end of the log without any."""
+    """Return the end of the last sound batch, and the damage after it, None without any."""
     if not survey.damages:
         return survey.size, None
     end, _ = _follow(survey, None)
@@ -107,9 +111,9 @@ def _sound_end(survey: Survey) -> tuple[int, Damage | None]:
 
 
 def _sound_before(survey: Survey, offset: int) -> tuple[int, Damage | None] | None:
-    """Where the last sound batch ends before the first one that reaches ``offset``.
+    """Return the end of the last sound batch before the first one that reaches ``offset``.
 
-    Together with the damage there; None where none reaches it.
+    The damage after it comes second. Returns None if no batch reaches ``offset``.
     """
     if survey.last_offset is None or (survey.ordered and survey.last_offset < offset):
         return None
@@ -118,7 +122,7 @@ def _sound_before(survey: Survey, offset: int) -> tuple[int, Damage | None] | No
 
 
 def _follow(survey: Survey, offset: int | None) -> tuple[tuple[int, Damage | None], bool]:
-    """Where the last sound batch below ``offset`` ends, and whether another one reaches that."""
+    """Return the end of the last sound batch below ``offset``, and whether another reaches it."""
     end, damage = 0, None
     with WindowedFile(survey.segment.log, sealed=True) as source:
         for piece in walk(source, survey.segment.base_offset):
@@ -133,7 +137,7 @@ def _follow(survey: Survey, offset: int | None) -> tuple[tuple[int, Damage | Non
 
 
 def _row_from(table: BatchTable, offset: int) -> int | None:
-    """The first batch of ``table`` whose last offset is ``offset`` or above."""
+    """Return the row of the first batch whose last offset is ``offset`` or above, or None."""
     if table.usual is not None and table.usual.last_offset < offset:
         return None
     reaching = (row for row, last in enumerate(table.column("last_offset")) if last >= offset)

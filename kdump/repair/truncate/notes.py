@@ -1,4 +1,4 @@
-"""The notes of a plan to cut: reasons, what goes, what loses less."""
+"""The notes of a plan to cut: reasons, losses, alternatives."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from kdump.audit.survey.survey import Survey
 from kdump.repair.transaction.plan import Loss
 from kdump.repair.truncate.cut_point import CutPoint, disorder
 
-#: So many transactions are named.
+#: The most transactions that are named.
 _LISTED = 3
 
 
-def about_cut(
+def cut_notes(
     survey: Survey, cut_point: CutPoint, loss: Loss, log_end: int, high_watermark: int | None
 ) -> Iterator[str]:
-    """Say why the log of ``survey`` is cut at ``cut_point``, and what to think of before that."""
+    """Yield why the log of ``survey`` is cut at ``cut_point``, and what to consider before."""
     log, whole = survey.segment.log.name, cut_point.position == survey.size
     where = "stays whole" if whole else f"is cut at position {cut_point.position}"
     yield f"{log} {where}: {cut_point.cause}"
@@ -43,8 +43,11 @@ def about_cut(
         )
 
 
-def about_open(before: Replay, after: Replay, facts: PartitionFacts) -> Iterator[str]:
-    """Name the transactions whose end goes with a cut; the replays are of all and of what stays."""
+def open_transaction_notes(before: Replay, after: Replay, facts: PartitionFacts) -> Iterator[str]:
+    """Yield the transactions whose end a cut removes.
+
+    ``before`` is the replay of the whole log, ``after`` of the part that stays.
+    """
     surveys = [segment.survey for segment in before.segments]
     missing = missing_of(surveys, compacted=facts.settings.compacted)
     evidence = evidence_of(facts, (survey.segment for survey in surveys))
@@ -73,15 +76,15 @@ def about_open(before: Replay, after: Replay, facts: PartitionFacts) -> Iterator
         yield f"{len(opened) - _LISTED} more transactions are left open"
 
 
-def about_order(
+def order_notes(
     surveys: Sequence[Survey],
     cut_point: CutPoint | None,
     refused: CutPoint | None,
     settings: TopicSettings,
 ) -> Iterator[str]:
-    """Say what is wrong with what stays after a cut at ``cut_point``, None for none.
+    """Yield the problems that stay after a cut at ``cut_point``, None for no cut.
 
-    ``refused`` is the first place that recovery does not accept.
+    ``refused`` is the first point that recovery does not accept.
     """
     if refused is not None and cut_point is not None and _before(refused, cut_point):
         log = surveys[refused.number].segment.log.name
@@ -96,10 +99,10 @@ def about_order(
             if cut_point is not None and number == cut_point.number
             else survey.size
         )
-        for position, told in disorder(survey):
+        for position, text in disorder(survey):
             if position < end:
                 yield (
-                    f"{survey.segment.log.name}, position {position}: {told}. Recovery accepts "
+                    f"{survey.segment.log.name}, position {position}: {text}. Recovery accepts "
                     "this, so it stays, unless --at cuts before it"
                 )
         if survey.recovered is not None and survey.recovered.ending is Ending.SPLIT:
@@ -113,13 +116,13 @@ def about_order(
                 f"segment.index.bytes, which is {settings.segment_index_bytes}: a broker that "
                 "recovers it does not start; raise segment.index.bytes"
             )
-    for before, behind in pairwise(surveys[: stop + 1]):
-        if before.last_offset is not None and before.last_offset >= behind.segment.base_offset:
+    for survey, following in pairwise(surveys[: stop + 1]):
+        if survey.last_offset is not None and survey.last_offset >= following.segment.base_offset:
             yield (
-                f"{before.segment.log.name} ends at offset {before.last_offset}, not below the "
-                f"base offset of {behind.segment.log.name}. Recovery accepts this, so both stay"
+                f"{survey.segment.log.name} ends at offset {survey.last_offset}, not below the "
+                f"base offset of {following.segment.log.name}. Recovery accepts this, so both stay"
             )
 
 
-def _before(one: CutPoint, other: CutPoint) -> bool:
-    return (one.number, one.position) < (other.number, other.position)
+def _before(cut_point: CutPoint, other: CutPoint) -> bool:
+    return (cut_point.number, cut_point.position) < (other.number, other.position)

@@ -1,6 +1,6 @@
 """plan_truncate(): a log cut where recovery would cut it, or at an offset.
 
-The broker's own recovery does the same without a word of what is lost, and for good.
+A broker's recovery makes the same cut, but does not report the loss, and cannot be undone.
 
 Spec: ``LogLoader.recoverLog``, ``UnifiedLog.truncateTo``, ``ProducerStateManager.takeSnapshot``;
 KOD 5.
@@ -22,12 +22,12 @@ from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import Refused, UsageError
 from kdump.format.snapshot import ProducerEntry
 from kdump.repair.content.producers import start_of
-from kdump.repair.transaction.fingerprint import present, refuse_swaps
+from kdump.repair.transaction.fingerprint import read_fingerprint, refuse_swaps
 from kdump.repair.transaction.plan import Plan
-from kdump.repair.truncate.after_cut import after_cut
-from kdump.repair.truncate.cut_point import CutPoint, first_from, first_refused
+from kdump.repair.truncate.cut_point import CutPoint, offset_cut_point, recovery_cut_point
 from kdump.repair.truncate.loss import loss_of
-from kdump.repair.truncate.notes import about_cut, about_open, about_order
+from kdump.repair.truncate.notes import cut_notes, open_transaction_notes, order_notes
+from kdump.repair.truncate.remaining_log import remaining_log
 from kdump.repair.truncate.reread import confirm
 from kdump.repair.truncate.steps import CutSteps, has_lines
 from kdump.storage.logdir import is_metadata_log
@@ -36,13 +36,13 @@ COMMAND: Final = "truncate-to-valid"
 
 
 def plan_truncate(verdict: Verdict, *, at: int | None, arguments: tuple[str, ...]) -> Plan:
-    """Plan the cut of a partition; a plan without steps where there is nothing to be cut.
+    """Return the plan of a cut; it has no steps if there is nothing to cut.
 
-    ``verdict`` is what ``verify`` has found, with its evidence. With ``at`` every batch goes whose
-    last offset is that or above. Raises Refused, UsageError, SourceError.
+    ``verdict`` is a verdict of ``verify`` with its evidence. ``at`` removes every batch whose last
+    offset is ``at`` or above. Raises Refused, UsageError, SourceError.
     """
-    facts, surveys = _checked(verdict)
-    stamps, identity = present(facts.partition, surveys)
+    facts, surveys = _check_verdict(verdict)
+    stamps, identity = read_fingerprint(facts.partition, surveys)
     directory = (
         None if verdict.target.directory is None else verdict.target.directory.directory.path
     )
@@ -53,13 +53,13 @@ def plan_truncate(verdict: Verdict, *, at: int | None, arguments: tuple[str, ...
         _check_offset(at, facts, surveys)
     start = start_of(facts, surveys)
     before = _replay(verdict, facts, surveys, () if isinstance(start, str) else start)
-    refused = first_refused(surveys, _violations(verdict, facts, surveys))
-    cut_point = refused if at is None else first_from(surveys, at)
+    refused = recovery_cut_point(surveys, _violations(verdict, facts, surveys))
+    cut_point = refused if at is None else offset_cut_point(surveys, at)
     log_start = max(facts.log_start or 0, surveys[0].segment.base_offset)
     plan = replace(plan, log_start=log_start, log_end=(before.end_offset, before.end_offset))
     if cut_point is None:
-        nothing = [] if at is None else [f"no batch reaches offset {at}"]
-        return replace(plan, notes=(*nothing, *about_order(surveys, None, refused, facts.settings)))
+        notes = [] if at is None else [f"no batch reaches offset {at}"]
+        return replace(plan, notes=(*notes, *order_notes(surveys, None, refused, facts.settings)))
     if is_metadata_log(facts.partition):
         raise Refused(
             f"{facts.partition.path}: expected a topic's partition, found the metadata log of the "
@@ -67,8 +67,8 @@ def plan_truncate(verdict: Verdict, *, at: int | None, arguments: tuple[str, ...
         )
     refuse_swaps(facts.partition)
     if at is None:
-        _refuse_hole(facts, surveys, cut_point)
-    after = after_cut(before, cut_point, facts)
+        _refuse_partial_recovery(facts, surveys, cut_point)
+    after = remaining_log(before, cut_point, facts)
     mark = facts.high_watermark if has_lines(facts) else None
     loss = loss_of(facts, cut_point, before, after.replay, mark)
     if loss:
@@ -76,9 +76,9 @@ def plan_truncate(verdict: Verdict, *, at: int | None, arguments: tuple[str, ...
     known = not isinstance(start, str)
     steps = CutSteps(facts, surveys, cut_point, after, stamps, known=known)
     notes = [
-        *about_cut(surveys[cut_point.number], cut_point, loss, after.end, mark),
-        *about_open(before, after.replay, facts),
-        *about_order(surveys, cut_point, refused, facts.settings),
+        *cut_notes(surveys[cut_point.number], cut_point, loss, after.end, mark),
+        *open_transaction_notes(before, after.replay, facts),
+        *order_notes(surveys, cut_point, refused, facts.settings),
         *([f"producer snapshots cannot be rebuilt: {start}"] if isinstance(start, str) else []),
     ]
     return replace(
@@ -91,20 +91,23 @@ def plan_truncate(verdict: Verdict, *, at: int | None, arguments: tuple[str, ...
     )
 
 
-# --- what is known
+# --- the evidence
 
 
-def _checked(verdict: Verdict) -> tuple[PartitionFacts, tuple[Survey, ...]]:
-    """The facts and the surveys of a partition that can be cut."""
+def _check_verdict(verdict: Verdict) -> tuple[PartitionFacts, tuple[Survey, ...]]:
+    """Return the facts and the surveys of a partition; raise unless it can be cut."""
     target, facts, path = verdict.target, verdict.facts, verdict.target.path
     if target.error is not None:
         raise target.error
     if facts is None:
         raise UsageError(f"{path}: expected a partition directory, found a segment")
-    read = [one for one in verdict.surveys if one.complete and one.recovered is not None]
+    read = [
+        survey for survey in verdict.surveys if survey.complete and survey.recovered is not None
+    ]
     if verdict.quick or len(read) < len(target.segments):
+        read_logs = {survey.segment.log for survey in read}
         unread = sorted(
-            {each.log.name for each in target.segments} - {one.segment.log.name for one in read}
+            segment.log.name for segment in target.segments if segment.log not in read_logs
         )
         raise Refused(
             f"{path}: expected to read the whole log, found that "
@@ -122,10 +125,12 @@ def _check_offset(at: int, facts: PartitionFacts, surveys: tuple[Survey, ...]) -
         )
 
 
-def _refuse_hole(facts: PartitionFacts, surveys: Sequence[Survey], cut_point: CutPoint) -> None:
-    """Raise Refused where a broker would cut one log alone, and keep what is behind it.
+def _refuse_partial_recovery(
+    facts: PartitionFacts, surveys: Sequence[Survey], cut_point: CutPoint
+) -> None:
+    """Raise Refused if a broker would cut only this log, and keep the later segments.
 
-    So it does with a segment whose indexes it makes anew before it recovers the partition.
+    A broker does so if it rebuilds the indexes of the segment before it recovers the partition.
     """
     survey = surveys[cut_point.number]
     segment, recovered = survey.segment, survey.recovered
@@ -159,7 +164,7 @@ def _replay(
 def _violations(
     verdict: Verdict, facts: PartitionFacts, surveys: Sequence[Survey]
 ) -> tuple[Violation, ...]:
-    """What recovery objects to that begins with the first segment."""
+    """Return the violations that a recovery from the first segment on finds."""
     first, log_start = surveys[0].segment.base_offset, facts.log_start or 0
     start: tuple[ProducerEntry, ...] = ()
     for offset in sorted(facts.snapshots, reverse=True):

@@ -1,6 +1,6 @@
-"""The batch at the cut, read again past the page cache.
+"""The batch at the cut, read again bypassing the page cache.
 
-Memory, a controller or a cable may give other bytes the next time: then nothing may be cut.
+Faulty memory, a controller or a cable can return different bytes each time. Then nothing is cut.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kdump.storage.walk import Damage, Reason, walk
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """What one reading has shown of a batch: its header, and what it is if not sound."""
+    """One reading of a batch: its header, whether it is sound, and its checksums if not."""
 
     head: bytes
     sound: bool
@@ -27,10 +27,10 @@ class _Reading:
 
 
 def confirm(survey: Survey, cut_point: CutPoint) -> None:
-    """Read the batch at ``cut_point`` twice more, once from the medium itself where that can be.
+    """Read the batch at ``cut_point`` twice more, once bypassing the page cache where possible.
 
-    Where the log stays whole there is none.
-    Raises Refused unless both readings, and that of ``survey``, have found the same; SourceError.
+    Does nothing if the log stays whole. Raises Refused unless both readings agree with ``survey``;
+    SourceError.
     """
     if cut_point.position == survey.size:
         return
@@ -44,7 +44,7 @@ def confirm(survey: Survey, cut_point: CutPoint) -> None:
 
 
 def _expected(survey: Survey, cut_point: CutPoint) -> Damage | None:
-    """What ``survey`` has found there, as far as it lists all damage."""
+    """Return the damage at the cut by ``survey``; by ``cut_point`` if the survey omits some."""
     if survey.damages > len(survey.gaps):
         return cut_point.damage
     found = (gap.damage for gap in survey.gaps if gap.damage.position == cut_point.position)
@@ -69,7 +69,7 @@ def _read(survey: Survey, position: int, *, sealed: bool) -> _Reading:
         claimed = _claimed(head)
         if claimed is None or not 0 < claimed <= source.size - position:
             return _Reading(head, sound=False)
-        # Nothing behind the batch is shown, so that no more is looked for there.
+        # The source ends after the batch, so that the walk does not search further.
         batch = PrefixSource(source, position + claimed)
         piece = next(walk(batch, survey.segment.base_offset, position))
         if isinstance(piece, Damage):
@@ -78,7 +78,7 @@ def _read(survey: Survey, position: int, *, sealed: bool) -> _Reading:
 
 
 def _claimed(head: bytes) -> int | None:
-    """The size that a header gives, None where there are too few bytes for one."""
+    """Return the size in a header, None if the header is incomplete."""
     if len(head) < LOG_OVERHEAD:
         return None
     return int.from_bytes(head[8:LOG_OVERHEAD], "big", signed=True) + LOG_OVERHEAD

@@ -1,7 +1,7 @@
 """The order of the steps of a cut.
 
-Until the log has its new end a start recovers it, and comes to that end itself. Whenever the log is
-shorter than its index says, the index is not there.
+Until the log has its new end, a start recovers the log to the same end. While the log is shorter
+than its index says, the index is missing.
 
 Spec: ``UnifiedLog.truncateTo``, ``LogManager.checkpointLogs``; KOD 5.
 """
@@ -20,7 +20,7 @@ from kdump.format.checkpoint import encode_epochs
 from kdump.format.index import TransactionIndex
 from kdump.format.snapshot import encode_snapshot
 from kdump.repair.content.epochs import epochs_after
-from kdump.repair.content.producers import possible
+from kdump.repair.content.producers import can_precede
 from kdump.repair.transaction.plan import (
     Cut,
     Line,
@@ -32,8 +32,8 @@ from kdump.repair.transaction.plan import (
     Step,
     TakeMarker,
 )
-from kdump.repair.truncate.after_cut import AfterCut
 from kdump.repair.truncate.cut_point import CutPoint
+from kdump.repair.truncate.remaining_log import RemainingLog
 from kdump.storage.access import open_source
 from kdump.storage.names import (
     CLEANER_CHECKPOINT,
@@ -52,8 +52,8 @@ _PIECE_BYTES: Final = 1 << 20
 class CutSteps:
     """The steps of a cut at ``cut_point``.
 
-    ``surveys`` are of all segments, ``files`` what stands in the directory now. ``known``: all
-    producers are, so that their state after the cut can be written down.
+    ``surveys`` are of all segments, ``files`` are the files in the directory. ``known``: all
+    producers are known, so that a snapshot after the cut can be written.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class CutSteps:
         facts: PartitionFacts,
         surveys: tuple[Survey, ...],
         cut_point: CutPoint,
-        after: AfterCut,
+        after: RemainingLog,
         files: Mapping[str, Stamp],
         *,
         known: bool,
@@ -69,31 +69,31 @@ class CutSteps:
         self._facts = facts
         self._cut = surveys[cut_point.number]
         self._later = [survey.segment for survey in surveys[cut_point.number + 1 :]]
-        self._place = cut_point
+        self._cut_point = cut_point
         self._after = after
         self._files = files
         self._known = known
 
     def steps(self) -> Iterator[Step]:
-        """Yield all of them. Raises SourceError."""
+        """Yield all steps. Raises SourceError."""
         if self._facts.clean:
             yield TakeMarker()
         yield from self._line(
             RECOVERY_POINT_CHECKPOINT, self._facts.recovery_point, self._after.base
         )
-        yield from self._removed()
+        yield from self._removals()
         if self._after.indexes is not None:
             yield from self._last_segment(self._after.indexes)
         yield from self._snapshot()
         yield from self._epochs()
-        yield from self._clamped()
+        yield from self._checkpoint_lines()
         if self._facts.clean:
             yield PutMarker()
 
-    def _removed(self) -> Iterator[Step]:
-        """The later segments, and the snapshots of them and of all that lies behind the end."""
+    def _removals(self) -> Iterator[Step]:
+        """Yield the removals of later segments, their snapshots, and snapshots after the end."""
         for segment in reversed(self._later):
-            # The log first: what is left of the others without it, a broker clears away.
+            # The log first: a broker removes the other files of a segment without a log.
             for path in (segment.log, segment.index, segment.time_index, segment.txn_index):
                 if path is not None:
                     yield Remove(path.name)
@@ -103,43 +103,43 @@ class CutSteps:
                 yield Remove(self._facts.snapshots[offset].path.name)
 
     def _last_segment(self, indexes: tuple[bytes, bytes]) -> Iterator[Step]:
-        """The log that is cut, and its indexes."""
+        """Yield the steps for the log that is cut and its indexes."""
         names = self._name(FileKind.INDEX), self._name(FileKind.TIME_INDEX)
         yield from (Remove(name) for name in names if name in self._files)
-        yield self._shortened()
+        yield self._shorten()
         for name, content in zip(names, indexes, strict=True):
             yield Put.of(name, content, replaces=False)
         yield from self._transactions()
 
-    def _shortened(self) -> Cut | Put:
-        log, size = self._cut.segment.log, self._place.position
+    def _shorten(self) -> Cut | Put:
+        log, size = self._cut.segment.log, self._cut_point.position
         with open_source(log, mapped=False, sealed=True) as source:
             if status_of(log).st_nlink > 1:
-                # Cutting it would cut what stands under its other names.
+                # A cut would also cut the file under its other names.
                 digest, mtime_ns = _digest(source, 0, size), self._files[log.name].mtime_ns
                 return Put(log.name, size, digest, True, Prefix(size), mtime_ns=mtime_ns)
-            header, last = b"", self._after.kept[-1].last_position
+            header, last = b"", self._after.surveys[-1].last_position
             if last is not None:
                 header = bytes(source.window(last, HEADER_BYTES)[: min(HEADER_BYTES, size - last)])
             return Cut(log.name, size, _digest(source, size, source.size), header.hex())
 
     def _transactions(self) -> Iterator[Step]:
         name, found = self._name(FileKind.TXN_INDEX), self._facts.txn_indexes.get(self._after.base)
-        exists, there = name in self._files, None if found is None else found.value
+        exists, current = name in self._files, None if found is None else found.value
         aborted = self._after.replay.segments[-1].aborted
-        if not (self._known and self._after.ends_known) and there is not None:
-            # They rise by their ends, and those before the cut stay right.
-            within = takewhile(lambda one: one.last_offset < self._after.end, there.entries)
+        if not (self._known and self._after.ends_known) and current is not None:
+            # The entries are in the order of their ends; those before the cut stay correct.
+            within = takewhile(lambda entry: entry.last_offset < self._after.end, current.entries)
             aborted = tuple(within)
         content = TransactionIndex(tuple(aborted)).encode()
-        if (content or exists) and (there is None or there.encode() != content):
+        if (content or exists) and (current is None or current.encode() != content):
             yield Put.of(name, content, replaces=exists)
 
     def _snapshot(self) -> Iterator[Step]:
-        """The producers at the end, unless a sound snapshot has them."""
+        """Yield a snapshot of the producers at the end, unless a sound snapshot has them."""
         end = self._after.end
         found = self._facts.snapshots.get(end)
-        if found is not None and found.value is not None and possible(found.value, end):
+        if found is not None and found.value is not None and can_precede(found.value, end):
             return
         if not self._known or end <= (self._facts.log_start or 0):
             return
@@ -150,16 +150,16 @@ class CutSteps:
     def _epochs(self) -> Iterator[Step]:
         read = self._facts.epochs
         entries = () if read is None else read.value
-        if entries is None or any(one.epoch < 0 or one.start_offset < 0 for one in entries):
+        if entries is None or any(entry.epoch < 0 or entry.start_offset < 0 for entry in entries):
             return
         after, log_start = self._after, self._facts.log_start or 0
-        first = after.kept[0].segment.base_offset
-        now = epochs_after(entries, after.kept, max(log_start, first), after.end)
-        if now is not None:
+        first = after.surveys[0].segment.base_offset
+        new_entries = epochs_after(entries, after.surveys, max(log_start, first), after.end)
+        if new_entries is not None:
             name = LEADER_EPOCH_CHECKPOINT
-            yield Put.of(name, encode_epochs(now), replaces=name in self._files)
+            yield Put.of(name, encode_epochs(new_entries), replaces=name in self._files)
 
-    def _clamped(self) -> Iterator[Step]:
+    def _checkpoint_lines(self) -> Iterator[Step]:
         facts, end = self._facts, self._after.end
         yield from self._line(HIGH_WATERMARK_CHECKPOINT, facts.high_watermark, end)
         yield from self._line(LOG_START_CHECKPOINT, facts.log_start, end)
@@ -174,9 +174,10 @@ class CutSteps:
 
 
 def has_lines(facts: PartitionFacts) -> bool:
-    """Whether lines of this topic and partition in the checkpoints are about this directory.
+    """Return whether the checkpoint lines of this topic and partition belong to this directory.
 
-    Not if it is to be deleted, or was set aside: the name is another directory's by then.
+    They do not if a broker has renamed the directory to delete it or to set it aside. Then another
+    directory may have the name.
     """
     name = facts.partition.name
     return facts.in_log_directory and name is not None and name.suffix in ("", "future")

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from kdump.cli.ui.units import count_text, size_text
 from kdump.repair.convert.receipt import ConvertedCopy
-from kdump.repair.transaction.plan import Converted, Plan, Put, Step
+from kdump.repair.transaction.plan import ConvertedPart, Plan, Put, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Conversion:
         made = [
             (step.size, step.recipe)
             for step in steps
-            if isinstance(step, Put) and isinstance(step.recipe, Converted)
+            if isinstance(step, Put) and isinstance(step.recipe, ConvertedPart)
         ]
         logs = {recipe.log for _, recipe in made}
         return cls(

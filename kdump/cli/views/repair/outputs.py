@@ -61,7 +61,7 @@ def write_all(
         else:
             with shown.paused():
                 told.receipt(output)
-            codes.add(PROBLEMS if output.broken else OK)
+            codes.add(PROBLEMS if output.has_errors else OK)
         shown.advance(max(counted - shown.done, 0))
     return codes
 

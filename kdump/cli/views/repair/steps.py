@@ -60,7 +60,7 @@ def _kind(step: Step) -> object:
 
 def _origins(plan: Plan) -> dict[str, str]:
     """Of each new log that is converted from an old one that one, both without extension."""
-    return {_stem(put.name): _stem(recipe.log) for put, recipe in plan.converted}
+    return {_stem(put.name): _stem(recipe.log) for put, recipe in plan.conversions}
 
 
 def _text(plan: Plan, steps: Sequence[Step]) -> str:

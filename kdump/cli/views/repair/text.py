@@ -19,7 +19,7 @@ from kdump.cli.views.repair.steps import offset_text, step_texts
 from kdump.format.lines.shell import operand, shell_text
 from kdump.format.lines.text import printable, time_text
 from kdump.repair.transaction.interruption import Interruption
-from kdump.repair.transaction.plan import Loss, Plan, finishing
+from kdump.repair.transaction.plan import Loss, Plan, finish_command
 from kdump.storage.repair_record import FOLDERS, RepairRecord, RepairState
 
 _STATES = {
@@ -158,7 +158,7 @@ def pending_lines(one: RepairRecord, plan: Plan) -> Iterator[str]:
     yield from wrapped(text, 0)
     yield from loss_lines(plan.loss, lost=plan.lossy)
     yield from steps_lines(plan)
-    yield from commanded("finish", finishing(plan))
+    yield from commanded("finish", finish_command(plan))
     yield from commanded("undo", ("kdump", "undo", operand(partition), "--apply"))
 
 
@@ -222,15 +222,15 @@ def _result(plan: Plan) -> str:
 
 
 def _cuts(plan: Plan) -> bool:
-    converted = {put.name for put, _ in plan.converted}
-    return any(name.endswith(".log") for name in plan.touched - converted)
+    converted = {put.name for put, _ in plan.conversions}
+    return any(name.endswith(".log") for name in plan.changed_files - converted)
 
 
 def _saved(plan: Plan) -> str:
-    whole = len(plan.whole)
+    whole = len(plan.moved_files)
     parts = [f"tail {size_text(plan.tail_bytes)}"] if plan.cuts else []
     if whole:
-        size = sum(plan.files[name].size for name in plan.whole)
+        size = sum(plan.files[name].size for name in plan.moved_files)
         parts.append(f"{count_text(whole, 'whole file')}, {size_text(size)}, not copied")
     if plan.rewrites:
         parts.append(count_text(len(plan.rewrites), "checkpoint file"))
@@ -241,7 +241,7 @@ def _saved(plan: Plan) -> str:
 
 def _backup_bytes(plan: Plan) -> int:
     checkpoints = sum(step.before_size for step in plan.rewrites)
-    return plan.tail_bytes + checkpoints + sum(plan.files[name].size for name in plan.whole)
+    return plan.tail_bytes + checkpoints + sum(plan.files[name].size for name in plan.moved_files)
 
 
 def _space(plan: Plan) -> str:

@@ -1,4 +1,4 @@
-"""The log behind a cut: its last segment and its replay.
+"""The log after a cut: its last segment and its replay.
 
 Spec: ``LogSegment.recover``; KOD 4.2, 7.3.
 """
@@ -17,16 +17,16 @@ from kdump.repair.rewrite.prefix import PrefixSource
 from kdump.repair.truncate.cut_point import CutPoint
 from kdump.storage.access import open_source
 
-#: However many entries an index has, it is made before anything is changed.
+#: No limit: both indexes are built before anything is changed.
 _ANY_ROOM: Final = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
-class AfterCut:
-    """What stays.
+class RemainingLog:
+    """The log that stays after a cut.
 
-    ``indexes`` are the offset and the time index of the last segment, as recovery would write them;
-    None where that segment stays whole. ``ends_known``: what became of all transactions is.
+    ``indexes`` are the offset and the time index of the last segment as recovery would write them,
+    None if that segment stays whole. ``ends_known``: the ends of all transactions are known.
     """
 
     replay: Replay
@@ -34,8 +34,8 @@ class AfterCut:
     ends_known: bool
 
     @property
-    def kept(self) -> tuple[Survey, ...]:
-        """The surveys of what stays, of the last segment as far as it does."""
+    def surveys(self) -> tuple[Survey, ...]:
+        """The surveys of the segments that stay, the last of them up to the cut."""
         return tuple(segment.survey for segment in self.replay.segments)
 
     @property
@@ -49,22 +49,22 @@ class AfterCut:
         return self.replay.segments[-1].survey.segment.base_offset
 
 
-def after_cut(before: Replay, cut_point: CutPoint, facts: PartitionFacts) -> AfterCut:
-    """What a cut at ``cut_point`` leaves; ``before`` is the replay of all. Raises SourceError."""
+def remaining_log(before: Replay, cut_point: CutPoint, facts: PartitionFacts) -> RemainingLog:
+    """Return the log after a cut; ``before`` is the replay of the whole log. Raises SourceError."""
     surveys = [segment.survey for segment in before.segments]
     last, indexes = surveys[cut_point.number], None
     if cut_point.position < last.size:
         last, indexes = _prefix(last, cut_point.position, facts.settings)
-    kept = [*surveys[: cut_point.number], last]
-    ends = known_ends(kept, before.start, facts)
+    remaining = [*surveys[: cut_point.number], last]
+    ends = known_ends(remaining, before.start, facts)
     after = replay(ends.surveys, before.start, compacted=facts.settings.compacted)
-    return AfterCut(after, indexes, ends.known_below >= after.end_offset)
+    return RemainingLog(after, indexes, ends.known_below >= after.end_offset)
 
 
 def _prefix(
     survey: Survey, size: int, settings: TopicSettings
 ) -> tuple[Survey, tuple[bytes, bytes]]:
-    """The first ``size`` bytes of a log as a log of their own."""
+    """Return the survey and the indexes of the first ``size`` bytes of a log."""
     segment = survey.segment
     cleaned = settings.compacted is not False
     rebuild = Rebuild(segment.base_offset, settings, room=_ANY_ROOM)

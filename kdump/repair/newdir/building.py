@@ -1,9 +1,9 @@
 """A directory that appears under its name complete, or not at all.
 
-It grows beside its place as ``.kdump.<name>.tmp``, which a try that was killed leaves and the next
-one removes. What goes wrong on the way leaves nothing.
+It is built beside its destination as ``.kdump.<name>.tmp``. A killed run leaves that directory, and
+the next run removes it. A run that fails leaves nothing.
 
-A broker stops at no name here, since none of this is in a log directory.
+The destination is outside of any log directory, so no broker meets the temporary name.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from typing import Final
 
 from kdump.errors import Refused
 from kdump.repair.transaction import disk
-from kdump.repair.transaction.directories import opened
+from kdump.repair.transaction.directories import open_directory
 from kdump.repair.transaction.disk import Attributes
 from kdump.storage.rights import is_root
 
-#: What a link leads to is not what was made here.
+#: Flags that refuse a symbolic link in place of the new directory.
 _OPENED: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Building:
-    """The directory at ``path`` while it grows; ``files`` has the size and SHA-256 of each file.
+    """The directory at ``path`` while it is built; ``files`` has size and SHA-256 of each file.
 
-    ``lock`` is the descriptor that says to others that somebody is at work.
+    ``lock`` is the descriptor whose lock shows other processes that the directory is in use.
     """
 
     def __init__(self, path: Path, origin: Path, lock: int) -> None:
@@ -40,14 +40,16 @@ class Building:
         self.like = self.attributes(origin)
 
     def attributes(self, origin: Path) -> Attributes:
-        """The owner, permissions and attributes of ``origin``, as far as they can be given."""
+        """Return the owner, permissions and attributes of ``origin`` that this process may set."""
         found = Attributes.of(origin)
         uid, gid = os.geteuid(), os.getegid()
         if not is_root():
             return Attributes(uid, gid, found.mode)
-        # Of another file system nobody knows which attributes it takes.
+        # Another file system may not support the same extended attributes.
         same = self._device == self.path.stat().st_dev
-        extended = tuple(each for each in found.extended if uid == 0 or _is_open(each[0]))
+        extended = tuple(
+            attribute for attribute in found.extended if uid == 0 or _may_set(attribute[0])
+        )
         if uid != 0:
             found = replace(found, uid=uid, gid=found.gid if found.gid in os.getgroups() else gid)
         return replace(found, extended=extended if same else ())
@@ -59,7 +61,7 @@ class Building:
         like: Attributes | None = None,
         mtime_ns: int | None = None,
     ) -> None:
-        """Write a file, in the place of one that was put before."""
+        """Write a file, and record its size and SHA-256; replace a file of that name."""
         digest = sha256()
         size = self.write(name, pieces, digest.update, like, mtime_ns)
         self.files[name] = size, digest.hexdigest()
@@ -68,45 +70,44 @@ class Building:
         self,
         name: str,
         pieces: Iterable[bytes],
-        told: Callable[[bytes], object],
+        on_piece: Callable[[bytes], object],
         like: Attributes | None = None,
         mtime_ns: int | None = None,
     ) -> int:
-        """Write a file that is read back for ``files``; returns its size.
+        """Write a file without recording it in ``files``; return its size.
 
-        ``told`` is called with each piece.
+        ``on_piece`` is called with each piece.
         """
         size = 0
 
-        def counted() -> Iterator[bytes]:
+        def count_pieces() -> Iterator[bytes]:
             nonlocal size
             for piece in pieces:
-                told(piece)
+                on_piece(piece)
                 size += len(piece)
                 yield piece
 
         owner = like or replace(self.like, mode=self.like.mode & 0o666, extended=())
-        disk.write_file(self.path / name, counted(), owner, mtime_ns)
+        disk.write_file(self.path / name, count_pieces(), owner, mtime_ns)
         return size
 
     def remove(self, name: str) -> None:
-        """Take a file away again."""
+        """Remove a file."""
         disk.unlink(self.path / name)
         del self.files[name]
 
 
-def _is_open(attribute: str) -> bool:
-    """Whether the owner of a file may set an extended attribute of it."""
+def _may_set(attribute: str) -> bool:
+    """Return whether the owner of a file may set this extended attribute."""
     return attribute.startswith(("user.", "system.posix_acl_"))
 
 
 @contextmanager
-def building(destination: Path, origin: Path) -> Iterator[Building]:
-    """Make the directory ``destination`` after ``origin``; it appears when the block ends.
+def build_directory(destination: Path, origin: Path) -> Iterator[Building]:
+    """Make the directory ``destination`` with the attributes of ``origin``; it appears at the end.
 
-    The directory that it is made in belongs to root, or to the user whose rights this process has:
-    he makes all that is in it, and gets it. Raises Refused where it is there, or another process
-    is making it.
+    Its parent must belong to root, or to the user whose rights this process has. That user writes
+    and owns all files. Raises Refused if the destination exists, or another process makes it.
     """
     if os.path.lexists(destination):
         raise Refused(
@@ -120,57 +121,57 @@ def building(destination: Path, origin: Path) -> Iterator[Building]:
             "move it away first"
         )
     with ExitStack() as stack:
-        made = False
+        new_parent = False
         try:
             if not destination.parent.exists():
-                stack.enter_context(_opened(destination.parent.parent))
+                stack.enter_context(_open_for_files(destination.parent.parent))
                 _make_with_owner(destination.parent)
-                made = True
-            stack.enter_context(_opened(destination.parent))
+                new_parent = True
+            stack.enter_context(_open_for_files(destination.parent))
             _remove_leftover(path)
-            disk.make_directory(path, _own())
-            with opened(path) as grown:
-                # Of its own: workers close it, and write into the directory through the other.
-                lock = os.open(".", _OPENED, dir_fd=grown.descriptor)
+            disk.make_directory(path, _owner_attributes())
+            with open_directory(path) as directory:
+                # A second descriptor: workers close the lock, and write through the first one.
+                lock = os.open(".", _OPENED, dir_fd=directory.descriptor)
                 try:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    one = Building(path, origin, lock)
-                    yield one
-                    disk.own_directory(path, one.like)
+                    building = Building(path, origin, lock)
+                    yield building
+                    disk.set_directory_attributes(path, building.like)
                     disk.rename(path, destination)
                 finally:
                     os.close(lock)
-        except BaseException:  # whatever ends it, Ctrl-C too: nothing half made is left
+        except BaseException:  # Ctrl-C too: no partial directory stays
             with suppress(OSError, Refused):
                 if path.exists() and not _in_use(path):
                     _remove(path)
-                if made and destination.parent.exists():
+                if new_parent and destination.parent.exists():
                     disk.remove_empty(destination.parent)
             raise
 
 
 def _make_with_owner(path: Path) -> None:
     """Make a directory that appears under its name with its owner, or not at all."""
-    grown = path.with_name(f".kdump.{path.name}.tmp")
-    if os.path.lexists(grown):  # of a try that was killed
-        disk.remove_empty(grown)
+    temporary = path.with_name(f".kdump.{path.name}.tmp")
+    if os.path.lexists(temporary):  # left by a killed run
+        disk.remove_empty(temporary)
     try:
-        disk.make_directory(grown, _own())
-        disk.rename(grown, path)
+        disk.make_directory(temporary, _owner_attributes())
+        disk.rename(temporary, path)
     except BaseException:
         with suppress(OSError):
-            disk.remove_empty(grown)
+            disk.remove_empty(temporary)
         raise
 
 
-def _own() -> Attributes:
+def _owner_attributes() -> Attributes:
     return Attributes(os.geteuid(), os.getegid(), 0o700)
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[None]:
-    """Open a directory to make something in it. Raises Refused where another user could do more."""
-    with opened(path) as directory:
+def _open_for_files(path: Path) -> Iterator[None]:
+    """Open a directory to create files in it. Raises Refused if another user owns it."""
+    with open_directory(path) as directory:
         uid = directory.rights.uid
         if is_root() and uid not in (0, os.geteuid()):
             raise Refused(
@@ -193,8 +194,8 @@ def _remove_leftover(path: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Remove a directory that a salvage or a conversion has not finished."""
-    with _opened(path):
+    """Remove the directory of an unfinished salvage or conversion."""
+    with _open_for_files(path):
         disk.remove_tree(path)
 
 

@@ -15,7 +15,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def each_log(
+def run_on_logs(
     work: Callable[[T, Report], R],
     tasks: Sequence[T],
     log_of: Callable[[T], Path],
@@ -24,11 +24,11 @@ def each_log(
     report: Report,
     close_descriptors: Iterable[int] = (),
 ) -> list[R]:
-    """What came of ``work`` on each of ``tasks``, in their order; ``log_of`` names their logs.
+    """Return the results of ``work`` on ``tasks``, in their order; ``log_of`` returns a task's log.
 
-    With one of ``jobs``, or one task, it is done here; else in workers, as ``workers.run`` has it,
-    which may raise no other error than a KdumpError. That is raised here; SourceError for a worker
-    that was killed.
+    With one job or one task ``work`` runs in this process, else in workers of ``workers.run``. In a
+    worker it may only raise a KdumpError. Raises that KdumpError; SourceError if a worker was
+    killed.
     """
     if jobs == 1 or len(tasks) < 2:
         return [work(task, report) for task in tasks]
@@ -43,7 +43,7 @@ def each_log(
 
 
 def value_of(outcome: workers.Result[T, R], log: Path) -> R:
-    """What a worker has found of ``log``; raises its KdumpError, SourceError if it was killed."""
+    """Return the result of a worker; raise its KdumpError, or SourceError if it was killed."""
     value = outcome.value
     if isinstance(value, KdumpError):
         raise value
