@@ -36,7 +36,7 @@ from exports import (
 
 from kdump.audit.targets.target import Selection as Topics
 from kdump.audit.targets.target import assign, open_roots
-from kdump.cli.commands.export import _told as told
+from kdump.cli.commands.export import _report
 from kdump.cli.main import main
 from kdump.errors import SourceError, UsageError
 from kdump.fleet import api
@@ -168,7 +168,7 @@ def test_damaged_copies_make_up_for_each_other(tmp_path: Path) -> None:
     assert sum(trouble.damaged for trouble in manifest.troubles) == 20
 
 
-def test_the_highest_leader_epoch_wins_and_is_told(tmp_path: Path) -> None:
+def test_the_highest_leader_epoch_wins_and_is_reported(tmp_path: Path) -> None:
     old = segment([one_batch(0, epoch=1), one_batch(3, epoch=1), one_batch(6, epoch=1)])
     new = segment([one_batch(0, epoch=1), one_batch(3, epoch=4)])
     manifest = exported(copies(tmp_path, old, new), tmp_path / "out", dedupe_replicas=True)
@@ -206,7 +206,7 @@ def test_what_no_broker_serves_is_taken_where_it_is_named_alone(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("form", Form)
-def test_a_full_disk_is_told_and_leaves_nothing(
+def test_a_full_disk_is_reported_and_leaves_nothing(
     form: Form, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (path,) = copies(tmp_path, segment([one_batch(0)]))
@@ -233,8 +233,8 @@ def test_quiet_says_nothing_of_decisions_where_all_is_well(
 ) -> None:
     old, new = segment([one_batch(0, epoch=1)]), segment([one_batch(0, epoch=4)])
     manifest = exported(copies(tmp_path, old, new), tmp_path / "out", dedupe_replicas=True)
-    assert (told(manifest, quiet=True), capsys.readouterr().out) == (0, "")
-    assert told(manifest, quiet=False) == 0
+    assert (_report(manifest, quiet=True), capsys.readouterr().out) == (0, "")
+    assert _report(manifest, quiet=False) == 0
     assert "orders-0: copies differ at offsets 0 to 2" in capsys.readouterr().out
 
 
