@@ -41,7 +41,7 @@ from kdump.cli.main import main
 from kdump.errors import SourceError, UsageError
 from kdump.fleet import api
 from kdump.fleet.export import task as export_task
-from kdump.fleet.export.destination import check_outside, made
+from kdump.fleet.export.destination import check_outside, create_destination
 from kdump.fleet.export.export import Order, export
 from kdump.fleet.export.task import Form
 from kdump.storage.selection import Selection
@@ -220,7 +220,7 @@ def test_a_full_disk_is_reported_and_leaves_nothing(
                 super().close()
                 raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(export_task, "opened", lambda file, _: Full(file, "x"))
+    monkeypatch.setattr(export_task, "open_sink", lambda file, _: Full(file, "x"))
     with pytest.raises(SourceError, match="cannot be written: No space left"):
         exported([path], tmp_path / "out", form=form)
     assert not (tmp_path / "out").exists()
@@ -290,7 +290,10 @@ def test_what_fails_to_begin_leaves_its_name_free(
         mkdir(path, *more, **options)
 
     monkeypatch.setattr(Path, "mkdir", full)
-    with pytest.raises(SourceError, match="cannot be written"), made(tmp_path / "out"):
+    with (
+        pytest.raises(SourceError, match="cannot be written"),
+        create_destination(tmp_path / "out"),
+    ):
         pass
     assert not (tmp_path / "out").exists()
 
@@ -306,7 +309,7 @@ def test_a_taken_name_is_refused_and_a_failure_leaves_nothing(tmp_path: Path) ->
 
     to, order = tmp_path / "out", Order(Form.PARQUET, Selection())
     targets = [one.listed() for root in open_roots(paths) for one in assign(root)]
-    with pytest.raises(KeyboardInterrupt), made(to) as destination:
+    with pytest.raises(KeyboardInterrupt), create_destination(to) as destination:
         export(targets, order, destination, failing, {})
     assert not to.exists()
 
@@ -324,7 +327,7 @@ def test_an_attempt_that_still_writes_when_all_is_done_does_no_harm(
             late[0].touch()
         rmdir(path, dir_fd=dir_fd)
 
-    with made(tmp_path / "out") as directory:
+    with create_destination(tmp_path / "out") as directory:
         monkeypatch.setattr(os, "rmdir", beside)
         directory.finish(b"{}")
     assert late

@@ -257,7 +257,7 @@ def test_a_task_follows_a_link_with_the_rights_of_the_owner(
     """An executor opens its file by a path, whose directories may be others by then."""
     (place / "link").symlink_to(precious)
     with pytest.raises(PermissionError):
-        destination().opened(place / "link" / "part", Rights(nobody, nobody, ()))
+        destination().open_sink(place / "link" / "part", Rights(nobody, nobody, ()))
     with pytest.raises(PermissionError):
         destination().discard(place / "link" / "passwd", Rights(nobody, nobody, ()))
 
@@ -281,7 +281,7 @@ def destination() -> ModuleType:
 
 def export_to(to: Path, origin: Path) -> None:
     """What ``kdump export --to`` does, with its tasks in this process."""
-    made = destination().made
+    create = destination().create_destination
     from kdump.fleet.export.export import Order, export
     from kdump.fleet.export.task import Form
 
@@ -291,7 +291,7 @@ def export_to(to: Path, origin: Path) -> None:
         yield from ((number, work(task)) for number, task in enumerate(tasks))
 
     groups = [each.listed() for root in open_roots([origin]) for each in assign(root)]
-    with made(to) as directory:
+    with create(to) as directory:
         export(groups, Order(Form.JSONL, Selection()), directory, here, {})
 
 

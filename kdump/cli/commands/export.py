@@ -100,7 +100,7 @@ def export(
     from kdump.cli.options.spark import spark_session
     from kdump.cli.options.targets import named_paths
     from kdump.cli.ui.progress import Progress
-    from kdump.fleet.export.destination import check_outside, made
+    from kdump.fleet.export.destination import check_outside, create_destination
 
     selection = select(
         offsets=offsets,
@@ -117,7 +117,7 @@ def export(
     check_outside(to.absolute(), named)
     with (
         # Outermost, so that files of tasks that still run are removed after the tasks have ended.
-        made(to.absolute()) as destination,
+        create_destination(to.absolute()) as destination,
         Progress("none" if quiet and progress == "auto" else progress) as meter,
         spark_session(master, remote, [*named, to]) as session,
     ):
@@ -126,23 +126,25 @@ def export(
         from kdump.fleet.export.export import export as run
         from kdump.fleet.export.task import Form
         from kdump.fleet.job.spread import spread
-        from kdump.fleet.verify.listing import find
+        from kdump.fleet.verify.listing import list_paths
 
-        listed = find(session, named, settings, Topics(tuple(topics), tuple(excluded), served=True))
+        listing = list_paths(
+            session, named, settings, Topics(tuple(topics), tuple(excluded), served=True)
+        )
         order = Order(
             Form.PARQUET if form == "parquet" else Form.JSONL,
             selection,
             read_committed,
             dedupe_replicas,
         )
-        meter.expect(listed.total_bytes)
+        meter.expect(listing.total_bytes)
         manifest = run(
-            listed.open(),
+            listing.open(),
             order,
             destination,
             partial(spread, session),
-            listed.sizes(),
-            context=listed.scope.context,
+            listing.sizes(),
+            context=listing.scope.context,
             on_progress=meter.advance,
         )
     return _report(manifest, quiet=quiet)

@@ -29,7 +29,7 @@ from kdump.storage.workers import default_jobs
 
 if TYPE_CHECKING:
     from kdump.fleet.session.session import Session
-    from kdump.fleet.verify.listing import Listed
+    from kdump.fleet.verify.listing import Listing
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +80,11 @@ def start_engine(request: Request, meter: Progress) -> Iterator[Engine]:
         raise UsageError("--limit-rate: expected no limit on Spark, because hosts share no rate")
     paths, settings = named_paths(request.paths, request.config)
     with spark_session(request.master, request.remote, paths) as session:
-        from kdump.fleet.verify.listing import find
+        from kdump.fleet.verify.listing import list_paths
 
         selection = Selection(tuple(request.topics), tuple(request.excluded))
-        listed = find(session, paths, settings, selection)
-        yield _Fleet(request.depth, listed, meter, session)
+        listing = list_paths(session, paths, settings, selection)
+        yield _Fleet(request.depth, listing, meter, session)
 
 
 class _Local:
@@ -143,25 +143,25 @@ class _Local:
 
 
 class _Fleet:
-    def __init__(self, depth: Depth, listed: Listed, meter: Progress, session: Session) -> None:
+    def __init__(self, depth: Depth, listing: Listing, meter: Progress, session: Session) -> None:
         self._depth = depth
-        self._listed = listed
+        self._listing = listing
         self._meter = meter
         self._session = session
-        self.scope = listed.scope
+        self.scope = listing.scope
         self.jobs = session.cores
         self.limit_rate = 0
-        self.total_bytes = listed.total_bytes
+        self.total_bytes = listing.total_bytes
 
     def directories(self) -> tuple[Finding, ...]:
-        return self._listed.findings
+        return self._listing.findings
 
     def verify(
         self, conclude: Concluding, preview: Callable[[Verdict], None]
     ) -> Generator[Verdict, None, None]:
         from kdump.fleet.verify.verify import quick_pass, verify
 
-        targets, inventories = self.scope.targets, self._listed.inventories
+        targets, inventories = self.scope.targets, self._listing.inventories
         context = self.scope.context
         if self._depth == "quick":
             self._meter.expect(len(targets), "partitions")

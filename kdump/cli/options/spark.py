@@ -53,15 +53,15 @@ def spark_session(
     if master is not None and remote is not None:
         raise UsageError("expected --master or --remote, found both")
     try:
-        from kdump.fleet.session.session import Cluster, opened
+        from kdump.fleet.session.session import Cluster, open_session
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _EXTRA:
             raise
         raise UsageError("expected the extra spark: pip install 'kafka-kdump[spark]'") from error
     cluster = Cluster(master=master, remote=remote)
-    for path in paths if cluster.here is None else ():
+    for path in paths if cluster.local_master is None else ():
         # Executors have another working directory.
         if not path.is_absolute() and "://" not in str(path):
             raise UsageError(f"{path}: expected an absolute path, which executors see too")
-    with opened(cluster) as session:
+    with open_session(cluster) as session:
         yield session
