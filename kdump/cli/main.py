@@ -44,10 +44,10 @@ _COMMANDS: Final = {
     "convert-v0-v2": "kdump.cli.commands.convert:convert_v0_v2",
     "undo": "kdump.cli.commands.undo:undo",
 }
-#: Other names of commands, which no list shows.
+#: Other names of commands, which are not listed.
 _ALIASES: Final = {"convert": "convert-v0-v2"}
-#: What the system may run out of. Other errors of the system that come this far are bugs, because
-#: those about the files that are read have become findings or SourceErrors.
+#: Errors of a system that has run out of a resource. Any other OSError that arrives here is a bug,
+#: because those about the files that are read have become findings or SourceErrors.
 _EXHAUSTED: Final = frozenset(
     {
         errno.ENOSPC,
@@ -67,7 +67,7 @@ class _ClosedPipe(Exception):
 
 
 @contextmanager
-def _telling_of_closed_pipes() -> Iterator[None]:
+def _converting_broken_pipes() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError as error:
@@ -75,7 +75,7 @@ def _telling_of_closed_pipes() -> Iterator[None]:
 
 
 class _Commands(click.Group):
-    """A group whose commands are imported when they are needed."""
+    """A group that imports a command when it is invoked."""
 
     def make_context(
         self,
@@ -84,11 +84,11 @@ class _Commands(click.Group):
         parent: click.Context | None = None,
         **extra: Any,
     ) -> click.Context:
-        with _telling_of_closed_pipes():
+        with _converting_broken_pipes():
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _telling_of_closed_pipes():
+        with _converting_broken_pipes():
             return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -148,11 +148,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run ``argv`` (default: the process's own) and return the exit code."""
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
-            # Not every locale can say every name.
+            # A locale may lack characters of a file name.
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     before = signal.signal(signal.SIGTERM, _terminate)
     try:
-        return _flushed(_run(argv))
+        return _flush(_run(argv))
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -171,10 +171,10 @@ def _run(argv: Sequence[str] | None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except click.ClickException as error:
-        _show(error)
+        _print_usage_error(error)
         return USAGE
     except KdumpError as error:
-        _complain(str(error))
+        _print_error(str(error))
         return USAGE if isinstance(error, UsageError) else INCOMPLETE
     except _ClosedPipe:
         return CLOSED_PIPE
@@ -182,44 +182,44 @@ def _run(argv: Sequence[str] | None) -> int:
         return int(ended.code or OK)
     except OSError as error:
         if error.errno not in _EXHAUSTED:
-            return _bug()
-        _complain(f"cannot continue: {error}")
+            return _report_bug()
+        _print_error(f"cannot continue: {error}")
         return INCOMPLETE
-    except Exception:  # noqa: BLE001  the last resort: whatever comes here was not foreseen
-        return _bug()
+    except Exception:  # noqa: BLE001  the last resort: any exception here is a bug
+        return _report_bug()
 
 
-def _flushed(code: int) -> int:
-    """Flush what was printed, and return ``code``, or that of what went wrong in flushing."""
+def _flush(code: int) -> int:
+    """Flush standard output; return ``code``, or the exit code of an error in the flush."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
     except OSError as error:
-        # What is left would be flushed again at exit, and fail again, aloud.
+        # Otherwise the interpreter flushes the rest at exit, and prints a second error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if error.errno == errno.EPIPE:
             return CLOSED_PIPE
-        _complain(f"standard output cannot be written: {error.strerror}")
+        _print_error(f"standard output cannot be written: {error.strerror}")
         return INCOMPLETE
     return code
 
 
-def _bug() -> int:
+def _report_bug() -> int:
     traceback.print_exc()
-    _complain("this is a bug in kdump: please report it with the lines above")
+    _print_error("this is a bug in kdump: please report it with the lines above")
     return BUG
 
 
-def _show(error: click.ClickException) -> None:
+def _print_usage_error(error: click.ClickException) -> None:
     from kdump.format.lines.text import printable
 
     # Older releases of Click repeat an unknown option as it was typed.
-    told = StringIO()
-    error.show(told)
-    click.echo("\n".join(map(printable, told.getvalue().split("\n"))), nl=False, err=True)
+    buffer = StringIO()
+    error.show(buffer)
+    click.echo("\n".join(map(printable, buffer.getvalue().split("\n"))), nl=False, err=True)
 
 
-def _complain(message: str) -> None:
+def _print_error(message: str) -> None:
     from kdump.format.lines.text import printable
 
     click.echo(f"kdump: {printable(message)}", err=True)

@@ -145,9 +145,9 @@ def measure_export(directory: Path, tmpfs: Path, size_bytes: int, repeat: int) -
 
 @contextmanager
 def _session() -> Iterator[Session]:
-    from kdump.fleet.session.session import Cluster, opened
+    from kdump.fleet.session.session import Cluster, open_session
 
-    with opened(Cluster(master=f"local[{_CORES}]")) as session:
+    with open_session(Cluster(master=f"local[{_CORES}]")) as session:
         yield session
 
 
@@ -155,7 +155,7 @@ def _on_spark(session: Session, path: Path) -> None:
     from kdump.fleet.verify import listing
     from kdump.fleet.verify import verify as fleet
 
-    listed = listing.find(session, [path], None, Selection())
+    listed = listing.list_paths(session, [path], None, Selection())
     scope = listed.scope
     verdict = fleet.verify(
         session,
@@ -185,15 +185,15 @@ def _expect(verdicts: Iterable[Verdict], size_bytes: int) -> None:
 def _export(session: Session, paths: Sequence[Path], to: Path) -> int:
     """How many records are in the files of a new directory, which is taken away again."""
     from kdump.fleet.export import export as fleet
-    from kdump.fleet.export.destination import made
+    from kdump.fleet.export.destination import create_destination
     from kdump.fleet.export.task import Form
     from kdump.fleet.job.spread import spread
-    from kdump.fleet.verify.listing import find
+    from kdump.fleet.verify.listing import list_paths
 
-    listed = find(session, paths, None, Selection())
+    listed = list_paths(session, paths, None, Selection())
     order = fleet.Order(Form.PARQUET, selection.Selection())
     sizes = listed.sizes()
-    with made(to) as destination:
+    with create_destination(to) as destination:
         manifest = fleet.export(listed.open(), order, destination, partial(spread, session), sizes)
     shutil.rmtree(to)
     return manifest.records

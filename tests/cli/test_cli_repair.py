@@ -32,7 +32,7 @@ from kdump.audit.targets.target import Target
 from kdump.cli.commands.repairing import partitions
 from kdump.cli.main import main
 from kdump.cli.ui import exits
-from kdump.cli.ui.paragraphs import labelled
+from kdump.cli.ui.paragraphs import paragraph
 from kdump.cli.views.repair.steps import step_texts
 from kdump.repair.transaction.folder import Folder
 from kdump.storage import liveness
@@ -686,7 +686,7 @@ def test_an_interruption_lists_the_steps_that_are_done_and_left(lossy: Path, und
         line
         for label, some in (("done", done), ("left", rest))
         for number, text in enumerate(some)
-        for line in labelled("" if number else label, text).splitlines()
+        for line in paragraph("" if number else label, text).splitlines()
     ]
     assert lines == wanted
     assert done

@@ -31,12 +31,12 @@ from exports import copies, exported, here, lines_of, one_batch
 from kdump.audit.targets.listing import list_scope
 from kdump.audit.targets.target import Selection as Topics
 from kdump.audit.targets.target import assign, open_roots
-from kdump.fleet.export.destination import made
+from kdump.fleet.export.destination import create_destination
 from kdump.fleet.export.export import Order, export
 from kdump.fleet.export.manifest import Manifest
-from kdump.fleet.export.ranges import Ranges, joined, overlap, without
+from kdump.fleet.export.ranges import Ranges, join, overlap, subtract
 from kdump.fleet.export.task import Form
-from kdump.fleet.job.spread import Lost
+from kdump.fleet.job.spread import LostTask
 from kdump.storage.selection import HIGHEST, Selection
 
 
@@ -215,7 +215,7 @@ def test_a_log_that_was_not_planned_is_left_out(tmp_path: Path) -> None:
     ) -> Iterator[tuple[int, Any]]:
         for number, found in here(work, tasks, sizes):
             lost = work.__name__ == "planned" and tasks[number].log.base_offset == 3
-            yield number, Lost("it ended") if lost else found
+            yield number, LostTask("it ended") if lost else found
 
     assert run(path, tmp_path / "out", losing) == [0, 1, 2]
 
@@ -231,7 +231,7 @@ def test_segments_that_only_the_decision_needs_are_not_judged(tmp_path: Path) ->
 def run(path: Path, to: Path, spread: Any) -> list[int]:
     targets = [one.with_listing() for root in open_roots([path]) for one in assign(root)]
     order = Order(Form.JSONL, Selection(), read_committed=True)
-    with made(to) as destination:
+    with create_destination(to) as destination:
         manifest = export(targets, order, destination, spread, {})
     return sorted(line["offset"] for line in lines_of(to, manifest))
 
@@ -323,10 +323,10 @@ PAIRS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 12)).map(lambda p:
 def test_ranges_are_sets_of_offsets(
     some: list[tuple[int, int]], more: list[tuple[int, int]]
 ) -> None:
-    one, other = joined(some), joined(more)
+    one, other = join(some), join(more)
     assert members(one) == {at for first, last in some for at in range(first, last + 1)}
     assert members(overlap(one, other)) == members(one) & members(other)
-    assert members(without(one, other)) == members(one) - members(other)
+    assert members(subtract(one, other)) == members(one) - members(other)
     assert all(a[1] < b[0] for a, b in pairwise(one))
 
 

@@ -36,12 +36,12 @@ from exports import (
 
 from kdump.audit.targets.target import Selection as Topics
 from kdump.audit.targets.target import assign, open_roots
-from kdump.cli.commands.export import _told as told
+from kdump.cli.commands.export import _report
 from kdump.cli.main import main
 from kdump.errors import SourceError, UsageError
 from kdump.fleet import api
 from kdump.fleet.export import task as export_task
-from kdump.fleet.export.destination import check_outside, made
+from kdump.fleet.export.destination import check_outside, create_destination
 from kdump.fleet.export.export import Order, export
 from kdump.fleet.export.task import Form
 from kdump.storage.selection import Selection
@@ -168,7 +168,7 @@ def test_damaged_copies_make_up_for_each_other(tmp_path: Path) -> None:
     assert sum(trouble.damaged for trouble in manifest.troubles) == 20
 
 
-def test_the_highest_leader_epoch_wins_and_is_told(tmp_path: Path) -> None:
+def test_the_highest_leader_epoch_wins_and_is_reported(tmp_path: Path) -> None:
     old = segment([one_batch(0, epoch=1), one_batch(3, epoch=1), one_batch(6, epoch=1)])
     new = segment([one_batch(0, epoch=1), one_batch(3, epoch=4)])
     manifest = exported(copies(tmp_path, old, new), tmp_path / "out", dedupe_replicas=True)
@@ -206,7 +206,7 @@ def test_what_no_broker_serves_is_taken_where_it_is_named_alone(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("form", Form)
-def test_a_full_disk_is_told_and_leaves_nothing(
+def test_a_full_disk_is_reported_and_leaves_nothing(
     form: Form, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (path,) = copies(tmp_path, segment([one_batch(0)]))
@@ -220,7 +220,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(
                 super().close()
                 raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(export_task, "opened", lambda file, _: Full(file, "x"))
+    monkeypatch.setattr(export_task, "open_sink", lambda file, _: Full(file, "x"))
     with pytest.raises(SourceError, match="cannot be written: No space left"):
         exported([path], tmp_path / "out", form=form)
     assert not (tmp_path / "out").exists()
@@ -233,8 +233,8 @@ def test_quiet_says_nothing_of_decisions_where_all_is_well(
 ) -> None:
     old, new = segment([one_batch(0, epoch=1)]), segment([one_batch(0, epoch=4)])
     manifest = exported(copies(tmp_path, old, new), tmp_path / "out", dedupe_replicas=True)
-    assert (told(manifest, quiet=True), capsys.readouterr().out) == (0, "")
-    assert told(manifest, quiet=False) == 0
+    assert (_report(manifest, quiet=True), capsys.readouterr().out) == (0, "")
+    assert _report(manifest, quiet=False) == 0
     assert "orders-0: copies differ at offsets 0 to 2" in capsys.readouterr().out
 
 
@@ -290,7 +290,10 @@ def test_what_fails_to_begin_leaves_its_name_free(
         mkdir(path, *more, **options)
 
     monkeypatch.setattr(Path, "mkdir", full)
-    with pytest.raises(SourceError, match="cannot be written"), made(tmp_path / "out"):
+    with (
+        pytest.raises(SourceError, match="cannot be written"),
+        create_destination(tmp_path / "out"),
+    ):
         pass
     assert not (tmp_path / "out").exists()
 
@@ -306,7 +309,7 @@ def test_a_taken_name_is_refused_and_a_failure_leaves_nothing(tmp_path: Path) ->
 
     to, order = tmp_path / "out", Order(Form.PARQUET, Selection())
     targets = [one.with_listing() for root in open_roots(paths) for one in assign(root)]
-    with pytest.raises(KeyboardInterrupt), made(to) as destination:
+    with pytest.raises(KeyboardInterrupt), create_destination(to) as destination:
         export(targets, order, destination, failing, {})
     assert not to.exists()
 
@@ -324,7 +327,7 @@ def test_an_attempt_that_still_writes_when_all_is_done_does_no_harm(
             late[0].touch()
         rmdir(path, dir_fd=dir_fd)
 
-    with made(tmp_path / "out") as directory:
+    with create_destination(tmp_path / "out") as directory:
         monkeypatch.setattr(os, "rmdir", beside)
         directory.finish(b"{}")
     assert late

@@ -17,7 +17,7 @@ from spark_sessions import through
 
 from kdump.cli.main import main
 from kdump.cli.ui import exits
-from kdump.fleet.session.session import Cluster, Session, opened
+from kdump.fleet.session.session import Cluster, Session, open_session
 
 pytestmark = pytest.mark.spark
 
@@ -26,7 +26,7 @@ Capture = pytest.CaptureFixture[bytes]
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[Session]:
-    with opened(Cluster(master="local[2]")) as started:
+    with open_session(Cluster(master="local[2]")) as started:
         yield started
 
 

@@ -17,7 +17,7 @@ from store_proxy import before
 
 from kdump.errors import SourceError, UsageError
 from kdump.fleet.export import destination, upload
-from kdump.fleet.export.destination import made
+from kdump.fleet.export.destination import create_destination
 from kdump.fleet.export.manifest import Manifest
 from kdump.fleet.export.task import Form
 from kdump.storage.objects import client as store_process
@@ -94,7 +94,7 @@ def test_of_two_runs_at_a_time_not_both_go_on(
         put(at, data)
 
     monkeypatch.setattr(upload, "put", late)
-    with pytest.raises(UsageError, match="free"), made(path):
+    with pytest.raises(UsageError, match="free"), create_destination(path):
         pass
     assert objects(bucket, "race") == {"_temporary/another/begun": b""}
 
@@ -117,8 +117,8 @@ def test_a_dead_endpoint_is_told(tmp_path: Path, bucket: Bucket) -> None:
 
 
 def test_an_attempt_whose_child_died_is_told(bucket: Bucket) -> None:
-    with made(as_path(bucket.address("died"))) as directory:
-        sink = destination.opened(directory.folder / "x", None)
+    with create_destination(as_path(bucket.address("died"))) as directory:
+        sink = destination.open_sink(directory.folder / "x", None)
         store_process._end_child(store_process.WRITES)
         sink.write(b"1")
         with pytest.raises(OSError, match="died"):

@@ -12,7 +12,7 @@ from fleet_reports import Verified, assert_equal, fleet_broker, verified
 from spark_cluster import cluster
 from spark_sessions import through
 
-from kdump.fleet.session.session import Cluster, opened
+from kdump.fleet.session.session import Cluster, open_session
 
 pytestmark = pytest.mark.spark
 __all__ = ["verified"]  # a fixture
@@ -21,7 +21,7 @@ __all__ = ["verified"]  # a fixture
 def test_over_connect(tmp_path: Path, verified: Verified, monkeypatch: pytest.MonkeyPatch) -> None:
     top = fleet_broker(tmp_path / "broker", 5)
     here = verified(top)
-    with opened(Cluster(remote="local[2]")) as session:
+    with open_session(Cluster(remote="local[2]")) as session:
         through(session, monkeypatch)
         assert_equal(here, verified("--remote", "local[2]", top))
         assert_equal(verified("--quick", top), verified("--remote", "local[2]", "--quick", top))
@@ -38,6 +38,6 @@ def test_on_a_cluster_whose_executor_is_killed(
         assert_equal(here, verified("--master", "local[2]", top))
         with fleet_work.by_value():
             killed = partial(fleet_work.work_without_executor, flag=flag)
-            monkeypatch.setattr("kdump.fleet.verify.verify.work", killed)
+            monkeypatch.setattr("kdump.fleet.verify.verify.run_task", killed)
             assert_equal(here, verified("--master", "local[2]", top))
     assert flag.read_text() != str(os.getpid())

@@ -15,10 +15,10 @@ import pytest
 from fleet_exports import FIXTURE
 from java_processes import SECONDS, descendants, gone
 
-from kdump.fleet.job.job import _said
+from kdump.fleet.job.job import _error_text
 from kdump.fleet.job.spread import spread
 from kdump.fleet.session.jvm import SparkFailed
-from kdump.fleet.session.session import Cluster, opened
+from kdump.fleet.session.session import Cluster, open_session
 
 pytestmark = pytest.mark.spark
 
@@ -30,7 +30,7 @@ def test_a_jvm_that_is_lost_is_told_with_its_log(
     with (
         fleet_work.by_value(),
         pytest.raises(SparkFailed, match="the connection to Spark was lost during a job"),
-        opened(Cluster(master="local[1]")) as session,
+        open_session(Cluster(master="local[1]")) as session,
     ):
         list(spread(session, fleet_work.without_jvm, [1], [0]))
     assert not [path for path in tmp_path.iterdir() if path.is_dir()]
@@ -38,7 +38,7 @@ def test_a_jvm_that_is_lost_is_told_with_its_log(
 
 def test_of_an_error_of_grpc_the_details_are_told() -> None:
     shown = '<_Rendezvous of RPC:\n\tstatus = UNAVAILABLE\n\tdetails = "gone"\n\tdebug = "x"\n>'
-    assert _said(shown) == "gone"
+    assert _error_text(shown) == "gone"
 
 
 PROGRAM = """
@@ -51,7 +51,7 @@ from kdump.cli.main import main
 
 flag, *arguments = sys.argv[1:]
 with fleet_work.by_value():
-    kdump.fleet.export.export.exported = partial(fleet_work.export_slow_once, flag=Path(flag))
+    kdump.fleet.export.export.export_logs = partial(fleet_work.export_slow_once, flag=Path(flag))
     raise SystemExit(main(arguments))
 """
 

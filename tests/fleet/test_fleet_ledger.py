@@ -12,7 +12,7 @@ from damaged import FIRST, LAST, RECIPES
 from kdump.audit.survey.survey import survey
 from kdump.audit.targets.target import assign, open_roots
 from kdump.fleet.verify.inventory import Inventory
-from kdump.fleet.verify.ledger import Line, uncovered
+from kdump.fleet.verify.ledger import Line, coverage_findings
 
 
 def test_each_log_has_just_one_line(tmp_path: Path) -> None:
@@ -24,17 +24,17 @@ def test_each_log_has_just_one_line(tmp_path: Path) -> None:
         survey(one, lambda _: None, mapped=False, sealed=False, deep=False)
         for one in target.segments
     ]
-    first, last = lines = [Line.of(one, "host") for one in surveys]
+    first, last = lines = [Line.from_survey(one, "host") for one in surveys]
     assert [line.path.name for line in lines] == [f"{base:020d}.log" for base in (FIRST, LAST)]
     assert last.bytes == last.path.stat().st_size
     assert (last.host, last.batches) == ("host", surveys[1].batches)
     assert (last.first_offset, last.last_offset) == (LAST, surveys[1].last_offset)
 
-    assert not list(uncovered(target, taken, lines, []))
-    assert not list(uncovered(target, taken, [first], [last.path]))
-    (missing,) = uncovered(target, taken, [last], [])
+    assert not list(coverage_findings(target, taken, lines, []))
+    assert not list(coverage_findings(target, taken, [first], [last.path]))
+    (missing,) = coverage_findings(target, taken, [last], [])
     assert (missing.code.name, missing.path) == ("unreadable", first.path)
-    (twice,) = uncovered(target, taken, [first, last, last], [])
+    (twice,) = coverage_findings(target, taken, [first, last, last], [])
     assert twice.path == last.path
     assert twice.detail is not None
     assert twice.detail.found == "2 lines of the ledger"

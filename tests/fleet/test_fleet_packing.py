@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdump.fleet.job.packing import packs
+from kdump.fleet.job.packing import pack_tasks
 
 MB = 1 << 20
 
 
 @given(st.lists(st.integers(0, 3 << 30), max_size=200), st.integers(1, 64))
 def test_packs_tile_the_tasks_in_order(sizes: list[int], cores: int) -> None:
-    found = packs(sizes, cores)
+    found = pack_tasks(sizes, cores)
     assert [number for pack in found for number in pack] == list(range(len(sizes)))
     assert all(found)
     for pack in found:
@@ -33,11 +33,11 @@ def test_packs_tile_the_tasks_in_order(sizes: list[int], cores: int) -> None:
     ],
 )
 def test_how_many_packs_there_are(sizes: list[int], cores: int, count: int) -> None:
-    assert len(packs(sizes, cores)) == count
+    assert len(pack_tasks(sizes, cores)) == count
 
 
 @pytest.mark.parametrize(("size", "count"), [(52 * MB, 60), (52 * MB, 61), (3 * MB, 1000)])
 def test_no_pack_is_larger_than_it_must_be(size: int, count: int) -> None:
-    found = [len(pack) for pack in packs([size] * count, 2)]
+    found = [len(pack) for pack in pack_tasks([size] * count, 2)]
     assert max(found) == -(-count // len(found))
     assert len(found) % 2 == 0

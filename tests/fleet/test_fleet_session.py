@@ -18,12 +18,12 @@ from spark_cluster import connect_server
 from kdump.errors import UsageError
 from kdump.fleet.session.java import check_java
 from kdump.fleet.session.jvm import SparkFailed
-from kdump.fleet.session.session import Cluster, opened, with_failures
+from kdump.fleet.session.session import Cluster, open_session, with_failures
 
 #: Opens a session, does a job with Python workers, and says so; then waits to be ended, if asked.
 PROGRAM = """
 import os, sys, time
-from kdump.fleet.session.session import Cluster, opened
+from kdump.fleet.session.session import Cluster, open_session
 
 def pids(batches):
     import kdump, pyarrow, sys
@@ -32,7 +32,7 @@ def pids(batches):
         yield pyarrow.record_batch([[os.getpid()] * len(batch)], names=["pid"])
 
 where, how = sys.argv[1:]
-with opened(Cluster(**{how: where})) as session:
+with open_session(Cluster(**{how: where})) as session:
     zone = session.spark.conf.get("spark.sql.session.timeZone")
     found = session.spark.range(100).mapInArrow(pids, "pid long").collect()
     count = len({row.pid for row in found} - {os.getpid()})
@@ -185,7 +185,7 @@ def test_a_signal_ends_a_command_whose_spark_only_starts(
 def test_sessions_follow_each_other_and_keep_the_environment() -> None:
     before, handler = dict(os.environ), signal.getsignal(signal.SIGINT)
     for cluster in (Cluster(master="local[1]"), Cluster(remote="local[1]")):
-        with opened(cluster) as session:
+        with open_session(cluster) as session:
             assert session.spark.range(7).count() == 7
             assert session.spark.conf.get("spark.master") == "local[1,4]"
             assert signal.getsignal(signal.SIGINT) is handler
@@ -224,7 +224,7 @@ def test_local_tasks_may_fail(master: str, ours: str) -> None:
     ],
 )
 def test_what_is_no_cluster_is_refused(cluster: Cluster) -> None:
-    with pytest.raises(UsageError, match="expected"), opened(cluster):
+    with pytest.raises(UsageError, match="expected"), open_session(cluster):
         pass
 
 
@@ -232,7 +232,7 @@ def test_a_server_that_is_not_there_is_told_at_once() -> None:
     port = free_port()
     with (
         pytest.raises(SparkFailed, match=f"Spark Connect server at 127.0.0.1:{port}"),
-        opened(Cluster(remote=f"sc://127.0.0.1:{port}")),
+        open_session(Cluster(remote=f"sc://127.0.0.1:{port}")),
     ):
         pass
 
@@ -242,20 +242,20 @@ def test_a_master_that_is_not_there_is_told_at_once(url: str) -> None:
     port = free_port()
     with (
         pytest.raises(SparkFailed, match=f"expected Spark's master at 127.0.0.1:{port}"),
-        opened(Cluster(master=url.format(port))),
+        open_session(Cluster(master=url.format(port))),
     ):
         pass
 
 
 def test_a_connect_server_that_runs_elsewhere(tmp_path: Path) -> None:
-    with connect_server(tmp_path) as url, opened(Cluster(remote=url)) as session:
+    with connect_server(tmp_path) as url, open_session(Cluster(remote=url)) as session:
         assert (session.cores, session.remote, session.log) == (2, True, None)
         assert session.spark.range(7).count() == 7
         assert session.spark.conf.get("spark.sql.session.timeZone") == "UTC"
 
 
 def test_an_error_amid_a_session_stays_what_it_is() -> None:
-    with pytest.raises(BrokenPipeError), opened(Cluster(master="local[1]")):
+    with pytest.raises(BrokenPipeError), open_session(Cluster(master="local[1]")):
         raise BrokenPipeError
 
 
@@ -264,7 +264,7 @@ def test_a_start_that_fails_keeps_the_log(tmp_path: Path, monkeypatch: pytest.Mo
     wrong = {"spark.driver.memory": "1"}
     with (
         pytest.raises(SparkFailed, match="could not be started") as failed,
-        opened(Cluster(master="local[1]"), settings=wrong),
+        open_session(Cluster(master="local[1]"), settings=wrong),
     ):
         pass
     (kept,) = tmp_path.iterdir()

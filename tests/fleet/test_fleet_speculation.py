@@ -21,7 +21,7 @@ from store_objects import objects
 
 from kdump.cli.main import main
 from kdump.cli.ui import exits
-from kdump.fleet.session.session import Cluster, Session, opened
+from kdump.fleet.session.session import Cluster, Session, open_session
 
 pytestmark = [pytest.mark.spark, pytest.mark.nightly]
 
@@ -64,7 +64,7 @@ def session(
         with (
             standalone(top, Path(sys.executable), HOSTS) as master,
             fleet_work.by_value(),
-            opened(Cluster(master=master), settings=settings) as started,
+            open_session(Cluster(master=master), settings=settings) as started,
         ):
             yield started
 
@@ -105,9 +105,9 @@ def slow(session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     through(session, monkeypatch)
     # A single task of Spark would have no others to be slower than.
     alone = lambda sizes, _: [range(n, n + 1) for n in range(len(sizes))]  # noqa: E731
-    monkeypatch.setattr("kdump.fleet.job.spread.packs", alone)
+    monkeypatch.setattr("kdump.fleet.job.spread.pack_tasks", alone)
     work = partial(fleet_work.export_slow_once, flag=tmp_path / "flag")
-    monkeypatch.setattr("kdump.fleet.export.export.exported", work)
+    monkeypatch.setattr("kdump.fleet.export.export.export_logs", work)
     return tmp_path / "flag"
 
 

@@ -19,16 +19,16 @@ pyspark = pytest.importorskip("pyspark")
 
 from pyspark import cloudpickle  # noqa: E402
 
-from kdump.fleet.job.spread import Lost, spread  # noqa: E402
-from kdump.fleet.session.session import Cluster, Session, opened  # noqa: E402
-from kdump.fleet.session.signals import held  # noqa: E402
+from kdump.fleet.job.spread import LostTask, spread  # noqa: E402
+from kdump.fleet.session.session import Cluster, Session, open_session  # noqa: E402
+from kdump.fleet.session.signals import hold_signals  # noqa: E402
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[Session]:
-    with fleet_work.by_value(), opened(Cluster(master="local[2]")) as started:
+    with fleet_work.by_value(), open_session(Cluster(master="local[2]")) as started:
         yield started
 
 
@@ -45,7 +45,7 @@ def test_every_task_comes_back_with_its_number(session: Session) -> None:
 def test_where_nothing_is_tried_again_the_first_attempt_does_the_work(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kdump.fleet.job.spread._failures", lambda _: 1)
+    monkeypatch.setattr("kdump.fleet.job.spread._max_failures", lambda _: 1)
     found = dict(spread(session, fleet_work.slow, NUMBERS, [0] * 20))
     assert found == {number: number for number in NUMBERS}
 
@@ -69,7 +69,7 @@ def test_what_kills_a_worker_is_the_result_of_that_task_alone(session: Session) 
 def test_what_kills_every_worker_is_lost_alone(session: Session) -> None:
     found = dict(spread(session, fleet_work.deadly_to_both, NUMBERS, [0] * 20))
     lost = found.pop(7)
-    assert isinstance(lost, Lost)
+    assert isinstance(lost, LostTask)
     assert "ended before the task" in lost.text
     assert found == {number: number for number in NUMBERS if number != 7}
 
@@ -103,7 +103,7 @@ def test_a_job_that_fails_as_a_whole_is_told_for_each_task(session: Session) -> 
         cloudpickle.register_pickle_by_value(fleet_work)  # type: ignore[no-untyped-call]
     assert sorted(found) == list(NUMBERS)
     for lost in found.values():
-        assert isinstance(lost, Lost)
+        assert isinstance(lost, LostTask)
         assert "fleet_work" in lost.text
 
 
@@ -131,7 +131,7 @@ def test_signals_that_are_held_come_in_their_order() -> None:
     try:
         for number in before:
             signal.signal(number, lambda number, frame: came.append(number))
-        with held() as let_through:
+        with hold_signals() as let_through:
             signal.raise_signal(signal.SIGTERM)
             signal.raise_signal(signal.SIGINT)
             assert not came

@@ -18,7 +18,7 @@ from store_proxy import Proxy, before
 from kdump.cli.main import main
 from kdump.cli.ui import exits
 from kdump.fleet.export import export
-from kdump.fleet.session.session import Cluster, Session, opened
+from kdump.fleet.session.session import Cluster, Session, open_session
 from kdump.fleet.verify import listing, verify
 
 pytestmark = pytest.mark.spark
@@ -48,7 +48,7 @@ def proxy(bucket: Bucket) -> Iterator[Proxy]:
 @pytest.fixture(scope="module")
 def session(bucket: Bucket) -> Iterator[Session]:
     """Its executors have the keys of the store in their environment."""
-    with fleet_work.by_value(), opened(Cluster(master="local[2]")) as started:
+    with fleet_work.by_value(), open_session(Cluster(master="local[2]")) as started:
         yield started
 
 
@@ -135,7 +135,7 @@ def test_an_object_whose_bytes_do_not_come(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(proxy, how, (LOG,))
-    for module, name in ((verify, "work"), (export, "exported")) if how == "silent" else ():
+    for module, name in ((verify, "run_task"), (export, "export_logs")) if how == "silent" else ():
         # More than a busy machine takes for an answer, and less than the client waits.
         work = partial(fleet_work.impatient, work=getattr(module, name), seconds=25.0)
         monkeypatch.setattr(module, name, work)
@@ -155,16 +155,16 @@ def test_an_object_whose_bytes_do_not_come(
 @pytest.fixture
 def changed(bucket: Bucket, logs: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Changed]:
     """``changed(change)``: once the objects are listed, ``change`` is done to ``LOG``."""
-    key, data, find = f"logs/{LOG}", (logs / LOG).read_bytes(), listing.find
+    key, data, find = f"logs/{LOG}", (logs / LOG).read_bytes(), listing.list_paths
 
     def of(change: Callable[[str, bytes], None]) -> None:
-        def finding(*arguments: Any) -> listing.Listed:
+        def finding(*arguments: Any) -> listing.Listing:
             bucket.put(key, data)
             found = find(*arguments)
             change(key, data)
             return found
 
-        monkeypatch.setattr(listing, "find", finding)
+        monkeypatch.setattr(listing, "list_paths", finding)
 
     yield of
     bucket.put(key, data)

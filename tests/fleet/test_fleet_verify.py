@@ -28,7 +28,7 @@ pytest.importorskip("pyspark")
 from fleet_reports import Verified, assert_equal, fleet_broker, verified
 
 from kdump.fleet.job.spread import spread
-from kdump.fleet.session.session import Cluster, Session, opened
+from kdump.fleet.session.session import Cluster, Session, open_session
 
 pytestmark = pytest.mark.spark
 __all__ = ["verified"]  # a fixture
@@ -52,7 +52,7 @@ def session(events: Path) -> Iterator[Session]:
     }
     with (
         fleet_work.by_value(),
-        opened(Cluster(master="local[2]"), settings=settings) as started,
+        open_session(Cluster(master="local[2]"), settings=settings) as started,
     ):
         yield started
 
@@ -162,7 +162,7 @@ def test_a_log_that_kills_who_reads_it_is_a_finding(
     top = fleet_broker(tmp_path / "broker", 5)
     _, here = verified(top)
     log = top / "orders-5" / f"{2:020d}.log"
-    deadly("work", partial(fleet_work.deadly_work, log=log))
+    deadly("run_task", partial(fleet_work.deadly_work, log=log))
     code, lines = on_spark(top)
     assert code == exits.INCOMPLETE
     (finding,) = [line for line in lines if line["type"] == "finding" and line not in here]
@@ -177,7 +177,7 @@ def test_a_reader_killed_once_is_told_by_nothing(
 ) -> None:
     top = fleet_broker(tmp_path / "broker", 5)
     here = verified(top)
-    deadly("work", partial(fleet_work.work_killed_once, flag=tmp_path / "flag"))
+    deadly("run_task", partial(fleet_work.work_killed_once, flag=tmp_path / "flag"))
     assert_equal(here, on_spark(top))
     assert (tmp_path / "flag").exists()
 
@@ -187,8 +187,8 @@ def test_what_surveys_have_shown_is_told_without_a_judgement(
 ) -> None:
     top = fleet_broker(tmp_path / "broker", 5)
     partition = top / "orders-94"
-    deadly("work", partial(fleet_work.deadly_whole, path=partition))
-    deadly("judge_read", partial(fleet_work.deadly_judge, path=partition))
+    deadly("run_task", partial(fleet_work.deadly_whole, path=partition))
+    deadly("make_verdict", partial(fleet_work.deadly_judge, path=partition))
     code, lines = on_spark(top)
     assert code == exits.INCOMPLETE
     found = {(line["code"], line["path"]) for line in lines if line["type"] == "finding"}
@@ -203,7 +203,7 @@ def test_a_missing_result_is_a_finding(tmp_path: Path, on_spark: Verified, deadl
     """The ledger proves what was read: a log that came back without a line is told."""
     top = fleet_broker(tmp_path / "broker", 5)
     log = top / "orders-5" / f"{2:020d}.log"
-    deadly("work", partial(fleet_work.forgetful_work, log=log))
+    deadly("run_task", partial(fleet_work.forgetful_work, log=log))
     code, lines = on_spark(top)
     assert code == exits.INCOMPLETE
     (finding,) = [line for line in lines if line.get("code") == "unreadable"]
@@ -217,7 +217,7 @@ def test_large_partitions_are_read_in_pieces(
     """Where nothing may be read together, each segment is a task, and each judgement another."""
     top = fleet_broker(tmp_path / "broker", 5)
     here = verified(top)
-    monkeypatch.setattr("kdump.fleet.verify.verify.most_together", lambda *_: 0)
+    monkeypatch.setattr("kdump.fleet.verify.verify.max_task_bytes", lambda *_: 0)
     assert_equal(here, on_spark(top))
 
 

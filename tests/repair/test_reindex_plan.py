@@ -678,7 +678,7 @@ def test_a_first_offset_above_all_others_changes_no_leader_epoch(tmp_path: Path)
     epochs.write_bytes(forge.checkpoint([(0, 0), (2, 40), (3, 105)]))
     with min(path.glob("*.log")).open("r+b") as log:
         log.write((1 << 53).to_bytes(8, "big"))
-    (found,) = judged(path.parent, compacted=False)
+    (found,) = verdict(path.parent, compacted=False)
     names = {finding.code.name for finding in found.findings}
     assert "offsets-not-increasing" in names
     assert "epochs-mismatch" not in names

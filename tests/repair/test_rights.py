@@ -257,7 +257,7 @@ def test_a_task_follows_a_link_with_the_rights_of_the_owner(
     """An executor opens its file by a path, whose directories may be others by then."""
     (place / "link").symlink_to(precious)
     with pytest.raises(PermissionError):
-        destination().opened(place / "link" / "part", Rights(nobody, nobody, ()))
+        destination().open_sink(place / "link" / "part", Rights(nobody, nobody, ()))
     with pytest.raises(PermissionError):
         destination().discard(place / "link" / "passwd", Rights(nobody, nobody, ()))
 
@@ -281,7 +281,7 @@ def destination() -> ModuleType:
 
 def export_to(to: Path, origin: Path) -> None:
     """What ``kdump export --to`` does, with its tasks in this process."""
-    made = destination().made
+    create = destination().create_destination
     from kdump.fleet.export.export import Order, export
     from kdump.fleet.export.task import Form
 
@@ -290,8 +290,8 @@ def export_to(to: Path, origin: Path) -> None:
     ) -> Iterator[tuple[int, Any]]:
         yield from ((number, work(task)) for number, task in enumerate(tasks))
 
-    groups = [target.with_listing() for root in open_roots([origin]) for target in assign(root)]
-    with made(to) as directory:
+    groups = [each.with_listing() for root in open_roots([origin]) for each in assign(root)]
+    with create(to) as directory:
         export(groups, Order(Form.JSONL, Selection()), directory, here, {})
 
 
@@ -299,7 +299,7 @@ def export_to(to: Path, origin: Path) -> None:
 
 
 @contextmanager
-def swapping(path: Path, other: Path, uid: int, pause_seconds: float = 0) -> Iterator[None]:
+def pending_swaps(path: Path, other: Path, uid: int, pause_seconds: float = 0) -> Iterator[None]:
     """Another process of ``uid`` puts a link to ``other`` in the place of ``path``, and back.
 
     Between the swaps it waits for a random time, ``pause_seconds`` on average.
@@ -335,7 +335,7 @@ def test_directories_that_are_swapped_lead_nowhere(
     """A repair is tried, and taken back, again and again; most tries are refused."""
     before, plan = take(precious), truncation(theirs)
     target = theirs / ".kdump" if what == ".kdump" else theirs
-    with swapping(target, precious, nobody):
+    with pending_swaps(target, precious, nobody):
         for _ in range(STEP_TRIES):
             with suppress(KdumpError, OSError):
                 apply(plan)
@@ -354,7 +354,7 @@ def test_an_output_that_is_swapped_leads_nowhere(place: Path, precious: Path, no
     give_all(place / "in", nobody)
     give_all(home, nobody)
     before = take(precious)
-    with swapping(home / "out", precious, nobody):
+    with pending_swaps(home / "out", precious, nobody):
         for _ in range(STEP_TRIES):
             with (
                 suppress(KdumpError, OSError),
@@ -391,7 +391,7 @@ class World:
 
     def swap(self, name: str) -> AbstractContextManager[None]:
         uid = self.home.stat().st_uid
-        return swapping(self.home / name, self.precious / name, uid, PAUSE_SECONDS)
+        return pending_swaps(self.home / name, self.precious / name, uid, PAUSE_SECONDS)
 
 
 @pytest.mark.parametrize("swapped", ["data/orders-0/.kdump", "data/orders-0", "data"])

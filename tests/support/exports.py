@@ -17,7 +17,7 @@ from zstandard import ZstdDecompressor
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import assign, open_roots
 from kdump.cli.main import main
-from kdump.fleet.export.destination import made
+from kdump.fleet.export.destination import create_destination
 from kdump.fleet.export.export import Order, export
 from kdump.fleet.export.manifest import Manifest
 from kdump.fleet.export.task import Form
@@ -42,7 +42,7 @@ def exported(
 ) -> Manifest:
     targets = [one.with_listing() for root in open_roots(paths) for one in assign(root)]
     order = Order(**{"form": Form.JSONL, "selection": Selection(), **options})
-    with made(to) as destination:
+    with create_destination(to) as destination:
         return export(targets, order, destination, here, {}, context=context)
 
 

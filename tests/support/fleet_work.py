@@ -110,13 +110,13 @@ def deadly_work(task: Any, log: Path, **options: Any) -> object:
 
     if log in logs_of(task):
         os.kill(os.getpid(), signal.SIGKILL)
-    return verify_task.work(task, **options)
+    return verify_task.run_task(task, **options)
 
 
 def work_killed_once(task: Any, flag: Path, **options: Any) -> object:
     from kdump.fleet.verify import task as verify_task
 
-    found = verify_task.work(task, **options)
+    found = verify_task.run_task(task, **options)
     if not flag.exists():
         flag.touch()
         os.kill(os.getpid(), signal.SIGKILL)
@@ -130,7 +130,7 @@ def work_without_executor(task: Any, flag: Path, **options: Any) -> object:
     try:
         flag.touch(exist_ok=False)
     except FileExistsError:
-        return verify_task.work(task, **options)
+        return verify_task.run_task(task, **options)
     # The worker's parent is the daemon, and that one's the JVM.
     executor = int(Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[1])
     flag.write_text(str(executor))
@@ -144,7 +144,7 @@ def forgetful_work(task: Any, log: Path, **options: Any) -> object:
 
     from kdump.fleet.verify import task as verify_task
 
-    found = verify_task.work(task, **options)
+    found = verify_task.run_task(task, **options)
     return replace(found, lines=()) if log in logs_of(task) else found
 
 
@@ -154,7 +154,7 @@ def deadly_whole(task: Any, path: Path, **options: Any) -> object:
 
     if isinstance(task, verify_task.TargetTask) and task.target.path == path:
         os.kill(os.getpid(), signal.SIGKILL)
-    return verify_task.work(task, **options)
+    return verify_task.run_task(task, **options)
 
 
 def deadly_judge(case: Any, path: Path, **options: Any) -> object:
@@ -162,14 +162,14 @@ def deadly_judge(case: Any, path: Path, **options: Any) -> object:
 
     if case.target.path == path:
         os.kill(os.getpid(), signal.SIGKILL)
-    return verify_task.judge_results(case, **options)
+    return verify_task.make_verdict(case, **options)
 
 
 def export_killed_once(task: Any, flag: Path) -> object:
     """The first that comes here is killed when its file is written."""
     from kdump.fleet.export import task as export_task
 
-    found = export_task.exported(task)
+    found = export_task.export_logs(task)
     if not flag.exists():
         flag.touch()
         os.kill(os.getpid(), signal.SIGKILL)
@@ -180,7 +180,7 @@ def deadly_export(task: Any, topic: str) -> object:
     """Who has written the records of this topic is killed, always."""
     from kdump.fleet.export import task as export_task
 
-    found = export_task.exported(task)
+    found = export_task.export_logs(task)
     if task.shares[0].log.origin.topic == topic:
         os.kill(os.getpid(), signal.SIGKILL)
     return found
@@ -193,7 +193,7 @@ def export_slow_once(task: Any, flag: Path) -> object:
     """
     from kdump.fleet.export import task as export_task
 
-    found = export_task.exported(task)
+    found = export_task.export_logs(task)
     try:
         flag.touch(exist_ok=False)
     except FileExistsError:

@@ -27,7 +27,7 @@ class _Session:
 
 def stand_in() -> None:
     """Do so from now on in this process."""
-    vars(session)["opened"] = _opened
+    vars(session)["open_session"] = _opened
     for module in _MODULES:
         if hasattr(module, "spread"):
             vars(module)["spread"] = _spread

@@ -22,7 +22,7 @@ import pytest
 from object_stores import free_port
 
 import kdump
-from kdump.fleet.session.session import Cluster, Session, opened
+from kdump.fleet.session.session import Cluster, Session, open_session
 
 MASTER = "local-cluster[2,1,1024]"
 #: What a task imports beside kdump: the packages that it requires, and those of the extra.
@@ -70,7 +70,7 @@ def cluster(
     monkeypatch.setenv("SPARK_HOME", str(home))
     monkeypatch.setenv("PYSPARK_PYTHON", "./environment/bin/python")
     wanted = {"spark.archives": f"{archive}#environment", **(settings or {})}
-    with opened(Cluster(master=MASTER), settings=wanted) as session:
+    with open_session(Cluster(master=MASTER), settings=wanted) as session:
         yield session
 
 

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import click
 
-from kdump.cli.commands.repairing import Choice, first_of, given, partitions, repair, repairing
+from kdump.cli.commands.repairing import (
+    Choice,
+    argv_of,
+    first_of,
+    partitions,
+    repair,
+    repair_options,
+)
 from kdump.cli.options.targets import SomePath
 
 if TYPE_CHECKING:
@@ -26,7 +33,7 @@ if TYPE_CHECKING:
 _COMMAND: Final = "convert-v0-v2"
 _CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 _BATCH_BYTES: Final = 16 * 1024
-#: A batch is made in memory, whatever somebody asks for.
+#: The upper bound of --batch-bytes: a batch is built in memory.
 _MOST_BATCH_BYTES: Final = 16 << 20
 
 
@@ -62,7 +69,7 @@ _MOST_BATCH_BYTES: Final = 16 << 20
     help="Compress rewritten batches with this codec. Default: the codec of the source. zstd "
     "needs brokers and clients of 2.1 or later.",
 )
-@repairing
+@repair_options
 def convert_v0_v2(
     paths: tuple[Path, ...],
     config: Path | None,
@@ -101,7 +108,7 @@ def convert_v0_v2(
     from kdump.repair.rewrite.conversion import Rules
 
     rules = Rules(None if codec is None else Codec[codec.upper()], batch_bytes)
-    arguments = given(
+    arguments = argv_of(
         (
             ("--batch-bytes", None if batch_bytes == _BATCH_BYTES else batch_bytes),
             ("--codec", codec),
@@ -135,19 +142,19 @@ def _in_place(scope: Scope, choice: Choice, rules: Rules) -> int:
             report=report,
         )
 
-    # Surveyed and converted; once more to be written, and read back.
+    # The survey and the trial conversion; with --apply also the writing and the reading back.
     return repair(scope, choice, planner, passes=4 if choice.apply else 2)
 
 
 def _to_output(scope: Scope, choice: Choice, rules: Rules, output: Path) -> int:
     from kdump.cli.ui.progress import Progress
-    from kdump.cli.views.repair.convert import report
+    from kdump.cli.views.repair.convert import start_report
     from kdump.cli.views.repair.outputs import write_all
     from kdump.repair.convert.output import convert_to
 
     targets = partitions(scope)
-    told = report(choice.form, choice.command, scope)
-    with Progress(choice.progress) as shown:
+    output_report = start_report(choice.form, choice.command, scope)
+    with Progress(choice.progress) as meter:
 
         def write(target: Target) -> ConvertedCopy:
             return convert_to(
@@ -156,9 +163,9 @@ def _to_output(scope: Scope, choice: Choice, rules: Rules, output: Path) -> int:
                 output,
                 rules,
                 jobs=choice.processes,
-                report=shown.advance,
+                report=meter.advance,
             )
 
-        exit_code = first_of(write_all(targets, write, told, shown))
-    told.finish(exit_code)
+        exit_code = first_of(write_all(targets, write, output_report, meter))
+    output_report.finish(exit_code)
     return exit_code

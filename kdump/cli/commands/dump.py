@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from kdump.cli.options.filters import filtering
+from kdump.cli.options.filters import filter_options
 from kdump.cli.options.targets import LogPath
 
 
@@ -43,7 +43,7 @@ class _Dump(click.Command):
 @click.option("--records", is_flag=True, help="Print the records of each batch too.")
 @click.option("--data", is_flag=True, help="Print keys and values in the text; implies --records.")
 @click.option("--base64", is_flag=True, help="Print all bytes in JSON as base64, text or not.")
-@filtering(
+@filter_options(
     until=" If no records are printed, the timestamp of its first record counts as that of a "
     "batch.",
     key="; implies --records",

@@ -17,25 +17,25 @@ if TYPE_CHECKING:
     from kdump.audit.codes import FindingCode
 
 _LABEL: Final = 9
-#: A single word that can only be meant as a code.
+#: A word that has the form of a finding code.
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*")
 
 
 class _Explain(click.Command):
-    """A command whose help lists the finding codes, which are looked up only then."""
+    """A command whose help lists the finding codes; their table is imported only for that."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         from kdump.audit.codes import CODES
 
         with formatter.section("Codes"):
-            formatter.write(_wrapped(", ".join(CODES), "  ", "  ") + "\n")
+            formatter.write(_wrap(", ".join(CODES), "  ", "  ") + "\n")
         super().format_epilog(ctx, formatter)
 
 
-def _complete(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
+def _complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     from kdump.audit.codes import CODES
 
-    return [name for name in CODES if name.startswith(begun)]
+    return [name for name in CODES if name.startswith(incomplete)]
 
 
 @click.command(
@@ -84,7 +84,7 @@ def explain(words: tuple[str, ...], listing: bool, form: str) -> int:
 
 
 def _explain_log(words: tuple[str, ...], form: str) -> int:
-    """Explain standard input, a file, or a line that ``words`` are."""
+    """Explain standard input, the file that ``words`` names, or ``words`` as a line of a log."""
     import sys
     from pathlib import Path
 
@@ -106,7 +106,7 @@ def _explain_log(words: tuple[str, ...], form: str) -> int:
 def _is_readable(path: Path) -> bool:
     try:
         return path.exists() and not path.is_dir()
-    except (OSError, ValueError):  # a line of a log may be no path at all
+    except (OSError, ValueError):  # a line of a log may not be a valid path
         return False
 
 
@@ -136,7 +136,7 @@ def _print_report(stream: BinaryIO, form: str, source: Path | None) -> int:
 
 def _print_codes(codes: list[FindingCode], form: str) -> int:
     if form == "text":
-        click.echo("\n\n".join(_explained(code) for code in codes))
+        click.echo("\n\n".join(_code_text(code) for code in codes))
         return 0
     from kdump.cli.ui.jsonl import header, line
 
@@ -155,19 +155,19 @@ def _print_codes(codes: list[FindingCode], form: str) -> int:
     return 0
 
 
-def _explained(code: FindingCode) -> str:
+def _code_text(code: FindingCode) -> str:
     rows = [("meaning", code.meaning), ("broker", code.broker), ("do", code.advice)]
     rows += [("logs", message.replace("{}", "…")) for message in code.messages]
     lines = [f"{code.name}: {code.severity.value}"]
     for label, text in rows:
-        lines.append(_wrapped(text, f"  {label:{_LABEL}}", " " * (_LABEL + 2)))
+        lines.append(_wrap(text, f"  {label:{_LABEL}}", " " * (_LABEL + 2)))
     return "\n".join(lines)
 
 
-def _wrapped(text: str, first_indent: str, indent: str) -> str:
+def _wrap(text: str, first_indent: str, indent: str) -> str:
     from textwrap import fill
 
-    # Names and messages that are to be looked for must not be torn at their hyphens.
+    # Names and messages are not broken at hyphens, so that a search finds them.
     return fill(
         text, 80, initial_indent=first_indent, subsequent_indent=indent, break_on_hyphens=False
     )

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kdump.cli.options.filters import filtering
-from kdump.cli.options.spark import on_spark
-from kdump.cli.options.targets import LogPath, selecting
+from kdump.cli.options.filters import filter_options
+from kdump.cli.options.spark import spark_options
+from kdump.cli.options.targets import LogPath, target_options
 from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS
-from kdump.cli.ui.progress import Mode, showing_progress
+from kdump.cli.ui.progress import Mode, progress_option
 
 if TYPE_CHECKING:
     from kdump.fleet.export.manifest import Manifest, PartitionEntry
@@ -57,11 +57,11 @@ _DEFAULT_MASTER = "local[*]"
     help="If PATHs hold several copies of a partition, take each offset once: from a sound copy "
     "if another is damaged, and from the highest leader epoch if copies differ.",
 )
-@filtering(limit="End after N records in the whole run. Tasks then run one at a time.")
+@filter_options(limit="End after N records in the whole run. Tasks then run one at a time.")
 @click.option("--quiet", is_flag=True, help="Print nothing if the exit code is 0.")
-@showing_progress
-@on_spark
-@selecting
+@progress_option
+@spark_options
+@target_options
 def export(
     paths: tuple[Path, ...],
     config: Path | None,
@@ -100,7 +100,7 @@ def export(
     from kdump.cli.options.spark import spark_session
     from kdump.cli.options.targets import named_paths
     from kdump.cli.ui.progress import Progress
-    from kdump.fleet.export.destination import check_outside, made
+    from kdump.fleet.export.destination import check_outside, create_destination
 
     selection = select(
         offsets=offsets,
@@ -116,9 +116,9 @@ def export(
         master = _DEFAULT_MASTER
     check_outside(to.absolute(), named)
     with (
-        # Outermost: what tasks still write is taken away when they have ended.
-        made(to.absolute()) as destination,
-        Progress("none" if quiet and progress == "auto" else progress) as shown,
+        # Outermost, so that files of tasks that still run are removed after the tasks have ended.
+        create_destination(to.absolute()) as destination,
+        Progress("none" if quiet and progress == "auto" else progress) as meter,
         spark_session(master, remote, [*named, to]) as session,
     ):
         from kdump.audit.targets.target import Selection as Topics
@@ -126,30 +126,32 @@ def export(
         from kdump.fleet.export.export import export as run
         from kdump.fleet.export.task import Form
         from kdump.fleet.job.spread import spread
-        from kdump.fleet.verify.listing import find
+        from kdump.fleet.verify.listing import list_paths
 
-        listed = find(session, named, settings, Topics(tuple(topics), tuple(excluded), served=True))
+        listing = list_paths(
+            session, named, settings, Topics(tuple(topics), tuple(excluded), served=True)
+        )
         order = Order(
             Form.PARQUET if form == "parquet" else Form.JSONL,
             selection,
             read_committed,
             dedupe_replicas,
         )
-        shown.expect(listed.total_bytes)
+        meter.expect(listing.total_bytes)
         manifest = run(
-            listed.open(),
+            listing.open(),
             order,
             destination,
             partial(spread, session),
-            listed.sizes(),
-            context=listed.scope.context,
-            on_progress=shown.advance,
+            listing.sizes(),
+            context=listing.scope.context,
+            on_progress=meter.advance,
         )
-    return _told(manifest, quiet=quiet)
+    return _report(manifest, quiet=quiet)
 
 
-def _told(manifest: Manifest, *, quiet: bool) -> int:
-    """Say what was exported and what not; returns the exit code."""
+def _report(manifest: Manifest, *, quiet: bool) -> int:
+    """Print what was exported and what was not, and return the exit code."""
     from kdump.cli.ui.units import count_text, size_text
     from kdump.format.lines.text import printable
 
@@ -176,7 +178,7 @@ def _told(manifest: Manifest, *, quiet: bool) -> int:
 
 
 def _decisions(entry: PartitionEntry) -> Iterator[str]:
-    """What was decided about a partition, where somebody else might decide otherwise."""
+    """Yield the choices of the export in a partition that a reader may want to check."""
     if entry.log_start is not None:
         yield (
             f"records below the log start offset {entry.log_start} are left out, because a broker "
@@ -188,10 +190,10 @@ def _decisions(entry: PartitionEntry) -> Iterator[str]:
             f"copies differ at offsets {conflict.first} to {conflict.last}: leader epochs "
             f"{epochs}, of which the last was taken"
         )
-    for overtaken in entry.overtaken:
+    for stretch in entry.overtaken:
         yield (
-            f"offsets {overtaken.first} to {overtaken.last} are of leader epoch "
-            f"{overtaken.epoch}, after offsets of a higher epoch: only a copy that had not yet "
+            f"offsets {stretch.first} to {stretch.last} are of leader epoch "
+            f"{stretch.epoch}, after offsets of a higher epoch: only a copy that had not yet "
             "truncated its log holds them"
         )
     for producer, first in entry.undecided:

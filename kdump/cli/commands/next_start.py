@@ -12,7 +12,7 @@ from typing import Literal
 
 import click
 
-from kdump.cli.options.targets import selecting
+from kdump.cli.options.targets import target_options
 from kdump.cli.ui.units import LARGEST_LONG
 
 
@@ -56,7 +56,7 @@ from kdump.cli.ui.units import LARGEST_LONG
     metavar="OFFSET",
     help="Assume this log start offset for all partitions, whatever the checkpoint holds.",
 )
-@selecting
+@target_options
 def next_start(
     paths: tuple[Path, ...],
     config: Path | None,
@@ -85,24 +85,24 @@ def next_start(
 
     scope = find_scope(paths, config, topics, excluded)
     targets: list[Target] = scope.targets
-    assumed = Assumptions(clean, recovery_point, log_start)
+    assumptions = Assumptions(clean, recovery_point, log_start)
     report = (JsonStarts if form == "json" else TextStarts)(
         click.echo, scope.roots, scope.context.config
     )
     report.directories(reconcile_directories(scope.context))
 
-    def foresee(one: Verdict) -> Verdict:
-        return add_forecast(one, segments=False)
+    def foresee(verdict: Verdict) -> Verdict:
+        return add_forecast(verdict, segments=False)
 
-    def conclude(one: Verdict) -> Verdict:
-        one = assumed.apply(one)
-        return one if scan else foresee(one)
+    def conclude(verdict: Verdict) -> Verdict:
+        verdict = assumptions.apply(verdict)
+        return verdict if scan else foresee(verdict)
 
     jobs = default_jobs()
-    with closing(quick_pass(targets, scope.context, jobs=jobs, conclude=conclude)) as looked:
-        known = list(looked)
+    with closing(quick_pass(targets, scope.context, jobs=jobs, conclude=conclude)) as verdicts:
+        known = list(verdicts)
     if scan:
         known = list(map(foresee, read_recovered(known, jobs=jobs)))
-    for one in known:
-        report.add(one, one.forecast)
+    for verdict in known:
+        report.add(verdict, verdict.forecast)
     return report.finish()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from kdump.cli.commands.repairing import EXIT_CODES, Choice, given, repair, repairing
+from kdump.cli.commands.repairing import EXIT_CODES, Choice, argv_of, repair, repair_options
 from kdump.cli.ui.units import LARGEST_INT
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     help="Build with this segment.index.bytes. Default: the topic's setting if it is known, else "
     "10485760.",
 )
-@repairing
+@repair_options
 def reindex(
     paths: tuple[Path, ...],
     config: Path | None,
@@ -86,7 +86,7 @@ def reindex(
     scope = find_scope(paths, config, topics, excluded, stores=False)
     wanted = Overrides(index_interval_bytes, segment_index_bytes)
     scope = replace(scope, context=replace(scope.context, wanted=wanted))
-    arguments = given(
+    arguments = argv_of(
         (
             ("--all", every),
             ("--index-interval-bytes", index_interval_bytes),

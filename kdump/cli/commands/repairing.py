@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from kdump.cli.options.targets import selecting
+from kdump.cli.options.targets import target_options
 from kdump.cli.ui.exits import INCOMPLETE, INTERRUPTED, OK, PROBLEMS, REFUSED, TERMINATED, USAGE
-from kdump.cli.ui.progress import showing_progress
+from kdump.cli.ui.progress import progress_option
 from kdump.cli.ui.units import MOST_JOBS
 
 if TYPE_CHECKING:
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from kdump.cli.views.repair.report import Report
     from kdump.repair.transaction.plan import Plan
 
-    #: Makes the plan for a partition, and is told to whom to report counts of bytes that it reads.
+    #: Makes the plan for a partition. Its second argument takes counts of bytes as they are read.
     Planner = Callable[[Verdict, Callable[[int], None]], Plan]
 
-#: Which of several exit codes counts, the first one first.
+#: The exit codes of partitions: the first of these that occurs is the exit code of the run.
 _PRECEDENCE = (INTERRUPTED, TERMINATED, INCOMPLETE, REFUSED, USAGE, PROBLEMS, OK)
 EXIT_CODES = (
     "Exit codes: 0 nothing to do, or done; 2 wrong usage; 4 there is a plan, which --apply "
@@ -39,9 +39,9 @@ EXIT_CODES = (
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What somebody chose, the same for all repairs.
+    """The command and its options, as far as all repairs have them.
 
-    ``arguments`` are the options of the command at hand that a plan depends on.
+    ``arguments`` are the options of this command that a plan depends on, as they are typed.
     """
 
     command: str
@@ -56,14 +56,14 @@ class Choice:
 
     @property
     def processes(self) -> int:
-        """How many processes may read at a time."""
+        """The number of processes that may read at a time."""
         from kdump.storage.workers import default_jobs
 
         return self.jobs or default_jobs()
 
 
-def repairing(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options that all repairs have."""
+def repair_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that all repairs have to ``command``, and return it."""
     for option in (
         click.option(
             "--jobs",
@@ -71,7 +71,7 @@ def repairing(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar="N",
             help="Read with N processes at a time. Default: as many as this process may use CPUs.",
         ),
-        showing_progress,
+        progress_option,
         click.option(
             "--format",
             "form",
@@ -107,7 +107,7 @@ def repairing(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Carry out the plan, or continue an interrupted repair. Without it nothing is "
             "changed.",
         ),
-        selecting,
+        target_options,
     ):
         command = option(command)
     return command
@@ -121,35 +121,39 @@ def repair(
     rebuild: bool = False,
     passes: int = 1,
 ) -> int:
-    """Plan, and if so chosen apply, a repair of every partition of ``scope``.
+    """Plan a repair of every partition of ``scope``, and apply it if so chosen.
 
-    ``rebuild`` says that the planner needs indexes built anew, ``passes`` how often logs are read
-    in all.
+    Return the exit code of the run.
+
+    ``rebuild``: the planner needs rebuilt indexes. ``passes``: how many times each log is read.
     """
     from kdump.cli.ui.progress import Progress
-    from kdump.cli.views.repair.report import report
+    from kdump.cli.views.repair.report import start_report
 
     targets = partitions(scope)
-    told = report(
+    output = start_report(
         choice.form, choice.command, scope, choice.confirm, assume_stopped=choice.assume_stopped
     )
     codes = {OK}
-    with Progress(choice.progress) as shown:
-        run = _Run(scope, targets, choice, planner, told, shown, rebuild=rebuild, passes=passes)
+    with Progress(choice.progress) as meter:
+        run = _Run(scope, targets, choice, planner, output, meter, rebuild=rebuild, passes=passes)
         with closing(run.codes()) as found:
             for code in found:
                 codes.add(code)
                 if is_signal(code):
                     break
     exit_code = first_of(codes)
-    told.finish(exit_code)
+    output.finish(exit_code)
     if run.resume is not None:
         click.echo(run.resume, err=True)
     return exit_code
 
 
 class _Run:
-    """One run of a repair over partitions; ``resume`` is the command that goes on, if need be."""
+    """A run of a repair over partitions.
+
+    ``resume`` is the command that continues an interrupted repair, None if there is none.
+    """
 
     def __init__(
         self,
@@ -157,8 +161,8 @@ class _Run:
         targets: Sequence[Target],
         choice: Choice,
         planner: Planner,
-        told: Report,
-        shown: Progress,
+        output: Report,
+        meter: Progress,
         *,
         rebuild: bool,
         passes: int,
@@ -166,36 +170,39 @@ class _Run:
         self.resume: str | None = None
         self._scope, self._targets = scope, targets
         self._choice, self._planner = choice, planner
-        self._told, self._shown = told, shown
+        self._output, self._meter = output, meter
         self._rebuild, self._passes = rebuild, passes
 
     def codes(self) -> Generator[int, None, None]:
-        """Do it all; yields the exit code of each partition."""
+        """Repair each partition, and yield its exit code. Interrupted repairs come first."""
         from kdump.errors import KdumpError
 
         fresh: list[Target] = []
         for target in self._targets:
             try:
-                code = self._unfinished(target)
+                code = self._resume(target)
             except KdumpError as error:
-                code = self._failed(error)
+                code = self._report_error(error)
             if code is None:
                 fresh.append(target)
             else:
                 yield code
-        self._shown.expect(self._passes * sum(target.size for target in fresh))
-        for verdict in self._judged(fresh):
-            # Logs that need no other pass, or are refused, count as if they had got it.
-            counted = self._shown.done + (self._passes - 1) * verdict.target.size
+        self._meter.expect(self._passes * sum(target.size for target in fresh))
+        for verdict in self._verify(fresh):
+            # Logs that need no further pass, or are refused, count as if they had been read again.
+            counted = self._meter.done + (self._passes - 1) * verdict.target.size
             try:
-                code = first_of({self._one(verdict), _read_code(verdict)})
+                code = first_of({self._repair(verdict), _read_code(verdict)})
             except KdumpError as error:
-                code = self._failed(error)
-            self._shown.advance(max(counted - self._shown.done, 0))
+                code = self._report_error(error)
+            self._meter.advance(max(counted - self._meter.done, 0))
             yield code
 
-    def _unfinished(self, target: Target) -> int | None:
-        """What to do of a repair that was interrupted there; None if there was none."""
+    def _resume(self, target: Target) -> int | None:
+        """Continue a repair of ``target`` that was interrupted, or print the command that does.
+
+        Return the exit code, None if no repair was interrupted. Raise Refused, SourceError.
+        """
         from kdump.errors import Refused
         from kdump.format.lines.shell import shell_text
         from kdump.repair.transaction.apply import resume
@@ -208,34 +215,37 @@ class _Run:
             raise target.error
         if not target.stopped or target.directory is None:
             check_stopped(target.path, assume_stopped=self._choice.assume_stopped)
-        one = interrupted_repair(target.path)
-        if one is None:
+        record = interrupted_repair(target.path)
+        if record is None:
             return None
-        if one.state is RepairState.UNDOING or one.command != self._choice.command:
+        if record.state is RepairState.UNDOING or record.command != self._choice.command:
             raise Refused(
-                f"{target.path}: expected no interrupted repair, found {one.id}: "
-                f"{finish_or_undo(one, target.path)}"
+                f"{target.path}: expected no interrupted repair, found {record.id}: "
+                f"{finish_or_undo(record, target.path)}"
             )
-        folder = Folder(target.path, one.id)
-        plan = with_paths(folder.plan(), target.path, _above(target))
-        with self._shown.paused():
-            self._told.pending(one, plan)
+        folder = Folder(target.path, record.id)
+        plan = with_paths(folder.plan(), target.path, _log_directory(target))
+        with self._meter.paused():
+            self._output.interruption(record, plan)
         if not self._choice.apply:
             self.resume = shell_text(finish_command(plan))
             return INCOMPLETE
-        with self._shown.paused():
+        with self._meter.paused():
             _consent(plan, self._choice)
         receipt = resume(
             folder,
-            _above(target),
+            _log_directory(target),
             assume_stopped=self._choice.assume_stopped,
             full_proof=self._choice.full_proof,
         )
-        self._tell_receipt(plan, receipt, target)
+        self._report_receipt(plan, receipt, target)
         return OK
 
-    def _judged(self, targets: Sequence[Target]) -> Iterator[Verdict]:
-        """Everything about each partition; one by one where each is repaired at once."""
+    def _verify(self, targets: Sequence[Target]) -> Iterator[Verdict]:
+        """Yield the verdict of each partition.
+
+        With --apply each is verified just before it is repaired, else all in one run.
+        """
         from kdump.audit.run.verify import verify
 
         stopped = [replace(target, stopped=True) for target in targets]
@@ -247,67 +257,67 @@ class _Run:
                 jobs=self._choice.processes,
                 context=self._scope.context,
                 rebuild=self._rebuild,
-                on_progress=self._shown.advance,
+                on_progress=self._meter.advance,
             )
             with closing(found):
                 yield from found
 
-    def _one(self, verdict: Verdict) -> int:
+    def _repair(self, verdict: Verdict) -> int:
         from kdump.errors import Refused
         from kdump.repair.transaction.apply import apply
 
-        plan = self._planner(verdict, self._shown.advance)
+        plan = self._planner(verdict, self._meter.advance)
         if plan.missing_files:
             raise Refused(
                 f"{plan.partition}: expected {plan.missing_files[0]}, found no such file: the "
                 "directory has changed since it was read. Nothing was changed; run the command "
                 "again"
             )
-        with self._shown.paused():
-            self._told.plan(plan, applying=self._choice.apply)
+        with self._meter.paused():
+            self._output.plan(plan, applying=self._choice.apply)
         if not plan.steps:
             return OK
         if not self._choice.apply:
             return PROBLEMS
-        with self._shown.paused():
+        with self._meter.paused():
             _consent(plan, self._choice)
         receipt = apply(
             plan,
             jobs=self._choice.processes,
-            report=self._shown.advance,
+            report=self._meter.advance,
             assume_stopped=self._choice.assume_stopped,
             full_proof=self._choice.full_proof,
         )
-        self._tell_receipt(plan, receipt, verdict.target)
+        self._report_receipt(plan, receipt, verdict.target)
         return OK
 
-    def _tell_receipt(self, plan: Plan, receipt: Mapping[str, Any], target: Target) -> None:
-        checked = self._checked(target)
-        with self._shown.paused():
-            self._told.receipt(plan, receipt, checked)
+    def _report_receipt(self, plan: Plan, receipt: Mapping[str, Any], target: Target) -> None:
+        checked = self._recheck(target)
+        with self._meter.paused():
+            self._output.receipt(plan, receipt, checked)
 
-    def _checked(self, target: Target) -> Verdict | None:
-        """A quick look at what the repair has left."""
+    def _recheck(self, target: Target) -> Verdict | None:
+        """Return the verdict of a quick pass over the repaired partition."""
         from kdump.audit.run.prescan import quick_pass
         from kdump.cli.options.targets import find_scope
 
         now = find_scope([target.path], None, (), ())
-        with closing(quick_pass(now.targets, now.context, jobs=1)) as looked:
-            return next(looked, None)
+        with closing(quick_pass(now.targets, now.context, jobs=1)) as verdicts:
+            return next(verdicts, None)
 
-    def _failed(self, error: Exception) -> int:
+    def _report_error(self, error: Exception) -> int:
         from kdump.errors import Unfinished
         from kdump.format.lines.shell import shell_text
 
-        with self._shown.paused():
-            self._told.failed(error)
+        with self._meter.paused():
+            self._output.error(error)
         if isinstance(error, Unfinished):
             self.resume = shell_text(error.resume)
-        return code_of(error)
+        return exit_code_of(error)
 
 
 def partitions(scope: Scope) -> list[Target]:
-    """The partitions that were named, listed. Raises UsageError for a file of one."""
+    """Return the listed partitions of ``scope``. Raise UsageError for a single file."""
     from kdump.errors import UsageError
 
     found = []
@@ -323,8 +333,8 @@ def partitions(scope: Scope) -> list[Target]:
     return found
 
 
-def code_of(error: Exception) -> int:
-    """The exit code of a repair, or an undo, that ended with ``error``."""
+def exit_code_of(error: Exception) -> int:
+    """Return the exit code of a repair, or an undo, that ended with ``error``."""
     from kdump.errors import Refused, Unfinished, UsageError
 
     if isinstance(error, Unfinished):
@@ -337,29 +347,29 @@ def code_of(error: Exception) -> int:
 
 
 def is_signal(code: int) -> bool:
-    """Whether a signal asked for an end: then nothing more is begun."""
+    """Return whether a signal ended the work: then no further partition is begun."""
     return code in (INTERRUPTED, TERMINATED)
 
 
 def first_of(codes: Iterable[int]) -> int:
-    """Which of several exit codes counts."""
+    """Return the exit code of a run from those of its partitions."""
     return min(codes, key=_PRECEDENCE.index)
 
 
 def _read_code(verdict: Verdict) -> int:
-    """INCOMPLETE if some of a partition could not be read."""
+    """Return INCOMPLETE if part of a partition could not be read, else OK."""
     from kdump.audit import codes
 
     unread = {codes.UNREADABLE, codes.DENIED, codes.VANISHED}
-    return INCOMPLETE if any(one.code in unread for one in verdict.findings) else OK
+    return INCOMPLETE if any(finding.code in unread for finding in verdict.findings) else OK
 
 
-def _above(target: Target) -> Path | None:
+def _log_directory(target: Target) -> Path | None:
     return None if target.directory is None else target.directory.directory.path
 
 
 def _consent(plan: Plan, choice: Choice) -> None:
-    """Raise Refused unless somebody agreed to lose what just this plan loses."""
+    """Raise Refused unless the user agrees to the loss: with --confirm, or on the terminal."""
     from kdump.cli.views.repair.text import consent_text
     from kdump.errors import Refused
 
@@ -383,12 +393,12 @@ def _consent(plan: Plan, choice: Choice) -> None:
         raise Refused(f"{plan.partition}: declined, nothing was changed")
 
 
-def given(options: Iterable[tuple[str, object]]) -> tuple[str, ...]:
-    """The options that were given, as they are typed: a flag alone, others with their value."""
-    told: list[str] = []
+def argv_of(options: Iterable[tuple[str, object]]) -> tuple[str, ...]:
+    """Return the given options as they are typed: a flag alone, others with their value."""
+    words: list[str] = []
     for name, value in options:
         if value is True:
-            told.append(name)
+            words.append(name)
         elif value is not None and value is not False:
-            told += [name, str(value)]
-    return tuple(told)
+            words += [name, str(value)]
+    return tuple(words)

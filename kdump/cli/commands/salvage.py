@@ -10,7 +10,7 @@ import click
 
 from kdump.cli.options.targets import LogPath, SomePath
 from kdump.cli.ui.exits import INCOMPLETE, REFUSED
-from kdump.cli.ui.progress import showing_progress
+from kdump.cli.ui.progress import progress_option
 
 if TYPE_CHECKING:
     from kdump.audit.targets.scope import Scope
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def _topic_id(_: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
-    """The id, if it is one. Raises Click's error for wrong usage."""
+    """Return the topic id. Raise Click's error for wrong usage if it is malformed."""
     if text is not None:
         from kdump.errors import DecodeError
         from kdump.format.properties import encode_partition_metadata
@@ -78,7 +78,7 @@ def _topic_id(_: click.Context, parameter: click.Parameter, text: str | None) ->
     show_default=True,
     help="Print for people, or JSON Lines: a header, a receipt for each partition, a summary.",
 )
-@showing_progress
+@progress_option
 def salvage(
     paths: tuple[Path, ...],
     output: Path,
@@ -109,51 +109,51 @@ def salvage(
     from kdump.cli.options.targets import find_scope
     from kdump.cli.ui.progress import Progress
     from kdump.cli.views.repair.outputs import write_all
-    from kdump.cli.views.repair.salvage import report
+    from kdump.cli.views.repair.salvage import start_report
     from kdump.errors import Refused
     from kdump.repair.newdir.output import check_targets
     from kdump.repair.salvage.backup import partition_of
-    from kdump.repair.salvage.salvage import salvage as rescue
+    from kdump.repair.salvage.salvage import salvage as salvage_partition
 
-    named = [partition_of(path) or path for path in paths]
-    scope = find_scope(named, config, (), (), stores=False)
+    partitions = [partition_of(path) or path for path in paths]
+    scope = find_scope(partitions, config, (), (), stores=False)
     targets = _targets(scope)
     _check_topics(targets, topic_id)
-    told = report(form, paths)
+    output_report = start_report(form, paths)
     unread = False
     try:
         backups = _backups(paths)
         check_targets(targets, output)
     except Refused as error:
-        told.failed(error)
-        told.finish(REFUSED)
+        output_report.error(error)
+        output_report.finish(REFUSED)
         return REFUSED
-    with Progress(progress) as shown:
+    with Progress(progress) as meter:
 
         def write(target: Target) -> Salvaged:
             nonlocal unread
-            salvaged = rescue(
+            receipt = salvage_partition(
                 target,
                 scope.context,
                 output,
                 hunted=hunted,
                 backup=backups.get(target.path),
                 topic_id=topic_id,
-                report=shown.advance,
+                report=meter.advance,
             )
-            unread |= bool(salvaged.selection.errors)
-            return salvaged
+            unread |= bool(receipt.selection.errors)
+            return receipt
 
-        codes = write_all(targets, write, told, shown)
+        codes = write_all(targets, write, output_report, meter)
     exit_code = first_of(codes | {INCOMPLETE} if unread else codes)
-    told.finish(exit_code)
+    output_report.finish(exit_code)
     return exit_code
 
 
 def _backups(paths: tuple[Path, ...]) -> dict[Path, Backup]:
-    """The backups that were named, by the partitions that they are of.
+    """Return the backups among ``paths``, by the partition of each.
 
-    Raises UsageError, Refused, SourceError.
+    Raise UsageError, Refused, SourceError.
     """
     from kdump.errors import UsageError
     from kdump.repair.salvage.backup import partition_of, read_backup
@@ -173,7 +173,7 @@ def _backups(paths: tuple[Path, ...]) -> dict[Path, Backup]:
 
 
 def _check_topics(targets: Sequence[Target], topic_id: str | None) -> None:
-    """Raise UsageError for one id for several topics."""
+    """Raise UsageError if ``topic_id`` would go to partitions of several topics."""
     from kdump.errors import UsageError
 
     names = {
@@ -189,7 +189,7 @@ def _check_topics(targets: Sequence[Target], topic_id: str | None) -> None:
 
 
 def _targets(scope: Scope) -> list[Target]:
-    """The partitions that were named. Raises UsageError, SourceError."""
+    """Return the partitions of ``scope``. Raise UsageError, SourceError."""
     from kdump.errors import SourceError, UsageError
     from kdump.storage.logdir import Partition
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from kdump.cli.commands.repairing import EXIT_CODES, Choice, given, repair, repairing
+from kdump.cli.commands.repairing import EXIT_CODES, Choice, argv_of, repair, repair_options
 from kdump.cli.ui.units import LARGEST_LONG
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     metavar="OFFSET",
     help="Cut at this offset instead: every batch with an offset from there on is removed.",
 )
-@repairing
+@repair_options
 def truncate_to_valid(
     paths: tuple[Path, ...],
     config: Path | None,
@@ -59,7 +59,7 @@ def truncate_to_valid(
     from kdump.repair.truncate.plan import plan_truncate
 
     scope = find_scope(paths, config, topics, excluded, stores=False)
-    arguments = given((("--at", at), ("--config", config)))
+    arguments = argv_of((("--at", at), ("--config", config)))
     choice = Choice(
         "truncate-to-valid",
         arguments,

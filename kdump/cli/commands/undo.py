@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from kdump.cli.commands.repairing import code_of, first_of, is_signal, partitions
+from kdump.cli.commands.repairing import exit_code_of, first_of, is_signal, partitions
 from kdump.cli.options.targets import LogPath
 from kdump.cli.ui.exits import OK, USAGE
 
@@ -90,35 +90,39 @@ def undo(
         try:
             if target.error is not None:
                 raise target.error
-            found = _chosen(target.path, plan_id)
+            records = _select(target.path, plan_id)
             if apply or discard:
-                begun = [one for one in found if discard or one.state is not RepairState.PREPARED]
-                for one in begun[-1:]:
+                begun = [
+                    record
+                    for record in records
+                    if discard or record.state is not RepairState.PREPARED
+                ]
+                for record in begun[-1:]:
                     if not discard:
-                        plan = Folder(target.path, one.id).plan()
-                        report.undoing(with_paths(plan, target.path, _above(target)))
+                        plan = Folder(target.path, record.id).plan()
+                        report.undo(with_paths(plan, target.path, _log_directory(target)))
                     _change(
-                        one,
+                        record,
                         target.path,
-                        _above(target),
+                        _log_directory(target),
                         discard=discard,
                         assume_stopped=assume_stopped,
                     )
-                    report.changed(one, target.path, discarded=discard)
+                    report.change(record, target.path, discarded=discard)
             else:
-                for one in found:
-                    whole = plan_id is not None
-                    refused = _refusal(one, target) if whole else None
-                    report.kept(one, target.path, whole=whole, refused=refused)
+                for record in records:
+                    with_plan = plan_id is not None
+                    refusal = _refusal(record, target) if with_plan else None
+                    report.backup(record, target.path, with_plan=with_plan, refused=refusal)
         except KdumpError as error:
-            report.failed(error)
-            codes.add(code_of(error))
+            report.error(error)
+            codes.add(exit_code_of(error))
             if isinstance(error, Unfinished):
                 resume = shell_text(error.resume)
         if any(map(is_signal, codes)):
             break
     if plan_id is not None and not report.count and codes == {OK}:
-        report.failed(
+        report.error(
             UsageError(f"--plan {plan_id}: expected the id of a repair in PATH, found none")
         )
         codes = {USAGE}
@@ -129,32 +133,37 @@ def undo(
     return code
 
 
-def _chosen(partition: Path, plan_id: str | None) -> Sequence[RepairRecord]:
+def _select(partition: Path, plan_id: str | None) -> Sequence[RepairRecord]:
     from kdump.repair.transaction.directories import check_own_directory
     from kdump.storage.repair_record import FOLDERS, kept
     from kdump.storage.source import status_of
 
     check_own_directory(partition / FOLDERS, status_of(partition).st_uid)
-    found = kept(partition)
-    return found if plan_id is None else [one for one in found if one.id == plan_id]
+    records = kept(partition)
+    return records if plan_id is None else [record for record in records if record.id == plan_id]
 
 
-def _above(target: Target) -> Path | None:
+def _log_directory(target: Target) -> Path | None:
     return None if target.directory is None else target.directory.directory.path
 
 
-def _refusal(one: RepairRecord, target: Target) -> Exception | None:
+def _refusal(record: RepairRecord, target: Target) -> Exception | None:
     from kdump.repair.transaction.undo import refusal
 
-    return refusal(one, target.path, _above(target))
+    return refusal(record, target.path, _log_directory(target))
 
 
 def _change(
-    one: RepairRecord, partition: Path, above: Path | None, *, discard: bool, assume_stopped: bool
+    record: RepairRecord,
+    partition: Path,
+    log_directory: Path | None,
+    *,
+    discard: bool,
+    assume_stopped: bool,
 ) -> None:
     from kdump.repair.transaction import undo as repair_undo
 
     if discard:
-        repair_undo.discard(one, partition)
+        repair_undo.discard(record, partition)
     else:
-        repair_undo.undo(one, partition, above, assume_stopped=assume_stopped)
+        repair_undo.undo(record, partition, log_directory, assume_stopped=assume_stopped)

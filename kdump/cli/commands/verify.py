@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from kdump.cli.options.spark import on_spark
-from kdump.cli.options.targets import selecting
+from kdump.cli.options.spark import spark_options
+from kdump.cli.options.targets import target_options
 from kdump.cli.ui.exits import INTERRUPTED, OK, TERMINATED
-from kdump.cli.ui.progress import showing_progress
+from kdump.cli.ui.progress import progress_option
 from kdump.cli.ui.units import MOST_JOBS
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def _rate(_: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
-    """The bytes a second, 0 for any number of them; None where nobody said."""
+    """Return the bytes a second, 0 for no limit, None without the option."""
     from kdump.cli.ui.units import parse_size
 
     if text is None or text == "none":
@@ -59,7 +59,7 @@ def _rate(_: click.Context, parameter: click.Parameter, text: str | None) -> int
     help="Print a report for people, or JSON Lines: a header, a line a finding, a line with the "
     "forecast of each partition, a summary.",
 )
-@showing_progress
+@progress_option
 @click.option(
     "--jobs",
     type=click.IntRange(min=1, max=MOST_JOBS),
@@ -87,8 +87,8 @@ def _rate(_: click.Context, parameter: click.Parameter, text: str | None) -> int
     help="List notes in text too: oddities of normal operation. JSON always has them.",
 )
 @click.option("--quiet", is_flag=True, help="Print nothing if the exit code is 0.")
-@on_spark
-@selecting
+@spark_options
+@target_options
 def verify(
     paths: tuple[Path, ...],
     config: Path | None,
@@ -118,7 +118,7 @@ def verify(
     from kdump.audit.verdicts.directory_start import Starts
     from kdump.audit.verdicts.next_start import Conclusion
     from kdump.audit.verdicts.verdict import Verdict
-    from kdump.cli.commands.verify_engine import Asked, engine
+    from kdump.cli.commands.verify_engine import Request, start_engine
     from kdump.cli.ui.progress import Progress
     from kdump.cli.views.verify.json_lines import JsonReport
     from kdump.cli.views.verify.summary import Run, summarize
@@ -126,27 +126,27 @@ def verify(
     from kdump.storage.logdir import LogDirectory
 
     started = time.monotonic()
-    held: list[str] = []
-    emit = held.append if quiet else click.echo
+    lines: list[str] = []
+    emit = lines.append if quiet else click.echo
     verdicts: list[Verdict] = []
     stopped_by = None
-    far = depth or "default"
-    asked = Asked(paths, config, topics, excluded, far, jobs, limit_rate, master, remote)
+    run_depth = depth or "default"
+    request = Request(paths, config, topics, excluded, run_depth, jobs, limit_rate, master, remote)
     with (
-        Progress("none" if quiet and progress == "auto" else progress) as shown,
-        engine(asked, shown) as working,
+        Progress("none" if quiet and progress == "auto" else progress) as meter,
+        start_engine(request, meter) as engine,
     ):
-        scope = working.scope
+        scope = engine.scope
         starts = Starts(scope.roots, scope.context.config)
         report: JsonReport | TextReport
         if form == "json":
-            report = JsonReport(emit, scope.roots, starts, depth=far)
+            report = JsonReport(emit, scope.roots, starts, depth=run_depth)
         else:
             counts = [len(part) for part in scope.parts]
-            report = TextReport(emit, shown.note, scope.roots, counts, starts, info=info)
-        found = requested_findings(working.directories(), scope)
+            report = TextReport(emit, meter.note, scope.roots, counts, starts, info=info)
+        found = requested_findings(engine.directories(), scope)
         report.directories(found)
-        # Of a log directory thousands of partitions are kept for the report.
+        # A log directory may have thousands of partitions, whose verdicts stay in memory.
         spelled_out = frozenset(
             target.path
             for root, part in zip(scope.roots, scope.parts, strict=True)
@@ -154,23 +154,25 @@ def verify(
             for target in part
         )
         try:
-            with closing(working.judge(Conclusion(spelled_out), report.preview)) as judging:
-                for one in judging:
-                    verdicts.append(one)
-                    report.add(one, one.forecast)
+            with closing(engine.verify(Conclusion(spelled_out), report.preview)) as verified:
+                for verdict in verified:
+                    verdicts.append(verdict)
+                    report.add(verdict, verdict.forecast)
         except KeyboardInterrupt:
             stopped_by = INTERRUPTED
         except SystemExit:  # raised at SIGTERM
             stopped_by = TERMINATED
     summary = summarize(
         Run(
-            depth=far,
-            jobs=working.jobs,
-            limit_rate=working.limit_rate,
+            depth=run_depth,
+            jobs=engine.jobs,
+            limit_rate=engine.limit_rate,
             fail_on=Severity(fail_on),
             total=len(scope.targets),
             # A log may have grown since it was listed.
-            total_bytes=max(working.total_bytes, sum(one.covered.read_bytes for one in verdicts)),
+            total_bytes=max(
+                engine.total_bytes, sum(verdict.covered.read_bytes for verdict in verdicts)
+            ),
             seconds=time.monotonic() - started,
             stopped_by=stopped_by,
         ),
@@ -180,6 +182,6 @@ def verify(
     )
     report.finish(summary)
     if summary.exit_code != OK:
-        for line in held:
+        for line in lines:
             click.echo(line)
     return summary.exit_code

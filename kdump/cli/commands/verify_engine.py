@@ -1,6 +1,6 @@
 """The worker pool or the Spark session that ``verify`` runs on.
 
-Both engines come to the same findings.
+Both engines return the same findings.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from kdump.storage.workers import default_jobs
 
 if TYPE_CHECKING:
     from kdump.fleet.session.session import Session
-    from kdump.fleet.verify.listing import Listed
+    from kdump.fleet.verify.listing import Listing
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What somebody asked for, as the command line has it; None where nobody said."""
+class Request:
+    """The options of the command line; None without the option."""
 
     paths: Sequence[Path]
     config: Path | None
@@ -48,10 +48,10 @@ class Asked:
 
 
 class Engine(Protocol):
-    """Lists what there is as soon as it is made, and then judges that.
+    """Lists partitions when it is created, and then verifies them.
 
-    ``jobs`` tasks are done at a time, which read ``limit_rate`` bytes a second together, 0 for any
-    number. ``total_bytes`` is what the logs have, as far as that is known yet.
+    ``jobs`` tasks run at a time. Together they read at most ``limit_rate`` bytes a second, 0 for no
+    limit. ``total_bytes`` is the size of the logs, as far as it is known.
     """
 
     scope: Scope
@@ -60,124 +60,124 @@ class Engine(Protocol):
     total_bytes: int
 
     def directories(self) -> tuple[Finding, ...]:
-        """Judge the log directories themselves."""
+        """Check the log directories themselves."""
 
-    def judge(
+    def verify(
         self, conclude: Conclusion, preview: Callable[[Verdict], None]
     ) -> Generator[Verdict, None, None]:
-        """Judge every group, in order; ``preview`` gets what a first look shows of each."""
+        """Yield the verdict of every target, in order; ``preview`` gets that of the quick pass."""
 
 
 @contextmanager
-def engine(asked: Asked, shown: Progress) -> Iterator[Engine]:
-    """Start the engine that was asked for; progress is ``shown``. Raises UsageError."""
-    if asked.master is None and asked.remote is None:
-        yield _Here(asked, shown)
+def start_engine(request: Request, meter: Progress) -> Iterator[Engine]:
+    """Yield the engine for ``request``, which reports progress to ``meter``. Raise UsageError."""
+    if request.master is None and request.remote is None:
+        yield _Local(request, meter)
         return
-    if asked.jobs is not None:
+    if request.jobs is not None:
         raise UsageError("--jobs: expected --master 'local[N]' for N tasks at a time, found both")
-    if asked.limit_rate:
+    if request.limit_rate:
         raise UsageError("--limit-rate: expected no limit on Spark, because hosts share no rate")
-    paths, settings = named_paths(asked.paths, asked.config)
-    with spark_session(asked.master, asked.remote, paths) as session:
-        from kdump.fleet.verify.listing import find
+    paths, settings = named_paths(request.paths, request.config)
+    with spark_session(request.master, request.remote, paths) as session:
+        from kdump.fleet.verify.listing import list_paths
 
-        selection = Selection(tuple(asked.topics), tuple(asked.excluded))
-        listed = find(session, paths, settings, selection)
-        yield _Fleet(asked.depth, listed, shown, session)
+        selection = Selection(tuple(request.topics), tuple(request.excluded))
+        listing = list_paths(session, paths, settings, selection)
+        yield _Fleet(request.depth, listing, meter, session)
 
 
-class _Here:
-    def __init__(self, asked: Asked, shown: Progress) -> None:
-        self._depth = asked.depth
-        self._shown = shown
-        self.scope = find_scope(asked.paths, asked.config, asked.topics, asked.excluded)
+class _Local:
+    def __init__(self, request: Request, meter: Progress) -> None:
+        self._depth = request.depth
+        self._meter = meter
+        self.scope = find_scope(request.paths, request.config, request.topics, request.excluded)
         live = beside_broker(self.scope.targets)
-        self.jobs = asked.jobs or (1 if live else default_jobs())
-        self.limit_rate = asked.limit_rate or 0
-        if asked.limit_rate is None and live:
+        self.jobs = request.jobs or (1 if live else default_jobs())
+        self.limit_rate = request.limit_rate or 0
+        if request.limit_rate is None and live:
             self.limit_rate = LIVE_RATE
         self.total_bytes = 0
 
     def directories(self) -> tuple[Finding, ...]:
         return reconcile_directories(self.scope.context)
 
-    def judge(
+    def verify(
         self, conclude: Conclusion, preview: Callable[[Verdict], None]
     ) -> Generator[Verdict, None, None]:
-        def glance(one: Verdict) -> Verdict:
-            last = self._depth == "quick" or not one.quick
-            return conclude(one) if last else one.preview()
+        def glance(verdict: Verdict) -> Verdict:
+            last = self._depth == "quick" or not verdict.quick
+            return conclude(verdict) if last else verdict.preview()
 
         targets, context = self.scope.targets, self.scope.context
         pace = Pace(self.limit_rate) if self.limit_rate else None
         small = Small.RECORDS if self._depth == "deep" else Small.HEADERS
         if self._depth == "quick" or pace is not None:
             small = Small.ENDS
-        known: dict[int, Verdict] = {}
-        self._shown.expect(len(targets), "partitions")
-        looked = quick_pass(targets, context, jobs=self.jobs, small=small, conclude=glance)
-        with closing(looked):
-            for number, one in enumerate(looked):
-                preview(one)
-                self._shown.advance(1)
-                self.total_bytes += one.covered.size
+        verdict_by_number: dict[int, Verdict] = {}
+        self._meter.expect(len(targets), "partitions")
+        verdicts = quick_pass(targets, context, jobs=self.jobs, small=small, conclude=glance)
+        with closing(verdicts):
+            for number, verdict in enumerate(verdicts):
+                preview(verdict)
+                self._meter.advance(1)
+                self.total_bytes += verdict.covered.size
                 if self._depth == "quick":
-                    yield one
-                elif not one.quick:
-                    known[number] = one
+                    yield verdict
+                elif not verdict.quick:
+                    verdict_by_number[number] = verdict
         if self._depth == "quick":
             return
-        read_bytes = sum(one.covered.size for one in known.values())
-        self._shown.expect(self.total_bytes - read_bytes)
+        read_bytes = sum(verdict.covered.size for verdict in verdict_by_number.values())
+        self._meter.expect(self.total_bytes - read_bytes)
         yield from verify(
             targets,
             deep=self._depth == "deep",
             jobs=self.jobs,
             context=context,
-            known=known,
+            known=verdict_by_number,
             conclude=conclude,
             pace=pace,
-            on_progress=self._shown.advance,
+            on_progress=self._meter.advance,
         )
 
 
 class _Fleet:
-    def __init__(self, depth: Depth, listed: Listed, shown: Progress, session: Session) -> None:
+    def __init__(self, depth: Depth, listing: Listing, meter: Progress, session: Session) -> None:
         self._depth = depth
-        self._listed = listed
-        self._shown = shown
+        self._listing = listing
+        self._meter = meter
         self._session = session
-        self.scope = listed.scope
+        self.scope = listing.scope
         self.jobs = session.cores
         self.limit_rate = 0
-        self.total_bytes = listed.total_bytes
+        self.total_bytes = listing.total_bytes
 
     def directories(self) -> tuple[Finding, ...]:
-        return self._listed.findings
+        return self._listing.findings
 
-    def judge(
+    def verify(
         self, conclude: Conclusion, preview: Callable[[Verdict], None]
     ) -> Generator[Verdict, None, None]:
         from kdump.fleet.verify.verify import quick_pass, verify
 
-        targets, inventories = self.scope.targets, self._listed.inventories
+        targets, inventories = self.scope.targets, self._listing.inventories
         context = self.scope.context
         if self._depth == "quick":
-            self._shown.expect(len(targets), "partitions")
-            looked = quick_pass(
+            self._meter.expect(len(targets), "partitions")
+            verdicts = quick_pass(
                 self._session,
                 targets,
                 inventories,
                 context,
                 conclude=conclude,
-                on_progress=self._shown.advance,
+                on_progress=self._meter.advance,
             )
-            for one in looked:
-                preview(one)
-                yield one
+            for verdict in verdicts:
+                preview(verdict)
+                yield verdict
             return
-        self._shown.expect(self.total_bytes)
+        self._meter.expect(self.total_bytes)
         yield from verify(
             self._session,
             targets,
@@ -185,5 +185,5 @@ class _Fleet:
             deep=self._depth == "deep",
             context=context,
             conclude=conclude,
-            on_progress=self._shown.advance,
+            on_progress=self._meter.advance,
         )

@@ -10,12 +10,13 @@ import click
 from kdump.cli.ui.units import LARGEST_LONG
 
 
-def filtering(
+def filter_options(
     *, until: str = "", key: str = "", limit: str
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command these options; ``until`` and ``key`` go on with their help.
+    """Return a decorator that adds the options which select records.
 
-    ``limit`` is the help of that option.
+    ``until`` and ``key`` are appended to the help of the options of these names. ``limit`` is the
+    help of ``--limit``.
     """
     options = (
         click.option(
@@ -50,9 +51,9 @@ def filtering(
         ),
     )
 
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+    def add_options(command: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(options):
             command = option(command)
         return command
 
-    return decorate
+    return add_options

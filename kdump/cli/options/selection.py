@@ -1,4 +1,4 @@
-"""The selection that those options describe."""
+"""The selection of records that the options describe."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def select(
     producer_id: int | None = None,
     limit: int | None = None,
 ) -> Selection:
-    """Return what the options of the same names ask for.
+    """Return the selection that the options of these names describe.
 
-    Raises click.UsageError.
+    Raise click.UsageError for values that are malformed or contradict each other.
     """
     first, last = (LOWEST, HIGHEST) if offsets is None else _offsets(offsets)
     since_ms = None if since is None else _milliseconds(since, "--since")
@@ -38,7 +38,7 @@ def select(
             f"expected --since before --until, found --since {since} and --until {until}."
         )
     if since_ms is None and until_ms is not None:
-        since_ms = 0  # what has no timestamp (-1) does not lie before any time
+        since_ms = 0  # records without a timestamp (-1) are before no time
     if key is not None and key_base64 is not None:
         raise click.UsageError(
             "--key and --key-base64 are two forms of the same option: use only one of them."
@@ -69,7 +69,7 @@ def _offsets(text: str) -> tuple[int, int]:
 
 
 def _milliseconds(text: str, option: str) -> int:
-    """Milliseconds since the epoch, rounded up: records have no finer times."""
+    """Return ``text`` in milliseconds since 1970, rounded up: records have no finer times."""
     try:
         if text.isdecimal() and text.isascii():
             milliseconds = int(text)

@@ -14,12 +14,12 @@ from kdump.errors import UsageError
 if TYPE_CHECKING:
     from kdump.fleet.session.session import Session
 
-#: What the extra brings, by the names of modules.
+#: The top-level modules that the extra ``spark`` installs.
 _EXTRA: Final = {"pyspark", "py4j", "pyarrow", "pandas", "numpy", "grpc", "google"}
 
 
-def on_spark(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options ``--master`` and ``--remote``."""
+def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options ``--master`` and ``--remote`` to ``command``, and return it."""
     for option in (
         click.option(
             "--remote",
@@ -45,19 +45,23 @@ def on_spark(command: Callable[..., Any]) -> Callable[..., Any]:
 def spark_session(
     master: str | None, remote: str | None, paths: Iterable[Path] = ()
 ) -> Iterator[Session]:
-    """Start Spark, or connect to it, and end that. Raises UsageError for what cannot be so."""
+    """Start Spark or connect to it, yield the session, and end it.
+
+    Raise UsageError for both options at once, without the extra ``spark``, and for relative paths
+    on executors elsewhere.
+    """
     if master is not None and remote is not None:
         raise UsageError("expected --master or --remote, found both")
     try:
-        from kdump.fleet.session.session import Cluster, opened
+        from kdump.fleet.session.session import Cluster, open_session
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _EXTRA:
             raise
         raise UsageError("expected the extra spark: pip install 'kafka-kdump[spark]'") from error
     cluster = Cluster(master=master, remote=remote)
-    for path in paths if cluster.here is None else ():
-        # Where an executor runs is no directory that the caller knows.
+    for path in paths if cluster.local_master is None else ():
+        # Executors have another working directory.
         if not path.is_absolute() and "://" not in str(path):
             raise UsageError(f"{path}: expected an absolute path, which executors see too")
-    with opened(cluster) as session:
+    with open_session(cluster) as session:
         yield session

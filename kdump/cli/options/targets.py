@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 class SomePath(click.Path):
-    """A path in the file system, which is not empty, as a variable without a value leaves it."""
+    """A path in the file system, not empty (an unset variable in a shell gives an empty path)."""
 
     def __init__(self) -> None:
-        # Whether it can be read is found out where it is read.
+        # Reading the path reports whether it can be read.
         super().__init__(path_type=Path, readable=False)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the path. Raises Click's error for wrong usage."""
+        """Return the path. Raise Click's error for an empty string."""
         if value == "":
             self.fail("expected a path, found an empty string", param, ctx)
         return super().convert(value, param, ctx)
@@ -31,7 +31,7 @@ class LogPath(SomePath):
     """A path in the file system, or an address in an object store such as ``s3://bucket/prefix``."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return a path that knows where it leads. Raises UsageError."""
+        """Return a path, or a RemotePath for an address. Raise UsageError for an unknown scheme."""
         if isinstance(value, str) and "://" in value:
             from kdump.errors import UsageError
             from kdump.storage.objects.address import SCHEMES, as_path, is_address
@@ -45,8 +45,8 @@ class LogPath(SomePath):
         return super().convert(value, param, ctx)
 
 
-def selecting(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command its PATH arguments, and the options that go with them."""
+def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the PATH arguments, and the options that go with them, to ``command``; return it."""
     for option in (
         click.argument("paths", nargs=-1, metavar="[PATH...]", type=LogPath()),
         click.option(
@@ -83,17 +83,18 @@ def find_scope(
     *,
     stores: bool = True,
 ) -> Scope:
-    """List what there is to judge. Raises UsageError, Click's too, and SourceError.
+    """Return the roots and targets at ``paths``, or those that ``config`` names.
 
-    ``stores`` says whether that may be in an object store.
+    Without ``stores``, addresses of object stores are refused. Raise UsageError, Click's too, and
+    SourceError.
     """
     from kdump.audit.targets.listing import list_scope
     from kdump.audit.targets.target import Selection
 
-    named, settings = named_paths(paths, config)
+    all_paths, settings = named_paths(paths, config)
     if not stores:
-        _refuse_stores(named)
-    return list_scope(named, settings, Selection(tuple(topics), tuple(excluded)))
+        _refuse_stores(all_paths)
+    return list_scope(all_paths, settings, Selection(tuple(topics), tuple(excluded)))
 
 
 def _refuse_stores(paths: Sequence[Path]) -> None:
@@ -111,14 +112,16 @@ def _refuse_stores(paths: Sequence[Path]) -> None:
 def named_paths(
     paths: Sequence[Path], config: Path | None
 ) -> tuple[Sequence[Path], Configs | None]:
-    """Return the paths that are meant, and the settings of ``config``, None without one.
+    """Return ``paths``, or the log directories of ``config``, and the settings of ``config``.
 
-    Raises UsageError, Click's too, and SourceError.
+    The settings are None without ``config``. Raise UsageError, Click's too, and SourceError.
     """
     from kdump.audit.facts.settings import log_directories, read_config
 
     settings = None if config is None else read_config(config)
     if not paths and settings is None:
-        here = click.get_current_context()
-        raise click.UsageError("Missing argument 'PATH...', or --config with a file.", here)
+        click_context = click.get_current_context()
+        raise click.UsageError(
+            "Missing argument 'PATH...', or --config with a file.", click_context
+        )
     return paths or log_directories(settings or {}), settings

@@ -13,17 +13,17 @@ from typing import Final
 from kdump.cli.ui.version import version
 from kdump.format.lines.text import json_bytes, json_text
 
-#: Goes up when a line that scripts read changes its meaning.
+#: The version of the lines: it increases when a line changes its meaning.
 SCHEMA: Final = 1
 
 
 def line(kind: str, fields: dict[str, object]) -> str:
-    """Return one line, without its end: ``fields`` behind the type."""
+    """Return a line without its newline: the type, then ``fields``."""
     return json_text({"type": kind, **fields})
 
 
 def header(command: str, paths: Sequence[Path]) -> dict[str, object]:
-    """Return the fields of a first line."""
+    """Return the fields of the header line."""
     return {
         "schema": SCHEMA,
         "command": command,

@@ -9,13 +9,13 @@ WIDTH: Final = 80
 LABEL: Final = 12
 
 
-def labelled(label: str, text: str) -> str:
-    """Return ``text`` in lines, the first of which begins with ``label``."""
-    lines = wrapped(text, LABEL)
+def paragraph(label: str, text: str) -> str:
+    """Return ``text`` in lines of at most 80 columns, indented; ``label`` begins the first line."""
+    lines = wrap(text, LABEL)
     return "\n".join(lines).replace(" " * LABEL, f"{label:{LABEL}}", 1)
 
 
-def wrapped(text: str, indent: int) -> list[str]:
+def wrap(text: str, indent: int) -> list[str]:
     """Return ``text`` in lines of at most 80 columns, unless a single word is longer."""
     margin = " " * indent
     return textwrap.wrap(

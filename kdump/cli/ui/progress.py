@@ -20,7 +20,7 @@ from kdump.cli.ui.units import duration_text, part_text, rate_text
 
 Mode = Literal["auto", "bar", "line", "none"]
 
-showing_progress = click.option(
+progress_option = click.option(
     "--progress",
     type=click.Choice(["auto", "bar", "line", "none"]),
     default="auto",
@@ -35,7 +35,7 @@ _ESTIMATE_SECONDS: Final = 3.0  # before that a rate is mostly start-up
 
 
 class _Display(Protocol):
-    """Shows how far a run is."""
+    """Shows the progress of a run."""
 
     def show(self, progress: Progress) -> None: ...
 
@@ -45,9 +45,9 @@ class _Display(Protocol):
 
 
 class Progress:
-    """Counts what is done and shows it in the chosen ``mode``; a context manager.
+    """Counts the work done and shows it in the chosen ``mode``; a context manager.
 
-    While it is entered, SIGUSR1 prints one line, or nothing in the mode ``none``.
+    Inside the ``with`` block, SIGUSR1 prints one line, or nothing in the mode ``none``.
     """
 
     def __init__(self, mode: Mode, clock: Callable[[], float] = time.monotonic) -> None:
@@ -63,7 +63,7 @@ class Progress:
 
     def __enter__(self) -> Self:
         quiet = self._mode == "none"
-        self._handler = signal.signal(signal.SIGUSR1, signal.SIG_IGN if quiet else self._asked)
+        self._handler = signal.signal(signal.SIGUSR1, signal.SIG_IGN if quiet else self._on_signal)
         if self._mode == "bar":
             self._display = _Bar()
         elif self._mode == "line":
@@ -82,7 +82,7 @@ class Progress:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Show nothing meanwhile, so that something can be printed or asked."""
+        """Hide the display inside the ``with`` block, so that other text can be printed."""
         if self._display is not None:
             self._display.close()
         try:
@@ -92,12 +92,12 @@ class Progress:
                 self._display.open()
 
     def expect(self, total: int, things: str | None = None) -> None:
-        """Say how many ``things`` there are to do, by default bytes, and that it begins now."""
+        """Begin to count ``total`` of ``things``, a plural noun; None for bytes."""
         self.total, self.done, self._things = total, 0, things
         self._started = self._clock()
 
     def advance(self, count: int) -> None:
-        """Count so many as done, and show them if it is time to."""
+        """Add ``count`` to the work done, and update the display if it is due."""
         # A segment that is read again, after its worker died, counts once.
         self.done = min(self.done + count, self.total)
         now = self._clock()
@@ -107,11 +107,11 @@ class Progress:
 
     @property
     def seconds(self) -> float:
-        """How long it has been going on."""
+        """The seconds since ``expect``."""
         return self._clock() - self._started
 
     def line(self) -> str:
-        """How far it is, how fast, and how long it will still take."""
+        """Return a line with the work done, the rate and the estimated time left."""
         seconds = self.seconds
         if self._things is None:
             text = part_text(self.done, self.total)
@@ -127,30 +127,30 @@ class Progress:
         return text
 
     def note(self, text: str) -> None:
-        """Show a line that cannot wait for the end, except in the mode ``none``."""
+        """Print a line at once, except in the mode ``none``."""
         if self._mode != "none":
             print(f"kdump: {text}", file=sys.stderr, flush=True)
 
-    def _asked(self, _: int, __: FrameType | None) -> None:
-        # A handler may have interrupted a write to sys.stderr, which cannot be entered twice.
+    def _on_signal(self, _: int, __: FrameType | None) -> None:
+        # The signal may have interrupted a write to sys.stderr, which is not reentrant.
         os.write(2, f"kdump: {self.line()}\n".encode())
 
 
 class _Lines:
-    """A line each time."""
+    """Prints a line for each update."""
 
     def show(self, progress: Progress) -> None:
         print(f"kdump: {progress.line()}", file=sys.stderr, flush=True)
 
     def open(self) -> None:
-        """Nothing to prepare."""
+        """Do nothing: lines need no preparation."""
 
     def close(self) -> None:
-        """Nothing to put back."""
+        """Do nothing: lines stay on the screen."""
 
 
 class _Bar:
-    """A bar that is drawn over and over, and gone at the end."""
+    """Draws a bar again for each update, and removes it at the end."""
 
     def __init__(self) -> None:
         from rich.console import Console

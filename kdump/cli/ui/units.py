@@ -1,6 +1,6 @@
 """Counts, sizes, durations and times in words.
 
-Offsets and positions never come here: people paste them, so they stay bare.
+Offsets and positions are printed as bare digits elsewhere, so that they can be pasted.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-#: The most that a setting of 32 bits can say, and the largest offset or id.
+#: The largest value of a 32-bit setting, and the largest offset or id.
 LARGEST_INT: Final = 2**31 - 1
 LARGEST_LONG: Final = 2**63 - 1
-#: More processes than that only wait for each other.
+#: The upper bound of --jobs.
 MOST_JOBS: Final = 1024
 _UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 _SIZE: Final = re.compile(r"(\d{1,15}(?:\.\d{1,9})?) *(?:([kmgt])(i?)b|b)?", re.I | re.A)
@@ -24,7 +24,7 @@ def count_text(number: int, singular: str, plural: str | None = None) -> str:
 
 
 def size_text(size_bytes: float) -> str:
-    """Return a size to three digits or so: "17 bytes", "2.31 GiB"."""
+    """Return a size in the largest unit that fits: "17 bytes", "2.31 GiB"."""
     power = 0
     while size_bytes >= 1024 and power < len(_UNITS) - 1:
         size_bytes /= 1024
@@ -44,19 +44,19 @@ def parse_size(text: str) -> int:
     return int(float(number) * (1024 if binary else 1000) ** _POWERS[prefix.lower()])
 
 
-def part_text(part_bytes: int, whole_bytes: int) -> str:
-    """Return how much of a whole, in the unit of the whole: "1.20 of 11.90 TiB"."""
+def part_text(part_bytes: int, total_bytes: int) -> str:
+    """Return a part and its total in the unit of the total: "1.20 of 11.90 TiB"."""
     unit, scale = _UNITS[0], 1
     for unit in _UNITS:
-        if whole_bytes < 1024 * scale or unit == _UNITS[-1]:
+        if total_bytes < 1024 * scale or unit == _UNITS[-1]:
             break
         scale *= 1024
     digits = 0 if scale == 1 else 2
-    return f"{part_bytes / scale:.{digits}f} of {whole_bytes / scale:.{digits}f} {unit}"
+    return f"{part_bytes / scale:.{digits}f} of {total_bytes / scale:.{digits}f} {unit}"
 
 
 def rate_text(size_bytes: int, seconds: float) -> str:
-    """Return a rate, such as "559.00 MiB/s"; of no time at all, that of a millisecond."""
+    """Return a rate such as "559.00 MiB/s"; a time below a millisecond counts as one."""
     return f"{size_text(size_bytes / max(seconds, 0.001))}/s"
 
 
@@ -75,6 +75,6 @@ def period_text(first_ms: int, last_ms: int) -> str:
     """Return two times to the second: "2026-11-20T22:14:02Z..22:14:03Z", or with both dates."""
     from kdump.format.lines.text import time_text
 
-    first, last = (re.sub(r"\.\d{3}Z$", "Z", time_text(each)) for each in (first_ms, last_ms))
+    first, last = (re.sub(r"\.\d{3}Z$", "Z", time_text(time_ms)) for time_ms in (first_ms, last_ms))
     day, _, _ = first.partition("T")
     return f"{first}..{last.removeprefix(f'{day}T')}"

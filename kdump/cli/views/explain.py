@@ -10,11 +10,11 @@ from kdump.audit.broker_log.message import Kind
 from kdump.audit.broker_log.report import Group, Report
 from kdump.cli.ui.exits import INCOMPLETE, OK
 from kdump.cli.ui.jsonl import header, line
-from kdump.cli.ui.paragraphs import labelled
+from kdump.cli.ui.paragraphs import paragraph
 from kdump.format.lines.shell import shell_text
 from kdump.format.lines.text import printable
 
-#: How names in a log directory end that are no partitions.
+#: The ends of names in a log directory that are not partitions.
 _IN_DIRECTORY: Final = ("-checkpoint", "lost+found", "remote-log-index-cache")
 
 _ABOUT: Final = {
@@ -26,21 +26,21 @@ _ABOUT: Final = {
 
 
 def exit_code(report: Report) -> int:
-    """5 where a line that may be about disks is not known, or where no line is; else 0."""
+    """Return 5 if kdump knows no line, or does not know a line that may concern disks; else 0."""
     unknown = report.unknown
-    return INCOMPLETE if any(each.disks for each in unknown) or _only(report) else OK
+    return INCOMPLETE if any(group.disks for group in unknown) or _all_unknown(report) else OK
 
 
-def _only(report: Report) -> bool:
+def _all_unknown(report: Report) -> bool:
     return bool(report.groups) and len(report.unknown) == len(report.groups)
 
 
 def text_lines(report: Report) -> Iterator[str]:
     """Yield the groups as paragraphs, and a last line that counts them."""
     for group in report.groups:
-        yield from _paragraph(group)
+        yield from _group_lines(group)
         yield ""
-    yield labelled("result", _result(report))
+    yield paragraph("result", _result(report))
 
 
 def json_lines(report: Report, source: Path | None) -> Iterator[str]:
@@ -86,12 +86,12 @@ def json_lines(report: Report, source: Path | None) -> Iterator[str]:
     )
 
 
-def _paragraph(group: Group) -> Iterator[str]:
+def _group_lines(group: Group) -> Iterator[str]:
     first, known = group.first, group.known
     heading = " ".join(part for part in (first.level, first.time) if part)
     times = f", {group.count:,} times up to line {group.last_line}" if group.count > 1 else ""
     yield printable(f"line {first.line}{times}{': ' + heading if heading else ''}")
-    yield labelled("  logged", printable(first.message) or "(no text)")
+    yield paragraph("  logged", printable(first.message) or "(no text)")
     if known is None:
         yield from _unknown(group)
         return
@@ -102,14 +102,14 @@ def _paragraph(group: Group) -> Iterator[str]:
             if group.follows
             else " of an earlier line that is not in this log"
         )
-    yield labelled("  about", about)
+    yield paragraph("  about", about)
     where = _where(group)
     if where:
-        yield labelled("  where", printable(where))
-    yield labelled("  happened", known.message.happened)
+        yield paragraph("  where", printable(where))
+    yield paragraph("  happened", known.message.happened)
     if known.codes:
-        yield labelled("  findings", ", ".join(code.name for code in known.codes))
-    yield labelled("  do", known.message.advice)
+        yield paragraph("  findings", ", ".join(code.name for code in known.codes))
+    yield paragraph("  do", known.message.advice)
     command = _command(group)
     if command:
         yield f"{'  next':12}{shell_text(command)}"
@@ -117,15 +117,15 @@ def _paragraph(group: Group) -> Iterator[str]:
 
 def _unknown(group: Group) -> Iterator[str]:
     if group.disks:
-        yield labelled("  about", "unknown to kdump; it may concern disks")
-        yield labelled(
+        yield paragraph("  about", "unknown to kdump; it may concern disks")
+        yield paragraph(
             "  do",
             "Run kdump verify on the log directory, and kdump next-start if the broker does not "
             "start. Both check what is on the disk, whatever was logged.",
         )
     else:
-        yield labelled("  about", "unknown to kdump; it does not seem to concern disks")
-        yield labelled(
+        yield paragraph("  about", "unknown to kdump; it does not seem to concern disks")
+        yield paragraph(
             "  do", "If you suspect damage nevertheless, run kdump verify on the log directory."
         )
 
@@ -136,26 +136,26 @@ def _where(group: Group) -> str:
     parts = [
         location.path,
         location.partition and f"partition {location.partition}",
-        offsets and "offset " + "..".join(str(each) for each in sorted(offsets, key=int)),  # type: ignore[arg-type]
+        offsets and "offset " + "..".join(str(offset) for offset in sorted(offsets, key=int)),  # type: ignore[arg-type]
         None if location.position is None else f"position {location.position}",
     ]
     return ", ".join(str(part) for part in parts if part)
 
 
 def _command(group: Group) -> tuple[str, ...] | None:
-    """What checks the place that a message names; None where it names none that can be typed."""
+    """Return the command that checks the path in a message; None without a printable path."""
     path, known = group.location.path, group.known
     if known is None or known.message.kind is not Kind.DISK:
         return None
     if path is None or not path.startswith("/") or not path.isprintable():
         return None
-    found = Path(path)
+    target = Path(path)
     partition = group.location.partition
-    if partition is not None and partition in found.parts:
-        found = Path(*found.parts[: found.parts.index(partition) + 1])
-    elif found.suffix or found.name.startswith(".") or found.name.endswith(_IN_DIRECTORY):
-        found = found.parent
-    return ("kdump", "verify", str(found))
+    if partition is not None and partition in target.parts:
+        target = Path(*target.parts[: target.parts.index(partition) + 1])
+    elif target.suffix or target.name.startswith(".") or target.name.endswith(_IN_DIRECTORY):
+        target = target.parent
+    return ("kdump", "verify", str(target))
 
 
 def _result(report: Report) -> str:

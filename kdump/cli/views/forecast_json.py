@@ -1,6 +1,6 @@
 """The JSON line of a forecast.
 
-Scripts rely on it: fields may come, none may change or go.
+Scripts rely on it: fields may be added, but none is changed or removed.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from kdump.storage.logdir import directory_name
 
 
 def forecast_line(
-    path: Path, one: Forecast, lost_now: Span, stable: StableOffset | None = None
+    path: Path, forecast: Forecast, lost_now: Span, stable: StableOffset | None = None
 ) -> str:
-    """Return the line of the partition at ``path``, which has lost ``lost_now`` already.
+    """Return the line of the partition at ``path``, which has already lost ``lost_now``.
 
-    ``stable`` is there where its log was read.
+    ``stable`` is the last stable offset, None if the log was not read.
     """
     name = directory_name(path)
     fields: dict[str, object] = {
@@ -33,11 +33,11 @@ def forecast_line(
     }
     fields |= {} if stable is None else stable_fields(stable)
     lost = {"lost_now": lost_now_fields(lost_now)}
-    return jsonl.line("forecast", {**fields, **forecast_fields(one), **lost})
+    return jsonl.line("forecast", {**fields, **forecast_fields(forecast), **lost})
 
 
 def stable_fields(stable: StableOffset) -> dict[str, object]:
-    """Return where consumers of committed records stop now, and what holds them, if anything."""
+    """Return the fields of the last stable offset and of the open transaction that holds it."""
     holder = stable.holder
     held = None
     if holder is not None:
@@ -52,53 +52,53 @@ def stable_fields(stable: StableOffset) -> dict[str, object]:
     return {"last_stable_offset": stable.offset, "open_transaction": held}
 
 
-def forecast_fields(one: Forecast) -> dict[str, object]:
-    """Return what is said of a start; ``cut`` is the first one, null without any."""
-    first = one.cuts[0] if one.cuts else None
+def forecast_fields(forecast: Forecast) -> dict[str, object]:
+    """Return the fields of a forecast; ``cut`` is the first cut, null if there is none."""
+    first = forecast.cuts[0] if forecast.cuts else None
     return {
-        "outcome": one.outcome.value,
-        "reasons": [reason_fields(cause) for cause in one.causes],
-        "log_start_offset": one.log_start_offset,
-        "log_end_offset": one.log_end_offset,
-        "segments": one.segments,
+        "outcome": forecast.outcome.value,
+        "reasons": [reason_fields(cause) for cause in forecast.causes],
+        "log_start_offset": forecast.log_start_offset,
+        "log_end_offset": forecast.log_end_offset,
+        "segments": forecast.segments,
         "cut": first
         and {"segment": first.segment, "position": first.position, "offset": first.offset},
-        "cuts": [asdict(cut) for cut in one.cuts],
-        "recovered_segments": one.recovered,
-        "deleted_segments": one.deleted,
-        "deleted_bytes": one.deleted_bytes,
-        "replaced": [jsonl.path_value(path) for path in one.replaced],
-        "reads_bytes": one.read_bytes,
-        "lost": _lost(one.lost),
-        "snapshots_lost": one.snapshots_lost,
-        "exact": one.exact and not one.lost.unreadable.unbounded,
-        "release": one.release and one.release.value,
-        "set_aside": one.set_aside and one.set_aside.name,
+        "cuts": [asdict(cut) for cut in forecast.cuts],
+        "recovered_segments": forecast.recovered,
+        "deleted_segments": forecast.deleted,
+        "deleted_bytes": forecast.deleted_bytes,
+        "replaced": [jsonl.path_value(path) for path in forecast.replaced],
+        "reads_bytes": forecast.read_bytes,
+        "lost": _lost(forecast.lost),
+        "snapshots_lost": forecast.snapshots_lost,
+        "exact": forecast.exact and not forecast.lost.unreadable.unbounded,
+        "release": forecast.release and forecast.release.value,
+        "set_aside": forecast.set_aside and forecast.set_aside.name,
     }
 
 
-def directory_fields(one: DirectoryForecast) -> dict[str, object]:
-    """Return what belongs into a summary: the sums over all partitions that were looked at.
+def directory_fields(forecast: DirectoryForecast) -> dict[str, object]:
+    """Return the fields of a log directory in the summary: sums over the partitions checked.
 
-    ``exact``: that is all of them, and nothing that counts was left unread.
+    ``exact``: all partitions were checked, and all that decides their start was read.
     """
     return {
-        "outcome": one.outcome.value,
-        "reasons": [reason_fields(cause) for cause in one.causes],
-        "partitions": one.partitions,
-        "partitions_total": one.total,
-        "exact": one.whole,
-        "set_aside": one.set_aside,
-        "reads_bytes": one.read_bytes,
-        "seconds": round(one.recovery_seconds, 1),
-        "deleted_bytes": one.deleted_bytes,
-        "lost": _lost(one.lost),
-        "ends_broker": one.ends_broker,
+        "outcome": forecast.outcome.value,
+        "reasons": [reason_fields(cause) for cause in forecast.causes],
+        "partitions": forecast.partitions,
+        "partitions_total": forecast.total,
+        "exact": forecast.whole,
+        "set_aside": forecast.set_aside,
+        "reads_bytes": forecast.read_bytes,
+        "seconds": round(forecast.recovery_seconds, 1),
+        "deleted_bytes": forecast.deleted_bytes,
+        "lost": _lost(forecast.lost),
+        "ends_broker": forecast.ends_broker,
     }
 
 
 def lost_now_fields(lost: Span) -> dict[str, object]:
-    """Return what consumers cannot get today; ``records`` is null where it has no bound."""
+    """Return the fields of what consumers cannot get today; ``records`` is null without a bound."""
     return {
         "records": None if lost.unbounded else lost.count,
         "first_offset": lost.first_offset,
@@ -109,9 +109,9 @@ def lost_now_fields(lost: Span) -> dict[str, object]:
 
 
 def losses_fields(losses: Losses) -> dict[str, object]:
-    """Return what all partitions have lost, and what the next start costs further.
+    """Return the fields of what all partitions have lost, and of what the next start loses.
 
-    Numbers of records are null where they have no bound.
+    Numbers of records are null without a bound.
     """
     return {
         "now": None if losses.now.unbounded else losses.now.count,
@@ -126,7 +126,7 @@ def losses_fields(losses: Losses) -> dict[str, object]:
 
 
 def reason_fields(cause: Cause) -> dict[str, object]:
-    """Return why something does not start."""
+    """Return the fields of a cause that stops a start."""
     return {
         "outcome": cause.outcome.value,
         "text": cause.text,

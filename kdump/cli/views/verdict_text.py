@@ -9,7 +9,7 @@ import click
 
 from kdump.audit.codes import Outcome, Severity
 from kdump.audit.verdicts.losses import Losses
-from kdump.cli.ui.paragraphs import wrapped
+from kdump.cli.ui.paragraphs import wrap
 from kdump.cli.ui.units import count_text
 from kdump.cli.views.forecast_text import OUTCOMES, bound_text
 
@@ -28,24 +28,24 @@ _COLOURS: Final = {
 
 
 def severity_text(severity: Severity | None) -> str:
-    """A severity as a label of a finding, or of the first line; None for sound."""
+    """Return the label of a finding, or of the first line of a report; None is sound."""
     if severity is None:
         return f"{'sound':6}"
     return click.style(f"{LABELS[severity]:6}", fg=_COLOURS[severity])
 
 
 def verdict_lines(losses: Losses, severity: Severity | None) -> Iterator[str]:
-    """Yield the first line of a report, whose worst finding has ``severity``."""
+    """Yield the first line of a report, wrapped; ``severity`` is that of the worst finding."""
     parts = [f"lost now: {lost_now_text(losses)}", _start_text(losses)]
     if losses.start_is_worse:
         parts.reverse()
-    first, *others = wrapped("; ".join(parts), 7)
+    first, *others = wrap("; ".join(parts), 7)
     yield f"{severity_text(severity)} {first.lstrip()}"
     yield from others
 
 
 def lost_now_text(losses: Losses) -> str:
-    """What consumers cannot get today, in all partitions together."""
+    """Return how many records consumers cannot get today, in all partitions together."""
     if losses.now:
         where = count_text(losses.now_partitions, "partition")
         return f"{bound_text(losses.now, 'record')} in {where}"

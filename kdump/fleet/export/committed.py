@@ -1,12 +1,12 @@
 """The batches that a read_committed consumer gets.
 
-What a transaction came to, its marker in the log says, and where that may be lost the evidence
-beside it: see ``kdump.audit.replay.fates``. Of several copies that of the highest leader epoch is
-read, and others where it has nothing.
+The marker in the log decides the outcome of a transaction. If damage may have taken the marker,
+the evidence beside the log decides: see ``kdump.audit.replay.fates``. Of several copies, the copy
+of the highest leader epoch counts, and the others for the offsets that it lacks.
 
 Spec: ``CompletedFetch`` with ``isolation.level=read_committed`` (KIP-98). A transaction without a
-marker is open, and nothing from the first of these on is stable, unless damage behind its begin may
-have taken the marker: then it is undecided, and its records alone are left out.
+marker is open, and no offset from the first open transaction on is stable. If damage after its
+begin may have taken the marker, it is undecided, and only its own records are left out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from kdump.audit.replay.fates import Fate, FateEvidence, LostEnd, Mark, decide
-from kdump.fleet.export.ranges import Ranges, overlap, within, without
+from kdump.fleet.export.ranges import Ranges, overlap, subtract, within
 from kdump.format import _events, _kernel
 from kdump.format.batch import CONTROL, TRANSACTIONAL, BatchTable
 from kdump.storage.selection import HIGHEST, LOWEST
@@ -30,16 +30,16 @@ _BASE_OFFSET: Final = _kernel.BATCH_FIELDS.index("base_offset")
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What one copy of a partition shows of transactions, from offset ``first`` to ``last``.
+class CopyTransactions:
+    """The transactions in one copy of a partition, from offset ``first`` to ``last``.
 
-    ``marks`` ascend; behind each of the ``holes``, which are offsets that could not be read, a
-    transaction that goes on has another begin. ``epoch`` is the last leader epoch, -1 for none.
-    ``evidence`` is what stands beside its logs.
+    ``marks`` ascend. ``gaps`` are offsets that could not be read; a transaction that continues
+    after a gap has another begin there. ``epoch`` is the last leader epoch, -1 for none.
+    ``evidence`` is from the files beside the logs.
     """
 
     marks: Sequence[Mark]
-    holes: Ranges
+    gaps: Ranges
     first: int
     last: int
     epoch: int
@@ -47,11 +47,12 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
-    """``left_out`` has, by producer, the first and last offsets of transactions, ascending.
+class CommittedFilter:
+    """Selects committed batches.
 
-    ``end`` is the last stable offset, which is the first one that is not. ``undecided`` are the
-    producers and first offsets of transactions whose markers damage may have taken.
+    ``left_out`` has by producer the first and last offsets of transactions, ascending. ``end`` is
+    the last stable offset: offsets from there on are not stable. ``undecided`` are the producers
+    and first offsets of transactions whose markers may be lost in damage.
     """
 
     left_out: Mapping[int, Ranges]
@@ -59,12 +60,14 @@ class Committed:
     undecided: tuple[tuple[int, int], ...]
 
     @classmethod
-    def of(cls, copies: Sequence[Seen]) -> Committed:
-        """From all that is seen of a partition, in one copy or in several."""
-        marks, holes = _together(copies)
-        lost = _lost_ends(copies, marks, holes)
-        undecided_begins = {(end.producer, end.begin) for end in lost if end.fate is Fate.UNDECIDED}
-        marks = sorted((*marks, *_ends(lost)))
+    def from_copies(cls, copies: Sequence[CopyTransactions]) -> CommittedFilter:
+        """Return the filter for a partition, from one copy or several."""
+        marks, gaps = _merge_copies(copies)
+        lost_ends = _lost_ends(copies, marks, gaps)
+        undecided_begins = {
+            (end.producer, end.begin) for end in lost_ends if end.fate is Fate.UNDECIDED
+        }
+        marks = sorted((*marks, *_lost_markers(lost_ends)))
         running: dict[int, int] = {}
         left_out: dict[int, list[tuple[int, int]]] = {}
         end, undecided = HIGHEST, []
@@ -77,13 +80,13 @@ class Committed:
                     continue
                 hidden = None
                 if (producer, first) in undecided_begins:
-                    hidden = _hidden(holes, first, offset)
+                    hidden = _last_hidden_offset(gaps, first, offset)
                 if hidden is not None:
                     undecided.append((producer, first))
                 if kind == _events.ABORT:
                     left_out.setdefault(producer, []).append((first, offset))
                 elif hidden is not None:
-                    # What is behind the damage is of the transaction that ends here.
+                    # The offsets after the damage belong to the transaction that ends here.
                     left_out.setdefault(producer, []).append((first, hidden))
         for producer, first in running.items():
             if (producer, first) in undecided_begins:
@@ -95,35 +98,37 @@ class Committed:
         return cls(ranges, end, tuple(undecided))
 
     def batches(self, table: BatchTable) -> BatchTable:
-        """Those of ``table`` with records that are committed."""
+        """Return the batches of ``table`` that hold committed records."""
         rows = np.frombuffer(table.rows, np.int64).reshape(-1, BatchTable.WIDTH)
         modern = rows[:, _MAGIC] > 1
         control = modern & (rows[:, _ATTRIBUTES] & CONTROL != 0)
         transactional = modern & (rows[:, _ATTRIBUTES] & TRANSACTIONAL != 0) & ~control
-        drop = control | (modern & (rows[:, _BASE_OFFSET] >= self.end))
+        excluded = control | (modern & (rows[:, _BASE_OFFSET] >= self.end))
         producers = rows[:, _PRODUCER_ID]
         for producer in self.left_out.keys() & set(producers[transactional].tolist()):
             inside = within(rows[:, _BASE_OFFSET], self.left_out[producer])
-            drop |= transactional & (producers == producer) & inside
-        if not drop.any():
+            excluded |= transactional & (producers == producer) & inside
+        if not excluded.any():
             return table
-        kept = memoryview(bytearray(rows[~drop].tobytes())).cast("q")
-        return BatchTable(kept, hunted=table.hunted)
+        remaining = memoryview(bytearray(rows[~excluded].tobytes())).cast("q")
+        return BatchTable(remaining, hunted=table.hunted)
 
 
-def _lost_ends(copies: Sequence[Seen], marks: Sequence[Mark], holes: Ranges) -> tuple[LostEnd, ...]:
-    """What became of transactions that run where no copy shows anything.
+def _lost_ends(
+    copies: Sequence[CopyTransactions], marks: Sequence[Mark], gaps: Ranges
+) -> tuple[LostEnd, ...]:
+    """Return the ends of transactions that are open where all copies have a gap.
 
-    Of the copies that go on under the highest leader epoch, the one that says most is believed.
+    Of the copies with the highest leader epoch, the one with the fewest undecided ends counts.
     """
     epoch = max(copy.epoch for copy in copies)
     newest = [copy.evidence for copy in copies if copy.epoch == epoch]
-    found = [decide(marks, holes, evidence) for evidence in newest]
+    found = [decide(marks, gaps, evidence) for evidence in newest]
     return min(found, key=lambda ends: sum(end.fate is Fate.UNDECIDED for end in ends))
 
 
-def _ends(lost: Sequence[LostEnd]) -> Iterator[Mark]:
-    """The markers that stand for those which are known to be lost."""
+def _lost_markers(lost: Sequence[LostEnd]) -> Iterator[Mark]:
+    """Yield markers for the lost ends whose outcome is known."""
     for end in lost:
         if end.fate is Fate.COMMITTED:
             yield Mark(end.first, _events.COMMIT, end.producer)
@@ -131,53 +136,56 @@ def _ends(lost: Sequence[LostEnd]) -> Iterator[Mark]:
             yield Mark(end.ended if end.exact else end.first, _events.ABORT, end.producer)
 
 
-def _together(copies: Sequence[Seen]) -> tuple[list[Mark], Ranges]:
-    """The marks of the log that the copies are of, and the offsets that none of them shows."""
+def _merge_copies(copies: Sequence[CopyTransactions]) -> tuple[list[Mark], Ranges]:
+    """Return the marks of all copies, and the offsets that no copy holds."""
     end = max(copy.last for copy in copies)
     marks: list[Mark] = []
     missing: Ranges = ((LOWEST, HIGHEST),)
     for copy in sorted(copies, key=lambda copy: (copy.epoch, copy.last), reverse=True):
-        # Behind the end of the one that goes furthest there is nothing to be missed.
+        # After the end of the longest copy no offset is missing.
         last = HIGHEST if copy.last == end else copy.last
-        shown = without(((copy.first, last),), copy.holes)
-        marks.extend(_within(copy, overlap(missing, shown)))
-        missing = without(missing, shown)
+        readable = subtract(((copy.first, last),), copy.gaps)
+        marks.extend(_marks_within(copy, overlap(missing, readable)))
+        missing = subtract(missing, readable)
     return sorted(marks), missing
 
 
-def _within(copy: Seen, ranges: Ranges) -> Iterator[Mark]:
-    """The marks in ``ranges``, and at the start of each a begin of what runs there already."""
+def _marks_within(copy: CopyTransactions, ranges: Ranges) -> Iterator[Mark]:
+    """Yield the marks in ``ranges``, and at the start of each range begins of open transactions."""
     running: dict[int, int] = {}  # epochs by producer
-    holes = [first for first, _ in copy.holes]
-    at = hole = 0
+    gap_starts = [first for first, _ in copy.gaps]
+    mark_index = gap_index = 0
     for first, last in ranges:
-        while at < len(copy.marks) and copy.marks[at].offset < first:
-            while hole < len(holes) and holes[hole] <= copy.marks[at].offset:
+        while mark_index < len(copy.marks) and copy.marks[mark_index].offset < first:
+            while (
+                gap_index < len(gap_starts)
+                and gap_starts[gap_index] <= copy.marks[mark_index].offset
+            ):
                 running.clear()
-                hole += 1
-            _run(running, copy.marks[at])
-            at += 1
-        while hole < len(holes) and holes[hole] <= first:
+                gap_index += 1
+            _apply_mark(running, copy.marks[mark_index])
+            mark_index += 1
+        while gap_index < len(gap_starts) and gap_starts[gap_index] <= first:
             running.clear()
-            hole += 1
-        yield from (Mark(first, _events.BEGIN, *each) for each in running.items())
-        while at < len(copy.marks) and copy.marks[at].offset <= last:
-            yield copy.marks[at]
-            _run(running, copy.marks[at])
-            at += 1
+            gap_index += 1
+        yield from (Mark(first, _events.BEGIN, *transaction) for transaction in running.items())
+        while mark_index < len(copy.marks) and copy.marks[mark_index].offset <= last:
+            yield copy.marks[mark_index]
+            _apply_mark(running, copy.marks[mark_index])
+            mark_index += 1
 
 
-def _run(running: dict[int, int], mark: Mark) -> None:
+def _apply_mark(running: dict[int, int], mark: Mark) -> None:
     if mark.kind == _events.BEGIN:
         running.setdefault(mark.producer, mark.epoch)
     else:
         running.pop(mark.producer, None)
 
 
-def _hidden(holes: Ranges, first: int, end: int) -> int | None:
-    """The last offset before the last hole from ``first`` on that may have had a marker.
+def _last_hidden_offset(gaps: Ranges, first: int, end: int) -> int | None:
+    """Return the last offset before the last gap between ``first`` and ``end``.
 
-    None where all is known up to ``end``.
+    Return None if there is no gap.
     """
-    inside = [start - 1 for start, last in holes if start < end and last > first]
+    inside = [start - 1 for start, last in gaps if start < end and last > first]
     return inside[-1] if inside else None

@@ -1,14 +1,14 @@
 """The new directory or prefix of an export, from first file to manifest.
 
-Tasks write into a folder that readers pass over. What counts gets its name here, and the manifest
-comes last: a directory without one is of an export that was killed. In an object store, where
-nothing can be renamed, the store copies what counts.
+Tasks write into a folder that readers ignore. Files that belong to the export get their final names
+here, and the manifest is written last: a directory without one is from an export that was killed.
+An object store cannot rename objects, so that it copies them.
 
-As root, all is made with the rights of the owner of the directory that it is made in, by executors
-too.
+As root, kdump creates all files with the rights of the owner of the parent directory, also on
+executors.
 
-Names follow Hadoop's ``FileOutputCommitter``, whose readers pass over those that begin with ``_``
-or ``.``.
+Names follow Hadoop's ``FileOutputCommitter``, whose readers ignore names that begin with ``_`` or
+``.``.
 """
 
 from __future__ import annotations
@@ -34,60 +34,62 @@ from kdump.storage.rights import Rights, acting
 
 MANIFEST: Final = "_manifest.json"
 _TEMPORARY: Final = "_temporary"
-#: As Spark names the directory of what has no topic.
+#: Spark's name for the directory of a null partition value: records without a topic.
 _NO_TOPIC: Final = "__HIVE_DEFAULT_PARTITION__"
-#: The object that says whose a prefix is, as a store has no directories to make.
+#: The object that claims a prefix, because a store has no directories to create.
 _BEGUN: Final = "begun"
 _BUFFER_BYTES: Final = 1 << 20
-#: How often, and how far apart, what others still write into is taken away.
+#: The attempts to remove a directory into which tasks still write, and the pause between them.
 _TRIES: Final = 50
 _PAUSE_SECONDS: Final = 0.1
 
 
 class Sink(Protocol):
-    """A new file that is written from its start to its end."""
+    """A new file that is written sequentially."""
 
     def write(self, data: Any, /) -> int:
-        """Append bytes; returns how many."""
+        """Append ``data``, and return its size in bytes."""
 
     def flush(self) -> None:
-        """Hand on what is held."""
+        """Write the buffered bytes."""
 
     def close(self) -> None:
-        """Have the file be there."""
+        """Finish the file, which makes it visible."""
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed."""
+        """Whether the file is closed."""
 
 
 class Destination(Protocol):
-    """The directory of an export; ``folder`` is where tasks write."""
+    """The directory or prefix of an export."""
 
     @property
     def folder(self) -> Path:
-        """Below it."""
+        """The folder below the directory that tasks write into."""
 
     @property
     def rights(self) -> Rights | None:
-        """The rights that tasks write there with; None where their process has no say."""
+        """The rights that tasks write with; None if the process cannot choose them."""
 
     def begin(self) -> None:
-        """Make it. Raises UsageError where something is there already, SourceError."""
+        """Create the directory. Raise UsageError if the path exists, SourceError."""
 
     def take(self, file: Path, topic: str | None, number: int, extension: str) -> str:
-        """Give a task's ``file`` its name, which is returned as it stands below the directory."""
+        """Give the ``file`` of a task its final name, and return the name below the directory."""
 
     def finish(self, manifest: bytes) -> None:
-        """Leave out what does not count, and put the manifest there."""
+        """Remove files that do not belong to the export, and write the manifest."""
 
     def discard(self) -> None:
-        """Take away what was made, with all that is in it."""
+        """Remove what was created, with all its content."""
 
 
 def check_outside(path: Path, read: Iterable[Path]) -> None:
-    """Raise UsageError for a new directory within one of those that are ``read``."""
-    inside = [] if isinstance(path, RemotePath) else [identity(above) for above in ancestors(path)]
+    """Raise UsageError if ``path`` lies inside one of the directories ``read``."""
+    inside = (
+        [] if isinstance(path, RemotePath) else [identity(parent) for parent in ancestors(path)]
+    )
     for directory in read:
         same = identity(directory)
         if same is not None and same in inside:
@@ -98,10 +100,10 @@ def check_outside(path: Path, read: Iterable[Path]) -> None:
 
 
 @contextmanager
-def made(path: Path) -> Iterator[Destination]:
-    """Make a directory, or begin a prefix, at ``path``; an exception takes it away again.
+def create_destination(path: Path) -> Iterator[Destination]:
+    """Create a directory or prefix at ``path``, and yield it; an exception removes it again.
 
-    Raises UsageError where something is there already, SourceError where none can be made.
+    Raise UsageError if the path exists, SourceError if it cannot be created.
     """
     destination: Destination
     destination = _Prefix(path) if isinstance(path, RemotePath) else _Directory(path)
@@ -113,8 +115,8 @@ def made(path: Path) -> Iterator[Destination]:
         raise
 
 
-def opened(file: Path, rights: Rights | None) -> Sink:
-    """Make a file for a task, as root with ``rights``. Raises OSError, as its methods do."""
+def open_sink(file: Path, rights: Rights | None) -> Sink:
+    """Create a file for a task, as root with ``rights``. It and the methods raise OSError."""
     if isinstance(file, RemotePath):
         return Upload(file)
     with acting(rights):
@@ -122,7 +124,7 @@ def opened(file: Path, rights: Rights | None) -> Sink:
 
 
 def discard(file: Path, rights: Rights | None) -> None:
-    """Take a task's file away, if it is there."""
+    """Remove the file of a task, if it exists."""
     if isinstance(file, RemotePath):
         upload.abandon(file)
     else:
@@ -130,8 +132,8 @@ def discard(file: Path, rights: Rights | None) -> None:
             file.unlink(missing_ok=True)
 
 
-def unwritten(path: Path, error: OSError) -> SourceError:
-    """Put an OSError into words that writing to ``path`` has met."""
+def write_error(path: Path, error: OSError) -> SourceError:
+    """Return the SourceError for an OSError that writing to ``path`` raised."""
     return SourceError(path, f"{path}: cannot be written: {error.strerror or error}")
 
 
@@ -144,11 +146,11 @@ class _Directory:
 
     def begin(self) -> None:
         path = self._path
-        for above in ancestors(path):
-            if is_log_directory(above):
+        for parent in ancestors(path):
+            if is_log_directory(parent):
                 raise UsageError(
                     f"--to {path}: expected a place outside of log directories, found that "
-                    f"{above} is a log directory: a broker would refuse to start because of the "
+                    f"{parent} is a log directory: a broker would refuse to start because of the "
                     "new files"
                 )
         self.rights = _rights_in(path)
@@ -156,7 +158,7 @@ class _Directory:
             try:
                 path.mkdir()
             except FileExistsError as error:
-                raise _taken(path) from error
+                raise _name_taken(path) from error
             self._ours = True
             self.folder.mkdir()
 
@@ -185,16 +187,16 @@ class _Directory:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Have the owner's rights. Raises SourceError for an OSError."""
+        """Act with the owner's rights in the block. Raise SourceError for an OSError."""
         with acting(self.rights):
             try:
                 yield
             except OSError as error:
-                raise unwritten(self._path, error) from error
+                raise write_error(self._path, error) from error
 
 
 def _rights_in(path: Path) -> Rights:
-    """The rights of who owns the directory that ``path`` is made in. Raises UsageError."""
+    """Return the rights of the owner of the parent directory of ``path``. Raise UsageError."""
     try:
         with open_safely(path.parent) as descriptor:
             return Rights.of_owner(os.fstat(descriptor))
@@ -203,7 +205,7 @@ def _rights_in(path: Path) -> Rights:
 
 
 def _clear(path: Path) -> None:
-    """Take a directory away. An attempt at a task that was told to end may still make files."""
+    """Remove a directory. A cancelled attempt at a task may still create files in it."""
     for _ in range(_TRIES):
         shutil.rmtree(path, ignore_errors=True)
         if not path.exists():
@@ -217,47 +219,47 @@ class _Prefix:
         self._path = path
         self._run = uuid4().hex
         self.folder = path / _TEMPORARY / self._run
-        self._taken: list[tuple[RemotePath, RemotePath]] = []
-        self._ours: RemotePath | None = None  # what is to be taken away
+        self._renames: list[tuple[RemotePath, RemotePath]] = []
+        self._ours: RemotePath | None = None  # what ``discard`` removes
 
     def begin(self) -> None:
         path = self._path
         try:
             if path.exists():
-                raise _taken(path)
+                raise _name_taken(path)
             self._ours = self.folder
             upload.put(self.folder / _BEGUN, b"")
-            # Another run may have begun at the same time: of two, one at least sees the other here.
-            alone = [one.name for one in path.entries()] == [_TEMPORARY] and [
-                one.name for one in (path / _TEMPORARY).entries()
+            # Of two runs that begin at the same time, at least one sees the other here.
+            alone = [entry.name for entry in path.entries()] == [_TEMPORARY] and [
+                entry.name for entry in (path / _TEMPORARY).entries()
             ] == [self._run]
         except OSError as error:
-            raise unwritten(path, error) from error
+            raise write_error(path, error) from error
         if not alone:
-            raise _taken(path)
+            raise _name_taken(path)
         self._ours = path
 
     def take(self, file: Path, topic: str | None, number: int, extension: str) -> str:
         assert isinstance(file, RemotePath)
         name = _name(topic, number, extension)
-        self._taken.append((file, self._path / name))
+        self._renames.append((file, self._path / name))
         return name
 
     def finish(self, manifest: bytes) -> None:
         try:
-            upload.copy(self._path, self._taken)
+            upload.copy(self._path, self._renames)
             upload.remove(self._path / _TEMPORARY)
             upload.put(self._path / MANIFEST, manifest)
         except OSError as error:
-            raise unwritten(self._path, error) from error
+            raise write_error(self._path, error) from error
 
     def discard(self) -> None:
         if self._ours is not None:
-            with suppress(OSError):  # a store that is gone keeps what it has
+            with suppress(OSError):  # a store that does not answer keeps its objects
                 upload.remove(self._ours)
 
 
-def _taken(path: Path) -> UsageError:
+def _name_taken(path: Path) -> UsageError:
     return UsageError(f"--to {path}: expected a name that is free, found it taken")
 
 

@@ -1,8 +1,8 @@
 """export(): the stages of an export.
 
-Where it matters what a partition's other logs hold, a first stage reads them all and plans. Tasks
-write files into a folder that readers pass over; those that count get their names here, where each
-task has just one result, however many attempts it took.
+If the export of a log depends on the other logs of its partition, a first stage reads all logs and
+plans. Tasks write files into a folder that readers ignore. The driver has exactly one result of
+each task, after any number of attempts, and gives these files their final names.
 """
 
 from __future__ import annotations
@@ -17,25 +17,33 @@ from typing import Any, Final, Protocol
 from kdump.audit.facts.coordinator import Coordinator
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target, without_nested
-from kdump.fleet.export.committed import Committed, Seen
+from kdump.fleet.export.committed import CommittedFilter, CopyTransactions
 from kdump.fleet.export.destination import Destination
 from kdump.fleet.export.manifest import FileEntry, Manifest, PartitionEntry, partition_entry
-from kdump.fleet.export.plan import Planned, PlanTask, planned, seen
+from kdump.fleet.export.plan import LogPlan, PlanTask, combine_logs, plan_log
 from kdump.fleet.export.ranges import overlap
-from kdump.fleet.export.replicas import Merged, Taken, merge
-from kdump.fleet.export.task import Exported, ExportTask, Form, Ledger, Share, Trouble, exported
-from kdump.fleet.job.spread import counting
+from kdump.fleet.export.replicas import MergedCopies, Taken, merge
+from kdump.fleet.export.task import (
+    ExportResult,
+    ExportTask,
+    Form,
+    Ledger,
+    Share,
+    Trouble,
+    export_logs,
+)
+from kdump.fleet.job.spread import progress_counter
 from kdump.fleet.tables.schema import utf8
 from kdump.fleet.tables.tables import Log
 from kdump.storage.logdir import directory_name
 from kdump.storage.selection import HIGHEST, LOWEST, Selection
 
-#: The logs of a file have at most so many bytes together, unless it is one.
+#: The maximum size of the logs of a file, unless it holds only one.
 _FILE_BYTES: Final = 256 << 20
 
 
 class Spread(Protocol):
-    """Does work on every task, as ``spread.spread`` does on a session."""
+    """Runs ``work`` on every task, as ``spread.spread`` does on a session."""
 
     def __call__(
         self,
@@ -45,12 +53,12 @@ class Spread(Protocol):
         *,
         on_progress: Callable[[float], None] | None = None,
     ) -> Iterator[tuple[int, Any]]:
-        """Give the results with the numbers of their tasks, in any order."""
+        """Yield task numbers with results, in any order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is to be exported, and how."""
+    """The format, the selection and the options of an export."""
 
     form: Form
     selection: Selection
@@ -60,21 +68,21 @@ class Order:
 
 @dataclass(slots=True)
 class _Part:
-    """The copies of one partition, or one of them, and what was decided about it.
+    """The copies of one partition, or one of them, and the decisions about it.
 
-    Of its logs those in ``asked`` are to be exported, others only to be read for the decision.
+    The logs in ``wanted`` are exported, the others are only read for the decisions.
     ``coordinators`` are those of the nodes of its copies. Below ``log_start`` a broker serves
-    nothing; it is None where no checkpoint names it.
+    nothing; it is None if no checkpoint names it.
     """
 
     topic: str | None
     partition: int | None
     copies: list[list[Share]]
-    asked: set[Path]
+    wanted: set[Path]
     coordinators: list[Coordinator | None]
     log_start: int | None = None
-    committed: Committed | None = None
-    merged: Merged | None = None
+    committed: CommittedFilter | None = None
+    merged: MergedCopies | None = None
 
 
 def export(
@@ -89,31 +97,31 @@ def export(
 ) -> Manifest:
     """Export the records of ``targets``, which are listed; ``sizes`` are the bytes of their logs.
 
-    ``context`` is what is known of the nodes that they are of. A log that several of them hold
-    counts once. Where it raises, whoever made ``destination`` takes that away. ``on_progress`` gets
-    counts of bytes of logs that were exported since its last call.
-    Raises UsageError, SourceError.
+    ``context`` describes their nodes. A log that several targets hold is exported once.
+    ``on_progress`` gets counts of bytes of logs that were exported since its last call.
+
+    Raise UsageError, SourceError; the creator of ``destination`` then removes it.
     """
     troubles: list[Trouble] = []
-    around = context or Context(now_ms=0)
-    parts = _parts(without_nested(targets), order, sizes, around, troubles)
+    known_context = context or Context(now_ms=0)
+    parts = _parts(without_nested(targets), order, sizes, known_context, troubles)
     if order.read_committed or order.dedupe_replicas:
         _plan(parts, order, spread, troubles)
     tasks = list(_tasks(parts, order, destination))
     files: list[FileEntry] = []
     ledgers: list[Ledger] = []
-    done = dict(_done(tasks, order.selection.limit, spread, on_progress))
-    for number, found in sorted(done.items()):
+    done = dict(_run_tasks(tasks, order.selection.limit, spread, on_progress))
+    for number, result in sorted(done.items()):
         task = tasks[number]
-        if not isinstance(found, Exported):
-            troubles.extend(_unexported(task, found))
+        if not isinstance(result, ExportResult):
+            troubles.extend(_task_troubles(task, result))
             continue
-        ledgers.extend(found.ledgers)
-        troubles.extend(found.troubles)
-        if found.file is not None:
-            file, topic = found.file, found.ledgers[0].topic
+        ledgers.extend(result.ledgers)
+        troubles.extend(result.troubles)
+        if result.file is not None:
+            file, topic = result.file, result.ledgers[0].topic
             name = destination.take(file.path, topic, number, task.form.value)
-            files.append(FileEntry(name, file.bytes, file.sha256, found.ledgers))
+            files.append(FileEntry(name, file.bytes, file.sha256, result.ledgers))
     entries = tuple(_entries(parts, files, ledgers))
     manifest = Manifest(tuple(files), entries, tuple(troubles))
     destination.finish(manifest.encode())
@@ -127,9 +135,9 @@ def _parts(
     context: Context,
     troubles: list[Trouble],
 ) -> list[_Part]:
-    """What there is of each partition; copies are one part if each offset is wanted once."""
+    """Return the parts of an export; with ``dedupe_replicas`` all copies of a partition are one."""
     parts: list[_Part] = []
-    known: dict[tuple[str | None, int | None], _Part] = {}
+    part_by_key: dict[tuple[str | None, int | None], _Part] = {}
     for target in targets:
         if target.error is not None:
             path = utf8(str(target.path))
@@ -150,7 +158,7 @@ def _parts(
                 segment.index,
             )
             for segment in target.segments
-            # What is before them decides over transactions too.
+            # Earlier logs decide over transactions too.
             if segment.log in wanted or order.read_committed
         ]
         if not shares:
@@ -158,27 +166,27 @@ def _parts(
         coordinator = context.node(target).coordinator
         origin = shares[0].log.origin
         key = (origin.topic, origin.partition)
-        if order.dedupe_replicas and None not in key and key in known:
-            part = known[key]
+        if order.dedupe_replicas and None not in key and key in part_by_key:
+            part = part_by_key[key]
             part.copies.append(shares)
             part.coordinators.append(coordinator)
-            part.asked |= wanted
-            # A follower learns late of records that were deleted.
-            starts = [each for each in (part.log_start, start) if each is not None]
+            part.wanted |= wanted
+            # A follower may lag behind the log start offset of the leader.
+            starts = [offset for offset in (part.log_start, start) if offset is not None]
             part.log_start = max(starts, default=None)
         else:
             part = _Part(*key, [shares], wanted, [coordinator], start)
-            known.setdefault(key, part)
+            part_by_key.setdefault(key, part)
             parts.append(part)
     for part in parts:
         if part.log_start is not None:
             for copy in part.copies:
-                copy[:] = [replace(each, ranges=((part.log_start, HIGHEST),)) for each in copy]
+                copy[:] = [replace(share, ranges=((part.log_start, HIGHEST),)) for share in copy]
     return parts
 
 
 def _log_start(target: Target) -> int | None:
-    """The log start offset that the checkpoint of its log directory names, above its first log.
+    """Return the checkpointed log start offset if it lies above the first log, else None.
 
     Spec: ``UnifiedLog.maybeIncrementLogStartOffset``.
     """
@@ -191,118 +199,131 @@ def _log_start(target: Target) -> int | None:
 
 
 def _plan(parts: Sequence[_Part], order: Order, spread: Spread, troubles: list[Trouble]) -> None:
-    """Decide which offsets of each log count, and which transactions."""
+    """Decide which offsets of each log are exported, and which transactions are committed."""
     shares = [share for part in parts for copy in part.copies for share in copy]
     tasks = [PlanTask(share.log, stretches=order.dedupe_replicas) for share in shares]
     sizes = [share.log.size for share in shares]
-    found = dict(spread(planned, tasks, sizes))
+    results = dict(spread(plan_log, tasks, sizes))
     number = 0
     for part in parts:
-        plans: list[list[Planned]] = []
+        plans: list[list[LogPlan]] = []
         for copy in part.copies:
             plans.append([])
             for share in copy:
-                result = found.pop(number, None)
-                if not isinstance(result, Planned):
-                    troubles.append(_unplanned(share.log, result))
-                    result = Planned.nothing(share.log.base_offset)
+                result = results.pop(number, None)
+                if not isinstance(result, LogPlan):
+                    troubles.append(_missing_result(share.log, result))
+                    result = LogPlan.unread(share.log.base_offset)
                 plans[-1].append(result)
                 number += 1
         if order.read_committed:
             bases = [[share.log.base_offset for share in copy] for copy in part.copies]
-            shown = [seen(list(zip(*both, strict=True))) for both in zip(bases, plans, strict=True)]
-            part.committed = Committed.of(shown)
+            transactions = [
+                combine_logs(list(zip(*pair, strict=True)))
+                for pair in zip(bases, plans, strict=True)
+            ]
+            part.committed = CommittedFilter.from_copies(transactions)
             if part.committed.undecided:
-                part.committed = Committed.of(_coordinated(part, shown, spread))
-        # What a broker has appended since then was never decided about.
-        ranges: Taken = tuple(tuple(((LOWEST, one.last),) for one in copy) for copy in plans)
+                part.committed = CommittedFilter.from_copies(
+                    _add_coordinators(part, transactions, spread)
+                )
+        # Offsets that a broker has appended since then are left out: they were not read.
+        ranges: Taken = tuple(tuple(((LOWEST, plan.last),) for plan in copy) for copy in plans)
         if order.dedupe_replicas:
-            part.merged = merge([[one.stretches for one in copy] for copy in plans])
+            part.merged = merge([[plan.stretches for plan in copy] for copy in plans])
             ranges = part.merged.ranges
         for copy, taken in zip(part.copies, ranges, strict=True):
             copy[:] = [
                 replace(
                     share,
                     committed=part.committed,
-                    ranges=some if share.ranges is None else overlap(some, share.ranges),
+                    ranges=part_ranges
+                    if share.ranges is None
+                    else overlap(part_ranges, share.ranges),
                 )
-                for share, some in zip(copy, taken, strict=True)
-                if share.log.path in part.asked
+                for share, part_ranges in zip(copy, taken, strict=True)
+                if share.log.path in part.wanted
             ]
 
 
-def _coordinated(part: _Part, copies: Sequence[Seen], spread: Spread) -> list[Seen]:
-    """The copies with what the coordinators' logs on their nodes say of their producers."""
+def _add_coordinators(
+    part: _Part, copies: Sequence[CopyTransactions], spread: Spread
+) -> list[CopyTransactions]:
+    """Return ``copies`` with the evidence of the coordinators on their nodes."""
     if part.topic is None or part.partition is None:
         return list(copies)
-    place = part.topic, part.partition
+    topic_partition = part.topic, part.partition
     producers = frozenset(mark.producer for copy in copies for mark in copy.marks)
-    found = []
+    result = []
     for copy, coordinator in zip(copies, part.coordinators, strict=True):
         if coordinator is not None:
-            ((_, known),) = spread(partial(_known, producers=producers), [coordinator], [0])
-            if isinstance(known, Coordinator):
-                evidence = replace(copy.evidence, coordinator=known, topic_partition=place)
+            ((_, answer),) = spread(
+                partial(_read_histories, producers=producers), [coordinator], [0]
+            )
+            if isinstance(answer, Coordinator):
+                evidence = replace(
+                    copy.evidence, coordinator=answer, topic_partition=topic_partition
+                )
                 copy = replace(copy, evidence=evidence)
-        found.append(copy)
-    return found
+        result.append(copy)
+    return result
 
 
-def _known(coordinator: Coordinator, producers: frozenset[int]) -> Coordinator:
-    """The same, having read where the work is done what it knows of ``producers``."""
+def _read_histories(coordinator: Coordinator, producers: frozenset[int]) -> Coordinator:
+    """Return ``coordinator`` with the histories of ``producers`` loaded. Runs on an executor."""
     coordinator.histories(producers)
     return coordinator
 
 
 def _tasks(parts: Sequence[_Part], order: Order, destination: Destination) -> Iterator[ExportTask]:
-    """Logs of one topic that go into one file."""
+    """Yield tasks: logs of one topic that go into one file."""
 
-    def of(shares: Sequence[Share]) -> ExportTask:
+    def make_task(shares: Sequence[Share]) -> ExportTask:
         to, rights = destination.folder, destination.rights
         return ExportTask(tuple(shares), to, rights, order.form, order.selection)
 
-    for _, same in groupby(parts, key=lambda part: part.topic):
-        held: list[Share] = []
-        held_bytes = 0
-        for share in (share for part in same for copy in part.copies for share in copy):
-            if held and held_bytes + share.log.size > _FILE_BYTES:
-                yield of(held)
-                held, held_bytes = [], 0
-            held.append(share)
-            held_bytes += share.log.size
-        if held:
-            yield of(held)
+    for _, topic_parts in groupby(parts, key=lambda part: part.topic):
+        file_shares: list[Share] = []
+        file_bytes = 0
+        for share in (share for part in topic_parts for copy in part.copies for share in copy):
+            if file_shares and file_bytes + share.log.size > _FILE_BYTES:
+                yield make_task(file_shares)
+                file_shares, file_bytes = [], 0
+            file_shares.append(share)
+            file_bytes += share.log.size
+        if file_shares:
+            yield make_task(file_shares)
 
 
-def _done(
+def _run_tasks(
     tasks: Sequence[ExportTask],
     limit: int | None,
     spread: Spread,
     on_progress: Callable[[int], None] | None,
 ) -> Iterator[tuple[int, Any]]:
-    """Do the tasks; with a limit one after the other, as long as records are missing."""
+    """Yield task numbers with results; with a limit run tasks one by one until it is reached."""
     sizes = [sum(share.log.size for share in task.shares) for task in tasks]
     if limit is None:
-        told = None if on_progress is None else counting(sum(sizes), on_progress)
-        yield from spread(exported, tasks, sizes, on_progress=told)
+        report = None if on_progress is None else progress_counter(sum(sizes), on_progress)
+        yield from spread(export_logs, tasks, sizes, on_progress=report)
         return
     for number, task in enumerate(tasks):
         if limit <= 0:
             return
-        short = replace(task, selection=replace(task.selection, limit=limit))
-        for _, found in spread(exported, [short], [sizes[number]]):
-            if isinstance(found, Exported):
-                limit -= sum(ledger.records for ledger in found.ledgers)
-            yield number, found
+        limited = replace(task, selection=replace(task.selection, limit=limit))
+        for _, result in spread(export_logs, [limited], [sizes[number]]):
+            if isinstance(result, ExportResult):
+                limit -= sum(ledger.records for ledger in result.ledgers)
+            yield number, result
 
 
-def _unexported(task: ExportTask, found: object) -> Iterator[Trouble]:
+def _task_troubles(task: ExportTask, result: object) -> Iterator[Trouble]:
     for share in task.shares:
-        yield _unplanned(share.log, found)
+        yield _missing_result(share.log, result)
 
 
-def _unplanned(log: Log, found: object) -> Trouble:
-    why = getattr(found, "text", None) or getattr(found, "label", "no result")
+def _missing_result(log: Log, result: object) -> Trouble:
+    why = getattr(result, "text", None) or getattr(result, "label", "no result")
     reason = f"expected a result of an executor, found {why}"
     return Trouble(log.origin.source_file, None, None, reason, damaged=False)
 
@@ -310,13 +331,15 @@ def _unplanned(log: Log, found: object) -> Trouble:
 def _entries(
     parts: Sequence[_Part], files: Sequence[FileEntry], ledgers: Sequence[Ledger]
 ) -> Iterator[PartitionEntry]:
-    by_path = {ledger.path: ledger for ledger in ledgers}
+    ledger_by_path = {ledger.path: ledger for ledger in ledgers}
     for part in parts:
         paths = [share.log.origin.source_file for copy in part.copies for share in copy]
-        logs = [by_path[path] for path in paths if path in by_path]
-        mine = {log.path for log in logs if log.records}
-        inside = [file for file in files if any(log.path in mine for log in file.logs)]
-        entry = partition_entry(part.topic, part.partition, inside, logs)
+        logs = [ledger_by_path[path] for path in paths if path in ledger_by_path]
+        exported_paths = {log.path for log in logs if log.records}
+        part_files = [
+            file for file in files if any(log.path in exported_paths for log in file.logs)
+        ]
+        entry = partition_entry(part.topic, part.partition, part_files, logs)
         entry = replace(entry, log_start=part.log_start)
         committed = part.committed
         if committed is not None:

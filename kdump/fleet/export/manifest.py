@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from kdump.fleet.export.replicas import Conflict, Overtaken
+from kdump.fleet.export.replicas import Conflict, StaleOffsets
 from kdump.fleet.export.task import Ledger, Trouble
 from kdump.format.lines.text import json_text
 
@@ -16,7 +16,7 @@ _SCHEMA: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """A file by its name below the export, with the digest of its bytes and the logs in it."""
+    """A file: its path below the export, the digest of its bytes, and the logs in it."""
 
     path: str
     bytes: int
@@ -25,17 +25,17 @@ class FileEntry:
 
     @property
     def records(self) -> int:
-        """How many are in it."""
+        """The number of records in the file."""
         return sum(log.records for log in self.logs)
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionEntry:
-    """What was exported of a partition; ``sha256`` is over the digests of its files, in order.
+    """The export of a partition; ``sha256`` is over the digests of its files, in order.
 
-    ``end`` is the last stable offset, None if there is no bound. ``undecided`` are producers and
-    first offsets of transactions whose markers damage may have taken. ``log_start`` is the log
-    start offset below which records are left out, None where none are.
+    ``end`` is the last stable offset, None if it does not bound the export. ``undecided`` are
+    producers and first offsets of transactions whose markers may be lost in damage. ``log_start``
+    is the log start offset below which records are left out, None if none are left out.
     """
 
     topic: str | None
@@ -47,13 +47,13 @@ class PartitionEntry:
     end: int | None = None
     undecided: tuple[tuple[int, int], ...] = ()
     conflicts: tuple[Conflict, ...] = ()
-    overtaken: tuple[Overtaken, ...] = ()
+    overtaken: tuple[StaleOffsets, ...] = ()
     log_start: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What an export came to."""
+    """The files, partitions and errors of an export."""
 
     files: tuple[FileEntry, ...]
     partitions: tuple[PartitionEntry, ...]
@@ -61,20 +61,20 @@ class Manifest:
 
     @property
     def records(self) -> int:
-        """How many were exported."""
+        """The number of exported records."""
         return sum(file.records for file in self.files)
 
     def encode(self) -> bytes:
-        """The same as JSON."""
+        """Return the manifest as JSON."""
         files = [{**asdict(file), "records": file.records} for file in self.files]
-        whole = {"schema": _SCHEMA, "records": self.records, **asdict(self), "files": files}
-        return json_text(whole).encode() + b"\n"
+        fields = {"schema": _SCHEMA, "records": self.records, **asdict(self), "files": files}
+        return json_text(fields).encode() + b"\n"
 
 
 def partition_entry(
     topic: str | None, partition: int | None, files: Iterable[FileEntry], logs: Sequence[Ledger]
 ) -> PartitionEntry:
-    """Sum up ``logs``, which are those of a partition, and the files that they went to."""
+    """Sum up ``logs``, those of a partition, and the ``files`` that hold their records."""
     digests = hashlib.sha256("".join(file.sha256 for file in files).encode())
     firsts = [log.first_offset for log in logs if log.first_offset is not None]
     lasts = [log.last_offset for log in logs if log.last_offset is not None]

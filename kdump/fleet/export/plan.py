@@ -14,8 +14,8 @@ from kdump.audit.facts.small_files import read_producer_snapshots, read_small
 from kdump.audit.replay.fates import FateEvidence, Mark
 from kdump.audit.survey.events import Gathering
 from kdump.errors import SourceError
-from kdump.fleet.export.committed import Seen
-from kdump.fleet.export.ranges import Ranges, joined
+from kdump.fleet.export.committed import CopyTransactions
+from kdump.fleet.export.ranges import Ranges, join
 from kdump.fleet.export.replicas import Stretch
 from kdump.fleet.tables.record_runs import Unread, record_runs
 from kdump.fleet.tables.tables import Log
@@ -41,24 +41,24 @@ _Longs = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class PlanTask:
-    """A log; ``stretches`` asks for those of its records."""
+    """A log; ``stretches``: the stretches of its records are needed."""
 
     log: Log
     stretches: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
-    """What a log shows, up to offset ``last`` and its leader ``epoch``.
+class LogPlan:
+    """The transactions and offsets of a log, up to offset ``last`` and its leader ``epoch``.
 
-    ``marks`` are numbers, four for each ``Mark``. ``holes`` are the offsets that damage may have
-    taken, up to ``HIGHEST`` where nothing is behind it. ``aborts`` is the transaction index beside
-    a log with holes, None where there is none that can be read; ``snapshots`` are the producer
-    snapshots of its partition that can be read, by offset.
+    ``marks`` holds four numbers for each ``Mark``. ``gaps`` are the offsets that may be lost in
+    damage, up to ``HIGHEST`` if nothing follows it. ``aborts`` is the transaction index of a log
+    with gaps, None without a readable one. ``snapshots`` are the readable producer snapshots of its
+    partition, by offset.
     """
 
     marks: array[int]
-    holes: Ranges
+    gaps: Ranges
     stretches: tuple[Stretch, ...]
     last: int
     epoch: int
@@ -66,16 +66,16 @@ class Planned:
     snapshots: Mapping[int, ProducerEntries] = field(default_factory=dict)
 
     @classmethod
-    def nothing(cls, base_offset: int) -> Planned:
-        """What is known of a log that nobody could read."""
+    def unread(cls, base_offset: int) -> LogPlan:
+        """Return the plan of a log that could not be read: one gap without end."""
         return cls(array("q"), ((base_offset, HIGHEST),), (), base_offset - 1, -1)
 
 
-def planned(task: PlanTask) -> Planned:
-    """Read the log once; whoever exports tells of damage and errors."""
+def plan_log(task: PlanTask) -> LogPlan:
+    """Read the log once. Damage and errors become gaps; the export reports them."""
     log, gathering, reader = task.log, Gathering(), RecordReader()
     marks = array("q")
-    holes: list[tuple[int, int]] = []
+    gaps: list[tuple[int, int]] = []
     stretches: list[Stretch] = []
     last, epoch, damaged = log.base_offset - 1, -1, False
     try:
@@ -85,10 +85,10 @@ def planned(task: PlanTask) -> Planned:
                     damaged |= piece.reason is not Reason.PREALLOCATED
                     continue
                 if damaged:
-                    # What goes on behind it begins anew: its end may be among what is gone.
+                    # Open transactions begin again: their ends may be lost in the damage.
                     gathering.add_damage()
                     damaged = False
-                    holes.append((last + 1, piece[0].base_offset - 1))
+                    gaps.append((last + 1, piece[0].base_offset - 1))
                 gathering.add(piece, source)
                 end = piece[len(piece) - 1]
                 last, epoch = end.last_offset, end.leader_epoch
@@ -97,25 +97,25 @@ def planned(task: PlanTask) -> Planned:
                         _append(stretches, stretch)
     except SourceError:
         damaged = True
-    _take_marks(marks, gathering)
+    _add_marks(marks, gathering)
     if damaged:
-        holes.append((last + 1, HIGHEST))
-    found = Planned(marks, joined(holes), tuple(stretches), last, epoch)
-    if not holes:
-        return found
+        gaps.append((last + 1, HIGHEST))
+    plan = LogPlan(marks, join(gaps), tuple(stretches), last, epoch)
+    if not gaps:
+        return plan
     index = read_small(log.path.with_suffix(".txnindex"), TransactionIndex.decode)
-    return replace(found, aborts=index.value, snapshots=_snapshots(log))
+    return replace(plan, aborts=index.value, snapshots=_snapshots(log))
 
 
 def _snapshots(log: Log) -> Mapping[int, ProducerEntries]:
     partition = list_partition(log.path.parent)
     if isinstance(partition, SourceError):
         return {}
-    read = read_producer_snapshots(partition)
-    return {offset: each.value for offset, each in read.items() if each.value}
+    snapshots = read_producer_snapshots(partition)
+    return {offset: entries.value for offset, entries in snapshots.items() if entries.value}
 
 
-def _take_marks(marks: array[int], gathering: Gathering) -> None:
+def _add_marks(marks: array[int], gathering: Gathering) -> None:
     rows = gathering.events().rows
     for at in range(0, len(rows), _EVENT):
         kind, producer, epoch, offset = rows[at : at + 4]
@@ -123,62 +123,62 @@ def _take_marks(marks: array[int], gathering: Gathering) -> None:
             marks.extend((offset, kind, producer, epoch))
 
 
-def seen(logs: Sequence[tuple[int, Planned]]) -> Seen:
-    """Put together what the logs of one copy show, each with its base offset."""
+def combine_logs(logs: Sequence[tuple[int, LogPlan]]) -> CopyTransactions:
+    """Combine the plans of the logs of one copy, each with its base offset."""
     marks: list[Mark] = []
-    holes: list[tuple[int, int]] = []
+    gaps: list[tuple[int, int]] = []
     ends = [base_offset - 1 for base_offset, _ in logs[1:]]
-    for (_, one), end in zip(logs, [*ends, HIGHEST], strict=True):
-        numbers = iter(one.marks)
+    for (_, plan), end in zip(logs, [*ends, HIGHEST], strict=True):
+        numbers = iter(plan.marks)
         marks.extend(map(Mark, numbers, numbers, numbers, numbers))
-        holes.extend((first, min(last, end)) for first, last in one.holes)
+        gaps.extend((first, min(last, end)) for first, last in plan.gaps)
     first, _ = logs[0]
-    last = max(one.last for _, one in logs)
-    epoch = max(one.epoch for _, one in logs)
-    snapshots = {offset: each for _, one in logs for offset, each in one.snapshots.items()}
-    evidence = FateEvidence({base_offset: one.aborts for base_offset, one in logs}, snapshots)
-    return Seen(sorted(marks), joined(holes), first, last, epoch, evidence)
+    last = max(plan.last for _, plan in logs)
+    epoch = max(plan.epoch for _, plan in logs)
+    snapshots = {offset: entries for _, plan in logs for offset, entries in plan.snapshots.items()}
+    evidence = FateEvidence({base_offset: plan.aborts for base_offset, plan in logs}, snapshots)
+    return CopyTransactions(sorted(marks), join(gaps), first, last, epoch, evidence)
 
 
 def _stretches(table: BatchTable, source: Source, reader: RecordReader) -> Iterator[Stretch]:
     rows = np.frombuffer(table.rows, np.int64).reshape(-1, BatchTable.WIDTH)
-    whole = rows[:, _COUNT] == rows[:, _LAST] - rows[:, _BASE] + 1
+    gapless = rows[:, _COUNT] == rows[:, _LAST] - rows[:, _BASE] + 1
     row = 0
     while row < len(table):
-        reached = reader.skip_matching(table, row, source.window(table.position))
-        # Of what matches its header, a batch with a record for each offset need not be looked at.
-        while row < reached:
-            same = bool(whole[row])
+        matching = reader.skip_matching(table, row, source.window(table.position))
+        # Of the batches that match their headers, those with a record for each offset are not read.
+        while row < matching:
+            is_gapless = bool(gapless[row])
             stop = row + 1
-            while stop < reached and bool(whole[stop]) == same:
+            while stop < matching and bool(gapless[stop]) == is_gapless:
                 stop += 1
-            if same:
+            if is_gapless:
                 part = rows[row:stop]
-                yield from _joined(part[:, _BASE], part[:, _LAST], part[:, _EPOCH])
+                yield from _join_rows(part[:, _BASE], part[:, _LAST], part[:, _EPOCH])
             else:
-                yield from _read(table.part(row, stop), source, reader)
+                yield from _read_stretches(table.part(row, stop), source, reader)
             row = stop
         if row < len(table):
-            yield from _read(table.part(row, row + 1), source, reader)
+            yield from _read_stretches(table.part(row, row + 1), source, reader)
             row += 1
 
 
-def _read(table: BatchTable, source: Source, reader: RecordReader) -> Iterator[Stretch]:
+def _read_stretches(table: BatchTable, source: Source, reader: RecordReader) -> Iterator[Stretch]:
     for run in record_runs(table, source, reader):
         if not isinstance(run, Unread):
-            yield from _of_run(run)
+            yield from _run_stretches(run)
 
 
-def _of_run(run: RecordRun) -> Iterator[Stretch]:
+def _run_stretches(run: RecordRun) -> Iterator[Stretch]:
     offsets = np.frombuffer(run.rows, np.int64)[:: RecordTable.WIDTH]
     batches = np.frombuffer(run.batches.rows, np.int64).reshape(-1, BatchTable.WIDTH)
     starts = np.array(run.starts, np.int64)
     counts = starts[1:] - starts[:-1]
-    return _joined(offsets, offsets, np.repeat(batches[:, _EPOCH], counts))
+    return _join_rows(offsets, offsets, np.repeat(batches[:, _EPOCH], counts))
 
 
-def _joined(firsts: _Longs, lasts: _Longs, epochs: _Longs) -> Iterator[Stretch]:
-    """Neighbours as one, where the next goes on with the next offset."""
+def _join_rows(firsts: _Longs, lasts: _Longs, epochs: _Longs) -> Iterator[Stretch]:
+    """Yield stretches; rows that continue at the next offset with the same epoch are joined."""
     if not len(firsts):
         return
     breaks = np.flatnonzero((firsts[1:] != lasts[:-1] + 1) | (epochs[1:] != epochs[:-1])) + 1
@@ -187,10 +187,10 @@ def _joined(firsts: _Longs, lasts: _Longs, epochs: _Longs) -> Iterator[Stretch]:
         yield Stretch(int(firsts[start]), int(lasts[stop - 1]), int(epochs[start]))
 
 
-def _append(stretches: list[Stretch], found: Stretch) -> None:
+def _append(stretches: list[Stretch], stretch: Stretch) -> None:
     if stretches:
         last = stretches[-1]
-        if last.last + 1 == found.first and last.epoch == found.epoch:
-            stretches[-1] = Stretch(last.first, found.last, found.epoch)
+        if last.last + 1 == stretch.first and last.epoch == stretch.epoch:
+            stretches[-1] = Stretch(last.first, stretch.last, stretch.epoch)
             return
-    stretches.append(found)
+    stretches.append(stretch)

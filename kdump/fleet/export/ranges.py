@@ -12,51 +12,51 @@ Ranges = tuple[tuple[int, int], ...]
 
 
 def within(offsets: npt.NDArray[np.int64], ranges: Ranges) -> npt.NDArray[np.bool_]:
-    """Say of each of the ``offsets`` whether some range has it."""
+    """Return for each of the ``offsets`` whether it lies in one of the ``ranges``."""
     if not ranges:
         return np.zeros(len(offsets), bool)
     firsts, lasts = np.array(ranges, np.int64).T
-    place = np.searchsorted(firsts, offsets, "right") - 1
-    inside: npt.NDArray[np.bool_] = (place >= 0) & (offsets <= lasts[np.maximum(place, 0)])
+    index = np.searchsorted(firsts, offsets, "right") - 1
+    inside: npt.NDArray[np.bool_] = (index >= 0) & (offsets <= lasts[np.maximum(index, 0)])
     return inside
 
 
-def joined(pairs: Iterable[tuple[int, int]]) -> Ranges:
-    """Put pairs of any order into ranges; those without an offset are left out."""
-    found: list[tuple[int, int]] = []
+def join(pairs: Iterable[tuple[int, int]]) -> Ranges:
+    """Return pairs in any order as ranges; pairs without an offset are left out."""
+    ranges: list[tuple[int, int]] = []
     for first, last in sorted(pairs):
-        if found and first <= found[-1][1] + 1 and first <= last:
-            found[-1] = (found[-1][0], max(found[-1][1], last))
+        if ranges and first <= ranges[-1][1] + 1 and first <= last:
+            ranges[-1] = (ranges[-1][0], max(ranges[-1][1], last))
         elif first <= last:
-            found.append((first, last))
-    return tuple(found)
+            ranges.append((first, last))
+    return tuple(ranges)
 
 
 def overlap(ranges: Ranges, others: Ranges) -> Ranges:
-    """Return what is in both."""
-    found, at = [], 0
+    """Return the offsets that are in both."""
+    result, start_index = [], 0
     for first, last in ranges:
-        while at < len(others) and others[at][1] < first:
-            at += 1
-        here = at
-        while here < len(others) and others[here][0] <= last:
-            found.append((max(first, others[here][0]), min(last, others[here][1])))
-            here += 1
-    return tuple(found)
+        while start_index < len(others) and others[start_index][1] < first:
+            start_index += 1
+        index = start_index
+        while index < len(others) and others[index][0] <= last:
+            result.append((max(first, others[index][0]), min(last, others[index][1])))
+            index += 1
+    return tuple(result)
 
 
-def without(ranges: Ranges, others: Ranges) -> Ranges:
-    """Return what is in ``ranges`` alone."""
-    found, at = [], 0
+def subtract(ranges: Ranges, others: Ranges) -> Ranges:
+    """Return the offsets of ``ranges`` that are not in ``others``."""
+    result, start_index = [], 0
     for first, last in ranges:
-        while at < len(others) and others[at][1] < first:
-            at += 1
-        here, start = at, first
-        while here < len(others) and others[here][0] <= last:
-            if others[here][0] > start:
-                found.append((start, others[here][0] - 1))
-            start = others[here][1] + 1
-            here += 1
+        while start_index < len(others) and others[start_index][1] < first:
+            start_index += 1
+        index, start = start_index, first
+        while index < len(others) and others[index][0] <= last:
+            if others[index][0] > start:
+                result.append((start, others[index][0] - 1))
+            start = others[index][1] + 1
+            index += 1
         if start <= last:
-            found.append((start, last))
-    return tuple(found)
+            result.append((start, last))
+    return tuple(result)

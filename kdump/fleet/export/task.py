@@ -1,9 +1,9 @@
 """The work of an executor: records of some logs into one file.
 
-Whoever shares out the tasks gives the file that counts its final name: an attempt that nobody waits
-for leaves at most a file that no reader looks at.
+The driver gives the file of one attempt its final name. Another attempt leaves at most a file that
+readers ignore.
 
-A line of JSON is that of ``kdump dump --format json --records``.
+A line of JSON is a line of ``kdump dump --format json --records``.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kdump.errors import DecodeError, SourceError
-from kdump.fleet.export.committed import Committed
-from kdump.fleet.export.destination import Sink, discard, opened, unwritten
+from kdump.fleet.export.committed import CommittedFilter
+from kdump.fleet.export.destination import Sink, discard, open_sink, write_error
 from kdump.fleet.export.ranges import Ranges, within
 from kdump.fleet.tables.record_runs import Unread, record_runs
 from kdump.fleet.tables.records import Origin, RecordColumns
@@ -40,18 +40,18 @@ from kdump.storage.selection import Selection
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, Reason
 
-#: Without the topic, which is in the name of the directory that the file is in.
+#: The columns of Parquet files: without the topic, which is in the name of the directory.
 _COLUMNS: Final = [name for name in RECORDS.names if name != "topic"]
-#: A row group is written when it has so many bytes.
+#: The size from which a row group is written.
 _GROUP_BYTES: Final = 64 << 20
-#: Readers skip by these alone; to compare all keys and values would cost a sixth of the time.
-_COMPARED: Final = ["partition", "offset", "timestamp"]
-#: Numbers that grow: their differences leave less to compress.
+#: Columns with statistics, by which readers skip. Keys and values would take a sixth of the time.
+_STATISTICS: Final = ["partition", "offset", "timestamp"]
+#: Columns of growing numbers: their differences compress better.
 _GROWING: Final = ("offset", "timestamp", "sequence", "position")
 
 
 class Form(Enum):
-    """How records are written; the value is the end of a file's name."""
+    """The format of the files; the value is the extension."""
 
     PARQUET = "parquet"
     JSONL = "jsonl.zst"
@@ -59,17 +59,17 @@ class Form(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A log and its offset index; of its records those in ``ranges``, None for all of them."""
+    """A log, its offset index, and the ``ranges`` to export, None for all records."""
 
     log: Log
     index: Path | None
     ranges: Ranges | None = None
-    committed: Committed | None = None
+    committed: CommittedFilter | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ExportTask:
-    """``shares`` of one topic, whose file goes into the directory ``to``, made with ``rights``."""
+    """``shares`` of one topic; their file is created in the directory ``to`` with ``rights``."""
 
     shares: tuple[Share, ...]
     to: Path
@@ -80,9 +80,9 @@ class ExportTask:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """What of a log could not be exported; ``size`` is bytes from ``position`` on.
+    """A part of a log that could not be exported: ``size`` bytes from ``position`` on.
 
-    ``damaged``: it is there and damaged. Else nobody could say.
+    ``damaged``: the bytes were read and are damaged. Otherwise they could not be read.
     """
 
     path: str
@@ -94,7 +94,7 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """What became of one log, of ``bytes``; offsets are None without a record."""
+    """The export of one log of ``bytes``; offsets are None without a record."""
 
     path: str
     host: str
@@ -108,7 +108,7 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """A file at ``path``, with the digest of its bytes."""
+    """A file at ``path``, its size, and the digest of its bytes."""
 
     path: Path
     bytes: int
@@ -116,29 +116,29 @@ class WrittenFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
-    """``file`` is None where no record was asked for."""
+class ExportResult:
+    """The result of a task; ``file`` is None if no record was selected."""
 
     file: WrittenFile | None
     ledgers: tuple[Ledger, ...]
     troubles: tuple[Trouble, ...]
 
 
-def exported(task: ExportTask) -> Exported:
-    """Do the task."""
+def export_logs(task: ExportTask) -> ExportResult:
+    """Export the logs of ``task`` to one file. Raise SourceError if it cannot be written."""
     path = task.to / f"{uuid4().hex}.{task.form.value}"
-    writing = _Writing(path, task.rights, task.form)
+    output = _Output(path, task.rights, task.form)
     try:
-        found = [_log(share, task.selection, writing) for share in task.shares]
-        file = writing.close()
-    except OSError as error:  # what cannot be read is told by other errors
-        writing.discard()
-        raise unwritten(path, error) from error
+        results = [_export_log(share, task.selection, output) for share in task.shares]
+        file = output.close()
+    except OSError as error:  # from writing; reading raises SourceError
+        output.discard()
+        raise write_error(path, error) from error
     except BaseException:
-        writing.discard()
+        output.discard()
         raise
-    troubles = tuple(trouble for _, some in found for trouble in some)
-    return Exported(file, tuple(ledger for ledger, _ in found), troubles)
+    troubles = tuple(trouble for _, log_troubles in results for trouble in log_troubles)
+    return ExportResult(file, tuple(ledger for ledger, _ in results), troubles)
 
 
 @dataclass(slots=True)
@@ -150,7 +150,7 @@ class _Count:
     troubles: list[Trouble] = field(default_factory=list)
 
     def add(self, run: RecordRun) -> None:
-        """Count the records of ``run``, of which there are some."""
+        """Count the records of ``run``, which has at least one."""
         offsets = np.frombuffer(run.rows, np.int64)[:: RecordTable.WIDTH]
         self.records += len(offsets)
         low, high = int(offsets.min()), int(offsets.max())
@@ -158,8 +158,8 @@ class _Count:
         self.last = high if self.last is None else max(self.last, high)
 
 
-def _log(
-    share: Share, selection: Selection, writing: _Writing
+def _export_log(
+    share: Share, selection: Selection, output: _Output
 ) -> tuple[Ledger, tuple[Trouble, ...]]:
     count, origin = _Count(), share.log.origin
     where = origin.source_file
@@ -169,13 +169,13 @@ def _log(
             for run in _runs(share, selection, source, count.troubles):
                 left = None
                 if selection.limit is not None:
-                    left = selection.limit - writing.records
+                    left = selection.limit - output.records
                     if left <= 0:
                         break
-                kept = _kept(run, share, left)
-                if len(kept.rows):
-                    count.add(kept)
-                    writing.add(kept, origin)
+                selected = _select_records(run, share, left)
+                if len(selected.rows):
+                    count.add(selected)
+                    output.add(selected, origin)
     except SourceError as error:
         count.troubles.append(Trouble(where, None, None, str(error), damaged=False))
     ledger = Ledger(
@@ -197,7 +197,7 @@ def _runs(
     where, reader = share.log.origin.source_file, RecordReader()
     for _, piece in selection.pieces(source, share.log.base_offset, share.index, records=True):
         if isinstance(piece, Damage):
-            if piece.reason is Reason.PREALLOCATED:  # room for batches to come
+            if piece.reason is Reason.PREALLOCATED:  # unused space for later batches
                 continue
             reason = piece.reason.value
             troubles.append(Trouble(where, piece.position, piece.size, reason, damaged=True))
@@ -212,15 +212,15 @@ def _runs(
                 troubles.append(Trouble(where, batch.position, batch.size, text, damaged))
             elif selection.of_records:
                 for number in range(len(run)):
-                    picked = selection.records(run.table(number))
-                    if len(picked):
-                        yield RecordRun.of(picked)
+                    selected = selection.records(run.table(number))
+                    if len(selected):
+                        yield RecordRun.of(selected)
             else:
                 yield run
 
 
-def _kept(run: RecordRun, share: Share, left: int | None) -> RecordRun:
-    """Those records of ``run`` that are in the ranges and stable, at most ``left`` of them."""
+def _select_records(run: RecordRun, share: Share, left: int | None) -> RecordRun:
+    """Return the records of ``run`` in the ranges and below the end, at most ``left`` of them."""
     rows = np.frombuffer(run.rows, np.int64).reshape(-1, RecordTable.WIDTH)
     keep = np.ones(len(rows), bool)
     if share.committed is not None:
@@ -231,7 +231,7 @@ def _kept(run: RecordRun, share: Share, left: int | None) -> RecordRun:
         keep &= np.cumsum(keep) <= left
     if keep.all():
         return run
-    # Batches without a record that is kept go too.
+    # Batches without a selected record are left out too.
     starts = np.array(run.starts, np.int64)
     counts = np.array([keep[a:b].sum() for a, b in pairwise(starts)], np.int64)
     batches = np.frombuffer(run.batches.rows, np.int64).reshape(-1, BatchTable.WIDTH)[counts > 0]
@@ -249,11 +249,11 @@ def _longs(numbers: Any) -> memoryview:
     return memoryview(bytearray(numbers.astype(np.int64).tobytes())).cast("q")
 
 
-class _Hashed:
-    """A new file whose bytes are hashed on their way; as much of a file as pyarrow writes to."""
+class _HashedFile:
+    """A new file that hashes its bytes, with the methods that pyarrow calls."""
 
     def __init__(self, path: Path, rights: Rights | None) -> None:
-        self._file: Sink = opened(path, rights)
+        self._file: Sink = open_sink(path, rights)
         self._hash = hashlib.sha256()
         self.bytes = 0
         self._abandoned = False
@@ -280,7 +280,7 @@ class _Hashed:
         self._file.close()
 
     def abandon(self) -> None:
-        """Close the file, as far as that can be; what is still to be written goes nowhere."""
+        """Close the file, ignore errors, and drop what is written later."""
         self._abandoned = True
         with suppress(OSError):
             self._file.close()
@@ -297,48 +297,48 @@ class _Writer(Protocol):
 
 
 class _Parquet:
-    def __init__(self, sink: _Hashed) -> None:
+    def __init__(self, sink: _HashedFile) -> None:
         self._columns = RecordColumns(_COLUMNS, encoded=True)
         self._origin: Origin | None = None
-        self._held: list[pa.RecordBatch] = []
-        self._held_bytes = 0
+        self._batches: list[pa.RecordBatch] = []
+        self._batch_bytes = 0
         schema = self._columns.schema
-        words = [one.name for one in schema if pa.types.is_dictionary(one.type)]
+        dictionaries = [column.name for column in schema if pa.types.is_dictionary(column.type)]
         self._writer = pq.ParquetWriter(
             pa.PythonFile(sink, "w"),
             schema,
             compression="zstd",
-            use_dictionary=words,
+            use_dictionary=dictionaries,
             column_encoding=dict.fromkeys(_GROWING, "DELTA_BINARY_PACKED"),
-            write_statistics=_COMPARED,
+            write_statistics=_STATISTICS,
         )
 
     def add(self, run: RecordRun, origin: Origin) -> None:
         if origin is not self._origin:
             self._columns.start(origin)
             self._origin = origin
-        self._hold(self._columns.add(run))
+        self._add_batch(self._columns.add(run))
 
-    def _hold(self, batch: pa.RecordBatch | None) -> None:
+    def _add_batch(self, batch: pa.RecordBatch | None) -> None:
         if batch is not None:
-            self._held.append(batch)
-            self._held_bytes += batch.nbytes
-            if self._held_bytes >= _GROUP_BYTES:
+            self._batches.append(batch)
+            self._batch_bytes += batch.nbytes
+            if self._batch_bytes >= _GROUP_BYTES:
                 self._write()
 
     def _write(self) -> None:
-        if self._held:
-            self._writer.write_table(pa.Table.from_batches(self._held))
-        self._held, self._held_bytes = [], 0
+        if self._batches:
+            self._writer.write_table(pa.Table.from_batches(self._batches))
+        self._batches, self._batch_bytes = [], 0
 
     def close(self) -> None:
-        self._hold(self._columns.finish())
+        self._add_batch(self._columns.finish())
         self._write()
         self._writer.close()
 
 
 class _Jsonl:
-    def __init__(self, sink: _Hashed) -> None:
+    def __init__(self, sink: _HashedFile) -> None:
         self._origin: Origin | None = None
         self._lines = JsonLines(None, None, force_base64=False)
         self._stream = pa.CompressedOutputStream(pa.PythonFile(sink, "w"), "zstd")
@@ -359,26 +359,26 @@ class _Jsonl:
         self._stream.close()
 
 
-class _Writing:
-    """The file of a task, which is made when there is a record for it."""
+class _Output:
+    """The file of a task, which is created with the first record."""
 
     def __init__(self, path: Path, rights: Rights | None, form: Form) -> None:
         self.records = 0
         self._path = path
         self._rights = rights
         self._form = form
-        self._sink: _Hashed | None = None
+        self._sink: _HashedFile | None = None
         self._writer: _Writer | None = None
 
     def add(self, run: RecordRun, origin: Origin) -> None:
         if self._writer is None:
-            self._sink = _Hashed(self._path, self._rights)
+            self._sink = _HashedFile(self._path, self._rights)
             self._writer = (_Parquet if self._form is Form.PARQUET else _Jsonl)(self._sink)
         self._writer.add(run, origin)
         self.records += len(run.rows) // RecordTable.WIDTH
 
     def close(self) -> WrittenFile | None:
-        """Finish the file."""
+        """Finish the file, and return it; None if there was no record."""
         if self._writer is None or self._sink is None:
             return None
         self._writer.close()
@@ -386,7 +386,7 @@ class _Writing:
         return WrittenFile(self._path, self._sink.bytes, self._sink.digest)
 
     def discard(self) -> None:
-        """Leave nothing behind."""
+        """Close and remove the file."""
         if self._sink is not None:
             self._sink.abandon()
             discard(self._path, self._rights)

@@ -1,7 +1,7 @@
 """New objects in a store, visible once closed.
 
-What begins with ``do_`` is done by the child process that talks to stores, which finds it by its
-name: readers have nothing that writes.
+The child process that talks to stores runs the functions whose names begin with ``do_``, and finds
+them by name. Modules for reading thus contain no code that writes.
 
 Spec: ``pyarrow.fs``.
 """
@@ -22,40 +22,40 @@ if TYPE_CHECKING:
 
     from kdump.storage.objects.server import Stores
 
-#: What is sent to the child at once.
+#: The size of the parts that are sent to the child.
 _PART_BYTES: Final = 8 << 20
-#: A store copies so many objects at a time, and the child answers after so many.
+#: The number of objects that a store copies at a time, and of copies in one request to the child.
 _COPIES: Final = 16
 _COPIES_ASKED: Final = 64
 
-#: In the child: what is being written.
+#: In the child: the objects that are being written.
 _written: dict[RemotePath, NativeFile] = {}
 
 
 class Upload:
-    """As much of a file as is written from its start to its end. Methods raise OSError."""
+    """A new object that is written sequentially. Methods raise OSError."""
 
     def __init__(self, path: RemotePath) -> None:
         self.closed = False
         self._path = path
-        self._held = bytearray()
+        self._buffer = bytearray()
         ask(path, do_begin)
 
     def write(self, data: Any, /) -> int:
-        """Take ``data``, which is sent on when there is enough of it."""
-        self._held += data
-        if len(self._held) >= _PART_BYTES:
+        """Append ``data`` to the buffer, which is sent in parts; return the size in bytes."""
+        self._buffer += data
+        if len(self._buffer) >= _PART_BYTES:
             self.flush()
         return memoryview(data).nbytes
 
     def flush(self) -> None:
-        """Send on what is held."""
-        if self._held:
-            data, self._held = self._held, bytearray()
+        """Send the buffered bytes."""
+        if self._buffer:
+            data, self._buffer = self._buffer, bytearray()
             ask(self._path, do_write, bytes(data))
 
     def close(self) -> None:
-        """Have the object be there."""
+        """Finish the object, which makes it visible."""
         if not self.closed:
             self.closed = True
             self.flush()
@@ -63,26 +63,26 @@ class Upload:
 
 
 def abandon(path: RemotePath) -> None:
-    """Have nothing at ``path``, which was not or only partly written, if the store can be asked."""
+    """Remove an unfinished object at ``path``, if the store answers."""
     with suppress(OSError):
         ask(path, do_abandon)
 
 
 def put(path: RemotePath, data: bytes) -> None:
-    """Write a small object. Raises OSError."""
+    """Write a small object. Raise OSError."""
     upload = Upload(path)
     upload.write(data)
     upload.close()
 
 
 def copy(store: RemotePath, pairs: Sequence[tuple[RemotePath, RemotePath]]) -> None:
-    """Have the ``store`` copy the first of each pair to the second. Raises OSError."""
+    """Let the store copy the first path of each pair to the second. Raise OSError."""
     for start in range(0, len(pairs), _COPIES_ASKED):
         ask(store, do_copy, pairs[start : start + _COPIES_ASKED])
 
 
 def remove(path: RemotePath) -> None:
-    """Remove all objects below ``path``. Raises OSError."""
+    """Remove all objects below ``path``. Raise OSError."""
     ask(path, do_remove)
 
 
@@ -110,7 +110,7 @@ def do_end(_: Stores, path: RemotePath) -> None:
 
 
 def do_abandon(stores: Stores, path: RemotePath) -> None:
-    """Finish an object and delete it: parts of one that is not finished would stay, unseen."""
+    """Finish an object and delete it: parts of an unfinished object would stay, invisible."""
     file = _written.pop(path, None)
     if file is not None:
         file.close()
@@ -121,15 +121,15 @@ def do_abandon(stores: Stores, path: RemotePath) -> None:
 def do_copy(stores: Stores, _: RemotePath, pairs: Sequence[tuple[RemotePath, RemotePath]]) -> None:
     """Copy objects within the store."""
 
-    def one(pair: tuple[RemotePath, RemotePath]) -> None:
+    def copy_object(pair: tuple[RemotePath, RemotePath]) -> None:
         (system, source), (_, target) = map(stores.system, pair)
         system.copy_file(source, target)
 
     with ThreadPoolExecutor(_COPIES) as threads:
-        list(threads.map(one, pairs))
+        list(threads.map(copy_object, pairs))
 
 
 def do_remove(stores: Stores, path: RemotePath) -> None:
-    """Delete all below a prefix."""
+    """Delete all objects below a prefix."""
     system, name = stores.system(path)
     system.delete_dir(name)

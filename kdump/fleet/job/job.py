@@ -1,7 +1,7 @@
-"""One job of Spark with its progress and its end on signals.
+"""One job of Spark: progress, and cancellation on signals.
 
-The job is waited for in a thread, so that the main thread can be interrupted: py4j and gRPC wait in
-calls that no signal ends.
+A thread waits for the job, so that the main thread can be interrupted: no signal ends the calls in
+which py4j and gRPC wait.
 
 Spec: ``SparkStatusTracker``, ``SparkSession.interruptTag``.
 """
@@ -21,7 +21,7 @@ from pyspark.errors import PySparkException
 
 from kdump.errors import KdumpError
 from kdump.fleet.session.jvm import SparkFailed
-from kdump.fleet.session.signals import held
+from kdump.fleet.session.signals import hold_signals
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,46 +30,46 @@ if TYPE_CHECKING:
     from kdump.fleet.session.session import Session
 
 _POLL_SECONDS: Final = 0.1
-#: How long an ended job may take to say so.
+#: How long to wait for a cancelled job.
 _END_SECONDS: Final = 10.0
-_Stage = tuple[int, int, int]  # its number, its tasks, and how many of these are done
-#: Of what Spark says of a failed job.
+_Stage = tuple[int, int, int]  # number, tasks, completed tasks
+#: The length of the error text of a failed job.
 _TEXT_CHARACTERS: Final = 500
-#: What an error of gRPC is about, amid all that it shows of itself.
+#: The message in the text of a gRPC error.
 _DETAILS: Final = re.compile(r'^\s*details = "(.*)"$', re.MULTILINE)
-_NOT_SAID: Final = ("Traceback ", "Driver stacktrace", "JVM stacktrace")
+_STACK_TRACES: Final = ("Traceback ", "Driver stacktrace", "JVM stacktrace")
 
 
 class JobFailed(KdumpError):
-    """A job of Spark failed as a whole: the text is what Spark says of that."""
+    """A job of Spark failed as a whole; the text is Spark's message."""
 
 
-def collected(
+def collect(
     session: Session,
     frame: DataFrame,
     tasks: int,
     on_progress: Callable[[float], None] | None = None,
 ) -> pa.Table:
-    """Return the rows of ``frame``, the last stage of which has so many ``tasks``.
+    """Return the rows of ``frame``, whose last stage has this number of ``tasks``.
 
-    ``on_progress`` gets the part of them that is done, up to 1. Raises JobFailed, and
-    SparkFailed where Spark is gone; any exception that a signal raises meanwhile ends the job.
+    ``on_progress`` gets the fraction of tasks done, up to 1. An exception that a signal handler
+    raises cancels the job. Raise JobFailed, and SparkFailed if the connection is lost.
     """
-    with _report_if_lost():
-        return _collected(session, frame, tasks, on_progress)
+    with _convert_lost_connection():
+        return _collect(session, frame, tasks, on_progress)
 
 
 @contextmanager
-def _report_if_lost() -> Iterator[None]:
+def _convert_lost_connection() -> Iterator[None]:
     try:
         yield
     except (Py4JError, ConnectionError) as error:
         raise SparkFailed(
-            f"the connection to Spark was lost during a job: {_said(str(error))}"
+            f"the connection to Spark was lost during a job: {_error_text(str(error))}"
         ) from error
 
 
-def _collected(
+def _collect(
     session: Session,
     frame: DataFrame,
     tasks: int,
@@ -79,22 +79,22 @@ def _collected(
     rows: list[pa.Table] = []
     errors: list[Exception] = []
 
-    def collect() -> None:
+    def fetch() -> None:
         try:
             watch.mark()
             rows.append(frame.toArrow())
         except Exception as error:  # noqa: BLE001 - raised by the thread that waits
             errors.append(error)
 
-    thread = Thread(target=collect, name="kdump job", daemon=True)
-    with held() as let_through:
+    thread = Thread(target=fetch, name="kdump job", daemon=True)
+    with hold_signals() as deliver:
         try:
             thread.start()
             while thread.is_alive():
                 thread.join(_POLL_SECONDS)
-                let_through()
+                deliver()
                 if on_progress is not None:
-                    on_progress(watch.part(tasks))
+                    on_progress(watch.fraction(tasks))
         except BaseException:
             with suppress(PySparkException, Py4JError, ConnectionError):
                 watch.cancel()
@@ -104,19 +104,19 @@ def _collected(
             watch.close()
     if errors:
         if isinstance(errors[0], PySparkException):
-            raise JobFailed(_said(str(errors[0]))) from errors[0]
+            raise JobFailed(_error_text(str(errors[0]))) from errors[0]
         raise errors[0]
     return rows[0]
 
 
 class _Watch(Protocol):
-    """Finds a job again that another thread has started."""
+    """Finds a job that another thread has started."""
 
     def mark(self) -> None:
-        """Say that what the calling thread starts is meant."""
+        """Watch the job that the calling thread starts next."""
 
-    def part(self, tasks: int) -> float:
-        """How much is done of the last stage, which has so many ``tasks``."""
+    def fraction(self, tasks: int) -> float:
+        """Return the fraction done of the last stage, which has this number of ``tasks``."""
 
     def cancel(self) -> None: ...
 
@@ -132,11 +132,11 @@ class _ClassicWatch:
     def mark(self) -> None:
         self._context.setJobGroup(self._target, "kdump", interruptOnCancel=True)
 
-    def part(self, tasks: int) -> float:
+    def fraction(self, tasks: int) -> float:
         jobs = map(self._tracker.getJobInfo, self._tracker.getJobIdsForGroup(self._target))
         numbers = {number for job in jobs if job is not None for number in job.stageIds}
         stages = map(self._tracker.getStageInfo, numbers)
-        return _part(
+        return _fraction(
             [
                 (stage.stageId, stage.numTasks, stage.numCompletedTasks)
                 for stage in stages
@@ -149,7 +149,7 @@ class _ClassicWatch:
         self._context.cancelJobGroup(self._target)
 
     def close(self) -> None:
-        """The thread that was marked is at its end."""
+        """Do nothing: the mark ends with its thread."""
 
 
 class _ConnectWatch:
@@ -157,9 +157,9 @@ class _ConnectWatch:
         self._spark = spark
         self._tag = f"kdump-{uuid4().hex}"
         self._stages: list[_Stage] = []
-        spark.registerProgressHandler(cast("ProgressHandler", self._told))
+        spark.registerProgressHandler(cast("ProgressHandler", self._on_progress))
 
-    def _told(
+    def _on_progress(
         self,
         stages: Iterable[Any] | None,
         inflight_tasks: int,
@@ -173,26 +173,26 @@ class _ConnectWatch:
     def mark(self) -> None:
         self._spark.addTag(self._tag)
 
-    def part(self, tasks: int) -> float:
-        return _part(self._stages, tasks)
+    def fraction(self, tasks: int) -> float:
+        return _fraction(self._stages, tasks)
 
     def cancel(self) -> None:
         self._spark.interruptTag(self._tag)
 
     def close(self) -> None:
-        self._spark.removeProgressHandler(cast("ProgressHandler", self._told))
+        self._spark.removeProgressHandler(cast("ProgressHandler", self._on_progress))
 
 
-def _part(stages: Sequence[_Stage], tasks: int) -> float:
-    # The plan table alone is a stage as well, and at first the only one that is known.
+def _fraction(stages: Sequence[_Stage], tasks: int) -> float:
+    # The plan table is a stage too, and at first the only one that is known.
     _, count, done = max(stages, default=(0, 0, 0))
     return done / tasks if len(stages) > 1 and count == tasks else 0.0
 
 
-def _said(text: str) -> str:
-    """What Spark says of an error, without stack traces of either language."""
+def _error_text(text: str) -> str:
+    """Return Spark's message of an error, without stack traces of Java and Python."""
     if details := _DETAILS.search(text):
         text = details[1]
     lines = [line for line in text.splitlines() if line and not line[0].isspace()]
-    told = " ".join(line for line in lines if not line.startswith(_NOT_SAID))
-    return told[:_TEXT_CHARACTERS] or "no reason"
+    message = " ".join(line for line in lines if not line.startswith(_STACK_TRACES))
+    return message[:_TEXT_CHARACTERS] or "no reason"

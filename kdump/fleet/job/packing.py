@@ -1,7 +1,6 @@
 """Packing of small tasks into tasks of about one size.
 
-6,000 tiny segments took 70.7 s as a task of Spark each, and 0.5 s in 8 tasks: the number of tasks
-decides.
+Measured: 6,000 tiny segments took 70.7 s as one task of Spark each, and 0.5 s in 8 tasks.
 """
 
 from __future__ import annotations
@@ -12,61 +11,61 @@ from typing import Final
 
 from kdump.storage.logdir import MAX_LOG_BYTES
 
-#: The bounds of a pack: less does not pay for a task, more is long to be done again.
+#: The bounds of a pack: less is not worth a task, and of more a retry takes too long.
 _LEAST_BYTES: Final = 64 << 20
 _MOST_BYTES: Final = 512 << 20
-#: Packs for each core: the last ones to end then leave others idle for a short time only.
-_SHARES: Final = 3
-#: How often the largest size of a pack is looked for between bounds, until all are about as large.
+#: Packs for each core, so that cores are idle only for a short time at the end.
+_PACKS_PER_CORE: Final = 3
+#: Steps of the binary search for the smallest size limit that does not need more packs.
 _HALVINGS: Final = 8
-#: To open and judge a file takes as long as to read so many bytes of one that is open.
+#: The cost of opening and checking a file, in bytes read from an open file.
 FILE_BYTES: Final = 512 << 10
 
 
-def most_together(sizes: Sequence[int], cores: int) -> int:
-    """Return how much one task may read of what is better read by one, ``FILE_BYTES`` a file.
+def max_task_bytes(sizes: Sequence[int], cores: int) -> int:
+    """Return the largest cost of a partition that one task reads, ``FILE_BYTES`` a file included.
 
-    It may be more than a pack holds, as a segment may be, if each core still gets some tasks.
+    It may exceed the size of a pack, as a segment may, if each core still gets some tasks.
     """
-    share = _total(sizes) // (_SHARES * cores)
+    share = _total(sizes) // (_PACKS_PER_CORE * cores)
     return min(max(share, _LEAST_BYTES), MAX_LOG_BYTES)
 
 
-def packs(sizes: Sequence[int], cores: int) -> list[range]:
-    """Share out tasks by the bytes that each reads; what comes are neighbouring numbers of tasks.
+def pack_tasks(sizes: Sequence[int], cores: int) -> list[range]:
+    """Return packs of neighbouring tasks, as ranges of task numbers; ``sizes`` in bytes.
 
-    A task larger than a pack should be is alone in its own.
+    A task larger than the size limit is alone in its pack.
     """
     total = _total(sizes)
-    most = min(max(ceil(total / (_SHARES * cores)), _LEAST_BYTES), _MOST_BYTES)
-    found = _packs(sizes, most)
-    count = len(found)
-    if count > cores:  # the same for each core: at the end none works while others wait
+    most = min(max(ceil(total / (_PACKS_PER_CORE * cores)), _LEAST_BYTES), _MOST_BYTES)
+    packs = _fill_packs(sizes, most)
+    count = len(packs)
+    if count > cores:  # a multiple of the cores, so that all end at about the same time
         count = ceil(count / cores) * cores
     least = min(total // max(count, 1), most)
     for _ in range(_HALVINGS):
         middle = (least + most) // 2
-        smaller = _packs(sizes, middle)
+        smaller = _fill_packs(sizes, middle)
         if len(smaller) <= count:
-            found, most = smaller, middle
+            packs, most = smaller, middle
         else:
             least = middle
-    return found
+    return packs
 
 
-def _packs(sizes: Sequence[int], most: int) -> list[range]:
-    """Packs of at most so many bytes, each as large as it can be."""
-    found = []
-    start = held = 0
+def _fill_packs(sizes: Sequence[int], most: int) -> list[range]:
+    """Return packs of at most ``most`` bytes, each as large as possible."""
+    packs = []
+    start = pack_bytes = 0
     for number, size in enumerate(sizes):
         cost = size + FILE_BYTES
-        if number > start and held + cost > most:
-            found.append(range(start, number))
-            start, held = number, 0
-        held += cost
+        if number > start and pack_bytes + cost > most:
+            packs.append(range(start, number))
+            start, pack_bytes = number, 0
+        pack_bytes += cost
     if start < len(sizes):
-        found.append(range(start, len(sizes)))
-    return found
+        packs.append(range(start, len(sizes)))
+    return packs
 
 
 def _total(sizes: Sequence[int]) -> int:

@@ -1,11 +1,11 @@
 """spread(): one function over many tasks on all executors.
 
-A row of the plan table is a pack of tasks, pickled together, so that what they share travels once;
-each row becomes one task of Spark. No task of Spark fails for what its tasks do: from the second
-attempt on they run in a forked child each, whose death is a result, and the last attempt gives them
-up. Those are tried once more, each in a pack of its own.
+A row of the plan table is a pack of tasks. They are pickled together, so that objects which they
+share are sent once. Each row becomes one task of Spark. A task of kdump cannot fail a task of
+Spark: from the second attempt on each runs in a forked child, whose death is a result, and the last
+attempt gives the tasks up. Tasks that were given up are tried once more, each in a pack of its own.
 
-Spec: ``DataFrame.repartitionById`` and ``mapInArrow``, the same over Spark Connect.
+Spec: ``DataFrame.repartitionById`` and ``mapInArrow``, with and without Spark Connect.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from kdump.errors import KdumpError
-from kdump.fleet.job.job import JobFailed, collected
-from kdump.fleet.job.packing import packs
+from kdump.fleet.job.job import JobFailed, collect
+from kdump.fleet.job.packing import pack_tasks
 from kdump.storage import workers
 from kdump.storage.workers import Died, WorkerBug
 
@@ -37,18 +37,18 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _PLAN: Final = pa.schema([("pack", pa.int32()), ("tasks", pa.binary())])
-#: A row holds some results, pickled together.
+#: A row holds some results, which are pickled together.
 _RESULTS: Final = pa.schema([("results", pa.binary())])
 _RESULTS_DDL: Final = "results binary"
-#: A batch of results is sent on when it holds so many bytes.
+#: The size from which a batch of results is sent.
 _BATCH_BYTES: Final = 4 << 20
 _FAILURES: Final = "spark.task.maxFailures"
 _FAILURES_DEFAULT: Final = "4"
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
-    """What stands for the result of a task that has none: ``text`` says why."""
+class LostTask:
+    """The result of a task that has sent none; ``text`` is the reason."""
 
     text: str
 
@@ -56,13 +56,13 @@ class Lost:
 class _Kind(IntEnum):
     RESULT = 0
     ERROR = 1  # a KdumpError
-    BUG = 2  # the traceback of any other
+    BUG = 2  # the traceback of any other exception
     DIED = 3
     GIVEN_UP = 4
-    LOST = 5  # what became of the job
+    LOST = 5  # a LostTask
 
 
-def _as_it_is(task: T) -> T:
+def _same_task(task: T) -> T:
     return task
 
 
@@ -72,51 +72,51 @@ def spread(
     tasks: Sequence[T],
     sizes: Sequence[int],
     *,
-    careful: Callable[[T], T] = _as_it_is,
+    careful: Callable[[T], T] = _same_task,
     on_progress: Callable[[float], None] | None = None,
-) -> Iterator[tuple[int, R | Died | Lost]]:
-    """Do ``work`` on every task; the results come with the numbers of their tasks, in any order.
+) -> Iterator[tuple[int, R | Died | LostTask]]:
+    """Run ``work`` on every task, and yield task numbers with results, in any order.
 
-    ``sizes`` are the bytes that each task reads. Tasks, results and ``work`` travel pickled; a
-    function at the top of a module, a ``partial`` of one or a dataclass with ``__call__`` does so
-    by its name. ``work`` may run more than once, also at the same time. When Spark tries again,
-    each task runs in a forked child as ``careful`` makes it: ``Died`` is the result where a signal
-    killed that. ``Lost`` is it where no executor came to an end, or the job failed.
+    ``sizes`` are the bytes that each task reads. Tasks, results and ``work`` are pickled, so that
+    ``work`` is a function of a module, a ``partial`` of one, or a dataclass with ``__call__``. It
+    may run more than once for a task, also at the same time. When Spark tries again, each task runs
+    in a forked child, as ``careful`` returns it. The result is ``Died`` if a signal killed the
+    child, and ``LostTask`` if no executor finished the task or the job failed.
 
-    A KdumpError that ``work`` raises is raised here, any other as WorkerBug. ``on_progress`` gets
-    the part that is done, up to 1.
+    Raise the KdumpError that ``work`` raises, and WorkerBug for any other exception of it.
+    ``on_progress`` gets the fraction of tasks done, up to 1.
     """
-    done = _Work(work, careful, last_attempt=max(_failures(session) - 1, 1))
-    whole = packs(sizes, session.cores)
+    spark_work = _Work(work, careful, last_attempt=max(_max_failures(session) - 1, 1))
+    packs = pack_tasks(sizes, session.cores)
     given_up: list[int] = []
-    for number, kind, value in _results(session, done, tasks, whole, on_progress):
+    for number, kind, value in _run_job(session, spark_work, tasks, packs, on_progress):
         if kind is _Kind.GIVEN_UP:
             given_up.append(number)
         else:
-            yield number, _result(kind, value)
-    # What is alone is not given up for what its neighbours did.
+            yield number, _decode_result(kind, value)
+    # Alone in its pack, a task is not given up because of its neighbours.
     alone = [range(number, number + 1) for number in sorted(given_up)]
-    for number, kind, value in _results(session, done, tasks, alone, None):
-        yield number, _result(kind, value)
+    for number, kind, value in _run_job(session, spark_work, tasks, alone, None):
+        yield number, _decode_result(kind, value)
 
 
-def counting(total: int, on_progress: Callable[[int], None]) -> Callable[[float], None]:
-    """Make counts of what is done by now parts of it."""
+def progress_counter(total: int, on_progress: Callable[[int], None]) -> Callable[[float], None]:
+    """Return a callback for fractions of ``total``, which reports counts to ``on_progress``."""
     done = 0
 
-    def told(part: float) -> None:
+    def report(fraction: float) -> None:
         nonlocal done
-        now = int(part * total)
-        if now > done:
-            on_progress(now - done)
-            done = now
+        count = int(fraction * total)
+        if count > done:
+            on_progress(count - done)
+            done = count
 
-    return told
+    return report
 
 
 @dataclass(frozen=True, slots=True)
 class _Work(Generic[T, R]):
-    """What a task of Spark does with its rows of the plan table."""
+    """The function of a task of Spark, which gets its rows of the plan table."""
 
     work: Callable[[T], R]
     careful: Callable[[T], T]
@@ -127,20 +127,20 @@ class _Work(Generic[T, R]):
         attempt = 0 if context is None else context.attemptNumber()
         for batch in batches:
             for pack in batch.column("tasks"):
-                yield from _sent(self._each(pickle.loads(pack.as_py()), attempt))
+                yield from _result_batches(self._run_tasks(pickle.loads(pack.as_py()), attempt))
         _freeze()
 
-    def _each(
+    def _run_tasks(
         self, tasks: Sequence[tuple[int, T]], attempt: int
     ) -> Iterator[tuple[int, _Kind, bytes]]:
         if attempt >= self.last_attempt:
             yield from ((number, _Kind.GIVEN_UP, b"") for number, _ in tasks)
         elif attempt:
-            yield from self._forked(tasks)
+            yield from self._run_forked(tasks)
         else:
             yield from ((number, *_attempt(self.work, task)) for number, task in tasks)
 
-    def _forked(self, tasks: Sequence[tuple[int, T]]) -> Iterator[tuple[int, _Kind, bytes]]:
+    def _run_forked(self, tasks: Sequence[tuple[int, T]]) -> Iterator[tuple[int, _Kind, bytes]]:
         def work(task: T, _: Callable[[int], None]) -> tuple[_Kind, bytes]:
             return _attempt(self.work, task)
 
@@ -157,7 +157,7 @@ class _Work(Generic[T, R]):
 
 @cache
 def _freeze() -> None:
-    """Leave alone what the first tasks have imported: Spark collects garbage behind each task."""
+    """Exclude the imported modules from the garbage collection that Spark runs after each task."""
     gc.freeze()
 
 
@@ -167,55 +167,55 @@ def _attempt(work: Callable[[T], R], task: T) -> tuple[_Kind, bytes]:
             return _Kind.RESULT, pickle.dumps(work(task))
         except KdumpError as error:
             return _Kind.ERROR, pickle.dumps(error)
-    except Exception:  # noqa: BLE001 - told by the driver, where Spark would only try it again
+    except Exception:  # noqa: BLE001 - the driver raises it; Spark would only try the task again
         return _Kind.BUG, pickle.dumps(traceback.format_exc())
 
 
-def _sent(results: Iterable[tuple[int, _Kind, bytes]]) -> Iterator[pa.RecordBatch]:
-    held: list[tuple[int, _Kind, bytes]] = []
-    held_bytes = 0
+def _result_batches(results: Iterable[tuple[int, _Kind, bytes]]) -> Iterator[pa.RecordBatch]:
+    batch: list[tuple[int, _Kind, bytes]] = []
+    batch_bytes = 0
     for result in results:
-        held.append(result)
-        held_bytes += len(result[2])
-        if held_bytes >= _BATCH_BYTES:
-            yield _batch(held)
-            held, held_bytes = [], 0
-    if held:
-        yield _batch(held)
+        batch.append(result)
+        batch_bytes += len(result[2])
+        if batch_bytes >= _BATCH_BYTES:
+            yield _batch(batch)
+            batch, batch_bytes = [], 0
+    if batch:
+        yield _batch(batch)
 
 
 def _batch(results: Sequence[tuple[int, _Kind, bytes]]) -> pa.RecordBatch:
-    return pa.record_batch([_binary([pickle.dumps(results)])], schema=_RESULTS)
+    return pa.record_batch([_binary_array([pickle.dumps(results)])], schema=_RESULTS)
 
 
-def _binary(values: Sequence[bytes]) -> pa.Array:
-    """The same as an array; ``pa.array`` would import pandas, which takes a worker 0.4 s."""
+def _binary_array(values: Sequence[bytes]) -> pa.Array:
+    """Return ``values`` as an array; ``pa.array`` would import pandas, which takes 0.4 s."""
     ends = array("i", accumulate(map(len, values), initial=0))
     buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(values))]
     return pa.Array.from_buffers(pa.binary(), len(values), buffers)
 
 
-def _results(
+def _run_job(
     session: Session,
     work: _Work[T, R],
     tasks: Sequence[T],
-    shares: Sequence[range],
+    packs: Sequence[range],
     on_progress: Callable[[float], None] | None,
 ) -> Iterator[tuple[int, _Kind, bytes]]:
-    """Run one job; a result for every task in ``shares``, whatever becomes of it."""
-    if not shares:
+    """Run one job; yield a result for every task in ``packs``, also if the job fails."""
+    if not packs:
         return
-    rows = [pickle.dumps([(number, tasks[number]) for number in share]) for share in shares]
+    rows = [pickle.dumps([(number, tasks[number]) for number in pack]) for pack in packs]
     numbers = pa.py_buffer(array("i", range(len(rows))))
-    which = pa.Array.from_buffers(pa.int32(), len(rows), [None, numbers])
-    plan = pa.table([which, _binary(rows)], schema=_PLAN)
+    pack_numbers = pa.Array.from_buffers(pa.int32(), len(rows), [None, numbers])
+    plan = pa.table([pack_numbers, _binary_array(rows)], schema=_PLAN)
     frame = session.spark.createDataFrame(plan)
-    if len(shares) > 1:  # what is one row needs no stage that shares it out
-        frame = frame.repartitionById(len(shares), "pack")
-    missing = {number for share in shares for number in share}
+    if len(packs) > 1:  # one row needs no stage that distributes it
+        frame = frame.repartitionById(len(packs), "pack")
+    missing = {number for pack in packs for number in pack}
     reason = "no task sent its result"
     try:
-        table = collected(session, frame.mapInArrow(work, _RESULTS_DDL), len(shares), on_progress)
+        table = collect(session, frame.mapInArrow(work, _RESULTS_DDL), len(packs), on_progress)
     except JobFailed as failed:
         reason = str(failed)
     else:
@@ -223,21 +223,21 @@ def _results(
             for number, kind, value in pickle.loads(row.as_py()):
                 missing.remove(number)
                 yield number, kind, value
-    lost = pickle.dumps(Lost(reason))
+    lost = pickle.dumps(LostTask(reason))
     yield from ((number, _Kind.LOST, lost) for number in sorted(missing))
 
 
-def _result(kind: _Kind, value: bytes) -> R | Died | Lost:
+def _decode_result(kind: _Kind, value: bytes) -> R | Died | LostTask:
     if kind is _Kind.GIVEN_UP:
-        return Lost("every executor that had the task ended before the task")
+        return LostTask("every executor that had the task ended before the task")
     found = pickle.loads(value)
     if kind is _Kind.ERROR:
         raise cast(KdumpError, found)
     if kind is _Kind.BUG:
         raise WorkerBug(found)
-    return cast("R | Died | Lost", found)
+    return cast("R | Died | LostTask", found)
 
 
-def _failures(session: Session) -> int:
-    """How often Spark lets a task fail before it gives up the job."""
+def _max_failures(session: Session) -> int:
+    """Return the number of failures of a task that make Spark fail the job."""
     return int(session.spark.conf.get(_FAILURES, _FAILURES_DEFAULT) or _FAILURES_DEFAULT)

@@ -1,8 +1,8 @@
 """Sessions of Spark.
 
-environment  Environment variables set for a while.
+environment  Environment variables that are set inside a block.
 java         The check of the Java version that Spark starts with.
-signals      Signals held back while an exception could be lost.
+signals      Signals that wait while an exception could be lost.
 jvm          A JVM that ends with its session.
 session      A session of Spark, started here or reached over Connect.
 """

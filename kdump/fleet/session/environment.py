@@ -1,4 +1,4 @@
-"""Environment variables set for a while."""
+"""Environment variables that are set inside a block."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def variables(wanted: Mapping[str, str | None]) -> Iterator[None]:
-    """Set variables, and unset those that are None, until the block ends."""
-    before = {name: os.environ.get(name) for name in wanted}
-    _set(wanted)
+def set_variables(values: Mapping[str, str | None]) -> Iterator[None]:
+    """Set variables, and unset those that are None; restore them after the block."""
+    before = {name: os.environ.get(name) for name in values}
+    _set(values)
     try:
         yield
     finally:
         _set(before)
 
 
-def _set(wanted: Mapping[str, str | None]) -> None:
-    for name, value in wanted.items():
+def _set(values: Mapping[str, str | None]) -> None:
+    for name, value in values.items():
         if value is None:
             os.environ.pop(name, None)
         else:

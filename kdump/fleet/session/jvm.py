@@ -1,7 +1,7 @@
 """A JVM that ends with its session.
 
-It is started here rather than by pyspark, which would lose it where a signal comes meanwhile, and
-give it our standard error. pyspark finds it by the variables that it has for that.
+kdump starts it instead of pyspark. pyspark would lose it if a signal arrives during the start, and
+would give it kdump's standard error. pyspark finds the JVM by environment variables.
 
 Spec: ``launch_gateway`` of pyspark, ``PythonGatewayServer``.
 """
@@ -23,7 +23,7 @@ from pyspark import SparkContext
 from pyspark.find_spark_home import _find_spark_home
 
 from kdump.errors import KdumpError
-from kdump.fleet.session.environment import variables
+from kdump.fleet.session.environment import set_variables
 
 _PORT: Final = "PYSPARK_GATEWAY_PORT"
 _SECRET: Final = "PYSPARK_GATEWAY_SECRET"
@@ -32,51 +32,52 @@ _END_SECONDS: Final = 20.0
 
 
 class SparkFailed(KdumpError):
-    """Spark could not be started, or not be reached."""
+    """Spark could not be started or reached."""
 
 
 @contextmanager
-def running(settings: Mapping[str, str], log: Path) -> Iterator[None]:
-    """Start a JVM that pyspark takes; what it and its children write goes into ``log``.
+def start_jvm(settings: Mapping[str, str], log: Path) -> Iterator[None]:
+    """Start a JVM for pyspark, and end it after the block.
 
-    Nothing is started where ``spark-submit`` has started us, and a JVM. Raises SparkFailed.
+    The output of the JVM and its children goes to ``log``. Nothing is started if ``spark-submit``
+    has started this process, because then there is a JVM. Raise SparkFailed.
     """
     if _PORT in os.environ:
         yield
         return
-    told = log.with_name("gateway")
+    gateway_file = log.with_name("gateway")
     try:
-        process = _begun(settings, log, told)
+        process = _launch(settings, log, gateway_file)
     except OSError as error:
         raise SparkFailed(f"Spark could not be started: {error}") from error
     try:
-        while not told.exists():
+        while not gateway_file.exists():
             if process.poll() is not None:
                 raise SparkFailed(f"Spark could not be started: it ended with {process.returncode}")
             time.sleep(_POLL_SECONDS)
-        port, secret = _parse(told.read_bytes())
-        with variables({_PORT: str(port), _SECRET: secret}):
+        port, secret = _parse_gateway(gateway_file.read_bytes())
+        with set_variables({_PORT: str(port), _SECRET: secret}):
             yield
     finally:
-        _forget()
+        _reset_pyspark()
         _end(process)
 
 
-def _begun(settings: Mapping[str, str], log: Path, told: Path) -> subprocess.Popen[bytes]:
-    """The JVM, which writes to ``told`` how to reach it."""
+def _launch(settings: Mapping[str, str], log: Path, gateway_file: Path) -> subprocess.Popen[bytes]:
+    """Start the JVM, which writes its port and secret to ``gateway_file``."""
     with log.open("ab") as output:
         return subprocess.Popen(
             _command(settings),
-            # It ends where this is closed, also when we are killed.
+            # The JVM ends when this pipe is closed, also if this process is killed.
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=output,
             env={
                 **os.environ,
                 "SPARK_CONNECT_MODE": "0",
-                "_PYSPARK_DRIVER_CONN_INFO_PATH": os.fspath(told),
+                "_PYSPARK_DRIVER_CONN_INFO_PATH": os.fspath(gateway_file),
             },
-            process_group=0,  # Ctrl-C is for us
+            process_group=0,  # Ctrl-C goes only to this process
         )
 
 
@@ -89,14 +90,14 @@ def _command(settings: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _parse(told: bytes) -> tuple[int, str]:
-    """The port and the secret, as Java's DataOutputStream writes them."""
-    port, size = struct.unpack_from(">ii", told)
-    return port, told[8 : 8 + size].decode()
+def _parse_gateway(data: bytes) -> tuple[int, str]:
+    """Return the port and the secret, as Java's DataOutputStream writes them."""
+    port, size = struct.unpack_from(">ii", data)
+    return port, data[8 : 8 + size].decode()
 
 
-def _forget() -> None:
-    """Have pyspark forget its JVM, so that another one may be started."""
+def _reset_pyspark() -> None:
+    """Remove the JVM from pyspark's state, so that another one can be started."""
     context = cast("Any", SparkContext)
     gateway = context._gateway
     context._gateway = context._jvm = context._active_spark_context = None
@@ -114,6 +115,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         pass
     finally:
-        # Whatever keeps it, or interrupts us: it must not outlive us.
+        # Also after a timeout or an interrupt, so that no JVM is left.
         process.kill()
         process.wait()

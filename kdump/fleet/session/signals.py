@@ -1,7 +1,7 @@
-"""Signals held back while an exception could be lost.
+"""Signals that wait while an exception could be lost.
 
-A handler that raises may run within the finalizer of one of py4j's objects, or of any other, and
-Python drops what is raised there: whoever pressed Ctrl-C would be told of that, and the job go on.
+A handler that raises may run inside a finalizer, for example of an object of py4j. Python drops
+exceptions of finalizers: it would print the KeyboardInterrupt, and the job would continue.
 """
 
 from __future__ import annotations
@@ -13,40 +13,40 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
-#: Those whose handlers raise.
+#: The signals whose handlers raise.
 _NUMBERS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
-def held() -> Iterator[Callable[[], None]]:
-    """Keep signals back in the block; calling what it gives runs the handler of the first one.
+def hold_signals() -> Iterator[Callable[[], None]]:
+    """Hold signals back inside the block, and yield a function that delivers those that arrived.
 
-    What came and was not let through is so at the end. Elsewhere than in the main thread, which
-    gets no signals, nothing is changed.
+    The end of the block delivers the others. Outside the main thread, which alone gets signals,
+    this does nothing.
     """
-    came: list[tuple[int, FrameType | None]] = []
+    pending: list[tuple[int, FrameType | None]] = []
 
-    def keep(number: int, frame: FrameType | None) -> None:
-        came.append((number, frame))
+    def hold(number: int, frame: FrameType | None) -> None:
+        pending.append((number, frame))
 
-    def let_through() -> None:
-        while came:
-            number, frame = came.pop(0)
+    def deliver() -> None:
+        while pending:
+            number, frame = pending.pop(0)
             handlers[number](number, frame)
 
     handlers = _handlers()
     for number in handlers:
-        signal.signal(number, keep)
+        signal.signal(number, hold)
     try:
-        yield let_through
+        yield deliver
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
-        let_through()
+        deliver()
 
 
 def _handlers() -> dict[int, Callable[[int, FrameType | None], object]]:
-    """The handlers that Python runs, and so may raise."""
+    """Return the handlers that are Python functions: these can raise."""
     if threading.current_thread() is not threading.main_thread():
         return {}
     found = ((number, signal.getsignal(number)) for number in _NUMBERS)

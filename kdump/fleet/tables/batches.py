@@ -1,6 +1,6 @@
 """Rows of the table of batches.
 
-A row says what a line of ``kdump dump --format json`` does.
+A row has the fields of a line of ``kdump dump --format json``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CODECS: Final = [codec_label(number) for number in range(CODEC_MASK + 1)]
 
 
 def batch_rows(table: BatchTable, origin: Origin) -> pa.RecordBatch:
-    """The headers of ``table``; null is what an old header does not say."""
+    """Return the rows of the batches in ``table``; fields that old formats lack are null."""
 
     def column(name: str) -> pa.Array:
         data = pa.py_buffer(table.column(name).tobytes())
@@ -49,7 +49,7 @@ def batch_rows(table: BatchTable, origin: Origin) -> pa.RecordBatch:
     spans = pc.subtract(column("last_offset"), column("base_offset"))
     last_sequence = pc.bit_wise_and(pc.add(base_sequence, spans), 2**31 - 1)
     kinds = pc.if_else(untimed, 0, pc.if_else(bits(LOG_APPEND_TIME), 2, 1))
-    found = {
+    values = {
         **{name: column(name) for name in ("position", "size", "last_offset", "crc")},
         **{name: column(name) for name in ("leader_epoch", "producer_id", "producer_epoch")},
         "base_offset": unless(wrapper, column("base_offset")),
@@ -68,31 +68,31 @@ def batch_rows(table: BatchTable, origin: Origin) -> pa.RecordBatch:
             pc.and_(modern, bits(DELETE_HORIZON)), base_timestamp, None
         ),
     }
-    return _rows(len(table), found, origin)
+    return _rows(len(table), values, origin)
 
 
 def damage_row(damage: Damage, origin: Origin) -> pa.RecordBatch:
-    """The row of a stretch of a file that is no sound batch."""
-    found = {
+    """Return the row of bytes that are not a sound batch."""
+    values = {
         "position": pa.array([damage.position]),
         "size": pa.array([damage.size]),
         "damage": pa.array([damage.reason.value]),
     }
-    return _rows(1, found, origin)
+    return _rows(1, values, origin)
 
 
 def unreadable_row(origin: Origin) -> pa.RecordBatch:
-    """The row of a file that cannot be read, from somewhere on or at all."""
+    """Return the row of a file that cannot be read, in part or as a whole."""
     return _rows(1, {"damage": pa.array(["unreadable"])}, origin)
 
 
-def _rows(count: int, found: dict[str, pa.Array], origin: Origin) -> pa.RecordBatch:
-    """All columns of the table: of those ``found`` the values, of others nulls."""
-    found["topic"] = pa.repeat(pa.scalar(origin.topic, pa.string()), count)
-    found["partition"] = pa.repeat(pa.scalar(origin.partition, pa.int32()), count)
-    found["source_file"] = pa.repeat(pa.scalar(origin.source_file, pa.string()), count)
+def _rows(count: int, values: dict[str, pa.Array], origin: Origin) -> pa.RecordBatch:
+    """Return ``count`` rows with the columns ``values``; all other columns are null."""
+    values["topic"] = pa.repeat(pa.scalar(origin.topic, pa.string()), count)
+    values["partition"] = pa.repeat(pa.scalar(origin.partition, pa.int32()), count)
+    values["source_file"] = pa.repeat(pa.scalar(origin.source_file, pa.string()), count)
     columns = [
-        found[field.name].cast(field.type) if field.name in found else pa.nulls(count, field.type)
+        values[field.name].cast(field.type) if field.name in values else pa.nulls(count, field.type)
         for field in BATCHES
     ]
     return pa.record_batch(columns, schema=BATCHES)

@@ -1,8 +1,8 @@
 """The Spark data source: ``spark.read.format("kdump").load(path)``.
 
-The driver lists the paths and shares out what is there; tasks read. Filters stay with Spark, which
-calls no ``pushFilters`` here: with that method it gives wrong answers in 4.x. All columns are read,
-unless ``schema("offset BIGINT, key BINARY")`` names some.
+The driver lists the paths, and distributes logs or partitions over tasks, which read them. Spark
+applies filters: there is no ``pushFilters``, with which Spark 4.x returns wrong results. All
+columns are read, unless ``schema("offset BIGINT, key BINARY")`` names some.
 
 Spec: ``pyspark.sql.datasource`` of Spark 4.
 """
@@ -23,7 +23,7 @@ from kdump.audit.targets.context import Context
 from kdump.audit.targets.listing import list_scope
 from kdump.audit.targets.target import Selection, Target
 from kdump.errors import SourceError, UsageError
-from kdump.fleet.job.packing import packs
+from kdump.fleet.job.packing import pack_tasks
 from kdump.fleet.tables import tables
 from kdump.fleet.tables.findings import finding_rows
 from kdump.fleet.tables.schema import TABLES
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-#: Spark's own words for what a reader does with what it cannot read.
+#: Spark's own names of the modes of a reader for malformed data.
 _MODES: Final = ("permissive", "failfast")
 _OPTIONS: Final = ("path", "paths", "table", "mode", "topic", "exclude", "deep", "cores")
 _BOOLEANS: Final = {"true": True, "false": False}
@@ -43,30 +43,30 @@ _BOOLEANS: Final = {"true": True, "false": False}
 class KdumpDataSource(DataSource):
     """The tables of segments, partition directories and log directories.
 
-    Options: ``table`` is ``records`` (unless another one is given), ``batches`` or ``findings``;
-    ``mode`` is ``permissive``, which leaves out of the records what cannot be read, or
-    ``failfast``; ``topic`` and ``exclude`` are patterns; ``deep`` has every record read for the
-    findings; ``cores`` is how many tasks run at a time, by which the work is shared out.
+    Options: ``table`` is ``records`` (the default), ``batches`` or ``findings``. ``mode`` is
+    ``permissive`` (the default), which leaves out records that cannot be read, or ``failfast``.
+    ``topic`` and ``exclude`` are patterns. With ``deep``, every record is read for the findings.
+    ``cores`` is the number of tasks that run at a time; the work is divided by it.
     """
 
     @classmethod
     def name(cls) -> str:
-        """The name of the format."""
+        """Return the name of the format."""
         return "kdump"
 
     def schema(self) -> StructType:
-        """The whole table."""
-        return from_arrow_schema(TABLES[_Asked.by(self.options).table])
+        """Return the schema of the whole table."""
+        return from_arrow_schema(TABLES[_Options.parse(self.options).table])
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Read the columns that ``schema`` names."""
-        asked = _Asked.by(self.options)
-        return _Reader(asked, _checked(schema, asked.table))
+        """Return a reader of the columns that ``schema`` names."""
+        options = _Options.parse(self.options)
+        return _Reader(options, _arrow_schema(schema, options.table))
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """What the options say."""
+class _Options:
+    """The options, parsed."""
 
     paths: tuple[str, ...]
     table: str
@@ -76,8 +76,8 @@ class _Asked:
     cores: int
 
     @classmethod
-    def by(cls, options: Mapping[str, str]) -> _Asked:
-        """Check them. Raises UsageError."""
+    def parse(cls, options: Mapping[str, str]) -> _Options:
+        """Return the parsed ``options``. Raise UsageError for an unknown name or value."""
         for name in options:
             if name.lower() not in _OPTIONS:
                 raise UsageError(f"option {name}: expected one of {', '.join(_OPTIONS)}")
@@ -87,7 +87,7 @@ class _Asked:
         if not (cores.isdecimal() and int(cores)):
             raise UsageError(f"option cores: expected a number from 1 on, found {cores}")
         table = _one_of("table", options.get("table", "records"), TABLES)
-        topics, excluded = _patterns(options, "topic"), _patterns(options, "exclude")
+        topics, excluded = _pattern(options, "topic"), _pattern(options, "exclude")
         return cls(
             tuple(paths),
             table,
@@ -100,85 +100,90 @@ class _Asked:
 
 @dataclass(frozen=True, slots=True)
 class _Logs(InputPartition):
-    """Logs that one task reads."""
+    """The logs that one task reads."""
 
     logs: tuple[tables.Log, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Groups(InputPartition):
-    """Partitions that one task judges, or what the driver has found above them."""
+class _Targets(InputPartition):
+    """The partitions that one task verifies, or the findings of the driver about directories."""
 
     targets: tuple[Target, ...]
     context: Context | None
-    found: tuple[Finding, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
 
 class _Reader(DataSourceReader):
-    def __init__(self, asked: _Asked, schema: pa.Schema) -> None:
-        self._asked = asked
+    def __init__(self, options: _Options, schema: pa.Schema) -> None:
+        self._options = options
         self._schema = schema
 
     def partitions(self) -> Sequence[InputPartition]:
-        """List what there is, and share it out."""
-        asked = self._asked
-        if not asked.paths:
+        """List the paths, and distribute the work over tasks."""
+        options = self._options
+        if not options.paths:
             raise UsageError("expected a path: spark.read.format('kdump').load(PATH)")
-        scope = list_scope(map(as_path, asked.paths), None, asked.selection)
+        scope = list_scope(map(as_path, options.paths), None, options.selection)
         for root in scope.roots:
-            if isinstance(root.content, SourceError) and asked.table != "findings":
+            if isinstance(root.content, SourceError) and options.table != "findings":
                 raise root.content
-        if asked.table != "findings":
-            logs = list(tables.logs_of(scope.targets, strict=asked.strict))
+        if options.table != "findings":
+            logs = list(tables.list_logs(scope.targets, strict=options.strict))
             sizes = [log.size for log in logs]
             return [
-                _Logs(tuple(logs[number] for number in pack)) for pack in packs(sizes, asked.cores)
+                _Logs(tuple(logs[number] for number in pack))
+                for pack in pack_tasks(sizes, options.cores)
             ] or [_Logs(())]
         targets = [target.with_listing() for target in scope.targets]
-        shares = packs([target.size for target in targets], asked.cores)
+        packs = pack_tasks([target.size for target in targets], options.cores)
         return [
-            _Groups((), None, reconcile_directories(scope.context)),
-            *(_Groups(tuple(targets[n] for n in pack), scope.context) for pack in shares),
+            _Targets((), None, reconcile_directories(scope.context)),
+            *(_Targets(tuple(targets[n] for n in pack), scope.context) for pack in packs),
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read the share of one task."""
+        """Read the table of the logs or partitions of one task."""
         names = self._schema.names
         for batch in self._batches(partition):
             yield batch.select(names).cast(self._schema)
 
     def _batches(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if isinstance(partition, _Groups):
-            if partition.found:
-                yield finding_rows(partition.found, None)
+        if isinstance(partition, _Targets):
+            if partition.findings:
+                yield finding_rows(partition.findings, None)
             if partition.context is not None:
                 yield from tables.finding_batches(
-                    partition.targets, partition.context, deep=self._asked.deep, jobs=1
+                    partition.targets, partition.context, deep=self._options.deep, jobs=1
                 )
-        elif isinstance(partition, _Logs) and self._asked.table == "batches":
-            yield from tables.batch_tables(partition.logs, strict=self._asked.strict)
+        elif isinstance(partition, _Logs) and self._options.table == "batches":
+            yield from tables.batch_tables(partition.logs, strict=self._options.strict)
         elif isinstance(partition, _Logs):
             yield from tables.record_batches(
-                partition.logs, self._schema.names, strict=self._asked.strict
+                partition.logs, self._schema.names, strict=self._options.strict
             )
 
 
-def _checked(schema: StructType, table: str) -> pa.Schema:
-    """The schema in Arrow's terms. Raises UsageError for a column that the table has not."""
+def _arrow_schema(schema: StructType, table: str) -> pa.Schema:
+    """Return the schema as Arrow's. Raise UsageError for a column that the table does not have."""
     import pyarrow as pa
 
-    whole = TABLES[table]
-    spark_types = {field.name: field.dataType for field in from_arrow_schema(whole)}
+    table_schema = TABLES[table]
+    spark_types = {field.name: field.dataType for field in from_arrow_schema(table_schema)}
     fields = []
     for field in schema:
-        known = spark_types.get(field.name)
-        if known != field.dataType:
-            expected = "one of " + ", ".join(spark_types) if known is None else known.simpleString()
+        spark_type = spark_types.get(field.name)
+        if spark_type != field.dataType:
+            expected = (
+                "one of " + ", ".join(spark_types)
+                if spark_type is None
+                else spark_type.simpleString()
+            )
             raise UsageError(
                 f"column {field.name} of the table {table}: expected {expected}, found "
                 f"{field.dataType.simpleString()}"
             )
-        fields.append(whole.field(field.name).with_nullable(field.nullable))
+        fields.append(table_schema.field(field.name).with_nullable(field.nullable))
     return pa.schema(fields)
 
 
@@ -188,5 +193,5 @@ def _one_of(option: str, value: str, known: Sequence[str] | Mapping[str, object]
     return value.lower()
 
 
-def _patterns(options: Mapping[str, str], name: str) -> tuple[str, ...]:
+def _pattern(options: Mapping[str, str], name: str) -> tuple[str, ...]:
     return (options[name],) if name in options else ()

@@ -1,6 +1,6 @@
 """Rows of the table of findings.
 
-A row says what a line of ``kdump verify --format json`` does.
+A row has the fields of a line of ``kdump verify --format json``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kdump.storage.names import DirectoryName
 
 
 def finding_rows(findings: Iterable[Finding], partition: DirectoryName | None) -> pa.RecordBatch:
-    """One row a finding, all of one partition, or of what stands above those."""
+    """Return a row for each finding; ``partition`` is None for findings about directories."""
     rows = [_row(finding, partition) for finding in findings]
     return pa.RecordBatch.from_pylist(rows, schema=FINDINGS)
 

@@ -15,9 +15,9 @@ from kdump.storage.walk import batch_bytes
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A batch whose records, or the last of them, are not there: ``error`` says why.
+    """A batch whose records could not be read, or not all of them; ``error`` is the reason.
 
-    A DecodeError is damage; for a LimitError nobody has tried.
+    A DecodeError is damage. A LimitError says nothing about the bytes.
     """
 
     batch: RecordBatch
@@ -27,9 +27,9 @@ class Unread:
 def record_runs(
     table: BatchTable, source: Source, reader: RecordReader
 ) -> Iterator[RecordRun | Unread]:
-    """Read the records of ``table``, the newest piece of a walk over ``source``, in their order.
+    """Yield the records of ``table``, the newest piece of a walk over ``source``, in order.
 
-    Each run is valid until the next. Raises SourceError.
+    Each run is valid until the next one. Raise SourceError.
     """
     row = 0
     while row < len(table):
@@ -41,16 +41,18 @@ def record_runs(
         row += len(run)
         if row == len(table):
             return
-        if (whole := reader.block(table, row, view)) is not None:
-            block, rows = whole
+        if (decoded := reader.block(table, row, view)) is not None:
+            block, rows = decoded
             starts = memoryview(array("q", (0, len(rows) // RecordTable.WIDTH)))
             yield RecordRun(table.part(row, row + 1), block, rows, starts)
         else:
-            yield from _one(table[row], source, reader)
+            yield from _batch_runs(table[row], source, reader)
         row += 1
 
 
-def _one(batch: RecordBatch, source: Source, reader: RecordReader) -> Iterator[RecordRun | Unread]:
+def _batch_runs(
+    batch: RecordBatch, source: Source, reader: RecordReader
+) -> Iterator[RecordRun | Unread]:
     try:
         for records in reader.tables(batch, batch_bytes(source, batch)):
             yield RecordRun.of(records)

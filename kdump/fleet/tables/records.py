@@ -1,6 +1,6 @@
 """Records of any magic and codec as Arrow columns.
 
-A row says what a line of ``kdump dump --format json --records`` does.
+A row has the fields of a line of ``kdump dump --format json --records``.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from kdump.format import _columns, _kernel
 from kdump.format.batch import CODEC_MASK, RecordRun, RecordTable
 from kdump.format.codecs import CODECS
 
-#: The most rows of an Arrow batch, and of a run.
+#: The maximum number of rows of an Arrow batch, and of a run.
 _ROWS: Final = 65_536
-#: Room for headers, and for the bytes of a binary column. What is not used takes no memory.
+#: Room for headers, and for the bytes of a binary column. Unused pages take no memory.
 _HEADERS: Final = 65_536
 _BYTES: Final = 8 << 20
-#: Of the rows that ``_kernel.fill_headers`` fills: where the key and the value stand.
+#: The width of the rows that ``_kernel.fill_headers`` fills, and the columns of key and value.
 _HEADER_WIDTH: Final = 4
 _HEADER_KEY, _HEADER_VALUE = 0, 2
-_HEADERS_AT_ONCE: Final = 4_096
+_HEADER_ROWS: Final = 4_096
 #: Signed numbers of 64, 32, 16 and 8 bits, and bytes.
 _Code = Literal["q", "i", "h", "b", "B"]
 _ATTRIBUTES: Final = _kernel.BATCH_FIELDS.index("attributes")
 _KEY: Final = _kernel.RECORD_FIELDS.index("key")
 _VALUE: Final = _kernel.RECORD_FIELDS.index("value")
 
-#: By the numbers that ``_columns.fill`` gives them.
+#: The words of columns, by the numbers that ``_columns.fill`` writes.
 _WORDS: Final = {
     "timestamp_type": _columns.TIMESTAMP_TYPES,
     "codec": tuple(codec.label for codec in CODECS),
@@ -41,7 +41,7 @@ _WORDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where records come from; ``topic`` and ``partition`` are None where nobody knows."""
+    """The origin of records; ``topic`` and ``partition`` are None outside partition directories."""
 
     topic: str | None
     partition: int | None
@@ -49,49 +49,49 @@ class Origin:
 
 
 class RecordColumns:
-    """Makes Arrow batches of records, which may be of many files.
+    """Builds Arrow batches of records, which may come from many files.
 
-    ``names`` are columns of ``RECORDS``, in the order that is wanted. With ``encoded``, strings
-    stand in dictionaries, which are written to Parquet in less time.
+    ``names`` are columns of ``RECORDS``, in the order of the result. With ``encoded``, strings are
+    dictionary-encoded, which makes writing Parquet faster.
     """
 
     def __init__(self, names: Sequence[str] = RECORDS.names, *, encoded: bool = False) -> None:
         self._encoded = encoded
         fields = (RECORDS.field(name) for name in names)
-        self.schema: pa.Schema = pa.schema([self._typed(field) for field in fields])
+        self.schema: pa.Schema = pa.schema([self._column_type(field) for field in fields])
         self._names = frozenset(names)
         self._room: _Room | None = None
         self._origin = Origin(None, None, "")
 
     def start(self, origin: Origin) -> None:
-        """Say where the records come from that are added next."""
+        """Set the origin of the records that are added next."""
         self._origin = origin
 
     def add(self, run: RecordRun) -> pa.RecordBatch | None:
-        """Take the records of ``run``; returns those before it if there is no room beside them."""
-        needed = self._needed(run)
-        full = None
-        if self._room is not None and not self._room.holds(needed):
-            full = self.finish()
+        """Add the records of ``run``; without room for them, first return those added before."""
+        size = self._size_of(run)
+        batch = None
+        if self._room is not None and not self._room.holds(size):
+            batch = self.finish()
         if self._room is None:
-            self._room = _Room(needed)
+            self._room = _Room(size)
         self._room.add(run, self._origin, self._names)
-        return full
+        return batch
 
     def finish(self) -> pa.RecordBatch | None:
-        """Return what was added and not returned yet, None if that is nothing."""
+        """Return the records that were not returned yet, None if there are none."""
         room, self._room = self._room, None
         if room is None or not room.rows:
             return None
         columns = [room.column(field, encoded=self._encoded) for field in self.schema]
         return pa.record_batch(columns, schema=self.schema)
 
-    def _typed(self, field: pa.Field) -> pa.Field:
+    def _column_type(self, field: pa.Field) -> pa.Field:
         if self._encoded and field.type == pa.string():
             return field.with_type(pa.dictionary(pa.int32(), field.type))
         return field
 
-    def _needed(self, run: RecordRun) -> _Size:
+    def _size_of(self, run: RecordRun) -> _Size:
         keys, values, headers = _columns.measure(run.rows)
         headers = headers if "headers" in self._names else 0
         return _Size(
@@ -99,13 +99,13 @@ class RecordColumns:
             key_bytes=keys if "key" in self._names else 0,
             value_bytes=values if "value" in self._names else 0,
             headers=headers,
-            header_bytes=_record_bytes(run) if headers else 0,  # not more than that
+            header_bytes=_record_bytes(run) if headers else 0,  # an upper bound
         )
 
 
 @dataclass(frozen=True, slots=True)
 class _Size:
-    """How much some records need: counts, and bytes of columns."""
+    """The room that records need: counts, and bytes of columns."""
 
     rows: int
     key_bytes: int
@@ -115,7 +115,7 @@ class _Size:
 
 
 class _Binary:
-    """A binary column in the making."""
+    """Builds a binary column."""
 
     def __init__(self, rows: int, size: int) -> None:
         self._ends = _Numbers("i", rows + 1)
@@ -127,18 +127,18 @@ class _Binary:
 
     @property
     def room(self) -> int:
-        """How many more bytes there is room for."""
+        """The number of bytes that can still be added."""
         return len(self._data.view) - int(self._ends.view[self._rows])
 
     def add(self, rows: memoryview, width: int, field: int, block: memoryview) -> None:
-        """Take a field of ``rows`` behind what is there."""
+        """Append a field of ``rows``."""
         ends, data = self._ends.view, self._data.view
         self._rows = _columns.gather(
             rows, width, field, block, self._rows, ends, self._present, data
         )
 
     def array(self) -> pa.Array:
-        """All that was added."""
+        """Return the column of all rows added."""
         count = self._rows
         data = self._data.buffer(0, int(self._ends.view[count]))
         buffers = [pa.py_buffer(self._present), self._ends.buffer(0, count + 1), data]
@@ -146,7 +146,7 @@ class _Binary:
 
 
 class _Numbers:
-    """Room for numbers of one width, whatever they are at first."""
+    """An uninitialised buffer of ``count`` numbers of one width."""
 
     def __init__(self, code: _Code, count: int) -> None:
         self._width = array(code).itemsize
@@ -154,12 +154,12 @@ class _Numbers:
         self.view = memoryview(self._memory).cast("B").cast(code)
 
     def buffer(self, start: int, count: int) -> pa.Buffer:
-        """``count`` of them, from number ``start`` on."""
+        """Return ``count`` numbers from index ``start`` on."""
         return self._memory.slice(start * self._width, count * self._width)
 
 
 class _Room:
-    """One Arrow batch in the making, with room at least for what its first run needs."""
+    """Builds an Arrow batch, with room at least for its first run."""
 
     def __init__(self, first: _Size) -> None:
         self.rows = 0
@@ -180,7 +180,7 @@ class _Room:
         self._header_value = _Binary(self._header_room, header_bytes)
 
     def holds(self, more: _Size) -> bool:
-        """Whether there is room for so much more."""
+        """Return whether there is room for ``more``."""
         return (
             self.rows + more.rows <= _ROWS
             and more.key_bytes <= self._key.room
@@ -191,7 +191,7 @@ class _Room:
         )
 
     def add(self, run: RecordRun, origin: Origin, names: frozenset[str]) -> None:
-        """Take the records of ``run``, for which there is room; of large columns the named ones."""
+        """Add the records of ``run``, for which there is room; large columns only by ``names``."""
         magic = _columns.OWN_MAGIC if run.magic is None else run.magic
         at = self.rows
         self.rows = _columns.fill(
@@ -222,18 +222,18 @@ class _Room:
         if self._header_ends.view[self.rows] == self._headers:
             return
         state = memoryview(array("q", (0, 0, 0)))
-        rows = memoryview(array("q", bytes(8 * _HEADER_WIDTH * _HEADERS_AT_ONCE)))
+        rows = memoryview(array("q", bytes(8 * _HEADER_WIDTH * _HEADER_ROWS)))
         while n := _kernel.fill_headers(run.block, run.rows, state, rows):
-            found = rows[: n * _HEADER_WIDTH]
+            header_rows = rows[: n * _HEADER_WIDTH]
             for column, field in (
                 (self._header_key, _HEADER_KEY),
                 (self._header_value, _HEADER_VALUE),
             ):
-                column.add(found, _HEADER_WIDTH, field, run.block)
+                column.add(header_rows, _HEADER_WIDTH, field, run.block)
             self._headers += n
 
     def column(self, field: pa.Field, *, encoded: bool) -> pa.Array:
-        """The column that ``field`` describes."""
+        """Return the column that ``field`` describes."""
         name: str = field.name
         if name == "key":
             return self._key.array()
@@ -273,12 +273,12 @@ class _Room:
         return pa.Array.from_buffers(kind, self.rows, [None, ends], children=[structs])
 
     def _word_column(self, name: str, *, encoded: bool) -> pa.Array:
-        places = self._number_column(name, pa.int8())
-        numbers = bytes(places.buffers()[1])
+        indices = self._number_column(name, pa.int8())
+        numbers = bytes(indices.buffers()[1])
         if not numbers.strip(numbers[:1]):  # most logs have one codec alone
             return _words([(_WORDS[name][numbers[0]], self.rows)], pa.string(), encoded=encoded)
-        found = pa.DictionaryArray.from_arrays(places.cast(pa.int32()), pa.array(_WORDS[name]))
-        return found if encoded else found.dictionary_decode()
+        words = pa.DictionaryArray.from_arrays(indices.cast(pa.int32()), pa.array(_WORDS[name]))
+        return words if encoded else words.dictionary_decode()
 
     def _origin_column(self, name: str, *, encoded: bool) -> pa.Array:
         stretches = [(getattr(origin, name), count) for origin, count in self._origins]
@@ -288,27 +288,30 @@ class _Room:
 
 
 def _record_bytes(run: RecordRun) -> int:
-    """No less than its records take; what is not compressed may stand in a view of far more."""
+    """Return an upper bound of the bytes of the records of ``run``.
+
+    The block of uncompressed batches may be a view of many more bytes than theirs.
+    """
     if run.batches.rows[_ATTRIBUTES] & CODEC_MASK:
-        return len(run.block)  # then it is the only batch
+        return len(run.block)  # a compressed batch is the only one of its run
     return run.batches.end - run.batches.position
 
 
 def _at_least(usual: int, needed: int) -> int:
-    """The room for what needs so much; none where that is nothing, as it often is for good."""
+    """Return the room for ``needed``: at least ``usual``, but none if nothing is needed."""
     return max(usual, needed) if needed else 0
 
 
 def _words(
     stretches: Sequence[tuple[object, int]], kind: pa.DataType, *, encoded: bool
 ) -> pa.Array:
-    """Each of the values so many times."""
+    """Return a column that repeats each value of ``stretches`` as often as its count."""
     if not encoded:
         return pa.concat_arrays([pa.repeat(pa.scalar(word, kind), n) for word, n in stretches])
     numbers: dict[object, int] = {}
     for word, _ in stretches:
         numbers.setdefault(word, len(numbers))
-    places = [(numbers[word], count) for word, count in stretches]
+    indices = [(numbers[word], count) for word, count in stretches]
     return pa.DictionaryArray.from_arrays(
-        _words(places, pa.int32(), encoded=False), pa.array(list(numbers), kind)
+        _words(indices, pa.int32(), encoded=False), pa.array(list(numbers), kind)
     )

@@ -1,9 +1,9 @@
 """The columns of the tables, in Arrow and in Spark.
 
-A timestamp is a number of milliseconds: a log may hold any of 64 bits, and Spark's own type counts
-microseconds, so that large ones would be lost. Bytes that are text by custom alone, such as the
-keys of headers, are binary. ``topic`` and ``partition`` are null for a file outside a partition
-directory; ``timestamp`` is in magic 0.
+A timestamp is a number of milliseconds. A log may hold any 64-bit value, and Spark's own type
+counts microseconds, so that large values would overflow. Bytes that are text only by convention,
+such as the keys of headers, are binary. ``topic`` and ``partition`` are null for a file outside a
+partition directory, and ``timestamp`` is null in magic 0.
 
 The names are those of ``kdump dump --format json``.
 """
@@ -15,7 +15,7 @@ from typing import Final
 
 import pyarrow as pa
 
-#: Named and typed as Spark does it.
+#: The names and types are those of Spark.
 _HEADERS: Final = pa.list_(
     pa.field("element", pa.struct([("key", pa.binary()), ("value", pa.binary())]))
 )
@@ -44,8 +44,8 @@ RECORDS: Final = pa.schema(
     ]
 )
 
-#: A row is a sound batch, or damage: then ``damage`` is its reason, and of the others just
-#: ``position``, ``size``, and where it lies, are given. Together they cover each byte of a file.
+#: A row is a sound batch or damage. Damage has its reason in ``damage``; of the other columns it
+#: has only position, size and origin. The rows together cover each byte of a file.
 BATCHES: Final = pa.schema(
     [
         ("topic", pa.string()),
@@ -94,7 +94,7 @@ FINDINGS: Final = pa.schema(
     ]
 )
 
-#: By the name that ``option("table", …)`` takes.
+#: The tables by the names that ``option("table", …)`` takes.
 TABLES: Final[Mapping[str, pa.Schema]] = {
     "records": RECORDS,
     "batches": BATCHES,
@@ -103,5 +103,5 @@ TABLES: Final[Mapping[str, pa.Schema]] = {
 
 
 def utf8(text: str) -> str:
-    """``text`` with escapes for the bytes of a name that are not UTF-8, which no column takes."""
+    """Return ``text`` with escapes for bytes that are not UTF-8, which no column can hold."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

@@ -1,7 +1,7 @@
 """The three tables of log directories as Arrow batches.
 
-Damage, and what cannot be read, is left out of the records, and stands in the other two; whoever is
-``strict`` gets an error instead.
+The table of records leaves out damage and what cannot be read; the other two tables show it. With
+``strict`` it raises an error instead.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kdump.storage.walk import Damage, walk
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """A segment's log; ``size`` is its bytes when it was listed."""
+    """The log of a segment; ``size`` is its size in bytes when it was listed."""
 
     path: Path
     base_offset: int
@@ -40,17 +40,17 @@ class Log:
 
     @property
     def origin(self) -> Origin:
-        """Where its records are from."""
+        """The origin of its records."""
         name = directory_name(self.path.parent)
         topic = None if name is None else utf8(name.topic)
         partition = None if name is None else name.partition
         return Origin(topic, partition, utf8(str(self.path)))
 
 
-def logs_of(targets: Iterable[Target], *, strict: bool = False) -> Iterator[Log]:
-    """List the logs of partitions, those that a broker would load, in order, each just once.
+def list_logs(targets: Iterable[Target], *, strict: bool = False) -> Iterator[Log]:
+    """Yield the logs of partitions that a broker would load, in order, each log once.
 
-    A partition that cannot be listed has none. Raises SourceError instead if ``strict``.
+    A partition that cannot be listed yields none, or with ``strict`` raises SourceError.
     """
     for target in without_nested(targets):
         listed = target.with_listing()
@@ -64,15 +64,15 @@ def logs_of(targets: Iterable[Target], *, strict: bool = False) -> Iterator[Log]
 def record_batches(
     logs: Iterable[Log], names: Sequence[str], *, strict: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """Read the columns ``names`` of ``RECORDS``.
+    """Yield the columns ``names`` of the table ``RECORDS``.
 
-    Raises DecodeError, LimitError and SourceError if ``strict``.
+    Raise DecodeError, LimitError and SourceError if ``strict``.
     """
     columns, reader = RecordColumns(names), RecordReader()
     for log in logs:
         columns.start(log.origin)
         try:
-            yield from _of_log(log, columns, reader, strict=strict)
+            yield from _log_records(log, columns, reader, strict=strict)
         except SourceError:
             if strict:
                 raise
@@ -80,31 +80,31 @@ def record_batches(
         yield last
 
 
-def _of_log(
+def _log_records(
     log: Log, columns: RecordColumns, reader: RecordReader, *, strict: bool
 ) -> Iterator[pa.RecordBatch]:
     with open_source(log.path, mapped=False, sealed=log.sealed) as source:
         for piece in walk(source, log.base_offset):
             if isinstance(piece, Damage):
-                _refuse(log, piece, strict=strict)
+                _check_damage(log, piece, strict=strict)
                 continue
             for run in record_runs(piece, source, reader):
                 if isinstance(run, Unread):
                     if strict:
                         raise run.error
-                elif (full := columns.add(run)) is not None:
-                    yield full
+                elif (batch := columns.add(run)) is not None:
+                    yield batch
 
 
 def batch_tables(logs: Iterable[Log], *, strict: bool = False) -> Iterator[pa.RecordBatch]:
-    """Read the table ``BATCHES``. Raises DecodeError and SourceError if ``strict``."""
+    """Yield the table ``BATCHES``. Raise DecodeError and SourceError if ``strict``."""
     for log in logs:
         origin = log.origin
         try:
             with open_source(log.path, mapped=False, sealed=log.sealed) as source:
                 for piece in walk(source, log.base_offset):
                     if isinstance(piece, Damage):
-                        _refuse(log, piece, strict=strict)
+                        _check_damage(log, piece, strict=strict)
                         yield damage_row(piece, origin)
                     else:
                         yield batch_rows(piece, origin)
@@ -117,25 +117,25 @@ def batch_tables(logs: Iterable[Log], *, strict: bool = False) -> Iterator[pa.Re
 def finding_batches(
     targets: Sequence[Target], context: Context, *, deep: bool, jobs: int
 ) -> Iterator[pa.RecordBatch]:
-    """Judge ``targets`` in so many workers, and give the table ``FINDINGS`` of them."""
-    judging = verify(
+    """Verify ``targets`` with ``jobs`` workers, and yield the table ``FINDINGS``."""
+    verdicts = verify(
         targets,
         deep=deep,
         jobs=jobs,
         context=context,
-        conclude=lambda one: one.without_evidence(segments=False),
+        conclude=lambda verdict: verdict.without_evidence(segments=False),
     )
-    with closing(judging) as verdict:
-        for one in verdict:
-            if one.findings:
-                yield finding_rows(one.findings, _partition(one.target))
+    with closing(verdicts):
+        for verdict in verdicts:
+            if verdict.findings:
+                yield finding_rows(verdict.findings, _partition(verdict.target))
 
 
 def _partition(target: Target) -> DirectoryName | None:
     return directory_name(target.path if target.path.suffix != ".log" else target.path.parent)
 
 
-def _refuse(log: Log, damage: Damage, *, strict: bool) -> None:
+def _check_damage(log: Log, damage: Damage, *, strict: bool) -> None:
     if strict:
         raise DecodeError(
             f"{log.path}: expected sound batches alone, found {damage.reason.value} at position "

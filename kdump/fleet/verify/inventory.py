@@ -1,4 +1,4 @@
-"""What a partition holds, as the driver keeps it."""
+"""The files of a partition, as the driver keeps them."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from kdump.audit.targets.target import Target, log_bytes
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """A group as it was listed, pickled; ``logs`` in ``folder`` have so many bytes, by their names.
+    """A listed target, pickled; ``logs`` are the sizes in bytes of the logs in ``folder``, by name.
 
-    The log directory, which may be large, and which groups share, is not in it.
+    The log directory is left out: it may be large, and targets share it.
     """
 
     folder: Path
     logs: Mapping[str, int]
-    listed: bytes
+    pickled: bytes
 
     @classmethod
     def of(cls, target: Target) -> Inventory:
-        """Take stock of a group that is listed."""
+        """Return the inventory of a listed target."""
         folder = target.path if target.partition is not None else target.path.parent
         logs = {segment.log.name: log_bytes(segment) for segment in target.segments}
         return cls(folder, logs, pickle.dumps(replace(target, directory=None)))
 
     def open(self, target: Target) -> Target:
         """Return ``target`` as it was listed."""
-        return replace(cast("Target", pickle.loads(self.listed)), directory=target.directory)
+        return replace(cast("Target", pickle.loads(self.pickled)), directory=target.directory)

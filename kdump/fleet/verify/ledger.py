@@ -17,7 +17,7 @@ from kdump.fleet.verify.inventory import Inventory
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What was read of one log, and on which host; the offsets are None without a sound batch."""
+    """The reading of one log on ``host``; the offsets are None without a sound batch."""
 
     path: Path
     host: str
@@ -27,8 +27,8 @@ class Line:
     last_offset: int | None
 
     @classmethod
-    def of(cls, survey: Survey, host: str) -> Line:
-        """What a survey that was made on ``host`` comes to."""
+    def from_survey(cls, survey: Survey, host: str) -> Line:
+        """Return the line of a survey that was made on ``host``."""
         return cls(
             survey.segment.log,
             host,
@@ -39,21 +39,21 @@ class Line:
         )
 
 
-def uncovered(
-    target: Target, inventory: Inventory, lines: Iterable[Line], told: Iterable[Path]
+def coverage_findings(
+    target: Target, inventory: Inventory, lines: Iterable[Line], reported: Iterable[Path]
 ) -> Iterator[Finding]:
-    """Yield a finding for each log of a group's ``inventory`` that was not read just once.
+    """Yield a finding for each log of the ``inventory`` of a target that was not read exactly once.
 
-    ``told`` are logs of which another finding says why there is no line.
+    ``reported`` are logs without a line, which another finding explains.
     """
     counts = Counter(line.path.name for line in lines)
-    counts.update(path.name for path in told)
+    counts.update(path.name for path in reported)
     for name in inventory.logs:
         if (count := counts[name]) != 1:
-            yield unproved(target, inventory.folder / name, f"{count} lines of the ledger")
+            yield missing_result(target, inventory.folder / name, f"{count} lines of the ledger")
 
 
-def unproved(target: Target, path: Path, found: str) -> Finding:
-    """Return the finding for what no executor has brought a result of."""
+def missing_result(target: Target, path: Path, found: str) -> Finding:
+    """Return the finding of a path for which no executor has sent a result."""
     detail = Detail("a single result of an executor", found)
     return Finding(codes.UNREADABLE, path, detail=detail, remedy=verify_again(target.path))

@@ -1,9 +1,9 @@
 """The listing stages, which executors run where the disks are.
 
-One task a path opens it and lists its partitions; then one more, to which all log directories are
-brought, sorts these by their nodes. For a path alone the first one does both.
+One task for each path opens it and lists its partitions. One more task gets all log directories and
+groups them by their nodes. For a single path the first task does both.
 
-A path that no executor could open keeps its place, with the error.
+A path that no executor could open stays in the list, with the error.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kdump.audit.targets.scope import Scope, check_patterns, directories_of
 from kdump.audit.targets.target import Root, Selection, Target, assign, open_roots, without_repeats
 from kdump.errors import SourceError
 from kdump.fleet.job.job import JobFailed
-from kdump.fleet.job.spread import Lost, spread
+from kdump.fleet.job.spread import LostTask, spread
 from kdump.fleet.verify.inventory import Inventory
 from kdump.storage.workers import Died
 
@@ -38,8 +38,8 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    """``scope`` with the size of every partition, and an inventory of each group, in order.
+class Listing:
+    """The scope with the sizes of partitions, and the inventory of each target, in order.
 
     ``findings`` are those at the top of log directories.
     """
@@ -50,18 +50,18 @@ class Listed:
 
     @property
     def total_bytes(self) -> int:
-        """The bytes of all logs."""
+        """The size of all logs in bytes."""
         return sum(target.size for target in self.scope.targets)
 
     def open(self) -> list[Target]:
-        """All groups as they were listed."""
+        """Return all targets as they were listed."""
         return [
             inventory.open(target)
             for target, inventory in zip(self.scope.targets, self.inventories, strict=True)
         ]
 
     def sizes(self) -> dict[Path, int]:
-        """The bytes of each log."""
+        """Return the size of each log in bytes, by its path."""
         return {
             inventory.folder / name: size
             for inventory in self.inventories
@@ -69,34 +69,36 @@ class Listed:
         }
 
 
-def find(
+def list_paths(
     session: Session,
     paths: Sequence[Path],
     settings: Configs | None,
     selection: Selection,
-) -> Listed:
-    """List what there is to judge at ``paths``, as ``open_roots`` and ``read_context`` do.
+) -> Listing:
+    """Return the targets at ``paths`` and their context, like ``open_roots`` and ``read_context``.
 
-    Raises UsageError, and JobFailed where nothing is known about the directories together.
+    Raise UsageError, and JobFailed if no executor could read the directories together.
     """
     now_ms = time.time_ns() // 1_000_000
     if len(paths) == 1:
-        alone = partial(_alone, selection=selection, settings=settings, now_ms=now_ms)
-        ((_, both),) = spread(session, alone, paths, [0])
-        if not isinstance(both, Died | Lost):
-            part, around = both
-            return _together([part], around, selection)
-    listed = partial(_listed, selection=selection, settings=settings)
-    found = dict(spread(session, listed, paths, [0] * len(paths)))
-    parts = [_part(path, found[number]) for number, path in enumerate(paths)]
-    named = _Named(tuple(paths), directories_of(part.root for part in parts))
-    around = _one(session, partial(_around, settings=settings, now_ms=now_ms), named)
-    return _together(parts, around, selection)
+        list_single = partial(_list_single, selection=selection, settings=settings, now_ms=now_ms)
+        ((_, result),) = spread(session, list_single, paths, [0])
+        if not isinstance(result, Died | LostTask):
+            part, surroundings = result
+            return _combine([part], surroundings, selection)
+    list_path = partial(_list_path, selection=selection, settings=settings)
+    results = dict(spread(session, list_path, paths, [0] * len(paths)))
+    parts = [_part_of_result(path, results[number]) for number, path in enumerate(paths)]
+    path_directories = _PathDirectories(tuple(paths), directories_of(part.root for part in parts))
+    surroundings = _run_task(
+        session, partial(_read_surroundings, settings=settings, now_ms=now_ms), path_directories
+    )
+    return _combine(parts, surroundings, selection)
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A path, what there is to judge in it, and an inventory of each."""
+    """A path, its targets, and the inventory of each."""
 
     root: Root
     targets: tuple[Target, ...]
@@ -104,18 +106,18 @@ class _Part:
 
 
 @dataclass(frozen=True, slots=True)
-class _Named:
-    """Paths, and the log directories that these are or stand in."""
+class _PathDirectories:
+    """Paths, and the log directories that they are or lie in."""
 
     paths: tuple[Path, ...]
     directories: tuple[DirectoryFacts, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Around:
-    """What stands around paths, of which those count that have ``numbers``.
+class _Surroundings:
+    """The context of paths; ``numbers`` are the indices of the paths to use.
 
-    Others lead to directories that were named before. ``findings`` are as in ``Listed``.
+    The other paths lead to directories of earlier paths. ``findings`` are as in ``Listing``.
     """
 
     numbers: tuple[int, ...]
@@ -123,54 +125,65 @@ class _Around:
     findings: tuple[Finding, ...]
 
 
-def _listed(path: Path, selection: Selection, settings: Configs | None) -> _Part:
+def _list_path(path: Path, selection: Selection, settings: Configs | None) -> _Part:
     (root,) = open_roots([path], log_directories(settings) if settings else ())
-    return _taken_stock(root, [target.with_listing() for target in assign(root, selection)])
+    return _make_part(root, [target.with_listing() for target in assign(root, selection)])
 
 
-def _taken_stock(root: Root, listed: Iterable[Target]) -> _Part:
-    both = [(replace(one.without_listing(), size=one.size), Inventory.of(one)) for one in listed]
-    return _Part(root, tuple(target for target, _ in both), tuple(taken for _, taken in both))
+def _make_part(root: Root, listed: Iterable[Target]) -> _Part:
+    pairs = [
+        (replace(target.without_listing(), size=target.size), Inventory.of(target))
+        for target in listed
+    ]
+    return _Part(
+        root, tuple(target for target, _ in pairs), tuple(inventory for _, inventory in pairs)
+    )
 
 
-def _around(named: _Named, settings: Configs | None, now_ms: int) -> _Around:
-    numbers = tuple(number for number, _ in without_repeats(enumerate(named.paths), itemgetter(1)))
-    context = read_context(named.directories, settings, now_ms)
-    return _Around(numbers, context, reconcile_directories(context))
+def _read_surroundings(
+    path_directories: _PathDirectories, settings: Configs | None, now_ms: int
+) -> _Surroundings:
+    numbers = tuple(
+        number for number, _ in without_repeats(enumerate(path_directories.paths), itemgetter(1))
+    )
+    context = read_context(path_directories.directories, settings, now_ms)
+    return _Surroundings(numbers, context, reconcile_directories(context))
 
 
-def _alone(
+def _list_single(
     path: Path, selection: Selection, settings: Configs | None, now_ms: int
-) -> tuple[_Part, _Around]:
-    part = _listed(path, selection, settings)
-    named = _Named((path,), directories_of([part.root]))
-    return part, _around(named, settings, now_ms)
+) -> tuple[_Part, _Surroundings]:
+    part = _list_path(path, selection, settings)
+    path_directories = _PathDirectories((path,), directories_of([part.root]))
+    return part, _read_surroundings(path_directories, settings, now_ms)
 
 
-def _part(path: Path, found: _Part | Died | Lost) -> _Part:
-    """What an executor has listed, or the path with the reason why none has."""
-    if isinstance(found, _Part):
-        return found
-    error = SourceError(path, f"{path}: expected a listing of an executor, found {_text(found)}")
+def _part_of_result(path: Path, result: _Part | Died | LostTask) -> _Part:
+    """Return the listing of an executor, or the path with the error if there is none."""
+    if isinstance(result, _Part):
+        return result
+    error = SourceError(
+        path, f"{path}: expected a listing of an executor, found {_failure_text(result)}"
+    )
     root = Root(path, error, None)
-    return _taken_stock(root, assign(root))
+    return _make_part(root, assign(root))
 
 
-def _together(parts: Sequence[_Part], around: _Around, selection: Selection) -> Listed:
-    parts = [parts[number] for number in around.numbers]
+def _combine(parts: Sequence[_Part], surroundings: _Surroundings, selection: Selection) -> Listing:
+    parts = [parts[number] for number in surroundings.numbers]
     roots = tuple(part.root for part in parts)
     check_patterns(roots, selection)
-    scope = Scope(roots, tuple(part.targets for part in parts), around.context)
-    inventories = tuple(taken for part in parts for taken in part.inventories)
-    return Listed(scope, inventories, around.findings)
+    scope = Scope(roots, tuple(part.targets for part in parts), surroundings.context)
+    inventories = tuple(inventory for part in parts for inventory in part.inventories)
+    return Listing(scope, inventories, surroundings.findings)
 
 
-def _one(session: Session, work: Callable[[T], R], task: T) -> R:
-    ((_, found),) = spread(session, work, [task], [0])
-    if isinstance(found, Died | Lost):
-        raise JobFailed(f"expected a result of an executor, found {_text(found)}")
-    return found
+def _run_task(session: Session, work: Callable[[T], R], task: T) -> R:
+    ((_, result),) = spread(session, work, [task], [0])
+    if isinstance(result, Died | LostTask):
+        raise JobFailed(f"expected a result of an executor, found {_failure_text(result)}")
+    return result
 
 
-def _text(found: Died | Lost) -> str:
-    return found.text if isinstance(found, Lost) else f"a process that {found.label} killed"
+def _failure_text(result: Died | LostTask) -> str:
+    return result.text if isinstance(result, LostTask) else f"a process that {result.label} killed"

@@ -1,9 +1,8 @@
 """The work of an executor: surveys of segments, verdicts of partitions.
 
-A partition that is small is read and judged by one task. Of a larger one each segment is read by a
-task of its own, and then one judges what all of these have found. The task that reads the last
-segment first lists the directory once more and reads the small files, as they are just before that
-log is read.
+One task reads and checks a small partition. Of a larger partition, one task reads each segment, and
+a further task checks the results of all of them. The task of the last segment first lists the
+directory again and reads the small files, so that they are from just before that log is read.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from kdump.storage.throttle import use_idle_io
 
 @dataclass(frozen=True, slots=True)
 class TargetTask:
-    """A group that is read and judged at once; ``mapped`` is as for ``survey``."""
+    """A target that one task reads and checks; ``mapped`` is as for ``survey``."""
 
     number: int
     target: Target
@@ -42,19 +41,19 @@ class TargetTask:
     deep: bool
     mapped: bool = True
 
-    def unmapped(self) -> TargetTask:
-        """The same for a second attempt.
+    def unmap(self) -> TargetTask:
+        """Return the task for a second attempt, without mapping.
 
-        A file may have been cut while it was mapped: somebody writes there after all.
+        The first attempt may have died because a mapped file was truncated.
         """
         return replace(self, mapped=False)
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentTask:
-    """What is to be surveyed of a group: one segment, none where there is none.
+    """A segment of a target to survey; ``survey`` is None for a target without segments.
 
-    ``last`` is the group where the segment is the last one, None else.
+    ``last`` is the target if the segment is its last one, else None.
     """
 
     number: int
@@ -66,18 +65,18 @@ class SegmentTask:
 
     @property
     def path(self) -> Path | None:
-        """The log that is to be read."""
+        """The log to read."""
         return None if self.survey is None else self.survey.segment.log
 
-    def unmapped(self) -> SegmentTask:
-        """The same for a second attempt, as for ``TargetTask``."""
+    def unmap(self) -> SegmentTask:
+        """Return the task for a second attempt, as for ``TargetTask``."""
         survey = self.survey
         return self if survey is None else replace(self, survey=replace(survey, mapped=False))
 
 
 @dataclass(frozen=True, slots=True)
 class VerdictTask:
-    """A group that is to be judged by what was read of it: ``evidence`` is of readings."""
+    """A target to check; ``evidence`` is that of its segments, pickled."""
 
     target: Target
     evidence: tuple[bytes, ...]
@@ -86,8 +85,8 @@ class VerdictTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
-    """What comes of a reading: pickled evidence, which the driver only hands on, and its lines."""
+class SegmentResult:
+    """The pickled evidence of a segment, which the driver only passes on, and its lines."""
 
     evidence: bytes
     lines: tuple[Line, ...]
@@ -95,7 +94,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class TargetResult:
-    """What comes of a whole group."""
+    """The verdict and the lines of a whole target."""
 
     verdict: Verdict
     lines: tuple[Line, ...]
@@ -103,9 +102,9 @@ class TargetResult:
 
 @dataclass(frozen=True, slots=True)
 class _Evidence:
-    """What a partition's judge needs; ``now`` and ``facts`` come with the last segment.
+    """The evidence for a verdict; ``now`` and ``facts`` come from the task of the last segment.
 
-    ``now`` is without the log directory, which may be large, and which the judge is given once.
+    ``now`` is the target as listed then, without the log directory, which may be large.
     """
 
     surveys: tuple[Survey, ...] = ()
@@ -117,10 +116,10 @@ class _Evidence:
         return _Evidence(self.surveys + other.surveys, latest.now, latest.facts)
 
 
-def readings(
+def segment_tasks(
     number: int, target: Target, context: Context, *, deep: bool, mapped: bool = True
 ) -> Iterator[SegmentTask]:
-    """What is to be read of a group; ``mapped`` is as for ``survey``."""
+    """Yield a task for each segment of a target; ``mapped`` is as for ``survey``."""
     tasks: list[SurveyTask | None] = [
         replace(task, mapped=mapped) for task in survey_tasks(number, target, context, deep=deep)
     ]
@@ -130,104 +129,112 @@ def readings(
     yield SegmentTask(number, last, target.stopped, target, context, deep)
 
 
-def unmapped(task: TargetTask | SegmentTask) -> TargetTask | SegmentTask:
-    """The same for a second attempt, of either kind."""
-    return task.unmapped()
+def unmap(task: TargetTask | SegmentTask) -> TargetTask | SegmentTask:
+    """Return ``task`` for a second attempt."""
+    return task.unmap()
 
 
-def work(task: TargetTask | SegmentTask, *, conclude: Conclude) -> TargetResult | Read:
-    """Do a task of either kind."""
-    return read(task) if isinstance(task, SegmentTask) else read_and_judge(task, conclude=conclude)
+def run_task(task: TargetTask | SegmentTask, *, conclude: Conclude) -> TargetResult | SegmentResult:
+    """Run a task of either kind."""
+    if isinstance(task, SegmentTask):
+        return survey_segment(task)
+    return verify_target(task, conclude=conclude)
 
 
-def read(reading: SegmentTask) -> Read:
-    """Survey a segment."""
-    evidence = _surveyed(reading)
-    return Read(pickle.dumps(evidence), _lines(evidence))
+def survey_segment(task: SegmentTask) -> SegmentResult:
+    """Survey a segment, and return its evidence."""
+    evidence = _survey(task)
+    return SegmentResult(pickle.dumps(evidence), _lines(evidence))
 
 
-def read_and_judge(whole: TargetTask, *, conclude: Conclude) -> TargetResult:
-    """Survey all segments of a group, and judge it."""
-    target, context, deep = whole.inventory.open(whole.target), whole.context, whole.deep
+def verify_target(task: TargetTask, *, conclude: Conclude) -> TargetResult:
+    """Survey all segments of a target, and return its verdict."""
+    target, context, deep = task.inventory.open(task.target), task.context, task.deep
     evidence = _Evidence()
-    for reading in readings(0, target, context, deep=deep, mapped=whole.mapped):
-        evidence += _surveyed(reading)
-    verdict = _judged(VerdictTask(target, (), (), context), evidence, deep=deep, conclude=conclude)
+    for segment_task in segment_tasks(0, target, context, deep=deep, mapped=task.mapped):
+        evidence += _survey(segment_task)
+    verdict = _make_verdict(
+        VerdictTask(target, (), (), context), evidence, deep=deep, conclude=conclude
+    )
     return TargetResult(verdict, _lines(evidence))
 
 
-def judge_results(task: VerdictTask, *, deep: bool, conclude: Conclude) -> Verdict:
-    """Judge a group of which all segments were read."""
-    return _judged(task, _opened(task.evidence), deep=deep, conclude=conclude)
+def make_verdict(task: VerdictTask, *, deep: bool, conclude: Conclude) -> Verdict:
+    """Return the verdict of a target whose segments were read by other tasks."""
+    return _make_verdict(task, _load_evidence(task.evidence), deep=deep, conclude=conclude)
 
 
-def judge_unjudged(task: VerdictTask, finding: Finding, conclude: Conclude) -> Verdict:
-    """What the surveys alone have shown, where ``finding`` says why nobody has judged them."""
-    surveys = _opened(task.evidence).surveys
+def make_partial_verdict(task: VerdictTask, finding: Finding, conclude: Conclude) -> Verdict:
+    """Return a verdict from the surveys alone; ``finding`` says why its task has no result."""
+    surveys = _load_evidence(task.evidence).surveys
     return conclude(judge(task.target, [*surveys, *task.findings, finding], context=task.context))
 
 
-def _surveyed(reading: SegmentTask) -> _Evidence:
-    if not reading.stopped:
+def _survey(task: SegmentTask) -> _Evidence:
+    if not task.stopped:
         use_idle_io()
     now, facts = None, None
-    tasks = [] if reading.survey is None else [reading.survey]
-    if reading.last is not None:
-        # Before the log, which a broker may go on writing, and not long before.
-        now, facts = _beside(reading.last, reading.context)
-        tasks += _rolled(reading.last, now, reading)
+    tasks = [] if task.survey is None else [task.survey]
+    if task.last is not None:
+        # Shortly before the log is read, to which a broker may append.
+        now, facts = _read_small_files(task.last, task.context)
+        tasks += _new_segments(task.last, now, task)
         now = replace(now, directory=None)
-    return _Evidence(tuple(run_survey(task, _untold) for task in tasks), now, facts)
+    return _Evidence(
+        tuple(run_survey(survey_task, _ignore_progress) for survey_task in tasks), now, facts
+    )
 
 
 def _lines(evidence: _Evidence) -> tuple[Line, ...]:
     host = socket.gethostname()
-    return tuple(Line.of(survey, host) for survey in evidence.surveys)
+    return tuple(Line.from_survey(survey, host) for survey in evidence.surveys)
 
 
-def _beside(target: Target, context: Context) -> tuple[Target, PartitionFacts | None]:
-    """What there is of a group by now, and the small files that go with it."""
+def _read_small_files(target: Target, context: Context) -> tuple[Target, PartitionFacts | None]:
+    """List a target again, and read its small files."""
     now = target if target.stopped else target.without_listing().with_listing()
     return now, gather(now, context)
 
 
-def _rolled(then: Target, now: Target, reading: SegmentTask) -> list[SurveyTask]:
-    """The segments that a broker has begun since the group was listed."""
+def _new_segments(then: Target, now: Target, task: SegmentTask) -> list[SurveyTask]:
+    """Return tasks for the segments that a broker has rolled since the target was listed."""
     known = {segment.log for segment in then.segments}
-    tasks = survey_tasks(reading.number, now, reading.context, deep=reading.deep)
-    return [task for task in tasks if task.segment.log not in known]
+    tasks = survey_tasks(task.number, now, task.context, deep=task.deep)
+    return [survey_task for survey_task in tasks if survey_task.segment.log not in known]
 
 
-def _untold(_: int) -> None:
-    """Spark tells how many tasks are done, not how many bytes."""
+def _ignore_progress(_: int) -> None:
+    """Do nothing: Spark reports completed tasks, not bytes."""
 
 
-def _opened(evidence: Iterable[bytes]) -> _Evidence:
+def _load_evidence(evidence: Iterable[bytes]) -> _Evidence:
     return sum(map(pickle.loads, evidence), _Evidence())
 
 
-def _judged(task: VerdictTask, found: _Evidence, *, deep: bool, conclude: Conclude) -> Verdict:
-    def again(now: Target, suspects: Sequence[Segment]) -> list[Survey | Finding]:
+def _make_verdict(
+    task: VerdictTask, evidence: _Evidence, *, deep: bool, conclude: Conclude
+) -> Verdict:
+    def survey_again(now: Target, suspects: Sequence[Segment]) -> list[Survey | Finding]:
         tasks = survey_tasks(0, now, task.context, deep=deep)
         return rerun_surveys(now, suspects, tasks, run_survey)
 
     if not task.target.stopped:
         use_idle_io()
-    now, facts = found.now, found.facts
-    if now is None:  # whoever read the last segment has not come to an end
-        now, facts = _beside(task.target, task.context)
+    now, facts = evidence.now, evidence.facts
+    if now is None:  # the task of the last segment has no result
+        now, facts = _read_small_files(task.target, task.context)
     elif now.error is None:
         now = replace(now, directory=task.target.directory)
-    # Of a running broker's logs those are left out that it has deleted since they were read.
+    # Logs that a running broker has deleted since they were read are left out.
     listed = {segment.log for segment in now.segments}
-    kept = [survey for survey in found.surveys if survey.segment.log in listed]
-    verdict = judge(now, [*kept, *task.findings], facts, task.context)
-    return _packed(conclude(reconcile(verdict, task.context, again)))
+    surveys = [survey for survey in evidence.surveys if survey.segment.log in listed]
+    verdict = judge(now, [*surveys, *task.findings], facts, task.context)
+    return _without_directory(conclude(reconcile(verdict, task.context, survey_again)))
 
 
 @dataclass(frozen=True, slots=True)
 class QuickTask:
-    """A group to look at; ``careful`` is as for ``quick_verdict``."""
+    """A target whose ends are read; ``careful`` is as for ``quick_verdict``."""
 
     target: Target
     inventory: Inventory
@@ -235,21 +242,21 @@ class QuickTask:
     careful: bool = False
 
 
-def carefully(task: QuickTask) -> QuickTask:
-    """The same for a second attempt."""
+def make_careful(task: QuickTask) -> QuickTask:
+    """Return ``task`` for a second attempt."""
     return replace(task, careful=True)
 
 
 def inspect(task: QuickTask, *, conclude: Conclude) -> Verdict:
-    """Look at the ends of a group."""
+    """Return the verdict of the quick pass over a target."""
     target = task.inventory.open(task.target)
-    return _packed(
+    return _without_directory(
         quick_verdict(
             target, task.context, careful=task.careful, small=Small.ENDS, conclude=conclude
         )
     )
 
 
-def _packed(verdict: Verdict) -> Verdict:
-    """The same without the log directory, which the driver has."""
+def _without_directory(verdict: Verdict) -> Verdict:
+    """Return ``verdict`` without the log directory, which the driver has."""
     return replace(verdict, target=replace(verdict.target, directory=None))

@@ -1,9 +1,9 @@
 """verify() and the quick pass as stages of Spark.
 
-A partition that is not too large is one task. Of a larger one, and of one whose task came to no
-result, the segments are read apart, and a stage behind that judges what they have shown.
+A partition that is not too large is one task. Of a larger partition, and of one whose task has no
+result, each segment is a task, and a later stage checks their results.
 
-What no executor has brought is a finding.
+A missing result of an executor is a finding.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from kdump.audit.judge import judge
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
 from kdump.audit.verdicts.verdict import Conclude, Verdict, keep_all
-from kdump.fleet.job.packing import FILE_BYTES, most_together
-from kdump.fleet.job.spread import Lost, counting, spread
+from kdump.fleet.job.packing import FILE_BYTES, max_task_bytes
+from kdump.fleet.job.spread import LostTask, progress_counter, spread
 from kdump.fleet.verify.inventory import Inventory
-from kdump.fleet.verify.ledger import Line, uncovered, unproved
+from kdump.fleet.verify.ledger import Line, coverage_findings, missing_result
 from kdump.fleet.verify.task import (
     QuickTask,
-    Read,
+    SegmentResult,
     SegmentTask,
     TargetResult,
     TargetTask,
     VerdictTask,
-    carefully,
     inspect,
-    judge_results,
-    judge_unjudged,
-    readings,
-    unmapped,
-    work,
+    make_careful,
+    make_partial_verdict,
+    make_verdict,
+    run_task,
+    segment_tasks,
+    unmap,
 )
 from kdump.storage.workers import Died
 
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from kdump.fleet.session.session import Session
 
 
-#: To judge a segment takes as long as to read so many bytes of one.
-_JUDGED_BYTES: Final = 256 << 10
+#: The cost of checking a survey, in bytes read.
+_SEGMENT_BYTES: Final = 256 << 10
 
 
 def verify(
@@ -61,47 +61,49 @@ def verify(
     conclude: Conclude = keep_all,
     on_progress: Callable[[int], None] | None = None,
 ) -> Iterator[Verdict]:
-    """Survey and judge ``targets``, of which ``inventories`` were taken; all come out, in order.
+    """Verify ``targets``, and yield the verdict of each, in order.
 
-    ``conclude`` is called by the executor, and travels there. ``on_progress`` gets counts of bytes
-    of logs that were read since its last call.
+    ``inventories`` are those of the targets. ``conclude`` is pickled, and the executor calls it.
+    ``on_progress`` gets counts of bytes of logs that were read since its last call.
     """
-    narrow = _narrowed(targets, context)
-    tasks = [*_tasks(targets, inventories, narrow, session.cores, deep=deep)]
+    contexts = _target_contexts(targets, context)
+    tasks = [*_tasks(targets, inventories, contexts, session.cores, deep=deep)]
     costs = [_cost(task, inventories) for task in tasks]
-    told = None
+    report = None
     if on_progress is not None:
         total_bytes = sum(sum(inventory.logs.values()) for inventory in inventories)
-        told = counting(total_bytes, on_progress)
+        report = progress_counter(total_bytes, on_progress)
     ready: dict[int, Verdict] = {}
-    gathered: dict[int, _Results] = defaultdict(_Results)
-    again: list[SegmentTask] = []
-    do = partial(work, conclude=conclude)
-    for place, found in spread(session, do, tasks, costs, careful=unmapped, on_progress=told):
-        task = tasks[place]
+    results: dict[int, _Results] = defaultdict(_Results)
+    retries: list[SegmentTask] = []
+    work = partial(run_task, conclude=conclude)
+    for index, result in spread(session, work, tasks, costs, careful=unmap, on_progress=report):
+        task = tasks[index]
         if isinstance(task, SegmentTask):
-            gathered[task.number].add(task, targets[task.number], found)
-        elif isinstance(found, TargetResult) and not [
-            *uncovered(task.target, task.inventory, found.lines, ())
+            results[task.number].add(task, targets[task.number], result)
+        elif isinstance(result, TargetResult) and not [
+            *coverage_findings(task.target, task.inventory, result.lines, ())
         ]:
-            ready[task.number] = found.verdict
+            ready[task.number] = result.verdict
         else:
             target = task.inventory.open(task.target)
-            again += readings(task.number, target, task.context, deep=deep)
-    costs = [_cost(reading, inventories) for reading in again]
-    for place, found in spread(session, do, again, costs, careful=SegmentTask.unmapped):
-        number = again[place].number
-        gathered[number].add(again[place], targets[number], found)
+            retries += segment_tasks(task.number, target, task.context, deep=deep)
+    costs = [_cost(task, inventories) for task in retries]
+    for index, result in spread(session, work, retries, costs, careful=SegmentTask.unmap):
+        number = retries[index].number
+        results[number].add(retries[index], targets[number], result)
     verdict_tasks = {
-        number: gathered.pop(number).verdict_task(
-            targets[number], inventories[number], narrow[number]
+        number: results.pop(number).verdict_task(
+            targets[number], inventories[number], contexts[number]
         )
-        for number in sorted(gathered)
+        for number in sorted(results)
     }
-    yield from _in_order(
-        chain(ready.items(), _judged(session, verdict_tasks, deep=deep, conclude=conclude)),
+    yield from _order_verdicts(
+        chain(
+            ready.items(), _run_verdict_tasks(session, verdict_tasks, deep=deep, conclude=conclude)
+        ),
         targets,
-        lambda number, finding: judge_unjudged(verdict_tasks[number], finding, conclude),
+        lambda number, finding: make_partial_verdict(verdict_tasks[number], finding, conclude),
     )
 
 
@@ -113,57 +115,62 @@ def _tasks(
     *,
     deep: bool,
 ) -> Iterator[TargetTask | SegmentTask]:
-    """What is to be done of each group: all at once, if it is not too much for one task."""
+    """Yield the tasks of each target: one if its cost is below the limit, else one a segment."""
     sizes = [size for inventory in inventories for size in inventory.logs.values()]
-    most = most_together(sizes, cores)
+    most = max_task_bytes(sizes, cores)
     for number, (target, inventory) in enumerate(zip(targets, inventories, strict=True)):
-        whole = TargetTask(number, target, inventory, contexts[number], deep)
-        if _cost(whole, inventories) + FILE_BYTES <= most:
-            yield whole
+        task = TargetTask(number, target, inventory, contexts[number], deep)
+        if _cost(task, inventories) + FILE_BYTES <= most:
+            yield task
         else:
-            yield from readings(number, inventory.open(target), contexts[number], deep=deep)
+            yield from segment_tasks(number, inventory.open(target), contexts[number], deep=deep)
 
 
 def _cost(task: TargetTask | SegmentTask, inventories: Sequence[Inventory]) -> int:
-    """What a task reads, in bytes; each file but one takes as long as some of them."""
+    """Return the cost of a task in bytes read; each file but the first adds ``FILE_BYTES``."""
     logs = inventories[task.number].logs
     if isinstance(task, SegmentTask):
         return 0 if task.path is None else logs.get(task.path.name, 0)
     return max(sum(FILE_BYTES + size for size in logs.values()) - FILE_BYTES, 0)
 
 
-def _judged(
+def _run_verdict_tasks(
     session: Session, tasks: Mapping[int, VerdictTask], *, deep: bool, conclude: Conclude
-) -> Iterator[tuple[int, Verdict | Died | Lost]]:
+) -> Iterator[tuple[int, Verdict | Died | LostTask]]:
     numbers = list(tasks)
-    weights = [sum(_JUDGED_BYTES + len(each) for each in tasks[one].evidence) for one in numbers]
-    judging = partial(judge_results, deep=deep, conclude=conclude)
-    for place, found in spread(session, judging, list(tasks.values()), weights):
-        yield numbers[place], found
+    weights = [
+        sum(_SEGMENT_BYTES + len(evidence) for evidence in task.evidence) for task in tasks.values()
+    ]
+    work = partial(make_verdict, deep=deep, conclude=conclude)
+    for index, result in spread(session, work, list(tasks.values()), weights):
+        yield numbers[index], result
 
 
 @dataclass(slots=True)
 class _Results:
-    """All that was brought of one group; ``told`` are its logs that ``findings`` are about."""
+    """The results of the segments of one target; ``findings`` are about the logs ``reported``."""
 
     evidence: list[bytes] = field(default_factory=list)
     lines: list[Line] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
-    told: list[Path] = field(default_factory=list)
+    reported: list[Path] = field(default_factory=list)
 
-    def add(self, reading: SegmentTask, target: Target, found: object) -> None:
-        """Take in what came of one reading."""
-        if isinstance(found, Read):
-            self.evidence.append(found.evidence)
-            self.lines += found.lines
+    def add(self, task: SegmentTask, target: Target, result: object) -> None:
+        """Add the result of one task."""
+        if isinstance(result, SegmentResult):
+            self.evidence.append(result.evidence)
+            self.lines += result.lines
             return
-        assert isinstance(found, Died | Lost)
-        self.findings.append(_missing(target, reading.path or target.path, found))
-        self.told += [] if reading.path is None else [reading.path]
+        assert isinstance(result, Died | LostTask)
+        self.findings.append(_missing(target, task.path or target.path, result))
+        self.reported += [] if task.path is None else [task.path]
 
     def verdict_task(self, target: Target, inventory: Inventory, context: Context) -> VerdictTask:
-        """What there is to judge by it; logs that nobody has read are told."""
-        findings = (*self.findings, *uncovered(target, inventory, self.lines, self.told))
+        """Return the task that checks the target; logs that were not read become findings."""
+        findings = (
+            *self.findings,
+            *coverage_findings(target, inventory, self.lines, self.reported),
+        )
         return VerdictTask(inventory.open(target), tuple(self.evidence), findings, context)
 
 
@@ -176,60 +183,64 @@ def quick_pass(
     conclude: Conclude = keep_all,
     on_progress: Callable[[int], None] | None = None,
 ) -> Iterator[Verdict]:
-    """Look at the ends of ``targets``; every group comes out judged, in order.
+    """Read the ends of ``targets``, and yield the verdict of each, in order.
 
-    ``conclude`` is as for ``verify``. ``on_progress`` gets counts of groups since its last call.
+    ``conclude`` is as for ``verify``. ``on_progress`` gets counts of targets since its last call.
     """
-    narrow = _narrowed(targets, context)
-    tasks = list(map(QuickTask, targets, inventories, narrow))
-    told = None if on_progress is None else counting(len(targets), on_progress)
+    contexts = _target_contexts(targets, context)
+    tasks = list(map(QuickTask, targets, inventories, contexts))
+    report = None if on_progress is None else progress_counter(len(targets), on_progress)
     work = partial(inspect, conclude=conclude)
 
-    def instead(number: int, finding: Finding) -> Verdict:
+    def fallback(number: int, finding: Finding) -> Verdict:
         target = inventories[number].open(targets[number])
         return conclude(judge(target, [finding], context=context, quick=True))
 
-    found = spread(session, work, tasks, [0] * len(tasks), careful=carefully, on_progress=told)
-    yield from _in_order(found, targets, instead)
+    results = spread(
+        session, work, tasks, [0] * len(tasks), careful=make_careful, on_progress=report
+    )
+    yield from _order_verdicts(results, targets, fallback)
 
 
-def _narrowed(targets: Sequence[Target], context: Context) -> list[Context]:
-    """What of ``context`` is about each group; groups of one directory share it."""
-    known: dict[Path | None, Context] = {}
+def _target_contexts(targets: Sequence[Target], context: Context) -> list[Context]:
+    """Return the part of ``context`` about each target; targets of one directory share it."""
+    context_by_directory: dict[Path | None, Context] = {}
     for target in targets:
         path = _directory(target)
-        if path not in known:
+        if path not in context_by_directory:
             nodes = {} if path is None else {path: context.node(target)}
-            known[path] = replace(context, siblings=(), strays=frozenset(), nodes=nodes)
-    return [known[_directory(target)] for target in targets]
+            context_by_directory[path] = replace(
+                context, siblings=(), strays=frozenset(), nodes=nodes
+            )
+    return [context_by_directory[_directory(target)] for target in targets]
 
 
 def _directory(target: Target) -> Path | None:
     return None if target.directory is None else target.directory.directory.path
 
 
-def _in_order(
-    results: Iterable[tuple[int, Verdict | Died | Lost]],
+def _order_verdicts(
+    results: Iterable[tuple[int, Verdict | Died | LostTask]],
     targets: Sequence[Target],
-    instead: Callable[[int, Finding], Verdict],
+    fallback: Callable[[int, Finding], Verdict],
 ) -> Iterator[Verdict]:
-    """Put judgements in the order of ``targets``; ``instead`` makes one where none was brought."""
+    """Yield verdicts in the order of ``targets``; ``fallback`` makes those without a result."""
     ready: dict[int, Verdict] = {}
     next_up = 0
-    for number, found in results:
+    for number, result in results:
         target = targets[number]
-        if isinstance(found, Verdict):
-            directory = None if found.target.error else target.directory
-            ready[number] = replace(found, target=replace(found.target, directory=directory))
+        if isinstance(result, Verdict):
+            directory = None if result.target.error else target.directory
+            ready[number] = replace(result, target=replace(result.target, directory=directory))
         else:
-            ready[number] = instead(number, _missing(target, target.path, found))
+            ready[number] = fallback(number, _missing(target, target.path, result))
         while next_up in ready:
             yield ready.pop(next_up)
             next_up += 1
 
 
-def _missing(target: Target, path: Path, found: Died | Lost) -> Finding:
-    """What is to be said of a path that no executor has brought a result of."""
-    if isinstance(found, Died):
-        return killed_reader(path, found, target)
-    return unproved(target, path, found.text)
+def _missing(target: Target, path: Path, result: Died | LostTask) -> Finding:
+    """Return the finding of a path for which no executor has sent a result."""
+    if isinstance(result, Died):
+        return killed_reader(path, result, target)
+    return missing_result(target, path, result.text)

@@ -75,7 +75,9 @@ def _records_from(
         return recovery.finish(source)
 
 
-def _count_records(recovered: RecoveryResult, next_base: int | None, facts: PartitionFacts) -> Records:
+def _count_records(
+    recovered: RecoveryResult, next_base: int | None, facts: PartitionFacts
+) -> Records:
     """Return all records of a segment, accepted by recovery or not."""
     part: RecoveryResult | None = recovered
     records, tail = Records(), None

@@ -1,7 +1,7 @@
 """Entries of a file without batches, and their lines.
 
 Spec: ``org.apache.kafka.tools.DumpLogSegments`` 4.3.1 for the text of the files that it reads; the
-lines of the others are made like them.
+lines of the other files have the same form.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kdump.format.lines.text import json_bytes, json_text, printable
 
 Cell = int | str | tuple[int, ...] | None
 
-#: How many entries become lines at once.
+#: The number of entries that are formatted at a time.
 _ROWS: Final = 8192
 
 
@@ -23,8 +23,8 @@ _ROWS: Final = 8192
 class Entries:
     """Neighbouring entries of one type.
 
-    ``columns`` has the fields by name, each as long as there are entries; ``type`` is that of the
-    JSON lines. ``lines`` is the text where that is more than the names and values.
+    ``columns`` maps the name of a field to its values, one for each entry. ``type`` is the type of
+    the JSON lines. ``lines`` is the text, if it is more than names and values.
     """
 
     type: str
@@ -37,7 +37,7 @@ class Entries:
 
 @dataclass(frozen=True, slots=True)
 class ZeroSlots:
-    """The slots at the end of a preallocated index that hold nothing yet; ``size`` in bytes."""
+    """The unused slots at the end of a preallocated index; ``size`` in bytes."""
 
     position: int
     size: int
@@ -46,10 +46,10 @@ class ZeroSlots:
 
 @dataclass(frozen=True, slots=True)
 class FileDamage:
-    """Bytes that are not what the file should hold there, and why not.
+    """Bytes that do not follow the format of the file, and the reason.
 
-    ``content`` is the bytes themselves, where they are shown nowhere else. The checksums are for
-    bytes that do not match theirs.
+    ``content`` is the bytes, if they are not printed otherwise. The checksums are None unless they
+    are the reason.
     """
 
     reason: str
@@ -62,7 +62,7 @@ class FileDamage:
 
 
 Piece = Entries | ZeroSlots | FileDamage
-"""What a file is made of, in its order."""
+"""A part of a file without batches; the pieces of a file are in file order."""
 
 
 def text_lines(piece: Piece) -> Iterator[bytes]:
@@ -82,14 +82,17 @@ def text_lines(piece: Piece) -> Iterator[bytes]:
         yield from map(_line, piece.lines)
     else:
         template = " ".join(f"{_camel_case(name)}: %s" for name in piece.columns)
-        yield from _filled(template, list(piece.columns.values()), _text_cell)
+        yield from _fill(template, list(piece.columns.values()), _text_cell)
 
 
 def json_lines(piece: Piece, where: Mapping[str, object], *, force_base64: bool) -> Iterator[bytes]:
-    """Yield ``piece`` as JSON, many lines at a time; ``where`` is what all lines of a file have."""
+    """Yield ``piece`` as JSON, many lines at a time.
+
+    ``where`` holds the fields that all lines of a file have.
+    """
     if isinstance(piece, ZeroSlots):
-        place = {"position": piece.position, "size": piece.size}
-        yield _line(json_text({"type": "zero-slots", **where, **place, "count": piece.count}))
+        extent = {"position": piece.position, "size": piece.size}
+        yield _line(json_text({"type": "zero-slots", **where, **extent, "count": piece.count}))
     elif isinstance(piece, FileDamage):
         line = {
             "type": "damage",
@@ -110,21 +113,21 @@ def json_lines(piece: Piece, where: Mapping[str, object], *, force_base64: bool)
             for name, value in fields.items()
         )
         columns = [piece.columns[name] for name in fields if name in piece.columns]
-        yield from _filled(f"{{{template}}}", columns, json_text)
+        yield from _fill(f"{{{template}}}", columns, json_text)
 
 
-def _filled(
-    template: str, columns: Sequence[Sequence[Cell]], spelled: Callable[[Cell], str]
+def _fill(
+    template: str, columns: Sequence[Sequence[Cell]], to_text: Callable[[Cell], str]
 ) -> Iterator[bytes]:
-    """Yield ``template``, a line, filled with each row of ``columns``."""
+    """Yield lines: ``template`` filled with each row of ``columns``."""
     line = f"{template}\n"
     for start in range(0, len(columns[0]), _ROWS):
-        spelled_columns = [
-            [cell if isinstance(cell, int) else spelled(cell) for cell in column]
+        text_columns = [
+            [cell if isinstance(cell, int) else to_text(cell) for cell in column]
             for column in (column[start : start + _ROWS] for column in columns)
         ]
-        cells = tuple(chain.from_iterable(zip(*spelled_columns, strict=True)))
-        yield (line * len(spelled_columns[0]) % cells).encode()
+        cells = tuple(chain.from_iterable(zip(*text_columns, strict=True)))
+        yield (line * len(text_columns[0]) % cells).encode()
 
 
 def _text_cell(cell: Cell) -> str:

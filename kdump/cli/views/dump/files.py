@@ -36,14 +36,15 @@ _ROWS: Final = 65_536
 
 
 def max_bytes(kind: FileKind) -> int:
-    """Return the size of the largest file that ``pieces`` takes."""
+    """Return the size in bytes of the largest file of this kind that ``pieces`` takes."""
     return _SEGMENT_FILE_BYTES if kind in EXTENSIONS else _TEXT_BYTES
 
 
 def pieces(kind: FileKind, data: bytes, base_offset: int) -> Iterator[Piece]:
-    """Take the bytes of a whole file apart; ``kind`` is one of ``KINDS``.
+    """Yield the pieces of a file from all its bytes; ``kind`` is one of ``KINDS``.
 
-    ``Entries`` without one say that the file has none. What cannot be read at all is one damage.
+    A file without entries yields empty ``Entries``. A file that cannot be decoded at all yields one
+    ``FileDamage``.
     """
     try:
         yield from _READERS[kind](data, base_offset)
@@ -56,7 +57,7 @@ def _offset_index(data: bytes, base_offset: int) -> Iterator[Piece]:
     for rows in _slices(index):
         offsets = [base_offset + relative for relative in index.relative_offsets[rows]]
         yield Entries("index-entry", {"offset": offsets, "position": index.positions[rows]})
-    yield from _behind_entries(index)
+    yield from _after_entries(index)
 
 
 def _time_index(data: bytes, base_offset: int) -> Iterator[Piece]:
@@ -64,17 +65,17 @@ def _time_index(data: bytes, base_offset: int) -> Iterator[Piece]:
     for rows in _slices(index):
         offsets = [base_offset + relative for relative in index.relative_offsets[rows]]
         yield Entries("time-index-entry", {"timestamp": index.timestamps[rows], "offset": offsets})
-    yield from _behind_entries(index)
+    yield from _after_entries(index)
 
 
 def _slices(index: OffsetIndex | TimeIndex) -> Iterator[slice]:
-    """Parts of the entries that are small enough to be spelled out; one part if all is empty."""
+    """Yield slices of at most ``_ROWS`` entries; one slice if the index is empty."""
     if len(index) or not index.padding:
         for start in range(0, max(len(index), 1), _ROWS):
             yield slice(start, start + _ROWS)
 
 
-def _behind_entries(index: OffsetIndex | TimeIndex) -> Iterator[Piece]:
+def _after_entries(index: OffsetIndex | TimeIndex) -> Iterator[Piece]:
     position = len(index) * index.ENTRY_BYTES
     if index.padding:
         size = index.padding * index.ENTRY_BYTES
@@ -104,22 +105,22 @@ def _snapshot(data: bytes, _: int) -> Iterator[Piece]:
     if crcs[0] != crcs[1]:
         yield FileDamage("bad-checksum", 0, len(data), None, None, *crcs)
     columns = {
-        name: [entry[place] for entry in snapshot.entries]
-        for place, name in enumerate(ProducerEntry._fields)
+        name: [entry[column] for entry in snapshot.entries]
+        for column, name in enumerate(ProducerEntry._fields)
     }
     yield Entries("producer", columns, [_producer(entry) for entry in snapshot.entries])
-    found = len(snapshot.entries)
-    if snapshot.rest or found != snapshot.count:
-        position = Snapshot.HEADER_BYTES + found * Snapshot.ENTRY_BYTES
+    count = len(snapshot.entries)
+    if snapshot.rest or count != snapshot.count:
+        position = Snapshot.HEADER_BYTES + count * Snapshot.ENTRY_BYTES
         detail = (
-            f"expected {snapshot.count} entries, found {found} and {len(snapshot.rest)} bytes "
+            f"expected {snapshot.count} entries, found {count} and {len(snapshot.rest)} bytes "
             "after them"
         )
         yield FileDamage("wrong-count", position, len(snapshot.rest), detail, snapshot.rest or None)
 
 
 def _producer(entry: ProducerEntry) -> str:
-    """The line of Kafka's tool, which leaves out the last batch where none is known."""
+    """Return the line of Kafka's tool, which leaves out the last batch if none is known."""
     first = entry.current_txn_first_offset
     line = (
         f"producerId: {entry.producer_id} producerEpoch: {entry.producer_epoch} "
@@ -164,7 +165,7 @@ def _clean_marker(data: bytes, _: int) -> Iterator[Piece]:
 
 
 def _entries(kind: str, row: type, values: Sequence[object]) -> Entries:
-    """``values``, all of the dataclass ``row``, as columns."""
+    """Return ``values``, instances of the dataclass ``row``, as columns."""
     names = [field.name for field in fields(row)]
     return Entries(kind, {name: [getattr(value, name) for value in values] for name in names})
 
@@ -181,5 +182,5 @@ _READERS: Final[Mapping[FileKind, Callable[[bytes, int], Iterator[Piece]]]] = {
     FileKind.QUORUM_STATE: _quorum_state,
     FileKind.CLEAN_MARKER: _clean_marker,
 }
-#: The kinds of files that can be taken apart here.
+#: The kinds of files that ``pieces`` decodes.
 KINDS: Final = frozenset(_READERS)

@@ -23,15 +23,15 @@ from kdump.storage.walk import Damage, Reason
 BATCH_KINDS: Final = frozenset(
     {FileKind.LOG, FileKind.METADATA_SNAPSHOT, FileKind.BOOTSTRAP_SNAPSHOT}
 )
-#: The files of entries of which Kafka's tool does not say that they are empty.
+#: The kinds of files without batches that Kafka's tool does not report as empty.
 _SILENT_KINDS: Final = frozenset({FileKind.TIME_INDEX, FileKind.TXN_INDEX, FileKind.SNAPSHOT})
 
 
 @dataclass(frozen=True, slots=True)
 class DumpFile:
-    """A file to be dumped, its name taken apart, and the partition that it lies in.
+    """A file to be dumped, its parsed name, and the partition that holds it.
 
-    ``index`` is the offset index of a segment, if it has one.
+    ``index`` is the offset index of a segment, None if it has none.
     """
 
     path: Path
@@ -41,18 +41,18 @@ class DumpFile:
 
     @property
     def holds_batches(self) -> bool:
-        """Whether there are batches in it; all other kinds hold entries."""
+        """Whether the file holds batches; all other kinds hold entries."""
         return self.name.kind in BATCH_KINDS
 
     @property
     def base_offset(self) -> int:
-        """The offset that its content starts from; a metadata snapshot has offsets of its own."""
+        """The base offset of the content; a metadata snapshot has offsets of its own, from 0."""
         return (self.name.base_offset or 0) if self.name.kind in EXTENSIONS else 0
 
 
 @dataclass(slots=True)
 class Covered:
-    """What a dump has met so far; sizes in bytes."""
+    """Counts of what a dump has printed so far; ``bytes`` are those read."""
 
     files: int = 0
     bytes: int = 0
@@ -64,49 +64,49 @@ class Covered:
 
     @property
     def exit_code(self) -> int:
-        """What could not be read comes before what is damaged."""
+        """The exit code: INCOMPLETE comes before PROBLEMS."""
         return INCOMPLETE if self.incomplete else PROBLEMS if self.damages else OK
 
 
 class Renderer(Protocol):
-    """How a dump is written: each method gives pieces of whole lines."""
+    """The format of a dump; methods return or yield bytes that hold whole lines."""
 
     shows_batches: bool
-    """Whether a batch has its line also where its records follow."""
+    """Whether a batch has a line of its own before its records."""
 
     def start(self) -> bytes:
-        """What stands before all files."""
+        """Return the lines before all files."""
 
     def file(self, file: DumpFile, size: int) -> bytes:
-        """What stands before the content of ``file``, which has ``size`` bytes."""
+        """Return the lines before the content of ``file``, which has ``size`` bytes."""
 
     def piece(self, file: DumpFile, piece: Piece) -> Iterator[bytes]:
-        """Entries of a file that holds no batches, or what stands between them."""
+        """Yield the lines of a piece of a file without batches."""
 
     def batches(self, table: BatchTable) -> Pieces:
-        """Sound batches."""
+        """Return the lines of sound batches."""
 
     def records(self, table: RecordTable) -> Pieces:
-        """Records of a batch, behind it."""
+        """Return the lines of records of a batch, without the line of the batch."""
 
     def run(self, run: RecordRun) -> Pieces:
-        """Records of many batches, which have lines too if ``shows_batches``."""
+        """Return the lines of the records of many batches, with batches if ``shows_batches``."""
 
     def damage(self, damage: Damage, header: RecordBatch | None) -> bytes:
-        """Damage, and the header that stands at its start if it covers just that batch."""
+        """Return the lines of damage; ``header`` is that of a batch which it covers exactly."""
 
     def unread(self, batch: RecordBatch, reason: str, message: str) -> bytes:
-        """Records that cannot be read (``records-unreadable``), or were not (``limit``)."""
+        """Return the line of a batch whose records were not read: records-unreadable or limit."""
 
     def end_of_file(self, file: DumpFile, last: Damage | None) -> bytes:
-        """What stands behind a file, whose last piece may have been damage."""
+        """Return the lines after a file; ``last`` is its last piece, if that is damage."""
 
     def end(self, covered: Covered) -> bytes:
-        """What stands behind all files."""
+        """Return the lines after all files."""
 
 
 class TextDump:
-    """The text of Kafka's own tool, with damage as a line of our own."""
+    """The text of Kafka's own tool, with a line of kdump for damage."""
 
     shows_batches = True
 
@@ -117,11 +117,11 @@ class TextDump:
         self.run = self._lines.run
 
     def start(self) -> bytes:
-        """Nothing."""
+        """Return nothing: Kafka's text has no header."""
         return b""
 
     def file(self, file: DumpFile, size: int) -> bytes:
-        """The file's name, and the offset that its batches start from."""
+        """Return the name of the file, and the offset that its batches start from."""
         name = file.name
         about = ""
         if name.kind is FileKind.LOG:
@@ -130,39 +130,39 @@ class TextDump:
             about = f"Snapshot end offset: {name.base_offset}, epoch: {name.epoch}\n"
         elif name.kind is FileKind.BOOTSTRAP_SNAPSHOT:
             about = "KRaft bootstrap snapshot\n"
-        return _encoded(f"Dumping {printable(str(file.path))}\n{about}")
+        return _encode(f"Dumping {printable(str(file.path))}\n{about}")
 
     def piece(self, file: DumpFile, piece: Piece) -> Iterator[bytes]:
-        """The lines of Kafka's tool, or lines like them."""
+        """Yield the lines of Kafka's tool, or lines of the same form."""
         if isinstance(piece, Entries) and not len(piece):
             if file.name.kind not in _SILENT_KINDS:
-                yield _encoded(f"{printable(str(file.path))} is empty.\n")
+                yield _encode(f"{printable(str(file.path))} is empty.\n")
         else:
             yield from text_lines(piece)
 
     def damage(self, damage: Damage, header: RecordBatch | None) -> bytes:
-        """One line, behind the batch's own if its header can be told."""
+        """Return a line, after the line of the batch if ``header`` is known."""
         line = f"damage: {damage.reason.value} position: {damage.position} size: {damage.size}"
         if damage.claimed_bytes is not None:
             line += f" claimedSize: {damage.claimed_bytes}"
         if damage.stored_crc is not None:
             line += f" storedCrc: {damage.stored_crc} computedCrc: {damage.computed_crc}"
         batch = b"" if header is None else self._lines.batch(header, valid=False)
-        return batch + _encoded(f"{line}\n")
+        return batch + _encode(f"{line}\n")
 
     def unread(self, batch: RecordBatch, reason: str, message: str) -> bytes:
-        """One line."""
-        return _encoded(f"{reason}: {printable(message)}\n")
+        """Return a line."""
+        return _encode(f"{reason}: {printable(message)}\n")
 
     def end_of_file(self, file: DumpFile, last: Damage | None) -> bytes:
-        """How many bytes at the end are no batch, as Kafka's tool says it."""
+        """Return the number of invalid bytes at the end, as Kafka's tool prints it."""
         if last is None or last.reason not in (Reason.TORN_TAIL, Reason.PREALLOCATED):
             return b""
         name = printable(file.path.name)
-        return _encoded(f"Found {last.size} invalid bytes at the end of {name}\n")
+        return _encode(f"Found {last.size} invalid bytes at the end of {name}\n")
 
     def end(self, covered: Covered) -> bytes:
-        """Nothing: Kafka's text has no end."""
+        """Return nothing: Kafka's text has no summary."""
         return b""
 
 
@@ -178,11 +178,11 @@ class JsonDump:
         self._where: dict[str, object] = {}
 
     def start(self) -> bytes:
-        """The header line."""
+        """Return the header line."""
         return _json("header", jsonl.header("dump", self._paths))
 
     def file(self, file: DumpFile, size: int) -> bytes:
-        """One line that says which file the following lines are of."""
+        """Return the line of the file that the following lines belong to."""
         topic = file.partition.topic if file.partition else None
         partition = file.partition.partition if file.partition else None
         self._lines = JsonLines(topic, partition, force_base64=self._force_base64)
@@ -196,42 +196,42 @@ class JsonDump:
         return _json("file", {**jsonl.path_field(file.path), **self._where, **fields})
 
     def piece(self, file: DumpFile, piece: Piece) -> Iterator[bytes]:
-        """One object an entry."""
+        """Yield an object for each entry."""
         return json_lines(piece, self._where, force_base64=self._force_base64)
 
     def batches(self, table: BatchTable) -> Pieces:
-        """One object a batch."""
+        """Return an object for each batch."""
         return self._lines.batches(table)
 
     def records(self, table: RecordTable) -> Pieces:
-        """One object a record."""
+        """Return an object for each record."""
         return self._lines.records(table)
 
     def run(self, run: RecordRun) -> Pieces:
-        """One object a record."""
+        """Return an object for each record."""
         return self._lines.run(run)
 
     def damage(self, damage: Damage, header: RecordBatch | None) -> bytes:
-        """One object."""
+        """Return an object."""
         return _json("damage", {**self._where, **asdict(damage), "reason": damage.reason.value})
 
     def unread(self, batch: RecordBatch, reason: str, message: str) -> bytes:
-        """One object."""
-        place = {"position": batch.position, "size": batch.size}
-        return _json("unread", {**self._where, **place, "reason": reason, "detail": message})
+        """Return an object."""
+        extent = {"position": batch.position, "size": batch.size}
+        return _json("unread", {**self._where, **extent, "reason": reason, "detail": message})
 
     def end_of_file(self, file: DumpFile, last: Damage | None) -> bytes:
-        """Nothing: the damage has its line."""
+        """Return nothing: the damage has its line."""
         return b""
 
     def end(self, covered: Covered) -> bytes:
-        """The summary line."""
+        """Return the summary line."""
         return _json("summary", {"exit": covered.exit_code, **asdict(covered)})
 
 
 def _json(kind: str, fields: dict[str, object]) -> bytes:
-    return _encoded(f"{jsonl.line(kind, fields)}\n")
+    return _encode(f"{jsonl.line(kind, fields)}\n")
 
 
-def _encoded(text: str) -> bytes:
+def _encode(text: str) -> bytes:
     return text.encode()

@@ -16,7 +16,7 @@ from kdump.storage.walk import Damage, Reason, batch_bytes
 
 
 class Printer:
-    """Writes one file after the other to ``out``; ``records`` asks for those of batches too."""
+    """Writes files one after the other to ``out``; with ``records`` also the records of batches."""
 
     def __init__(
         self, renderer: Renderer, selection: Selection, out: BinaryIO, *, records: bool
@@ -26,9 +26,9 @@ class Printer:
         self._selection = selection
         self._write = out.write
         self._reader = RecordReader() if records else None
-        self._picks = records and selection.of_records
+        self._selects_records = records and selection.of_records
         self._left = selection.limit
-        self._in_runs = not self._picks and selection.limit is None
+        self._in_runs = not self._selects_records and selection.limit is None
 
     @property
     def done(self) -> bool:
@@ -36,16 +36,16 @@ class Printer:
         return self._left == 0
 
     def start(self) -> None:
-        """Write what stands before all files."""
+        """Write the lines before all files."""
         self._write(self._renderer.start())
 
     def end(self) -> int:
-        """Write what stands behind all files; returns the exit code."""
+        """Write the lines after all files, and return the exit code."""
         self._write(self._renderer.end(self.covered))
         return self.covered.exit_code
 
     def file(self, file: DumpFile, source: Source) -> None:
-        """Write what stands in ``file``; raises SourceError where it cannot be read."""
+        """Write the content of ``file``. Raise SourceError if it cannot be read."""
         self.covered.files += 1
         self._write(self._renderer.file(file, source.size))
         if file.holds_batches:
@@ -96,7 +96,7 @@ class Printer:
             self._write(lines)
 
     def _tables(self, table: BatchTable, source: Source, reader: RecordReader) -> None:
-        """Write the batches of ``table`` with their records, many at a time where that goes."""
+        """Write the batches of ``table`` with their records, many at a time if possible."""
         row = 0
         while row < len(table) and not self.done:
             if self._in_runs:
@@ -111,29 +111,29 @@ class Printer:
                 row += 1
 
     def _header(self, batch: RecordBatch) -> None:
-        """Write ``batch`` before its records, if such lines are shown."""
+        """Write the line of ``batch``, if the renderer shows batches."""
         self.covered.batches += 1
         if self._renderer.shows_batches:
             for lines in self._renderer.batches(BatchTable.of(batch)):
                 self._write(lines)
 
     def _records(self, batch: RecordBatch, source: Source, reader: RecordReader) -> None:
-        """Write ``batch`` with its records; where some are picked, only if it holds any of them."""
-        shown = not self._picks
+        """Write ``batch`` with the selected records; nothing if no record is selected."""
+        shown = not self._selects_records
         if shown:
             self._header(batch)
         try:
             for table in reader.tables(batch, batch_bytes(source, batch)):
-                picked = self._selection.records(table) if self._picks else table
+                selected = self._selection.records(table) if self._selects_records else table
                 if self._left is not None:
-                    picked = picked.first(self._left)
-                if not shown and len(picked):
+                    selected = selected.first(self._left)
+                if not shown and len(selected):
                     shown = True
                     self._header(batch)
-                self.covered.records += len(picked)
-                for lines in self._renderer.records(picked):
+                self.covered.records += len(selected)
+                for lines in self._renderer.records(selected):
                     self._write(lines)
-                self._count(len(picked))
+                self._count(len(selected))
                 if self.done:
                     return
         except (DecodeError, LimitError) as error:
@@ -152,7 +152,7 @@ class Printer:
 
 
 def _damaged_header(source: Source, damage: Damage) -> RecordBatch | None:
-    """The header of the damaged batch, where the damage is just the one that it claims to be."""
+    """Return the header of the damaged batch, if the damage covers exactly the size it claims."""
     if damage.reason is not Reason.BAD_CHECKSUM or damage.size != damage.claimed_bytes:
         return None
     return read_header(source.window(damage.position, HEADER_BYTES), damage.position)

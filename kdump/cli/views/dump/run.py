@@ -30,13 +30,13 @@ from kdump.storage.source import Source
 def files(
     paths: Iterable[Path], selection: Selection, *, summary: bool
 ) -> Iterator[DumpFile | SourceError]:
-    """Find the files at ``paths``, in order, errors in their places.
+    """Yield the files at ``paths`` in order, or the error of a path.
 
-    Of directories these are the files of batches alone, without segments that lie outside the
-    offsets of the ``selection``. Raises click.UsageError for a named file of a kind that cannot be
-    dumped, or where there is nothing to be selected or summed up.
+    A directory yields its files of batches, without segments outside the offsets of ``selection``.
+    Raise click.UsageError for a path of a kind that cannot be dumped, or that has no batches to
+    select or sum up.
     """
-    just_batches = summary or selection != Selection()
+    only_batches = summary or selection != Selection()
     for path, content in zip(paths, open_paths(paths), strict=True):
         if isinstance(content, Segment | Entry):
             name = parse_file_name(path.name)
@@ -45,7 +45,7 @@ def files(
                     f"{printable(str(path))}: expected a segment, index, snapshot, checkpoint or "
                     f"metadata file, found a file of another kind ({name.kind.value})."
                 )
-            if just_batches and name.kind not in BATCH_KINDS:
+            if only_batches and name.kind not in BATCH_KINDS:
                 raise click.UsageError(
                     f"{printable(str(path))}: filters, --limit and --summary are for files of "
                     f"batches, and this is a file of another kind ({name.kind.value})."
@@ -53,15 +53,15 @@ def files(
             index = content.index if isinstance(content, Segment) else None
             yield DumpFile(path, name, directory_name(path.parent), index)
         else:
-            yield from _inside(content, selection)
+            yield from _directory_files(content, selection)
 
 
-def _inside(
+def _directory_files(
     content: PathContent | SourceError, selection: Selection
 ) -> Iterator[DumpFile | SourceError]:
     if isinstance(content, LogDirectory):
         for partition in content.partitions():
-            yield from _inside(partition, selection)
+            yield from _directory_files(partition, selection)
     elif isinstance(content, Partition):
         for segment in selection.segments(content.segments):
             name = parse_file_name(segment.log.name)
@@ -74,28 +74,28 @@ def _inside(
 
 
 class Output(Protocol):
-    """What a dump makes of the files that it is handed."""
+    """A receiver of the files of a dump."""
 
     covered: Covered
 
     @property
     def done(self) -> bool:
-        """Whether no further file is asked for."""
+        """Whether the output needs no further file."""
 
     def start(self) -> None:
-        """Begin, before all files."""
+        """Begin the output, before all files."""
 
     def file(self, file: DumpFile, source: Source) -> None:
-        """Take in one file; raises SourceError where it cannot be read."""
+        """Add a file. Raise SourceError if it cannot be read."""
 
     def end(self) -> int:
-        """End, behind all files; returns the exit code."""
+        """End the output after all files, and return the exit code."""
 
 
-def run(found: Iterable[DumpFile | SourceError], output: Output) -> int:
-    """Hand every file to ``output`` until it has enough; returns the exit code."""
+def run(found_files: Iterable[DumpFile | SourceError], output: Output) -> int:
+    """Pass files to ``output`` until it needs no more, and return the exit code."""
     output.start()
-    for file in found:
+    for file in found_files:
         if output.done:
             break
         try:

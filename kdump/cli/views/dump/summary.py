@@ -26,25 +26,25 @@ from kdump.storage.walk import Damage
 
 _WIDTH: Final = 80
 _LABEL: Final = 14
-#: How many open transactions are listed in the text.
+#: The number of open transactions that the text lists.
 _LISTED: Final = 5
 
 
 class View(Protocol):
-    """How sums are written: each method gives whole lines."""
+    """The format of a summary; methods return whole lines."""
 
     def start(self) -> bytes:
-        """What stands before all sums."""
+        """Return the lines before all sums."""
 
     def sums(self, path: Path, file: DumpFile, totals: Totals) -> bytes:
-        """The sums of what lies at ``path``, of which ``file`` is one file."""
+        """Return the lines of the sums of ``path``, to which ``file`` belongs."""
 
     def end(self, covered: Covered) -> bytes:
-        """What stands behind all sums."""
+        """Return the lines after all sums."""
 
 
 class Summarizer:
-    """Adds up files; segments of one directory that follow each other make one sum."""
+    """Adds up files; successive segments of a directory are added to the same sum."""
 
     def __init__(self, view: View, selection: Selection, out: BinaryIO) -> None:
         self.covered = Covered()
@@ -62,18 +62,18 @@ class Summarizer:
         return self._left == 0
 
     def start(self) -> None:
-        """Write what stands before all sums."""
+        """Write the lines before all sums."""
         self._write(self._view.start())
 
     def end(self) -> int:
-        """Write the last sums, and what stands behind them; returns the exit code."""
+        """Write the last sums and the lines after them, and return the exit code."""
         self._finish()
         self._write(self._view.end(self.covered))
         return self.covered.exit_code
 
     def file(self, file: DumpFile, source: Source) -> None:
-        """Add up ``file``; raises SourceError where it cannot be read."""
-        if self._file is not None and _whole(file) != _whole(self._file):
+        """Add ``file`` to the sums. Raise SourceError if it cannot be read."""
+        if self._file is not None and _sum_path(file) != _sum_path(self._file):
             self._finish()
         self._file = file
         self._sums.files += 1
@@ -100,12 +100,12 @@ class Summarizer:
         self.covered.records += totals.records
         self.covered.damages += totals.damages + totals.unreadable
         self.covered.incomplete += totals.over_limit
-        self._write(self._view.sums(_whole(self._file), self._file, totals))
+        self._write(self._view.sums(_sum_path(self._file), self._file, totals))
         self._sums = Sums(self._reader)
 
 
-def _whole(file: DumpFile) -> Path:
-    """The directory of a segment in use; any other file stands for itself."""
+def _sum_path(file: DumpFile) -> Path:
+    """Return the path that a file is summed up under: its directory if it is a segment in use."""
     in_use = file.name.kind is FileKind.LOG and not file.name.suffix
     return file.path.parent if in_use else file.path
 
@@ -117,11 +117,11 @@ class JsonView:
         self._paths = paths
 
     def start(self) -> bytes:
-        """The header line."""
+        """Return the header line."""
         return _json("header", jsonl.header("dump", self._paths))
 
     def sums(self, path: Path, file: DumpFile, totals: Totals) -> bytes:
-        """One object."""
+        """Return an object."""
         name = file.partition
         where = {
             **jsonl.path_field(path),
@@ -131,12 +131,12 @@ class JsonView:
         return _json("totals", {**where, **asdict(totals)})
 
     def end(self, covered: Covered) -> bytes:
-        """The summary line."""
+        """Return the summary line."""
         return _json("summary", {"exit": covered.exit_code, **asdict(covered)})
 
 
 class TextView:
-    """A table for each sum, at most as wide as the terminal, or 80 columns where there is none."""
+    """A table for each sum, at most as wide as the terminal, or 80 columns without one."""
 
     def __init__(self, *, terminal: bool) -> None:
         self._terminal = terminal
@@ -144,11 +144,11 @@ class TextView:
         self._between = b""
 
     def start(self) -> bytes:
-        """Nothing."""
+        """Return nothing."""
         return b""
 
     def sums(self, path: Path, file: DumpFile, totals: Totals) -> bytes:
-        """A heading, what there is, and how it is compressed."""
+        """Return a heading, a table of facts, and a table of codecs."""
         console = Console(
             file=StringIO(),
             force_terminal=self._terminal,
@@ -158,7 +158,7 @@ class TextView:
             highlight=False,
         )
         with console.capture() as capture:
-            # Whatever its length on one line, so that it can be pasted.
+            # On one line whatever its length, so that it can be pasted.
             console.print(Text(printable(str(path)), style="bold"), soft_wrap=True)
             facts = Table.grid(padding=(0, 2, 0, 0))
             facts.add_column(min_width=_LABEL)
@@ -173,12 +173,12 @@ class TextView:
         return before + "".join(f"{line.rstrip()}\n" for line in lines).encode()
 
     def end(self, covered: Covered) -> bytes:
-        """Nothing."""
+        """Return nothing."""
         return b""
 
 
 def _facts(totals: Totals) -> Iterator[tuple[str, str]]:
-    """Labels and what they say, in the order in which they are shown."""
+    """Yield labels and texts, in the order in which they are shown."""
     batches = f"{totals.batches:,} in {count_text(totals.files, 'file')}"
     if totals.control_batches:
         batches += f", {totals.control_batches:,} of them control batches"

@@ -1,7 +1,7 @@
 """Sums over batches: counts, sizes, compression, producers, transactions.
 
-Headers are added up many at a time; read are only compressed batches, for their true size, and
-markers.
+Headers are added up many at a time. Only compressed batches, for their true size, and markers are
+read.
 
 Spec: ``DefaultRecordBatch``, ``EndTransactionMarker``; KOD 7.3.
 """
@@ -43,9 +43,9 @@ _NO_PRODUCER: Final = -1
 class CodecTotals:
     """The batches of one codec.
 
-    ``stored_bytes`` are those of their records as they stand in the file. ``uncompressed_bytes``
-    and ``ratio`` (uncompressed to stored) leave out what could not be read; ``ratio`` is None where
-    nothing is left.
+    ``stored_bytes`` is the size of their records in the file. ``uncompressed_bytes`` and ``ratio``
+    (uncompressed to stored) leave out batches that could not be read; ``ratio`` is None if none
+    could.
     """
 
     codec: str
@@ -58,7 +58,7 @@ class CodecTotals:
 
 @dataclass(frozen=True, slots=True)
 class OpenTransaction:
-    """A transaction without a marker behind it, and the base offset of its first batch."""
+    """A transaction without a marker, and the base offset of its first batch."""
 
     producer_id: int
     first_offset: int
@@ -66,9 +66,9 @@ class OpenTransaction:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """The sums of some files of batches. What there is none of is None; times are in ms.
+    """The sums of some files of batches. Fields without a value are None; times are in ms.
 
-    ``bytes`` are those in sound batches. ``first_timestamp`` is the lowest of a batch's first
+    ``bytes`` is the size of sound batches. ``first_timestamp`` is the lowest of a batch's first
     record. At least half of the batches are smaller than ``half_below_bytes``, a power of two.
     ``committed`` and ``aborted`` count markers. ``unreadable`` and ``over_limit`` count batches
     that had to be read and could not.
@@ -98,16 +98,16 @@ class Totals:
 
 
 class Sums:
-    """The sums of one file after the other, as they grow."""
+    """Adds up files, one after the other."""
 
     def __init__(self, reader: RecordReader) -> None:
         self.files = 0
         self._reader = reader
         self._state = array("q", bytes(8 * _rows.SUM_FIELDS))
-        for place in (_rows.S_FIRST_OFFSET, _rows.S_FIRST_TIMESTAMP, _rows.S_SMALLEST):
-            self._state[place] = _HIGHEST
-        for place in (_rows.S_LAST_OFFSET, _rows.S_LAST_TIMESTAMP):
-            self._state[place] = _LOWEST
+        for field in (_rows.S_FIRST_OFFSET, _rows.S_FIRST_TIMESTAMP, _rows.S_SMALLEST):
+            self._state[field] = _HIGHEST
+        for field in (_rows.S_LAST_OFFSET, _rows.S_LAST_TIMESTAMP):
+            self._state[field] = _LOWEST
         self._packed: Counter[int] = Counter()
         self._unpacked: Counter[int] = Counter()
         self._wrapped: Counter[int] = Counter()
@@ -117,7 +117,7 @@ class Sums:
         self._damages = self._damaged_bytes = self._unreadable = self._over_limit = 0
 
     def damage(self, damage: Damage) -> None:
-        """Add a damage."""
+        """Add a ``Damage``."""
         self._damages += 1
         self._damaged_bytes += damage.size
 
@@ -198,7 +198,7 @@ class Sums:
     def _read(
         self, batch: RecordBatch, source: Source, take: Callable[[RecordBatch, memoryview], None]
     ) -> None:
-        """Have ``take`` read the bytes of ``batch``, and count it if that fails."""
+        """Pass ``batch`` and its bytes to ``take``; count the batch if it cannot be decoded."""
         try:
             take(batch, batch_bytes(source, batch))
         except DecodeError:
@@ -207,21 +207,21 @@ class Sums:
             self._over_limit += 1
 
     def _unpack(self, batch: RecordBatch, data: memoryview) -> None:
-        """Add the true size of a compressed batch, and what the header of a wrapper lacks."""
+        """Add the uncompressed size of a batch, and of a wrapper also the records in it."""
         codec = batch.codec_id
         if batch.magic > 1:
             self._unpacked[codec] += len(record_block(batch, data))
             self._packed[codec] += batch.size - HEADER_BYTES
             return
-        for place, table in enumerate(self._reader.tables(batch, data)):
-            if place == 0:
+        for number, table in enumerate(self._reader.tables(batch, data)):
+            if number == 0:
                 self._unpacked[codec] += len(table.block)
                 self._packed[codec] += batch.size
-                self._begins(table[0])
+                self._add_first(table[0])
             self._wrapped[codec] += len(table)
 
-    def _begins(self, record: Record) -> None:
-        """Take the offset and time of the first message in a wrapper into account."""
+    def _add_first(self, record: Record) -> None:
+        """Add the offset and timestamp of the first message in a wrapper."""
         state = self._state
         state[_rows.S_FIRST_OFFSET] = min(state[_rows.S_FIRST_OFFSET], record.offset)
         if record.timestamp >= 0:

@@ -9,21 +9,29 @@ import click
 
 from kdump.audit.targets.scope import Scope
 from kdump.cli.ui import jsonl
-from kdump.cli.ui.paragraphs import labelled
+from kdump.cli.ui.paragraphs import paragraph
 from kdump.cli.ui.units import count_text
 from kdump.cli.views.repair.logs import Conversion
-from kdump.cli.views.repair.outputs import Report, complain, done_lines, proof_lines, receipt_line
+from kdump.cli.views.repair.outputs import (
+    Report,
+    done_lines,
+    print_error,
+    proof_lines,
+    receipt_line,
+)
 from kdump.cli.views.repair.text import nothing_lines
 from kdump.repair.convert.receipt import ConvertedCopy, encode
 
 
-def report(form: Literal["text", "json"], command: str, scope: Scope) -> Report[ConvertedCopy]:
-    """The report of a run in that form; its first line, if it has one, is out."""
+def start_report(
+    form: Literal["text", "json"], command: str, scope: Scope
+) -> Report[ConvertedCopy]:
+    """Return the report of a run, after printing its header if ``form`` is JSON."""
     return _Json(command, scope) if form == "json" else _Text(command)
 
 
 class _Text:
-    """For people. Partitions with nothing to do are counted, and told at the end."""
+    """The text report. Partitions with nothing to do are counted, and reported at the end."""
 
     def __init__(self, command: str) -> None:
         self._command = command
@@ -38,21 +46,21 @@ class _Text:
         for line in lines(output, self._command):
             click.echo(line)
 
-    def failed(self, error: Exception) -> None:
+    def error(self, error: Exception) -> None:
         self._failed += 1
-        complain(error)
+        print_error(error)
 
     def finish(self, exit_code: int) -> None:
-        """Tell of partitions that were not told of, and of several what came of all."""
+        """Print the sums over several partitions, or that there is nothing to do in one."""
         if self._done + self._failed + len(self._nothing) > 1:
-            click.echo(labelled("result", "; ".join(self._sums())))
+            click.echo(paragraph("result", "; ".join(self._sums())))
             return
         for copy in self._nothing:
             for line in nothing_lines(copy.partition, copy.notes):
                 click.echo(line)
 
     def _sums(self) -> Iterator[str]:
-        """How many partitions came to what."""
+        """Yield the number of partitions for each result."""
         if self._done:
             yield f"{self._done:,} done"
         if self._failed:
@@ -62,7 +70,7 @@ class _Text:
 
 
 class _Json:
-    """For scripts."""
+    """The JSON report."""
 
     def __init__(self, command: str, scope: Scope) -> None:
         self._done = self._nothing = self._failed = 0
@@ -78,9 +86,9 @@ class _Json:
         self._done += 1
         click.echo(receipt_line(output, encode(output)))
 
-    def failed(self, error: Exception) -> None:
+    def error(self, error: Exception) -> None:
         self._failed += 1
-        complain(error)
+        print_error(error)
 
     def finish(self, exit_code: int) -> None:
         fields: dict[str, object] = {
@@ -93,18 +101,18 @@ class _Json:
 
 
 def lines(copy: ConvertedCopy, command: str) -> Iterator[str]:
-    """Yield the receipt for people."""
-    conversion = Conversion.copied(copy)
+    """Yield the lines of a receipt as text."""
+    conversion = Conversion.from_copy(copy)
     yield from done_lines(copy, command)
-    yield labelled(
+    yield paragraph(
         "converted",
         f"{conversion.logs}, {conversion.sizes}; "
         f"{count_text(copy.legacy, 'old message or wrapper', 'old messages and wrappers')}",
     )
-    yield labelled("read back", f"{conversion.count}: the same as before")
+    yield paragraph("read back", f"{conversion.count}: the same as before")
     if copy.untouched:
         others = count_text(len(copy.untouched), "other log")
-        yield labelled("copied", f"{others}, byte for byte")
-    yield labelled("result", f"log start offset {copy.log_start}, log end offset {copy.log_end}")
+        yield paragraph("copied", f"{others}, byte for byte")
+    yield paragraph("result", f"log start offset {copy.log_start}, log end offset {copy.log_end}")
     proof = "SHA-256 of every file written, digests of the records before and after"
     yield from proof_lines(copy, len(copy.parts) + len(copy.untouched), proof)

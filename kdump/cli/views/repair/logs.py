@@ -13,9 +13,9 @@ from kdump.repair.transaction.plan import ConvertedPart, Plan, Put, Step
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """Logs that are converted, and the new ones: ``old`` and ``new`` are how many there are.
+    """The sums of a conversion; ``old`` and ``new`` are the numbers of logs before and after it.
 
-    ``digests`` are those of the records, one for each new log.
+    ``digests`` are record digests, one for each new log.
     """
 
     old: int
@@ -26,8 +26,8 @@ class Conversion:
     digests: tuple[str, ...]
 
     @classmethod
-    def of(cls, plan: Plan, steps: Iterable[Step]) -> Self:
-        """What some steps of a plan convert; they put all parts of each log in place."""
+    def from_plan(cls, plan: Plan, steps: Iterable[Step]) -> Self:
+        """Sum up ``steps`` of a plan, which put all new logs of each converted log in place."""
         made = [
             (step.size, step.recipe)
             for step in steps
@@ -44,8 +44,8 @@ class Conversion:
         )
 
     @classmethod
-    def told(cls, logs: Mapping[str, Mapping[str, Any]]) -> Self:
-        """What a receipt says of its new logs."""
+    def from_receipt(cls, logs: Mapping[str, Mapping[str, Any]]) -> Self:
+        """Sum up the new logs of a receipt, by name."""
         before = {log["from"]: log["bytes_before"] for log in logs.values()}
         return cls(
             len(before),
@@ -57,8 +57,8 @@ class Conversion:
         )
 
     @classmethod
-    def copied(cls, copy: ConvertedCopy) -> Self:
-        """What was converted on the way to a new directory."""
+    def from_copy(cls, copy: ConvertedCopy) -> Self:
+        """Sum up a conversion to a new directory."""
         return cls(
             len(copy.logs),
             len(copy.parts),
@@ -70,17 +70,17 @@ class Conversion:
 
     @property
     def sizes(self) -> str:
-        """The bytes of the logs before and after."""
+        """The sizes of the logs before and after."""
         return f"{size_text(self.before_bytes)} -> {size_text(self.after_bytes)}"
 
     @property
     def logs(self) -> str:
-        """How many logs become how many."""
+        """The number of logs, before and after if it changes."""
         split = f" -> {self.new:,}" if self.new != self.old else ""
         return f"{self.old:,}{split} {'log' if self.new == 1 else 'logs'}"
 
     @property
     def count(self) -> str:
-        """How many records there are; of one log with their digest."""
+        """The number of records, for a single log with its digest."""
         digest = f", digest {self.digests[0]}" if len(self.digests) == 1 else ""
         return count_text(self.records, "record") + digest

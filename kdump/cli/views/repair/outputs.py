@@ -10,7 +10,7 @@ import click
 
 from kdump.cli.ui import jsonl
 from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS, REFUSED
-from kdump.cli.ui.paragraphs import LABEL, labelled, wrapped
+from kdump.cli.ui.paragraphs import LABEL, paragraph, wrap
 from kdump.cli.ui.units import count_text
 from kdump.errors import KdumpError, Refused
 from kdump.format.lines.shell import operand, shell_text
@@ -27,49 +27,49 @@ OutputT = TypeVar("OutputT", bound=Output, contravariant=True)
 
 
 class Report(Protocol[OutputT]):
-    """How a run is told."""
+    """The report of a run, as text or JSON."""
 
     def receipt(self, output: OutputT) -> None:
-        """Tell what was done."""
+        """Print the receipt of a partition."""
 
-    def failed(self, error: Exception) -> None:
-        """Tell why something was not."""
+    def error(self, error: Exception) -> None:
+        """Print why a partition was not written."""
 
     def finish(self, exit_code: int) -> None:
-        """Tell how it ended."""
+        """Print the end of the report."""
 
 
 def write_all(
     targets: Sequence[Target],
     write: Callable[[Target], Written],
-    told: Report[Written],
-    shown: Progress,
+    report: Report[Written],
+    meter: Progress,
 ) -> set[int]:
-    """Write the directory of each partition, whatever becomes of the others; all exit codes."""
+    """Write the directory of each partition, also after errors; return all exit codes."""
     codes = {OK}
-    shown.expect(sum(target.size for target in targets))
+    meter.expect(sum(target.size for target in targets))
     for target in targets:
-        # What is refused counts as if it had been read.
-        counted = shown.done + target.size
+        # A refused partition counts as if it had been read.
+        counted = meter.done + target.size
         try:
             output = write(target)
         except (KdumpError, OSError) as error:
-            with shown.paused():
-                told.failed(error)
-            # What went wrong in writing has left nothing.
+            with meter.paused():
+                report.error(error)
+            # After a failed write no file is left.
             codes.add(REFUSED if isinstance(error, Refused | OSError) else INCOMPLETE)
         else:
-            with shown.paused():
-                told.receipt(output)
+            with meter.paused():
+                report.receipt(output)
             codes.add(PROBLEMS if output.has_errors else OK)
-        shown.advance(max(counted - shown.done, 0))
+        meter.advance(max(counted - meter.done, 0))
     return codes
 
 
 def done_lines(output: Output, command: str) -> Iterator[str]:
-    """Yield the first lines of a receipt for people."""
+    """Yield the first lines of a receipt as text."""
     origin, target = (printable(os.fspath(path)) for path in (output.partition, output.destination))
-    yield from wrapped(
+    yield from wrap(
         f"DONE {output.id}  {command} {origin} -> {target}: {output.begun}, {output.seconds} s; "
         "what was read is unchanged",
         0,
@@ -77,21 +77,21 @@ def done_lines(output: Output, command: str) -> Iterator[str]:
 
 
 def proof_lines(output: Output, segments: int, proof: str) -> Iterator[str]:
-    """Yield the last lines: what is to be noted of it, what verify says, how to go on."""
+    """Yield the last lines of a receipt: notes, what verify found, the proof, the next command."""
     for note in output.notes:
-        yield labelled("note", printable(note))
-    codes = sorted({one.code.name for one in output.findings}) if output.problems else []
-    yield labelled(
+        yield paragraph("note", printable(note))
+    codes = sorted({finding.code.name for finding in output.findings}) if output.problems else []
+    yield paragraph(
         "checked",
         f"{count_text(segments, 'segment')}, every header and checksum: "
         f"{count_text(output.problems, 'problem')}" + (f" ({', '.join(codes)})" if codes else ""),
     )
-    yield labelled("proof", f"{FOLDERS}/{output.id}/receipt.json in it: {proof}")
+    yield paragraph("proof", f"{FOLDERS}/{output.id}/receipt.json in it: {proof}")
     yield f"{'next':{LABEL}}{shell_text(('kdump', 'verify', operand(output.destination)))}"
 
 
 def receipt_line(output: Output, encoded: dict[str, Any]) -> str:
-    """A receipt for scripts; ``encoded`` is all of it but the paths."""
+    """Return the JSON line of a receipt; ``encoded`` holds all its fields but the paths."""
     fields = {
         **encoded,
         "partition": jsonl.path_value(output.partition),
@@ -101,7 +101,7 @@ def receipt_line(output: Output, encoded: dict[str, Any]) -> str:
     return jsonl.line("receipt", fields)
 
 
-def complain(error: Exception) -> None:
-    """Tell why a partition was not written, on standard error."""
+def print_error(error: Exception) -> None:
+    """Print on standard error why a partition was not written."""
     kind = "refused: " if isinstance(error, Refused) else ""
     click.echo(f"kdump: {kind}{printable(str(error))}", err=True)

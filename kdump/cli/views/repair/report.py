@@ -1,6 +1,6 @@
 """The report of a repair as text or JSON Lines.
 
-The lines are a promise to scripts. Plans and receipts go to standard output, what went wrong to
+The JSON lines are a promise to scripts. Plans and receipts go to standard output, errors to
 standard error.
 """
 
@@ -19,14 +19,14 @@ from kdump.audit.targets.scope import Scope
 from kdump.audit.verdicts.next_start import next_start
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.cli.ui import jsonl
-from kdump.cli.ui.paragraphs import labelled
+from kdump.cli.ui.paragraphs import paragraph
 from kdump.cli.ui.units import count_text
 from kdump.cli.views.forecast_json import forecast_fields
 from kdump.cli.views.forecast_text import effect_text
 from kdump.cli.views.repair.text import (
     backup_lines,
     backup_text,
-    commanded,
+    command_lines,
     error_lines,
     loss_lines,
     nothing_lines,
@@ -45,25 +45,25 @@ _PROBLEMS = frozenset({Severity.ERROR, Severity.WARNING, Severity.INCOMPLETE})
 
 
 class Report(Protocol):
-    """What a repair tells of."""
+    """The report of a repair, as text or JSON."""
 
     def plan(self, plan: Plan, *, applying: bool) -> None:
-        """Tell a plan, also one of nothing; ``applying``: it is carried out next, if it may be."""
+        """Print a plan, also an empty one; ``applying``: the repair goes on to apply it."""
 
-    def pending(self, one: RepairRecord, plan: Plan) -> None:
-        """Tell of a repair that was interrupted."""
+    def interruption(self, record: RepairRecord, plan: Plan) -> None:
+        """Print a repair that was interrupted."""
 
     def receipt(self, plan: Plan, receipt: Mapping[str, Any], checked: Verdict | None) -> None:
-        """Tell what was done, and what a quick look has shown afterwards."""
+        """Print a receipt, and the verdict of the quick pass after it, None if there is none."""
 
-    def failed(self, error: Exception) -> None:
-        """Tell what went wrong, or was refused."""
+    def error(self, error: Exception) -> None:
+        """Print an error or a refusal."""
 
     def finish(self, exit_code: int) -> None:
-        """Tell how it ended."""
+        """Print the end of the report."""
 
 
-def report(
+def start_report(
     form: Literal["text", "json"],
     command: str,
     scope: Scope,
@@ -71,9 +71,9 @@ def report(
     *,
     assume_stopped: bool,
 ) -> Report:
-    """The report in one of the two forms; what it is of is told at once.
+    """Return the report of a run, after printing its header if ``form`` is JSON.
 
-    Plans whose ids are ``confirmed`` have been read: people do not get them a second time.
+    The text leaves out plans whose ids are ``confirmed``: the user has read them.
     """
     if form == "json":
         return _Json(command, scope)
@@ -81,7 +81,7 @@ def report(
 
 
 class _Text:
-    """For people. Partitions with nothing to be said of are counted, and told at the end."""
+    """The text report. Partitions with nothing to do are counted, and reported at the end."""
 
     def __init__(self, confirmed: Collection[str], *, assume_stopped: bool) -> None:
         self._confirmed = confirmed
@@ -93,7 +93,7 @@ class _Text:
         if not plan.steps and not plan.notes:
             self._nothing.append(plan)
             return
-        kind = ("losing" if plan.lossy else "lossless") if plan.steps else "noted"
+        kind = ("lossy" if plan.lossy else "lossless") if plan.steps else "noted"
         self._counts[kind] += 1
         if applying and plan.id in self._confirmed:
             return
@@ -102,9 +102,9 @@ class _Text:
         for line in known if plan.steps else idle:
             click.echo(line)
 
-    def pending(self, one: RepairRecord, plan: Plan) -> None:
+    def interruption(self, record: RepairRecord, plan: Plan) -> None:
         self._counts["pending"] += 1
-        for line in pending_lines(one, plan):
+        for line in pending_lines(record, plan):
             click.echo(line)
 
     def receipt(self, plan: Plan, receipt: Mapping[str, Any], checked: Verdict | None) -> None:
@@ -113,28 +113,28 @@ class _Text:
         for line in receipt_lines(plan, receipt, found):
             click.echo(line)
 
-    def failed(self, error: Exception) -> None:
+    def error(self, error: Exception) -> None:
         self._counts["failed"] += 1
         for line in error_lines(error):
             click.echo(line, err=True)
 
     def finish(self, exit_code: int) -> None:
-        """Tell of partitions that were not told of, and of several what came of all."""
+        """Print the sums over several partitions, or that there is nothing to do in one."""
         counts = self._counts
         partitions = counts.total() - counts["done"] - counts["failed"] + len(self._nothing)
         if max(partitions, counts["failed"]) > 1:
-            click.echo(labelled("result", "; ".join(self._sums())))
+            click.echo(paragraph("result", "; ".join(self._sums())))
             return
         for plan in self._nothing:
             for line in nothing_lines(plan.partition, plan.notes):
                 click.echo(line)
 
     def _sums(self) -> Iterator[str]:
-        """How many partitions came to what."""
+        """Yield the number of partitions for each result."""
         counts = self._counts
-        if plans := counts["losing"] + counts["lossless"]:
-            losing = f", {counts['losing']:,} of them lossy" if counts["losing"] else ""
-            yield count_text(plans, "plan") + losing
+        if plans := counts["lossy"] + counts["lossless"]:
+            lossy = f", {counts['lossy']:,} of them lossy" if counts["lossy"] else ""
+            yield count_text(plans, "plan") + lossy
         kinds = {"done": "done", "pending": "interrupted", "failed": "refused or failed"}
         for kind, words in kinds.items():
             if counts[kind]:
@@ -144,7 +144,7 @@ class _Text:
 
 
 class _Json:
-    """For scripts."""
+    """The JSON report."""
 
     def __init__(self, command: str, scope: Scope) -> None:
         self._plans = self._receipts = self._failed = 0
@@ -155,8 +155,8 @@ class _Json:
         self._plans += 1
         click.echo(jsonl.line("plan", _plan_fields(plan)))
 
-    def pending(self, one: RepairRecord, plan: Plan) -> None:
-        click.echo(jsonl.line("pending", {**_plan_fields(plan), "state": one.state.value}))
+    def interruption(self, record: RepairRecord, plan: Plan) -> None:
+        click.echo(jsonl.line("pending", {**_plan_fields(plan), "state": record.state.value}))
 
     def receipt(self, plan: Plan, receipt: Mapping[str, Any], checked: Verdict | None) -> None:
         self._receipts += 1
@@ -164,12 +164,12 @@ class _Json:
         fields = {
             **receipt,
             **_path_field(plan.partition),
-            "problems": None if checked is None else _problems(checked),
+            "problems": None if checked is None else _problem_count(checked),
             "next_start": None if start is None else forecast_fields(start),
         }
         click.echo(jsonl.line("receipt", fields))
 
-    def failed(self, error: Exception) -> None:
+    def error(self, error: Exception) -> None:
         self._failed += 1
         for line in error_lines(error):
             click.echo(line, err=True)
@@ -185,7 +185,7 @@ class _Json:
 
 
 class BackupReport:
-    """What ``undo`` tells of backups; ``count`` is how many it told of."""
+    """The report of ``undo``; ``count`` is the number of backups in it."""
 
     def __init__(self, form: Literal["text", "json"], scope: Scope) -> None:
         self.count = 0
@@ -195,60 +195,65 @@ class BackupReport:
             paths = [root.path for root in scope.roots]
             click.echo(jsonl.line("header", jsonl.header("undo", paths)))
 
-    def kept(
-        self, one: RepairRecord, partition: Path, *, whole: bool, refused: Exception | None = None
+    def backup(
+        self,
+        record: RepairRecord,
+        partition: Path,
+        *,
+        with_plan: bool,
+        refused: Exception | None = None,
     ) -> None:
-        """Tell of one backup; ``whole``: with its plan. ``refused``: why an undo would refuse."""
+        """Print a backup, ``with_plan`` also its plan; ``refused`` is why an undo would refuse."""
         self.count += 1
         if self._json:
-            plan = _plan_fields(Folder(partition, one.id).plan()) if whole else None
+            plan = _plan_fields(Folder(partition, record.id).plan()) if with_plan else None
             why = None if refused is None else str(refused)
             shown = {} if plan is None else {"plan": plan, "undo_refused": why}
-            click.echo(jsonl.line("backup", _backup_fields(one, partition) | shown))
+            click.echo(jsonl.line("backup", _backup_fields(record, partition) | shown))
             return
-        for line in backup_lines(one, partition):
+        for line in backup_lines(record, partition):
             click.echo(line)
-        self._listed |= not whole
-        for line in self._whole(one, partition, refused) if whole else ():
+        self._listed |= not with_plan
+        for line in self._plan_text_lines(record, partition, refused) if with_plan else ():
             click.echo(line)
 
-    def _whole(
-        self, one: RepairRecord, partition: Path, refused: Exception | None
+    def _plan_text_lines(
+        self, record: RepairRecord, partition: Path, refused: Exception | None
     ) -> Iterator[str]:
-        plan = Folder(partition, one.id).plan()
+        plan = Folder(partition, record.id).plan()
         yield from loss_lines(plan.loss, lost=plan.lossy)
         yield from steps_lines(plan)
-        undo = undoing(partition, one.id)
-        yield from commanded("free", (*undo[:-1], "--discard"))
+        undo = undoing(partition, record.id)
+        yield from command_lines("free", (*undo[:-1], "--discard"))
         if refused is None:
-            yield from commanded("undo", undo)
+            yield from command_lines("undo", undo)
         else:
-            yield labelled("undo", f"refused: {printable(str(refused))}")
+            yield paragraph("undo", f"refused: {printable(str(refused))}")
 
-    def undoing(self, plan: Plan) -> None:
-        """Tell what is taken back next."""
+    def undo(self, plan: Plan) -> None:
+        """Print the repair that is undone next."""
         if self._json:
             click.echo(jsonl.line("plan", {**_plan_fields(plan), "undo": True}))
             return
         for line in undo_lines(plan):
             click.echo(line)
 
-    def changed(self, one: RepairRecord, partition: Path, *, discarded: bool) -> None:
-        """Tell that a repair was taken back, or its backup removed."""
+    def change(self, record: RepairRecord, partition: Path, *, discarded: bool) -> None:
+        """Print that a repair was undone, or its backup removed."""
         self.count += 1
         what = "discarded" if discarded else "undone"
         if self._json:
-            click.echo(jsonl.line(what, _backup_fields(one, partition)))
+            click.echo(jsonl.line(what, _backup_fields(record, partition)))
         else:
-            click.echo(f"{what.upper()} {printable(one.id)}  {backup_text(one, partition)}")
+            click.echo(f"{what.upper()} {printable(record.id)}  {backup_text(record, partition)}")
 
-    def failed(self, error: Exception) -> None:
-        """Tell what went wrong, or was refused."""
+    def error(self, error: Exception) -> None:
+        """Print an error or a refusal."""
         for line in error_lines(error):
             click.echo(line, err=True)
 
     def finish(self, exit_code: int) -> None:
-        """Tell how it ended."""
+        """Print the end of the report."""
         if self._json:
             click.echo(jsonl.line("summary", {"exit": exit_code, "backups": self.count}))
         elif not self.count and exit_code == 0:
@@ -258,17 +263,17 @@ class BackupReport:
                 "kdump undo PARTITION --plan ID shows a repair; with --apply it undoes the "
                 "repair, with "
             )
-            click.echo(labelled("next", f"{text}--discard it removes the backup"))
+            click.echo(paragraph("next", f"{text}--discard it removes the backup"))
 
 
-def _backup_fields(one: RepairRecord, partition: Path) -> dict[str, object]:
+def _backup_fields(record: RepairRecord, partition: Path) -> dict[str, object]:
     return {
-        "id": one.id,
-        "command": one.command,
+        "id": record.id,
+        "command": record.command,
         **_path_field(partition),
-        "state": one.state.value,
-        "begun_ns": one.begun_ns,
-        "bytes": one.size_bytes,
+        "state": record.state.value,
+        "begun_ns": record.begun_ns,
+        "bytes": record.size_bytes,
     }
 
 
@@ -288,17 +293,19 @@ def _path_field(partition: Path) -> dict[str, Any]:
 
 
 def _checked_lines(verdict: Verdict) -> Iterator[str]:
-    """What a quick look has found, and what the next start does."""
+    """Yield what the quick pass has found, and what the next start does."""
     found = Counter[str]()
-    for one in verdict.findings:
-        if one.code.severity in _PROBLEMS:
-            found[one.code.name] += 1 + one.repeats
+    for finding in verdict.findings:
+        if finding.code.severity in _PROBLEMS:
+            found[finding.code.name] += 1 + finding.repeats
     names = f": {', '.join(sorted(found))}" if found else ""
-    yield labelled("checked", f"{count_text(found.total(), 'problem')} in a quick check{names}")
+    yield paragraph("checked", f"{count_text(found.total(), 'problem')} in a quick check{names}")
     start = next_start(verdict)
     if start is not None:
-        yield labelled("next start", effect_text(start))
+        yield paragraph("next start", effect_text(start))
 
 
-def _problems(verdict: Verdict) -> int:
-    return sum(1 + one.repeats for one in verdict.findings if one.code.severity in _PROBLEMS)
+def _problem_count(verdict: Verdict) -> int:
+    return sum(
+        1 + finding.repeats for finding in verdict.findings if finding.code.severity in _PROBLEMS
+    )

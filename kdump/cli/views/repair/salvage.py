@@ -11,10 +11,16 @@ import click
 from kdump.audit.codes import TRANSACTION_END_LOST
 from kdump.audit.replay.fates import Fate
 from kdump.cli.ui import jsonl
-from kdump.cli.ui.paragraphs import labelled
+from kdump.cli.ui.paragraphs import paragraph
 from kdump.cli.ui.units import count_text, size_text
-from kdump.cli.views.repair.outputs import Report, complain, done_lines, proof_lines, receipt_line
-from kdump.cli.views.repair.text import commanded
+from kdump.cli.views.repair.outputs import (
+    Report,
+    done_lines,
+    print_error,
+    proof_lines,
+    receipt_line,
+)
+from kdump.cli.views.repair.text import command_lines
 from kdump.format.lines.text import printable
 from kdump.repair.salvage.lost_markers import TransactionEnd, consequence
 from kdump.repair.salvage.offset_gaps import OffsetGap
@@ -22,8 +28,8 @@ from kdump.repair.salvage.receipt import Salvaged, Sums, encode
 from kdump.repair.salvage.stretches import Left, Why
 from kdump.storage.walk import Reason
 
-#: How many holes, and pieces that were not taken, are printed for people.
-_TOLD = 20
+#: The number of offset gaps, and of pieces that were not taken, in the text.
+_LISTED = 20
 _WHYS: dict[Reason | Why, str] = {
     Reason.TORN_TAIL: "torn tail",
     Reason.PREALLOCATED: "preallocated zeros",
@@ -39,18 +45,18 @@ _WHYS: dict[Reason | Why, str] = {
 }
 
 
-def report(form: Literal["text", "json"], paths: Sequence[Path]) -> Report[Salvaged]:
-    """The report of a run in that form; its first line, if it has one, is out."""
+def start_report(form: Literal["text", "json"], paths: Sequence[Path]) -> Report[Salvaged]:
+    """Return the report of a run, after printing its header if ``form`` is JSON."""
     return _Json(paths) if form == "json" else _Text()
 
 
 class _Text:
     def receipt(self, output: Salvaged) -> None:
-        for each in lines(output):
-            click.echo(each)
+        for line in lines(output):
+            click.echo(line)
 
-    def failed(self, error: Exception) -> None:
-        complain(error)
+    def error(self, error: Exception) -> None:
+        print_error(error)
 
     def finish(self, exit_code: int) -> None:
         pass
@@ -66,89 +72,89 @@ class _Json:
         back = [list(command) for command in output.way_back]
         click.echo(receipt_line(output, {**encode(output), "way_back": back}))
 
-    def failed(self, error: Exception) -> None:
-        complain(error)
+    def error(self, error: Exception) -> None:
+        print_error(error)
 
     def finish(self, exit_code: int) -> None:
         click.echo(jsonl.line("summary", {"exit": exit_code, "partitions": self._done}))
 
 
-def lines(salvaged: Salvaged) -> Iterator[str]:
-    """Yield the receipt for people."""
-    selection, taken = salvaged.selection, salvaged.taken
-    # Room for batches to come is nothing that anybody would miss.
+def lines(receipt: Salvaged) -> Iterator[str]:
+    """Yield the lines of a receipt as text."""
+    selection, taken = receipt.selection, receipt.taken
+    # Preallocated zeros hold no data.
     left: dict[Reason | Why, Sums] = {
-        why: sums for why, sums in salvaged.left.items() if why is not Reason.PREALLOCATED
+        why: sums for why, sums in receipt.left.items() if why is not Reason.PREALLOCATED
     }
-    yield from done_lines(salvaged, "salvage")
+    yield from done_lines(receipt, "salvage")
     offsets = ""
     if selection.stretches:
         first, last = selection.stretches[0].first_offset, selection.stretches[-1].last_offset
         offsets = f"; offsets {first}..{last}"
-    yield labelled(
+    yield paragraph(
         "taken",
-        f"{_sums_text(taken)}{offsets}; {len(salvaged.logs):,} of "
+        f"{_sums_text(taken)}{offsets}; {len(receipt.logs):,} of "
         f"{count_text(len(selection.segments), 'segment')}",
     )
-    yield labelled(
+    yield paragraph(
         "result",
-        f"log start offset {salvaged.logs[0].base_offset}, log end offset {salvaged.log_end}",
+        f"log start offset {receipt.logs[0].base_offset}, log end offset {receipt.log_end}",
     )
-    yield labelled("holes", _gaps_text(salvaged.offset_gaps))
-    for gap in salvaged.offset_gaps[:_TOLD]:
-        yield labelled("", _gap_text(salvaged, gap))
-    yield from _more(len(salvaged.offset_gaps))
+    yield paragraph("holes", _gaps_text(receipt.offset_gaps))
+    for gap in receipt.offset_gaps[:_LISTED]:
+        yield paragraph("", _gap_text(receipt, gap))
+    yield from _more(len(receipt.offset_gaps))
     if left:
-        yield labelled("not taken", _left_text(left))
-        pieces = [one for one in selection.left if one.size and one.why in left]
-        for one in pieces[:_TOLD]:
-            yield labelled("", _piece_text(salvaged, one))
+        yield paragraph("not taken", _skipped_text(left))
+        pieces = [piece for piece in selection.left if piece.size and piece.why in left]
+        for piece in pieces[:_LISTED]:
+            yield paragraph("", _piece_text(receipt, piece))
         yield from _more(len(pieces))
-    yield from _transaction_lines(salvaged)
+    yield from _transaction_lines(receipt)
     for error in selection.errors:
-        yield labelled("UNREAD", printable(error))
-    yield from proof_lines(salvaged, len(salvaged.logs), "SHA-256 of every file written")
-    yield from _way_back_lines(salvaged)
+        yield paragraph("UNREAD", printable(error))
+    yield from proof_lines(receipt, len(receipt.logs), "SHA-256 of every file written")
+    yield from _way_back_lines(receipt)
 
 
-def _way_back_lines(salvaged: Salvaged) -> Iterator[str]:
-    commands = salvaged.way_back
+def _way_back_lines(receipt: Salvaged) -> Iterator[str]:
+    commands = receipt.way_back
     if commands:
-        yield labelled("back", "if no other replica is in sync, with the broker stopped:")
+        yield paragraph("back", "if no other replica is in sync, with the broker stopped:")
         for command in commands:
-            yield from commanded("", command)
+            yield from command_lines("", command)
 
 
-def _transaction_lines(salvaged: Salvaged) -> Iterator[str]:
-    ends = salvaged.ends
+def _transaction_lines(receipt: Salvaged) -> Iterator[str]:
+    ends = receipt.ends
     if not ends:
         return
-    yield labelled(
+    yield paragraph(
         "markers",
         f"{count_text(len(ends), 'transaction')} ended, or may have ended, where offsets are "
-        f"missing; last stable offset {salvaged.last_stable_offset}",
+        f"missing; last stable offset {receipt.last_stable_offset}",
     )
-    for each in ends[:_TOLD]:
-        yield labelled("", _end_text(each))
+    for transaction in ends[:_LISTED]:
+        yield paragraph("", _end_text(transaction))
     yield from _more(len(ends))
 
 
-def _end_text(each: TransactionEnd) -> str:
-    end = each.end
+def _end_text(transaction: TransactionEnd) -> str:
+    end = transaction.end
     what = {
         Fate.COMMITTED: "was committed",
         Fate.ABORTED: f"was aborted at {end.ended}" if end.exact else "was aborted",
         Fate.UNDECIDED: "nothing shows whether it was committed",
     }[end.fate]
-    lost = f"{TRANSACTION_END_LOST.name}: " if each.lost else ""
+    lost = f"{TRANSACTION_END_LOST.name}: " if transaction.lost else ""
     marker = "; no new marker"
-    if each.marker is not None:
+    if transaction.marker is not None:
         kind = "abort" if end.fate is Fate.ABORTED else "commit"
-        marker = f"; new {kind} marker at {each.marker}"
+        marker = f"; new {kind} marker at {transaction.marker}"
     missing = f"{end.first}..{'' if end.last is None else end.last}"
     return (
         f"producer {end.producer} from offset {end.begin}, marker missing in {missing}: "
-        f"{lost}{what}{marker}; {consequence(each)}"
+        f"{lost}{what}{marker}; {consequence(transaction)}"
     )
 
 
@@ -163,16 +169,16 @@ def _gaps_text(offset_gaps: Sequence[OffsetGap]) -> str:
     known = sum(gap.count or 0 for gap in offset_gaps)
     unbounded = any(gap.count is None for gap in offset_gaps)
     most = f"{count_text(known, 'offset')} at most" if known or not unbounded else ""
-    behind = "and what followed the end" if unbounded else ""
-    return f"{len(offset_gaps):,}: {' '.join(part for part in (most, behind) if part)}"
+    open_end = "and what followed the end" if unbounded else ""
+    return f"{len(offset_gaps):,}: {' '.join(part for part in (most, open_end) if part)}"
 
 
-def _gap_text(salvaged: Salvaged, gap: OffsetGap) -> str:
+def _gap_text(receipt: Salvaged, gap: OffsetGap) -> str:
     last = "" if gap.last is None else gap.last
     text = f"{gap.first}..{last}"
     if gap.left is None:
         return f"{text}: no batch is there"
-    log = salvaged.selection.segments[gap.left.log].log.name
+    log = receipt.selection.segments[gap.left.log].log.name
     marker = " (was a transaction marker)" if gap.left.marker else ""
     more = f" and {gap.pieces - 1:,} more" if gap.pieces > 1 else ""
     return (
@@ -181,7 +187,7 @@ def _gap_text(salvaged: Salvaged, gap: OffsetGap) -> str:
     )
 
 
-def _left_text(left: dict[Reason | Why, Sums]) -> str:
+def _skipped_text(left: dict[Reason | Why, Sums]) -> str:
     parts = []
     for why, sums in left.items():
         what = f"{count_text(sums.batches, 'batch', 'batches')}, " if sums.batches else ""
@@ -189,8 +195,8 @@ def _left_text(left: dict[Reason | Why, Sums]) -> str:
     return "; ".join(parts)
 
 
-def _piece_text(salvaged: Salvaged, left: Left) -> str:
-    log = printable(salvaged.selection.segments[left.log].log.name)
+def _piece_text(receipt: Salvaged, left: Left) -> str:
+    log = printable(receipt.selection.segments[left.log].log.name)
     offsets = ""
     if left.batches:
         offsets = f", offsets {left.first_offset}..{left.last_offset}"
@@ -199,5 +205,5 @@ def _piece_text(salvaged: Salvaged, left: Left) -> str:
 
 
 def _more(count: int) -> Iterator[str]:
-    if count > _TOLD:
-        yield labelled("", f"and {count - _TOLD:,} more: see the receipt")
+    if count > _LISTED:
+        yield paragraph("", f"and {count - _LISTED:,} more: see the receipt")

@@ -22,12 +22,12 @@ from kdump.repair.transaction.plan import (
     TakeMarker,
 )
 
-#: Files of more segments than that are counted, not named.
+#: Files of more segments than this are counted, not named.
 _NAMED: Final = 3
 
 
 def step_texts(plan: Plan) -> Iterator[str]:
-    """Yield the steps of a plan in their order."""
+    """Yield the steps of a plan in order; neighbouring steps of a kind make one sentence."""
     origins = _origins(plan)
     few = len(set(origins.values())) <= _NAMED
 
@@ -37,12 +37,12 @@ def step_texts(plan: Plan) -> Iterator[str]:
             return _kind(step)
         return "convert", origin if few else ""
 
-    for _, group in groupby(plan.steps, key=kind):
-        yield printable(_text(plan, list(group)))
+    for _, steps in groupby(plan.steps, key=kind):
+        yield printable(_text(plan, list(steps)))
 
 
 def offset_text(offset: int | None) -> str:
-    """An offset, bare, so that it can be pasted; None is unknown."""
+    """Return an offset as bare digits, so that it can be pasted; None is unknown."""
     return "unknown" if offset is None else str(offset)
 
 
@@ -59,29 +59,30 @@ def _kind(step: Step) -> object:
 
 
 def _origins(plan: Plan) -> dict[str, str]:
-    """Of each new log that is converted from an old one that one, both without extension."""
+    """Return the old log of each converted log, both without extension."""
     return {_stem(put.name): _stem(recipe.log) for put, recipe in plan.conversions}
 
 
 def _text(plan: Plan, steps: Sequence[Step]) -> str:
-    conversion = Conversion.of(plan, steps)
+    conversion = Conversion.from_plan(plan, steps)
     if conversion.new:
-        return f"{_replaced(steps)}; {conversion.sizes}, {conversion.count}"
+        return f"{_replacement_text(steps)}; {conversion.sizes}, {conversion.count}"
     first = steps[0]
     match first:
         case Remove():
-            return f"remove {_names([s.name for s in steps if isinstance(s, Remove)])}"
+            return f"remove {_names_text([s.name for s in steps if isinstance(s, Remove)])}"
         case Put(recipe=Prefix()):
             size = plan.files[first.name].size
             return f"truncate a copy of {first.name}, which has other links: {size} -> {first.size}"
         case Put():
             verb = "replace" if first.replaces else "write"
-            return f"{verb} {_names([s.name for s in steps if isinstance(s, Put)])}"
+            return f"{verb} {_names_text([s.name for s in steps if isinstance(s, Put)])}"
         case Cut():
             return f"truncate {first.name} {plan.files[first.name].size} -> {first.size}"
         case Line():
             before, after = (
-                "no line" if each is None else str(each) for each in (first.before, first.after)
+                "no line" if offset is None else str(offset)
+                for offset in (first.before, first.after)
             )
             return f"{first.checkpoint}, only this partition: {before} -> {after}"
         case Rewrite():
@@ -92,32 +93,32 @@ def _text(plan: Plan, steps: Sequence[Step]) -> str:
             return "restore the marker, empty: the next start scans no other partition"
 
 
-def _replaced(steps: Sequence[Step]) -> str:
-    """The files of whole segments by what becomes of them in the end."""
-    away = {step.name for step in steps if isinstance(step, Remove)}
+def _replacement_text(steps: Sequence[Step]) -> str:
+    """Return the files of converted segments: removed, written and replaced."""
+    removed = {step.name for step in steps if isinstance(step, Remove)}
     puts = [step for step in steps if isinstance(step, Put)]
-    replaced = away.union(put.name for put in puts if put.replaces)
+    replaced = removed.union(put.name for put in puts if put.replaces)
     names = [put.name for put in puts]
     parts = {
-        "remove": sorted(away.difference(names)),
+        "remove": sorted(removed.difference(names)),
         "write": [name for name in names if name not in replaced],
         "replace": [name for name in names if name in replaced],
     }
-    return "; ".join(f"{verb} {_names(some)}" for verb, some in parts.items() if some)
+    return "; ".join(f"{verb} {_names_text(some)}" for verb, some in parts.items() if some)
 
 
 def _stem(name: str) -> str:
     return name.partition(".")[0]
 
 
-def _names(names: Sequence[str]) -> str:
-    """Names of files; those of one segment together, and of many only how many there are."""
+def _names_text(names: Sequence[str]) -> str:
+    """Return file names, grouped by segment; for many segments only their numbers."""
     stems: dict[str, list[str]] = {}
     for name in names:
         stem, _, extension = name.partition(".")
         stems.setdefault(stem, []).append(extension)
     if len(stems) <= _NAMED:
-        return ", ".join(_together(stem, extensions) for stem, extensions in stems.items())
+        return ", ".join(_segment_names(stem, extensions) for stem, extensions in stems.items())
     kinds = Counter(f".{name.partition('.')[2]}" for name in names if "." in name)
     counts = [f"{count:,} {kind}" for kind, count in kinds.items()]
     numbered = sorted(stem for stem in stems if stem.isdigit())
@@ -126,7 +127,7 @@ def _names(names: Sequence[str]) -> str:
     return f"{len(names):,} files{span}: {', '.join([*counts, *alone])}"
 
 
-def _together(stem: str, extensions: Sequence[str]) -> str:
+def _segment_names(stem: str, extensions: Sequence[str]) -> str:
     if len(extensions) == 1:
         return f"{stem}.{extensions[0]}" if extensions[0] else stem
     return f"{stem}.{{{','.join(extensions)}}}"

@@ -1,6 +1,6 @@
 """Plans, receipts and backups as text.
 
-A command stands on one line, however long, so that it can be pasted.
+A command is on one line, however long, so that it can be pasted.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from kdump.audit.commands import salvaging, undoing
 from kdump.audit.survey.recovery import Span
-from kdump.cli.ui.paragraphs import LABEL, WIDTH, labelled, wrapped
+from kdump.cli.ui.paragraphs import LABEL, WIDTH, paragraph, wrap
 from kdump.cli.ui.units import count_text, period_text, size_text
 from kdump.cli.views.repair.logs import Conversion
 from kdump.cli.views.repair.steps import offset_text, step_texts
@@ -33,27 +33,27 @@ _STATES = {
 def plan_lines(
     plan: Plan, *, applying: bool = False, assume_stopped: bool = False
 ) -> Iterator[str]:
-    """Yield a plan that has steps: what it loses, what comes of it, what it does and needs.
+    """Yield a plan that has steps: its loss, result, steps, backup and space.
 
-    ``applying`` says that it is carried out at once, so that nobody has to be told how;
-    ``assume_stopped``, that it cannot be without that option.
+    ``applying``: the plan is applied at once, so that the command for it is left out.
+    ``assume_stopped``: that command needs the option.
     """
-    yield from wrapped(f"PLAN {plan.id}  {_what(plan)}: nothing is changed yet", 0)
+    yield from wrap(f"PLAN {plan.id}  {_command_text(plan)}: nothing is changed yet", 0)
     yield from loss_lines(plan.loss, lost=_cuts(plan))
     if plan.loss.sound:
-        yield from commanded("instead", salvaging(plan.partition))
-    yield labelled("result", _result(plan))
+        yield from command_lines("instead", salvaging(plan.partition))
+    yield paragraph("result", _result_text(plan))
     for note in plan.notes:
-        yield labelled("note", printable(note))
+        yield paragraph("note", printable(note))
     yield from steps_lines(plan)
-    yield labelled("save", _saved(plan))
-    yield labelled("space", _space(plan))
+    yield paragraph("save", _save_text(plan))
+    yield paragraph("space", _space_text(plan))
     if not applying:
-        yield from commanded("apply", apply_command(plan, assume_stopped=assume_stopped))
+        yield from command_lines("apply", apply_command(plan, assume_stopped=assume_stopped))
 
 
 def apply_command(plan: Plan, *, assume_stopped: bool = False) -> tuple[str, ...]:
-    """The command that carries out a plan."""
+    """Return the command that applies a plan."""
     confirm = ("--confirm", plan.id) if plan.lossy else ()
     return (
         "kdump",
@@ -67,19 +67,22 @@ def apply_command(plan: Plan, *, assume_stopped: bool = False) -> tuple[str, ...
 
 
 def nothing_lines(partition: Path, notes: Iterable[str]) -> Iterator[str]:
-    """Yield that there is nothing to do in a partition, and what else there is to be said."""
-    yield from wrapped(f"{partition_name(partition)}: nothing to do", 0)
+    """Yield that there is nothing to do in a partition, and the notes."""
+    yield from wrap(f"{partition_name(partition)}: nothing to do", 0)
     for note in notes:
-        yield labelled("note", printable(note))
+        yield paragraph("note", printable(note))
 
 
 def loss_lines(loss: Loss, *, lost: bool) -> Iterator[str]:
-    """Yield what is lost, if it is told at all."""
+    """Yield the loss; without lost records a line only if ``lost``."""
     if not loss:
         if lost:
-            yield labelled("loss", f"no record; {size_text(loss.size)} without records are cut off")
+            yield paragraph(
+                "loss", f"no record; {size_text(loss.size)} without records are cut off"
+            )
         return
-    text = f"{_records(loss)}: {_count(loss.sound)} SOUND + {_count(loss.unreadable)} unreadable"
+    sound, unreadable = _count_text(loss.sound), _count_text(loss.unreadable)
+    text = f"{_records_text(loss)}: {sound} SOUND + {unreadable} unreadable"
     parts = [text, size_text(loss.size)]
     both = loss.sound + loss.unreadable
     if both.first_offset is not None:
@@ -95,91 +98,94 @@ def loss_lines(loss: Loss, *, lost: bool) -> Iterator[str]:
         parts.append(f"{count_text(loss.opened, 'transaction')} left OPEN")
     if loss.below_high_watermark:
         parts.append("BELOW the high watermark")
-    yield labelled("LOSS", "; ".join(parts))
+    yield paragraph("LOSS", "; ".join(parts))
 
 
 def error_lines(error: Exception) -> Iterator[str]:
-    """Yield what went wrong, or was refused; of an interruption also how far the work has come."""
+    """Yield an error; of an interruption also the steps that are done and those that are left."""
     yield f"kdump: {printable(str(error))}"
     if isinstance(error, Interruption):
         for label, plan in (("done", error.done), ("left", error.left)):
             for number, text in enumerate(() if plan is None else step_texts(plan)):
-                yield labelled("" if number else label, text)
+                yield paragraph("" if number else label, text)
 
 
 def steps_lines(plan: Plan) -> Iterator[str]:
     """Yield the steps, numbered."""
     for number, text in enumerate(step_texts(plan), 1):
-        yield labelled("steps" if number == 1 else "", f"{number} {text}")
+        yield paragraph("steps" if number == 1 else "", f"{number} {text}")
 
 
 def consent_text(plan: Plan) -> str:
-    """What somebody is asked who is to agree to a loss."""
-    lost = f"{_records(plan.loss)} of {partition_name(plan.partition)}"
-    sound = f" ({_count(plan.loss.sound)} SOUND)" if plan.loss.sound else ""
+    """Return the question that asks the user to agree to a loss."""
+    lost = f"{_records_text(plan.loss)} of {partition_name(plan.partition)}"
+    sound = f" ({_count_text(plan.loss.sound)} SOUND)" if plan.loss.sound else ""
     return f"This loses {lost}{sound}. Type {plan.id} to continue"
 
 
 def receipt_lines(plan: Plan, receipt: Mapping[str, Any], checked: Iterable[str]) -> Iterator[str]:
-    """Yield what was done, the lines of what a look at it has ``checked``, and the way back."""
+    """Yield a receipt, with ``checked``, the lines of the quick check, and the way to undo it."""
     folder = f"{partition_name(plan.partition)}/{FOLDERS}/{plan.id}"
-    done = f"DONE {plan.id}  {_what(plan)}: {receipt['begun']}, {receipt['seconds']} s"
-    yield from wrapped(done, 0)
+    done = f"DONE {plan.id}  {_command_text(plan)}: {receipt['begun']}, {receipt['seconds']} s"
+    yield from wrap(done, 0)
     if plan.lossy:
-        yield labelled("lost", f"{_records(plan.loss)}; what was cut off is in {folder}")
+        yield paragraph("lost", f"{_records_text(plan.loss)}; what was cut off is in {folder}")
     proof = "SHA-256 of what was written and moved"
     if logs := receipt.get("converted"):
-        conversion = Conversion.told(logs)
-        yield labelled("converted", f"{conversion.logs}, {conversion.sizes}")
-        yield labelled("read back", f"{conversion.count}: the same as before")
+        conversion = Conversion.from_receipt(logs)
+        yield paragraph("converted", f"{conversion.logs}, {conversion.sizes}")
+        yield paragraph("read back", f"{conversion.count}: the same as before")
         proof += ", digests of the records before and after"
     yield from checked
-    yield labelled("proof", f"{folder}/receipt.json: {proof}")
-    yield labelled("free", f"the backup takes {size_text(_backup_bytes(plan))}; to remove it:")
+    yield paragraph("proof", f"{folder}/receipt.json: {proof}")
+    yield paragraph("free", f"the backup takes {size_text(_backup_bytes(plan))}; to remove it:")
     undo = undoing(plan.partition, plan.id)
-    yield from commanded("", (*undo[:-1], "--discard"))
-    yield labelled("undo", "until a broker runs on it:")
-    yield from commanded("", undo)
+    yield from command_lines("", (*undo[:-1], "--discard"))
+    yield paragraph("undo", "until a broker runs on it:")
+    yield from command_lines("", undo)
 
 
 def undo_lines(plan: Plan) -> Iterator[str]:
-    """Yield what is taken back: the steps of a repair, the last one first."""
-    yield from wrapped(f"UNDO {plan.id}  {_what(plan)}: undoes the steps, the last step first", 0)
+    """Yield the steps of a repair that an undo takes back, the last step first."""
+    yield from wrap(
+        f"UNDO {plan.id}  {_command_text(plan)}: undoes the steps, the last step first", 0
+    )
     yield from steps_lines(plan)
 
 
-def pending_lines(one: RepairRecord, plan: Plan) -> Iterator[str]:
-    """Yield that a repair was interrupted, what it does, and both ways on from there."""
-    partition, command = plan.partition, one.command or ""
+def pending_lines(record: RepairRecord, plan: Plan) -> Iterator[str]:
+    """Yield an interrupted repair: its loss, its steps, and the commands that finish or undo it."""
+    partition, command = plan.partition, record.command or ""
     name = partition_name(partition)
     text = (
-        f"PENDING {printable(one.id)}  {printable(command)} {name}: interrupted between its steps"
+        f"PENDING {printable(record.id)}  {printable(command)} {name}: interrupted between its "
+        "steps"
     )
-    yield from wrapped(text, 0)
+    yield from wrap(text, 0)
     yield from loss_lines(plan.loss, lost=plan.lossy)
     yield from steps_lines(plan)
-    yield from commanded("finish", finish_command(plan))
-    yield from commanded("undo", ("kdump", "undo", operand(partition), "--apply"))
+    yield from command_lines("finish", finish_command(plan))
+    yield from command_lines("undo", ("kdump", "undo", operand(partition), "--apply"))
 
 
-def backup_lines(one: RepairRecord, partition: Path) -> Iterator[str]:
-    """Yield one backup as a list of them has it."""
-    begun = "" if one.begun_ns is None else f"  {_second(one.begun_ns)}"
-    yield from wrapped(
-        f"{printable(one.id)}{begun}  {backup_text(one, partition)}: {_STATES[one.state]}; "
-        f"{size_text(one.size_bytes)}",
+def backup_lines(record: RepairRecord, partition: Path) -> Iterator[str]:
+    """Yield the entry of a backup in a list."""
+    begun = "" if record.begun_ns is None else f"  {_second(record.begun_ns)}"
+    yield from wrap(
+        f"{printable(record.id)}{begun}  {backup_text(record, partition)}: "
+        f"{_STATES[record.state]}; {size_text(record.size_bytes)}",
         0,
     )
 
 
-def backup_text(one: RepairRecord, partition: Path) -> str:
-    """Which repair of which partition has left a backup."""
-    command = "unreadable plan of" if one.command is None else printable(one.command)
+def backup_text(record: RepairRecord, partition: Path) -> str:
+    """Return the command and the partition of a repair."""
+    command = "unreadable plan of" if record.command is None else printable(record.command)
     return f"{command} {partition_name(partition)}"
 
 
-def commanded(label: str, argv: tuple[str, ...]) -> Iterator[str]:
-    """Yield a command behind its label; below it, where it would not fit beside it."""
+def command_lines(label: str, argv: tuple[str, ...]) -> Iterator[str]:
+    """Yield a command after its label, or on the next line if both do not fit on one."""
     text = shell_text(argv)
     if LABEL + len(text) <= WIDTH:
         yield f"{label:{LABEL}}{text}"
@@ -190,11 +196,11 @@ def commanded(label: str, argv: tuple[str, ...]) -> Iterator[str]:
 
 
 def partition_name(partition: Path) -> str:
-    """What a partition is called in the text: its directory, also where that is spelled ``.``."""
+    """Return the name of the directory of a partition, also for the path ``.``."""
     return printable(partition.name or partition.absolute().name)
 
 
-def _what(plan: Plan) -> str:
+def _command_text(plan: Plan) -> str:
     return f"{printable(plan.command)} {partition_name(plan.partition)}"
 
 
@@ -202,9 +208,9 @@ def _second(time_ns: int) -> str:
     return time_text(time_ns // 10**9 * 1000).replace(".000Z", "Z")
 
 
-def _result(plan: Plan) -> str:
+def _result_text(plan: Plan) -> str:
     before, after = plan.log_end
-    conversion = Conversion.of(plan, plan.steps)
+    conversion = Conversion.from_plan(plan, plan.steps)
     if conversion.new:
         parts = [
             f"{conversion.logs} of magic 2 with the same "
@@ -226,12 +232,12 @@ def _cuts(plan: Plan) -> bool:
     return any(name.endswith(".log") for name in plan.changed_files - converted)
 
 
-def _saved(plan: Plan) -> str:
-    whole = len(plan.moved_files)
+def _save_text(plan: Plan) -> str:
+    file_count = len(plan.moved_files)
     parts = [f"tail {size_text(plan.tail_bytes)}"] if plan.cuts else []
-    if whole:
+    if file_count:
         size = sum(plan.files[name].size for name in plan.moved_files)
-        parts.append(f"{count_text(whole, 'whole file')}, {size_text(size)}, not copied")
+        parts.append(f"{count_text(file_count, 'whole file')}, {size_text(size)}, not copied")
     if plan.rewrites:
         parts.append(count_text(len(plan.rewrites), "checkpoint file"))
     if not parts:
@@ -244,7 +250,7 @@ def _backup_bytes(plan: Plan) -> int:
     return plan.tail_bytes + checkpoints + sum(plan.files[name].size for name in plan.moved_files)
 
 
-def _space(plan: Plan) -> str:
+def _space_text(plan: Plan) -> str:
     space, (device, inode) = os.statvfs(plan.partition), plan.identity
     needs = size_text(plan.new_bytes + plan.tail_bytes)
     if plan.tail_bytes:
@@ -254,10 +260,10 @@ def _space(plan: Plan) -> str:
     return f"needs {needs}, free {free}; {where}"
 
 
-def _records(loss: Loss) -> str:
+def _records_text(loss: Loss) -> str:
     both = loss.sound + loss.unreadable
     return f"{'at least ' if both.unbounded else ''}{count_text(both.count, 'record')}"
 
 
-def _count(span: Span) -> str:
+def _count_text(span: Span) -> str:
     return f"{span.count:,}{' or more' if span.unbounded else ''}"

@@ -2,7 +2,7 @@
 
 summary     The sums and the exit code of a run.
 json_lines  The JSON Lines of ``verify``.
-partition   What damage in a partition means, and the choices.
+partition   The losses of a partition, and the commands to choose from.
 plan        The numbered plan at the end of a report on a log directory.
 text        The text report of ``verify``.
 next_start  The reports of ``next-start``.

@@ -1,6 +1,6 @@
 """The JSON Lines of ``verify``.
 
-Scripts rely on it: fields may come, none may change or go.
+Scripts rely on it: fields may be added, but none is changed or removed.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ from kdump.storage.liveness import Liveness
 
 
 class JsonReport:
-    """Emits the lines one by one: the header at once, findings as they come, each once."""
+    """Emits the header at once, and each finding once, as soon as it is known."""
 
     def __init__(
         self, emit: Callable[[str], None], roots: Sequence[Root], starts: Starts, *, depth: str
     ) -> None:
         self._emit = emit
-        self._told: set[tuple[str, Path, int | None]] = set()
+        self._emitted: set[tuple[str, Path, int | None]] = set()
         self._starts = starts
         emit(header_line(roots, depth=depth))
 
     def directories(self, findings: Iterable[Finding]) -> None:
-        """Emit what was found at the top of log directories."""
+        """Emit the findings at the top of log directories."""
         findings = tuple(findings)
         self._starts.add_findings(findings)
         for finding in findings:
-            self._tell(finding)
+            self._emit_once(finding)
 
     def preview(self, verdict: Verdict) -> None:
-        """Emit what the quick pass has found in one partition."""
+        """Emit the findings of the quick pass in one partition."""
         for finding in verdict.findings:
-            self._tell(finding)
+            self._emit_once(finding)
 
     def add(self, verdict: Verdict, forecast: Forecast | None) -> None:
-        """Emit what else was found in one partition, and its next start."""
+        """Emit the further findings in one partition, and its forecast."""
         for finding in verdict.findings:
-            self._tell(finding)
+            self._emit_once(finding)
         self._starts.add(verdict, forecast)
         if forecast is not None:
             line = forecast_line(
@@ -63,17 +63,17 @@ class JsonReport:
         ]
         self._emit(summary_line(summary, starts))
 
-    def _tell(self, finding: Finding) -> None:
+    def _emit_once(self, finding: Finding) -> None:
         key = finding.code.name, finding.path, finding.position
-        if key not in self._told:
-            self._told.add(key)
+        if key not in self._emitted:
+            self._emitted.add(key)
             self._emit(finding_line(finding))
 
 
 def header_line(roots: Sequence[Root], *, depth: str) -> str:
-    """Return the first line: what is going to be verified, and whether brokers use it.
+    """Return the first line: the paths, and whether brokers use them.
 
-    ``liveness`` has a place for each of ``paths``, null for one that is not there.
+    ``liveness`` has an entry for each path, null for a path that does not exist.
     """
     fields = jsonl.header("verify", [root.path for root in roots])
     liveness = [root.liveness and _liveness(root.liveness) for root in roots]
@@ -83,7 +83,7 @@ def header_line(roots: Sequence[Root], *, depth: str) -> str:
 
 
 def finding_line(finding: Finding) -> str:
-    """Return the line of one finding; what does not apply to it is null."""
+    """Return the line of one finding; fields that do not apply to it are null."""
     return jsonl.line(
         "finding",
         {
@@ -101,9 +101,9 @@ def finding_line(finding: Finding) -> str:
 
 
 def summary_line(summary: Summary, next_starts: Sequence[dict[str, object]] = ()) -> str:
-    """Return the last line: the exit code, what was covered, how many findings there were.
+    """Return the last line: the exit code, the coverage, and the counts of findings.
 
-    ``next_starts`` has the forecast of each log directory.
+    ``next_starts`` has the fields of the forecast of each log directory.
     """
     run, covered = summary.run, summary.covered
     return jsonl.line(

@@ -17,7 +17,7 @@ from kdump.audit.verdicts.losses import Losses, losses_of
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.cli.ui import jsonl
 from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS
-from kdump.cli.ui.paragraphs import labelled, wrapped
+from kdump.cli.ui.paragraphs import paragraph, wrap
 from kdump.cli.ui.units import count_text
 from kdump.cli.views.forecast_json import (
     directory_fields,
@@ -42,10 +42,10 @@ from kdump.storage.logdir import LogDirectory
 
 
 class _Report:
-    """What both reports count: forecasts, and what could not be read or is not forecast.
+    """The base of both reports: forecasts, and what could not be read or has no forecast.
 
-    ``pending`` are repairs that were interrupted: what is forecast is the start on what is there.
-    ``missing`` are log directories that the configuration names.
+    ``pending`` are findings of interrupted repairs; the forecast is for the files as they are now.
+    ``missing`` are findings of log directories that the configuration names and that are missing.
     """
 
     def __init__(
@@ -59,20 +59,24 @@ class _Report:
         self.missing: list[Finding] = []
         self.left_out: list[Path] = []
         self._directories = {root.path for root in roots if isinstance(root.content, LogDirectory)}
-        places = (root.directory.directory.path if root.directory else root.path for root in roots)
-        self._around = dict.fromkeys(path for path in places if path not in self._directories)
+        directories = (
+            root.directory.directory.path if root.directory else root.path for root in roots
+        )
+        self._around = dict.fromkeys(path for path in directories if path not in self._directories)
 
     def directories(self, findings: Iterable[Finding]) -> None:
-        """Take in what was found at the top of log directories."""
-        found = tuple(findings)
-        self.starts.add_findings(found)
-        self._keep_incomplete(found)
+        """Add the findings at the top of log directories."""
+        top_findings = tuple(findings)
+        self.starts.add_findings(top_findings)
+        self._add_incomplete(top_findings)
 
     def add(self, verdict: Verdict, forecast: Forecast | None) -> None:
-        """Take in one partition; None for what is not forecast."""
+        """Add one partition; ``forecast`` is None if it has none."""
         self.starts.add(verdict, forecast)
-        unread = self._keep_incomplete(verdict.findings)
-        self.pending += (one for one in verdict.findings if one.code is codes.REPAIR_PENDING)
+        unread = self._add_incomplete(verdict.findings)
+        self.pending += (
+            finding for finding in verdict.findings if finding.code is codes.REPAIR_PENDING
+        )
         if forecast is not None:
             self.known.append((verdict, forecast))
         elif verdict.target.error is not None:
@@ -82,42 +86,46 @@ class _Report:
 
     @property
     def around(self) -> list[Cause]:
-        """What stands in the way in the log directories around what was asked for."""
+        """The causes that stop a start in the log directories around the paths."""
         return [cause for path in self._around for cause in self.starts.causes(path)]
 
     @property
     def losses(self) -> Losses:
-        """What was seen to be lost, and what the start costs further."""
+        """What is lost now, and what the start loses further, as far as was read."""
         return losses_of(self.known, self.starts.top_causes)
 
     @property
     def exit_code(self) -> int:
-        """As the command's help says."""
+        """The exit code, as the help of the command describes it."""
         if self.incomplete:
             return INCOMPLETE
         if self.losses.now:
             return PROBLEMS
-        stops = [one for _, one in self.starts.directories() if one.outcome is not Outcome.STARTS]
+        stops = [
+            forecast
+            for _, forecast in self.starts.directories()
+            if forecast.outcome is not Outcome.STARTS
+        ]
         harmed = any(
-            one.causes
-            or one.lost.sound.count
-            or (one.set_aside is not None and one.set_aside.severity is Severity.ERROR)
-            for _, one in self.known
+            forecast.causes
+            or forecast.lost.sound.count
+            or (forecast.set_aside is not None and forecast.set_aside.severity is Severity.ERROR)
+            for _, forecast in self.known
         )
         return PROBLEMS if stops or self.around or self.missing or harmed else OK
 
-    def _keep_incomplete(self, findings: Iterable[Finding]) -> bool:
-        """Keep what says that something could not be read; says whether anything does."""
-        unread = [one for one in findings if one.code.severity is Severity.INCOMPLETE]
+    def _add_incomplete(self, findings: Iterable[Finding]) -> bool:
+        """Add the findings of what could not be read; return whether there are any."""
+        unread = [finding for finding in findings if finding.code.severity is Severity.INCOMPLETE]
         self.incomplete += unread
         return bool(unread)
 
 
 class TextStarts(_Report):
-    """For people: the partitions that are harmed, worst first, then the sums."""
+    """The text report: the partitions that a start harms, worst first, then the sums."""
 
     def finish(self) -> int:
-        """Emit everything; returns the exit code."""
+        """Emit the report, and return the exit code."""
         severity = {OK: None, INCOMPLETE: Severity.INCOMPLETE}.get(self.exit_code, Severity.ERROR)
         if self.known:
             self._emit_all(verdict_lines(self.losses, severity))
@@ -126,27 +134,33 @@ class TextStarts(_Report):
             if finding.code is codes.REPAIR_PENDING and finding.remedy is not None:
                 self.emit(f"       do: {shell_text(finding.remedy)}")
         for cause in self.around:
-            self._emit_all(wrapped(stopping_text(cause), 0))
-        told = [pair for pair in self.known if not self._directories or _is_listed(pair[1])]
+            self._emit_all(wrap(stopping_text(cause), 0))
+        listed = [pair for pair in self.known if not self._directories or _is_listed(pair[1])]
         if self._directories:
-            told.sort(key=lambda pair: (pair[1].outcome is Outcome.STARTS, -_lost(pair[1])))
-        for verdict, one in told:
-            self._emit_all(wrapped(f"{printable(verdict.target.path.name)}: {effect_text(one)}", 0))
+            listed.sort(key=lambda pair: (pair[1].outcome is Outcome.STARTS, -_lost_count(pair[1])))
+        for verdict, forecast in listed:
+            self._emit_all(
+                wrap(f"{printable(verdict.target.path.name)}: {effect_text(forecast)}", 0)
+            )
         for path, start in self.starts.directories():
-            self._emit_all(wrapped(printable(str(path)), 0))
-            self.emit(labelled("next start", "; ".join(directory_sentences(start))))
+            self._emit_all(wrap(printable(str(path)), 0))
+            self.emit(paragraph("next start", "; ".join(directory_sentences(start))))
         others = [pair for pair in self.known if pair[1].recovered and not _is_listed(pair[1])]
         if self._directories and others:
-            self.emit(labelled("recovered", "; ".join(_recovered(others, also=bool(told)))))
+            self.emit(
+                paragraph(
+                    "recovered", "; ".join(_recovered_texts(others, after_others=bool(listed)))
+                )
+            )
         for path in self.left_out:
-            self.emit(labelled("not checked", f"{printable(str(path))}: a segment alone"))
+            self.emit(paragraph("not checked", f"{printable(str(path))}: a segment alone"))
         if self._directories:
-            self.emit(labelled("checked", self._coverage()))
+            self.emit(paragraph("checked", self._coverage()))
         return self.exit_code
 
     def _coverage(self) -> str:
         text = count_text(self.starts.checked, "partition")
-        vague = sum(not one.exact for _, one in self.known)
+        vague = sum(not forecast.exact for _, forecast in self.known)
         if vague:
             text += f", {vague:,} of them by their ends alone (more with --scan)"
         return text
@@ -157,7 +171,7 @@ class TextStarts(_Report):
 
 
 class JsonStarts(_Report):
-    """For scripts: a header, a line a partition, a summary."""
+    """The JSON report: a header, a line for each partition, a summary."""
 
     def __init__(
         self, emit: Callable[[str], None], roots: Sequence[Root], config: Configs | None
@@ -166,13 +180,16 @@ class JsonStarts(_Report):
         emit(jsonl.line("header", jsonl.header("next-start", [root.path for root in roots])))
 
     def add(self, verdict: Verdict, forecast: Forecast | None) -> None:
-        """Emit the line of one partition; None for what is not forecast."""
+        """Emit the line of one partition; ``forecast`` is None if it has none."""
         super().add(verdict, forecast)
         if forecast is not None:
             self.emit(forecast_line(verdict.target.path, forecast, verdict.lost.records))
 
     def finish(self) -> int:
-        """Emit what could not be read or is half done, and the last line; returns the exit code."""
+        """Emit findings of unread files and interrupted repairs, then the summary.
+
+        Return the exit code.
+        """
         for finding in (*self.incomplete, *self.missing, *self.pending):
             self.emit(finding_line(finding))
         starts = [
@@ -190,21 +207,28 @@ class JsonStarts(_Report):
         return self.exit_code
 
 
-def _is_listed(one: Forecast) -> bool:
-    """Whether a start does more with a partition than to recover segments."""
-    return harm_text(one) is not None or any(harmless_cuts(one))
+def _is_listed(forecast: Forecast) -> bool:
+    """Return whether a start does more with a partition than to recover segments."""
+    return harm_text(forecast) is not None or any(harmless_cuts(forecast))
 
 
-def _recovered(known: Sequence[tuple[Verdict, Forecast]], *, also: bool) -> Iterator[str]:
-    """Which segments are recovered; ``also``: other partitions have been listed."""
-    last = [one for _, one in known if set(one.recovered) <= set(one.segments[-1:])]
+def _recovered_texts(
+    known: Sequence[tuple[Verdict, Forecast]], *, after_others: bool
+) -> Iterator[str]:
+    """Yield the segments that are recovered.
+
+    ``after_others``: the report lists other partitions before them.
+    """
+    last = [
+        forecast for _, forecast in known if set(forecast.recovered) <= set(forecast.segments[-1:])
+    ]
     if last:
-        which = count_text(len(last), "other partition" if also else "partition")
+        which = count_text(len(last), "other partition" if after_others else "partition")
         yield f"the last segment of {which}"
-    for verdict, one in known:
-        if one not in last:
-            yield f"{printable(verdict.target.path.name)}: {bases_text(one.recovered)}"
+    for verdict, forecast in known:
+        if forecast not in last:
+            yield f"{printable(verdict.target.path.name)}: {bases_text(forecast.recovered)}"
 
 
-def _lost(one: Forecast) -> int:
-    return one.lost.sound.count + one.lost.unreadable.count
+def _lost_count(forecast: Forecast) -> int:
+    return forecast.lost.sound.count + forecast.lost.unreadable.count

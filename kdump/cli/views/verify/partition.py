@@ -1,4 +1,4 @@
-"""What damage in a partition means, and the choices.
+"""The losses of a partition, and the commands to choose from.
 
 Spec: ``CompletedFetch``, which stops at a batch that fails its checksum; KOD 5.
 """
@@ -18,7 +18,7 @@ from kdump.audit.survey.recovery import Span
 from kdump.audit.survey.survey import Gap
 from kdump.audit.verdicts.loss import LostNow
 from kdump.audit.verdicts.verdict import Verdict
-from kdump.cli.ui.paragraphs import LABEL, labelled
+from kdump.cli.ui.paragraphs import LABEL, paragraph
 from kdump.cli.ui.units import count_text, period_text
 from kdump.cli.views.forecast_text import bound_text, effect_text
 from kdump.format.lines.shell import shell_text
@@ -29,46 +29,52 @@ _CONTROLLER: Final = "another controller is in sync: start that controller first
 
 
 def partition_lines(verdict: Verdict, forecast: Forecast | None) -> Iterator[tuple[str, str]]:
-    """Yield the labels and texts that stand below the segments of one partition."""
+    """Yield labels and texts about one partition, which follow its segments."""
     lost = verdict.lost
     if lost.ranges:
-        ranges = [one.offsets for one in lost.ranges]
-        places = ", ".join(map(str, ranges[:3])) + (", ..." if ranges[3:] else "")
-        yield "lost now", f"{bound_text(lost.records, 'record')}: {places}{_times(lost)}"
+        ranges = [lost_range.offsets for lost_range in lost.ranges]
+        offsets = ", ".join(map(str, ranges[:3])) + (", ..." if ranges[3:] else "")
+        yield "lost now", f"{bound_text(lost.records, 'record')}: {offsets}{_times_text(lost)}"
     if lost.blocking is not None:
-        behind = lost.blocking.next_offset
-        seek = "nothing sound follows" if behind is None else f"can seek to {behind}"
+        next_sound = lost.blocking.next_offset
+        seek = "nothing sound follows" if next_sound is None else f"can seek to {next_sound}"
         if not verdict.is_metadata_log:  # which nodes replay, and clients do not read
             yield "consumers", f"stop at {lost.blocking.offsets.first}; {seek}"
     if verdict.stable is not None:
         yield "stable", stable_text(verdict.stable)
     if forecast is not None:
-        yield _when(verdict), effect_text(forecast)
+        yield _start_label(verdict), effect_text(forecast)
 
 
 def remedy_lines(verdict: Verdict, forecast: Forecast | None) -> Iterator[str]:
-    """Yield what there is to do about it, each command on a line of its own, to be pasted."""
+    """Yield the commands that help, each on a line of its own, so that it can be pasted."""
     pending = pending_remedy(verdict.findings)
     if pending is not None:  # until then other repairs refuse
-        yield _doing(pending)
+        yield _remedy_line(pending)
         return
     path = verdict.target.path
-    remedies = {one.remedy for one in verdict.findings if one.code.severity is not Severity.INFO}
+    remedies = {
+        finding.remedy for finding in verdict.findings if finding.code.severity is not Severity.INFO
+    }
     if salvaging(path) in remedies:
-        yield from _choices_behind(verdict)
+        yield from _salvage_choices(verdict)
     elif truncating(path) in remedies:
         lost = bool(verdict.lost.ranges)
         if lost:
-            yield labelled("choose", _REPLICA)
-            yield labelled("", "only copy, loses nothing that can be read:")
-        yield _command(truncating(path)) if lost else _doing(truncating(path))
+            yield paragraph("choose", _REPLICA)
+            yield paragraph("", "only copy, loses nothing that can be read:")
+        yield _choice_line(truncating(path)) if lost else _remedy_line(truncating(path))
     elif forecast is not None:
         yield from _choices(verdict, forecast)
-    yield from (_doing(one) for one in (reindexing(path), converting(path)) if one in remedies)
+    yield from (
+        _remedy_line(remedy)
+        for remedy in (reindexing(path), converting(path))
+        if remedy in remedies
+    )
 
 
 def stable_text(stable: StableOffset) -> str:
-    """Where consumers of committed records stop, what holds them there, and since when."""
+    """Return where read_committed consumers stop, which transaction holds them, and since when."""
     holder = stable.holder
     if holder is None:
         return f"last stable offset {stable.offset}: no transaction is open"
@@ -82,50 +88,56 @@ def stable_text(stable: StableOffset) -> str:
 
 
 def pending_remedy(findings: Iterable[Finding]) -> Remedy | None:
-    """The command that ends a repair which was interrupted, if there is one."""
-    return next((one.remedy for one in findings if one.code is codes.REPAIR_PENDING), None)
+    """Return the command that finishes an interrupted repair, None if there is none."""
+    return next(
+        (finding.remedy for finding in findings if finding.code is codes.REPAIR_PENDING), None
+    )
 
 
-def _when(verdict: Verdict) -> str:
+def _start_label(verdict: Verdict) -> str:
     return "next start" if verdict.target.stopped else "if it died"
 
 
-def _doing(remedy: Remedy) -> str:
+def _remedy_line(remedy: Remedy) -> str:
     return f"{'do':{LABEL}}{shell_text(remedy)}"
 
 
-def _command(remedy: Remedy) -> str:
-    """One of several to choose from, below what it loses."""
+def _choice_line(remedy: Remedy) -> str:
+    """Return a command to choose, which follows the text of what it loses."""
     return f"{'':{LABEL}}  {shell_text(remedy)}"
 
 
-def _choices_behind(verdict: Verdict) -> Iterator[str]:
-    """What to choose where sound batches stand behind the damage."""
+def _salvage_choices(verdict: Verdict) -> Iterator[str]:
+    """Yield the choices if sound batches follow the damage."""
     unreadable, sound = _losses(verdict)
     only, cut = "only copy", "as recovery would"
     if sound is not None:
         what = bound_text(unreadable, "record") if unreadable else "no record"
         only += f", loses {what}"
         cut += f", loses {count_text(sound, 'SOUND record')} more"
-    yield labelled("choose", _REPLICA)
-    yield labelled("", f"{only}:")
-    yield _command(salvaging(verdict.target.path))
-    yield labelled("", f"{cut}:")
-    yield _command(truncating(verdict.target.path))
+    yield paragraph("choose", _REPLICA)
+    yield paragraph("", f"{only}:")
+    yield _choice_line(salvaging(verdict.target.path))
+    yield paragraph("", f"{cut}:")
+    yield _choice_line(truncating(verdict.target.path))
 
 
 def _losses(verdict: Verdict) -> tuple[Span, int | None]:
-    """The records that damage hides, and how many sound ones stand behind the first damage.
+    """Return the records that damage hides, and the number of sound records after the first damage.
 
-    The number is None where not all was read, or something else than damage is to be cut away.
+    The number is None if not all was read, or if the cut is not at damage.
     """
     cut = salvaging(verdict.target.path)
-    at = {(one.path, one.position) for one in verdict.findings if one.remedy == cut}
+    cut_points = {
+        (finding.path, finding.position) for finding in verdict.findings if finding.remedy == cut
+    }
     sound: int | None = None
     for survey in verdict.surveys:
         log = survey.segment.log
         damaged = {(log, gap.damage.position) for gap in survey.gaps}
-        if survey.recovered is None or any(one not in damaged for one in at if one[0] == log):
+        if survey.recovered is None or any(
+            cut_point not in damaged for cut_point in cut_points if cut_point[0] == log
+        ):
             return Span(), None
         if sound is not None:
             sound += survey.recovered.sound.count
@@ -135,26 +147,26 @@ def _losses(verdict: Verdict) -> tuple[Span, int | None]:
 
 
 def _choices(verdict: Verdict, forecast: Forecast) -> Iterator[str]:
-    """What to choose where no repair helps, and records are missing or a start does harm."""
+    """Yield the choices if no repair helps, and records are missing or a start does harm."""
     harm = forecast.lost.sound + forecast.lost.unreadable
     if not forecast.causes and not harm:
         if verdict.lost.ranges:
-            yield labelled("choose", _REPLICA)
-            yield labelled("", "only copy: restore the missing files from where they were moved")
-            yield labelled("", "or from a backup; nothing on this disk holds the records")
+            yield paragraph("choose", _REPLICA)
+            yield paragraph("", "only copy: restore the missing files from where they were moved")
+            yield paragraph("", "or from a backup; nothing on this disk holds the records")
         return
     loses = bound_text(harm, "record") if harm.unbounded else count_text(harm.count, "record")
-    yield labelled("choose", _CONTROLLER if verdict.is_metadata_log else _REPLICA)
-    yield labelled("", "this is the only copy: copy the directory before a broker starts on it")
+    yield paragraph("choose", _CONTROLLER if verdict.is_metadata_log else _REPLICA)
+    yield paragraph("", "this is the only copy: copy the directory before a broker starts on it")
     if forecast.lost.sound.count and verdict.target.stopped:
-        yield labelled(
+        yield paragraph(
             "",
             f"let the broker start: loses {loses}, {forecast.lost.sound.count:,} of them sound",
         )
 
 
 def neighbours_text(gap: Gap) -> str:
-    """Where a log is sound before a damage, and where again behind it."""
+    """Return up to which offset a log is sound before damage, and from where after it."""
     before = f"sound to {gap.offset_before}" if gap.damage.position else "nothing sound before it"
     if gap.offset_after is None:
         return f"{before}; nothing sound after it"
@@ -162,8 +174,8 @@ def neighbours_text(gap: Gap) -> str:
     return f"{before}; sound again from position {end}, offset {gap.offset_after}"
 
 
-def _times(lost: LostNow) -> str:
-    """When the lost records were written, as the batches around the first and the last one say."""
+def _times_text(lost: LostNow) -> str:
+    """Return when the lost records were written, by the batches around the first and the last."""
     first, last = lost.ranges[0].records.first_timestamp, lost.ranges[-1].records.last_timestamp
     if first is None or last is None:
         return ""

@@ -1,6 +1,6 @@
 """The numbered plan at the end of a report on a log directory.
 
-A command stands on one line, to be pasted.
+A command is on one line, so that it can be pasted.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from kdump.audit.findings import Finding
 from kdump.audit.startup.forecast import Forecast
 from kdump.audit.targets.target import Root
 from kdump.audit.verdicts.verdict import Verdict
-from kdump.cli.ui.paragraphs import LABEL, labelled
+from kdump.cli.ui.paragraphs import LABEL, paragraph
 from kdump.cli.ui.units import count_text
 from kdump.cli.views.forecast_text import bound_text, harm_text
 from kdump.cli.views.verify.partition import pending_remedy
 from kdump.format.lines.shell import operand, shell_text
 from kdump.format.lines.text import printable
 
-#: How many partitions a step names.
+#: The number of partitions that a step names.
 _NAMED = 3
-#: Commands that show something, and change nothing.
+#: Commands that change nothing.
 _SHOWS = ("explain", "verify")
 
 
@@ -42,9 +42,9 @@ def plan_lines(
     verdicts: Sequence[Verdict],
     forecasts: Mapping[Path, Forecast],
 ) -> Iterator[str]:
-    """Yield the plan for a log directory, if there is anything to do: ``verdicts`` worst first.
+    """Yield the plan for a log directory, nothing if there is nothing to do.
 
-    ``top`` are findings at the top of it.
+    ``top`` are findings at the top of the directory. ``verdicts`` are sorted, the worst first.
     """
     steps = [*_top_steps(top), *_partition_steps(root, verdicts, forecasts)]
     if not steps:
@@ -56,7 +56,7 @@ def plan_lines(
     check = "kdump", "verify", operand(root.path)
     steps.append(_Step("check all again, then start the broker:", check))
     for number, step in enumerate(steps, 1):
-        yield labelled("plan" if number == 1 else "", f"{number} {step.text}")
+        yield paragraph("plan" if number == 1 else "", f"{number} {step.text}")
         if step.command is not None:
             yield f"{'':{LABEL}}  {shell_text(step.command)}"
 
@@ -75,50 +75,57 @@ def _partition_steps(
 ) -> Iterator[_Step]:
     strays, others = _strays(verdicts, forecasts)
     yield from _replica_steps(others, forecasts)
-    reindexed = list[Verdict]()
-    for one in others:
-        remedies = _remedies(one)
-        harm = _harm(one, forecasts.get(one.target.path))
-        made = list(_repairs(one, remedies, harm=harm))
-        yield from made
-        if reindexing(one.target.path) in remedies and not made:
-            reindexed.append(one)
+    to_reindex = list[Verdict]()
+    for verdict in others:
+        remedies = _remedies(verdict)
+        harm = _harm(verdict, forecasts.get(verdict.target.path))
+        steps = list(_repair_steps(verdict, remedies, harm=harm))
+        yield from steps
+        if reindexing(verdict.target.path) in remedies and not steps:
+            to_reindex.append(verdict)
     if strays:
         yield _Step(
-            f"{_names(strays)}: a start on the cut metadata log renames them to -stray. Their own "
-            "files need no repair"
+            f"{_names_text(strays)}: a start on the cut metadata log renames them to -stray. "
+            "Their own files need no repair"
         )
-    if reindexed[1:]:
-        yield _Step(f"rebuild indexes of {_names(reindexed)}:", reindexing(root.path))
-    for one in reindexed if len(reindexed) == 1 else ():
-        yield _Step(f"rebuild indexes of {_names([one])}:", reindexing(one.target.path))
+    if to_reindex[1:]:
+        yield _Step(f"rebuild indexes of {_names_text(to_reindex)}:", reindexing(root.path))
+    for verdict in to_reindex if len(to_reindex) == 1 else ():
+        yield _Step(
+            f"rebuild indexes of {_names_text([verdict])}:", reindexing(verdict.target.path)
+        )
 
 
 def _strays(
     verdicts: Sequence[Verdict], forecasts: Mapping[Path, Forecast]
 ) -> tuple[list[Verdict], list[Verdict]]:
-    """The partitions that have lost nothing but their place in the metadata log, and all others."""
+    """Return the partitions whose only error is their missing metadata record, and the others."""
     strays, others = list[Verdict](), list[Verdict]()
-    for one in verdicts:
-        errors = {each.code for each in one.findings if each.code.severity is Severity.ERROR}
-        forecast = forecasts.get(one.target.path)
+    for verdict in verdicts:
+        errors = {
+            finding.code for finding in verdict.findings if finding.code.severity is Severity.ERROR
+        }
+        forecast = forecasts.get(verdict.target.path)
         harmed = forecast is not None and (
             forecast.causes or forecast.deleted or forecast.lost.sound
         )
         alone = errors == {codes.PARTITION_STRAY_CUT} and not harmed
-        (strays if alone else others).append(one)
+        (strays if alone else others).append(verdict)
     return strays, others
 
 
 def _remedies(verdict: Verdict) -> list[Remedy]:
-    found = [one for one in verdict.findings if one.code.severity is not Severity.INFO]
-    found.sort(key=lambda one: one.code.severity is not Severity.ERROR)
-    return list(dict.fromkeys(one.remedy for one in found if one.remedy is not None))
+    findings = [
+        finding for finding in verdict.findings if finding.code.severity is not Severity.INFO
+    ]
+    findings.sort(key=lambda finding: finding.code.severity is not Severity.ERROR)
+    remedies = (finding.remedy for finding in findings)
+    return list(dict.fromkeys(remedy for remedy in remedies if remedy is not None))
 
 
-def _repairs(verdict: Verdict, remedies: Sequence[Remedy], *, harm: bool) -> Iterator[_Step]:
-    """What to do about one partition but to rebuild its indexes alone."""
-    path, name = verdict.target.path, _names([verdict])
+def _repair_steps(verdict: Verdict, remedies: Sequence[Remedy], *, harm: bool) -> Iterator[_Step]:
+    """Yield the steps for one partition; none if only its indexes are to be rebuilt."""
+    path, name = verdict.target.path, _names_text([verdict])
     pending = pending_remedy(verdict.findings)
     if pending is not None:
         yield _Step(f"{name}: finish the repair that was interrupted:", pending)
@@ -136,8 +143,8 @@ def _repairs(verdict: Verdict, remedies: Sequence[Remedy], *, harm: bool) -> Ite
         if reindexing(path) in remedies:
             yield _Step(f"{name}: then rebuild its indexes:", reindexing(path))
     usual = (reindexing(path), truncating(path))
-    others = [one for one in remedies if one not in usual]
-    repairs = [one for one in others if one[0] != "kdump" or one[1] not in _SHOWS]
+    others = [remedy for remedy in remedies if remedy not in usual]
+    repairs = [remedy for remedy in others if remedy[0] != "kdump" or remedy[1] not in _SHOWS]
     if not repairs and truncating(path) not in remedies and _drops_log_start(verdict):
         yield _Step(
             f"{name}: remove its log start offset, which lies beyond the log end. The log then "
@@ -151,14 +158,14 @@ def _repairs(verdict: Verdict, remedies: Sequence[Remedy], *, harm: bool) -> Ite
         what = "log directory" if verdict.is_metadata_log else "directory"
         yield _Step(
             f"{name}: no command repairs it: copy the {what} before a broker starts on it",
-            next((one for one in others if one[1:2] == ("explain",)), None),
+            next((remedy for remedy in others if remedy[1:2] == ("explain",)), None),
         )
 
 
 def _drops_log_start(verdict: Verdict) -> bool:
-    """Whether ``reindex`` removes a log start offset that lies beyond the log end.
+    """Return whether ``reindex`` removes a log start offset that lies beyond the log end.
 
-    It does so only where the log end is certain: where nothing follows the last sound batch.
+    It does so only if the log end is certain: nothing follows the last sound batch.
     """
     remedy = reindexing(verdict.target.path)
     return (
@@ -172,7 +179,7 @@ def _drops_log_start(verdict: Verdict) -> bool:
 
 
 def _harm(verdict: Verdict, forecast: Forecast | None) -> bool:
-    """Whether records are lost, or the next start does harm."""
+    """Return whether records are lost, or the next start does harm."""
     if verdict.lost.records:
         return True
     return forecast is not None and harm_text(forecast) is not None
@@ -181,16 +188,18 @@ def _harm(verdict: Verdict, forecast: Forecast | None) -> bool:
 def _replica_steps(
     verdicts: Sequence[Verdict], forecasts: Mapping[Path, Forecast]
 ) -> Iterator[_Step]:
-    """Which other replicas to start first."""
+    """Yield the steps that name the replicas to start first."""
     by_copies: dict[Copies | None, list[Verdict]] = {}
-    for one in verdicts:
-        if pending_remedy(one.findings) is None and _harm(one, forecasts.get(one.target.path)):
-            by_copies.setdefault(one.copies, []).append(one)
-    for copies, together in by_copies.items():
-        replicas = [one for one in together if not one.is_metadata_log]
+    for verdict in verdicts:
+        if pending_remedy(verdict.findings) is None and _harm(
+            verdict, forecasts.get(verdict.target.path)
+        ):
+            by_copies.setdefault(verdict.copies, []).append(verdict)
+    for copies, same_copies in by_copies.items():
+        replicas = [verdict for verdict in same_copies if not verdict.is_metadata_log]
         if replicas:
-            yield _Step(_copies_text(copies, _names(replicas)))
-        if len(replicas) < len(together):
+            yield _Step(_copies_text(copies, _names_text(replicas)))
+        if len(replicas) < len(same_copies):
             yield _Step(
                 "if another controller of the quorum is in sync, start that controller first"
             )
@@ -202,19 +211,19 @@ def _copies_text(copies: Copies | None, names: str) -> str:
     if not copies.nodes:
         return f"{names}: no other replica, by the metadata log: this is the only copy"
     if not copies.in_sync:
-        nodes = _nodes(copies.nodes)
+        nodes = _nodes_text(copies.nodes)
         return f"{names}: {nodes} held a replica, not in sync by the metadata log: compare first"
     return (
-        f"start {_nodes(copies.in_sync)} first: in sync for {names}, by the metadata log. Repair "
-        "here only what is missing there"
+        f"start {_nodes_text(copies.in_sync)} first: in sync for {names}, by the metadata log. "
+        "Repair here only what is missing there"
     )
 
 
-def _nodes(nodes: Sequence[int]) -> str:
+def _nodes_text(nodes: Sequence[int]) -> str:
     return f"{'node' if len(nodes) == 1 else 'nodes'} {', '.join(map(str, nodes))}"
 
 
-def _names(verdicts: Sequence[Verdict]) -> str:
-    named = ", ".join(printable(one.target.path.name) for one in verdicts[:_NAMED])
+def _names_text(verdicts: Sequence[Verdict]) -> str:
+    names = ", ".join(printable(verdict.target.path.name) for verdict in verdicts[:_NAMED])
     others = len(verdicts) - _NAMED
-    return f"{named} and {count_text(others, 'other')}" if others > 0 else named
+    return f"{names} and {count_text(others, 'other')}" if others > 0 else names

@@ -1,6 +1,6 @@
 """The sums and the exit code of a run.
 
-Text and JSON reports both say what stands here; it must never print.
+Text and JSON reports show these numbers.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ Depth = Literal["quick", "default", "deep"]
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How a run was asked for, and how it went.
+    """The options of a run, and its course.
 
-    ``depth`` is how far it went: by default every header and checksum. ``limit_rate`` is in bytes a
-    second, 0 for none. ``total`` is the number of partitions there were to judge, ``stopped_by``
-    the exit code of the signal that ended it early, if one did.
+    ``depth`` is what was read: by default every header and checksum. ``limit_rate`` is in bytes a
+    second, 0 for no limit. ``total`` is the number of partitions to verify. ``stopped_by`` is the
+    exit code of the signal that ended the run early, None without one.
     """
 
     depth: Depth
@@ -42,7 +42,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The sum of a run: ``severities`` and ``codes`` count findings, unlisted repeats included.
+    """The sums of a run. ``severities`` and ``codes`` count findings, with unlisted repeats.
 
     ``partitions`` counts partitions by the severity of the worst finding, None for sound ones.
     """
@@ -56,7 +56,7 @@ class Summary:
 
     @property
     def verdict(self) -> Severity | None:
-        """The worst that was found, or that the next start does; None where all is sound."""
+        """The worst severity of findings, ERROR if records are lost; None if all is sound."""
         if self.losses.any:
             return Severity.ERROR
         found = (severity for severity in self.severities if self.severities[severity])
@@ -65,7 +65,7 @@ class Summary:
 
     @property
     def exit_code(self) -> int:
-        """The exit code of the run; what could not be judged comes before what is bad."""
+        """The exit code of the run; INCOMPLETE comes before PROBLEMS."""
         if self.run.stopped_by is not None:
             return self.run.stopped_by
         if self.severities[Severity.INCOMPLETE]:
@@ -79,36 +79,41 @@ class Summary:
 def summarize(
     run: Run, directories: Sequence[Finding], verdicts: Sequence[Verdict], starts: Starts
 ) -> Summary:
-    """Add up the findings and coverage of ``verdicts``, and what the next ``starts`` cost.
+    """Return the sums of the findings, the coverage and the losses of ``verdicts``.
 
-    ``directories`` are findings at the top of log directories; some are about a partition.
+    ``directories`` are findings at the top of log directories; some concern a partition.
     """
     severities: Counter[Severity] = Counter()
     names: Counter[str] = Counter()
     partitions: Counter[Severity | None] = Counter()
-    beside: dict[Path, list[Finding]] = defaultdict(list)
+    top_findings: dict[Path, list[Finding]] = defaultdict(list)
     for finding in directories:
-        beside[finding.path].append(finding)
-    for one in verdicts:
-        partitions[_worst((*one.findings, *beside.get(one.target.path, ())))] += 1
-    for finding in (*directories, *(each for one in verdicts for each in one.findings)):
+        top_findings[finding.path].append(finding)
+    for verdict in verdicts:
+        partitions[
+            _worst_severity((*verdict.findings, *top_findings.get(verdict.target.path, ())))
+        ] += 1
+    for finding in (
+        *directories,
+        *(finding for verdict in verdicts for finding in verdict.findings),
+    ):
         severities[finding.code.severity] += 1 + finding.repeats
         names[finding.code.name] += 1 + finding.repeats
-    covered = sum((one.covered for one in verdicts), Coverage())
-    forecasts = [(one, one.forecast) for one in verdicts]
+    covered = sum((verdict.covered for verdict in verdicts), Coverage())
+    forecasts = [(verdict, verdict.forecast) for verdict in verdicts]
     losses = losses_of(forecasts, starts.top_causes, whole=run.stopped_by is None)
     return Summary(run, covered, severities, names, partitions, losses)
 
 
-def worst(verdict: Verdict) -> Severity | None:
-    """The worst severity among the findings of one partition; None where it is sound.
+def worst_severity(verdict: Verdict) -> Severity | None:
+    """Return the worst severity among the findings of one partition; None if it is sound.
 
-    Notes do not make a partition less sound.
+    Findings of severity INFO do not count.
     """
-    return _worst(verdict.findings)
+    return _worst_severity(verdict.findings)
 
 
-def _worst(findings: Iterable[Finding]) -> Severity | None:
+def _worst_severity(findings: Iterable[Finding]) -> Severity | None:
     found = [
         finding.code.severity for finding in findings if finding.code.severity is not Severity.INFO
     ]
