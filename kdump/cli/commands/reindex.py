@@ -71,8 +71,8 @@ def reindex(
     snapshots are rebuilt too, as far as the log determines their content. A garbled
     leader-epoch-checkpoint gets the epochs of the batches. A missing or garbled partition.metadata
     gets the topic id from the metadata log. A checkpoint file of the log directory that cannot be
-    read is rewritten from the lines that can be. A line of log-start-offset-checkpoint that lies
-    beyond the log end is removed. All other files stay.
+    read is rewritten from the lines that can be. A log start offset beyond the log end is removed
+    from log-start-offset-checkpoint. All other files stay.
 
     Logs and the clean shutdown marker are never touched, so that the next start need not read a
     log. After rm *.index, the next start reads every log whose index was removed. The replaced
