@@ -18,7 +18,6 @@ from damaged import RECIPES, Recipe
 from directory_state import state
 from fixtures_loader import copy_fixture
 from forge_metadata import METADATA
-from recipes_directory import RECIPES as DIRECTORY_RECIPES
 from resealing import places
 
 import kdump.cli.main
@@ -618,31 +617,6 @@ def test_the_plan_for_a_damaged_metadata_log(cli: Cli, tmp_path: Path) -> None:
         "on the cut metadata log renames them to -stray. Their own files need no repair "
         f"4 check all again, then start the broker: kdump verify {data}"
     )
-
-
-@pytest.mark.parametrize("room", [0, 4096])
-def test_the_plan_drops_a_log_start_beyond_the_end(
-    cli: Cli, log_directory: Path, capsys: pytest.CaptureFixture[str], room: int
-) -> None:
-    """As reindex does, which needs a certain log end: behind preallocated room it has none."""
-    (beyond,) = [each for each in DIRECTORY_RECIPES if each.name == "start-beyond"]
-    path = beyond.write(log_directory)
-    with max(path.glob("*.log")).open("ab") as log:
-        log.write(bytes(room))
-    text = " ".join(" ".join(cli.text(log_directory, code=exits.PROBLEMS)).split())
-    reindex = f"kdump reindex {path}"
-    assert "log-start-beyond-end" in text
-    assert (
-        "plan 1 if another replica of start-beyond-0 is in sync, start that replica first "
-        "2 start-beyond-0: remove its log start offset, which lies beyond the log end. The log "
-        f"then starts at its first segment: {reindex} "
-        f"3 check all again, then start the broker: kdump verify {log_directory}" in text
-    ) == (not room)
-    assert ("2 start-beyond-0: no command repairs it: copy the directory" in text) == bool(room)
-    kdump.cli.main.main(["reindex", str(path)])
-    planned = " ".join(capsys.readouterr().out.split())
-    step = "log-start-offset-checkpoint, only this partition: 201 -> no line"
-    assert (step in planned) == (not room)
 
 
 def test_partitions_that_lack_indexes_alone_share_a_command(cli: Cli, log_directory: Path) -> None:

@@ -145,13 +145,6 @@ def _repair_steps(verdict: Verdict, remedies: Sequence[Remedy], *, harm: bool) -
     usual = (reindexing(path), truncating(path))
     others = [remedy for remedy in remedies if remedy not in usual]
     repairs = [remedy for remedy in others if remedy[0] != "kdump" or remedy[1] not in _SHOWS]
-    if not repairs and truncating(path) not in remedies and _drops_log_start(verdict):
-        yield _Step(
-            f"{name}: remove its log start offset, which lies beyond the log end. The log then "
-            "starts at its first segment:",
-            reindexing(path),
-        )
-        return
     for command in repairs:
         yield _Step(f"{name}:", command)
     if harm and not repairs and truncating(path) not in remedies:
@@ -160,22 +153,6 @@ def _repair_steps(verdict: Verdict, remedies: Sequence[Remedy], *, harm: bool) -
             f"{name}: no command repairs it: copy the {what} before a broker starts on it",
             next((remedy for remedy in others if remedy[1:2] == ("explain",)), None),
         )
-
-
-def _drops_log_start(verdict: Verdict) -> bool:
-    """Return whether ``reindex`` removes a log start offset that lies beyond the log end.
-
-    It does so only if the log end is certain: nothing follows the last sound batch.
-    """
-    remedy = reindexing(verdict.target.path)
-    return (
-        any(
-            finding.code is codes.LOG_START_BEYOND_END and finding.remedy == remedy
-            for finding in verdict.findings
-        )
-        and bool(verdict.surveys)
-        and not verdict.surveys[-1].gaps
-    )
 
 
 def _harm(verdict: Verdict, forecast: Forecast | None) -> bool:
