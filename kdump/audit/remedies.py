@@ -130,7 +130,7 @@ def add_remedies(evidence: Evidence, findings: Sequence[Finding]) -> Iterator[Fi
 def topic_id_of(facts: PartitionFacts, node: Node) -> str | None:
     """Return the topic id that partition.metadata should have; None if the metadata log has none.
 
-    A directory that a broker has set aside may belong to an older topic of the same name.
+    A directory that a broker has renamed to -stray may belong to an older topic of the same name.
     """
     name = facts.partition.name
     if name is None or name.suffix not in ("", "future") or node.image is None:

@@ -62,10 +62,7 @@ def test_of_a_log_directorys_partition_what_stays_does_not_grow(tmp_path: Path) 
         ]
         assert other.covered == verdict.covered
         assert other.forecast is not None
-        sizes = [
-            len(pickle.dumps((verdict_.findings, verdict_.forecast)))
-            for verdict_ in (verdict, other)
-        ]
+        sizes = [len(pickle.dumps((each.findings, each.forecast))) for each in (verdict, other)]
         assert abs(sizes[0] - sizes[1]) < 100
 
 

@@ -63,8 +63,8 @@ def starts(*paths: Path, given: Read, verdicts: Iterable[Verdict]) -> dict[str, 
         roots.append(Root(path, target, STOPPED, read_directory(target, STOPPED)))
     gathered = Starts(roots)
     gathered.add_findings(judge_directories(given.context))
-    for verdict_ in verdicts:
-        gathered.add(verdict_, next_start(verdict_))
+    for each in verdicts:
+        gathered.add(each, next_start(each))
     return {path.name: start for path, start in gathered.directories()}
 
 
@@ -76,7 +76,7 @@ def start(path: Path) -> DirectoryForecast:
 
 def forecasts(path: Path) -> dict[str, Forecast]:
     """Those of a directory's partitions, by name."""
-    made = {verdict_.target.path.name: next_start(verdict_) for verdict_ in verdict(read(path))}
+    made = {each.target.path.name: next_start(each) for each in verdict(read(path))}
     return {name: start for name, start in made.items() if start is not None}
 
 
@@ -185,8 +185,8 @@ def test_unread_partitions_do_not_count_as_sound(tmp_path: Path) -> None:
     assert (some.total, some.partitions, some.whole) == (22, 5, False)
     # One that could not be listed has no facts.
     lacking = [
-        replace(all_verdicts[7], facts=None) if verdict_ is all_verdicts[7] else verdict_
-        for verdict_ in all_verdicts
+        replace(all_verdicts[7], facts=None) if each is all_verdicts[7] else each
+        for each in all_verdicts
     ]
     found = starts(path, given=given, verdicts=lacking)["data"]
     assert (found.total, found.partitions, found.whole) == (22, 21, False)
@@ -230,11 +230,11 @@ def test_a_metadata_log_below_its_snapshot_begins_anew(tmp_path: Path) -> None:
 
 def sound_ends(given: Read, seen: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
     """Compares what is taken over from surveys and checks with what is looked up once more."""
-    for verdict_ in verdict(given):
-        if verdict_.facts is None:
+    for each in verdict(given):
+        if each.facts is None:
             continue
         for clean in (True, False):
-            known = replace(verdict_, facts=replace(verdict_.facts, clean=clean))
+            known = replace(each, facts=replace(each.facts, clean=clean))
             short = next_start(known)
             with monkeypatch.context() as changed:
                 changed.setattr(inputs, "_surveyed_end", lambda last: noted(last.segment, seen))

@@ -93,13 +93,13 @@ def test_all_recipes_at_once(log_directory: Path) -> None:
         recipe_.write(log_directory)
     results = verdict(log_directory)
     by_name = {
-        verdict_.target.path.name: sorted(finding.code.name for finding in verdict_.findings)
-        for verdict_ in results
+        each.target.path.name: sorted(finding.code.name for finding in each.findings)
+        for each in results
     }
     assert by_name == {
         f"{recipe_.name}-0": [] if recipe_.deep else sorted(recipe_.expected) for recipe_ in RECIPES
     }
-    assert [verdict_.target.path.name for verdict_ in results] == sorted(by_name)
+    assert [each.target.path.name for each in results] == sorted(by_name)
 
 
 @pytest.mark.parametrize("fixture", FIXTURES)
@@ -108,12 +108,12 @@ def test_what_a_broker_wrote_has_nothing_wrong(fixture: str, tmp_path: Path) -> 
     results = verdict(directory, deep=True)
     worse = [
         finding
-        for verdict_ in results
-        for finding in verdict_.findings
+        for each in results
+        for finding in each.findings
         if finding.code.severity is not Severity.INFO
     ]
     assert worse == []
-    covered = sum((verdict_.covered for verdict_ in results), Coverage())
+    covered = sum((each.covered for each in results), Coverage())
     assert covered.partitions == sum(path.is_dir() for path in directory.iterdir())
     assert covered.read_bytes == covered.size
     assert covered.records > 500

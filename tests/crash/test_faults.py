@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from crashing import straced
-from crashing.conditions import Trial, pending
+from crashing.conditions import NIGHT, Trial, pending
 from crashing.places import UnmountableError, mounted, xfs
 from crashing.running import Run, run
 from crashing.seam import Around, Call, failing, short
@@ -29,8 +29,6 @@ from kdump.cli.ui.exits import INCOMPLETE, OK, REFUSED
 pytestmark = pytest.mark.once
 
 SEED = 8
-#: Counts nights: at each call another error fails it every night.
-NIGHT = int(os.environ.get("KDUMP_NIGHT", "0"))
 ERRORS = (errno.EIO, errno.ENOSPC, errno.EROFS, errno.EMFILE)
 FEW = 5
 
@@ -95,9 +93,9 @@ def wrong_after_faults(
     count = len(trial.record(start, argv).calls)
     assert count <= len(recorded.calls)
     for number in range(0, count, step):
-        turn, alone = divmod(number // step, 2)
+        turn, odd = divmod(number // step, 2)
         error = ERRORS[(turn + NIGHT) % len(ERRORS)]
-        for lasting in (False, True) if both else (bool(alone),):
+        for lasting in (False, True) if both else (odd == 1,):
             put(trial.root, start)
             ran = trial.run(argv, failing(from_on(number, lasting), error))
             fault = f"{errno.errorcode[error]} {'from' if lasting else 'at'} call {number}"

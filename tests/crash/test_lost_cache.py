@@ -6,12 +6,11 @@ tree that comes of it must be one from where a repair goes on, or can be taken b
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Callable, Hashable, Sequence
 
 import pytest
-from crashing.conditions import Trial
+from crashing.conditions import NIGHT, Trial
 from crashing.page_cache import PageCache, losses
 from crashing.seam import Operation
 from crashing.subjects import LOSSY, REINDEX, SPLIT, Subject
@@ -22,8 +21,6 @@ from kdump.cli.ui.exits import OK
 pytestmark = pytest.mark.once
 
 SEED = 7
-#: Counts nights: each loses other pages.
-NIGHT = int(os.environ.get("KDUMP_NIGHT", "0"))
 FEW, SOME, MANY = 8, 150, 4_000
 #: Each state of an undo is also done again: it takes longer, and adds less.
 MANY_UNDONE = 1_000

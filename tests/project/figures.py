@@ -15,7 +15,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-PACKAGE = Path(__file__).parents[2] / "kdump"
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+
+from maps import PACKAGE, documented, entries, imported
 
 #: Words that had several meanings, or of which several had one, as parts of names.
 WORDS = re.compile(
@@ -40,13 +42,18 @@ def figures(package: Path) -> Figures:
     """Read the package at ``package``."""
     paths = sorted(package.rglob("*.py"))
     trees = {path: ast.parse(path.read_bytes()) for path in paths}
+    folders = [path.parent for path in package.rglob("__init__.py")]
     return Figures(
         len(paths),
         sum(path.read_bytes().count(b"\n") for path in paths),
-        max((_entries(path.parent), path.parent.name) for path in paths),
+        max((len(entries(folder)), folder.name) for folder in folders),
         Counter(name for tree in trees.values() for name in _bound(tree) if WORDS.search(name)),
         circles(_imports(package, trees)),
-        [_module(package, path) for path in paths if not _mapped(path)],
+        [
+            f"{_module(package, folder / '__init__.py')}.{name}"
+            for folder in folders
+            for name in sorted(entries(folder) - documented(folder).keys())
+        ],
     )
 
 
@@ -76,13 +83,9 @@ def _imports(package: Path, trees: dict[Path, ast.Module]) -> dict[str, set[str]
     names = {_module(package, path) for path in trees}
     graph: dict[str, set[str]] = {}
     for path, tree in trees.items():
-        found: set[str] = set()
-        for node in _at_import(tree):
-            if isinstance(node, ast.Import):
-                found |= {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                whole = {f"{node.module}.{alias.name}" for alias in node.names}
-                found |= whole & names or {node.module}
+        found = {name for _, name in imported(_at_import(tree))}
+        # Of ``from a.b import c`` it is c, if that is a module, else b.
+        found = {name if name in names else name.rpartition(".")[0] for name in found}
         graph[_module(package, path)] = (found & names) - {_module(package, path)}
     return graph
 
@@ -106,23 +109,9 @@ def _bound(tree: ast.Module) -> Iterator[str]:
                 yield re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
 
-def _entries(folder: Path) -> int:
-    modules = [path for path in folder.glob("*.py") if not path.name.startswith("_")]
-    return len(modules) + len(list(folder.glob("*/__init__.py")))
-
-
 def _module(package: Path, path: Path) -> str:
     parts = path.relative_to(package.parent).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-def _mapped(path: Path) -> bool:
-    """Whether the folder of a module says what the module is for; kernel and packages aside."""
-    if path.name.startswith("_"):
-        return True
-    init = path.parent / "__init__.py"
-    text = ast.get_docstring(ast.parse(init.read_bytes())) if init.exists() else None
-    return re.search(rf"^{path.stem} +\S", text or "", re.MULTILINE) is not None
 
 
 def main() -> None:

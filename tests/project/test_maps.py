@@ -3,32 +3,16 @@
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from maps import PACKAGE, documented, entries, imported
 
-PACKAGE = Path(__file__).parents[2] / "kdump"
 #: As many entries a folder may have.
 MOST = 16
 #: An address asks a process of its own, which knows addresses.
 CIRCLE = {"kdump.storage.objects"}
-
-_ENTRY = re.compile(r"^(\w+)/? +(\S.*(?:\n {3,}\S.*)*)", re.MULTILINE)
-
-
-def documented(folder: Path) -> dict[str, str]:
-    """The entries of a folder's map, in order: its modules and folders, with what they are for."""
-    text = ast.get_docstring(ast.parse((folder / "__init__.py").read_bytes())) or ""
-    _, _, entries = text.partition("\n\n")
-    return {name: " ".join(duty.split()) for name, duty in _ENTRY.findall(entries)}
-
-
-def entries(folder: Path) -> set[str]:
-    """What is in a folder: modules and folders of them; not the kernel's, which stand apart."""
-    modules = {path.stem for path in folder.glob("[!_]*.py")}
-    return modules | {path.parent.name for path in folder.glob("*/__init__.py")}
 
 
 def duty(folder: Path, name: str) -> str:
@@ -37,15 +21,6 @@ def duty(folder: Path, name: str) -> str:
     path = module if module.exists() else folder / name / "__init__.py"
     text = ast.get_docstring(ast.parse(path.read_bytes())) or ""
     return " ".join(text.partition("\n\n")[0].split())
-
-
-def imported(path: Path) -> Iterator[tuple[int, str]]:
-    """The full names that a module imports from the package."""
-    for node in ast.walk(ast.parse(path.read_bytes())):
-        if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
 
 
 def upward(package: Path) -> list[str]:
@@ -57,7 +32,7 @@ def upward(package: Path) -> list[str]:
     found = []
     for path in sorted(package.rglob("*.py")):
         module = path.relative_to(package.parent).with_suffix("").parts
-        for line, name in imported(path):
+        for line, name in imported(ast.walk(ast.parse(path.read_bytes()))):
             parts = name.split(".")
             same = 0
             while same < min(len(parts), len(module)) and parts[same] == module[same]:

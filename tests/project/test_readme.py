@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import pytest
 from documents import EXAMPLE, TEXTS
-from shown import DOCUMENTS, ROOT, elided, environment, printed, reconcile, rewritten, steps
+from shown import DOCUMENTS, ROOT, elided, environment, normalize, printed, rewritten, steps
 
 from kdump.audit.codes import CODES
 from kdump.cli.main import cli
@@ -69,7 +69,7 @@ def outputs(top: Path, name: str) -> list[str]:
 def test_the_commands_print_what_is_shown(top: Path, name: str, number: int) -> None:
     output = list(steps(TEXTS[name]))[number].output
     assert output is not None
-    assert reconcile(outputs(top, name)[number]) == reconcile(output)
+    assert normalize(outputs(top, name)[number]) == normalize(output)
 
 
 @pytest.mark.spark

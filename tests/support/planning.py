@@ -35,14 +35,14 @@ from kdump.storage.logdir import read_partition
 
 def truncation(partition: Path, at: int | None = None) -> Plan:
     """What ``truncate-to-valid`` plans for a partition."""
-    verdict, _ = _judged(partition, rebuild=False)
+    verdict, _ = _verified(partition, rebuild=False)
     arguments = () if at is None else ("--at", str(at))
     return plan_truncate(verdict, at=at, arguments=arguments)
 
 
 def reindexing(partition: Path, *, every: bool = False) -> Plan:
     """What ``reindex`` plans for a partition."""
-    verdict, context = _judged(partition, rebuild=True)
+    verdict, context = _verified(partition, rebuild=True)
     arguments = ("--all",) if every else ()
     return plan_reindex(
         verdict,
@@ -55,14 +55,14 @@ def reindexing(partition: Path, *, every: bool = False) -> Plan:
 
 def conversion(partition: Path, rules: Rules | None = None, *, jobs: int = 1) -> Plan:
     """What ``convert-v0-v2`` plans for a partition."""
-    verdict, context = _judged(partition, rebuild=False)
+    verdict, context = _verified(partition, rebuild=False)
     chosen, settings = rules or Rules(), context.settings(verdict.target)
     return plan_convert(
         verdict, chosen, settings=settings, arguments=(), jobs=jobs, report=lambda _: None
     )
 
 
-def _judged(partition: Path, *, rebuild: bool) -> tuple[Verdict, Context]:
+def _verified(partition: Path, *, rebuild: bool) -> tuple[Verdict, Context]:
     config = partition.parent.parent / "server.properties"
     scope = find_scope([partition], config, (), ())
     targets = [replace(target, stopped=True) for target in scope.targets]

@@ -77,7 +77,7 @@ _LAST_OFFSETS, _LAST_STAMPS = forge.index_entries(batches(LAST), LAST, _INTERVAL
 _BELOW_ZERO = 2**32 - 4096 - _OFFSETS[0][1]
 
 # One call of a follower's append holds three batches: last offset of the third, first position.
-_GROUPS = [(10 * target + 29, positions(batches(FIRST))[target]) for target in (2, 5)]
+_GROUPS = [(10 * last + 29, positions(batches(FIRST))[last]) for last in (2, 5)]
 # Up to 1.1: the first offset.
 _FIRST_OFFSETS = [(offset - 9, position) for offset, position in _OFFSETS]
 

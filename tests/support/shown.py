@@ -120,7 +120,7 @@ def _label(line: str) -> str:
     return re.split("  |:|\n", line, maxsplit=1)[0]
 
 
-def reconcile(output: str) -> str:
+def normalize(output: str) -> str:
     """``output`` with what varies replaced, and wrapped nowhere."""
     text = " ".join(output.split())
     for pattern, replacement in VARYING:
@@ -136,7 +136,7 @@ def rewritten(text: str, place: Path) -> str:
         if step.output is None:
             continue
         now = elided(output, step.output)
-        if reconcile(now) != reconcile(step.output):
+        if normalize(now) != normalize(step.output):
             parts += text[end : step.span[0]], textwrap.indent(now, step.indent)
             end = step.span[1]
     return "".join(parts) + text[end:]

@@ -106,7 +106,7 @@ class Selection:
 
     Without ``topics`` it has all topics, except those that match one of ``excluded``. With
     ``served`` it has only partitions that a broker serves: not those that it is about to delete,
-    has set aside, or moves here.
+    has renamed to -stray, or moves here.
     """
 
     topics: tuple[str, ...] = ()
