@@ -76,6 +76,27 @@ def test_a_gap_is_named_by_what_speaks_for_it(
     assert gap["detail"]["found"] == found
 
 
+@pytest.mark.parametrize("known", [True, False], ids=["never-compacted", "unknown"])
+@pytest.mark.parametrize(
+    "order",
+    [(0, 1, 4, 3, 2, 5), (0, 1, 5, 2, 3, 4, 5, 6)],
+    ids=["swapped", "a copy ahead"],
+)
+def test_offsets_that_are_elsewhere_in_the_segment_are_not_missing(
+    order: tuple[int, ...], known: bool, tmp_path: Path
+) -> None:
+    partition = BY_NAME["hole-inside" if known else "hole-unknown"].write(tmp_path)
+    sound = batches(FIRST)
+    for suffix in (".log", ".index", ".timeindex"):
+        (partition / name(LAST, suffix)).unlink(missing_ok=True)
+    log = b"".join(sound[number] for number in order)
+    (partition / name(FIRST, ".log")).write_bytes(log)
+    ran = kdump("verify", tmp_path if known else partition, searching=False)
+    found = {finding["code"] for finding in ran.of("finding")}
+    assert "offsets-not-increasing" in found
+    assert not found & {"batches-hole", "records-missing", "offsets-missing", "segments-hole"}
+
+
 def test_a_copied_partition_is_verified_by_its_log(tmp_path: Path) -> None:
     """Without a log directory nothing is known of the topic, and the middle segment is gone."""
     partition = BY_NAME["hole-unknown-jump"].write(tmp_path)

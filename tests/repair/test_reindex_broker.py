@@ -74,13 +74,13 @@ def begins(mended: Path, loaded: Path) -> bool:
 
 def test_a_sample_is_indexed_as_by_a_broker(oracle: Of, tmp_path: Path) -> None:
     chosen = random.Random(SEED).sample(sorted(starts(), key=lambda start: start.name), SAMPLE)
-    compare_all(chosen, oracle, tmp_path, mend_one, compare)
+    compare_all(chosen, oracle, tmp_path, mend_one, compare, unlike)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", [0, 4])
 def test_all_are_indexed_as_by_a_broker(oracle: Of, tmp_path: Path, seed: int) -> None:
-    counts = compare_all(spread(seed), oracle, tmp_path, mend_one, compare)
+    counts = compare_all(spread(seed), oracle, tmp_path, mend_one, compare, unlike)
     assert counts["all"] >= 400
     assert set(counts) <= {"all", *LISTED}
     assert counts.total() - counts["all"] <= counts["all"] * 0.03

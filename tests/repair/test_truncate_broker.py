@@ -15,7 +15,7 @@ from brokers.oracle import Loaded
 from side_by_side import Copy, Mended, Of, compare_all, ends, mend, sizes, sound, unlike
 from starts import Start, starts
 
-from kdump.repair.transaction.plan import Loss
+from kdump.repair.transaction.plan import Loss, Plan
 
 pytestmark = pytest.mark.broker
 
@@ -38,6 +38,32 @@ UNMADE = {
     "restarts": "the log ends below its log start: the broker begins an empty one there; for kdump "
     "nothing is wrong with the batches",
 }
+
+
+def compare_cut(mended: Mended, cut: Copy) -> list[str]:
+    """In what kdump's copy is not what a broker makes of logs that end there.
+
+    Where offsets do not rise, a broker that replays such a log gives transactions the ends of
+    others: a copy of an abort marker before a commit marker hides committed records. There the
+    entries of the transaction index that end below the cut stay, as they were before.
+    """
+    wrong = unlike(mended, cut)
+    (plan,) = mended.plans
+    if not any("Recovery accepts this" in note for note in plan.notes):
+        return wrong
+    return [text for text in wrong if not _keeps_entries(mended, text.partition(": ")[0], plan)]
+
+
+def _keeps_entries(mended: Mended, name: str, plan: Plan) -> bool:
+    """Whether a transaction index has the entries that it had, those that end below the cut."""
+    if not name.endswith(".txnindex"):
+        return False
+    (old,) = mended.directory.glob(f".kdump/{plan.id}/old/{name}")
+    data, end = old.read_bytes(), plan.log_end[1]
+    assert end is not None
+    entries = (data[at : at + 34] for at in range(0, len(data), 34))
+    below = (entry for entry in entries if int.from_bytes(entry[18:26], "big") < end)
+    return (mended.directory / name).read_bytes() == b"".join(below)
 
 
 def mend_one(start: Start, target: Path) -> Mended:
@@ -79,13 +105,13 @@ def compare(mended: Mended, copy: Copy) -> tuple[str | None, list[str]]:
 
 def test_a_sample_is_cut_as_by_a_broker(oracle: Of, tmp_path: Path) -> None:
     chosen = random.Random(SEED).sample(sorted(starts(), key=lambda start: start.name), SAMPLE)
-    compare_all(chosen, oracle, tmp_path, mend_one, compare)
+    compare_all(chosen, oracle, tmp_path, mend_one, compare, compare_cut)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", [0, 4])
 def test_all_are_cut_as_by_a_broker(oracle: Of, tmp_path: Path, seed: int) -> None:
-    counts = compare_all(starts(seed), oracle, tmp_path, mend_one, compare)
+    counts = compare_all(starts(seed), oracle, tmp_path, mend_one, compare, compare_cut)
     assert counts["all"] >= 400
     assert set(counts) <= {"all", *INSTEAD, *UNMADE}
     assert sum(counts[kind] for kind in UNMADE) <= counts["all"] * 0.03

@@ -137,12 +137,13 @@ def compare_all(
     target: Path,
     mend_one: Callable[[Start, Path], Mended],
     compare: Callable[[Mended, Copy], tuple[str | None, list[str]]],
+    compare_cut: Callable[[Mended, Copy], list[str]],
 ) -> Counter[str]:
     """Repair and load copies of all of them; nothing may be wrong.
 
     ``compare`` gives the kind of the difference, if there is one, and what is wrong. Returned is
-    how often each kind came. Where kdump has cut elsewhere than a broker, all that it has written
-    must be what the broker makes of logs that end there.
+    how often each kind came. Where kdump has cut elsewhere than a broker, ``compare_cut`` gives
+    what is wrong beside a broker's recovery of logs that end there.
     """
     counts: Counter[str] = Counter()
     found = []
@@ -153,7 +154,7 @@ def compare_all(
             kind, wrong = compare(mended, copy)
             if kind is not None and mended.plans:
                 cut = load_cut(mended, start, oracle(version), target / "cut")
-                wrong += unlike(mended, cut)
+                wrong += compare_cut(mended, cut)
                 shutil.rmtree(target / "cut")
             found += [f"{version}, {start.name}, {start.base}: {text}" for text in wrong]
             counts.update(["all"] if kind is None else ["all", kind])

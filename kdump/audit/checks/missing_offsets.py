@@ -36,7 +36,8 @@ class _Gap:
     """Missing offsets ``first`` to ``last``, before a batch of segment number ``number``.
 
     ``batch`` is that batch, None if it is the first of its segment. ``repeats`` counts further gaps
-    in the segment that are not listed.
+    in the segment that are not listed. ``out_of_order``: offsets of the gap are elsewhere in the
+    segment, where they do not rise.
     """
 
     first: int
@@ -44,6 +45,7 @@ class _Gap:
     number: int
     batch: RecordBatch | None = None
     repeats: int = 0
+    out_of_order: bool = False
 
 
 def check_missing_offsets(evidence: Evidence) -> Iterator[Finding]:
@@ -81,12 +83,15 @@ def _findings(evidence: Evidence, facts: PartitionFacts) -> Iterator[Finding]:
                 yield _finding(codes.SEGMENTS_GAP, surveys, gap, start, repeats=len(between) - 1)
         case Compaction.POSSIBLE:
             for gap in gaps:
-                yield _finding(codes.OFFSETS_MISSING, surveys, gap, start, repeats=gap.repeats)
+                if not gap.out_of_order:
+                    yield _finding(codes.OFFSETS_MISSING, surveys, gap, start, repeats=gap.repeats)
         case verdict:
             evidence_by_gap = _sequence_evidence(gaps, evidence.replay)
             for gap, gap_evidence in zip(gaps, evidence_by_gap, strict=True):
                 certain = verdict is Compaction.EXCLUDED
                 code = _code(gap, facts, gap_evidence, certain=certain)
+                if gap.out_of_order and code is not codes.BATCH_OFFSET_CHANGED:
+                    continue
                 yield _finding(code, surveys, gap, start, gap_evidence.text, repeats=gap.repeats)
 
 
@@ -117,10 +122,17 @@ def _gaps_between_segments(
 def _gaps_inside_segments(surveys: Sequence[Survey]) -> Iterator[_Gap]:
     for number, survey in enumerate(surveys):
         faults = [fault for fault in survey.faults if fault.kind is FaultKind.GAP]
+        backwards = [fault for fault in survey.faults if fault.kind is FaultKind.BACKWARDS]
         for at, fault in enumerate(faults, 1):
             more = survey.counts[FaultKind.GAP] - LISTED if at == LISTED else 0
-            last = fault.batch.base_offset - 1
-            yield _Gap(fault.reference + 1, last, number, fault.batch, more)
+            first, last = fault.reference + 1, fault.batch.base_offset - 1
+            out_of_order = any(
+                first <= other.batch.base_offset <= last
+                if other.batch.position > fault.batch.position
+                else other.reference >= first
+                for other in backwards
+            )
+            yield _Gap(first, last, number, fault.batch, more, out_of_order)
 
 
 def _sequence_evidence(gaps: Sequence[_Gap], replay: Replay | None) -> Sequence[GapEvidence]:
