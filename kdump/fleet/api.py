@@ -16,7 +16,7 @@ from kdump.audit.run.reconcile import reconcile_directories
 from kdump.audit.run.verify import verify as verify_targets
 from kdump.audit.targets.listing import list_scope
 from kdump.audit.targets.scope import Scope
-from kdump.audit.targets.target import Selection
+from kdump.audit.targets.target import TopicSelection
 from kdump.audit.verdicts.next_start import add_forecast
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import SourceError
@@ -92,7 +92,7 @@ def verify(
 
 
 def _list(paths: Paths, *, served: bool = False) -> Scope:
-    return list_scope((as_path(str(path)) for path in paths), None, Selection(served=served))
+    return list_scope((as_path(str(path)) for path in paths), None, TopicSelection(served=served))
 
 
 def _open(paths: Paths) -> Scope:

@@ -26,7 +26,7 @@ from bench.segments import KIB
 from bench.timing import median
 from kdump.audit.run.verify import verify
 from kdump.audit.targets.listing import list_scope
-from kdump.audit.targets.target import Selection
+from kdump.audit.targets.target import TopicSelection
 from kdump.audit.verdicts.next_start import Conclusion
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import UsageError
@@ -155,7 +155,7 @@ def _on_spark(session: Session, path: Path) -> None:
     from kdump.fleet.verify import listing
     from kdump.fleet.verify import verify as fleet
 
-    listed = listing.list_paths(session, [path], None, Selection())
+    listed = listing.list_paths(session, [path], None, TopicSelection())
     scope = listed.scope
     verdict = fleet.verify(
         session,
@@ -169,7 +169,7 @@ def _on_spark(session: Session, path: Path) -> None:
 
 
 def _here(path: Path) -> None:
-    scope = list_scope([path], None, Selection())
+    scope = list_scope([path], None, TopicSelection())
     conclude = Conclusion(frozenset())
     targets, context = scope.targets, scope.context
     verdicts = verify(targets, deep=False, jobs=_CORES, context=context, conclude=conclude)
@@ -190,7 +190,7 @@ def _export(session: Session, paths: Sequence[Path], to: Path) -> int:
     from kdump.fleet.job.spread import spread
     from kdump.fleet.verify.listing import list_paths
 
-    listed = list_paths(session, paths, None, Selection())
+    listed = list_paths(session, paths, None, TopicSelection())
     order = fleet.Order(Form.PARQUET, selection.Selection())
     sizes = listed.sizes()
     with create_destination(to) as destination:

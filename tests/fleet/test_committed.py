@@ -29,8 +29,7 @@ pytest.importorskip("pyspark")
 from exports import copies, exported, here, lines_of, one_batch
 
 from kdump.audit.targets.listing import list_scope
-from kdump.audit.targets.target import Selection as Topics
-from kdump.audit.targets.target import assign, open_roots
+from kdump.audit.targets.target import TopicSelection, assign, open_roots
 from kdump.fleet.export.destination import create_destination
 from kdump.fleet.export.export import Order, export
 from kdump.fleet.export.manifest import Manifest
@@ -123,7 +122,7 @@ def test_the_coordinator_decides_where_nothing_beside_the_log_does(
     ]
     transaction_log(path.parent, states)
     (path.parent / "recovery-point-offset-checkpoint").write_bytes(b"0\n0\n")
-    context = list_scope([path], None, Topics()).context
+    context = list_scope([path], None, TopicSelection()).context
     offsets, manifest = committed(tmp_path / "out", [path], context=context)
     assert offsets == [0, 1, 2, *(range(3, 6) if commit else ()), 7, 8, 9]
     assert manifest.partitions[0].undecided == ()

@@ -34,8 +34,7 @@ from exports import (
     rows_of,
 )
 
-from kdump.audit.targets.target import Selection as Topics
-from kdump.audit.targets.target import assign, open_roots
+from kdump.audit.targets.target import TopicSelection, assign, open_roots
 from kdump.cli.commands.export import _report
 from kdump.cli.main import main
 from kdump.errors import SourceError, UsageError
@@ -199,7 +198,7 @@ def test_what_no_broker_serves_is_taken_where_it_is_named_alone(tmp_path: Path) 
         path.mkdir(parents=True)
         (path / f"{0:020d}.log").write_bytes(segment([one_batch(0)]))
     roots = list(open_roots([top]))
-    targets = [one.with_listing() for one in assign(roots[0], Topics(served=True))]
+    targets = [one.with_listing() for one in assign(roots[0], TopicSelection(served=True))]
     assert [target.path.name for target in targets] == ["orders-0"]
     assert api.records(top).read_all().num_rows == 3
     assert api.records(*top.iterdir()).read_all().num_rows == 12

@@ -28,7 +28,7 @@ from kdump.audit.facts.small_files import Read, TopicSettings
 from kdump.audit.run.verify import verify
 from kdump.audit.survey.survey import ReadFailure
 from kdump.audit.verdicts.verdict import Verdict
-from kdump.cli.options.targets import find_scope
+from kdump.cli.options.targets import TargetOptions, find_scope
 from kdump.errors import Refused, SourceError, Unfinished, UsageError
 from kdump.format.codecs import Codec
 from kdump.format.index import TransactionIndex
@@ -95,7 +95,7 @@ def full(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def verdict(path: Path) -> Verdict:
-    scope = find_scope([path], None, (), ())
+    scope = find_scope(TargetOptions([path]))
     targets = [replace(target, stopped=True) for target in scope.targets]
     (found,) = verify(targets, deep=False, jobs=1, context=scope.context)
     return found

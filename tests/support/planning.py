@@ -19,7 +19,7 @@ from crashing.trees import Node, take
 from kdump.audit.run.verify import verify
 from kdump.audit.targets.context import Context
 from kdump.audit.verdicts.verdict import Verdict
-from kdump.cli.options.targets import find_scope
+from kdump.cli.options.targets import TargetOptions, find_scope
 from kdump.errors import Unfinished
 from kdump.repair.convert.plan import plan_convert
 from kdump.repair.reindex.plan import plan_reindex
@@ -64,7 +64,7 @@ def conversion(partition: Path, rules: Rules | None = None, *, jobs: int = 1) ->
 
 def _verified(partition: Path, *, rebuild: bool) -> tuple[Verdict, Context]:
     config = partition.parent.parent / "server.properties"
-    scope = find_scope([partition], config, (), ())
+    scope = find_scope(TargetOptions([partition], config))
     targets = [replace(target, stopped=True) for target in scope.targets]
     (verdict,) = verify(targets, deep=False, jobs=1, context=scope.context, rebuild=rebuild)
     return verdict, scope.context

@@ -14,12 +14,12 @@ from kdump.audit.facts.cluster import Configs
 from kdump.audit.facts.settings import log_directories
 from kdump.audit.targets.context import read_context
 from kdump.audit.targets.scope import Scope, check_patterns, directories_of
-from kdump.audit.targets.target import Selection, assign, open_roots
+from kdump.audit.targets.target import TopicSelection, assign, open_roots
 from kdump.errors import SourceError
 from kdump.storage.logdir import LogDirectory, open_path
 
 
-def list_scope(paths: Iterable[Path], settings: Configs | None, selection: Selection) -> Scope:
+def list_scope(paths: Iterable[Path], settings: Configs | None, selection: TopicSelection) -> Scope:
     """List the targets at ``paths``; ``settings`` are those of a broker.
 
     Raises UsageError, also for a pattern that no topic matches.

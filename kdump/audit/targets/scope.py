@@ -10,7 +10,7 @@ from kdump.audit import codes
 from kdump.audit.facts.small_files import DirectoryFacts
 from kdump.audit.findings import Finding
 from kdump.audit.targets.context import Context
-from kdump.audit.targets.target import Root, Selection, Target, identity, unmatched_patterns
+from kdump.audit.targets.target import Root, Target, TopicSelection, identity, unmatched_patterns
 from kdump.errors import UsageError
 from kdump.storage.logdir import LogDirectory, directory_name
 
@@ -60,7 +60,7 @@ def directories_of(roots: Iterable[Root]) -> tuple[DirectoryFacts, ...]:
     return tuple({facts.directory.path: facts for facts in directories}.values())
 
 
-def check_patterns(roots: Sequence[Root], selection: Selection) -> None:
+def check_patterns(roots: Sequence[Root], selection: TopicSelection) -> None:
     """Raise UsageError if a pattern matches no topic."""
     for pattern in unmatched_patterns(roots, selection):
         raise UsageError(f"--topic {pattern}: expected a pattern that some topic matches here")

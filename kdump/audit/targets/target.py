@@ -101,7 +101,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class TopicSelection:
     """The selection of partitions in a log directory, by shell patterns for their topics.
 
     Without ``topics`` it has all topics, except those that match one of ``excluded``. With
@@ -188,16 +188,16 @@ def identity(path: Path) -> tuple[int, int] | None:
     return (status.st_dev, status.st_ino) if stat.S_ISDIR(status.st_mode) else None
 
 
-def assign(root: Root, selection: Selection | None = None) -> tuple[Target, ...]:
+def assign(root: Root, selection: TopicSelection | None = None) -> tuple[Target, ...]:
     """Return the targets of a root; the partitions of a log directory are pending.
 
     ``selection`` applies to the partitions of a log directory, not to a root that is a partition
     or a segment. A directory that cannot be listed is a target with an error.
     """
-    return tuple(_targets(root, selection or Selection()))
+    return tuple(_targets(root, selection or TopicSelection()))
 
 
-def unmatched_patterns(roots: Iterable[Root], selection: Selection) -> tuple[str, ...]:
+def unmatched_patterns(roots: Iterable[Root], selection: TopicSelection) -> tuple[str, ...]:
     """Return the patterns for topics that no partition of these log directories matches.
 
     Return none if there are no partitions at all: a directory may be empty.
@@ -229,7 +229,7 @@ def _directory(content: PathContent, path: Path, state: Liveness) -> DirectoryFa
     return None
 
 
-def _targets(root: Root, selection: Selection) -> Iterator[Target]:
+def _targets(root: Root, selection: TopicSelection) -> Iterator[Target]:
     content = root.content
     if isinstance(content, LogDirectory):
         for path in content.partition_paths:

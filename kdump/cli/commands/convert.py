@@ -5,27 +5,25 @@ Spec: ``MemoryRecords.filterTo`` of 4.0 and later (KIP-724); KOD 6.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from kdump.cli.commands.repairing import (
     Choice,
-    argv_of,
     first_of,
     partitions,
     repair,
     repair_options,
 )
-from kdump.cli.options.targets import SomePath
+from kdump.cli.options.targets import SomePath, TargetOptions
 
 if TYPE_CHECKING:
     from kdump.audit.targets.scope import Scope
     from kdump.audit.targets.target import Target
     from kdump.audit.verdicts.verdict import Verdict
-    from kdump.cli.ui.progress import Mode
     from kdump.repair.convert.receipt import ConvertedCopy
     from kdump.repair.rewrite.conversion import Rules
     from kdump.repair.transaction.plan import Plan
@@ -69,22 +67,13 @@ _MOST_BATCH_BYTES: Final = 16 << 20
     help="Compress rewritten batches with this codec. Default: the codec of the source. zstd "
     "needs brokers and clients of 2.1 or later.",
 )
-@repair_options
+@repair_options(_COMMAND)
 def convert_v0_v2(
-    paths: tuple[Path, ...],
-    config: Path | None,
-    topics: Sequence[str],
-    excluded: Sequence[str],
+    targets: TargetOptions,
     output: Path | None,
     batch_bytes: int,
     codec: str | None,
-    apply: bool,
-    confirm: tuple[str, ...],
-    assume_stopped: bool,
-    full_proof: bool,
-    form: Literal["text", "json"],
-    progress: Mode,
-    jobs: int | None,
+    choice: Choice,
 ) -> int:
     """Rewrite messages of magic 0 and 1 as batches of magic 2, with the same records.
 
@@ -108,25 +97,19 @@ def convert_v0_v2(
     from kdump.repair.rewrite.conversion import Rules
 
     rules = Rules(None if codec is None else Codec[codec.upper()], batch_bytes)
-    arguments = argv_of(
-        (
-            ("--batch-bytes", None if batch_bytes == _BATCH_BYTES else batch_bytes),
-            ("--codec", codec),
-            ("--config", config),
-        )
-    )
-    choice = Choice(
-        _COMMAND, arguments, apply, confirm, assume_stopped, full_proof, form, progress, jobs
+    choice = choice.with_arguments(
+        ("--batch-bytes", None if batch_bytes == _BATCH_BYTES else batch_bytes),
+        ("--codec", codec),
+        ("--config", targets.config),
     )
     if output is None:
-        return _in_place(find_scope(paths, config, topics, excluded, stores=False), choice, rules)
-    if apply or confirm or assume_stopped or full_proof:
+        return _in_place(find_scope(targets, stores=False), choice, rules)
+    if choice.apply or choice.confirm or choice.assume_stopped or choice.full_proof:
         raise click.UsageError(
             "--output changes no existing file and proves everything: it does not take --apply, "
             "--confirm, --assume-stopped or --full-proof."
         )
-    scope = find_scope(paths, config, topics, excluded, stores=False)
-    return _to_output(scope, choice, rules, output)
+    return _to_output(find_scope(targets, stores=False), choice, rules, output)
 
 
 def _in_place(scope: Scope, choice: Choice, rules: Rules) -> int:

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from kdump.cli.options.filters import filter_options
 from kdump.cli.options.targets import LogPath
+
+if TYPE_CHECKING:
+    from kdump.storage.selection import Selection
 
 
 class _Dump(click.Command):
@@ -62,13 +66,7 @@ def dump(
     records: bool,
     data: bool,
     base64: bool,
-    offsets: str | None,
-    since: str | None,
-    until: str | None,
-    key: str | None,
-    key_base64: str | None,
-    producer_id: int | None,
-    limit: int | None,
+    selection: Selection,
     summary: bool,
 ) -> int:
     """Print the content of PATH: a file that brokers write, a partition or a log directory.
@@ -85,7 +83,6 @@ def dump(
     to its header. With records, only batches are printed that do hold a match. Damage in the parts
     that are read is always shown.
     """
-    from kdump.cli.options.selection import select
     from kdump.cli.views.dump.lines import JsonDump, TextDump
     from kdump.cli.views.dump.records import Printer
     from kdump.cli.views.dump.run import Output, files, run
@@ -94,15 +91,6 @@ def dump(
         raise click.UsageError("--data is for text: use --records with --format json.")
     if output_format == "text" and base64:
         raise click.UsageError("--base64 is for JSON: use --format json.")
-    selection = select(
-        offsets=offsets,
-        since=since,
-        until=until,
-        key=key,
-        key_base64=key_base64,
-        producer_id=producer_id,
-        limit=limit,
-    )
     records = records or data or selection.key is not None
     if summary and (records or base64):
         raise click.UsageError("--summary describes batches: it prints no records, bytes or keys.")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,13 +11,14 @@ from typing import TYPE_CHECKING
 import click
 
 from kdump.cli.options.filters import filter_options
-from kdump.cli.options.spark import spark_options
-from kdump.cli.options.targets import LogPath, target_options
+from kdump.cli.options.spark import SparkOptions, spark_options
+from kdump.cli.options.targets import LogPath, TargetOptions, target_options
 from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS
 from kdump.cli.ui.progress import Mode, progress_option
 
 if TYPE_CHECKING:
     from kdump.fleet.export.manifest import Manifest, PartitionEntry
+    from kdump.storage.selection import Selection
 
 _DEFAULT_MASTER = "local[*]"
 
@@ -63,25 +65,15 @@ _DEFAULT_MASTER = "local[*]"
 @spark_options
 @target_options
 def export(
-    paths: tuple[Path, ...],
-    config: Path | None,
-    topics: Sequence[str],
-    excluded: Sequence[str],
+    targets: TargetOptions,
     to: Path,
     form: str,
     read_committed: bool,
     dedupe_replicas: bool,
-    offsets: str | None,
-    since: str | None,
-    until: str | None,
-    key: str | None,
-    key_base64: str | None,
-    producer_id: int | None,
-    limit: int | None,
+    selection: Selection,
     quiet: bool,
     progress: Mode,
-    master: str | None,
-    remote: str | None,
+    spark: SparkOptions,
 ) -> int:
     """Write the records of the logs in PATH into files below a new directory.
 
@@ -96,41 +88,29 @@ def export(
     As root, kdump writes with the rights of the owner of the directory that DIR is made in, and the
     files belong to that owner. Without --master or --remote, all cores of this machine work.
     """
-    from kdump.cli.options.selection import select
     from kdump.cli.options.spark import spark_session
     from kdump.cli.options.targets import named_paths
     from kdump.cli.ui.progress import Progress
     from kdump.fleet.export.destination import check_outside, create_destination
 
-    selection = select(
-        offsets=offsets,
-        since=since,
-        until=until,
-        key=key,
-        key_base64=key_base64,
-        producer_id=producer_id,
-        limit=limit,
-    )
-    named, settings = named_paths(paths, config)
-    if master is None and remote is None:
-        master = _DEFAULT_MASTER
-    check_outside(to.absolute(), named)
+    paths, settings = named_paths(targets)
+    if not spark.given:
+        spark = replace(spark, master=_DEFAULT_MASTER)
+    check_outside(to.absolute(), paths)
     with (
         # Outermost, so that files of tasks that still run are removed after the tasks have ended.
         create_destination(to.absolute()) as destination,
         Progress("none" if quiet and progress == "auto" else progress) as meter,
-        spark_session(master, remote, [*named, to]) as session,
+        spark_session(spark, [*paths, to]) as session,
     ):
-        from kdump.audit.targets.target import Selection as Topics
         from kdump.fleet.export.export import Order
         from kdump.fleet.export.export import export as run
         from kdump.fleet.export.task import Form
         from kdump.fleet.job.spread import spread
         from kdump.fleet.verify.listing import list_paths
 
-        listing = list_paths(
-            session, named, settings, Topics(tuple(topics), tuple(excluded), served=True)
-        )
+        served = replace(targets.topic_selection, served=True)
+        listing = list_paths(session, paths, settings, served)
         order = Order(
             Form.PARQUET if form == "parquet" else Form.JSONL,
             selection,

@@ -5,14 +5,12 @@ Spec: ``LogManager.loadLogs``, ``LogLoader`` of 3.9 to 4.3.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import closing
-from pathlib import Path
 from typing import Literal
 
 import click
 
-from kdump.cli.options.targets import target_options
+from kdump.cli.options.targets import TargetOptions, target_options
 from kdump.cli.ui.units import LARGEST_LONG
 
 
@@ -58,10 +56,7 @@ from kdump.cli.ui.units import LARGEST_LONG
 )
 @target_options
 def next_start(
-    paths: tuple[Path, ...],
-    config: Path | None,
-    topics: Sequence[str],
-    excluded: Sequence[str],
+    targets: TargetOptions,
     form: Literal["text", "json"],
     scan: bool,
     clean: bool | None,
@@ -76,15 +71,13 @@ def next_start(
     """
     from kdump.audit.run.prescan import quick_pass
     from kdump.audit.run.reconcile import reconcile_directories
-    from kdump.audit.targets.target import Target
     from kdump.audit.verdicts.next_start import Assumptions, add_forecast, read_recovered
     from kdump.audit.verdicts.verdict import Verdict
     from kdump.cli.options.targets import find_scope
     from kdump.cli.views.verify.next_start import JsonStarts, TextStarts
     from kdump.storage.workers import default_jobs
 
-    scope = find_scope(paths, config, topics, excluded)
-    targets: list[Target] = scope.targets
+    scope = find_scope(targets)
     assumptions = Assumptions(clean, recovery_point, log_start)
     report = (JsonStarts if form == "json" else TextStarts)(
         click.echo, scope.roots, scope.context.config
@@ -99,7 +92,9 @@ def next_start(
         return verdict if scan else foresee(verdict)
 
     jobs = default_jobs()
-    with closing(quick_pass(targets, scope.context, jobs=jobs, conclude=conclude)) as verdicts:
+    with closing(
+        quick_pass(scope.targets, scope.context, jobs=jobs, conclude=conclude)
+    ) as verdicts:
         known = list(verdicts)
     if scan:
         known = list(map(foresee, read_recovered(known, jobs=jobs)))

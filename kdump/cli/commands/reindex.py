@@ -5,19 +5,18 @@ Spec: ``LogSegment.recover``; KOD 1, 2, 4.2.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
-from kdump.cli.commands.repairing import EXIT_CODES, Choice, argv_of, repair, repair_options
+from kdump.cli.commands.repairing import EXIT_CODES, Choice, repair, repair_options
+from kdump.cli.options.targets import TargetOptions
 from kdump.cli.ui.units import LARGEST_INT
 
 if TYPE_CHECKING:
     from kdump.audit.verdicts.verdict import Verdict
-    from kdump.cli.ui.progress import Mode
     from kdump.repair.transaction.plan import Plan
 
 
@@ -47,22 +46,13 @@ if TYPE_CHECKING:
     help="Build with this segment.index.bytes. Default: the topic's setting if it is known, else "
     "10485760.",
 )
-@repair_options
+@repair_options("reindex")
 def reindex(
-    paths: tuple[Path, ...],
-    config: Path | None,
-    topics: Sequence[str],
-    excluded: Sequence[str],
+    targets: TargetOptions,
     every: bool,
     index_interval_bytes: int | None,
     segment_index_bytes: int | None,
-    apply: bool,
-    confirm: tuple[str, ...],
-    assume_stopped: bool,
-    full_proof: bool,
-    form: Literal["text", "json"],
-    progress: Mode,
-    jobs: int | None,
+    choice: Choice,
 ) -> int:
     """Rebuild the indexes of stopped partitions from their logs, as a broker's recovery does.
 
@@ -83,21 +73,15 @@ def reindex(
     from kdump.repair.reindex.checkpoints import hosts
     from kdump.repair.reindex.plan import plan_reindex
 
-    scope = find_scope(paths, config, topics, excluded, stores=False)
+    scope = find_scope(targets, stores=False)
     wanted = Overrides(index_interval_bytes, segment_index_bytes)
     scope = replace(scope, context=replace(scope.context, wanted=wanted))
-    arguments = argv_of(
-        (
-            ("--all", every),
-            ("--index-interval-bytes", index_interval_bytes),
-            ("--segment-index-bytes", segment_index_bytes),
-            ("--config", config),
-        )
+    choice = choice.with_arguments(
+        ("--all", every),
+        ("--index-interval-bytes", index_interval_bytes),
+        ("--segment-index-bytes", segment_index_bytes),
+        ("--config", targets.config),
     )
-    choice = Choice(
-        "reindex", arguments, apply, confirm, assume_stopped, full_proof, form, progress, jobs
-    )
-
     directories = hosts(scope.targets)
 
     def planner(verdict: Verdict, _: Callable[[int], None]) -> Plan:
@@ -107,7 +91,7 @@ def reindex(
             settings=scope.context.settings(verdict.target),
             node=scope.context.node(verdict.target),
             checkpoints=directories.get(verdict.target.path),
-            arguments=arguments,
+            arguments=choice.arguments,
         )
 
     return repair(scope, choice, planner, rebuild=True)

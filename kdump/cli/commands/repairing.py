@@ -6,11 +6,13 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from kdump.cli.options.group import Decorator, option_group
 from kdump.cli.options.targets import target_options
 from kdump.cli.ui.exits import INCOMPLETE, INTERRUPTED, OK, PROBLEMS, REFUSED, TERMINATED, USAGE
 from kdump.cli.ui.progress import progress_option
@@ -54,6 +56,16 @@ class Choice:
     progress: Mode
     jobs: int | None
 
+    def with_arguments(self, *options: tuple[str, object]) -> Choice:
+        """Return the choice with the options of its command that a plan depends on, by name."""
+        words: list[str] = []
+        for name, value in options:
+            if value is True:
+                words.append(name)
+            elif value is not None and value is not False:
+                words += [name, str(value)]
+        return replace(self, arguments=tuple(words))
+
     @property
     def processes(self) -> int:
         """The number of processes that may read at a time."""
@@ -62,37 +74,19 @@ class Choice:
         return self.jobs or default_jobs()
 
 
-def repair_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that all repairs have to ``command``, and return it."""
-    for option in (
+def repair_options(name: str) -> Decorator:
+    """Return a decorator that adds what all repairs take, as ``targets`` and ``choice``.
+
+    ``name`` is that of the command.
+    """
+    group = option_group(
+        "choice",
+        partial(Choice, name, ()),
         click.option(
-            "--jobs",
-            type=click.IntRange(min=1, max=MOST_JOBS),
-            metavar="N",
-            help="Read with N processes at a time. Default: as many as this process may use CPUs.",
-        ),
-        progress_option,
-        click.option(
-            "--format",
-            "form",
-            type=click.Choice(["text", "json"]),
-            default="text",
-            show_default=True,
-            help="Print for people, or JSON Lines: a header, a line for each plan and each "
-            "receipt, a summary.",
-        ),
-        click.option(
-            "--full-proof",
+            "--apply",
             is_flag=True,
-            help="Put the SHA-256 of all files of the partition into the receipt, including whole "
-            "logs, which are read once more for it.",
-        ),
-        click.option(
-            "--assume-stopped",
-            is_flag=True,
-            help="Continue although kdump cannot show that no broker runs, for example on a "
-            "network file system, or in a container that has the partition without its log "
-            "directory.",
+            help="Carry out the plan, or continue an interrupted repair. Without it nothing is "
+            "changed.",
         ),
         click.option(
             "--confirm",
@@ -102,15 +96,40 @@ def repair_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "the terminal asks for the id. Repeatable.",
         ),
         click.option(
-            "--apply",
+            "--assume-stopped",
             is_flag=True,
-            help="Carry out the plan, or continue an interrupted repair. Without it nothing is "
-            "changed.",
+            help="Continue although kdump cannot show that no broker runs, for example on a "
+            "network file system, or in a container that has the partition without its log "
+            "directory.",
         ),
-        target_options,
-    ):
-        command = option(command)
-    return command
+        click.option(
+            "--full-proof",
+            is_flag=True,
+            help="Put the SHA-256 of all files of the partition into the receipt, including whole "
+            "logs, which are read once more for it.",
+        ),
+        click.option(
+            "--format",
+            "form",
+            type=click.Choice(["text", "json"]),
+            default="text",
+            show_default=True,
+            help="Print for people, or JSON Lines: a header, a line for each plan and each "
+            "receipt, a summary.",
+        ),
+        progress_option,
+        click.option(
+            "--jobs",
+            type=click.IntRange(min=1, max=MOST_JOBS),
+            metavar="N",
+            help="Read with N processes at a time. Default: as many as this process may use CPUs.",
+        ),
+    )
+
+    def add_options(command: Callable[..., Any]) -> Callable[..., Any]:
+        return target_options(group(command))
+
+    return add_options
 
 
 def repair(
@@ -299,9 +318,9 @@ class _Run:
     def _recheck(self, target: Target) -> Verdict | None:
         """Return the verdict of a quick pass over the repaired partition."""
         from kdump.audit.run.prescan import quick_pass
-        from kdump.cli.options.targets import find_scope
+        from kdump.cli.options.targets import TargetOptions, find_scope
 
-        now = find_scope([target.path], None, (), ())
+        now = find_scope(TargetOptions([target.path]))
         with closing(quick_pass(now.targets, now.context, jobs=1)) as verdicts:
             return next(verdicts, None)
 
@@ -391,14 +410,3 @@ def _consent(plan: Plan, choice: Choice) -> None:
         word = ""
     if word.strip() != plan.id:
         raise Refused(f"{plan.partition}: declined, nothing was changed")
-
-
-def argv_of(options: Iterable[tuple[str, object]]) -> tuple[str, ...]:
-    """Return the given options as they are typed: a flag alone, others with their value."""
-    words: list[str] = []
-    for name, value in options:
-        if value is True:
-            words.append(name)
-        elif value is not None and value is not False:
-            words += [name, str(value)]
-    return tuple(words)

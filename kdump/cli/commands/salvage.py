@@ -106,7 +106,7 @@ def salvage(
     beside the result lists what is missing. The source is not changed, and a broker may be running.
     """
     from kdump.cli.commands.repairing import first_of
-    from kdump.cli.options.targets import find_scope
+    from kdump.cli.options.targets import TargetOptions, find_scope
     from kdump.cli.ui.progress import Progress
     from kdump.cli.views.repair.outputs import write_all
     from kdump.cli.views.repair.salvage import start_report
@@ -116,7 +116,7 @@ def salvage(
     from kdump.repair.salvage.salvage import salvage as salvage_partition
 
     partitions = [partition_of(path) or path for path in paths]
-    scope = find_scope(partitions, config, (), (), stores=False)
+    scope = find_scope(TargetOptions(partitions, config), stores=False)
     targets = _targets(scope)
     _check_topics(targets, topic_id)
     output_report = start_report(form, paths)

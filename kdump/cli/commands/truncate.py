@@ -5,18 +5,17 @@ Spec: ``LogSegment.recover``, ``UnifiedLog.truncateTo``; KOD 5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import click
 
-from kdump.cli.commands.repairing import EXIT_CODES, Choice, argv_of, repair, repair_options
+from kdump.cli.commands.repairing import EXIT_CODES, Choice, repair, repair_options
+from kdump.cli.options.targets import TargetOptions
 from kdump.cli.ui.units import LARGEST_LONG
 
 if TYPE_CHECKING:
     from kdump.audit.verdicts.verdict import Verdict
-    from kdump.cli.ui.progress import Mode
     from kdump.repair.transaction.plan import Plan
 
 
@@ -31,20 +30,11 @@ if TYPE_CHECKING:
     metavar="OFFSET",
     help="Cut at this offset instead: every batch with an offset from there on is removed.",
 )
-@repair_options
+@repair_options("truncate-to-valid")
 def truncate_to_valid(
-    paths: tuple[Path, ...],
-    config: Path | None,
-    topics: Sequence[str],
-    excluded: Sequence[str],
+    targets: TargetOptions,
     at: int | None,
-    apply: bool,
-    confirm: tuple[str, ...],
-    assume_stopped: bool,
-    full_proof: bool,
-    form: Literal["text", "json"],
-    progress: Mode,
-    jobs: int | None,
+    choice: Choice,
 ) -> int:
     """Cut stopped partitions at the first batch that a broker's recovery does not accept.
 
@@ -58,21 +48,10 @@ def truncate_to_valid(
     from kdump.cli.options.targets import find_scope
     from kdump.repair.truncate.plan import plan_truncate
 
-    scope = find_scope(paths, config, topics, excluded, stores=False)
-    arguments = argv_of((("--at", at), ("--config", config)))
-    choice = Choice(
-        "truncate-to-valid",
-        arguments,
-        apply,
-        confirm,
-        assume_stopped,
-        full_proof,
-        form,
-        progress,
-        jobs,
-    )
+    scope = find_scope(targets, stores=False)
+    choice = choice.with_arguments(("--at", at), ("--config", targets.config))
 
     def planner(verdict: Verdict, _: Callable[[int], None]) -> Plan:
-        return plan_truncate(verdict, at=at, arguments=arguments)
+        return plan_truncate(verdict, at=at, arguments=choice.arguments)
 
     return repair(scope, choice, planner)

@@ -72,7 +72,7 @@ def undo(
     can be undone too. Once a broker has changed a file of the repair, undo refuses and changes
     nothing. The backup then stays in .kdump, in the partition directory.
     """
-    from kdump.cli.options.targets import find_scope
+    from kdump.cli.options.targets import TargetOptions, find_scope
     from kdump.cli.views.repair.report import BackupReport
     from kdump.errors import KdumpError, Unfinished, UsageError
     from kdump.format.lines.shell import shell_text
@@ -82,7 +82,7 @@ def undo(
 
     if discard and (plan_id is None or apply):
         raise click.UsageError("--discard needs --plan ID, and does not take --apply.")
-    scope = find_scope(paths, None, (), (), stores=False)
+    scope = find_scope(TargetOptions(paths), stores=False)
     targets = partitions(scope)
     report = BackupReport(form, scope)
     codes, resume = {OK}, None

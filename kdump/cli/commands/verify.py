@@ -6,15 +6,13 @@ The checks are in ``kdump.audit``.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from contextlib import closing
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
 
-from kdump.cli.options.spark import spark_options
-from kdump.cli.options.targets import target_options
+from kdump.cli.options.spark import SparkOptions, spark_options
+from kdump.cli.options.targets import TargetOptions, target_options
 from kdump.cli.ui.exits import INTERRUPTED, OK, TERMINATED
 from kdump.cli.ui.progress import progress_option
 from kdump.cli.ui.units import MOST_JOBS
@@ -90,10 +88,7 @@ def _rate(_: click.Context, parameter: click.Parameter, text: str | None) -> int
 @spark_options
 @target_options
 def verify(
-    paths: tuple[Path, ...],
-    config: Path | None,
-    topics: Sequence[str],
-    excluded: Sequence[str],
+    targets: TargetOptions,
     depth: Literal["quick", "deep"] | None,
     form: Literal["text", "json"],
     progress: Mode,
@@ -102,8 +97,7 @@ def verify(
     fail_on: Literal["error", "warning"],
     info: bool,
     quiet: bool,
-    master: str | None,
-    remote: str | None,
+    spark: SparkOptions,
 ) -> int:
     """Check every file of a log directory, and forecast a broker's next start.
 
@@ -131,7 +125,7 @@ def verify(
     verdicts: list[Verdict] = []
     stopped_by = None
     run_depth = depth or "default"
-    request = Request(paths, config, topics, excluded, run_depth, jobs, limit_rate, master, remote)
+    request = Request(targets, run_depth, jobs, limit_rate, spark)
     with (
         Progress("none" if quiet and progress == "auto" else progress) as meter,
         start_engine(request, meter) as engine,

@@ -5,10 +5,9 @@ Both engines return the same findings.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from kdump.audit.findings import Finding
@@ -16,11 +15,10 @@ from kdump.audit.run.prescan import Small, quick_pass
 from kdump.audit.run.reconcile import reconcile_directories
 from kdump.audit.run.verify import beside_broker, verify
 from kdump.audit.targets.scope import Scope
-from kdump.audit.targets.target import Selection
 from kdump.audit.verdicts.next_start import Conclusion
 from kdump.audit.verdicts.verdict import Verdict
-from kdump.cli.options.spark import spark_session
-from kdump.cli.options.targets import find_scope, named_paths
+from kdump.cli.options.spark import SparkOptions, spark_session
+from kdump.cli.options.targets import TargetOptions, find_scope, named_paths
 from kdump.cli.ui.progress import Progress
 from kdump.cli.views.verify.summary import Depth
 from kdump.errors import UsageError
@@ -36,15 +34,11 @@ if TYPE_CHECKING:
 class Request:
     """The options of the command line; None without the option."""
 
-    paths: Sequence[Path]
-    config: Path | None
-    topics: Sequence[str]
-    excluded: Sequence[str]
+    targets: TargetOptions
     depth: Depth
     jobs: int | None
     limit_rate: int | None
-    master: str | None
-    remote: str | None
+    spark: SparkOptions
 
 
 class Engine(Protocol):
@@ -71,19 +65,18 @@ class Engine(Protocol):
 @contextmanager
 def start_engine(request: Request, meter: Progress) -> Iterator[Engine]:
     """Yield the engine for ``request``, which reports progress to ``meter``. Raise UsageError."""
-    if request.master is None and request.remote is None:
+    if not request.spark.given:
         yield _Local(request, meter)
         return
     if request.jobs is not None:
         raise UsageError("--jobs: expected --master 'local[N]' for N tasks at a time, found both")
     if request.limit_rate:
         raise UsageError("--limit-rate: expected no limit on Spark, because hosts share no rate")
-    paths, settings = named_paths(request.paths, request.config)
-    with spark_session(request.master, request.remote, paths) as session:
+    paths, settings = named_paths(request.targets)
+    with spark_session(request.spark, paths) as session:
         from kdump.fleet.verify.listing import list_paths
 
-        selection = Selection(tuple(request.topics), tuple(request.excluded))
-        listing = list_paths(session, paths, settings, selection)
+        listing = list_paths(session, paths, settings, request.targets.topic_selection)
         yield _Fleet(request.depth, listing, meter, session)
 
 
@@ -91,7 +84,7 @@ class _Local:
     def __init__(self, request: Request, meter: Progress) -> None:
         self._depth = request.depth
         self._meter = meter
-        self.scope = find_scope(request.paths, request.config, request.topics, request.excluded)
+        self.scope = find_scope(request.targets)
         live = beside_broker(self.scope.targets)
         self.jobs = request.jobs or (1 if live else default_jobs())
         self.limit_rate = request.limit_rate or 0

@@ -1,7 +1,8 @@
 """Options that several commands share.
 
-filters    The options that select records.
+group      Options that a command gets as one value.
 selection  The selection of records that the options describe.
+filters    The options that select records.
 targets    The PATH arguments and the options that go with them.
 spark      The options of a run on Spark, and its session.
 """

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from kdump.cli.options.group import Decorator, option_group
 from kdump.cli.ui.units import LARGEST_LONG
 
+if TYPE_CHECKING:
+    from kdump.storage.selection import Selection
 
-def filter_options(
-    *, until: str = "", key: str = "", limit: str
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that adds the options which select records.
+
+def filter_options(*, until: str = "", key: str = "", limit: str) -> Decorator:
+    """Return a decorator that adds the options which select records, as ``selection``.
 
     ``until`` and ``key`` are appended to the help of the options of these names. ``limit`` is the
     help of ``--limit``.
     """
-    options = (
+    return option_group(
+        "selection",
+        _select,
         click.option(
             "--offsets",
             metavar="A..B",
@@ -51,9 +54,8 @@ def filter_options(
         ),
     )
 
-    def add_options(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            command = option(command)
-        return command
 
-    return add_options
+def _select(**options: Any) -> Selection:
+    from kdump.cli.options.selection import select
+
+    return select(**options)

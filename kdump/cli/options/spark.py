@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
+from kdump.cli.options.group import option_group
 from kdump.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,39 +20,48 @@ if TYPE_CHECKING:
 _EXTRA: Final = {"pyspark", "py4j", "pyarrow", "pandas", "numpy", "grpc", "google"}
 
 
-def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options ``--master`` and ``--remote`` to ``command``, and return it."""
-    for option in (
-        click.option(
-            "--remote",
-            metavar="URL",
-            help="Do the work on the Spark Connect server at URL, such as sc://host:15002, whose "
-            "executors must see each PATH under the same name. local[N] works as with "
-            "--master, but over Connect.",
-        ),
-        click.option(
-            "--master",
-            metavar="URL",
-            help="Do the work on Spark: local[N] for N tasks at a time on this machine, or the "
-            "URL of a cluster's master, such as spark://host:7077 or yarn. The executors of "
-            "a cluster need kdump, and must see each PATH, an absolute path, under the same "
-            "name.",
-        ),
-    ):
-        command = option(command)
-    return command
+@dataclass(frozen=True, slots=True)
+class SparkOptions:
+    """The URL of Spark's master, or of a Connect server; both are None without Spark."""
+
+    master: str | None
+    remote: str | None
+
+    @property
+    def given(self) -> bool:
+        """Whether the work is done on Spark."""
+        return self.master is not None or self.remote is not None
+
+
+spark_options = option_group(
+    "spark",
+    SparkOptions,
+    click.option(
+        "--master",
+        metavar="URL",
+        help="Do the work on Spark: local[N] for N tasks at a time on this machine, or the "
+        "URL of a cluster's master, such as spark://host:7077 or yarn. The executors of "
+        "a cluster need kdump, and must see each PATH, an absolute path, under the same "
+        "name.",
+    ),
+    click.option(
+        "--remote",
+        metavar="URL",
+        help="Do the work on the Spark Connect server at URL, such as sc://host:15002, whose "
+        "executors must see each PATH under the same name. local[N] works as with "
+        "--master, but over Connect.",
+    ),
+)
 
 
 @contextmanager
-def spark_session(
-    master: str | None, remote: str | None, paths: Iterable[Path] = ()
-) -> Iterator[Session]:
+def spark_session(options: SparkOptions, paths: Iterable[Path] = ()) -> Iterator[Session]:
     """Start Spark or connect to it, yield the session, and end it.
 
     Raise UsageError for both options at once, without the extra ``spark``, and for relative paths
     on executors elsewhere.
     """
-    if master is not None and remote is not None:
+    if options.master is not None and options.remote is not None:
         raise UsageError("expected --master or --remote, found both")
     try:
         from kdump.fleet.session.session import Cluster, open_session
@@ -58,7 +69,7 @@ def spark_session(
         if (error.name or "").partition(".")[0] not in _EXTRA:
             raise
         raise UsageError("expected the extra spark: pip install 'kafka-kdump[spark]'") from error
-    cluster = Cluster(master=master, remote=remote)
+    cluster = Cluster(master=options.master, remote=options.remote)
     for path in paths if cluster.local_master is None else ():
         # Executors have another working directory.
         if not path.is_absolute() and "://" not in str(path):

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from kdump.cli.options.group import option_group
+
 if TYPE_CHECKING:
     from kdump.audit.facts.cluster import Configs
     from kdump.audit.targets.scope import Scope
+    from kdump.audit.targets.target import TopicSelection
 
 
 class SomePath(click.Path):
@@ -45,56 +49,63 @@ class LogPath(SomePath):
         return super().convert(value, param, ctx)
 
 
-def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the PATH arguments, and the options that go with them, to ``command``; return it."""
-    for option in (
-        click.argument("paths", nargs=-1, metavar="[PATH...]", type=LogPath()),
-        click.option(
-            "--exclude",
-            "excluded",
-            metavar="GLOB",
-            multiple=True,
-            help="Leave out topics that match this pattern; repeatable.",
-        ),
-        click.option(
-            "--topic",
-            "topics",
-            metavar="GLOB",
-            multiple=True,
-            help="Of a log directory take only topics that match this pattern; repeatable.",
-        ),
-        click.option(
-            "--config",
-            metavar="FILE",
-            type=click.Path(path_type=Path),
-            help="Take log directories (if there is no PATH) and topic settings from this "
-            "server.properties.",
-        ),
-    ):
-        command = option(command)
-    return command
+@dataclass(frozen=True, slots=True)
+class TargetOptions:
+    """The PATH arguments and the options that go with them."""
+
+    paths: Sequence[Path]
+    config: Path | None = None
+    topics: Sequence[str] = ()
+    excluded: Sequence[str] = ()
+
+    @property
+    def topic_selection(self) -> TopicSelection:
+        """The selection that ``--topic`` and ``--exclude`` describe."""
+        from kdump.audit.targets.target import TopicSelection
+
+        return TopicSelection(tuple(self.topics), tuple(self.excluded))
 
 
-def find_scope(
-    paths: Sequence[Path],
-    config: Path | None,
-    topics: Sequence[str],
-    excluded: Sequence[str],
-    *,
-    stores: bool = True,
-) -> Scope:
-    """Return the roots and targets at ``paths``, or those that ``config`` names.
+target_options = option_group(
+    "targets",
+    TargetOptions,
+    click.option(
+        "--config",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help="Take log directories (if there is no PATH) and topic settings from this "
+        "server.properties.",
+    ),
+    click.option(
+        "--topic",
+        "topics",
+        metavar="GLOB",
+        multiple=True,
+        help="Of a log directory take only topics that match this pattern; repeatable.",
+    ),
+    click.option(
+        "--exclude",
+        "excluded",
+        metavar="GLOB",
+        multiple=True,
+        help="Leave out topics that match this pattern; repeatable.",
+    ),
+    click.argument("paths", nargs=-1, metavar="[PATH...]", type=LogPath()),
+)
+
+
+def find_scope(options: TargetOptions, *, stores: bool = True) -> Scope:
+    """Return the roots and targets at the paths of ``options``, or those that its config names.
 
     Without ``stores``, addresses of object stores are refused. Raise UsageError, Click's too, and
     SourceError.
     """
     from kdump.audit.targets.listing import list_scope
-    from kdump.audit.targets.target import Selection
 
-    all_paths, settings = named_paths(paths, config)
+    paths, settings = named_paths(options)
     if not stores:
-        _refuse_stores(all_paths)
-    return list_scope(all_paths, settings, Selection(tuple(topics), tuple(excluded)))
+        _refuse_stores(paths)
+    return list_scope(paths, settings, options.topic_selection)
 
 
 def _refuse_stores(paths: Sequence[Path]) -> None:
@@ -109,19 +120,17 @@ def _refuse_stores(paths: Sequence[Path]) -> None:
             )
 
 
-def named_paths(
-    paths: Sequence[Path], config: Path | None
-) -> tuple[Sequence[Path], Configs | None]:
-    """Return ``paths``, or the log directories of ``config``, and the settings of ``config``.
+def named_paths(options: TargetOptions) -> tuple[Sequence[Path], Configs | None]:
+    """Return the paths of ``options``, or the log directories of its config, and the settings.
 
-    The settings are None without ``config``. Raise UsageError, Click's too, and SourceError.
+    The settings are None without a config. Raise UsageError, Click's too, and SourceError.
     """
     from kdump.audit.facts.settings import log_directories, read_config
 
-    settings = None if config is None else read_config(config)
-    if not paths and settings is None:
+    settings = None if options.config is None else read_config(options.config)
+    if not options.paths and settings is None:
         click_context = click.get_current_context()
         raise click.UsageError(
             "Missing argument 'PATH...', or --config with a file.", click_context
         )
-    return paths or log_directories(settings or {}), settings
+    return options.paths or log_directories(settings or {}), settings

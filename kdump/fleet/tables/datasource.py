@@ -21,7 +21,7 @@ from kdump.audit.findings import Finding
 from kdump.audit.run.reconcile import reconcile_directories
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.listing import list_scope
-from kdump.audit.targets.target import Selection, Target
+from kdump.audit.targets.target import Target, TopicSelection
 from kdump.errors import SourceError, UsageError
 from kdump.fleet.job.packing import pack_tasks
 from kdump.fleet.tables import tables
@@ -71,7 +71,7 @@ class _Options:
     paths: tuple[str, ...]
     table: str
     strict: bool
-    selection: Selection
+    selection: TopicSelection
     deep: bool
     cores: int
 
@@ -92,7 +92,7 @@ class _Options:
             tuple(paths),
             table,
             _one_of("mode", options.get("mode", _MODES[0]), _MODES) == "failfast",
-            Selection(topics, excluded, served=table != "findings"),
+            TopicSelection(topics, excluded, served=table != "findings"),
             _BOOLEANS[_one_of("deep", options.get("deep", "false"), _BOOLEANS)],
             int(cores),
         )

@@ -23,7 +23,14 @@ from kdump.audit.findings import Finding
 from kdump.audit.run.reconcile import reconcile_directories
 from kdump.audit.targets.context import Context, read_context
 from kdump.audit.targets.scope import Scope, check_patterns, directories_of
-from kdump.audit.targets.target import Root, Selection, Target, assign, open_roots, without_repeats
+from kdump.audit.targets.target import (
+    Root,
+    Target,
+    TopicSelection,
+    assign,
+    open_roots,
+    without_repeats,
+)
 from kdump.errors import SourceError
 from kdump.fleet.job.job import JobFailed
 from kdump.fleet.job.spread import LostTask, spread
@@ -73,7 +80,7 @@ def list_paths(
     session: Session,
     paths: Sequence[Path],
     settings: Configs | None,
-    selection: Selection,
+    selection: TopicSelection,
 ) -> Listing:
     """Return the targets at ``paths`` and their context, like ``open_roots`` and ``read_context``.
 
@@ -125,7 +132,7 @@ class _Surroundings:
     findings: tuple[Finding, ...]
 
 
-def _list_path(path: Path, selection: Selection, settings: Configs | None) -> _Part:
+def _list_path(path: Path, selection: TopicSelection, settings: Configs | None) -> _Part:
     (root,) = open_roots([path], log_directories(settings) if settings else ())
     return _make_part(root, [target.with_listing() for target in assign(root, selection)])
 
@@ -151,7 +158,7 @@ def _read_surroundings(
 
 
 def _list_single(
-    path: Path, selection: Selection, settings: Configs | None, now_ms: int
+    path: Path, selection: TopicSelection, settings: Configs | None, now_ms: int
 ) -> tuple[_Part, _Surroundings]:
     part = _list_path(path, selection, settings)
     path_directories = _PathDirectories((path,), directories_of([part.root]))
@@ -169,7 +176,9 @@ def _part_of_result(path: Path, result: _Part | Died | LostTask) -> _Part:
     return _make_part(root, assign(root))
 
 
-def _combine(parts: Sequence[_Part], surroundings: _Surroundings, selection: Selection) -> Listing:
+def _combine(
+    parts: Sequence[_Part], surroundings: _Surroundings, selection: TopicSelection
+) -> Listing:
     parts = [parts[number] for number in surroundings.numbers]
     roots = tuple(part.root for part in parts)
     check_patterns(roots, selection)
