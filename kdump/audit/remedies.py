@@ -8,7 +8,7 @@ from typing import Final
 
 from kdump.audit import codes
 from kdump.audit.codes import FindingCode, Severity
-from kdump.audit.commands import converting, reindexing, salvaging, truncating
+from kdump.audit.commands import convert_command, reindex_command, salvage_command, truncate_command
 from kdump.audit.evidence import Evidence
 from kdump.audit.facts.cluster import Node
 from kdump.audit.facts.small_files import PartitionFacts
@@ -110,19 +110,19 @@ def add_remedies(evidence: Evidence, findings: Sequence[Finding]) -> Iterator[Fi
         elif finding.code in REINDEXED | EPOCHS or (
             finding.code in TOPIC_IDS and topic_id_of(evidence.facts, evidence.node) is not None
         ):
-            yield replace(finding, remedy=reindexing(evidence.target.path))
+            yield replace(finding, remedy=reindex_command(evidence.target.path))
         elif evidence.is_metadata_log:
             yield finding  # the quorum decides which records of it are valid
         elif finding.code is codes.LEADER_EPOCH_ABSENT:
-            yield replace(finding, remedy=converting(evidence.target.path))
+            yield replace(finding, remedy=convert_command(evidence.target.path))
         elif finding.code in _CUT | _DISORDER and finding.path in surveys:
             survey, next_base = surveys[finding.path]
             if finding.code in _DISORDER and not _refused(survey):
                 yield finding
             elif next_base is not None or _goes_on(survey, finding):
-                yield replace(finding, remedy=salvaging(evidence.target.path))
+                yield replace(finding, remedy=salvage_command(evidence.target.path))
             else:
-                yield replace(finding, remedy=truncating(evidence.target.path))
+                yield replace(finding, remedy=truncate_command(evidence.target.path))
         else:
             yield finding
 

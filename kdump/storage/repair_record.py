@@ -60,7 +60,7 @@ class RepairRecord:
     lossy: bool = False
 
 
-def kept(partition: Path) -> tuple[RepairRecord, ...]:
+def repair_records(partition: Path) -> tuple[RepairRecord, ...]:
     """Return the records of the repairs of the partition directory at ``partition``.
 
     They ascend by the time at which the repairs began; those of unknown time come last. Entries

@@ -2,7 +2,7 @@
 
 Plain ``fork`` and pipes, because the pools of ``multiprocessing`` need a writable /dev/shm. A
 worker that a signal kills (SIGBUS, when a mapped file is truncated underneath) is replaced, and its
-task ends with ``Died``. Fork before any thread is started; this module starts none. No child
+task ends with ``WorkerDied``. Fork before any thread is started; this module starts none. No child
 outlives ``run``, and no child returns from it.
 """
 
@@ -46,7 +46,7 @@ _BLOCKED_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1
 
 
 @dataclass(frozen=True, slots=True)
-class Died:
+class WorkerDied:
     """The worker was killed by ``signal`` while it had the task."""
 
     signal: int
@@ -71,7 +71,7 @@ class Result(Generic[T, R]):
 
     index: int
     task: T
-    value: R | KdumpError | Died
+    value: R | KdumpError | WorkerDied
 
 
 class WorkerBug(RuntimeError):
@@ -92,7 +92,7 @@ def run(
     tasks: Iterable[T],
     jobs: int,
     *,
-    retry: Callable[[T, Died], T | None] | None = None,
+    retry: Callable[[T, WorkerDied], T | None] | None = None,
     on_progress: Callable[[P], None] | None = None,
     close_descriptors: Iterable[int] = (),
 ) -> Generator[Result[T, R], None, None]:
@@ -101,9 +101,10 @@ def run(
     Tasks and results are pickled; ``work`` and the objects that it refers to are not. A KdumpError
     that ``work`` raises is the value of the result; this function raises any other exception as
     WorkerBug. When a signal kills a worker, ``retry`` may return a task to do instead of the one
-    that the worker had; without one the value of the result is ``Died``. ``on_progress`` takes what
-    workers report, which is pickled too. Workers close ``close_descriptors``: the descriptor of a
-    lock, for example, would hold the lock in each of them.
+    that the worker had; without one the value of the result is ``WorkerDied``.
+    ``on_progress`` takes what workers report, which is pickled too. Workers close
+    ``close_descriptors``: the descriptor of a lock, for example, would hold the lock in each of
+    them.
 
     Leaving the iterator early, by an exception or by ``close``, kills and reaps every worker. Use
     ``contextlib.closing`` to choose the moment.
@@ -146,7 +147,7 @@ def run(
         if worker.job is None:
             return None
         index, task = worker.job
-        died = Died(os.WTERMSIG(status))
+        died = WorkerDied(os.WTERMSIG(status))
         replacement = retry(task, died) if retry is not None else None
         if replacement is None:
             return Result(index, task, died)

@@ -39,11 +39,13 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
     def watched(*args: Any, **options: Any) -> Iterator[workers.Result[object, object]]:
         for outcome in run(*args, **options):
-            if isinstance(outcome.value, workers.Died):  # of the first pass: it takes no retry
+            if isinstance(
+                outcome.value, workers.WorkerDied
+            ):  # of the first pass: it takes no retry
                 counts[outcome.value.label] += 1
             yield outcome
 
-    def retry(task: kdump.audit.run.tasks.SurveyTask, died: workers.Died) -> object:
+    def retry(task: kdump.audit.run.tasks.SurveyTask, died: workers.WorkerDied) -> object:
         counts[died.label] += 1
         return unmapped(task, died)
 

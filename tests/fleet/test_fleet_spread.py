@@ -13,7 +13,7 @@ import fleet_work
 import pytest
 
 from kdump.errors import UsageError
-from kdump.storage.workers import Died, WorkerBug
+from kdump.storage.workers import WorkerBug, WorkerDied
 
 pyspark = pytest.importorskip("pyspark")
 
@@ -62,7 +62,7 @@ def test_large_tasks_are_shared_out(session: Session) -> None:
 
 def test_what_kills_a_worker_is_the_result_of_that_task_alone(session: Session) -> None:
     found = dict(spread(session, fleet_work.deadly, NUMBERS, [0] * 20))
-    assert found.pop(7) == Died(signal.SIGKILL)
+    assert found.pop(7) == WorkerDied(signal.SIGKILL)
     assert found == {number: number for number in NUMBERS if number != 7}
 
 
@@ -78,7 +78,7 @@ def test_a_worker_killed_once_changes_nothing(session: Session, tmp_path: Path) 
     paths = [tmp_path / f"{number}" for number in NUMBERS[:2]]
     found = dict(spread(session, fleet_work.deadly_once, paths, [0] * 2))
     # The second is met by a forked child, whose death is a result.
-    assert found == {0: "0", 1: Died(signal.SIGKILL)}
+    assert found == {0: "0", 1: WorkerDied(signal.SIGKILL)}
 
 
 def test_careful_tasks_are_those_of_later_attempts(session: Session) -> None:

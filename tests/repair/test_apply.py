@@ -68,7 +68,7 @@ from kdump.repair.transaction.plan import (
 )
 from kdump.repair.transaction.recipes import make
 from kdump.repair.transaction.undo import discard, newest_repair, undo
-from kdump.storage.repair_record import RepairState, kept
+from kdump.storage.repair_record import RepairState, repair_records
 
 pytestmark = pytest.mark.usefixtures("unsearched")
 
@@ -438,7 +438,7 @@ def test_an_interrupted_repair_lets_no_other_begin(lossy: Path) -> None:
     other = by_hand(lossy, Put.of("new", b"", replaces=False))
     elsewhere = by_hand(top / OTHER, Put.of("new", b"", replaces=False))
     apply(elsewhere)
-    (undoable_elsewhere,) = kept(top / OTHER)
+    (undoable_elsewhere,) = repair_records(top / OTHER)
     interrupt(plan)
     now = left(top)
     with pytest.raises(Refused, match=f"expected no interrupted repair, found {plan.id}: finish"):
@@ -458,7 +458,7 @@ def test_one_that_holds_nothing_of_others_does_not_keep_them_waiting(unindexed: 
     plan = reindexing(unindexed)
     interrupt(plan, "rename", 5)
     apply(by_hand(top / OTHER, Put.of("new", b"", replaces=False)))
-    (repair,) = kept(unindexed)
+    (repair,) = repair_records(unindexed)
     assert repair.state is RepairState.PENDING
     resume(Folder(unindexed, plan.id), top)
     assert reindexing(unindexed).steps == ()
@@ -468,12 +468,12 @@ def test_an_interrupted_undo_lets_no_other_begin(lossy: Path) -> None:
     top, before = lossy.parent, left(lossy.parent)
     plan = truncation(lossy)
     apply(plan)
-    (repair,) = kept(lossy)
+    (repair,) = repair_records(lossy)
     with failing_at("pwrite"), pytest.raises(Unfinished) as raised:
         undo(repair, lossy, top, assume_stopped=False)
     assert raised.value.resume == ("kdump", "undo", str(lossy), "--plan", plan.id, "--apply")
     assert "the undo of plan" in str(raised.value)
-    (repair,) = kept(lossy)
+    (repair,) = repair_records(lossy)
     assert repair.state is RepairState.UNDOING
     for partition in (lossy, top / OTHER):
         with pytest.raises(Refused, match="expected no interrupted repair"):
@@ -495,11 +495,11 @@ def test_what_was_only_prepared_is_cleared_by_the_next(lossy: Path) -> None:
     (folder.path / "new" / "new").write_bytes(b"half")
     for path in (folder.path.parent, *folder.path.parent.rglob("*")):
         give(path, lossy)
-    assert [repair.state for repair in kept(lossy)] == [RepairState.PREPARED]
+    assert [repair.state for repair in repair_records(lossy)] == [RepairState.PREPARED]
     assert newest_repair(lossy) is None
     plan = truncation(lossy)
     apply(plan)
-    assert [repair.id for repair in kept(lossy)] == [plan.id]
+    assert [repair.id for repair in repair_records(lossy)] == [plan.id]
     undone(lossy, plan)
     assert restored(top, before)
 

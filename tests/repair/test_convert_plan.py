@@ -50,7 +50,7 @@ from kdump.repair.transaction.plan import (
     decode,
     encode,
 )
-from kdump.storage.repair_record import RepairState, kept
+from kdump.storage.repair_record import RepairState, repair_records
 
 pytestmark = pytest.mark.usefixtures("unsearched")
 
@@ -589,7 +589,7 @@ def test_an_interrupted_conversion_is_finished_or_taken_back(
             pass
         else:
             break
-        (repair,) = kept(path)
+        (repair,) = repair_records(path)
         assert repair.state is RepairState.PENDING
         if place % 2:
             undone(path, plan)

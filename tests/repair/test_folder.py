@@ -23,7 +23,7 @@ from kdump.repair.transaction.directories import open_directory
 from kdump.repair.transaction.folder import Folder
 from kdump.repair.transaction.plan import Put
 from kdump.repair.transaction.undo import undo
-from kdump.storage.repair_record import kept
+from kdump.storage.repair_record import repair_records
 
 pytestmark = pytest.mark.usefixtures("unsearched")
 
@@ -63,7 +63,7 @@ def test_a_damaged_folder_is_refused(lossy: Path, file: str, damage: str) -> Non
     path.write_text(damaged)
     now = left(top)
     text = rf"{file}\.json: expected a file of a repair, found something else"
-    (repair,) = kept(lossy)
+    (repair,) = repair_records(lossy)
     with pytest.raises(Refused, match=text):
         undo(repair, lossy, top, assume_stopped=False)
     with pytest.raises(Refused, match=text):

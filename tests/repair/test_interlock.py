@@ -25,7 +25,7 @@ from kdump.repair.transaction.apply import apply
 from kdump.repair.transaction.plan import Put, Remove, Stamp
 from kdump.repair.transaction.undo import undo
 from kdump.storage import liveness
-from kdump.storage.repair_record import kept
+from kdump.storage.repair_record import repair_records
 
 pytestmark = pytest.mark.usefixtures("unsearched")
 
@@ -61,7 +61,7 @@ def test_an_unknown_broker_state_needs_an_option(
         apply(plan)
     assert left(lossy.parent) == before
     apply(plan, assume_stopped=True)
-    (repair,) = kept(lossy)
+    (repair,) = repair_records(lossy)
     with pytest.raises(Refused, match="add --assume-stopped"):
         undo(repair, lossy, lossy.parent, assume_stopped=False)
     undo(repair, lossy, lossy.parent, assume_stopped=True)

@@ -43,7 +43,7 @@ from kdump.errors import KdumpError, Refused, Unfinished
 from kdump.repair.transaction.apply import apply, resume
 from kdump.repair.transaction.folder import Folder
 from kdump.repair.transaction.undo import discard, newest_repair, undo
-from kdump.storage.repair_record import RepairState, kept
+from kdump.storage.repair_record import RepairState, repair_records
 
 pytestmark = pytest.mark.usefixtures("unsearched")
 
@@ -72,7 +72,7 @@ def test_the_last_repair_is_the_first_to_be_undone(place: Path) -> None:
     between = left(partition)
     newer = truncation(partition)
     apply(newer)
-    first, second = kept(partition)
+    first, second = repair_records(partition)
     assert (first.id, second.id) == (older.id, newer.id)
     assert first.begun_ns is not None
     assert second.begun_ns is not None
@@ -122,7 +122,7 @@ def test_times_come_back_but_those_of_checkpoint_files(place: Path) -> None:
 def test_a_repair_that_is_gone_cannot_be_undone(lossy: Path) -> None:
     plan = truncation(lossy)
     apply(plan)
-    (repair,) = kept(lossy)
+    (repair,) = repair_records(lossy)
     undone(lossy, plan)
     with pytest.raises(KdumpError, match=r"plan[.]json: cannot be read: No such file"):
         undo(repair, lossy, lossy.parent, assume_stopped=False)
@@ -131,7 +131,7 @@ def test_a_repair_that_is_gone_cannot_be_undone(lossy: Path) -> None:
 def test_a_backup_is_discarded(lossy: Path) -> None:
     apply(truncation(lossy))
     now = left(lossy)
-    (repair,) = kept(lossy)
+    (repair,) = repair_records(lossy)
     discard(repair, lossy)
     assert not (lossy / ".kdump").exists()
     assert left(lossy) == {path: node for path, node in now.items() if ".kdump" not in path}
@@ -142,7 +142,7 @@ def test_a_backup_is_discarded(lossy: Path) -> None:
 def test_a_backup_that_cannot_be_discarded_stays(lossy: Path) -> None:
     apply(truncation(lossy))
     now = left(lossy)
-    (repair,) = kept(lossy)
+    (repair,) = repair_records(lossy)
     with failing_at("unlink"), pytest.raises(Refused, match=r"cannot be removed: .*Input/output"):
         discard(repair, lossy)
     assert left(lossy) == now
@@ -167,7 +167,7 @@ def test_a_folder_that_cannot_be_removed_after_an_undo(lossy: Path, undone_first
         else:
             with pytest.raises(Unfinished, match="the undo of plan"):
                 undone(lossy, plan)
-    (repair,) = kept(lossy)
+    (repair,) = repair_records(lossy)
     assert repair.state is (RepairState.PREPARED if undone_first else RepairState.UNDOING)
     if undone_first:
         discard(repair, lossy)
@@ -179,7 +179,7 @@ def test_a_folder_that_cannot_be_removed_after_an_undo(lossy: Path, undone_first
 def test_an_interrupted_repair_is_not_discarded(lossy: Path) -> None:
     interrupt(truncation(lossy))
     now = left(lossy)
-    (repair,) = kept(lossy)
+    (repair,) = repair_records(lossy)
     with pytest.raises(Refused, match="expected a finished repair, found an interrupted repair"):
         discard(repair, lossy)
     assert left(lossy) == now
@@ -205,7 +205,7 @@ def test_what_was_put_back_by_others_is_not_repaired_over_its_backup(lossy: Path
         apply(again)
     assert left(lossy.parent) == before
     assert left(lossy / ".kdump") == backup
-    (repair,) = kept(lossy)
+    (repair,) = repair_records(lossy)
     discard(repair, lossy)
     apply(again)
     assert truncation(lossy).steps == ()

@@ -17,7 +17,7 @@ import kdump.storage.repair_record
 from kdump.audit import codes
 from kdump.audit.codes import Severity
 from kdump.errors import SourceError
-from kdump.storage.repair_record import RepairRecord, RepairState, kept
+from kdump.storage.repair_record import RepairRecord, RepairState, repair_records
 
 
 def folder(partition: Path, name: str, command: str = "reindex", **files: str) -> Path:
@@ -45,14 +45,14 @@ def test_each_state(tmp_path: Path) -> None:
         "c": (RepairState.DONE, folder(tmp_path, "c", begun=begun, receipt="{}")),
         "d": (RepairState.UNDOING, folder(tmp_path, "d", begun=begun, receipt="{}", undoing="")),
     }
-    assert {record.id: (record.state, record.path) for record in kept(tmp_path)} == states
+    assert {record.id: (record.state, record.path) for record in repair_records(tmp_path)} == states
 
 
 def test_the_oldest_comes_first_and_what_has_not_begun_last(tmp_path: Path) -> None:
     for name, begun_ns in (("b", 7), ("c", 5), ("d", 6)):
         folder(tmp_path, name, begun=f'{{"begun_ns": {begun_ns}}}', receipt="{}")
     folder(tmp_path, "a")
-    assert [(record.id, record.begun_ns) for record in kept(tmp_path)] == [
+    assert [(record.id, record.begun_ns) for record in repair_records(tmp_path)] == [
         ("c", 5),
         ("d", 6),
         ("b", 7),
@@ -64,7 +64,7 @@ def test_the_size_is_that_of_all_files(tmp_path: Path) -> None:
     path = folder(tmp_path, "a", "truncate-to-valid")
     size = (path / "plan.json").stat().st_size
     (path / "old" / "00000000000000000000.log.tail").write_bytes(bytes(1000))
-    assert kept(tmp_path) == (
+    assert repair_records(tmp_path) == (
         RepairRecord("a", path, "truncate-to-valid", RepairState.PREPARED, None, size + 1000),
     )
 
@@ -100,7 +100,7 @@ def test_damaged_content_never_fails(
 ) -> None:
     path = folder(tmp_path, "a", begun='{"begun_ns": 5}')
     damage(path / f"{file}.json")
-    (record,) = kept(tmp_path)
+    (record,) = repair_records(tmp_path)
     assert record.command == (None if file == "plan" else "reindex")
     assert record.begun_ns == (None if file == "begun" else 5)
     gone = not os.path.lexists(path / "begun.json")
@@ -108,21 +108,21 @@ def test_damaged_content_never_fails(
 
 
 def test_without_folders_there_are_no_records(tmp_path: Path) -> None:
-    assert kept(tmp_path) == ()
+    assert repair_records(tmp_path) == ()
     (tmp_path / ".kdump").touch()
-    assert kept(tmp_path) == ()
+    assert repair_records(tmp_path) == ()
     (tmp_path / ".kdump").unlink()
     folder(tmp_path / "other", "a")
     (tmp_path / ".kdump").mkdir()
     (tmp_path / ".kdump" / "link").symlink_to(tmp_path / "other" / ".kdump" / "a")
     (tmp_path / ".kdump" / "file").touch()
-    assert kept(tmp_path) == ()
+    assert repair_records(tmp_path) == ()
 
 
 def test_a_link_in_place_of_the_folders_has_no_records(tmp_path: Path) -> None:
     folder(tmp_path / "other", "a", begun='{"begun_ns": 5}')
     (tmp_path / ".kdump").symlink_to(tmp_path / "other" / ".kdump")
-    assert kept(tmp_path) == ()
+    assert repair_records(tmp_path) == ()
 
 
 def unlisted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +135,7 @@ def unlisted(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_cannot_be_listed_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     unlisted(monkeypatch)
     with pytest.raises(SourceError, match=r"\.kdump: cannot be read"):
-        kept(tmp_path)
+        repair_records(tmp_path)
 
 
 # --- findings of verify

@@ -23,7 +23,7 @@ from descriptors import descriptors, none_left_open
 from kdump.errors import KdumpError, VanishedError
 from kdump.storage import workers
 from kdump.storage.access import open_source
-from kdump.storage.workers import Died, Report, Result, WorkerBug, default_jobs, run
+from kdump.storage.workers import Report, Result, WorkerBug, WorkerDied, default_jobs, run
 
 # A pool that goes wrong hangs. A correct one takes long only if the whole machine hangs.
 pytestmark = [pytest.mark.forks, pytest.mark.timeout(300)]
@@ -185,7 +185,7 @@ def test_a_real_sigbus_kills_one_worker_and_no_other(tmp_path: Path) -> None:
     outcomes = list(run(read_all, tasks, 2))
     assert len(outcomes) == 6
     for outcome in outcomes:
-        assert outcome.value == Died(signal.SIGBUS)
+        assert outcome.value == WorkerDied(signal.SIGBUS)
         assert outcome.value.label == "SIGBUS"
 
 
@@ -194,7 +194,7 @@ def test_after_sigbus_a_task_is_done_another_way(tmp_path: Path) -> None:
     for path in paths:
         path.write_bytes(b"\1" * 300_000)
 
-    def unmapped(task: tuple[str, bool], died: Died) -> tuple[str, bool] | None:
+    def unmapped(task: tuple[str, bool], died: WorkerDied) -> tuple[str, bool] | None:
         path, mapped = task
         return (path, False) if mapped and died.signal == signal.SIGBUS else None
 
@@ -213,11 +213,13 @@ def test_a_task_that_kills_again_after_its_retry_has_died() -> None:
         kill_self(signal.SIGKILL)
         return 0
 
-    def once(task: str, died: Died) -> str | None:
+    def once(task: str, died: WorkerDied) -> str | None:
         seen.append((task, died.signal))
         return "second" if task == "first" else None
 
-    assert list(run(die, ["first"], 1, retry=once)) == [Result(0, "second", Died(signal.SIGKILL))]
+    assert list(run(die, ["first"], 1, retry=once)) == [
+        Result(0, "second", WorkerDied(signal.SIGKILL))
+    ]
     assert seen == [("first", signal.SIGKILL), ("second", signal.SIGKILL)]
 
 
@@ -229,7 +231,7 @@ def test_the_death_of_some_leaves_the_results_of_the_others() -> None:
 
     values = {outcome.index: outcome.value for outcome in run(sometimes, range(40), 3)}
     assert values == {
-        number: Died(signal.SIGSEGV) if number % 5 == 2 else number for number in range(40)
+        number: WorkerDied(signal.SIGSEGV) if number % 5 == 2 else number for number in range(40)
     }
 
 
@@ -352,11 +354,11 @@ def test_a_task_that_cannot_be_handed_over_counts_as_lost_with_its_worker(
 
     monkeypatch.setattr(workers, "_write", refuse)
     monkeypatch.setattr(os, "fork", fork_dead)
-    assert list(run(double, [7], 1)) == [Result(0, 7, Died(signal.SIGKILL))]
+    assert list(run(double, [7], 1)) == [Result(0, 7, WorkerDied(signal.SIGKILL))]
 
 
 def test_real_time_signals_have_a_label() -> None:
-    assert Died(signal.SIGRTMIN + 3).label == f"signal {signal.SIGRTMIN + 3}"
+    assert WorkerDied(signal.SIGRTMIN + 3).label == f"signal {signal.SIGRTMIN + 3}"
 
 
 def test_leaving_early_kills_and_reaps() -> None:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from kdump.audit import codes
 from kdump.audit.codes import FindingCode
-from kdump.audit.commands import reindexing
+from kdump.audit.commands import reindex_command
 from kdump.audit.evidence import NodeEvidence
 from kdump.audit.facts.cluster import Node
 from kdump.audit.facts.small_files import DirectoryFacts, Offsets, Read
@@ -90,7 +90,7 @@ def check_checkpoints(facts: DirectoryFacts) -> Iterator[Finding]:
                 "lines of topic, partition, offset",
                 _error_text(read),
             )
-            remedy = reindexing(facts.directory.path) if hosted else found.remedy
+            remedy = reindex_command(facts.directory.path) if hosted else found.remedy
             yield replace(found, remedy=remedy)
 
 

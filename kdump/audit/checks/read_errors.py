@@ -15,7 +15,7 @@ from kdump.audit.survey.survey import ReadFailure
 from kdump.audit.targets.target import Target
 from kdump.errors import SourceError
 from kdump.format.lines.shell import operand
-from kdump.storage.workers import Died
+from kdump.storage.workers import WorkerDied
 
 
 def check_unread(evidence: Evidence) -> Iterator[Finding]:
@@ -73,7 +73,7 @@ def unread_file(target: Target, missed: ReadFailure) -> Finding:
     )
 
 
-def killed_reader(path: Path, died: Died, target: Target) -> Finding:
+def killed_reader(path: Path, died: WorkerDied, target: Target) -> Finding:
     """Return the finding for a file whose reader a signal killed."""
     detail = Detail("a reader that ends by itself", f"a reader that {died.label} killed")
     return Finding(codes.UNREADABLE, path, detail=detail, remedy=verify_again(target.path))

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from kdump.audit import codes
-from kdump.audit.commands import resuming
+from kdump.audit.commands import resume_command
 from kdump.audit.evidence import Evidence
 from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.findings import Detail, Finding, explain_command
@@ -108,7 +108,7 @@ def _pending(facts: PartitionFacts, record: RepairRecord) -> Finding:
         record.path,
         size=record.size_bytes,
         detail=Detail("finished repairs", f"{prefix}{_describe(record)}, begun and not finished"),
-        remedy=resuming(facts.partition.path, record),
+        remedy=resume_command(facts.partition.path, record),
     )
 
 

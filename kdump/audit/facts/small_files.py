@@ -42,7 +42,7 @@ from kdump.storage.names import (
     RECOVERY_POINT_CHECKPOINT,
     FileKind,
 )
-from kdump.storage.repair_record import FOLDERS, RepairRecord, is_linked, kept
+from kdump.storage.repair_record import FOLDERS, RepairRecord, is_linked, repair_records
 
 T = TypeVar("T")
 
@@ -326,7 +326,7 @@ def _repairs(partition: Partition) -> Read[tuple[RepairRecord, ...]] | None:
     if all(entry.path != path for entry in partition.entries):
         return None
     try:
-        return Read(path, kept(partition.path))
+        return Read(path, repair_records(partition.path))
     except SourceError as error:
         return Read(path, None, error)
 

@@ -83,7 +83,7 @@ def quick_pass(
 
     def results(
         tasks: Iterable[_Task],
-    ) -> Generator[tuple[range, list[Verdict] | workers.Died], None, None]:
+    ) -> Generator[tuple[range, list[Verdict] | workers.WorkerDied], None, None]:
         with closing(workers.run(work, tasks, jobs)) as outcomes:
             for outcome in outcomes:
                 if isinstance(outcome.value, KdumpError):
@@ -94,7 +94,7 @@ def quick_pass(
         lost: list[int] = []
         with closing(results(_tasks(len(targets), jobs))) as results_by_task:
             for numbers, value in results_by_task:
-                if isinstance(value, workers.Died):
+                if isinstance(value, workers.WorkerDied):
                     lost += numbers
                 else:
                     yield from zip(numbers, value, strict=True)
@@ -103,7 +103,7 @@ def quick_pass(
         alone = (_Task(range(number, number + 1), careful=True) for number in lost)
         with closing(results(alone)) as results_by_task:
             for (number, *_), value in results_by_task:
-                if isinstance(value, workers.Died):
+                if isinstance(value, workers.WorkerDied):
                     target = targets[number]
                     findings = [killed_reader(target.path, value, target)]
                     yield number, conclude(judge(target, findings, context=context, quick=True))

@@ -77,6 +77,6 @@ def survey_of(target: Target, outcome: workers.Result[SurveyTask, Survey]) -> Su
     value = outcome.value
     if isinstance(value, KdumpError):
         raise value
-    if isinstance(value, workers.Died):
+    if isinstance(value, workers.WorkerDied):
         return killed_reader(outcome.task.segment.log, value, target)
     return value

@@ -107,7 +107,7 @@ def verify(
     yield from in_turn()
 
 
-def _retry_unmapped(task: SurveyTask, died: workers.Died) -> SurveyTask | None:
+def _retry_unmapped(task: SurveyTask, died: workers.WorkerDied) -> SurveyTask | None:
     # The file was cut while it was mapped: a process writes there after all.
     if died.signal == signal.SIGBUS and task.mapped:
         return replace(task, mapped=False)

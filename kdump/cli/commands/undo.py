@@ -135,11 +135,11 @@ def undo(
 
 def _select(partition: Path, plan_id: str | None) -> Sequence[RepairRecord]:
     from kdump.repair.transaction.directories import check_own_directory
-    from kdump.storage.repair_record import FOLDERS, kept
+    from kdump.storage.repair_record import FOLDERS, repair_records
     from kdump.storage.source import status_of
 
     check_own_directory(partition / FOLDERS, status_of(partition).st_uid)
-    records = kept(partition)
+    records = repair_records(partition)
     return records if plan_id is None else [record for record in records if record.id == plan_id]
 
 

@@ -28,7 +28,7 @@ from kdump.errors import KdumpError
 from kdump.fleet.job.job import JobFailed, collect
 from kdump.fleet.job.packing import pack_tasks
 from kdump.storage import workers
-from kdump.storage.workers import Died, WorkerBug
+from kdump.storage.workers import WorkerBug, WorkerDied
 
 if TYPE_CHECKING:
     from kdump.fleet.session.session import Session
@@ -74,14 +74,14 @@ def spread(
     *,
     careful: Callable[[T], T] = _same_task,
     on_progress: Callable[[float], None] | None = None,
-) -> Iterator[tuple[int, R | Died | LostTask]]:
+) -> Iterator[tuple[int, R | WorkerDied | LostTask]]:
     """Run ``work`` on every task, and yield task numbers with results, in any order.
 
     ``sizes`` are the bytes that each task reads. Tasks, results and ``work`` are pickled, so that
     ``work`` is a function of a module, a ``partial`` of one, or a dataclass with ``__call__``. It
     may run more than once for a task, also at the same time. When Spark tries again, each task runs
-    in a forked child, as ``careful`` returns it. The result is ``Died`` if a signal killed the
-    child, and ``LostTask`` if no executor finished the task or the job failed.
+    in a forked child, as ``careful`` returns it. The result is ``WorkerDied`` if a signal killed
+    the child, and ``LostTask`` if no executor finished the task or the job failed.
 
     Raise the KdumpError that ``work`` raises, and WorkerBug for any other exception of it.
     ``on_progress`` gets the fraction of tasks done, up to 1.
@@ -149,7 +149,7 @@ class _Work(Generic[T, R]):
             match outcome.value:
                 case KdumpError() as error:
                     yield number, _Kind.ERROR, pickle.dumps(error)
-                case Died() as died:
+                case WorkerDied() as died:
                     yield number, _Kind.DIED, pickle.dumps(died)
                 case kind, value:
                     yield number, kind, value
@@ -227,7 +227,7 @@ def _run_job(
     yield from ((number, _Kind.LOST, lost) for number in sorted(missing))
 
 
-def _decode_result(kind: _Kind, value: bytes) -> R | Died | LostTask:
+def _decode_result(kind: _Kind, value: bytes) -> R | WorkerDied | LostTask:
     if kind is _Kind.GIVEN_UP:
         return LostTask("every executor that had the task ended before the task")
     found = pickle.loads(value)
@@ -235,7 +235,7 @@ def _decode_result(kind: _Kind, value: bytes) -> R | Died | LostTask:
         raise cast(KdumpError, found)
     if kind is _Kind.BUG:
         raise WorkerBug(found)
-    return cast("R | Died | LostTask", found)
+    return cast("R | WorkerDied | LostTask", found)
 
 
 def _max_failures(session: Session) -> int:

@@ -35,7 +35,7 @@ from kdump.errors import SourceError
 from kdump.fleet.job.job import JobFailed
 from kdump.fleet.job.spread import LostTask, spread
 from kdump.fleet.verify.inventory import Inventory
-from kdump.storage.workers import Died
+from kdump.storage.workers import WorkerDied
 
 if TYPE_CHECKING:
     from kdump.fleet.session.session import Session
@@ -90,7 +90,7 @@ def list_paths(
     if len(paths) == 1:
         list_single = partial(_list_single, selection=selection, settings=settings, now_ms=now_ms)
         ((_, result),) = spread(session, list_single, paths, [0])
-        if not isinstance(result, Died | LostTask):
+        if not isinstance(result, WorkerDied | LostTask):
             part, surroundings = result
             return _combine([part], surroundings, selection)
     list_path = partial(_list_path, selection=selection, settings=settings)
@@ -165,7 +165,7 @@ def _list_single(
     return part, _read_surroundings(path_directories, settings, now_ms)
 
 
-def _part_of_result(path: Path, result: _Part | Died | LostTask) -> _Part:
+def _part_of_result(path: Path, result: _Part | WorkerDied | LostTask) -> _Part:
     """Return the listing of an executor, or the path with the error if there is none."""
     if isinstance(result, _Part):
         return result
@@ -189,10 +189,10 @@ def _combine(
 
 def _run_task(session: Session, work: Callable[[T], R], task: T) -> R:
     ((_, result),) = spread(session, work, [task], [0])
-    if isinstance(result, Died | LostTask):
+    if isinstance(result, WorkerDied | LostTask):
         raise JobFailed(f"expected a result of an executor, found {_failure_text(result)}")
     return result
 
 
-def _failure_text(result: Died | LostTask) -> str:
+def _failure_text(result: WorkerDied | LostTask) -> str:
     return result.text if isinstance(result, LostTask) else f"a process that {result.label} killed"

@@ -41,7 +41,7 @@ from kdump.fleet.verify.task import (
     segment_tasks,
     unmap,
 )
-from kdump.storage.workers import Died
+from kdump.storage.workers import WorkerDied
 
 if TYPE_CHECKING:
     from kdump.fleet.session.session import Session
@@ -136,7 +136,7 @@ def _cost(task: TargetTask | SegmentTask, inventories: Sequence[Inventory]) -> i
 
 def _run_verdict_tasks(
     session: Session, tasks: Mapping[int, VerdictTask], *, deep: bool, conclude: Conclude
-) -> Iterator[tuple[int, Verdict | Died | LostTask]]:
+) -> Iterator[tuple[int, Verdict | WorkerDied | LostTask]]:
     numbers = list(tasks)
     weights = [
         sum(_SEGMENT_BYTES + len(evidence) for evidence in task.evidence) for task in tasks.values()
@@ -161,7 +161,7 @@ class _Results:
             self.evidence.append(result.evidence)
             self.lines += result.lines
             return
-        assert isinstance(result, Died | LostTask)
+        assert isinstance(result, WorkerDied | LostTask)
         self.findings.append(_missing(target, task.path or target.path, result))
         self.reported += [] if task.path is None else [task.path]
 
@@ -220,7 +220,7 @@ def _directory(target: Target) -> Path | None:
 
 
 def _order_verdicts(
-    results: Iterable[tuple[int, Verdict | Died | LostTask]],
+    results: Iterable[tuple[int, Verdict | WorkerDied | LostTask]],
     targets: Sequence[Target],
     fallback: Callable[[int, Finding], Verdict],
 ) -> Iterator[Verdict]:
@@ -239,8 +239,8 @@ def _order_verdicts(
             next_up += 1
 
 
-def _missing(target: Target, path: Path, result: Died | LostTask) -> Finding:
+def _missing(target: Target, path: Path, result: WorkerDied | LostTask) -> Finding:
     """Return the finding of a path for which no executor has sent a result."""
-    if isinstance(result, Died):
+    if isinstance(result, WorkerDied):
         return killed_reader(path, result, target)
     return missing_result(target, path, result.text)

@@ -47,6 +47,6 @@ def value_of(outcome: workers.Result[T, R], log: Path) -> R:
     value = outcome.value
     if isinstance(value, KdumpError):
         raise value
-    if isinstance(value, workers.Died):
+    if isinstance(value, workers.WorkerDied):
         raise SourceError(log, f"{log}: {value.label} killed the process that read it")
     return value

@@ -15,7 +15,7 @@ from kdump.repair.transaction.folder import Folder
 from kdump.repair.transaction.plan import Plan
 from kdump.storage.logdir import Entry, Partition, Segment, read_partition
 from kdump.storage.names import FileKind
-from kdump.storage.repair_record import FOLDERS, RepairState, kept
+from kdump.storage.repair_record import FOLDERS, RepairState, repair_records
 
 #: Small files of the partition that apply to its backup too, unless the backup has its own.
 _SHARED: Final = frozenset({FileKind.LEADER_EPOCHS, FileKind.PARTITION_METADATA})
@@ -47,7 +47,7 @@ def read_backup(path: Path) -> Backup:
     Raises Refused if there is none, or if the repair is not finished; SourceError.
     """
     directory = path.parent.parent
-    repair = next((repair for repair in kept(directory) if repair.id == path.name), None)
+    repair = next((repair for repair in repair_records(directory) if repair.id == path.name), None)
     if repair is None or repair.state is not RepairState.DONE:
         state = "none" if repair is None else f"an unfinished repair ({repair.state.value})"
         raise Refused(f"{path}: expected the backup of a finished repair, found {state}")

@@ -45,10 +45,10 @@ from kdump.repair.transaction.plan import (
     with_paths,
 )
 from kdump.repair.transaction.staging import stage_converted
-from kdump.repair.transaction.states import Progress, States, checkpoint_path, line_of, marker_path
+from kdump.repair.transaction.states import States, StepState, checkpoint_path, line_of, marker_path
 from kdump.repair.transaction.steps import do, flush, save_checkpoint, stage
 from kdump.storage.logdir import read_partition
-from kdump.storage.repair_record import RepairState, kept
+from kdump.storage.repair_record import RepairState, repair_records
 
 _SECOND_NS: Final = 1_000_000_000
 _PIECE_BYTES: Final = 1 << 20
@@ -153,7 +153,7 @@ def _prepare(
 ) -> StartRecord:
     """Save and write all files of the folder; the partition stays unchanged."""
     try:
-        for repair in kept(plan.partition):
+        for repair in repair_records(plan.partition):
             if repair.state is RepairState.PREPARED:
                 Folder(plan.partition, repair.id).remove()
         folder.make(plan, Attributes.of(plan.partition))
@@ -182,7 +182,9 @@ def _begin_time(partition: Path) -> int:
 
     It has whole seconds, which all file systems store.
     """
-    before = [repair.begun_ns for repair in kept(partition) if repair.begun_ns is not None]
+    before = [
+        repair.begun_ns for repair in repair_records(partition) if repair.begun_ns is not None
+    ]
     now = time.time_ns() // _SECOND_NS * _SECOND_NS
     return max([now, *(begun_ns + _SECOND_NS for begun_ns in before)])
 
@@ -212,7 +214,7 @@ def _save_marker(plan: Plan, folder: Folder) -> Stamp | None:
 def _do_steps(plan: Plan, folder: Folder, start_record: StartRecord) -> None:
     states = States(plan, folder, start_record, undoing=False)
     for step in plan.steps:
-        if states.of(step) is not Progress.DONE:
+        if states.of(step) is not StepState.DONE:
             do(plan, step, folder, start_record)
 
 

@@ -10,7 +10,7 @@ from kdump.errors import KdumpError, Unfinished
 from kdump.format.lines.shell import operand
 from kdump.repair.transaction.folder import Folder
 from kdump.repair.transaction.plan import Plan, finish_command
-from kdump.repair.transaction.states import Progress, States
+from kdump.repair.transaction.states import States, StepState
 
 
 class Interruption(Unfinished):
@@ -52,7 +52,7 @@ def _progress(
     plan: Plan, folder: Folder, *, undoing: bool
 ) -> tuple[Plan, Plan] | tuple[None, None]:
     """Return the plan with the finished steps only, and the plan with the others."""
-    end = Progress.TODO if undoing else Progress.DONE
+    end = StepState.PENDING if undoing else StepState.DONE
     try:
         states = States(plan, folder, folder.start_record(plan), undoing=undoing)
         at_end = [states.of(step) is end for step in plan.steps]

@@ -20,7 +20,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from kdump.audit.commands import resuming, undoing
+from kdump.audit.commands import resume_command, undo_command
 from kdump.errors import Refused
 from kdump.format.lines.shell import shell_text
 from kdump.repair.transaction import disk
@@ -30,7 +30,7 @@ from kdump.repair.transaction.plan import Line, Plan, PutMarker, Rewrite, TakeMa
 from kdump.storage.liveness import State, liveness, uses
 from kdump.storage.logdir import LogDirectory, open_path
 from kdump.storage.names import LOCK
-from kdump.storage.repair_record import FOLDERS, RepairRecord, RepairState, kept
+from kdump.storage.repair_record import FOLDERS, RepairRecord, RepairState, repair_records
 from kdump.storage.rights import ROOT, acting, is_root
 
 #: 64-bit Linux: short type, short whence, off_t start, off_t length, pid_t, which must be 0.
@@ -173,12 +173,14 @@ def check_changeable(plan: Plan, *, undoing: bool = False) -> None:
 
 def interrupted_repair(partition: Path) -> RepairRecord | None:
     """Return the interrupted repair of a partition, None without one. Raises SourceError."""
-    return next((repair for repair in reversed(kept(partition)) if repair.state in _OPEN), None)
+    return next(
+        (repair for repair in reversed(repair_records(partition)) if repair.state in _OPEN), None
+    )
 
 
 def finish_or_undo(repair: RepairRecord, partition: Path) -> str:
     """Return the advice on an interrupted repair: the commands that finish it and undo it."""
-    finish, undo = resuming(partition, repair), undoing(partition, repair.id)
+    finish, undo = resume_command(partition, repair), undo_command(partition, repair.id)
     if finish == undo:
         return f"undo it with {shell_text(undo)}"
     return f"finish it with {shell_text(finish)}, or undo it with {shell_text(undo)}"

@@ -30,10 +30,10 @@ from kdump.storage.logdir import directory_name, read_partition
 from kdump.storage.names import CLEAN_MARKER
 
 
-class Progress(Enum):
-    """How far a step has come."""
+class StepState(Enum):
+    """The state of a step."""
 
-    TODO = "to do"
+    PENDING = "pending"
     PARTLY = "partly done"  # interrupted; it can be done again or undone
     DONE = "done"
 
@@ -70,7 +70,7 @@ class States:
         if wrong:
             raise Refused(self._refusal(list(dict.fromkeys(wrong))))
 
-    def of(self, step: Step) -> Progress:
+    def of(self, step: Step) -> StepState:
         """Return how far a step has come. Raises Refused if its file is in neither known state."""
         match step:
             case Remove():
@@ -86,65 +86,65 @@ class States:
             case TakeMarker() | PutMarker():
                 return self._marker(step)
 
-    def _remove(self, step: Remove) -> Progress:
+    def _remove(self, step: Remove) -> StepState:
         if self._folder.backup_path(step.name).exists():
             if step.name not in self._puts and self._stamp(step.name) is not None:
                 raise _ChangedError(step.name, self._refusal([step.name]))
-            return Progress.DONE
+            return StepState.DONE
         return self._as_planned(step.name, self._plan.files[step.name])
 
-    def _put(self, step: Put) -> Progress:
+    def _put(self, step: Put) -> StepState:
         if self._stamp(step.name) == Stamp(step.size, step.time_ns(self._start_record.begun_ns)):
-            return Progress.DONE
+            return StepState.DONE
         if step.replaces:
             return self._as_planned(step.name, self._plan.files[step.name])
         if step.name in self._removed and not self._folder.backup_path(step.name).exists():
             return self._as_planned(step.name, self._plan.files[step.name])
         return self._as_planned(step.name, None)
 
-    def _cut(self, step: Cut) -> Progress:
+    def _cut(self, step: Cut) -> StepState:
         now, before = self._stamp(step.name), self._plan.files[step.name]
         if now == before:
-            return Progress.TODO
+            return StepState.PENDING
         if now == Stamp(step.size, before.mtime_ns):
-            return Progress.DONE
+            return StepState.DONE
         if now is not None:
             most = before.size if self._undoing else step.size
             if step.size <= now.size <= most:
-                return Progress.PARTLY
+                return StepState.PARTLY
         raise _ChangedError(step.name, self._refusal([step.name]))
 
-    def _line(self, step: Line) -> Progress:
+    def _line(self, step: Line) -> StepState:
         path = checkpoint_path(self._plan, step)
         value = line_of(path, self._plan.partition)
         if value == step.after:
-            return Progress.DONE
+            return StepState.DONE
         if value == step.before:
-            return Progress.TODO
+            return StepState.PENDING
         raise _ChangedError(step.checkpoint, self._refusal([step.checkpoint]))
 
-    def _rewrite(self, step: Rewrite) -> Progress:
+    def _rewrite(self, step: Rewrite) -> StepState:
         now = stamp_of(checkpoint_path(self._plan, step))
         if now == Stamp(step.size, self._start_record.begun_ns):
-            return Progress.DONE
+            return StepState.DONE
         if now == step.before:
-            return Progress.TODO
+            return StepState.PENDING
         raise _ChangedError(step.checkpoint, self._refusal([step.checkpoint]))
 
-    def _marker(self, step: TakeMarker | PutMarker) -> Progress:
+    def _marker(self, step: TakeMarker | PutMarker) -> StepState:
         now = stamp_of(marker_path(self._plan))
         if now is None:
-            return Progress.DONE if isinstance(step, TakeMarker) else Progress.TODO
+            return StepState.DONE if isinstance(step, TakeMarker) else StepState.PENDING
         if now == self._start_record.marker:
-            return Progress.TODO
+            return StepState.PENDING
         if now.size == 0:  # put back by this repair, or later by that of another partition
-            return Progress.DONE
+            return StepState.DONE
         raise _ChangedError(CLEAN_MARKER, self._refusal([CLEAN_MARKER]))
 
-    def _as_planned(self, name: str, expected: Stamp | None) -> Progress:
+    def _as_planned(self, name: str, expected: Stamp | None) -> StepState:
         if self._stamp(name) != expected:
             raise _ChangedError(name, self._refusal([name]))
-        return Progress.TODO
+        return StepState.PENDING
 
     def _stamp(self, name: str) -> Stamp | None:
         return stamp_of(self._plan.partition / name)

@@ -15,15 +15,17 @@ from kdump.repair.transaction.lock import (
     hold_lock,
 )
 from kdump.repair.transaction.plan import Plan, with_paths
-from kdump.repair.transaction.states import Progress, States
+from kdump.repair.transaction.states import States, StepState
 from kdump.repair.transaction.steps import clear, flush
 from kdump.repair.transaction.steps import undo as undo_step
-from kdump.storage.repair_record import RepairRecord, RepairState, kept
+from kdump.storage.repair_record import RepairRecord, RepairState, repair_records
 
 
 def newest_repair(partition: Path) -> RepairRecord | None:
     """Return the newest repair of a partition that may have changed it, None without one."""
-    repairs = [repair for repair in kept(partition) if repair.state is not RepairState.PREPARED]
+    repairs = [
+        repair for repair in repair_records(partition) if repair.state is not RepairState.PREPARED
+    ]
     return repairs[-1] if repairs else None
 
 
@@ -59,7 +61,7 @@ def undo(
             folder.undo()
             states = States(plan, folder, start_record, undoing=True)
             for step in reversed(plan.steps):
-                if states.of(step) is not Progress.TODO:
+                if states.of(step) is not StepState.PENDING:
                     undo_step(plan, step, folder, start_record)
             clear(plan)
             _remove_folder(folder)

@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 import click
 
 from kdump.audit.codes import Severity
-from kdump.audit.commands import undoing
+from kdump.audit.commands import undo_command
 from kdump.audit.targets.scope import Scope
 from kdump.audit.verdicts.next_start import next_start
 from kdump.audit.verdicts.verdict import Verdict
@@ -223,7 +223,7 @@ class BackupReport:
         plan = Folder(partition, record.id).plan()
         yield from loss_lines(plan.loss, lost=plan.lossy)
         yield from steps_lines(plan)
-        undo = undoing(partition, record.id)
+        undo = undo_command(partition, record.id)
         yield from command_lines("free", (*undo[:-1], "--discard"))
         if refused is None:
             yield from command_lines("undo", undo)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from kdump.audit.commands import salvaging, undoing
+from kdump.audit.commands import salvage_command, undo_command
 from kdump.audit.survey.recovery import Span
 from kdump.cli.ui.paragraphs import LABEL, WIDTH, paragraph, wrap
 from kdump.cli.ui.units import count_text, period_text, size_text
@@ -41,7 +41,7 @@ def plan_lines(
     yield from wrap(f"PLAN {plan.id}  {_command_text(plan)}: nothing is changed yet", 0)
     yield from loss_lines(plan.loss, lost=_cuts(plan))
     if plan.loss.sound:
-        yield from command_lines("instead", salvaging(plan.partition))
+        yield from command_lines("instead", salvage_command(plan.partition))
     yield paragraph("result", _result_text(plan))
     for note in plan.notes:
         yield paragraph("note", printable(note))
@@ -139,7 +139,7 @@ def receipt_lines(plan: Plan, receipt: Mapping[str, Any], checked: Iterable[str]
     yield from checked
     yield paragraph("proof", f"{folder}/receipt.json: {proof}")
     yield paragraph("free", f"the backup takes {size_text(_backup_bytes(plan))}; to remove it:")
-    undo = undoing(plan.partition, plan.id)
+    undo = undo_command(plan.partition, plan.id)
     yield from command_lines("", (*undo[:-1], "--discard"))
     yield paragraph("undo", "until a broker runs on it:")
     yield from command_lines("", undo)

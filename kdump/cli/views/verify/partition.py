@@ -10,7 +10,13 @@ from typing import Final
 
 from kdump.audit import codes
 from kdump.audit.codes import Severity
-from kdump.audit.commands import Remedy, converting, reindexing, salvaging, truncating
+from kdump.audit.commands import (
+    Remedy,
+    convert_command,
+    reindex_command,
+    salvage_command,
+    truncate_command,
+)
 from kdump.audit.findings import Finding
 from kdump.audit.replay.stable_offset import StableOffset
 from kdump.audit.startup.forecast import Forecast
@@ -56,19 +62,19 @@ def remedy_lines(verdict: Verdict, forecast: Forecast | None) -> Iterator[str]:
     remedies = {
         finding.remedy for finding in verdict.findings if finding.code.severity is not Severity.INFO
     }
-    if salvaging(path) in remedies:
+    if salvage_command(path) in remedies:
         yield from _salvage_choices(verdict)
-    elif truncating(path) in remedies:
+    elif truncate_command(path) in remedies:
         lost = bool(verdict.lost.ranges)
         if lost:
             yield paragraph("choose", _REPLICA)
             yield paragraph("", "only copy, loses nothing that can be read:")
-        yield _choice_line(truncating(path)) if lost else _remedy_line(truncating(path))
+        yield _choice_line(truncate_command(path)) if lost else _remedy_line(truncate_command(path))
     elif forecast is not None:
         yield from _choices(verdict, forecast)
     yield from (
         _remedy_line(remedy)
-        for remedy in (reindexing(path), converting(path))
+        for remedy in (reindex_command(path), convert_command(path))
         if remedy in remedies
     )
 
@@ -117,9 +123,9 @@ def _salvage_choices(verdict: Verdict) -> Iterator[str]:
         cut += f", loses {count_text(sound, 'SOUND record')} more"
     yield paragraph("choose", _REPLICA)
     yield paragraph("", f"{only}:")
-    yield _choice_line(salvaging(verdict.target.path))
+    yield _choice_line(salvage_command(verdict.target.path))
     yield paragraph("", f"{cut}:")
-    yield _choice_line(truncating(verdict.target.path))
+    yield _choice_line(truncate_command(verdict.target.path))
 
 
 def _losses(verdict: Verdict) -> tuple[Span, int | None]:
@@ -127,7 +133,7 @@ def _losses(verdict: Verdict) -> tuple[Span, int | None]:
 
     The number is None if not all was read, or if the cut is not at damage.
     """
-    cut = salvaging(verdict.target.path)
+    cut = salvage_command(verdict.target.path)
     cut_points = {
         (finding.path, finding.position) for finding in verdict.findings if finding.remedy == cut
     }

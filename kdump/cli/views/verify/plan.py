@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kdump.audit import codes
 from kdump.audit.codes import Severity
-from kdump.audit.commands import Remedy, reindexing, salvaging, truncating
+from kdump.audit.commands import Remedy, reindex_command, salvage_command, truncate_command
 from kdump.audit.facts.cluster import Copies
 from kdump.audit.findings import Finding
 from kdump.audit.startup.forecast import Forecast
@@ -81,7 +81,7 @@ def _partition_steps(
         harm = _harm(verdict, forecasts.get(verdict.target.path))
         steps = list(_repair_steps(verdict, remedies, harm=harm))
         yield from steps
-        if reindexing(verdict.target.path) in remedies and not steps:
+        if reindex_command(verdict.target.path) in remedies and not steps:
             to_reindex.append(verdict)
     if strays:
         yield _Step(
@@ -89,10 +89,10 @@ def _partition_steps(
             "Their own files need no repair"
         )
     if to_reindex[1:]:
-        yield _Step(f"rebuild indexes of {_names_text(to_reindex)}:", reindexing(root.path))
+        yield _Step(f"rebuild indexes of {_names_text(to_reindex)}:", reindex_command(root.path))
     for verdict in to_reindex if len(to_reindex) == 1 else ():
         yield _Step(
-            f"rebuild indexes of {_names_text([verdict])}:", reindexing(verdict.target.path)
+            f"rebuild indexes of {_names_text([verdict])}:", reindex_command(verdict.target.path)
         )
 
 
@@ -130,24 +130,24 @@ def _repair_steps(verdict: Verdict, remedies: Sequence[Remedy], *, harm: bool) -
     if pending is not None:
         yield _Step(f"{name}: finish the repair that was interrupted:", pending)
         return
-    if salvaging(path) in remedies:
+    if salvage_command(path) in remedies:
         records = verdict.lost.records
         loses = f", loses {bound_text(records, 'record')}" if records else ""
         yield _Step(
             f"{name}: copy the sound batches{loses}, then follow the last lines of the output:",
-            salvaging(path),
+            salvage_command(path),
         )
         return
-    if truncating(path) in remedies:
-        yield _Step(f"{name}: cut the unreadable end, loses no more:", truncating(path))
-        if reindexing(path) in remedies:
-            yield _Step(f"{name}: then rebuild its indexes:", reindexing(path))
-    usual = (reindexing(path), truncating(path))
+    if truncate_command(path) in remedies:
+        yield _Step(f"{name}: cut the unreadable end, loses no more:", truncate_command(path))
+        if reindex_command(path) in remedies:
+            yield _Step(f"{name}: then rebuild its indexes:", reindex_command(path))
+    usual = (reindex_command(path), truncate_command(path))
     others = [remedy for remedy in remedies if remedy not in usual]
     repairs = [remedy for remedy in others if remedy[0] != "kdump" or remedy[1] not in _SHOWS]
     for command in repairs:
         yield _Step(f"{name}:", command)
-    if harm and not repairs and truncating(path) not in remedies:
+    if harm and not repairs and truncate_command(path) not in remedies:
         what = "log directory" if verdict.is_metadata_log else "directory"
         yield _Step(
             f"{name}: no command repairs it: copy the {what} before a broker starts on it",
