@@ -9,7 +9,6 @@ Spec: KOD 5, 10.8 and 10.9.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +19,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from kdump.errors import Refused
-from kdump.repair.transaction import disk
 from kdump.repair.transaction.disk import Attributes
 from kdump.repair.transaction.fingerprint import read_fingerprint, stamp_of
 from kdump.repair.transaction.folder import Folder, StartRecord
@@ -35,18 +33,16 @@ from kdump.repair.transaction.lock import (
 )
 from kdump.repair.transaction.plan import (
     ConvertedPart,
-    Cut,
     Line,
     Plan,
     RebuiltIndex,
-    Stamp,
-    TakeMarker,
     encode_loss,
     with_paths,
 )
+from kdump.repair.transaction.preparation import Preparation, file_digest
+from kdump.repair.transaction.repair import Repair, StepState
+from kdump.repair.transaction.shared_files import checkpoint_path, line_of
 from kdump.repair.transaction.staging import stage_converted
-from kdump.repair.transaction.states import States, StepState, checkpoint_path, line_of, marker_path
-from kdump.repair.transaction.steps import do, flush, save_checkpoint, stage
 from kdump.storage.logdir import read_partition
 from kdump.storage.repair_record import RepairState, repair_records
 
@@ -81,11 +77,11 @@ def apply(
         assume_stopped=assume_stopped,
     ) as lock:
         check_readers(plan)
-        repair = interrupted_repair(plan.partition)
-        if repair is not None:
+        record = interrupted_repair(plan.partition)
+        if record is not None:
             raise Refused(
-                f"{plan.partition}: expected no interrupted repair, found {repair.id}: "
-                f"{finish_or_undo(repair, plan.partition)}"
+                f"{plan.partition}: expected no interrupted repair, found {record.id}: "
+                f"{finish_or_undo(record, plan.partition)}"
             )
         if folder.has_begun:
             raise Refused(
@@ -96,12 +92,12 @@ def apply(
         check_other_partitions(plan.partition, plan.log_directory)
         _check_unchanged(plan)
         check_changeable(plan)
-        start_record = _prepare(
+        repair = _prepare(
             plan, folder, partial(stage_converted, jobs=jobs, report=report, lock=lock)
         )
         with report_interruption(plan, folder):
-            _do_steps(plan, folder, start_record)
-            return _finish(plan, folder, start_record, started, full_proof=full_proof)
+            _do_steps(repair)
+            return _finish(repair, started, full_proof=full_proof)
 
 
 def resume(
@@ -115,12 +111,12 @@ def resume(
     started = time.monotonic()
     plan = with_paths(folder.plan(), folder.partition, log_directory)
     with hold_lock(plan.partition, log_directory, assume_stopped=assume_stopped):
-        start_record = folder.start_record(plan)
-        States(plan, folder, start_record, undoing=False).check()
+        repair = Repair(plan, folder, folder.start_record(plan))
+        repair.check()
         with report_interruption(plan, folder):
-            flush(plan, folder)
-            _do_steps(plan, folder, start_record)
-            return _finish(plan, folder, start_record, started, full_proof=full_proof)
+            repair.flush()
+            _do_steps(repair)
+            return _finish(repair, started, full_proof=full_proof)
 
 
 def _check_unchanged(plan: Plan) -> None:
@@ -149,24 +145,23 @@ def _check_unchanged(plan: Plan) -> None:
 
 
 def _prepare(
-    plan: Plan, folder: Folder, convert: Callable[[Plan, Folder, int], Mapping[str, str]]
-) -> StartRecord:
+    plan: Plan, folder: Folder, convert: Callable[[Preparation], Mapping[str, str]]
+) -> Repair:
     """Save and write all files of the folder; the partition stays unchanged."""
     try:
-        for repair in repair_records(plan.partition):
-            if repair.state is RepairState.PREPARED:
-                Folder(plan.partition, repair.id).remove()
+        for record in repair_records(plan.partition):
+            if record.state is RepairState.PREPARED:
+                Folder(plan.partition, record.id).remove()
         folder.make(plan, Attributes.of(plan.partition))
-        begun_ns = _begin_time(plan.partition)
-        tails = {cut.name: _save_tail(plan, cut, folder) for cut in plan.cuts}
-        marker = _save_marker(plan, folder)
+        preparation = Preparation(plan, folder, _begin_time(plan.partition))
+        tails, marker = preparation.save_tails(), preparation.save_marker()
         for put in plan.puts:
             if not isinstance(put.recipe, RebuiltIndex | ConvertedPart):
-                stage(plan, put, folder, begun_ns)
+                preparation.stage(put)
         for step in plan.rewrites:
-            save_checkpoint(plan, step, folder, begun_ns)
-        start_record = StartRecord(begun_ns, tails, marker, convert(plan, folder, begun_ns))
-        folder.begin(start_record)
+            preparation.save_checkpoint(step)
+        start = StartRecord(preparation.begun_ns, tails, marker, convert(preparation))
+        folder.begin(start)
     except BaseException:  # Ctrl-C too: nothing was changed yet
         with suppress(OSError, Refused):
             folder.remove()
@@ -174,7 +169,7 @@ def _prepare(
             with report_interruption(plan, folder):
                 raise
         raise
-    return start_record
+    return Repair(plan, folder, start)
 
 
 def _begin_time(partition: Path) -> int:
@@ -182,46 +177,21 @@ def _begin_time(partition: Path) -> int:
 
     It has whole seconds, which all file systems store.
     """
-    before = [
-        repair.begun_ns for repair in repair_records(partition) if repair.begun_ns is not None
-    ]
+    records = repair_records(partition)
+    before = [record.begun_ns for record in records if record.begun_ns is not None]
     now = time.time_ns() // _SECOND_NS * _SECOND_NS
     return max([now, *(begun_ns + _SECOND_NS for begun_ns in before)])
 
 
-def _save_tail(plan: Plan, cut: Cut, folder: Folder) -> int:
-    log, saved = plan.partition / cut.name, folder.tail_path(cut.name)
-    start = disk.save_tail(log, cut.size, saved, Attributes.of(log))
-    if _digest(saved, cut.size - start) != cut.tail_sha256:
-        raise Refused(
-            f"{log}: expected the tail that the plan was made for, found another tail: plan again"
-        )
-    return start
+def _do_steps(repair: Repair) -> None:
+    for step in repair.plan.steps:
+        if repair.state(step) is not StepState.DONE:
+            repair.do(step)
 
 
-def _save_marker(plan: Plan, folder: Folder) -> Stamp | None:
-    if not any(isinstance(step, TakeMarker) for step in plan.steps):
-        return None
-    path = marker_path(plan)
-    stamp = stamp_of(path)
-    if stamp is None:
-        raise Refused(f"{path}: expected the clean shutdown marker, found none: plan again")
-    content, like = path.read_bytes(), Attributes.of(path)
-    disk.write_file(folder.marker_path, [content], like, stamp.mtime_ns)
-    return stamp
-
-
-def _do_steps(plan: Plan, folder: Folder, start_record: StartRecord) -> None:
-    states = States(plan, folder, start_record, undoing=False)
-    for step in plan.steps:
-        if states.of(step) is not StepState.DONE:
-            do(plan, step, folder, start_record)
-
-
-def _finish(
-    plan: Plan, folder: Folder, start_record: StartRecord, started: float, *, full_proof: bool
-) -> Receipt:
-    begun = datetime.fromtimestamp(start_record.begun_ns // _SECOND_NS, UTC)
+def _finish(repair: Repair, started: float, *, full_proof: bool) -> Receipt:
+    plan = repair.plan
+    begun = datetime.fromtimestamp(repair.start.begun_ns // _SECOND_NS, UTC)
     receipt = {
         "id": plan.id,
         "command": plan.command,
@@ -230,56 +200,45 @@ def _finish(
         "uid": os.getuid(),
         "loss": encode_loss(plan.loss),
         "log_end": list(plan.log_end),
-        "files": dict(_proofs(plan, folder, full_proof=full_proof)),
+        "files": dict(_proofs(repair, full_proof=full_proof)),
     }
     if plan.conversions:
-        receipt["converted"] = dict(_conversions(plan, start_record))
-    folder.finish(receipt)
+        receipt["converted"] = dict(_conversions(repair))
+    repair.folder.finish(receipt)
     return receipt
 
 
-def _conversions(plan: Plan, start_record: StartRecord) -> Iterator[tuple[str, dict[str, Any]]]:
+def _conversions(repair: Repair) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the name of each converted log, with the counts and digests of its records."""
-    for put, recipe in plan.conversions:
+    for put, recipe in repair.plan.conversions:
         yield (
             put.name,
             {
                 "from": recipe.log,
                 "records": recipe.records,
                 "digest_before": recipe.digest,
-                "digest_after": start_record.digests[put.name],
-                "bytes_before": plan.files[recipe.log].size,
+                "digest_after": repair.start.digests[put.name],
+                "bytes_before": repair.plan.files[recipe.log].size,
                 "bytes_after": put.size,
             },
         )
 
 
-def _proofs(
-    plan: Plan, folder: Folder, *, full_proof: bool
-) -> Iterator[tuple[str, dict[str, Any]]]:
+def _proofs(repair: Repair, *, full_proof: bool) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the name of each written or moved file, with its digests before and after."""
+    plan, folder = repair.plan, repair.folder
     for name in sorted(plan.changed_files):
         old, path = folder.backup_path(name), plan.partition / name
-        before = _digest(old) if old.exists() else None
+        before = file_digest(old) if old.exists() else None
         put = next((put for put in plan.puts if put.name == name), None)
         if (cut := next((cut for cut in plan.cuts if cut.name == name), None)) is not None:
             proof: dict[str, Any] = {"tail": cut.tail_sha256, "last_header": cut.last_header}
-            yield name, proof | ({"after": _digest(path)} if full_proof else {})
+            yield name, proof | ({"after": file_digest(path)} if full_proof else {})
         else:
             yield name, {"before": before, "after": None if put is None else put.sha256}
     for step in plan.rewrites:
-        before = _digest(folder.backup_path(step.checkpoint))
+        before = file_digest(folder.backup_path(step.checkpoint))
         yield step.checkpoint, {"before": before, "after": step.sha256}
     if full_proof:
         for name in sorted(set(plan.files).difference(plan.changed_files)):
-            yield name, {"after": _digest(plan.partition / name)}
-
-
-def _digest(path: Path, start: int = 0) -> str:
-    """Return the SHA-256 of a file from position ``start`` on."""
-    digest = hashlib.sha256()
-    with path.open("rb", buffering=0) as file:
-        file.seek(start)
-        while piece := file.read(_PIECE_BYTES):
-            digest.update(piece)
-    return digest.hexdigest()
+            yield name, {"after": file_digest(plan.partition / name)}

@@ -10,7 +10,7 @@ from kdump.errors import KdumpError, Unfinished
 from kdump.format.lines.shell import operand
 from kdump.repair.transaction.folder import Folder
 from kdump.repair.transaction.plan import Plan, finish_command
-from kdump.repair.transaction.states import States, StepState
+from kdump.repair.transaction.repair import Repair, StepState
 
 
 class Interruption(Unfinished):
@@ -54,8 +54,8 @@ def _progress(
     """Return the plan with the finished steps only, and the plan with the others."""
     end = StepState.PENDING if undoing else StepState.DONE
     try:
-        states = States(plan, folder, folder.start_record(plan), undoing=undoing)
-        at_end = [states.of(step) is end for step in plan.steps]
+        repair = Repair(plan, folder, folder.start_record(plan), undoing=undoing)
+        at_end = [repair.state(step) is end for step in plan.steps]
     except (KdumpError, OSError):
         return None, None
     pairs = list(zip(plan.steps, at_end, strict=True))

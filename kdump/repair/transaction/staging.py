@@ -25,7 +25,7 @@ from kdump.repair.rewrite.write_and_read import (
 from kdump.repair.transaction import disk
 from kdump.repair.transaction.folder import Folder
 from kdump.repair.transaction.plan import ConvertedPart, Plan, Put
-from kdump.repair.transaction.steps import attributes_of
+from kdump.repair.transaction.preparation import Preparation
 from kdump.storage.access import open_source
 from kdump.storage.names import parse_file_name
 from kdump.storage.workers import Report
@@ -40,26 +40,21 @@ class _Task:
 
 
 def stage_converted(
-    plan: Plan, folder: Folder, begun_ns: int, *, jobs: int, report: Report, lock: int | None
+    preparation: Preparation, *, jobs: int, report: Report, lock: int | None
 ) -> Mapping[str, str]:
-    """Write all converted logs of ``plan``; return the digest of the read-back records of each.
+    """Write all converted logs of a plan; return the digest of the read-back records of each.
 
     Workers close their copy of the descriptor ``lock``. ``report`` is called with counts of bytes
     that were read. Raises Refused, SourceError.
     """
-    close_descriptors, tasks = () if lock is None else (lock,), list(_tasks(plan))
+    plan, close_descriptors = preparation.plan, () if lock is None else (lock,)
+    tasks = list(_tasks(plan))
 
     def work(task: _Task, on_progress: Report) -> dict[str, str]:
         share = use_two_processes(jobs, len(tasks), plan.files[task.log].size)
         try:
             return _stage(
-                plan,
-                task,
-                folder,
-                begun_ns,
-                on_progress,
-                share=share,
-                close_descriptors=close_descriptors,
+                preparation, task, on_progress, share=share, close_descriptors=close_descriptors
             )
         except OSError as error:  # a worker cannot return it
             raise Refused(f"{plan.partition}: nothing was changed: {error}") from error
@@ -84,10 +79,8 @@ def _tasks(plan: Plan) -> Iterator[_Task]:
 
 
 def _stage(
-    plan: Plan,
+    preparation: Preparation,
     task: _Task,
-    folder: Folder,
-    begun_ns: int,
     report: Report,
     *,
     share: bool,
@@ -95,8 +88,8 @@ def _stage(
 ) -> dict[str, str]:
     """Write the new logs of one old log, and read them back."""
     _, found = write_and_read(
-        partial(_write, plan, task, folder, begun_ns),
-        plan.partition / task.log,
+        partial(_write, preparation, task),
+        preparation.plan.partition / task.log,
         TopicSettings(),
         room=0,
         share=share,
@@ -106,15 +99,14 @@ def _stage(
     digests = {}
     for (put, recipe), back in zip(task.puts, found, strict=True):
         report(back.size)
-        _check(put, recipe, folder, back)
+        _check(put, recipe, preparation.folder, back)
         digests[put.name] = back.digest
     return digests
 
 
-def _write(
-    plan: Plan, task: _Task, folder: Folder, begun_ns: int, report: Report, on_write: OnWrite
-) -> None:
+def _write(preparation: Preparation, task: _Task, report: Report, on_write: OnWrite) -> None:
     """Write the new logs of one old log. Raises Refused if they differ from the plan."""
+    plan, folder = preparation.plan, preparation.folder
     log, recipe = plan.partition / task.log, task.puts[0][1]
     codec = None if recipe.codec is None else Codec[recipe.codec.upper()]
     rules = Rules(codec, recipe.batch_bytes)
@@ -128,8 +120,8 @@ def _write(
             path = folder.staging_path(put.name)
             on_size = partial(on_write, path, _base_offset(put.name))
             content = report_writes(map(itemgetter(1), pieces), on_size)
-            like = attributes_of(plan, put, folder)
-            disk.write_file(path, content, like, put.time_ns(begun_ns))
+            like, mtime_ns = preparation.attributes_of(put), put.time_ns(preparation.begun_ns)
+            disk.write_file(path, content, like, mtime_ns)
     read = [(part.size, part.records, part.digest) for part in conversion.parts]
     if read != [(put.size, recipe.records, recipe.digest) for put, recipe in task.puts]:
         raise _differs(plan, task.log)

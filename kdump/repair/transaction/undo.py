@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kdump.errors import Refused
 from kdump.repair.transaction.directories import open_as_owner
-from kdump.repair.transaction.folder import Folder, StartRecord
+from kdump.repair.transaction.folder import Folder
 from kdump.repair.transaction.interruption import report_interruption
 from kdump.repair.transaction.lock import (
     check_changeable,
@@ -15,73 +15,71 @@ from kdump.repair.transaction.lock import (
     hold_lock,
 )
 from kdump.repair.transaction.plan import Plan, with_paths
-from kdump.repair.transaction.states import States, StepState
-from kdump.repair.transaction.steps import clear, flush
-from kdump.repair.transaction.steps import undo as undo_step
+from kdump.repair.transaction.repair import Repair, StepState
 from kdump.storage.repair_record import RepairRecord, RepairState, repair_records
 
 
 def newest_repair(partition: Path) -> RepairRecord | None:
     """Return the newest repair of a partition that may have changed it, None without one."""
-    repairs = [
-        repair for repair in repair_records(partition) if repair.state is not RepairState.PREPARED
-    ]
-    return repairs[-1] if repairs else None
+    records = repair_records(partition)
+    begun = [record for record in records if record.state is not RepairState.PREPARED]
+    return begun[-1] if begun else None
 
 
-def refusal(repair: RepairRecord, partition: Path, log_directory: Path | None) -> Refused | None:
+def refusal(record: RepairRecord, partition: Path, log_directory: Path | None) -> Refused | None:
     """Return why a repair cannot be undone, None if it can. Running brokers are not checked."""
-    folder = Folder(partition, repair.id)
+    folder = Folder(partition, record.id)
     try:
         plan = with_paths(folder.plan(), partition, log_directory)
-        _check(repair, plan, folder)
+        _check(record, plan, folder)
     except Refused as refused:
         return refused
     return None
 
 
 def undo(
-    repair: RepairRecord, partition: Path, log_directory: Path | None, *, assume_stopped: bool
+    record: RepairRecord, partition: Path, log_directory: Path | None, *, assume_stopped: bool
 ) -> Plan:
     """Undo a repair, finished or not, and remove its folder; return its plan.
 
     Raises Refused if nothing was changed, Unfinished if something was changed; SourceError.
     """
-    folder = Folder(partition, repair.id)
+    folder = Folder(partition, record.id)
     plan = with_paths(folder.plan(), partition, log_directory)
     _check_steps(plan)
     with hold_lock(partition, log_directory, assume_stopped=assume_stopped):
         check_readers(plan)
-        start_record = _check(repair, plan, folder)
+        repair = _check(record, plan, folder)
         check_changeable(plan, undoing=True)
         folder.check_removable()
         with report_interruption(plan, folder, undoing=True):
-            if repair.state is not RepairState.DONE:
-                flush(plan, folder)
+            if record.state is not RepairState.DONE:
+                repair.flush()
             folder.undo()
-            states = States(plan, folder, start_record, undoing=True)
+            repair = Repair(plan, folder, repair.start, undoing=True)
             for step in reversed(plan.steps):
-                if states.of(step) is not StepState.PENDING:
-                    undo_step(plan, step, folder, start_record)
-            clear(plan)
+                if repair.state(step) is not StepState.PENDING:
+                    repair.undo(step)
+            repair.clear()
             _remove_folder(folder)
     return plan
 
 
-def _check(repair: RepairRecord, plan: Plan, folder: Folder) -> StartRecord:
-    """Raise Refused unless a repair can be undone; return the content of its ``begun.json``."""
+def _check(record: RepairRecord, plan: Plan, folder: Folder) -> Repair:
+    """Return a repair that can be undone, else raise Refused."""
     _check_steps(plan)
     newest = newest_repair(plan.partition)
-    if newest is None or newest.id != repair.id:
+    if newest is None or newest.id != record.id:
         newer = "none" if newest is None else newest.id
         raise Refused(
-            f"{plan.partition}: expected {repair.id} to be the newest repair, found {newer}: undo "
+            f"{plan.partition}: expected {record.id} to be the newest repair, found {newer}: undo "
             "that repair first"
         )
     check_other_partitions(plan.partition, plan.log_directory)
-    start_record = folder.start_record(plan)
-    States(plan, folder, start_record, undoing=repair.state is RepairState.UNDOING).check()
-    return start_record
+    undoing = record.state is RepairState.UNDOING
+    repair = Repair(plan, folder, folder.start_record(plan), undoing=undoing)
+    repair.check()
+    return repair
 
 
 def _check_steps(plan: Plan) -> None:
@@ -92,19 +90,19 @@ def _check_steps(plan: Plan) -> None:
         )
 
 
-def discard(repair: RepairRecord, partition: Path) -> None:
+def discard(record: RepairRecord, partition: Path) -> None:
     """Remove the backup of a repair, which can then no longer be undone. Raises Refused."""
-    if repair.state in (RepairState.PENDING, RepairState.UNDOING):
+    if record.state in (RepairState.PENDING, RepairState.UNDOING):
         raise Refused(
-            f"{repair.path}: expected a finished repair, found an interrupted repair: finish or "
+            f"{record.path}: expected a finished repair, found an interrupted repair: finish or "
             "undo it"
         )
-    folder = Folder(partition, repair.id)
+    folder = Folder(partition, record.id)
     with open_as_owner(partition):
         try:
             folder.remove()
         except OSError as error:
-            raise Refused(f"{repair.path}: cannot be removed: {error}") from error
+            raise Refused(f"{record.path}: cannot be removed: {error}") from error
 
 
 def _remove_folder(folder: Folder) -> None:
