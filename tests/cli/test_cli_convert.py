@@ -33,7 +33,7 @@ _OPEN_FILES = liveness._open_files
 HEX = re.compile(r"[0-9a-f]{32}")
 CONVERTED = {"from", "records", "digest_before", "digest_after", "bytes_before", "bytes_after"}
 
-pytestmark = pytest.mark.usefixtures("unsearched")
+pytestmark = [pytest.mark.once, pytest.mark.usefixtures("unsearched")]
 
 
 def write(top: Path, first: Sequence[bytes] | None = None, topic: str = "orders") -> Path:

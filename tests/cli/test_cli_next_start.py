@@ -17,6 +17,8 @@ from forge_metadata import METADATA
 import kdump.cli.main
 from kdump.cli.ui import exits
 
+pytestmark = pytest.mark.once
+
 
 class Cli:
     """Runs ``kdump next-start`` in this process and keeps what it printed."""

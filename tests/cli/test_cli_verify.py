@@ -27,6 +27,8 @@ from kdump.audit.verdicts.verdict import Verdict
 from kdump.cli.ui import exits
 from kdump.cli.views.verify.json_lines import JsonReport
 
+pytestmark = pytest.mark.once
+
 GAP = "offsets-missing"
 NOTES = {name for name, code in CODES.items() if code.severity.value == "info"}
 

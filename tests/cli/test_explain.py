@@ -10,6 +10,8 @@ import pytest
 from kdump.audit.codes import CODES
 from kdump.cli.main import main
 
+pytestmark = pytest.mark.once
+
 
 def explained(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     assert main(["explain", *words]) == 0

@@ -12,6 +12,8 @@ from fixtures_loader import ROOT
 from kdump.cli.main import cli, main
 from kdump.cli.ui import exits
 
+pytestmark = pytest.mark.once
+
 PARTITION = ROOT / "brokers/4.3.1/clean/never-written-0"
 
 

@@ -23,6 +23,8 @@ from kdump.cli.ui.units import (
     size_text,
 )
 
+pytestmark = pytest.mark.once
+
 MIB = 1 << 20
 
 

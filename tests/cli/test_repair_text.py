@@ -49,6 +49,8 @@ from kdump.repair.transaction.plan import (
 )
 from kdump.storage.repair_record import RepairRecord, RepairState
 
+pytestmark = pytest.mark.once
+
 DAMAGED = [*batches(FIRST)[:3], forge.flip(batches(FIRST)[3], 70), *batches(FIRST)[4:]]
 TORN = [*batches(LAST)[:-1], batches(LAST)[-1][:-5]]
 #: Of a topic that nobody would make, and that a directory may be called all the same.

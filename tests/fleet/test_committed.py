@@ -38,6 +38,8 @@ from kdump.fleet.export.task import Form
 from kdump.fleet.job.spread import LostTask
 from kdump.storage.selection import HIGHEST, Selection
 
+pytestmark = pytest.mark.once
+
 
 def in_transaction(offset: int, producer: int, *, epoch: int = 0) -> bytes:
     return one_batch(

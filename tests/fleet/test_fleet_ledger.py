@@ -14,6 +14,8 @@ from kdump.audit.targets.target import assign, open_roots
 from kdump.fleet.verify.inventory import Inventory
 from kdump.fleet.verify.ledger import Line, coverage_findings
 
+pytestmark = pytest.mark.once
+
 
 def test_each_log_has_just_one_line(tmp_path: Path) -> None:
     path = RECIPES[0].write(tmp_path)

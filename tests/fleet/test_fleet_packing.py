@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from kdump.fleet.job.packing import pack_tasks
 
+pytestmark = pytest.mark.once
+
 MB = 1 << 20
 
 

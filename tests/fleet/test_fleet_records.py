@@ -24,6 +24,8 @@ from kdump.fleet.tables.schema import BATCHES, FINDINGS, RECORDS  # noqa: E402
 from kdump.format.batch import BatchTable, RecordRun, read_header  # noqa: E402
 from kdump.format.records import RecordReader  # noqa: E402
 
+pytestmark = pytest.mark.once
+
 ORIGIN = Origin("t", 0, "log")
 
 
