@@ -1,4 +1,4 @@
-"""The position in a segment from which no batch at or above an offset is missed.
+"""The position from which to read a segment for an offset, by its offset index.
 
 Spec: ``OffsetIndex.lookup``, ``LogSegment.translateOffset``.
 """

@@ -1,15 +1,17 @@
 """The checks: pure functions from evidence to findings, a module for each kind of file.
 
 read_errors      Checks of files that cannot be read: logs, indexes, small files.
-batches          Checks of batches and records: damage, offsets, timestamps, undecodable records.
-segments         Checks of segments in a row: retention by timestamps, preallocated tails.
+batches          Checks of batches and records: damage, offsets, segments that overlap, timestamps,
+                 undecodable records.
+segments         Checks of a partition as a whole: no segment left, timestamps in the future,
+                 indexes that a clean stop left untrimmed.
 missing_offsets  Checks of offsets that are missing between and inside segments.
 indexes          Checks of offset and time indexes: files, entries, missing indexes.
 txn_indexes      Checks of transaction indexes against the log.
 producers        Checks of producer snapshots and sequence numbers against the replay.
 transactions     Checks of transactions: order, hanging transactions, lost markers.
 epochs           Checks of leader epochs in batches and in ``leader-epoch-checkpoint``.
-partition_files  Checks of a partition's small files, file names and checkpoint lines.
+partition_files  Checks of a partition's names, log sizes, small files and checkpoint lines.
 leftovers        Checks of unfinished cleanings, splits and deletions.
 topic            Checks of a partition against the metadata of its topic.
 metadata         Checks of the KRaft metadata log: snapshots, ``quorum-state``.

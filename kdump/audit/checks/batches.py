@@ -1,4 +1,5 @@
-"""Checks of batches and records: damage, offsets, timestamps, undecodable records.
+"""Checks of batches and records: damage, offsets, segments that overlap, timestamps, undecodable
+records.
 
 Spec: KOD 9, checks 1 to 8.
 """

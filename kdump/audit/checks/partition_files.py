@@ -1,4 +1,4 @@
-"""Checks of a partition's small files, file names and checkpoint lines.
+"""Checks of a partition's names, log sizes, small files and checkpoint lines.
 
 Spec: ``LogLoader``, ``UnifiedLog``, ``LeaderEpochFileCache``, ``ProducerStateManager``,
 ``LogCleanerManager``; KOD 9, checks 19, 21, 22, 25 to 27, 29, 30.

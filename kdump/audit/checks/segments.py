@@ -1,4 +1,5 @@
-"""Checks of segments in a row: retention by timestamps, preallocated tails.
+"""Checks of a partition as a whole: no segment left, timestamps in the future, indexes that a clean
+stop left untrimmed.
 
 Spec: ``UnifiedLog.deleteRetentionMsBreachedSegments``, ``LogSegment.readNextOffset``,
 ``AbstractIndex``, KIP-937; KOD 9, checks 31 and 37.

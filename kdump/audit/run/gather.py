@@ -1,4 +1,4 @@
-"""gather(): reads the evidence of a partition beside its segments."""
+"""gather(): reads the facts of a partition from its small files and ``.swap`` logs."""
 
 from __future__ import annotations
 

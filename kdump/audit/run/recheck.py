@@ -1,4 +1,4 @@
-"""Which files are read again before an error is reported, and which findings remain.
+"""The rules of a second read: what is read again, which findings remain. Reads nothing.
 
 A running broker appends to files, rolls, trims, cleans and deletes them between two reads. An error
 remains if both reads find it, at the same position of the same file.

@@ -1,4 +1,4 @@
-"""Reconciliation of findings with a second read, where files have changed.
+"""The second read of a partition whose files have changed, and its verdict.
 
 ``recheck`` compares the two reads.
 """

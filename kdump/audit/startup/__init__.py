@@ -1,11 +1,11 @@
 """A broker's next start: what its loader deletes, cuts, recovers and refuses.
 
 swaps            The segments that a loader opens beside files of an unfinished cleaning or split.
-outcome          The inputs and results of a start as plain values.
+outcome          The values of a start: facts of logs, releases, causes, cuts.
 unread_tail      The number of records that the damage at the end of a log may have held.
 snapshot_reload  The producer snapshots that a loader deletes and writes, and the segments it
                  reads for them.
-inputs           The facts about segments that the loader needs.
+inputs           Reads the facts of logs that the loader needs.
 loader           The loader's work on one partition, step by step, on facts alone.
 swap_loss        The records that a ``.swap`` file leaves out when it replaces segments.
 forecast         forecast(): predicts the next start of a partition and of a log directory.

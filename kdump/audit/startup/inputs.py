@@ -1,4 +1,4 @@
-"""The facts about segments that the loader needs.
+"""Reads the facts of logs that the loader needs.
 
 Surveys have most of them. This module reads the end of the last log and pending ``.swap`` files.
 Facts of a file that cannot be read are None.

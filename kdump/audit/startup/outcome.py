@@ -1,4 +1,4 @@
-"""The inputs and results of a start as plain values.
+"""The values of a start: facts of logs, releases, causes, cuts.
 
 Spec: ``LogLoader``, ``LogManager.loadLogs``; KOD 5.
 """

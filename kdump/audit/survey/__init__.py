@@ -2,10 +2,12 @@
 
 log_end          The end that a loader finds in a segment that it does not recover.
 recovery         The effect of recovery on one segment: what it cuts, retains and reads.
-rebuilt_indexes  The offset and time index that recovery writes for a segment.
-index_promises   The promises of existing index entries, checked during the walk over the log.
+rebuilt_indexes  The offset and time index that recovery writes: an entry after each
+                 ``index.interval.bytes``; the rule is in ``format/_recovery.py``.
+index_promises   Whether the entries of existing indexes lead to the right batches, checked during
+                 the walk.
 compaction       Whether settings and batches show that the cleaner has compacted a log.
-anomalies        Oddities in headers of batches that a broker accepts.
+anomalies        Oddities of batches that a broker accepts; those in headers are found here.
 events           Producer, transaction and leader epoch events of a segment, in offset order.
 survey           survey(): reads a segment in one pass: damage, offsets, timestamps, events and
                  statistics.

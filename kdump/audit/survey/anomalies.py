@@ -1,4 +1,4 @@
-"""Oddities in headers of batches that a broker accepts.
+"""Oddities of batches that a broker accepts; those in headers are found here.
 
 Spec: ``RecordBatch``, ``CompressionType``, ``LogValidator.validateBatch``; KOD 9: 3, 4, 6, 31.
 """

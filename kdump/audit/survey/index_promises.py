@@ -1,4 +1,4 @@
-"""The promises of existing index entries, checked during the walk over the log.
+"""Whether the entries of existing indexes lead to the right batches, checked during the walk.
 
 Spec: ``AbstractIndex``, ``OffsetIndex``, ``TimeIndex``; KOD 4.3, checks 9 to 14.
 """

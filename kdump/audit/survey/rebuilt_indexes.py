@@ -1,4 +1,5 @@
-"""The offset and time index that recovery writes for a segment.
+"""The offset and time index that recovery writes: an entry after each ``index.interval.bytes``; the
+rule is in ``format/_recovery.py``.
 
 ``Rebuild`` takes the pieces of a walk and returns ``RebuiltIndexes``. It continues where recovery
 would stop: damage has no entries, and batches after it have entries like those before it.

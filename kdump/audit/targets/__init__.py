@@ -1,8 +1,8 @@
 """The log directories, partitions and segments that paths as typed name.
 
-target            The partitions and segments that a path names.
+target            Target: a partition or lone segment to work on; Root: a path as typed.
 node_directories  The log directories of one node, and partitions in several of them.
 context           The node and the settings of each partition.
 scope             Scope: the targets of all paths of a command, with their context.
-listing           Lists the paths of a command as targets.
+listing           list_scope(): opens the paths of a command and lists them as a Scope.
 """

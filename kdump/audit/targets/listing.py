@@ -1,4 +1,4 @@
-"""Lists the paths of a command as targets.
+"""list_scope(): opens the paths of a command and lists them as a Scope.
 
 A path that cannot be opened is a root with the error.
 """

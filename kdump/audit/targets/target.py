@@ -1,4 +1,4 @@
-"""The partitions and segments that a path names.
+"""Target: a partition or lone segment to work on; Root: a path as typed.
 
 The partitions of a log directory, of which there may be thousands, are listed when they are read.
 """

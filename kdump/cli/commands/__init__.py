@@ -1,6 +1,6 @@
 """One module for each command.
 
-verify_engine  The worker pool or the Spark session that ``verify`` runs on.
+verify_engine  Where ``verify`` runs: the worker pool or the Spark session, behind one interface.
 verify         ``kdump verify``: what is on disk, what is wrong, what the next start does.
 next_start     ``kdump next-start``: what a broker does at its next start.
 dump           ``kdump dump``: the content of segments and small files.

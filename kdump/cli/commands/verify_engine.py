@@ -1,4 +1,4 @@
-"""The worker pool or the Spark session that ``verify`` runs on.
+"""Where ``verify`` runs: the worker pool or the Spark session, behind one interface.
 
 Both engines return the same findings.
 """

@@ -1,6 +1,6 @@
 """Options that several commands share.
 
-group      Options that a command gets as one value.
+group      option_group(): several options as one argument of a command.
 selection  The selection of records that the options describe.
 filters    The options that select records.
 targets    The PATH arguments and the options that go with them.

@@ -1,4 +1,4 @@
-"""Options that a command gets as one value."""
+"""option_group(): several options as one argument of a command."""
 
 from __future__ import annotations
 

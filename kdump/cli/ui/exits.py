@@ -1,4 +1,4 @@
-"""The exit codes and their precedence.
+"""The numbers of the exit codes.
 
 They are a promise to scripts.
 """

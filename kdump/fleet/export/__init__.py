@@ -6,7 +6,7 @@ committed    The batches that a read_committed consumer gets.
 plan         The records of one log that an export takes.
 upload       New objects in a store, visible once closed.
 destination  The new directory or prefix of an export, from first file to manifest.
-task         The work of an executor: records of some logs into one file.
+task         The task of an executor: reads some logs, and writes their records into one file.
 manifest     The manifest of an export: its files and their content.
 export       export(): the stages of an export.
 """

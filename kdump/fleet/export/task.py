@@ -1,4 +1,4 @@
-"""The work of an executor: records of some logs into one file.
+"""The task of an executor: reads some logs, and writes their records into one file.
 
 The driver gives the file of one attempt its final name. Another attempt leaves at most a file that
 readers ignore.

@@ -5,6 +5,6 @@ findings     Rows of the table of findings.
 records      Records of any magic and codec as Arrow columns.
 record_runs  The records of batches in the order of a walk, many batches at a time.
 batches      Rows of the table of batches.
-tables       The three tables of log directories as Arrow batches.
+tables       Reads logs, and yields the tables of records, batches and findings as Arrow batches.
 datasource   The Spark data source: ``spark.read.format("kdump").load(path)``.
 """

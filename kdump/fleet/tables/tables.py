@@ -1,4 +1,4 @@
-"""The three tables of log directories as Arrow batches.
+"""Reads logs, and yields the tables of records, batches and findings as Arrow batches.
 
 The table of records leaves out damage and what cannot be read; the other two tables show it. With
 ``strict`` it raises an error instead.

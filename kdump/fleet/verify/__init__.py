@@ -1,8 +1,9 @@
 """``kdump verify`` on Spark.
 
 inventory  The files of a partition, as the driver keeps them.
-ledger     The ledger: a row for each log that an executor has read.
+ledger     The proof that executors have read each log exactly once: a row for each reading.
 listing    The listing stages, which executors run where the disks are.
-task       The work of an executor: surveys of segments, verdicts of partitions.
+task       The tasks of executors: each reads segments by ``audit.run.tasks``, or gives the verdict
+           of a partition.
 verify     verify() and the quick pass as stages of Spark.
 """

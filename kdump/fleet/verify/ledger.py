@@ -1,4 +1,4 @@
-"""The ledger: a row for each log that an executor has read."""
+"""The proof that executors have read each log exactly once: a row for each reading."""
 
 from __future__ import annotations
 

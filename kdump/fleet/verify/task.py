@@ -1,4 +1,5 @@
-"""The work of an executor: surveys of segments, verdicts of partitions.
+"""The tasks of executors: each reads segments by ``audit.run.tasks``, or gives the verdict of a
+partition.
 
 One task reads and checks a small partition. Of a larger partition, one task reads each segment, and
 a further task checks the results of all of them. The task of the last segment first lists the

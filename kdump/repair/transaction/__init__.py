@@ -1,7 +1,7 @@
 """A repair as a transaction: plan, journal, steps, undo.
 
 plan          Plan: the steps of a repair of one partition and what they cost, as plain values.
-recipes       The content of a file that a plan names by a recipe.
+recipes       Indexes that a plan does not contain: rebuilt from the log when their step is done.
 directories   The directories of a repair, opened once as descriptors that follow no link.
 disk          The durable file operations; all other modules change files through them.
 fingerprint   The files of a partition as a plan identifies them.

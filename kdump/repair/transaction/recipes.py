@@ -1,4 +1,4 @@
-"""The content of a file that a plan names by a recipe.
+"""Indexes that a plan does not contain: rebuilt from the log when their step is done.
 
 Spec: ``LogSegment.recover``; KOD 4.2.
 """

@@ -1,6 +1,6 @@
 """The reports of ``verify`` and ``next-start``.
 
-summary     The sums and the exit code of a run.
+summary     The sums of a run, and the exit code that follows from them.
 json_lines  The JSON Lines of ``verify``.
 partition   The losses of a partition, and the commands to choose from.
 plan        The numbered plan at the end of a report on a log directory.

@@ -1,4 +1,4 @@
-"""The sums and the exit code of a run.
+"""The sums of a run, and the exit code that follows from them.
 
 Text and JSON reports show these numbers.
 """
