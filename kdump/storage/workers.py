@@ -87,6 +87,20 @@ class _Worker(Generic[T]):
     received: bytearray = field(default_factory=bytearray)
 
 
+def in_order(results: Iterable[tuple[int, R]]) -> Iterator[R]:
+    """Yield the results of tasks in the order of the tasks, which are numbered from 0.
+
+    ``results`` have the number of their task, and come in any order.
+    """
+    ready: dict[int, R] = {}
+    following = 0
+    for number, result in results:
+        ready[number] = result
+        while following in ready:
+            yield ready.pop(following)
+            following += 1
+
+
 def run(
     work: Callable[[T, Callable[[P], None]], R],
     tasks: Iterable[T],

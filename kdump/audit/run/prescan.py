@@ -111,14 +111,10 @@ def quick_pass(
                     (verdict,) = value
                     yield number, verdict
 
-    ready: dict[int, Verdict] = {}
-    next_up = 0
     with closing(verdicts()) as numbered:
-        for number, verdict in numbered:
-            ready[number] = _unpack(verdict, targets[number])
-            while next_up in ready:
-                yield ready.pop(next_up)
-                next_up += 1
+        yield from workers.in_order(
+            (number, _unpack(verdict, targets[number])) for number, verdict in numbered
+        )
 
 
 def quick_verdict(

@@ -70,8 +70,7 @@ def verify(
     facts: dict[int, PartitionFacts | None] = {}
     results: dict[int, list[Survey | Finding]] = {}
     known = known or {}
-    ready = dict(known)
-    next_up = 0
+    empty: list[int] = []
 
     def tasks() -> Iterator[SurveyTask]:
         for number, target in enumerate(targets):
@@ -80,31 +79,29 @@ def verify(
                 now = listed[number] = target.with_listing()
                 results[number] = []
                 facts[number] = None if context is None else gather(now, context)
+                if not now.segments:
+                    empty.append(number)
                 yield from survey_tasks(number, now, context, deep=deep, rebuild=rebuild)
 
-    def complete(number: int) -> None:
+    def conclusion(number: int) -> tuple[int, Verdict]:
         verdict = judge(listed.pop(number), results.pop(number), facts.pop(number), context)
-        ready[number] = conclude(reconcile(verdict, context, resurvey))
+        return number, conclude(reconcile(verdict, context, resurvey))
 
-    def in_turn() -> Iterator[Verdict]:
-        nonlocal next_up
-        while next_up < len(targets):
-            if next_up in results and not listed[next_up].segments:
-                complete(next_up)
-            if next_up not in ready:
-                return
-            yield ready.pop(next_up)
-            next_up += 1
+    def verdicts() -> Generator[tuple[int, Verdict], None, None]:
+        yield from known.items()
+        outcomes = workers.run(work, tasks(), jobs, retry=_retry_unmapped, on_progress=on_progress)
+        with closing(outcomes):
+            for outcome in outcomes:
+                number = outcome.task.target_index
+                results[number].append(survey_of(listed[number], outcome))
+                if len(results[number]) == len(listed[number].segments):
+                    yield conclusion(number)
+                while empty:
+                    yield conclusion(empty.pop(0))
+        yield from map(conclusion, empty)
 
-    outcomes = workers.run(work, tasks(), jobs, retry=_retry_unmapped, on_progress=on_progress)
-    with closing(outcomes):
-        for outcome in outcomes:
-            number = outcome.task.target_index
-            results[number].append(survey_of(listed[number], outcome))
-            if len(results[number]) == len(listed[number].segments):
-                complete(number)
-            yield from in_turn()
-    yield from in_turn()
+    with closing(verdicts()) as numbered:
+        yield from workers.in_order(numbered)
 
 
 def _retry_unmapped(task: SurveyTask, died: workers.WorkerDied) -> SurveyTask | None:

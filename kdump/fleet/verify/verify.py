@@ -41,7 +41,7 @@ from kdump.fleet.verify.task import (
     segment_tasks,
     unmap,
 )
-from kdump.storage.workers import WorkerDied
+from kdump.storage.workers import WorkerDied, in_order
 
 if TYPE_CHECKING:
     from kdump.fleet.session.session import Session
@@ -98,13 +98,14 @@ def verify(
         )
         for number in sorted(results)
     }
-    yield from _order_verdicts(
+    verdicts = _complete_verdicts(
         chain(
             ready.items(), _run_verdict_tasks(session, verdict_tasks, deep=deep, conclude=conclude)
         ),
         targets,
         lambda number, finding: make_partial_verdict(verdict_tasks[number], finding, conclude),
     )
+    yield from in_order(verdicts)
 
 
 def _tasks(
@@ -199,7 +200,7 @@ def quick_pass(
     results = spread(
         session, work, tasks, [0] * len(tasks), careful=make_careful, on_progress=report
     )
-    yield from _order_verdicts(results, targets, fallback)
+    yield from in_order(_complete_verdicts(results, targets, fallback))
 
 
 def _target_contexts(targets: Sequence[Target], context: Context) -> list[Context]:
@@ -219,24 +220,19 @@ def _directory(target: Target) -> Path | None:
     return None if target.directory is None else target.directory.directory.path
 
 
-def _order_verdicts(
+def _complete_verdicts(
     results: Iterable[tuple[int, Verdict | WorkerDied | LostTask]],
     targets: Sequence[Target],
     fallback: Callable[[int, Finding], Verdict],
-) -> Iterator[Verdict]:
-    """Yield verdicts in the order of ``targets``; ``fallback`` makes those without a result."""
-    ready: dict[int, Verdict] = {}
-    next_up = 0
+) -> Iterator[tuple[int, Verdict]]:
+    """Yield verdicts with the number of their target; ``fallback`` makes missing ones."""
     for number, result in results:
         target = targets[number]
         if isinstance(result, Verdict):
             directory = None if result.target.error else target.directory
-            ready[number] = replace(result, target=replace(result.target, directory=directory))
+            yield number, replace(result, target=replace(result.target, directory=directory))
         else:
-            ready[number] = fallback(number, _missing(target, target.path, result))
-        while next_up in ready:
-            yield ready.pop(next_up)
-            next_up += 1
+            yield number, fallback(number, _missing(target, target.path, result))
 
 
 def _missing(target: Target, path: Path, result: WorkerDied | LostTask) -> Finding:
