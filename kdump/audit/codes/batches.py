@@ -37,10 +37,10 @@ BATCH_CRC_MISMATCH: Final = FindingCode(
 BATCH_SIZE_IMPOSSIBLE: Final = FindingCode(
     "batch-size-impossible",
     Severity.ERROR,
-    "Where a batch should start, the file has a size that no batch has. The size is too small, or "
-    "it extends past the end of the file although sound batches follow.",
-    "Consumers and followers stop there, as at a wrong checksum. Recovery cuts the segment there "
-    "and deletes every later segment.",
+    "The size field of a batch has an impossible value. It is too small, or it extends past the "
+    "end of the file although sound batches follow.",
+    "Consumers and followers stop at the batch. Recovery cuts the segment there and deletes every "
+    "later segment, sound records included.",
     SALVAGE_OR_CUT,
     (
         "Found record size {} smaller than minimum record overhead ({}) in file",
@@ -57,9 +57,9 @@ TORN_TAIL: Final = FindingCode(
     Severity.WARNING,
     "The last segment ends inside a batch (a torn write): its writer died during the append.",
     "After an unclean stop, recovery cuts the fragment off, and no whole batch is lost. With a "
-    "clean marker, the fragment stays, and the broker appends new batches after it.",
+    "clean shutdown marker, the fragment stays, and the broker appends new batches after it.",
     "Let recovery cut the fragment off at an unclean start, or run kdump truncate-to-valid. If the "
-    "clean marker is there, something else cut the file: start another replica first.",
+    "clean shutdown marker is there, something else cut the file: start another replica first.",
     ("Corruption found in segment {}, truncating to offset {}",),
     check=1,
 )
@@ -116,8 +116,8 @@ BATCH_MAGIC_UNKNOWN: Final = FindingCode(
 BATCH_CODEC_UNKNOWN: Final = FindingCode(
     "batch-codec-unknown",
     Severity.ERROR,
-    "A batch matches its checksum, but names a codec that does not exist, or not for its magic. It "
-    "was written that way.",
+    "A batch matches its checksum, but names a codec that does not exist, or that its magic does "
+    "not allow. It was written that way.",
     "The broker serves the batch unchanged, and recovery leaves it in the log. Consumers stop at "
     "the batch until they seek past it.",
     "Seek consumers past the batch. On a compacted topic, the batch stalls the cleaner.",
@@ -139,7 +139,7 @@ OFFSETS_NOT_INCREASING: Final = FindingCode(
     "A batch does not begin after the end of the batch before it: offsets occur twice or run "
     "backwards.",
     "Recovery accepts the batch. The log end offset follows the last batch, even if that is lower. "
-    "Where index entries point to both places, recovery empties the whole segment.",
+    "If the index entries that recovery writes do not rise, it empties the whole segment.",
     REPLICA_FIRST,
     (
         "Found invalid offset during recovery. Deleting the corrupt segment and creating an "
@@ -183,8 +183,8 @@ SEGMENTS_OVERLAP: Final = FindingCode(
     "segments-overlap",
     Severity.ERROR,
     "A segment extends into the offsets of the next segment: those offsets exist twice.",
-    "The broker does not detect this. Consumers that read through see those offsets twice or skip "
-    "records.",
+    "The broker does not detect this. Consumers that read from one segment into the next see those "
+    "offsets twice or skip records.",
     REPLICA_FIRST,
     check=5,
 )

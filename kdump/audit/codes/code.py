@@ -63,16 +63,18 @@ def _pattern(message: str) -> re.Pattern[str]:
 #: The advice where data may be lost.
 REPLICA_FIRST: Final = (
     "If another replica is in sync, start that one first. Copy this directory before a broker "
-    "starts on it: recovery deletes."
+    "starts on it: recovery may delete records."
 )
 #: The advice where recovery cuts a log.
 SALVAGE_OR_CUT: Final = (
     "If another replica is in sync, start that one first. If this is the only copy, run kdump "
-    "salvage before a broker starts: it makes a new one with every sound batch, those behind the "
-    "damage too. kdump truncate-to-valid cuts the log here, as recovery may, but can be undone."
+    "salvage before a broker starts: it writes a new partition directory with every sound batch, "
+    "also those after the damage. kdump truncate-to-valid cuts the log here, as recovery may, but "
+    "can be undone."
 )
 #: The advice for an index that only recovery rebuilds.
 REINDEX: Final = (
-    "While the broker is stopped, kdump reindex rebuilds it. Else only a recovery of the segment "
-    "does: deleting its .index causes one."
+    "While the broker is stopped, kdump reindex rebuilds the file. Without kdump, only recovery of "
+    "the segment rebuilds it. If you delete the segment's .index, the next start recovers the "
+    "segment."
 )

@@ -15,8 +15,9 @@ FOREIGN_DIRECTORY: Final = FindingCode(
     "A directory at the top of the log directory does not have the name of a partition. An example "
     "is lost+found, where the log directory is the top of a file system.",
     "The broker does not start, even if everything else is sound. By then it has already removed "
-    "the clean marker.",
-    "Move the directory away, or set log.dirs to a directory below the log directory.",
+    "the clean shutdown marker.",
+    "Move the directory away. Or move all of the broker's files into a subdirectory, and set "
+    "log.dirs to that subdirectory.",
     ("Found directory {}, '{}' is not in the form of topic-partition",),
     check=29,
     stops=Outcome.REFUSES,
@@ -27,8 +28,8 @@ PARTITION_TWICE: Final = FindingCode(
     "Two directories hold the same partition: a move between log directories was interrupted, or a "
     "directory was copied.",
     "The broker does not start while both are there.",
-    "Compare their ends with kdump verify, and move the shorter or older directory out of the log "
-    "directory.",
+    "Compare their log end offsets with kdump verify, and move the shorter or older directory out "
+    "of the log directory.",
     (
         "Duplicate log directories for {} are found in both {} and {}",
         "Duplicate log directories found: {}, {}",
@@ -44,8 +45,9 @@ CHECKPOINT_MALFORMED: Final = FindingCode(
     "three fields.",
     "The broker takes the whole log directory offline, and stops if it has no other log directory.",
     "While the broker is stopped, kdump reindex of the log directory writes the file from the "
-    "readable lines. For a partition without a line, the broker recovers the whole log after an "
-    "unclean stop, or deleted records come back.",
+    "readable lines. Without its line, a partition loses its recovery point or its log start "
+    "offset: the broker recovers the whole log after an unclean stop, or serves deleted records "
+    "again.",
     (
         "Error while reading checkpoint file {}",
         "Malformed line in checkpoint file [{}]: {}",
@@ -60,9 +62,9 @@ CHECKPOINT_NUMBER: Final = FindingCode(
     Severity.WARNING,
     "A number in recovery-point-offset-checkpoint, log-start-offset-checkpoint or "
     "cleaner-offset-checkpoint cannot be parsed.",
-    "The broker treats recovery points or log start offsets as empty. It then recovers every "
-    "segment after an unclean stop, or deleted records come back. An invalid "
-    "cleaner-offset-checkpoint ends the cleaner thread: compaction stops.",
+    "The broker ignores all lines of such a file. Without recovery points, it recovers every "
+    "segment after an unclean stop. Without log start offsets, deleted records come back. An "
+    "invalid cleaner-offset-checkpoint ends the cleaner thread: compaction stops.",
     "While the broker is stopped, kdump reindex of the log directory writes the file from the "
     "readable lines.",
     (
@@ -78,7 +80,8 @@ HIGH_WATERMARK_NUMBER: Final = FindingCode(
     "A number in replication-offset-checkpoint cannot be parsed.",
     "The broker starts, but serves no partition of the log directory.",
     "While the broker is stopped, kdump reindex of the log directory writes the file from the "
-    "readable lines. For a partition without a line, the broker uses the log start offset.",
+    "readable lines. For a partition without a line, the broker takes the log start offset as the "
+    "high watermark.",
     ("Unable to start fetching {} with topic ID {} due to NumberFormatException",),
     check=26,
 )
@@ -126,7 +129,7 @@ META_PROPERTIES_MISSING: Final = FindingCode(
     "meta-properties-missing",
     Severity.ERROR,
     "A log directory of a KRaft node has no meta.properties, although another log directory of the "
-    "node has.",
+    "node has one.",
     "The broker does not start.",
     "If the directory is new and empty, kafka-storage.sh format --ignore-formatted prepares it. "
     "Otherwise its file system may not be mounted.",
@@ -147,7 +150,7 @@ LOG_DIRECTORY_MISSING: Final = FindingCode(
 LOG_DIRECTORY_BLANK: Final = FindingCode(
     "log-directory-blank",
     Severity.ERROR,
-    "A log directory that the configuration of a broker with ZooKeeper names does not exist, or "
+    "A broker that uses ZooKeeper has a log directory in its configuration that does not exist, or "
     "holds none of a broker's files.",
     "The broker treats it as a new directory and creates its replicas again, empty. A follower "
     "fetches all records again. A leader assigns offsets a second time, starting at 0.",
@@ -186,8 +189,8 @@ BOOTSTRAP_MALFORMED: Final = FindingCode(
     Severity.ERROR,
     "A bootstrap.checkpoint does not follow its format, or has no metadata.version.",
     "The broker does not start.",
-    "Copy the file from another controller. If __cluster_metadata-0 holds records, the broker "
-    "takes nothing from this file. In that case, move the file away, and the broker starts.",
+    "Copy the file from another controller. If __cluster_metadata-0 holds records, the broker does "
+    "not need this file: move it away, and the broker starts.",
     (
         "No FeatureLevelRecord for metadata.version was found in the bootstrap metadata from {}",
         "unable to deserialize record at offset {}",

@@ -15,18 +15,19 @@ _FETCH: Final = (
     "Found invalid messages during fetch for partition {} offset {}",
 )
 _REBUILD: Final = (
-    "While the broker is stopped, kdump reindex rebuilds it. If the log beside it is sound, the "
-    "broker does at its start, once this .index is deleted."
+    "While the broker is stopped, kdump reindex rebuilds the file. If the segment's log is sound, "
+    "you can delete the .index instead: the broker rebuilds it at its start."
 )
 _CORRUPT_INDEX: Final = "Found a corrupted index file corresponding to log file {} due to {}"
 
 INDEX_LENGTH: Final = FindingCode(
     "index-length",
     Severity.WARNING,
-    "The length of an .index file is no multiple of 8: its last entry is cut off.",
-    "Ignores the odd bytes and takes longer to look up; up to 2.2 it rebuilds the index at start.",
-    "Nothing is lost; kdump reindex rebuilds it. If a copy was cut short, look at the .log beside "
-    "it.",
+    "The length of an .index file is not a multiple of 8: its last entry is cut off.",
+    "The broker ignores the incomplete entry, and lookups take longer. Brokers up to 2.2 rebuild "
+    "the index at their start.",
+    "Nothing is lost, and kdump reindex rebuilds the file. If the file was cut short while it was "
+    "copied, check the .log beside it.",
     (
         "Index file {} is corrupt, found {} bytes which is neither positive nor a multiple of 8",
         _CORRUPT_INDEX,
@@ -37,8 +38,8 @@ INDEX_ORDER: Final = FindingCode(
     "index-order",
     Severity.ERROR,
     "The entries of an .index file do not rise in offset and position.",
-    "Believes it: lookups start at the wrong place, skip records or fail. It rebuilds the index "
-    "in recovery, or if the file is missing at start.",
+    "The broker trusts the index: lookups start at the wrong position, skip records or fail. It "
+    "rebuilds the index in recovery, or at its start if the file is missing.",
     _REBUILD,
     (_CORRUPT_INDEX, "Corrupt index found, index file {} has non-zero size but the last offset"),
     check=9,
@@ -46,18 +47,19 @@ INDEX_ORDER: Final = FindingCode(
 INDEX_PADDED: Final = FindingCode(
     "index-padded",
     Severity.INFO,
-    "Zeros stand behind the entries of an .index file whose segment is not the last one.",
-    "Counts them as entries: lookups begin at the segment's start, slowly and rightly.",
+    "An .index file has zeros after its entries, and its segment is not the last.",
+    "The broker counts the zeros as entries. Lookups begin at the start of the segment: they are "
+    "slow, but correct.",
     "Nothing to do.",
     check=11,
 )
 TIMEINDEX_LENGTH: Final = FindingCode(
     "timeindex-length",
     Severity.WARNING,
-    "The length of a .timeindex file is no multiple of 12: its last entry is cut off.",
-    "Ignores the odd bytes; up to 2.2 it rebuilds the index at start.",
-    "Lookups by time and time-based retention may use a timestamp that is too low. kdump reindex "
-    "rebuilds it.",
+    "The length of a .timeindex file is not a multiple of 12: its last entry is cut off.",
+    "The broker ignores the incomplete entry: lookups by time and time-based retention may use a "
+    "timestamp that is too low. Brokers up to 2.2 rebuild the index at their start.",
+    "While the broker is stopped, kdump reindex rebuilds the file.",
     (
         "Time index file {} is corrupt, found {} bytes which is neither positive nor a multiple",
         _CORRUPT_INDEX,
@@ -68,8 +70,8 @@ TIMEINDEX_ORDER: Final = FindingCode(
     "timeindex-order",
     Severity.ERROR,
     "The timestamps of a .timeindex file do not rise, or its offsets fall.",
-    "Believes it: lookups by time give wrong offsets, and time-based retention may delete the "
-    "segment early or never.",
+    "The broker trusts the index: lookups by time return wrong offsets, and time-based retention "
+    "may delete the segment early or never.",
     REINDEX,
     (_CORRUPT_INDEX, "Corrupt time index found, time index file ({}) has non-zero size but the"),
     check=13,
@@ -77,18 +79,18 @@ TIMEINDEX_ORDER: Final = FindingCode(
 TIMEINDEX_PADDED: Final = FindingCode(
     "timeindex-padded",
     Severity.ERROR,
-    "Zeros stand behind the entries of a .timeindex file whose segment is not the last one.",
-    "Takes the last of them for the segment's newest timestamp, 1970: time-based retention may "
-    "delete the segment (KAFKA-10207).",
+    "A .timeindex file has zeros after its entries, and its segment is not the last.",
+    "The broker takes the last zeros for the segment's latest timestamp, which is then in 1970: "
+    "time-based retention may delete the segment (KAFKA-10207).",
     REINDEX,
     check=11,
 )
 INDEX_MISPLACED: Final = FindingCode(
     "index-misplaced",
     Severity.ERROR,
-    "An entry of an .index file leads to a place where no batch starts.",
-    "Believes it: lookups from that offset on read a batch's inside as a header, and fail or find "
-    "the wrong place.",
+    "An entry of an .index file points to a position where no batch starts.",
+    "The broker trusts the entry: lookups from its offset on read bytes inside a batch as a batch "
+    "header. They fail or find the wrong position.",
     _REBUILD,
     _FETCH,
     check=9,
@@ -96,29 +98,31 @@ INDEX_MISPLACED: Final = FindingCode(
 INDEX_SKIPS: Final = FindingCode(
     "index-skips",
     Severity.ERROR,
-    "An entry of an .index file leads behind offsets that it answers for.",
-    "Believes it: consumers and followers that ask for one of these offsets silently get later "
-    "ones.",
+    "An entry of an .index file points past records that a lookup through it must find: they have "
+    "its offset or a higher one, but are before its position.",
+    "The broker trusts the entry: consumers and followers that fetch one of these offsets receive "
+    "later records, without an error.",
     _REBUILD,
     check=10,
 )
 INDEX_BEYOND_LOG: Final = FindingCode(
     "index-beyond-log",
     Severity.ERROR,
-    "The last segment's .index file speaks of offsets or positions behind the end of the log: the "
-    "log was cut short, or the entry is wrong.",
-    "After a clean stop it takes the segment's base for the end of the log and gives its offsets "
-    "out again. Recovery after an unclean stop rebuilds the index.",
-    "If another replica is in sync, start that one first. Else kdump reindex rebuilds it while the "
-    "broker is stopped.",
+    "The last segment's .index file has an offset or a position after the end of the log: the log "
+    "was cut short, or the entry is wrong.",
+    "After a clean stop, the broker takes the segment's base offset for the log end offset, and "
+    "assigns its offsets a second time. After an unclean stop, recovery rebuilds the index.",
+    "If another replica is in sync, start that one first. Otherwise kdump reindex rebuilds the "
+    "file while the broker is stopped.",
     check=10,
 )
 INDEX_BEYOND_LOG_SEALED: Final = FindingCode(
     "index-beyond-log-sealed",
     Severity.ERROR,
-    "The .index file of a segment that is not the last one leads to or behind the end of its log: "
-    "the log was cut short, or the entry is wrong.",
-    "Lookups from that offset on find nothing in this segment and go on in the next one.",
+    "An .index file has a position at or after the end of its log, and its segment is not the "
+    "last: the log was cut short, or the entry is wrong.",
+    "Lookups from the entry's offset on find nothing in this segment and continue in the next "
+    "segment.",
     "If another replica is in sync, start that one first. If the log is whole, kdump reindex "
     "rebuilds the file while the broker is stopped.",
     check=10,
@@ -127,36 +131,39 @@ INDEX_MISSING: Final = FindingCode(
     "index-missing",
     Severity.WARNING,
     "A segment has no .index file.",
-    "Reads the whole segment at start and builds both indexes anew; all later producer snapshots "
-    "of the partition go.",
-    "Nothing is lost if the segment's log is sound. If it is not, that recovery cuts it: kdump "
-    "reindex, while the broker is stopped, saves the start that work and cuts nothing.",
+    "At its start, the broker reads the whole segment and rebuilds both indexes. It deletes all "
+    "later producer snapshots of the partition.",
+    "Nothing is lost if the segment's log is sound. If it is not, the broker cuts it at the "
+    "damage. While the broker is stopped, kdump reindex writes the index and cuts nothing: the "
+    "start then skips that recovery.",
     ("Could not find offset index file corresponding to log file {}, recovering segment",),
     check=12,
 )
 INDEX_ORPHAN: Final = FindingCode(
     "index-orphan",
     Severity.WARNING,
-    "An index file stands there without its .log.",
-    "Deletes it at start.",
-    "If the .log was not deleted on purpose, a segment is missing: look for it first.",
+    "An index file has no .log beside it.",
+    "The broker deletes the index file at its start.",
+    "If the .log was not deleted on purpose, a segment is missing: look for its .log before a "
+    "broker starts.",
     ("Found an orphaned index file {}, with no corresponding log file.",),
     check=12,
 )
 INDEX_REBUILT: Final = FindingCode(
     "index-rebuilt",
     Severity.WARNING,
-    "An index file is wrong, but its segment will be recovered: the broker was not stopped cleanly "
-    "and did not know the segment to be on disk.",
-    "Rebuilds both indexes of the segment at start.",
-    "Let the broker start, or run kdump reindex before.",
+    "An index file is wrong, but the next start recovers its segment. Either the last stop was "
+    "unclean and the recovery point is not past the segment, or this is the metadata log, which "
+    "every start recovers.",
+    "The broker rebuilds both indexes of the segment at its start.",
+    "Let the broker start, or run kdump reindex first.",
     check=11,
 )
 TIMEINDEX_SKIPS: Final = FindingCode(
     "timeindex-skips",
     Severity.ERROR,
-    "An entry of a .timeindex file has a timestamp below that of records before it.",
-    "Lookups by time begin behind these records and give a later offset.",
+    "An entry of a .timeindex file has an earlier timestamp than records before its offset.",
+    "Lookups by time begin after these records and return a later offset.",
     REINDEX,
     check=13,
 )
@@ -164,37 +171,38 @@ TIMEINDEX_UNMATCHED: Final = FindingCode(
     "timeindex-unmatched",
     Severity.INFO,
     "An entry of a .timeindex file has a timestamp that no batch up to its offset has.",
-    "Lookups by time take longer, and are right.",
+    "Lookups by time take longer, but are correct.",
     "Nothing to do.",
     check=13,
 )
 TIMEINDEX_BEYOND_LOG: Final = FindingCode(
     "timeindex-beyond-log",
     Severity.ERROR,
-    "The last segment's .timeindex file speaks of an offset behind the end of the log: the log was "
-    "cut short, or the entry is wrong.",
-    "After a clean stop appending fails once a later timestamp has a lower offset. Recovery after "
-    "an unclean stop rebuilds the index.",
-    "If another replica is in sync, start that one first. Else kdump reindex rebuilds it while the "
-    "broker is stopped.",
+    "The last segment's .timeindex file has an offset after the end of the log: the log was cut "
+    "short, or the entry is wrong.",
+    "After a clean stop, an append fails if its timestamp is later than that of the last entry and "
+    "its offset is lower. After an unclean stop, recovery rebuilds the index.",
+    "If another replica is in sync, start that one first. Otherwise kdump reindex rebuilds the "
+    "file while the broker is stopped.",
     ("Attempt to append an offset ({}) to slot {} no larger than the last offset appended",),
     check=13,
 )
 TIMEINDEX_TOO_LOW: Final = FindingCode(
     "timeindex-too-low",
     Severity.ERROR,
-    "The last entry of a .timeindex file is below its segment's latest timestamp.",
-    "Takes the segment for older than it is: time-based retention may delete it early, and lookups "
-    "of later times pass it over.",
+    "The last timestamp in a .timeindex file is earlier than the latest in its segment.",
+    "The broker takes the segment for older than it is: time-based retention may delete it early, "
+    "and lookups of later times skip it.",
     REINDEX,
     check=14,
 )
 TIMEINDEX_TOO_HIGH: Final = FindingCode(
     "timeindex-too-high",
     Severity.ERROR,
-    "The last entry of a .timeindex file is above its segment's latest timestamp.",
-    "Takes the segment for newer than it is: time-based retention keeps it and all later ones too "
-    "long, and lookups of later times end in it and find nothing.",
+    "The last timestamp in a .timeindex file is later than the latest in its segment.",
+    "The broker takes the segment for newer than it is: time-based retention keeps it and all "
+    "later segments too long. Lookups of times after its latest record end in this segment and "
+    "find nothing.",
     REINDEX,
     check=14,
 )
@@ -202,8 +210,8 @@ TIMEINDEX_MISSING: Final = FindingCode(
     "timeindex-missing",
     Severity.ERROR,
     "A segment has no .timeindex file.",
-    "Creates an empty one and never fills it: time-based retention goes by when the file was "
-    "written, and lookups by time may find nothing.",
+    "The broker creates an empty file and never fills it: time-based retention uses the "
+    "modification time of the .log, and lookups by time may find nothing.",
     REINDEX,
     check=12,
 )

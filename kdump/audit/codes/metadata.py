@@ -13,9 +13,9 @@ QUORUM_STATE_MALFORMED: Final = FindingCode(
     "quorum-state-malformed",
     Severity.ERROR,
     "The file quorum-state does not follow its format.",
-    "Does not start.",
-    "Delete it only where the other voters are up: the node then asks them who leads. Alone it "
-    "would forget for whom it voted.",
+    "The node does not start.",
+    "Delete the file only while the other voters are running: the node then asks them which node "
+    "leads. Otherwise the node forgets its vote, and may vote twice in one epoch.",
     ("Error while reading the Quorum status from the file {}",),
     check=36,
     stops=Outcome.REFUSES,
@@ -23,10 +23,11 @@ QUORUM_STATE_MALFORMED: Final = FindingCode(
 METADATA_SNAPSHOT_MISSING: Final = FindingCode(
     "metadata-snapshot-missing",
     Severity.ERROR,
-    "The metadata log does not begin at 0, and no snapshot reaches to where it begins.",
-    "Does not start.",
-    "Bring the .checkpoint file back, or let the node fetch all from the quorum: move the "
-    "metadata directory away if this node is no voter or the other voters are sound.",
+    "The metadata log does not begin at offset 0, and no snapshot reaches the offset where it "
+    "begins.",
+    "The node does not start.",
+    "Put the .checkpoint file back. Or, if this node is not a voter or the other voters are sound, "
+    "move __cluster_metadata-0 away: the node then fetches all metadata from the quorum.",
     ("Inconsistent snapshot state: there must be a snapshot at an offset larger then the current",),
     check=36,
     stops=Outcome.REFUSES,
@@ -34,11 +35,12 @@ METADATA_SNAPSHOT_MISSING: Final = FindingCode(
 METADATA_SNAPSHOT_DAMAGED: Final = FindingCode(
     "metadata-snapshot-damaged",
     Severity.ERROR,
-    "The newest metadata snapshot is not whole: a batch is damaged, or its header or footer is "
-    "missing.",
-    "Does not start, or does not know topics whose records are behind the damage: their "
-    "partitions become -stray.",
-    "Move the snapshot away if an older one is whole and the log begins before that one's end.",
+    "The newest metadata snapshot is not whole: a batch is damaged, or the header or footer of the "
+    "snapshot is missing.",
+    "The node does not start, or does not know the topics whose records are after the damage: it "
+    "renames their partitions to -stray.",
+    "If an older snapshot is whole and the metadata log begins before the end of that snapshot, "
+    "move the damaged snapshot away.",
     ("First control record is not a snapshot header", "Record batch is corrupt"),
     check=36,
     stops=Outcome.REFUSES,
@@ -46,17 +48,17 @@ METADATA_SNAPSHOT_DAMAGED: Final = FindingCode(
 METADATA_SNAPSHOT_DAMAGED_OLD: Final = FindingCode(
     "metadata-snapshot-damaged-old",
     Severity.WARNING,
-    "A metadata snapshot that is not the newest is not whole.",
-    "Does not read it, but may send it to another node that asks for it.",
-    "It can go once a newer one is whole.",
+    "A metadata snapshot is not whole, and a newer snapshot exists.",
+    "The node does not read this snapshot, but may send it to another node that asks for it.",
+    "Delete this snapshot once a newer snapshot is whole.",
     check=36,
 )
 METADATA_SNAPSHOT_BEYOND_END: Final = FindingCode(
     "metadata-snapshot-beyond-end",
     Severity.WARNING,
-    "The newest metadata snapshot ends behind the metadata log, as when a follower died after "
-    "fetching one.",
-    "Throws the log away, and begins a new one at the snapshot's end.",
-    "Nothing is lost that the snapshot does not hold.",
+    "The newest metadata snapshot ends after the end of the metadata log, as when a follower died "
+    "after it fetched a snapshot.",
+    "The node deletes its metadata log and begins a new log at the end of the snapshot.",
+    "Nothing to do: the snapshot holds all that the deleted log held.",
     check=36,
 )

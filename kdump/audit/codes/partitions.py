@@ -66,8 +66,8 @@ TOPIC_ID_MISSING_EMPTY: Final = FindingCode(
 PARTITION_STRAY: Final = FindingCode(
     "partition-stray",
     Severity.WARNING,
-    "According to the node's own metadata log, this partition is not, or is no longer, on this "
-    "node.",
+    "According to the node's own metadata log, this node is not, or is no longer, a replica of "
+    "this partition.",
     "The broker renames the directory to -stray and no longer serves it. It does not delete the "
     "directory.",
     "If the topic was deleted or moved while the broker was down, nothing is wrong. If this "
@@ -139,8 +139,8 @@ FILE_NAME_UNPADDED: Final = FindingCode(
     "file-name-unpadded",
     Severity.ERROR,
     "The number in the name of a segment file does not have 20 digits.",
-    "The broker ignores the content of the file and creates an empty segment at its number. "
-    "Records from there to the next segment are skipped, or the log ends there.",
+    "The broker ignores the content of the file and creates an empty segment at that number. "
+    "Consumers skip the records from that offset to the next segment, or the log ends there.",
     "Move the file away. If it belongs to the log, rename it so that its number has 20 digits.",
     check=29,
 )
@@ -281,9 +281,9 @@ LEFTOVER_CLEANED: Final = FindingCode(
     "Files of an unfinished cleaning, or of an unfinished split of a segment, are left. The "
     "original segments are there.",
     "The broker removes them at its start.",
-    "Nothing to do. To free space, you can delete the files, except beside a .swap file of the "
-    "same log. There a broker recognizes an unfinished split by them: without them, it puts the "
-    "incomplete .swap file in place (KAFKA-6264).",
+    "Nothing to do. To free space, you can delete the files, but not while the same log has a "
+    ".swap file: the .cleaned files show the broker that a split is unfinished. Without them, the "
+    "broker puts the incomplete .swap file in place (KAFKA-6264).",
     ("Deleting stray .clean file {}",),
     check=28,
 )
@@ -326,7 +326,7 @@ SWAP_DELETES: Final = FindingCode(
     "compacted, or its settings are unknown and nothing shows compaction.",
     "At its start, the broker deletes those segments and renames the .swap file, after a clean "
     "stop too.",
-    "Move the .swap files of that number away before a broker starts.",
+    "Move the .swap files with that number in their names away before a broker starts.",
     (
         "Deleting segment files {} that is compacted but has not been deleted yet.",
         "Recovering file {} by renaming from {} files.",
@@ -342,8 +342,8 @@ SWAP_SHORTENED: Final = FindingCode(
     "At its start, the broker deletes those segments and renames the .swap file, after a clean "
     "stop too.",
     "Verify the partition in its log directory, where the metadata log has the topic's settings. "
-    "If the topic was never compacted, move the .swap files of that number away before a broker "
-    "starts.",
+    "If the topic was never compacted, move the .swap files with that number in their names away "
+    "before a broker starts.",
     (
         "Deleting segment files {} that is compacted but has not been deleted yet.",
         "Recovering file {} by renaming from {} files.",
@@ -355,7 +355,7 @@ SWAP_OVERLAPS: Final = FindingCode(
     Severity.ERROR,
     "A .swap file begins inside the offsets of a segment that it will not replace.",
     "The broker renames the .swap file at its start: the log then has those offsets twice.",
-    "Move the .swap files of that number away before a broker starts.",
+    "Move the .swap files with that number in their names away before a broker starts.",
     ("Recovering file {} by renaming from {} files.",),
     check=28,
 )
@@ -363,9 +363,9 @@ SNAPSHOT_UNREADABLE: Final = FindingCode(
     "snapshot-unreadable",
     Severity.WARNING,
     "A producer snapshot does not match its checksum or its format.",
-    "The broker deletes the snapshot, uses the next older snapshot, and reads all batches after "
-    "that.",
-    "Nothing is lost. The start takes longer, unless kdump reindex rewrites the snapshot before.",
+    "The broker deletes the snapshot, loads the next older snapshot, and reads all batches after "
+    "it.",
+    "Nothing is lost. The start takes longer, unless kdump reindex rewrites the snapshot first.",
     (
         "Failed to load producer snapshot from '{}'",
         "Snapshot is corrupt (CRC is no longer valid). Stored crc: {}. Computed crc: {}",

@@ -34,7 +34,8 @@ MARKER_UNREADABLE: Final = FindingCode(
     Severity.ERROR,
     "A control batch of a producer begins with a record that cannot be read.",
     "Recovery cuts the log after the batch and deletes every later segment, sound records "
-    "included. Then, and whenever it must replay this part of the log, the broker does not start.",
+    "included. Whenever the broker must replay this part of the log, also after that cut, it does "
+    "not start.",
     SALVAGE_OR_CUT,
     (
         "Invalid value size found for control record key",
@@ -46,8 +47,8 @@ MARKER_UNREADABLE: Final = FindingCode(
 MARKER_ODD: Final = FindingCode(
     "marker-odd",
     Severity.INFO,
-    "The end marker of a transaction is in a batch that no broker writes. The batch has more "
-    "records or a sequence, or is not transactional.",
+    "The end marker of a transaction is in a batch that no broker writes. The batch has more than "
+    "one record, has a sequence number, or is not transactional.",
     "The broker reads only the marker and continues.",
     "Nothing to do. Something other than a broker may have written this log.",
     check=32,
@@ -55,8 +56,8 @@ MARKER_ODD: Final = FindingCode(
 PRODUCER_EPOCH_FALLS: Final = FindingCode(
     "producer-epoch-falls",
     Severity.INFO,
-    "A batch of a producer has a lower epoch than an earlier batch. A fenced producer wrote it "
-    "nevertheless, as after its state had expired.",
+    "A batch of a producer has a lower epoch than an earlier batch. A fenced producer wrote it, as "
+    "is possible after the broker has dropped the producer's state.",
     "The broker logs a warning when it replays the log, and continues.",
     "Nothing to do, unless two instances of that producer ran at the time.",
     ("Epoch of producer {} at offset {} in {} is {}, which is",),
@@ -73,9 +74,9 @@ SEQUENCE_GAP: Final = FindingCode(
 TRANSACTION_HANGING: Final = FindingCode(
     "transaction-hanging",
     Severity.ERROR,
-    "A transaction has no end, and its last batch is older than any transaction may become "
-    "(transaction.max.timeout.ms plus 5 minutes). Or the log of its coordinator "
-    "(__transaction_state) no longer has it. No coordinator will end it.",
+    "A transaction has no end, and no coordinator will end it. Its last batch is older than any "
+    "transaction may become (transaction.max.timeout.ms plus 5 minutes), or the log of its "
+    "coordinator (__transaction_state) no longer has the transaction.",
     "The last stable offset stays at the transaction's start: consumers with read_committed read "
     "no further. On a compacted topic, the cleaner cleans nothing after that offset.",
     "While the brokers run, end the transaction with Kafka's own tool, kafka-transactions.sh "
@@ -110,15 +111,15 @@ TRANSACTION_OPEN: Final = FindingCode(
 TRANSACTION_END_LOST: Final = FindingCode(
     "transaction-end-lost",
     Severity.ERROR,
-    "Offsets are missing after the begin of a transaction, and its marker may be among them. No "
-    "transaction index, producer snapshot or coordinator's log (__transaction_state) at hand shows "
-    "whether it was committed.",
+    "Offsets are missing after the beginning of a transaction, and its marker may be among them. "
+    "No transaction index, producer snapshot or coordinator's log (__transaction_state) at hand "
+    "shows whether it was committed.",
     "The broker takes the producer's next marker for the end of both transactions, or waits for an "
     "end.",
     "Another replica may have the marker: kdump dump of these offsets there shows it. Without the "
     "marker, kdump salvage makes the records readable, and kdump export --read-committed omits "
-    "them. kdump convert-v0-v2 copies the transaction index. kdump reindex and kdump "
-    "truncate-to-valid leave a transaction open that nothing ends.",
+    "them. kdump convert-v0-v2 copies the transaction index. After kdump reindex or kdump "
+    "truncate-to-valid, the transaction stays open, and nothing ends it.",
     check=34,
 )
 DELETE_HORIZON_ODD: Final = FindingCode(
@@ -136,7 +137,7 @@ TXNINDEX_LENGTH: Final = FindingCode(
     "txnindex-length",
     Severity.ERROR,
     "The length of a .txnindex file is not a multiple of 34: its last entry is cut off.",
-    "The broker ignores the rest but appends after it: every later entry is misread.",
+    "The broker ignores the incomplete entry, but appends after it: every later entry is misread.",
     REINDEX,
     check=16,
 )
@@ -155,8 +156,8 @@ TXNINDEX_BELOW_SEGMENT: Final = FindingCode(
     Severity.WARNING,
     "An entry of a .txnindex file ends below the base offset in its segment's name.",
     "The broker recovers the segment at its start, which rebuilds its indexes.",
-    "Let the broker start, or run kdump reindex before. If anything else is wrong in this "
-    "partition, copy the directory first.",
+    "Let the broker start, or run kdump reindex first. If anything else is wrong in this "
+    "partition, copy the directory before that.",
     ("Last offset of aborted transaction {} in index {} is less than start offset {}",),
     check=16,
 )
@@ -191,8 +192,8 @@ TXNINDEX_MISSING_ENTRY: Final = FindingCode(
 TXNINDEX_STABLE_OFFSET: Final = FindingCode(
     "txnindex-stable-offset",
     Severity.ERROR,
-    "An entry of a .txnindex file claims that every transaction below a last stable offset was "
-    "decided. A transaction that began below it was aborted later, or the log ends before it.",
+    "An entry of a .txnindex file has a last stable offset that is too high: a transaction that "
+    "began below it was aborted later, or the log ends before it.",
     "The broker ends its search for aborted transactions at that entry: consumers with "
     "read_committed may receive aborted records.",
     REINDEX,
@@ -204,7 +205,7 @@ TXNINDEX_STALE: Final = FindingCode(
     "A .txnindex file does not match its segment, which the next start recovers after the unclean "
     "stop.",
     "The broker rebuilds the file from the log in recovery.",
-    "Let the broker start, or run kdump reindex before.",
+    "Let the broker start, or run kdump reindex first.",
     check=17,
 )
 
@@ -268,8 +269,8 @@ EPOCHS_MISSING: Final = FindingCode(
     "epochs-missing",
     Severity.WARNING,
     "The leader-epoch-checkpoint lacks leader epochs that batches have.",
-    "Followers in those epochs truncate to the high watermark instead. Recovery adds the epochs "
-    "above the last epoch in the file.",
+    "Followers in those epochs truncate to the high watermark, not to the end of their epoch. "
+    "Recovery adds the epochs above the last epoch in the file.",
     "Compare this replica with another replica before it leads.",
     check=23,
 )

@@ -12,10 +12,10 @@ from kdump.audit.codes.code import FindingCode, Outcome, Severity
 UNREADABLE: Final = FindingCode(
     "unreadable",
     Severity.INCOMPLETE,
-    "A file or directory could not be read: its owner has no right to, a disk fails, or it is no "
-    "regular file.",
-    "A file that it cannot read takes the log directory offline.",
-    "Check the system's log for disk errors and the permissions, and verify again.",
+    "A file or directory could not be read: its owner has no permission, the disk fails, or it is "
+    "not a regular file.",
+    "If the broker cannot read the file either, it takes the log directory offline.",
+    "Check the permissions, and the system log for disk errors. Then verify again.",
     ("Could not read file {}",),
     stops=Outcome.OFFLINE,
 )
@@ -23,37 +23,41 @@ DENIED: Final = FindingCode(
     "denied",
     Severity.INCOMPLETE,
     "A file or directory belongs to another user, and the user that runs kdump may not read it.",
-    "Runs as its own user, which may be able to read it: nothing is known here.",
+    "The broker runs as its own user, which may be able to read the file: kdump cannot tell.",
     "Run kdump as the owner of the log directory, or as root.",
 )
 VANISHED: Final = FindingCode(
     "vanished",
     Severity.INCOMPLETE,
-    "A file or directory was not there, or became shorter while it was read.",
-    "What is missing is a matter of its own; nothing was judged here.",
-    "Check the path, and that nothing else works in the directory; then verify again.",
+    "A file or directory was not there, or became shorter while kdump read it.",
+    "Not known, because kdump did not check the file. A file that is really missing has a finding "
+    "of its own.",
+    "Check the path, and that no other process changes the directory. Then verify again.",
 )
 VANISHED_LIVE: Final = FindingCode(
     "vanished-live",
     Severity.INFO,
-    "A file went away while it was read beside a running broker: retention, rolling or cleaning.",
-    "It deletes and replaces segments all the time.",
+    "A file disappeared while kdump read it beside a running broker, as in retention, rolling or "
+    "cleaning.",
+    "A running broker deletes and replaces segments all the time.",
     "Nothing to do.",
     check=38,
 )
 CHANGED_WHILE_READ: Final = FindingCode(
     "changed-while-read",
     Severity.INFO,
-    "Something looked wrong at one look and not at another, or its file was replaced in between: "
-    "somebody was writing.",
-    "It appends, rolls, cleans, truncates and deletes while others read.",
-    "Nothing to do. If it comes back on files that nobody changes, test memory and disks.",
+    "Something was wrong when kdump read it once and right when kdump read it again, or its file "
+    "was replaced in between: another process was writing.",
+    "A running broker appends, rolls, cleans, truncates and deletes while kdump reads.",
+    "Nothing to do. If the finding recurs on files that nothing changes, test the memory and the "
+    "disks.",
     check=38,
 )
 LIMIT: Final = FindingCode(
     "limit",
     Severity.INCOMPLETE,
-    "A batch decompresses to more than kdump reads at once: its records were not judged.",
-    "Has no such limit; consumers decompress it piece by piece.",
-    "If nobody sends such batches on purpose, it may be a decompression bomb.",
+    "A batch decompresses to more data than kdump reads at once: its records were not checked.",
+    "The broker has no such limit. Consumers decompress the batch piece by piece.",
+    "Find out whether a client sends such batches on purpose. If not, the batch may be a "
+    "decompression bomb.",
 )

@@ -12,33 +12,35 @@ from kdump.audit.codes.code import FindingCode, Severity
 BACKUP_KEPT: Final = FindingCode(
     "backup-kept",
     Severity.INFO,
-    "A repair by kdump has left its backup in the partition, below .kdump.",
-    "Ignores it. Deleting the topic deletes it too.",
-    "Nothing to do. kdump undo takes the repair back, or frees the space with --discard.",
+    "A repair by kdump left its backup in the partition, in the directory .kdump.",
+    "The broker ignores the backup. When the topic is deleted, the backup is deleted too.",
+    "Nothing to do. kdump undo reverts the repair. With --discard, it removes the backup and frees "
+    "the space.",
 )
 BACKUPS_LINKED: Final = FindingCode(
     "backups-linked",
     Severity.WARNING,
-    "A symbolic link stands in the place of .kdump, the directory of the backups of repairs.",
-    "Ignores it.",
-    "Move the link out of the partition. kdump does not follow it, and no repair begins: what it "
-    "leads to can belong to another user, or be on another disk.",
+    "The .kdump of a partition, where repairs keep their backups, is a symbolic link.",
+    "The broker ignores the link.",
+    "Move the link out of the partition. kdump does not follow it and begins no repair: the target "
+    "may belong to another user, or be on another disk.",
 )
 HOLE_SALVAGED: Final = FindingCode(
     "hole-salvaged",
     Severity.INFO,
-    "Offsets are missing that a salvage by kdump could not bring along: its receipt in the "
-    "partition lists them.",
-    "Does not notice. Consumers go on behind them.",
-    "Nothing to do. kdump undo with --discard removes the receipt: then they count as missing.",
+    "Offsets are missing because kdump salvage could not copy their records. Its receipt in the "
+    "partition lists these offsets.",
+    "The broker does not detect this. Consumers continue after the missing offsets.",
+    "Nothing to do. If kdump undo with --discard removes the receipt, kdump reports these offsets "
+    "as missing.",
 )
 REPAIR_PENDING: Final = FindingCode(
     "repair-pending",
     Severity.ERROR,
-    "A repair by kdump, or the undoing of one, was interrupted, or is at work just now: the "
-    "partition is partly as it was before and partly as it will be.",
-    "Loses no more records at its start than it would have before the repair. But then neither "
-    "the repair nor its undo can go on.",
-    "Before a broker starts, run the same command again to finish it, or kdump undo to take it "
-    "back.",
+    "A repair by kdump, or its undo, was interrupted or is still running: the partition is only "
+    "partly changed.",
+    "A broker that starts now loses no more records than it would have lost before the repair. But "
+    "after that start, kdump can neither finish nor undo the repair.",
+    "Before a broker starts, run the same command again to finish the repair, or kdump undo to "
+    "revert it.",
 )
