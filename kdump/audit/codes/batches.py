@@ -171,8 +171,8 @@ OFFSET_OVERFLOW: Final = FindingCode(
     "offset-overflow",
     Severity.ERROR,
     "The last batch is more than 2147483647 offsets above its segment's base offset, which no "
-    "index entry can express. Its offset is wrong, or cleaning before 1.1 merged too many "
-    "segments.",
+    "index entry can express. Its offset is wrong, or the cleaner of an old broker merged too "
+    "many segments (KAFKA-5413).",
     "Recovery splits the segment, and accepts the offset even if it is wrong. Without recovery, "
     "the next append fails.",
     SALVAGE_OR_CUT,

@@ -229,9 +229,10 @@ DIRECTORY_STRAY: Final = FindingCode(
     "directory-stray",
     Severity.INFO,
     "A broker renamed this partition, because the cluster did not assign it to this directory.",
-    "The broker loads the partition and leaves it unchanged permanently.",
-    "If its data is not needed, you can delete the directory. If its data is needed, all of it is "
-    "still there.",
+    "The broker loads the log, and recovers it after an unclean stop, but serves no record of it "
+    "and never deletes it.",
+    "If the records are not needed, delete the directory. If they are needed, copy them with kdump "
+    "salvage.",
     ("Loaded stray log: {}", "Log in {} marked stray and renamed to {}"),
     check=28,
 )

@@ -269,7 +269,7 @@ EPOCHS_MISSING: Final = FindingCode(
     "epochs-missing",
     Severity.WARNING,
     "The leader-epoch-checkpoint lacks leader epochs that batches have.",
-    "Followers in those epochs truncate to the high watermark, not to the end of their epoch. "
+    "Followers in those epochs may truncate further than to the end of their epoch. "
     "Recovery adds the epochs above the last epoch in the file.",
     "Compare this replica with another replica before it leads.",
     check=23,

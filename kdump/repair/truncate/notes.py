@@ -34,7 +34,7 @@ def cut_notes(
         )
     yield (
         "kdump cannot see the cluster. If another replica is in sync, start that replica first; "
-        "if this replica leads, the others cut there too"
+        "if this replica becomes the leader, its followers truncate there too"
     )
     if loss.below_high_watermark:
         yield (
