@@ -7,7 +7,7 @@ read at all. This module imports nothing of kdump.
 
 from __future__ import annotations
 
-from os import PathLike, fspath
+from pathlib import PurePath
 
 
 class KdumpError(Exception):
@@ -32,9 +32,9 @@ class UsageError(KdumpError):
 class SourceError(KdumpError):
     """A file or directory could not be read; ``path`` is its name as it was typed."""
 
-    def __init__(self, path: str | PathLike[str], message: str) -> None:
+    def __init__(self, path: str | PurePath, message: str) -> None:
         super().__init__(message)
-        self.path = fspath(path)
+        self.path = str(path)
 
     def __reduce__(self) -> tuple[type[SourceError], tuple[str, str]]:
         # Workers send errors to their parent by pickle, which would give __init__ one argument.
@@ -56,9 +56,9 @@ class ForeignDirectoryError(SourceError):
 class MissingDirectoryError(SourceError):
     """A log directory that a broker's configuration names, and in whose place ``found`` is."""
 
-    def __init__(self, path: str | PathLike[str], found: str) -> None:
+    def __init__(self, path: str | PurePath, found: str) -> None:
         expected = "the log directory that the configuration names"
-        super().__init__(path, f"{fspath(path)}: expected {expected}, found {found}")
+        super().__init__(path, f"{path}: expected {expected}, found {found}")
         self.found = found
 
     def __reduce__(self) -> tuple[type[MissingDirectoryError], tuple[str, str]]:

@@ -2,36 +2,35 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from kdump.format.lines.shell import operand
+from kdump.storage.objects.address import AnyPath
 from kdump.storage.repair_record import RepairRecord, RepairState
 
 Remedy = tuple[str, ...]
 """A command as an argv."""
 
 
-def reindex_command(partition: Path) -> Remedy:
+def reindex_command(partition: AnyPath) -> Remedy:
     """Return the command that rebuilds indexes and producer snapshots."""
     return "kdump", "reindex", operand(partition)
 
 
-def salvage_command(partition: Path) -> Remedy:
+def salvage_command(partition: AnyPath) -> Remedy:
     """Return the command that copies every sound batch, before and after the damage."""
     return "kdump", "salvage", operand(partition), "--output", "DIR"
 
 
-def truncate_command(partition: Path) -> Remedy:
+def truncate_command(partition: AnyPath) -> Remedy:
     """Return the command that cuts the log where recovery would."""
     return "kdump", "truncate-to-valid", operand(partition)
 
 
-def convert_command(partition: Path) -> Remedy:
+def convert_command(partition: AnyPath) -> Remedy:
     """Return the command that converts batches to magic 2 with a leader epoch."""
     return "kdump", "convert-v0-v2", operand(partition)
 
 
-def resume_command(partition: Path, record: RepairRecord) -> Remedy:
+def resume_command(partition: AnyPath, record: RepairRecord) -> Remedy:
     """Return the command that resumes an interrupted repair or undo, with the consent it needs."""
     if record.state is RepairState.UNDOING or record.command is None:
         return undo_command(partition, record.id)
@@ -39,6 +38,6 @@ def resume_command(partition: Path, record: RepairRecord) -> Remedy:
     return "kdump", record.command, operand(partition), "--apply", *confirm
 
 
-def undo_command(partition: Path, plan_id: str) -> Remedy:
+def undo_command(partition: AnyPath, plan_id: str) -> Remedy:
     """Return the command that undoes a repair, or finishes an interrupted undo."""
     return "kdump", "undo", operand(partition), "--plan", plan_id, "--apply"

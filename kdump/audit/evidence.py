@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from pathlib import Path
 
 from kdump.audit.facts.cluster import Configs, Node
 from kdump.audit.facts.small_files import DirectoryFacts, PartitionFacts
@@ -16,6 +15,7 @@ from kdump.audit.survey.survey import Survey
 from kdump.audit.targets.target import Target
 from kdump.storage.logdir import is_metadata_log
 from kdump.storage.names import FileKind
+from kdump.storage.objects.address import AnyPath
 from kdump.storage.walk import Reason
 
 #: The damage that may follow the last batch of a sound log.
@@ -154,7 +154,7 @@ class NodeEvidence:
     directories: tuple[DirectoryFacts, ...]
     node: Node
     config: Configs | None
-    strays: frozenset[Path]
+    strays: frozenset[AnyPath]
 
 
 def replay_of(

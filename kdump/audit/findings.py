@@ -6,10 +6,10 @@ Spec: the invariants of KOD 9; the codes are in ``kdump.audit.codes``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from kdump.audit.codes import FindingCode, Severity
+from kdump.storage.objects.address import AnyPath
 
 #: The text of a finding that is milder because a broker runs or may be running.
 AS_LIVE: Final = "as beside a running broker"
@@ -61,7 +61,7 @@ class Finding:
     """
 
     code: FindingCode
-    path: Path
+    path: AnyPath
     position: int | None = None
     size: int | None = None
     offsets: Offsets | None = None
@@ -77,7 +77,7 @@ def explain_command(code: FindingCode) -> tuple[str, ...] | None:
 
 def file_finding(
     code: FindingCode,
-    path: Path,
+    path: AnyPath,
     expected: str,
     found: str,
     *,

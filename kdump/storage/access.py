@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from kdump.storage.object_source import READ_BYTES, ObjectSource
-from kdump.storage.objects.address import RemotePath
+from kdump.storage.objects.address import AnyPath, RemotePath
 from kdump.storage.source import (
     WINDOW_BYTES,
     MappedFile,
@@ -20,7 +19,7 @@ from kdump.storage.throttle import Pace
 
 
 def open_source(
-    path: Path,
+    path: AnyPath,
     *,
     mapped: bool,
     sealed: bool = False,
@@ -46,7 +45,7 @@ def open_source(
     return WindowedFile(path, sealed=sealed, window_bytes=window_bytes or WINDOW_BYTES, pace=pace)
 
 
-def read_end(path: Path, most_bytes: int) -> tuple[int, bytes]:
+def read_end(path: AnyPath, most_bytes: int) -> tuple[int, bytes]:
     """Return the size of the regular file at ``path`` and its last bytes, at most ``most_bytes``.
 
     Raises SourceError, VanishedError.

@@ -27,7 +27,7 @@ from pathlib import Path
 from kdump.errors import SourceError, VanishedError
 from kdump.storage.logdir import enclosing_log_directory
 from kdump.storage.names import LOCK
-from kdump.storage.objects.address import RemotePath
+from kdump.storage.objects.address import AnyPath, RemotePath
 from kdump.storage.source import open_regular, status_of
 
 _PROC = Path("/proc")
@@ -120,7 +120,7 @@ class Liveness:
     unproven: str | None = None
 
 
-def liveness(path: Path, *, lock_held: bool = False) -> Liveness:
+def liveness(path: AnyPath, *, lock_held: bool = False) -> Liveness:
     """Return whether a broker uses ``path``: a log directory, or a path in one.
 
     For a path in a log directory, all of that directory is checked. ``lock_held``: this process
@@ -170,7 +170,7 @@ def liveness(path: Path, *, lock_held: bool = False) -> Liveness:
     return Liveness(State.STOPPED, reason, None, *found, unproven)
 
 
-def uses(files: Iterable[Path]) -> Iterator[Use]:
+def uses(files: Iterable[AnyPath]) -> Iterator[Use]:
     """Yield the processes that have one of ``files`` open or mapped. Raises SourceError."""
     wanted = {_key(file) for file in files}
     if not (_PROC / "self/fd").is_dir():
@@ -199,7 +199,7 @@ def _doubt_without_lock(hidden: str | None) -> str | None:
     return hidden
 
 
-def _lock_state(lock: Path) -> Liveness:
+def _lock_state(lock: AnyPath) -> Liveness:
     """Return the state by the lock on ``.lock`` alone: STOPPED if a broker would be granted it."""
     try:
         descriptor, _ = open_regular(lock)
@@ -310,7 +310,7 @@ def _opened_for_writing(info: Path) -> bool | None:
         return None
 
 
-def _is_directory(file: Path) -> bool:
+def _is_directory(file: AnyPath) -> bool:
     try:
         return file.is_dir()
     except OSError:  # only root may follow a link in map_files, and no directory is mapped
@@ -330,7 +330,7 @@ class _Inside:
     targets: set[tuple[int, int]]
     below: dict[str, bool] = field(default_factory=dict)
 
-    def __call__(self, link: str, file: Path) -> bool:
+    def __call__(self, link: str, file: AnyPath) -> bool:
         if not self._is_below(_parent(link)) and not _is_one_of(file, self.targets):
             return False
         return not _is_directory(file)  # the current directory of a shell, for example
@@ -359,14 +359,14 @@ def _parent(path: str) -> str:
     return path.rpartition("/")[0] or "/"
 
 
-def _file_id(file: Path) -> tuple[int, int] | None:
+def _file_id(file: AnyPath) -> tuple[int, int] | None:
     try:
         return _key(file)
     except SourceError:  # closed since, or this process may not follow the link
         return None
 
 
-def _is_one_of(path: Path | str, targets: set[tuple[int, int]]) -> bool:
+def _is_one_of(path: AnyPath | str, targets: set[tuple[int, int]]) -> bool:
     try:
         status = os.stat(path)  # noqa: PTH116 - a string is quicker
     except (OSError, ValueError):  # removed, or this process may not search its directory
@@ -374,7 +374,7 @@ def _is_one_of(path: Path | str, targets: set[tuple[int, int]]) -> bool:
     return (status.st_dev, status.st_ino) in targets
 
 
-def _key(path: Path) -> tuple[int, int]:
+def _key(path: AnyPath) -> tuple[int, int]:
     status = status_of(path)
     return status.st_dev, status.st_ino
 
@@ -397,7 +397,7 @@ def _is_kernel_thread(entry: Path) -> bool:
     return bool(int(fields[6]) & _PF_KTHREAD)
 
 
-def _network_file_system(path: Path) -> str | None:
+def _network_file_system(path: AnyPath) -> str | None:
     """Return the kind of network file system that ``path`` is on, None if it is on none."""
     if sys.platform != "linux":
         return None

@@ -31,7 +31,7 @@ from kdump.storage.names import (
     parse_directory_name,
     parse_file_name,
 )
-from kdump.storage.objects.address import ScanEntry, scan
+from kdump.storage.objects.address import AnyPath, ScanEntry, scan
 from kdump.storage.source import source_error
 
 #: The size of the largest ``.log`` that a broker loads (``FileRecords``).
@@ -63,12 +63,12 @@ class EntryType(Enum):
 class Entry:
     """An entry of ``directory`` that is not part of a segment."""
 
-    directory: Path
+    directory: AnyPath
     name: FileName
     type: EntryType
 
     @property
-    def path(self) -> Path:
+    def path(self) -> AnyPath:
         """The path. It is not stored, as a partition may have more than 100,000 files."""
         return self.directory / self.name.name
 
@@ -82,11 +82,11 @@ class Segment:
     """
 
     base_offset: int
-    log: Path
-    index: Path | None
-    time_index: Path | None
-    txn_index: Path | None
-    snapshot: Path | None
+    log: AnyPath
+    index: AnyPath | None
+    time_index: AnyPath | None
+    txn_index: AnyPath | None
+    snapshot: AnyPath | None
     suffix: Suffix
 
 
@@ -100,7 +100,7 @@ class Partition:
     snapshots at offsets where no segment begins, checkpoints, and entries unknown to a broker.
     """
 
-    path: Path
+    path: AnyPath
     name: DirectoryName | None
     segments: tuple[Segment, ...]
     transient: tuple[Segment, ...]
@@ -125,8 +125,8 @@ class LogDirectory:
     ``partition_paths`` ascend by topic and partition. ``entries`` are all other entries, by name.
     """
 
-    path: Path
-    partition_paths: tuple[Path, ...]
+    path: AnyPath
+    partition_paths: tuple[AnyPath, ...]
     entries: tuple[Entry, ...]
 
     @property
@@ -147,7 +147,7 @@ PathContent = LogDirectory | Partition | Segment | Entry
 """What a path can lead to."""
 
 
-def open_paths(paths: Iterable[Path]) -> Iterator[PathContent | SourceError]:
+def open_paths(paths: Iterable[AnyPath]) -> Iterator[PathContent | SourceError]:
     """Yield the content of each path, in order, or the error of opening it."""
     for path in paths:
         try:
@@ -156,7 +156,7 @@ def open_paths(paths: Iterable[Path]) -> Iterator[PathContent | SourceError]:
             yield error
 
 
-def open_path(path: Path) -> PathContent:
+def open_path(path: AnyPath) -> PathContent:
     """Return what ``path`` leads to.
 
     The entries of a directory decide whether it is a log directory or a partition directory; where
@@ -196,12 +196,12 @@ def open_path(path: Path) -> PathContent:
     return _log_directory(path, children)
 
 
-def read_partition(path: Path) -> Partition:
+def read_partition(path: AnyPath) -> Partition:
     """List the partition directory at ``path``, whatever its name. Raises SourceError."""
     return _partition(path, _list(path))
 
 
-def list_partition(path: Path) -> Partition | SourceError:
+def list_partition(path: AnyPath) -> Partition | SourceError:
     """Return the listing of the partition directory at ``path``, or the error of listing it."""
     try:
         return read_partition(path)
@@ -209,7 +209,7 @@ def list_partition(path: Path) -> Partition | SourceError:
         return error
 
 
-def directory_name(path: Path) -> DirectoryName | None:
+def directory_name(path: AnyPath) -> DirectoryName | None:
     """Parse the name of the directory at ``path``; return None if a broker would refuse it."""
     # "." and ".." have no name of their own. They are resolved by spelling, not through links.
     try:
@@ -219,7 +219,7 @@ def directory_name(path: Path) -> DirectoryName | None:
     return parse_directory_name(spelled.name)
 
 
-def has_lines(path: Path) -> bool:
+def has_lines(path: AnyPath) -> bool:
     """Return whether a broker writes checkpoint lines for the partition directory at ``path``."""
     name = directory_name(path)
     return name is not None and name.suffix == "" and name.topic != CLUSTER_METADATA_TOPIC
@@ -230,7 +230,7 @@ def is_metadata_log(partition: Partition) -> bool:
     return partition.name is not None and partition.name.topic == CLUSTER_METADATA_TOPIC
 
 
-def is_log_directory(path: Path) -> bool:
+def is_log_directory(path: AnyPath) -> bool:
     """Return whether ``path`` has one of the files that mark the top of a log directory.
 
     False if this process may not search it.
@@ -241,7 +241,7 @@ def is_log_directory(path: Path) -> bool:
         return False
 
 
-def enclosing_log_directory(path: Path) -> Path | None:
+def enclosing_log_directory(path: AnyPath) -> AnyPath | None:
     """Return the log directory at ``path``, or the one that holds this partition or file."""
     directory = path if path.is_dir() else path.parent
     # By spelling first: a broker reaches a partition directory that is a link through its parent.
@@ -251,7 +251,7 @@ def enclosing_log_directory(path: Path) -> Path | None:
     return None
 
 
-def ancestors(path: Path) -> Iterator[Path]:
+def ancestors(path: AnyPath) -> Iterator[AnyPath]:
     """Yield the directory ``path`` and all above it: first as spelled, then with links resolved.
 
     Raises SourceError if a link is removed while it is resolved.
@@ -265,7 +265,7 @@ def ancestors(path: Path) -> Iterator[Path]:
     yield from (real, *real.parents)
 
 
-def _list(path: Path) -> list[Entry]:
+def _list(path: AnyPath) -> list[Entry]:
     """List a directory by name."""
     try:
         with scan(path) as entries:
@@ -287,7 +287,7 @@ def _type(entry: ScanEntry) -> EntryType:
     return EntryType.OTHER
 
 
-def _open_file(path: Path) -> PathContent:
+def _open_file(path: AnyPath) -> PathContent:
     name = parse_file_name(path.name)
     if name.canonical and name.kind in EXTENSIONS and name.base_offset is not None:
         paths = {
@@ -300,8 +300,8 @@ def _open_file(path: Path) -> PathContent:
     return Entry(path.parent, name, EntryType.FILE if path.is_file() else EntryType.OTHER)
 
 
-def _log_directory(path: Path, children: list[Entry]) -> LogDirectory:
-    partitions: list[tuple[DirectoryName, Path]] = []
+def _log_directory(path: AnyPath, children: list[Entry]) -> LogDirectory:
+    partitions: list[tuple[DirectoryName, AnyPath]] = []
     entries: list[Entry] = []
     for child in children:
         name = _partition_name(child)
@@ -317,7 +317,7 @@ def _partition_name(child: Entry) -> DirectoryName | None:
     return parse_directory_name(child.name.name) if child.type is EntryType.DIRECTORY else None
 
 
-def _partition(path: Path, children: list[Entry]) -> Partition:
+def _partition(path: AnyPath, children: list[Entry]) -> Partition:
     segment_files: dict[tuple[int, Suffix], dict[FileKind, Entry]] = {}
     entries: list[Entry] = []
     for child in children:
@@ -343,7 +343,7 @@ def _partition(path: Path, children: list[Entry]) -> Partition:
     return Partition(path, directory_name(path), tuple(segments), tuple(transient), tuple(entries))
 
 
-def _segment(base_offset: int, suffix: Suffix, paths: dict[FileKind, Path]) -> Segment:
+def _segment(base_offset: int, suffix: Suffix, paths: dict[FileKind, AnyPath]) -> Segment:
     return Segment(
         base_offset,
         paths[FileKind.LOG],

@@ -10,12 +10,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
 from typing import Any, Final
 
 from kdump.errors import SourceError
 from kdump.storage.access import read_end
-from kdump.storage.objects.address import RemotePath, exists, scan
+from kdump.storage.objects.address import AnyPath, RemotePath, exists, scan
 from kdump.storage.source import source_error
 
 #: The directory in a partition that holds a folder for each repair.
@@ -51,7 +50,7 @@ class RepairRecord:
     """
 
     id: str
-    path: Path
+    path: AnyPath
     command: str | None
     state: RepairState
     begun_ns: int | None
@@ -60,7 +59,7 @@ class RepairRecord:
     lossy: bool = False
 
 
-def repair_records(partition: Path) -> tuple[RepairRecord, ...]:
+def repair_records(partition: AnyPath) -> tuple[RepairRecord, ...]:
     """Return the records of the repairs of the partition directory at ``partition``.
 
     They ascend by the time at which the repairs began; those of unknown time come last. Entries
@@ -75,13 +74,13 @@ def repair_records(partition: Path) -> tuple[RepairRecord, ...]:
     return tuple(sorted(records, key=order))
 
 
-def is_linked(partition: Path) -> bool:
+def is_linked(partition: AnyPath) -> bool:
     """Return whether ``.kdump`` in the partition is a link, which no repair creates."""
     path = partition / FOLDERS
     return not isinstance(path, RemotePath) and path.is_symlink()
 
 
-def _folders(path: Path) -> Iterator[Path]:
+def _folders(path: AnyPath) -> Iterator[AnyPath]:
     if is_linked(path.parent):
         return
     try:
@@ -95,7 +94,7 @@ def _folders(path: Path) -> Iterator[Path]:
         raise source_error(path, error) from error
 
 
-def _record(path: Path) -> RepairRecord:
+def _record(path: AnyPath) -> RepairRecord:
     plan = _fields(path / PLAN)
     command = plan.get("command")
     begun = _fields(path / BEGUN).get("begun_ns")
@@ -111,7 +110,7 @@ def _record(path: Path) -> RepairRecord:
     )
 
 
-def _state(path: Path) -> RepairState:
+def _state(path: AnyPath) -> RepairState:
     if not exists(path / BEGUN):  # also while an undone repair is being removed
         return RepairState.PREPARED
     if exists(path / UNDOING):
@@ -119,7 +118,7 @@ def _state(path: Path) -> RepairState:
     return RepairState.DONE if exists(path / RECEIPT) else RepairState.PENDING
 
 
-def _fields(path: Path) -> dict[str, Any]:
+def _fields(path: AnyPath) -> dict[str, Any]:
     """Return the JSON object in a file; empty if there is none or it cannot be read."""
     try:
         size, data = read_end(path, _MOST_BYTES)
@@ -138,7 +137,7 @@ def _loses(loss: object) -> bool:
     )
 
 
-def _gaps(path: Path) -> Iterator[tuple[int, int]]:
+def _gaps(path: AnyPath) -> Iterator[tuple[int, int]]:
     """Yield the first and last offsets of the gaps in a receipt; skip one without an end."""
     gaps = _fields(path / RECEIPT).get("holes")
     for gap in gaps if isinstance(gaps, list) else ():
@@ -148,7 +147,7 @@ def _gaps(path: Path) -> Iterator[tuple[int, int]]:
                 yield first, last
 
 
-def _sizes(path: Path) -> Iterator[int]:
+def _sizes(path: AnyPath) -> Iterator[int]:
     """Yield the size of every file below ``path`` that can be read."""
     with suppress(OSError), scan(path) as entries:
         for entry in entries:

@@ -5,12 +5,12 @@ Spec: ``OffsetIndex.lookup``, ``LogSegment.translateOffset``.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final
 
 from kdump.errors import SourceError
 from kdump.format.index import OffsetIndex
 from kdump.storage.access import open_source
+from kdump.storage.objects.address import AnyPath
 from kdump.storage.source import Source
 from kdump.storage.walk import sound_batch
 
@@ -18,7 +18,7 @@ from kdump.storage.walk import sound_batch
 _INDEX_BYTES: Final = 64 << 20
 
 
-def entry_position(source: Source, index: Path | None, base_offset: int, offset: int) -> int:
+def entry_position(source: Source, index: AnyPath | None, base_offset: int, offset: int) -> int:
     """Return the position of a batch before which no batch reaches ``offset``.
 
     The ``index`` of the segment gives the position. It is 0 without an index, if the index cannot

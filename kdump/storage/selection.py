@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from kdump.format import _rows
 from kdump.format.batch import BatchTable, RecordTable
 from kdump.storage.logdir import Segment
+from kdump.storage.objects.address import AnyPath
 from kdump.storage.seek import entry_position
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, walk
@@ -95,7 +95,7 @@ class Selection:
         return table.first(count)
 
     def pieces(
-        self, source: Source, base_offset: int, index: Path | None, *, records: bool
+        self, source: Source, base_offset: int, index: AnyPath | None, *, records: bool
     ) -> Iterator[tuple[int, BatchTable | Damage]]:
         """Walk ``source`` from where the selected offsets can begin.
 

@@ -19,12 +19,11 @@ import stat
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
 from kdump.errors import DeniedError, SourceError, VanishedError
-from kdump.storage.objects.address import RemotePath
+from kdump.storage.objects.address import AnyPath, RemotePath
 from kdump.storage.page_cache import absent_runs
 from kdump.storage.throttle import Pace
 
@@ -75,7 +74,7 @@ class Source(Protocol):
     """A regular file as it was at open; a context manager."""
 
     @property
-    def path(self) -> Path:
+    def path(self) -> AnyPath:
         """The path as it was typed."""
 
     @property
@@ -106,7 +105,7 @@ class Source(Protocol):
     ) -> None: ...
 
 
-def source_error(path: Path, error: OSError) -> SourceError:
+def source_error(path: AnyPath, error: OSError) -> SourceError:
     """Return the SourceError for an OSError about ``path``.
 
     It is a VanishedError if the path does not exist, a DeniedError if only another user may read
@@ -122,7 +121,7 @@ def source_error(path: Path, error: OSError) -> SourceError:
     return SourceError(path, text)
 
 
-def status_of(path: Path) -> os.stat_result:
+def status_of(path: AnyPath) -> os.stat_result:
     """Return the ``stat`` result of a file or directory. Raises SourceError."""
     try:
         return path.stat()
@@ -138,7 +137,7 @@ def user_name(uid: int) -> str:
         return f"#{uid}"
 
 
-def _owner(path: Path) -> int | None:
+def _owner(path: AnyPath) -> int | None:
     """Return the user id of the owner of ``path``, or of its nearest parent that ``stat`` reaches.
 
     None for an object in a store.
@@ -149,7 +148,7 @@ def _owner(path: Path) -> int | None:
     return None
 
 
-def open_regular(path: Path) -> tuple[int, os.stat_result]:
+def open_regular(path: AnyPath) -> tuple[int, os.stat_result]:
     """Open a regular file for reading; return its descriptor, which the caller closes, and status.
 
     Raises SourceError, also if the path is not a regular file, and VanishedError.
@@ -171,7 +170,7 @@ def open_regular(path: Path) -> tuple[int, os.stat_result]:
     return descriptor, status
 
 
-def _refuse_irregular(path: Path, status: os.stat_result) -> None:
+def _refuse_irregular(path: AnyPath, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         found = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
         raise SourceError(path, f"{path}: expected a regular file, found {found}")
@@ -197,7 +196,7 @@ def _round_up(length: int) -> int:
 class _OpenFile:
     """The common part of all files: an open descriptor, and the state of the file at open."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: AnyPath) -> None:
         self._descriptor, status = open_regular(path)
         self.path = path
         self.identity = Identity.of(status)
@@ -235,7 +234,7 @@ class MappedFile(_OpenFile):
     and finds recent pages in the caches of the processor.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: AnyPath) -> None:
         super().__init__(path)
         self._map: mmap.mmap | None = None
         self._view = memoryview(b"")
@@ -281,7 +280,7 @@ class PiecesOfFile(_OpenFile):
     cache.
     """
 
-    def __init__(self, path: Path, window_bytes: int) -> None:
+    def __init__(self, path: AnyPath, window_bytes: int) -> None:
         super().__init__(path)
         self._window_bytes = window_bytes
         self._start = 0
@@ -315,7 +314,7 @@ class WindowedFile(_OpenFile):
 
     def __init__(
         self,
-        path: Path,
+        path: AnyPath,
         *,
         sealed: bool = False,
         window_bytes: int = WINDOW_BYTES,

@@ -31,6 +31,7 @@ from kdump.audit.findings import Finding
 from kdump.format.index import TransactionIndex
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import LogDirectory, open_path
+from kdump.storage.objects.address import as_local
 
 NOW_MS = TIMESTAMP + 3_600_000
 
@@ -231,7 +232,7 @@ def test_no_false_alarm_on_a_fixture(fixture: str, grown: Callable[[str], Path])
         policy = configs.get(topic, {}).get("cleanup.policy", "compact")
         for compacted in (None, "compact" in policy):
             for stopped, alone in ((True, False), (False, False), (True, True)):
-                given = judging(path, compacted=compacted, stopped=stopped, alone=alone)
+                given = judging(as_local(path), compacted=compacted, stopped=stopped, alone=alone)
                 found = [finding for run in CHECKS.values() for finding in run(given)]
                 assert [
                     finding for finding in found if finding.code.severity is not Severity.INFO

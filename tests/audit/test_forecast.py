@@ -26,6 +26,7 @@ from kdump.audit.survey.recovery import Records, Span
 from kdump.audit.survey.survey import Survey, survey
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import LogDirectory, open_path, read_partition
+from kdump.storage.objects.address import as_local
 
 RELEASES = {OLDER: Release.V3_9, NEWER: Release.V4_3}
 
@@ -179,7 +180,7 @@ def test_a_log_that_cannot_be_read_is_not_forecast_exactly(tmp_path: Path) -> No
     forged = Forged("locked", clean=True)
     facts = facts_of(forged, forged.write(tmp_path))
     log = facts.partition.segments[-1].log
-    log.unlink()
+    as_local(log).unlink()
     os.mkfifo(log)
     assert not forecast(facts, read_log_facts(facts, ())).exact
 

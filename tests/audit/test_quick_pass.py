@@ -27,6 +27,7 @@ from kdump.audit.targets.target import Root, Target, assign
 from kdump.audit.verdicts.next_start import add_forecast
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import LogDirectory, Segment, open_path
+from kdump.storage.objects.address import as_local
 
 
 def opened(path: Path, state: State = State.STOPPED) -> tuple[list[Target], Context]:
@@ -170,7 +171,7 @@ def test_what_is_known_is_not_read_again(directory: Path, monkeypatch: pytest.Mo
     read: list[Path] = []
 
     def note(plain: Callable[..., object], target: Target, context: Context) -> object:
-        read.append(target.path)
+        read.append(as_local(target.path))
         return plain(target, context)
 
     monkeypatch.setattr(kdump.audit.run.verify, "gather", partial(note, gather))

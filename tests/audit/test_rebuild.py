@@ -31,6 +31,7 @@ from kdump.repair.transaction.plan import RebuiltIndex
 from kdump.repair.transaction.recipes import make
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import open_path, read_partition
+from kdump.storage.objects.address import as_local
 from kdump.storage.source import WindowedFile
 from kdump.storage.walk import Damage, walk
 
@@ -147,7 +148,7 @@ def test_of_all_fixtures_the_model_says_the_same(fixture: str) -> None:
         config = topic_configs(fixture).get(path.name.rpartition("-")[0], {})
         interval = int(config.get("index.interval.bytes", 4096))
         for segment in read_partition(path).segments:
-            pieces = pieces_of(segment.log, segment.base_offset)
+            pieces = pieces_of(as_local(segment.log), segment.base_offset)
             index, times, left_out = model(sound(pieces), segment.base_offset, interval)
             found = built(pieces, segment.base_offset, interval=interval)
             check(found, index, times)

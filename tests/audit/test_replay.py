@@ -20,6 +20,7 @@ from kdump.format.snapshot import ProducerEntry, decode_snapshot
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Partition, read_partition
 from kdump.storage.names import FileKind
+from kdump.storage.objects.address import as_local
 from kdump.storage.walk import Damage, walk
 
 #: With producers, and a cleaner that kept its hands off.
@@ -48,7 +49,7 @@ def snapshots(partition: Partition) -> dict[int, Path]:
     for entry in partition.entries:
         if entry.name.kind is FileKind.SNAPSHOT and entry.name.base_offset is not None:
             found[entry.name.base_offset] = entry.path
-    return {offset: path for offset, path in found.items() if path is not None}
+    return {offset: as_local(path) for offset, path in found.items() if path is not None}
 
 
 def without_times(entries: list[ProducerEntry]) -> set[ProducerEntry]:
@@ -104,7 +105,9 @@ def test_a_replay_knows_the_producers_that_a_broker_knew(path: Path, tmp_path: P
 def test_a_replay_aborts_what_a_broker_aborted(path: Path) -> None:
     for segment in of(path).segments:
         file = segment.survey.segment.txn_index
-        entries = () if file is None else TransactionIndex.decode(file.read_bytes()).entries
+        entries = (
+            () if file is None else TransactionIndex.decode(as_local(file).read_bytes()).entries
+        )
         assert segment.aborted == entries
 
 

@@ -28,6 +28,7 @@ from kdump.format.checkpoint import decode_epochs
 from kdump.format.index import TransactionIndex
 from kdump.format.snapshot import decode_snapshot
 from kdump.storage.logdir import read_partition
+from kdump.storage.objects.address import as_local
 
 Of = Callable[[str], Oracle]
 
@@ -88,7 +89,9 @@ def compare(found: Replay, directory: Path) -> None:
     assert snapshots == {offset: states[offset] for offset in snapshots}
     for segment in found.segments:
         file = segment.survey.segment.log.with_suffix(".txnindex")
-        entries = TransactionIndex.decode(file.read_bytes()).entries if file.exists() else ()
+        entries = (
+            TransactionIndex.decode(as_local(file).read_bytes()).entries if file.exists() else ()
+        )
         assert segment.aborted == entries
     epochs = directory / "leader-epoch-checkpoint"
     assert (decode_epochs(epochs.read_bytes()) if epochs.exists() else ()) == found.epochs

@@ -27,6 +27,7 @@ from kdump.audit.findings import Finding
 from kdump.audit.survey.index_promises import LISTED, EntryFault, EntryKind, IndexFacts
 from kdump.audit.survey.survey import Survey, survey
 from kdump.storage.logdir import Segment, open_path
+from kdump.storage.objects.address import as_local
 
 BASE = 1000
 
@@ -375,7 +376,7 @@ def test_batches_found_by_hunting_are_not_checked(tmp_path: Path) -> None:
 
 def test_a_log_that_was_not_read_has_no_entries_beyond(tmp_path: Path) -> None:
     segment = write(tmp_path, RECORDS, [(BASE + 9, 5000)], b"")
-    segment.log.unlink()
+    as_local(segment.log).unlink()
     found = of(segment)
     assert (facts(found)[0].counts, found.magics) == ({}, None)
 

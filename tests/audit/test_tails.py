@@ -24,6 +24,7 @@ from kdump.cli.ui import exits
 from kdump.storage.access import open_source
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import LogDirectory, open_path, read_partition
+from kdump.storage.objects.address import as_local
 
 CRC_AT = 17
 _POINT, _MARK = "recovery-point-offset-checkpoint", "replication-offset-checkpoint"
@@ -89,7 +90,7 @@ def test_the_next_segment_bounds_what_was_before_it(tmp_path: Path) -> None:
 def test_checkpoints_speak_of_the_partition_that_is_served(tmp_path: Path) -> None:
     given = facts(tmp_path, mark=139)
     assert tail_records(BYTES, None, None) == Span(0, 100, unbounded=True)
-    aside = given.partition.path.rename(tmp_path / f"tail-0.{'0' * 32}-stray")
+    aside = as_local(given.partition.path).rename(tmp_path / f"tail-0.{'0' * 32}-stray")
     given = replace(given, partition=read_partition(aside))
     assert tail_records(BYTES, None, given) == Span(0, 100, unbounded=True)
 

@@ -43,6 +43,7 @@ from kdump.fleet.export import task as export_task
 from kdump.fleet.export.destination import check_outside, create_destination
 from kdump.fleet.export.export import Order, export
 from kdump.fleet.export.task import Form
+from kdump.storage.objects.address import as_local
 from kdump.storage.selection import Selection
 
 every_fixture = pytest.mark.parametrize("name", FIXTURES)
@@ -244,6 +245,7 @@ import sys
 for name in ("pyspark", "py4j", "pyarrow", "pandas", "numpy", "grpc", "google"):
     sys.modules[name] = None
 from kdump.cli.main import main
+from kdump.storage.objects.address import as_local
 raise SystemExit(main(sys.argv[1:]))
 """
     (path := tmp_path / "orders-0").mkdir()
@@ -322,7 +324,7 @@ def test_an_attempt_that_still_writes_when_all_is_done_does_no_harm(
 
     def beside(path: Any, *, dir_fd: int | None = None) -> None:
         if not late:
-            late.append(directory.folder / "late")
+            late.append(as_local(directory.folder) / "late")
             late[0].touch()
         rmdir(path, dir_fd=dir_fd)
 

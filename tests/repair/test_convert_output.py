@@ -30,6 +30,7 @@ from kdump.repair.rewrite import conversion
 from kdump.repair.rewrite.conversion import Conversion, Rules
 from kdump.repair.rewrite.read_back import LogReader, ReadBack
 from kdump.repair.transaction import disk
+from kdump.storage.objects.address import as_local
 
 NAME = "orders-7"
 FIVE = [message(offset, b"value %d" % offset) for offset in range(5)]
@@ -91,7 +92,7 @@ class Convert:
     def __call__(self, origin: Path | Target) -> ConvertedCopy:
         """Convert it; assert that it was only read, and that the receipt is right."""
         target = origin if isinstance(origin, Target) else group_of(origin)
-        before = take(target.path)
+        before = take(as_local(target.path))
         try:
             copy = convert_to(
                 target,
@@ -102,7 +103,7 @@ class Convert:
                 report=self.read.append,
             )
         finally:
-            assert take(target.path) == before
+            assert take(as_local(target.path)) == before
         if not copy.nothing:
             self._check(copy, target)
         return copy

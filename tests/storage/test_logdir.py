@@ -23,6 +23,7 @@ from kdump.storage.logdir import (
     read_partition,
 )
 from kdump.storage.names import DirectoryName, FileKind
+from kdump.storage.objects.address import as_local
 
 
 def fill(directory: Path, *names: str) -> Path:
@@ -350,7 +351,7 @@ def test_a_partition_that_vanishes_is_given_as_an_error(log_directory_path: Path
     assert isinstance(opened, LogDirectory)
     listing = opened.partitions()
     first = next(listing)
-    victim = opened.partition_paths[1]
+    victim = as_local(opened.partition_paths[1])
     for path in victim.iterdir():
         path.unlink()
     victim.rmdir()

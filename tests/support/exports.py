@@ -21,6 +21,7 @@ from kdump.fleet.export.destination import create_destination
 from kdump.fleet.export.export import Order, export
 from kdump.fleet.export.manifest import Manifest
 from kdump.fleet.export.task import Form
+from kdump.storage.objects.address import AnyPath
 from kdump.storage.selection import Selection
 
 JsonObject = dict[str, Any]
@@ -38,7 +39,7 @@ def here(
 
 
 def exported(
-    paths: Sequence[Path], to: Path, context: Context | None = None, **options: Any
+    paths: Sequence[AnyPath], to: AnyPath, context: Context | None = None, **options: Any
 ) -> Manifest:
     targets = [one.with_listing() for root in open_roots(paths) for one in assign(root)]
     order = Order(**{"form": Form.JSONL, "selection": Selection(), **options})

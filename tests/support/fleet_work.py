@@ -16,6 +16,8 @@ from typing import Any
 
 from pyspark import TaskContext, cloudpickle
 
+from kdump.storage.objects.address import as_local
+
 
 @contextmanager
 def by_value() -> Iterator[None]:
@@ -101,7 +103,7 @@ def logs_of(task: Any) -> list[Path]:
     from kdump.fleet.verify.task import SegmentTask
 
     if isinstance(task, SegmentTask):
-        return [] if task.path is None else [task.path]
+        return [] if task.path is None else [as_local(task.path)]
     return [task.inventory.folder / name for name in task.inventory.logs]
 
 

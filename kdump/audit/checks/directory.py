@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
-from pathlib import Path
 from typing import Any, Final
 
 from kdump.audit import codes
@@ -33,7 +32,7 @@ from kdump.storage.names import (
     META_PROPERTIES,
     FileKind,
 )
-from kdump.storage.objects.address import as_path
+from kdump.storage.objects.address import AnyPath, as_path
 
 #: The kinds of file that belong at the top of a log directory; Kafka writes no other kind there.
 _TOP_KINDS: Final = frozenset(
@@ -137,7 +136,7 @@ def missing_directory(error: MissingDirectoryError, *, kraft: bool) -> Finding:
 def check_node(evidence: NodeEvidence) -> Iterator[Finding]:
     """Check the meta.properties of the directories of one node against each other."""
     first: MetaProperties | None = None
-    ids: dict[str, Path] = {}
+    ids: dict[str, AnyPath] = {}
     kraft = any(map(_is_kraft, evidence.directories))
     for facts in evidence.directories:
         path, meta = facts.directory.path / META_PROPERTIES, facts.identity
@@ -229,7 +228,7 @@ def check_missing_replicas(evidence: NodeEvidence) -> Iterator[Finding]:
 
 
 def _missing_replicas(
-    path: Path, missing: Sequence[tuple[str, int]], meta: MetaProperties | None, node: Node
+    path: AnyPath, missing: Sequence[tuple[str, int]], meta: MetaProperties | None, node: Node
 ) -> Iterator[Finding]:
     names_by_code: dict[FindingCode, list[str]] = defaultdict(list)
     for topic, partition in missing:
@@ -242,7 +241,7 @@ def _missing_replicas(
         yield file_finding(code, path, expected, "none", repeats=len(names) - 1)
 
 
-def _mismatch(path: Path, expected: str, found: str) -> Finding:
+def _mismatch(path: AnyPath, expected: str, found: str) -> Finding:
     return file_finding(codes.META_PROPERTIES_MISMATCH, path, expected, found)
 
 

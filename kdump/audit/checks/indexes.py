@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Final
 
 from kdump.audit import codes
@@ -19,6 +18,7 @@ from kdump.audit.evidence import Evidence
 from kdump.audit.findings import Detail, Finding, Offsets, explain_command
 from kdump.audit.survey.index_promises import LISTED, EntryFault, EntryKind, IndexFacts
 from kdump.audit.survey.survey import Survey
+from kdump.storage.objects.address import AnyPath
 
 _NO_TIMESTAMP: Final = -1
 
@@ -309,7 +309,7 @@ def _entry(
     )
 
 
-def _missing_file(path: Path, extension: str, code: FindingCode) -> Finding:
+def _missing_file(path: AnyPath, extension: str, code: FindingCode) -> Finding:
     detail = Detail(f"a file {path.stem}{extension} beside it", "none")
     return Finding(code, path, detail=detail, remedy=explain_command(code))
 

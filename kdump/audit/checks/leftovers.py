@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from kdump.audit import codes
 from kdump.audit.codes import FindingCode
@@ -17,6 +16,7 @@ from kdump.audit.findings import Finding, Offsets, file_finding
 from kdump.audit.startup.swap_loss import swap_loss
 from kdump.storage.logdir import EntryType, Partition
 from kdump.storage.names import FileKind, Suffix, parse_file_name
+from kdump.storage.objects.address import AnyPath
 
 Ends = Mapping[int, int]
 """The offset after the last record of a segment, by its base offset, if it is known."""
@@ -30,8 +30,8 @@ class Swap:
     pending segments, ``replaced`` those of the segments that they replace.
     """
 
-    discarded: tuple[Path, ...]
-    pending: tuple[Path, ...]
+    discarded: tuple[AnyPath, ...]
+    pending: tuple[AnyPath, ...]
     logs: tuple[int, ...]
     replaced: tuple[int, ...]
 
@@ -103,8 +103,8 @@ def plan_swap(partition: Partition, swap_ends: Ends) -> Swap:
     cleaned = [_base(path) for path, suffix in _files(partition) if suffix == ".cleaned"]
     swaps = [path for path, suffix in _files(partition) if suffix == ".swap"]
     lowest_cleaned = min((base for base in cleaned if base is not None), default=None)
-    discarded: list[Path] = []
-    pending: list[Path] = []
+    discarded: list[AnyPath] = []
+    pending: list[AnyPath] = []
     for path in swaps:
         base = _base(path)
         is_split = lowest_cleaned is not None and base is not None and base >= lowest_cleaned
@@ -132,9 +132,9 @@ def _overlap(partition: Partition, swap: Swap, ends: Ends) -> Offsets | None:
     return Offsets(swap.logs[0], end) if end is not None and end > swap.logs[0] else None
 
 
-def _files(partition: Partition) -> list[tuple[Path, Suffix]]:
+def _files(partition: Partition) -> list[tuple[AnyPath, Suffix]]:
     """Return all files with a suffix, sorted by path, including those of transient segments."""
-    found: list[tuple[Path, Suffix]] = [
+    found: list[tuple[AnyPath, Suffix]] = [
         (entry.path, entry.name.suffix)
         for entry in partition.entries
         if entry.type is EntryType.FILE and entry.name.suffix
@@ -151,10 +151,10 @@ def _files(partition: Partition) -> list[tuple[Path, Suffix]]:
     return sorted(found)
 
 
-def _base(path: Path) -> int | None:
+def _base(path: AnyPath) -> int | None:
     return parse_file_name(path.name).base_offset
 
 
-def _one_finding(code: FindingCode, paths: Sequence[Path]) -> Iterator[Finding]:
+def _one_finding(code: FindingCode, paths: Sequence[AnyPath]) -> Iterator[Finding]:
     if paths:
         yield Finding(code, paths[0], repeats=len(paths) - 1)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 from typing import Final
 
 from kdump.audit import codes
@@ -27,6 +26,7 @@ from kdump.storage.names import (
     RECOVERY_POINT_CHECKPOINT,
     FileKind,
 )
+from kdump.storage.objects.address import AnyPath
 
 _SUFFIX_CODES: Final = {
     "delete": codes.DIRECTORY_DELETED,
@@ -287,5 +287,5 @@ def _log_start(evidence: Evidence, facts: PartitionFacts) -> int | None:
     return evidence.first_base if facts.log_start is None else facts.log_start
 
 
-def _checkpoint_path(facts: PartitionFacts, checkpoint: str) -> Path:
+def _checkpoint_path(facts: PartitionFacts, checkpoint: str) -> AnyPath:
     return facts.partition.path.parent / checkpoint

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Final
 
 from kdump.audit import codes
@@ -20,6 +19,7 @@ from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.findings import Detail, Finding, Offsets, explain_command
 from kdump.audit.replay.replay import Replay, ViolationKind
 from kdump.format.snapshot import ProducerEntries, ProducerEntry
+from kdump.storage.objects.address import AnyPath
 
 #: The topics to which coordinators write for many producers, with meaningless sequence numbers.
 _OF_COORDINATORS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
@@ -76,7 +76,7 @@ def check_sequences(evidence: Evidence) -> Iterator[Finding]:
             )
 
 
-def _disagreement(path: Path, differences: Sequence[Detail]) -> Finding:
+def _disagreement(path: AnyPath, differences: Sequence[Detail]) -> Finding:
     code = codes.SNAPSHOT_DISAGREES
     return Finding(
         code,

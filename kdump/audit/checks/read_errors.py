@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from kdump.audit import codes
@@ -15,6 +14,7 @@ from kdump.audit.survey.survey import ReadFailure
 from kdump.audit.targets.target import Target
 from kdump.errors import SourceError
 from kdump.format.lines.shell import operand
+from kdump.storage.objects.address import AnyPath
 from kdump.storage.workers import WorkerDied
 
 
@@ -73,12 +73,12 @@ def unread_file(target: Target, missed: ReadFailure) -> Finding:
     )
 
 
-def killed_reader(path: Path, died: WorkerDied, target: Target) -> Finding:
+def killed_reader(path: AnyPath, died: WorkerDied, target: Target) -> Finding:
     """Return the finding for a file whose reader a signal killed."""
     detail = Detail("a reader that ends by itself", f"a reader that {died.label} killed")
     return Finding(codes.UNREADABLE, path, detail=detail, remedy=verify_again(target.path))
 
 
-def verify_again(path: Path) -> tuple[str, ...]:
+def verify_again(path: AnyPath) -> tuple[str, ...]:
     """Return the command that verifies ``path`` again, the remedy if no other is known."""
     return "kdump", "verify", operand(path)

@@ -7,7 +7,6 @@ check 24, KOD 10.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 from kdump.audit import codes
@@ -18,6 +17,7 @@ from kdump.audit.findings import Finding, file_finding
 from kdump.errors import DecodeError
 from kdump.format.properties import FatalMetadataError
 from kdump.storage.names import PARTITION_METADATA
+from kdump.storage.objects.address import AnyPath
 
 _MIN_SEGMENT_BYTES: Final = 1 << 20
 
@@ -50,7 +50,7 @@ def check_topic_id(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _against_image(
-    facts: PartitionFacts, node: Node, path: Path, topic_id: str
+    facts: PartitionFacts, node: Node, path: AnyPath, topic_id: str
 ) -> Iterator[Finding]:
     image, name = node.image, facts.partition.name
     if image is None or name is None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from kdump.audit import codes
 from kdump.audit.codes import FindingCode
@@ -18,6 +17,7 @@ from kdump.audit.findings import Detail, Finding, Offsets, explain_command
 from kdump.audit.replay.replay import Replay, SegmentReplay
 from kdump.audit.survey.events import Marker
 from kdump.format.index import AbortedTxn, TransactionIndex
+from kdump.storage.objects.address import AnyPath
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class _Index:
     that brokers do not read, both ``entries`` and the aborts of ``segment`` are empty.
     """
 
-    path: Path
+    path: AnyPath
     entries: tuple[AbortedTxn, ...]
     segment: SegmentReplay
     end: int
@@ -100,7 +100,7 @@ def check_stable_offsets(evidence: Evidence) -> Iterator[Finding]:
             yield from _as_rebuilt([finding], recovered=recovered)
 
 
-def _file(path: Path, index: TransactionIndex, base: int) -> Iterator[Finding]:
+def _file(path: AnyPath, index: TransactionIndex, base: int) -> Iterator[Finding]:
     size = index.ENTRY_BYTES
     if index.remainder:
         yield Finding(
@@ -250,7 +250,7 @@ def _as_rebuilt(
 
 
 def _finding(
-    code: FindingCode, path: Path, number: int, entry: AbortedTxn, detail: Detail, repeats: int
+    code: FindingCode, path: AnyPath, number: int, entry: AbortedTxn, detail: Detail, repeats: int
 ) -> Finding:
     return Finding(
         code,

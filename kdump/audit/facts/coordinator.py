@@ -18,7 +18,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import groupby, pairwise
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from kdump.errors import DecodeError, LimitError, SourceError
@@ -28,6 +27,7 @@ from kdump.format.schema import decode_transaction
 from kdump.storage.access import open_source
 from kdump.storage.logdir import LogDirectory, Segment, directory_name, read_partition
 from kdump.storage.names import TRANSACTION_TOPIC
+from kdump.storage.objects.address import AnyPath
 from kdump.storage.walk import Damage, Reason, batch_bytes, walk
 
 #: Above every epoch of a producer: its transactional id is deleted, or has another producer.
@@ -126,7 +126,7 @@ class Coordinator:
     requested; ``known`` has the histories of requested producers.
     """
 
-    paths: tuple[Path, ...]
+    paths: tuple[AnyPath, ...]
     whole: bool
     known: dict[int, History] = field(default_factory=dict, compare=False)
 
@@ -149,7 +149,7 @@ def find_coordinator(
 
     ``partitions`` are the numbers of all partitions of the topic, None if unknown.
     """
-    found: dict[Path, int] = {}
+    found: dict[AnyPath, int] = {}
     for directory in directories:
         for path in directory.partition_paths:
             name = directory_name(path)
@@ -173,7 +173,7 @@ class _Log:
         self._run = 0
         self._next = -1
 
-    def read(self, path: Path) -> None:
+    def read(self, path: AnyPath) -> None:
         """Read the partition at ``path``."""
         try:
             for segment in read_partition(path).segments:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from kdump.errors import DecodeError, LimitError, SourceError
@@ -18,6 +17,7 @@ from kdump.format.schema import MetadataRecord, Value, decode_metadata
 from kdump.storage.access import open_source
 from kdump.storage.logdir import EntryType, Partition
 from kdump.storage.names import FileKind
+from kdump.storage.objects.address import AnyPath
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, Reason, batch_bytes, walk
 
@@ -36,7 +36,7 @@ class MetadataSnapshot:
     and the footer last.
     """
 
-    path: Path
+    path: AnyPath
     end_offset: int
     epoch: int
     fault: str | None
@@ -71,7 +71,7 @@ def read_snapshots(partition: Partition) -> tuple[MetadataSnapshot, ...]:
 
 
 def metadata_records(
-    path: Path, base_offset: int, start: int, types: Collection[int]
+    path: AnyPath, base_offset: int, start: int, types: Collection[int]
 ) -> Iterator[MetadataRecord | Stop]:
     """Yield the data records of ``types`` from offset ``start`` on in the file at ``path``.
 
@@ -168,7 +168,7 @@ def _decode_rows(
             yield decode_metadata(block[value : value + size])
 
 
-def _find_fault(path: Path) -> str | None:
+def _find_fault(path: AnyPath) -> str | None:
     """Return why the snapshot at ``path`` is not whole; None if it is."""
     first = last = None
     reader = RecordReader()

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final, Generic, TypeVar
 
 from kdump.audit.facts.coordinator import Coordinator
@@ -42,6 +41,7 @@ from kdump.storage.names import (
     RECOVERY_POINT_CHECKPOINT,
     FileKind,
 )
+from kdump.storage.objects.address import AnyPath
 from kdump.storage.repair_record import FOLDERS, RepairRecord, is_linked, repair_records
 
 T = TypeVar("T")
@@ -69,7 +69,7 @@ class Read(Generic[T]):
     VanishedError) for a file that could not be read; only then is ``value`` None.
     """
 
-    path: Path
+    path: AnyPath
     value: T | None
     error: DecodeError | SourceError | None = None
 
@@ -314,7 +314,7 @@ def read_producer_snapshots(partition: Partition) -> dict[int, Read[ProducerEntr
     return {offset: read_small(path, decode_snapshot) for offset, path in sorted(paths.items())}
 
 
-def _modified_ms(path: Path) -> int:
+def _modified_ms(path: AnyPath) -> int:
     try:
         return path.stat().st_mtime_ns // 1_000_000
     except OSError:
@@ -331,7 +331,7 @@ def _repairs(partition: Partition) -> Read[tuple[RepairRecord, ...]] | None:
         return Read(path, None, error)
 
 
-def read_small(path: Path, decode: Callable[[bytes], T]) -> Read[T]:
+def read_small(path: AnyPath, decode: Callable[[bytes], T]) -> Read[T]:
     """Read a whole small file; a failure to read or decode it is the ``error`` of the result."""
     try:
         size, data = read_end(path, _SMALL_BYTES)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from kdump.audit.survey.index_promises import IndexFacts
@@ -19,6 +18,7 @@ from kdump.errors import SourceError
 from kdump.format.index import OffsetIndex, TimeIndex
 from kdump.storage.access import open_source, read_end
 from kdump.storage.logdir import Segment
+from kdump.storage.objects.address import AnyPath
 from kdump.storage.source import Source
 from kdump.storage.walk import sound_batch
 
@@ -72,7 +72,7 @@ def quick_survey(
     return log.survey(index.facts if index else None, times.facts if times else None, tuple(missed))
 
 
-def _open(path: Path, *, mapped: bool) -> Source:
+def _open(path: AnyPath, *, mapped: bool) -> Source:
     return open_source(path, mapped=mapped, window_bytes=_WINDOW_BYTES)
 
 
@@ -86,7 +86,7 @@ def _tail_start(source: Source, base_offset: int, entries: Sequence[tuple[int, i
 
 
 def _read_index_end(
-    kind: type[OffsetIndex | TimeIndex], path: Path, base_offset: int, *, sealed: bool
+    kind: type[OffsetIndex | TimeIndex], path: AnyPath, base_offset: int, *, sealed: bool
 ) -> _End:
     """Read the end of an index; raises SourceError."""
     slot = kind.ENTRY_BYTES

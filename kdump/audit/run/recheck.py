@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from pathlib import Path
 from typing import Final
 
 from kdump.audit import codes
@@ -20,6 +19,7 @@ from kdump.audit.codes import Severity
 from kdump.audit.findings import Detail, Finding
 from kdump.audit.survey.survey import Survey
 from kdump.storage.logdir import Segment
+from kdump.storage.objects.address import AnyPath
 from kdump.storage.source import Identity
 
 _VANISHED: Final = (codes.VANISHED, codes.VANISHED_LIVE)
@@ -102,7 +102,7 @@ class _Steady:
         self._first = _by_stem(first)
         self._second = _by_stem(second)
 
-    def __call__(self, path: Path) -> bool:
+    def __call__(self, path: AnyPath) -> bool:
         stem = _stem(path)
         if stem not in self._first and stem not in self._second:
             return True  # not a segment's file: brokers rewrite these all the time
@@ -117,7 +117,7 @@ class _Steady:
         return same_next and first.identity == second.identity
 
 
-def _by_stem(surveys: Sequence[Survey]) -> dict[Path, tuple[Survey, Survey | None]]:
+def _by_stem(surveys: Sequence[Survey]) -> dict[AnyPath, tuple[Survey, Survey | None]]:
     """Return the survey of each segment and that of the next segment, by stem."""
     return {
         _stem(survey.segment.log): (survey, next_survey)
@@ -125,7 +125,7 @@ def _by_stem(surveys: Sequence[Survey]) -> dict[Path, tuple[Survey, Survey | Non
     }
 
 
-def _stem(path: Path) -> Path:
+def _stem(path: AnyPath) -> AnyPath:
     """Return the path that all files of a segment have in common, existing or missing."""
     return path.parent / path.name.partition(".")[0]
 
@@ -134,7 +134,7 @@ def _same_file(first: Identity, second: Identity) -> bool:
     return (first.device, first.inode) == (second.device, second.inode)
 
 
-def _files(segment: Segment) -> set[Path]:
+def _files(segment: Segment) -> set[AnyPath]:
     companions = (segment.index, segment.time_index, segment.txn_index, segment.snapshot)
     return {segment.log, *(path for path in companions if path is not None)}
 
@@ -147,7 +147,7 @@ def _may_pass(finding: Finding) -> bool:
     return finding.code.severity in (Severity.ERROR, Severity.WARNING)
 
 
-def _key(finding: Finding) -> tuple[str, Path, int | None]:
+def _key(finding: Finding) -> tuple[str, AnyPath, int | None]:
     return finding.code.name, finding.path, finding.position
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Final
 
 from kdump.audit.codes import FindingCode
@@ -27,6 +26,7 @@ from kdump.audit.startup.outcome import (
     Violation,
 )
 from kdump.audit.survey.recovery import Records
+from kdump.storage.objects.address import AnyPath
 
 #: The speed of recovery with a cold page cache and one thread for each log directory (KOD 10).
 RECOVERY_BYTES_PER_SECOND: Final = 250 << 20
@@ -58,7 +58,7 @@ class Forecast:
     cuts: tuple[Cut, ...]
     deleted: tuple[int, ...]
     split: tuple[int, ...]
-    replaced: tuple[Path, ...]
+    replaced: tuple[AnyPath, ...]
     read_bytes: int
     deleted_bytes: int
     lost: Records

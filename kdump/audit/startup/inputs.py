@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise, zip_longest
-from pathlib import Path
 from typing import Final
 
 from kdump.audit.facts.small_files import PartitionFacts, Read
@@ -26,6 +25,7 @@ from kdump.format.index import TransactionIndex
 from kdump.format.snapshot import NO_PRODUCERS
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment
+from kdump.storage.objects.address import AnyPath
 
 #: Above every offset in a file name.
 _NO_OFFSET: Final = 1 << 63
@@ -235,7 +235,7 @@ def _sizes(segment: Segment, survey: Survey | None) -> tuple[int, tuple[int, int
     )
 
 
-def _size(path: Path | None) -> int:
+def _size(path: AnyPath | None) -> int:
     try:
         return 0 if path is None else path.stat().st_size
     except OSError:

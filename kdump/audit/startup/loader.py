@@ -12,7 +12,6 @@ from bisect import insort
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from kdump.audit.facts.small_files import PartitionFacts, Read
@@ -36,6 +35,7 @@ from kdump.format.index import OffsetIndex, TimeIndex, TransactionIndex
 from kdump.format.properties import FatalMetadataError
 from kdump.storage.logdir import MAX_LOG_BYTES, Segment
 from kdump.storage.names import FileKind, format_file_name
+from kdump.storage.objects.address import AnyPath
 
 
 class _SplitError(Exception):
@@ -62,7 +62,7 @@ class _Log:
         return self.facts.segment.base_offset
 
     @property
-    def path(self) -> Path:
+    def path(self) -> AnyPath:
         return self.facts.segment.log
 
 
@@ -89,7 +89,7 @@ class Loader:
         self.deleted: list[int] = []
         self.recovered: set[int] = set()
         self.split: list[int] = []
-        self.replaced: tuple[Path, ...] = ()
+        self.replaced: tuple[AnyPath, ...] = ()
         self.read_bytes = self.deleted_bytes = 0
         self.lost = Records()
         self._facts, self._release = facts, release
@@ -427,7 +427,7 @@ class Loader:
     def _by_release(self, next_offset: int | None, searched_offset: int | None) -> int | None:
         return searched_offset if self._release is Release.V4_3 else next_offset
 
-    def _refusal(self, text: str, path: Path, position: int | None = None) -> StartFailure:
+    def _refusal(self, text: str, path: AnyPath, position: int | None = None) -> StartFailure:
         return StartFailure(Cause(Outcome.REFUSES, text, path, position))
 
 

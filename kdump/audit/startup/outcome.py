@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from pathlib import Path
 
 from kdump.audit.codes import Outcome as Outcome
 from kdump.audit.survey.log_end import LogEnd, Search
 from kdump.audit.survey.recovery import RecoveryResult
 from kdump.storage.logdir import Segment
+from kdump.storage.objects.address import AnyPath
 
 
 class Release(Enum):
@@ -68,7 +68,7 @@ class Cause:
 
     outcome: Outcome
     text: str
-    path: Path
+    path: AnyPath
     position: int | None = None
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 from kdump.storage.logdir import Entry, EntryType, Partition, Segment
 from kdump.storage.names import EXTENSIONS, FileKind, Suffix
+from kdump.storage.objects.address import AnyPath
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class ResolvedSwaps:
 
     segments: tuple[Segment, ...]
     snapshots: frozenset[int]
-    replaced: tuple[Path, ...]
+    replaced: tuple[AnyPath, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class _File:
     base: int
     kind: FileKind
     suffix: Suffix
-    path: Path
+    path: AnyPath
 
 
 def misnamed_file(partition: Partition) -> Entry | None:
@@ -78,7 +78,7 @@ def resolve_swaps(partition: Partition, next_offset: Callable[[Segment], int]) -
     }
     remaining = {(file.base, file.kind): file.path for file in files if file.suffix == ""}
     ends = [(log.base_offset, next_offset(log)) for log in pending_swaps(partition)]
-    replaced: list[Path] = []
+    replaced: list[AnyPath] = []
     if ends:
         first, stop = min(base for base, _ in ends), max(end for _, end in ends)
         replaced += [remaining.pop(key) for key in list(remaining) if first <= key[0] < stop]
@@ -141,7 +141,7 @@ def _files(partition: Partition) -> list[_File]:
     return found
 
 
-def _paths(segment: Segment) -> dict[FileKind, Path | None]:
+def _paths(segment: Segment) -> dict[FileKind, AnyPath | None]:
     return {
         FileKind.LOG: segment.log,
         FileKind.INDEX: segment.index,

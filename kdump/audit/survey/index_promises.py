@@ -9,7 +9,6 @@ from array import array
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from pathlib import Path
 from typing import Final, Generic, TypeVar
 
 from kdump.errors import SourceError
@@ -18,6 +17,7 @@ from kdump.format.batch import BatchTable
 from kdump.format.index import OffsetIndex, TimeIndex
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment
+from kdump.storage.objects.address import AnyPath
 from kdump.storage.throttle import Pace
 
 Index = TypeVar("Index", OffsetIndex, TimeIndex)
@@ -77,7 +77,7 @@ class IndexFacts:
     ``room`` for more entries, stale entries may follow the valid ones: none was read.
     """
 
-    path: Path
+    path: AnyPath
     size: int
     entry_bytes: int
     remainder: int
@@ -99,7 +99,7 @@ class IndexPass:
     def __init__(
         self, segment: Segment, *, mapped: bool, sealed: bool, pace: Pace | None = None
     ) -> None:
-        self.errors: list[tuple[Path, SourceError]] = []
+        self.errors: list[tuple[AnyPath, SourceError]] = []
         self._base_offset = segment.base_offset
         self._offsets = self._open_check(OffsetIndex, segment.index, mapped, sealed, pace)
         self._times = self._open_check(TimeIndex, segment.time_index, mapped, sealed, pace)
@@ -166,7 +166,7 @@ class IndexPass:
     def _open_check(
         self,
         kind: type[Index],
-        path: Path | None,
+        path: AnyPath | None,
         mapped: bool,
         sealed: bool,
         pace: Pace | None,
@@ -224,7 +224,7 @@ class _EntryCheck(Generic[Index]):
 
 def _read(
     kind: type[Index],
-    path: Path,
+    path: AnyPath,
     base_offset: int,
     mapped: bool,
     sealed: bool,

@@ -9,7 +9,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from kdump.errors import DecodeError, LimitError
@@ -19,6 +18,7 @@ from kdump.format.index import OffsetIndex
 from kdump.format.legacy import first_offset, is_wrapper
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment
+from kdump.storage.objects.address import AnyPath
 from kdump.storage.source import Source
 from kdump.storage.walk import batch_bytes
 
@@ -108,7 +108,7 @@ def search(segment: Segment, offset: int) -> Search:
     return Search(corrupt and not chain.reached, (corrupt and not chain.passed) or not chain.found)
 
 
-def _open(path: Path) -> Source:
+def _open(path: AnyPath) -> Source:
     return open_source(path, mapped=False, window_bytes=_WINDOW_BYTES)
 
 

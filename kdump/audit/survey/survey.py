@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Final
 
 from kdump.audit.facts.small_files import TopicSettings
@@ -33,6 +32,7 @@ from kdump.format.legacy import is_wrapper
 from kdump.format.records import RecordReader, RecordSummary
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment
+from kdump.storage.objects.address import AnyPath
 from kdump.storage.source import Identity, Source
 from kdump.storage.throttle import Pace
 from kdump.storage.walk import Damage, Reason, batch_bytes, sound_batch, walk
@@ -65,13 +65,13 @@ class Gap:
 class ReadFailure:
     """A file that could not be read to its end, with the reason."""
 
-    path: Path
+    path: AnyPath
     vanished: bool
     text: str
     denied: bool = False
 
     @classmethod
-    def of(cls, path: Path, error: SourceError) -> ReadFailure:
+    def of(cls, path: AnyPath, error: SourceError) -> ReadFailure:
         """Return the entry for ``error`` at the file ``path``."""
         vanished, denied = isinstance(error, VanishedError), isinstance(error, DeniedError)
         return cls(path, vanished, str(error), denied)

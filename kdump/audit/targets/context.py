@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from pathlib import Path
 
 from kdump.audit.facts.cluster import Configs, Node, find_cluster
 from kdump.audit.facts.coordinator import find_coordinator
@@ -20,6 +19,7 @@ from kdump.audit.targets.target import Target, identity
 from kdump.format.properties import decode_partition_metadata
 from kdump.storage.logdir import LogDirectory, directory_name
 from kdump.storage.names import CLUSTER_METADATA_TOPIC, PARTITION_METADATA, TRANSACTION_TOPIC
+from kdump.storage.objects.address import AnyPath
 
 _KRAFT_VERSION = 1
 
@@ -37,8 +37,8 @@ class Context:
     now_ms: int
     config: Configs | None = None
     siblings: tuple[tuple[DirectoryFacts, ...], ...] = ()
-    nodes: Mapping[Path, Node] = field(default_factory=dict)
-    strays: frozenset[Path] = frozenset()
+    nodes: Mapping[AnyPath, Node] = field(default_factory=dict)
+    strays: frozenset[AnyPath] = frozenset()
     wanted: Overrides = field(default_factory=Overrides)
 
     def node(self, target: Target) -> Node:
@@ -85,8 +85,8 @@ def read_context(
     directory is spelled in several ways, the first one counts.
     """
     beyond = tuple(beyond)
-    nodes: dict[Path, Node] = {}
-    strays: set[Path] = set()
+    nodes: dict[AnyPath, Node] = {}
+    strays: set[AnyPath] = set()
     by_identity: dict[object, list[DirectoryFacts]] = defaultdict(list)
     for facts in directories:
         by_identity[identity(facts.directory.path) or facts.directory.path].append(facts)
@@ -111,7 +111,7 @@ def read_context(
     return Context(now_ms, config, groups, nodes, frozenset(strays))
 
 
-def _strays(directories: Sequence[DirectoryFacts], node: Node) -> Iterator[Path]:
+def _strays(directories: Sequence[DirectoryFacts], node: Node) -> Iterator[AnyPath]:
     for path in chain.from_iterable(copies(directories)):
         name, file = directory_name(path), path / PARTITION_METADATA
         if name is None or name.topic == CLUSTER_METADATA_TOPIC:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
-from pathlib import Path
 
 from kdump.audit.facts.cluster import Configs
 from kdump.audit.facts.settings import log_directories
@@ -17,9 +16,12 @@ from kdump.audit.targets.scope import Scope, check_patterns, directories_of
 from kdump.audit.targets.target import TopicSelection, assign, open_roots
 from kdump.errors import SourceError
 from kdump.storage.logdir import LogDirectory, open_path
+from kdump.storage.objects.address import AnyPath
 
 
-def list_scope(paths: Iterable[Path], settings: Configs | None, selection: TopicSelection) -> Scope:
+def list_scope(
+    paths: Iterable[AnyPath], settings: Configs | None, selection: TopicSelection
+) -> Scope:
     """List the targets at ``paths``; ``settings`` are those of a broker.
 
     Raises UsageError, also for a pattern that no topic matches.
@@ -33,7 +35,7 @@ def list_scope(paths: Iterable[Path], settings: Configs | None, selection: Topic
 
 
 def _further_directories(
-    settings: Configs | None, known: Collection[Path]
+    settings: Configs | None, known: Collection[AnyPath]
 ) -> Iterator[LogDirectory]:
     """Yield the log directories of a configuration that are not ``known`` and can be listed."""
     for path in log_directories(settings) if settings else ():

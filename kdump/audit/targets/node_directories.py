@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from pathlib import Path
 
 from kdump.audit.facts.small_files import DirectoryFacts
 from kdump.storage.logdir import directory_name
+from kdump.storage.objects.address import AnyPath
 
 
 def siblings(
@@ -42,9 +42,9 @@ def siblings(
     yield from by_node.values()
 
 
-def copies(directories: Sequence[DirectoryFacts]) -> Iterator[tuple[Path, ...]]:
+def copies(directories: Sequence[DirectoryFacts]) -> Iterator[tuple[AnyPath, ...]]:
     """Yield the paths of each partition that has several in one node, ``-future`` ones apart."""
-    paths_by_partition: dict[tuple[str, int, str], list[Path]] = defaultdict(list)
+    paths_by_partition: dict[tuple[str, int, str], list[AnyPath]] = defaultdict(list)
     for path in chain.from_iterable(facts.directory.partition_paths for facts in directories):
         name = directory_name(path)
         if name is not None and name.suffix not in ("delete", "stray"):

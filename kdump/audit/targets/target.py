@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import TypeVar
 
 from kdump.audit.facts.small_files import DirectoryFacts, read_directory
@@ -34,7 +33,7 @@ from kdump.storage.logdir import (
     open_path,
     read_partition,
 )
-from kdump.storage.objects.address import as_path
+from kdump.storage.objects.address import AnyPath, as_path
 
 T = TypeVar("T")
 
@@ -47,7 +46,7 @@ class Root:
     has the files at the top of the log directory that the path is or is in, None without one.
     """
 
-    path: Path
+    path: AnyPath
     content: PathContent | SourceError
     liveness: Liveness | None
     directory: DirectoryFacts | None = None
@@ -69,7 +68,7 @@ class Target:
     listing was dropped.
     """
 
-    path: Path
+    path: AnyPath
     segments: tuple[Segment, ...]
     next_base: int | None
     stopped: bool
@@ -113,7 +112,7 @@ class TopicSelection:
     excluded: tuple[str, ...] = ()
     served: bool = False
 
-    def selects(self, path: Path) -> bool:
+    def selects(self, path: AnyPath) -> bool:
         """Return whether the selection has the partition directory at ``path``."""
         topic, name = _topic(path), directory_name(path)
         if self.served and name is not None and name.suffix:
@@ -123,7 +122,7 @@ class TopicSelection:
         return not self.topics or any(fnmatchcase(topic, pattern) for pattern in self.topics)
 
 
-def open_roots(paths: Iterable[Path], configured: Collection[Path] = ()) -> Iterator[Root]:
+def open_roots(paths: Iterable[AnyPath], configured: Collection[AnyPath] = ()) -> Iterator[Root]:
     """Yield the root of each path.
 
     ``configured`` are the log directories that a broker's configuration names: a missing or empty
@@ -159,7 +158,7 @@ def _is_empty(partition: Partition) -> bool:
     return not (partition.segments or partition.transient or partition.entries)
 
 
-def without_repeats(items: Iterable[T], path_of: Callable[[T], Path]) -> Iterator[T]:
+def without_repeats(items: Iterable[T], path_of: Callable[[T], AnyPath]) -> Iterator[T]:
     """Yield ``items`` without those whose directory came before, in whatever spelling."""
     seen: set[tuple[int, int]] = set()
     for item in items:
@@ -173,13 +172,13 @@ def without_repeats(items: Iterable[T], path_of: Callable[[T], Path]) -> Iterato
 
 def without_nested(targets: Iterable[Target]) -> list[Target]:
     """Return ``targets`` without repeats and without those inside others, by their spelling."""
-    known: dict[Path, Target] = {}
+    known: dict[AnyPath, Target] = {}
     for target in targets:
         known.setdefault(target.path.absolute(), target)
     return [target for path, target in known.items() if path.parent not in known]
 
 
-def identity(path: Path) -> tuple[int, int] | None:
+def identity(path: AnyPath) -> tuple[int, int] | None:
     """Return an identity that all spellings of a directory share, None if it is not a directory."""
     try:
         status = path.stat()
@@ -211,13 +210,13 @@ def unmatched_patterns(roots: Iterable[Root], selection: TopicSelection) -> tupl
     )
 
 
-def _topic(path: Path) -> str:
+def _topic(path: AnyPath) -> str:
     """Return the topic in the name of a partition directory, or the whole name."""
     name = directory_name(path)
     return path.name if name is None else name.topic
 
 
-def _directory(content: PathContent, path: Path, state: Liveness) -> DirectoryFacts | None:
+def _directory(content: PathContent, path: AnyPath, state: Liveness) -> DirectoryFacts | None:
     if isinstance(content, LogDirectory):
         return read_directory(content, state)
     if isinstance(content, Partition):

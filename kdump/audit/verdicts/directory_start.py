@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from kdump.audit.codes import Outcome
 from kdump.audit.facts.cluster import Configs
@@ -20,6 +19,7 @@ from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import MissingDirectoryError
 from kdump.storage.logdir import LogDirectory, directory_name
 from kdump.storage.names import CLUSTER_METADATA_TOPIC
+from kdump.storage.objects.address import AnyPath
 
 
 class Starts:
@@ -35,7 +35,7 @@ class Starts:
             for root in roots
             if isinstance(root.content, LogDirectory) and root.directory is not None
         }
-        self._forecasts: dict[Path, Forecast] = {}
+        self._forecasts: dict[AnyPath, Forecast] = {}
         self._causes: list[Cause] = []
 
     def add_findings(self, findings: Iterable[Finding]) -> None:
@@ -72,11 +72,11 @@ class Starts:
             return True
         return None if self._data_directories is None else self._data_directories == 1
 
-    def causes(self, path: Path) -> list[Cause]:
+    def causes(self, path: AnyPath) -> list[Cause]:
         """Return the causes at the top of the log directory at ``path``."""
         return [cause for cause in self._causes if path == cause.path or path in cause.path.parents]
 
-    def directories(self) -> Iterator[tuple[Path, DirectoryForecast]]:
+    def directories(self) -> Iterator[tuple[AnyPath, DirectoryForecast]]:
         """Yield the path and the forecast of each requested log directory, as added so far."""
         for path, directory in self._directories.items():
             paths = directory.partition_paths

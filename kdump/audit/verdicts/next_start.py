@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Final
 
 from kdump.audit import codes
@@ -26,6 +25,7 @@ from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import KdumpError
 from kdump.storage import workers
 from kdump.storage.logdir import Segment, is_metadata_log
+from kdump.storage.objects.address import AnyPath
 
 #: The codes for which a broker renames a replica with records to ``-stray`` once it is loaded.
 _SET_ASIDE: Final = (codes.TOPIC_ID_MISSING, codes.PARTITION_STRAY_CUT, codes.PARTITION_STRAY)
@@ -135,7 +135,7 @@ def add_forecast(verdict: Verdict, *, segments: bool) -> Verdict:
 class Conclusion:
     """``add_forecast`` as a picklable conclusion: verdicts on ``paths`` keep their segments."""
 
-    paths: frozenset[Path]
+    paths: frozenset[AnyPath]
 
     def __call__(self, verdict: Verdict) -> Verdict:
         """Return the verdict with its forecast."""

@@ -72,6 +72,7 @@ def reindex(
     from kdump.cli.options.targets import find_scope
     from kdump.repair.reindex.checkpoints import hosts
     from kdump.repair.reindex.plan import plan_reindex
+    from kdump.storage.objects.address import as_local
 
     scope = find_scope(targets, stores=False)
     wanted = Overrides(index_interval_bytes, segment_index_bytes)
@@ -90,7 +91,7 @@ def reindex(
             every=every,
             settings=scope.context.settings(verdict.target),
             node=scope.context.node(verdict.target),
-            checkpoints=directories.get(verdict.target.path),
+            checkpoints=directories.get(as_local(verdict.target.path)),
             arguments=choice.arguments,
         )
 

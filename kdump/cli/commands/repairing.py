@@ -7,7 +7,6 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -227,23 +226,25 @@ class _Run:
         from kdump.repair.transaction.apply import resume
         from kdump.repair.transaction.folder import Folder
         from kdump.repair.transaction.lock import check_stopped, finish_or_undo, interrupted_repair
-        from kdump.repair.transaction.plan import finish_command, with_paths
+        from kdump.repair.transaction.plan import finish_command, log_directory_of, with_paths
+        from kdump.storage.objects.address import as_local
         from kdump.storage.repair_record import RepairState
 
         if target.error is not None:
             raise target.error
+        path = as_local(target.path)
         if not target.stopped or target.directory is None:
-            check_stopped(target.path, assume_stopped=self._choice.assume_stopped)
-        record = interrupted_repair(target.path)
+            check_stopped(path, assume_stopped=self._choice.assume_stopped)
+        record = interrupted_repair(path)
         if record is None:
             return None
         if record.state is RepairState.UNDOING or record.command != self._choice.command:
             raise Refused(
                 f"{target.path}: expected no interrupted repair, found {record.id}: "
-                f"{finish_or_undo(record, target.path)}"
+                f"{finish_or_undo(record, path)}"
             )
-        folder = Folder(target.path, record.id)
-        plan = with_paths(folder.plan(), target.path, _log_directory(target))
+        folder = Folder(path, record.id)
+        plan = with_paths(folder.plan(), path, log_directory_of(target))
         with self._meter.paused():
             self._output.interruption(record, plan)
         if not self._choice.apply:
@@ -253,7 +254,7 @@ class _Run:
             _consent(plan, self._choice)
         receipt = resume(
             folder,
-            _log_directory(target),
+            log_directory_of(target),
             assume_stopped=self._choice.assume_stopped,
             full_proof=self._choice.full_proof,
         )
@@ -381,10 +382,6 @@ def _read_code(verdict: Verdict) -> int:
 
     unread = {codes.UNREADABLE, codes.DENIED, codes.VANISHED}
     return INCOMPLETE if any(finding.code in unread for finding in verdict.findings) else OK
-
-
-def _log_directory(target: Target) -> Path | None:
-    return None if target.directory is None else target.directory.directory.path
 
 
 def _consent(plan: Plan, choice: Choice) -> None:

@@ -114,6 +114,7 @@ def salvage(
     from kdump.repair.newdir.output import check_targets
     from kdump.repair.salvage.backup import partition_of
     from kdump.repair.salvage.salvage import salvage as salvage_partition
+    from kdump.storage.objects.address import as_local
 
     partitions = [partition_of(path) or path for path in paths]
     scope = find_scope(TargetOptions(partitions, config), stores=False)
@@ -137,7 +138,7 @@ def salvage(
                 scope.context,
                 output,
                 hunted=hunted,
-                backup=backups.get(target.path),
+                backup=backups.get(as_local(target.path)),
                 topic_id=topic_id,
                 report=meter.advance,
             )

@@ -77,7 +77,8 @@ def undo(
     from kdump.errors import KdumpError, Unfinished, UsageError
     from kdump.format.lines.shell import shell_text
     from kdump.repair.transaction.folder import Folder
-    from kdump.repair.transaction.plan import with_paths
+    from kdump.repair.transaction.plan import log_directory_of, with_paths
+    from kdump.storage.objects.address import as_local
     from kdump.storage.repair_record import RepairState
 
     if discard and (plan_id is None or apply):
@@ -90,7 +91,8 @@ def undo(
         try:
             if target.error is not None:
                 raise target.error
-            records = _select(target.path, plan_id)
+            path = as_local(target.path)
+            records = _select(path, plan_id)
             if apply or discard:
                 begun = [
                     record
@@ -99,21 +101,21 @@ def undo(
                 ]
                 for record in begun[-1:]:
                     if not discard:
-                        plan = Folder(target.path, record.id).plan()
-                        report.undo(with_paths(plan, target.path, _log_directory(target)))
+                        plan = Folder(path, record.id).plan()
+                        report.undo(with_paths(plan, path, log_directory_of(target)))
                     _change(
                         record,
-                        target.path,
-                        _log_directory(target),
+                        path,
+                        log_directory_of(target),
                         discard=discard,
                         assume_stopped=assume_stopped,
                     )
-                    report.change(record, target.path, discarded=discard)
+                    report.change(record, path, discarded=discard)
             else:
                 for record in records:
                     with_plan = plan_id is not None
                     refusal = _refusal(record, target) if with_plan else None
-                    report.backup(record, target.path, with_plan=with_plan, refused=refusal)
+                    report.backup(record, path, with_plan=with_plan, refused=refusal)
         except KdumpError as error:
             report.error(error)
             codes.add(exit_code_of(error))
@@ -143,14 +145,12 @@ def _select(partition: Path, plan_id: str | None) -> Sequence[RepairRecord]:
     return records if plan_id is None else [record for record in records if record.id == plan_id]
 
 
-def _log_directory(target: Target) -> Path | None:
-    return None if target.directory is None else target.directory.directory.path
-
-
 def _refusal(record: RepairRecord, target: Target) -> Exception | None:
+    from kdump.repair.transaction.plan import log_directory_of
     from kdump.repair.transaction.undo import refusal
+    from kdump.storage.objects.address import as_local
 
-    return refusal(record, target.path, _log_directory(target))
+    return refusal(record, as_local(target.path), log_directory_of(target))
 
 
 def _change(

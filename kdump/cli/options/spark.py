@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from kdump.cli.options.group import option_group
 from kdump.errors import UsageError
+from kdump.storage.objects.address import AnyPath
 
 if TYPE_CHECKING:
     from kdump.fleet.session.session import Session
@@ -55,7 +55,7 @@ spark_options = option_group(
 
 
 @contextmanager
-def spark_session(options: SparkOptions, paths: Iterable[Path] = ()) -> Iterator[Session]:
+def spark_session(options: SparkOptions, paths: Iterable[AnyPath] = ()) -> Iterator[Session]:
     """Start Spark or connect to it, yield the session, and end it.
 
     Raise UsageError for both options at once, without the extra ``spark``, and for relative paths

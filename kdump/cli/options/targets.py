@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kdump.cli.options.group import option_group
+from kdump.storage.objects.address import AnyPath
 
 if TYPE_CHECKING:
     from kdump.audit.facts.cluster import Configs
@@ -53,8 +54,8 @@ class LogPath(SomePath):
 class TargetOptions:
     """The PATH arguments and the options that go with them."""
 
-    paths: Sequence[Path]
-    config: Path | None = None
+    paths: Sequence[AnyPath]
+    config: AnyPath | None = None
     topics: Sequence[str] = ()
     excluded: Sequence[str] = ()
 
@@ -108,7 +109,7 @@ def find_scope(options: TargetOptions, *, stores: bool = True) -> Scope:
     return list_scope(paths, settings, options.topic_selection)
 
 
-def _refuse_stores(paths: Sequence[Path]) -> None:
+def _refuse_stores(paths: Sequence[AnyPath]) -> None:
     from kdump.errors import UsageError
     from kdump.storage.objects.address import RemotePath
 
@@ -120,7 +121,7 @@ def _refuse_stores(paths: Sequence[Path]) -> None:
             )
 
 
-def named_paths(options: TargetOptions) -> tuple[Sequence[Path], Configs | None]:
+def named_paths(options: TargetOptions) -> tuple[Sequence[AnyPath], Configs | None]:
     """Return the paths of ``options``, or the log directories of its config, and the settings.
 
     The settings are None without a config. Raise UsageError, Click's too, and SourceError.

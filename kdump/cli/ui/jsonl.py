@@ -5,13 +5,15 @@ The shapes are a promise to scripts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from os import fsencode
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kdump.cli.ui.version import version
 from kdump.format.lines.text import json_bytes, json_text
+
+if TYPE_CHECKING:
+    from kdump.storage.objects.address import AnyPath
 
 #: The version of the lines: it increases when a line changes its meaning.
 SCHEMA: Final = 1
@@ -22,7 +24,7 @@ def line(kind: str, fields: dict[str, object]) -> str:
     return json_text({"type": kind, **fields})
 
 
-def header(command: str, paths: Sequence[Path]) -> dict[str, object]:
+def header(command: str, paths: Iterable[AnyPath]) -> dict[str, object]:
     """Return the fields of the header line."""
     return {
         "schema": SCHEMA,
@@ -32,12 +34,12 @@ def header(command: str, paths: Sequence[Path]) -> dict[str, object]:
     }
 
 
-def path_field(path: Path | str) -> dict[str, str | None]:
+def path_field(path: AnyPath | str) -> dict[str, str | None]:
     """Return ``path`` under its name, or base64 under ``path_base64`` where it is not UTF-8."""
-    return json_bytes("path", fsencode(path))
+    return json_bytes("path", fsencode(str(path)))
 
 
-def path_value(path: Path | str) -> str | dict[str, str | None]:
+def path_value(path: AnyPath | str) -> str | dict[str, str | None]:
     """Return ``path`` as a string, or as ``{"path_base64": …}`` where it is not UTF-8."""
     field = path_field(path)
     return field.get("path") or field

@@ -13,6 +13,7 @@ from kdump.cli.ui.jsonl import header, line
 from kdump.cli.ui.paragraphs import paragraph
 from kdump.format.lines.shell import shell_text
 from kdump.format.lines.text import printable
+from kdump.storage.objects.address import AnyPath
 
 #: The ends of names in a log directory that are not partitions.
 _IN_DIRECTORY: Final = ("-checkpoint", "lost+found", "remote-log-index-cache")
@@ -43,7 +44,7 @@ def text_lines(report: Report) -> Iterator[str]:
     yield paragraph("result", _result(report))
 
 
-def json_lines(report: Report, source: Path | None) -> Iterator[str]:
+def json_lines(report: Report, source: AnyPath | None) -> Iterator[str]:
     """Yield a header, a line for each group, and a summary."""
     yield line("header", header("explain", [source] if source else []))
     for group in report.groups:

@@ -6,7 +6,6 @@ Scripts rely on it: fields may be added, but none is changed or removed.
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 
 from kdump.audit.replay.stable_offset import StableOffset
 from kdump.audit.startup.forecast import DirectoryForecast, Forecast
@@ -16,10 +15,11 @@ from kdump.audit.verdicts.losses import Losses
 from kdump.cli.ui import jsonl
 from kdump.format.lines.text import time_text
 from kdump.storage.logdir import directory_name
+from kdump.storage.objects.address import AnyPath
 
 
 def forecast_line(
-    path: Path, forecast: Forecast, lost_now: Span, stable: StableOffset | None = None
+    path: AnyPath, forecast: Forecast, lost_now: Span, stable: StableOffset | None = None
 ) -> str:
     """Return the line of the partition at ``path``, which has already lost ``lost_now``.
 

@@ -28,7 +28,7 @@ from kdump.errors import Refused, SourceError, UsageError
 from kdump.fleet.export import upload
 from kdump.fleet.export.upload import Upload
 from kdump.storage.logdir import ancestors, is_log_directory
-from kdump.storage.objects.address import RemotePath
+from kdump.storage.objects.address import AnyPath, RemotePath, as_local
 from kdump.storage.ownership import open_safely
 from kdump.storage.rights import Rights, acting
 
@@ -65,7 +65,7 @@ class Destination(Protocol):
     """The directory or prefix of an export."""
 
     @property
-    def folder(self) -> Path:
+    def folder(self) -> AnyPath:
         """The folder below the directory that tasks write into."""
 
     @property
@@ -75,7 +75,7 @@ class Destination(Protocol):
     def begin(self) -> None:
         """Create the directory. Raise UsageError if the path exists, SourceError."""
 
-    def take(self, file: Path, topic: str | None, number: int, extension: str) -> str:
+    def take(self, file: AnyPath, topic: str | None, number: int, extension: str) -> str:
         """Give the ``file`` of a task its final name, and return the name below the directory."""
 
     def finish(self, manifest: bytes) -> None:
@@ -85,7 +85,7 @@ class Destination(Protocol):
         """Remove what was created, with all its content."""
 
 
-def check_outside(path: Path, read: Iterable[Path]) -> None:
+def check_outside(path: AnyPath, read: Iterable[AnyPath]) -> None:
     """Raise UsageError if ``path`` lies inside one of the directories ``read``."""
     inside = (
         [] if isinstance(path, RemotePath) else [identity(parent) for parent in ancestors(path)]
@@ -100,7 +100,7 @@ def check_outside(path: Path, read: Iterable[Path]) -> None:
 
 
 @contextmanager
-def create_destination(path: Path) -> Iterator[Destination]:
+def create_destination(path: AnyPath) -> Iterator[Destination]:
     """Create a directory or prefix at ``path``, and yield it; an exception removes it again.
 
     Raise UsageError if the path exists, SourceError if it cannot be created.
@@ -115,7 +115,7 @@ def create_destination(path: Path) -> Iterator[Destination]:
         raise
 
 
-def open_sink(file: Path, rights: Rights | None) -> Sink:
+def open_sink(file: AnyPath, rights: Rights | None) -> Sink:
     """Create a file for a task, as root with ``rights``. It and the methods raise OSError."""
     if isinstance(file, RemotePath):
         return Upload(file)
@@ -123,7 +123,7 @@ def open_sink(file: Path, rights: Rights | None) -> Sink:
         return file.open("xb", buffering=_BUFFER_BYTES)
 
 
-def discard(file: Path, rights: Rights | None) -> None:
+def discard(file: AnyPath, rights: Rights | None) -> None:
     """Remove the file of a task, if it exists."""
     if isinstance(file, RemotePath):
         upload.abandon(file)
@@ -132,7 +132,7 @@ def discard(file: Path, rights: Rights | None) -> None:
             file.unlink(missing_ok=True)
 
 
-def write_error(path: Path, error: OSError) -> SourceError:
+def write_error(path: AnyPath, error: OSError) -> SourceError:
     """Return the SourceError for an OSError that writing to ``path`` raised."""
     return SourceError(path, f"{path}: cannot be written: {error.strerror or error}")
 
@@ -162,12 +162,12 @@ class _Directory:
             self._ours = True
             self.folder.mkdir()
 
-    def take(self, file: Path, topic: str | None, number: int, extension: str) -> str:
+    def take(self, file: AnyPath, topic: str | None, number: int, extension: str) -> str:
         name = _name(topic, number, extension)
         target = self._path / name
         with self._writing():
             target.parent.mkdir(exist_ok=True)
-            file.rename(target)
+            as_local(file).rename(target)
         return name
 
     def finish(self, manifest: bytes) -> None:
@@ -204,7 +204,7 @@ def _rights_in(path: Path) -> Rights:
         raise UsageError(f"--to {path}: {refused}") from refused
 
 
-def _clear(path: Path) -> None:
+def _clear(path: AnyPath) -> None:
     """Remove a directory. A cancelled attempt at a task may still create files in it."""
     for _ in range(_TRIES):
         shutil.rmtree(path, ignore_errors=True)
@@ -239,7 +239,7 @@ class _Prefix:
             raise _name_taken(path)
         self._ours = path
 
-    def take(self, file: Path, topic: str | None, number: int, extension: str) -> str:
+    def take(self, file: AnyPath, topic: str | None, number: int, extension: str) -> str:
         assert isinstance(file, RemotePath)
         name = _name(topic, number, extension)
         self._renames.append((file, self._path / name))
@@ -259,7 +259,7 @@ class _Prefix:
                 upload.remove(self._ours)
 
 
-def _name_taken(path: Path) -> UsageError:
+def _name_taken(path: AnyPath) -> UsageError:
     return UsageError(f"--to {path}: expected a name that is free, found it taken")
 
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
-from pathlib import Path
 from typing import Any, Final, Protocol
 
 from kdump.audit.facts.coordinator import Coordinator
@@ -36,6 +35,7 @@ from kdump.fleet.job.spread import progress_counter
 from kdump.fleet.tables.schema import utf8
 from kdump.fleet.tables.tables import Log
 from kdump.storage.logdir import directory_name
+from kdump.storage.objects.address import AnyPath
 from kdump.storage.selection import HIGHEST, LOWEST, Selection
 
 #: The maximum size of the logs of a file, unless it holds only one.
@@ -78,7 +78,7 @@ class _Part:
     topic: str | None
     partition: int | None
     copies: list[list[Share]]
-    wanted: set[Path]
+    wanted: set[AnyPath]
     coordinators: list[Coordinator | None]
     log_start: int | None = None
     committed: CommittedFilter | None = None
@@ -90,7 +90,7 @@ def export(
     order: Order,
     destination: Destination,
     spread: Spread,
-    sizes: Mapping[Path, int],
+    sizes: Mapping[AnyPath, int],
     *,
     context: Context | None = None,
     on_progress: Callable[[int], None] | None = None,
@@ -131,7 +131,7 @@ def export(
 def _parts(
     targets: Iterable[Target],
     order: Order,
-    sizes: Mapping[Path, int],
+    sizes: Mapping[AnyPath, int],
     context: Context,
     troubles: list[Trouble],
 ) -> list[_Part]:

@@ -15,7 +15,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, Final, Protocol
 from uuid import uuid4
 
@@ -35,6 +34,7 @@ from kdump.format.batch import BatchTable, RecordRun, RecordTable
 from kdump.format.lines.lines import JsonLines
 from kdump.format.records import RecordReader
 from kdump.storage.access import open_source
+from kdump.storage.objects.address import AnyPath
 from kdump.storage.rights import Rights
 from kdump.storage.selection import Selection
 from kdump.storage.source import Source
@@ -62,7 +62,7 @@ class Share:
     """A log, its offset index, and the ``ranges`` to export, None for all records."""
 
     log: Log
-    index: Path | None
+    index: AnyPath | None
     ranges: Ranges | None = None
     committed: CommittedFilter | None = None
 
@@ -72,7 +72,7 @@ class ExportTask:
     """``shares`` of one topic; their file is created in the directory ``to`` with ``rights``."""
 
     shares: tuple[Share, ...]
-    to: Path
+    to: AnyPath
     rights: Rights | None
     form: Form
     selection: Selection
@@ -110,7 +110,7 @@ class Ledger:
 class WrittenFile:
     """A file at ``path``, its size, and the digest of its bytes."""
 
-    path: Path
+    path: AnyPath
     bytes: int
     sha256: str
 
@@ -252,7 +252,7 @@ def _longs(numbers: Any) -> memoryview:
 class _HashedFile:
     """A new file that hashes its bytes, with the methods that pyarrow calls."""
 
-    def __init__(self, path: Path, rights: Rights | None) -> None:
+    def __init__(self, path: AnyPath, rights: Rights | None) -> None:
         self._file: Sink = open_sink(path, rights)
         self._hash = hashlib.sha256()
         self.bytes = 0
@@ -362,7 +362,7 @@ class _Jsonl:
 class _Output:
     """The file of a task, which is created with the first record."""
 
-    def __init__(self, path: Path, rights: Rights | None, form: Form) -> None:
+    def __init__(self, path: AnyPath, rights: Rights | None, form: Form) -> None:
         self.records = 0
         self._path = path
         self._rights = rights

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -26,6 +25,7 @@ from kdump.format.records import RecordReader
 from kdump.storage.access import open_source
 from kdump.storage.logdir import directory_name
 from kdump.storage.names import DirectoryName
+from kdump.storage.objects.address import AnyPath
 from kdump.storage.walk import Damage, walk
 
 
@@ -33,7 +33,7 @@ from kdump.storage.walk import Damage, walk
 class Log:
     """The log of a segment; ``size`` is its size in bytes when it was listed."""
 
-    path: Path
+    path: AnyPath
     base_offset: int
     sealed: bool
     size: int

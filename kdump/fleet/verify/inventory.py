@@ -5,10 +5,10 @@ from __future__ import annotations
 import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import cast
 
 from kdump.audit.targets.target import Target, log_bytes
+from kdump.storage.objects.address import AnyPath
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Inventory:
     The log directory is left out: it may be large, and targets share it.
     """
 
-    folder: Path
+    folder: AnyPath
     logs: Mapping[str, int]
     pickled: bytes
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from kdump.audit import codes
 from kdump.audit.checks.read_errors import verify_again
@@ -13,13 +12,14 @@ from kdump.audit.findings import Detail, Finding
 from kdump.audit.survey.survey import Survey
 from kdump.audit.targets.target import Target
 from kdump.fleet.verify.inventory import Inventory
+from kdump.storage.objects.address import AnyPath
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
     """The reading of one log on ``host``; the offsets are None without a sound batch."""
 
-    path: Path
+    path: AnyPath
     host: str
     bytes: int
     batches: int
@@ -40,7 +40,7 @@ class Line:
 
 
 def coverage_findings(
-    target: Target, inventory: Inventory, lines: Iterable[Line], reported: Iterable[Path]
+    target: Target, inventory: Inventory, lines: Iterable[Line], reported: Iterable[AnyPath]
 ) -> Iterator[Finding]:
     """Yield a finding for each log of the ``inventory`` of a target that was not read exactly once.
 
@@ -53,7 +53,7 @@ def coverage_findings(
             yield missing_result(target, inventory.folder / name, f"{count} lines of the ledger")
 
 
-def missing_result(target: Target, path: Path, found: str) -> Finding:
+def missing_result(target: Target, path: AnyPath, found: str) -> Finding:
     """Return the finding of a path for which no executor has sent a result."""
     detail = Detail("a single result of an executor", found)
     return Finding(codes.UNREADABLE, path, detail=detail, remedy=verify_again(target.path))

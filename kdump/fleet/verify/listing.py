@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import itemgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from kdump.audit.facts.cluster import Configs
@@ -35,6 +34,7 @@ from kdump.errors import SourceError
 from kdump.fleet.job.job import JobFailed
 from kdump.fleet.job.spread import LostTask, spread
 from kdump.fleet.verify.inventory import Inventory
+from kdump.storage.objects.address import AnyPath
 from kdump.storage.workers import WorkerDied
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Listing:
             for target, inventory in zip(self.scope.targets, self.inventories, strict=True)
         ]
 
-    def sizes(self) -> dict[Path, int]:
+    def sizes(self) -> dict[AnyPath, int]:
         """Return the size of each log in bytes, by its path."""
         return {
             inventory.folder / name: size
@@ -78,7 +78,7 @@ class Listing:
 
 def list_paths(
     session: Session,
-    paths: Sequence[Path],
+    paths: Sequence[AnyPath],
     settings: Configs | None,
     selection: TopicSelection,
 ) -> Listing:
@@ -116,7 +116,7 @@ class _Part:
 class _PathDirectories:
     """Paths, and the log directories that they are or lie in."""
 
-    paths: tuple[Path, ...]
+    paths: tuple[AnyPath, ...]
     directories: tuple[DirectoryFacts, ...]
 
 
@@ -132,7 +132,7 @@ class _Surroundings:
     findings: tuple[Finding, ...]
 
 
-def _list_path(path: Path, selection: TopicSelection, settings: Configs | None) -> _Part:
+def _list_path(path: AnyPath, selection: TopicSelection, settings: Configs | None) -> _Part:
     (root,) = open_roots([path], log_directories(settings) if settings else ())
     return _make_part(root, [target.with_listing() for target in assign(root, selection)])
 
@@ -158,14 +158,14 @@ def _read_surroundings(
 
 
 def _list_single(
-    path: Path, selection: TopicSelection, settings: Configs | None, now_ms: int
+    path: AnyPath, selection: TopicSelection, settings: Configs | None, now_ms: int
 ) -> tuple[_Part, _Surroundings]:
     part = _list_path(path, selection, settings)
     path_directories = _PathDirectories((path,), directories_of([part.root]))
     return part, _read_surroundings(path_directories, settings, now_ms)
 
 
-def _part_of_result(path: Path, result: _Part | WorkerDied | LostTask) -> _Part:
+def _part_of_result(path: AnyPath, result: _Part | WorkerDied | LostTask) -> _Part:
     """Return the listing of an executor, or the path with the error if there is none."""
     if isinstance(result, _Part):
         return result

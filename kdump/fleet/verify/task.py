@@ -12,7 +12,6 @@ import pickle
 import socket
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.findings import Finding
@@ -28,6 +27,7 @@ from kdump.audit.verdicts.verdict import Conclude, Verdict
 from kdump.fleet.verify.inventory import Inventory
 from kdump.fleet.verify.ledger import Line
 from kdump.storage.logdir import Segment
+from kdump.storage.objects.address import AnyPath
 from kdump.storage.throttle import use_idle_io
 
 
@@ -65,7 +65,7 @@ class SegmentTask:
     deep: bool
 
     @property
-    def path(self) -> Path | None:
+    def path(self) -> AnyPath | None:
         """The log to read."""
         return None if self.survey is None else self.survey.segment.log
 

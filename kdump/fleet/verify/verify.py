@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kdump.audit.checks.read_errors import killed_reader
@@ -41,6 +40,7 @@ from kdump.fleet.verify.task import (
     segment_tasks,
     unmap,
 )
+from kdump.storage.objects.address import AnyPath
 from kdump.storage.workers import WorkerDied, in_order
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class _Results:
     evidence: list[bytes] = field(default_factory=list)
     lines: list[Line] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
-    reported: list[Path] = field(default_factory=list)
+    reported: list[AnyPath] = field(default_factory=list)
 
     def add(self, task: SegmentTask, target: Target, result: object) -> None:
         """Add the result of one task."""
@@ -205,7 +205,7 @@ def quick_pass(
 
 def _target_contexts(targets: Sequence[Target], context: Context) -> list[Context]:
     """Return the part of ``context`` about each target; targets of one directory share it."""
-    context_by_directory: dict[Path | None, Context] = {}
+    context_by_directory: dict[AnyPath | None, Context] = {}
     for target in targets:
         path = _directory(target)
         if path not in context_by_directory:
@@ -216,7 +216,7 @@ def _target_contexts(targets: Sequence[Target], context: Context) -> list[Contex
     return [context_by_directory[_directory(target)] for target in targets]
 
 
-def _directory(target: Target) -> Path | None:
+def _directory(target: Target) -> AnyPath | None:
     return None if target.directory is None else target.directory.directory.path
 
 
@@ -235,7 +235,7 @@ def _complete_verdicts(
             yield number, fallback(number, _missing(target, target.path, result))
 
 
-def _missing(target: Target, path: Path, result: WorkerDied | LostTask) -> Finding:
+def _missing(target: Target, path: AnyPath, result: WorkerDied | LostTask) -> Finding:
     """Return the finding of a path for which no executor has sent a result."""
     if isinstance(result, WorkerDied):
         return killed_reader(path, result, target)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from os import PathLike, fspath
+from pathlib import PurePath
 from shlex import quote
 from typing import Final
 
@@ -20,9 +20,9 @@ from kdump.format.lines.text import printable
 _PLAIN: Final = re.compile(r"[^\\'!]", re.S)
 
 
-def operand(path: PathLike[str]) -> str:
+def operand(path: PurePath) -> str:
     """Return ``path`` as an argument of a command that cannot be read as an option."""
-    text = fspath(path)
+    text = str(path)
     return f"./{text}" if text.startswith("-") else text
 
 

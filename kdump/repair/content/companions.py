@@ -16,6 +16,7 @@ from kdump.format.checkpoint import EpochEntry, encode_epochs
 from kdump.format.index import TransactionIndex
 from kdump.format.snapshot import encode_snapshot
 from kdump.storage.names import LEADER_EPOCH_CHECKPOINT, FileKind, format_file_name
+from kdump.storage.objects.address import as_local
 
 
 def companions(replayed: Replay, facts: PartitionFacts) -> Iterator[tuple[str, bytes]]:
@@ -47,12 +48,12 @@ def epochs_of(replayed: Replay, facts: PartitionFacts) -> tuple[EpochEntry, ...]
 def readable_files(facts: PartitionFacts) -> Iterator[Path]:
     """Yield the files beside the logs that can be read, and are copied unchanged."""
     if facts.metadata is not None and facts.metadata.error is None:
-        yield facts.metadata.path
+        yield as_local(facts.metadata.path)
     if facts.quorum_state is not None and facts.quorum_state.error is None:
-        yield facts.quorum_state.path
+        yield as_local(facts.quorum_state.path)
     for snapshot in facts.metadata_snapshots:
         if snapshot.fault is None:
-            yield snapshot.path
+            yield as_local(snapshot.path)
 
 
 def merge_epochs(

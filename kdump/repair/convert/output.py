@@ -45,6 +45,7 @@ from kdump.repair.transaction.fingerprint import refuse_swaps
 from kdump.repair.transaction.lock import finish_or_undo, interrupted_repair
 from kdump.storage.logdir import EntryType, Partition
 from kdump.storage.names import FileKind
+from kdump.storage.objects.address import as_local
 from kdump.storage.source import status_of
 
 #: Free space for indexes, the receipt and directories, beside the copied files.
@@ -83,7 +84,7 @@ def convert_to(
         raise target.error
     if target.partition is None:
         raise Refused(f"{target.path}: expected a partition directory called <topic>-<partition>")
-    with read_as_owner(target.path):
+    with read_as_owner(as_local(target.path)):
         return _convert_to(target, context, output, rules, jobs, report)
 
 
@@ -110,7 +111,7 @@ def _convert_to(
     status = status_of(partition.path)
     empty = ConvertedCopy(
         id="",
-        partition=partition.path,
+        partition=as_local(partition.path),
         destination=destination,
         identity=(status.st_dev, status.st_ino),
         files={},
@@ -135,7 +136,7 @@ def _convert_to(
     refuse_swaps(partition)
     copied, left = _companions(partition)
     _check_space(output, origins, copied, rules)
-    with build_directory(destination, partition.path) as building:
+    with build_directory(destination, as_local(partition.path)) as building:
         for path in copied:
             copy_file(building, path)
         writer = SegmentWriter(building, facts, rules, jobs=jobs, tasks=len(origins))
@@ -216,18 +217,20 @@ def _with_epochs(
 
 
 def _log_of(origin: SourceSegment) -> Path:
-    return origin.segment.log
+    return as_local(origin.segment.log)
 
 
 def _companions(partition: Partition) -> tuple[list[Path], list[str]]:
     """Return the files beside the logs that are copied, and the names of those that are not."""
-    copied = [segment.snapshot for segment in partition.segments if segment.snapshot is not None]
+    copied = [
+        as_local(segment.snapshot) for segment in partition.segments if segment.snapshot is not None
+    ]
     left = [segment.log.name for segment in partition.transient]
     for entry in partition.entries:
         name = entry.name
         plain = entry.type is EntryType.FILE and not name.suffix and name.canonical
         if plain and name.kind in _COPIED:
-            copied.append(entry.path)
+            copied.append(as_local(entry.path))
         elif name.kind is not FileKind.KDUMP:
             left.append(name.name)
     return copied, sorted(left)

@@ -24,8 +24,9 @@ from kdump.repair.rewrite.log_workers import run_on_logs
 from kdump.repair.rewrite.measure import Measurement, measure
 from kdump.repair.rewrite.preconditions import refuse_damaged, undecodable_records
 from kdump.repair.transaction.fingerprint import read_fingerprint, refuse_links, refuse_swaps
-from kdump.repair.transaction.plan import Plan
+from kdump.repair.transaction.plan import Plan, log_directory_of
 from kdump.storage.logdir import Segment
+from kdump.storage.objects.address import as_local
 
 COMMAND: Final = "convert-v0-v2"
 
@@ -51,14 +52,12 @@ def plan_convert(
     """
     facts = _check_verdict(verdict)
     files, identity = read_fingerprint(facts.partition, verdict.surveys)
-    directory = (
-        None if verdict.target.directory is None else verdict.target.directory.directory.path
-    )
+    directory = log_directory_of(verdict.target)
     end = log_end_of(verdict)
     plan = Plan(
         COMMAND,
         arguments,
-        facts.partition.path,
+        as_local(facts.partition.path),
         identity,
         directory,
         (),
@@ -73,7 +72,7 @@ def plan_convert(
         return replace(plan, notes=(DELETED_NOTE,))
     refuse_damaged(verdict.surveys, facts.partition.path)
     refuse_swaps(facts.partition)
-    refuse_links(survey.segment.log for survey in old_surveys)
+    refuse_links(as_local(survey.segment.log) for survey in old_surveys)
     epochs = _epochs(facts, verdict.surveys)
     measurements = _measure_all(old_surveys, rules, epochs, settings, jobs, report)
     _refuse_overlap(measurements, [survey.segment for survey in verdict.surveys])

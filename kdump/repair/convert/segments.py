@@ -45,6 +45,7 @@ from kdump.repair.transaction.disk import Attributes
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment
 from kdump.storage.names import FileKind, format_file_name
+from kdump.storage.objects.address import as_local
 from kdump.storage.source import Identity
 from kdump.storage.walk import Damage, walk
 from kdump.storage.workers import Report
@@ -130,7 +131,7 @@ class SegmentWriter:
         ``report`` is called with counts of bytes of the old log that were read. Raises Refused if
         the log is damaged; SourceError, OSError.
         """
-        like = self._building.attributes(origin.segment.log)
+        like = self._building.attributes(as_local(origin.segment.log))
         log, bases = None, [origin.segment.base_offset]
         if origin.legacy:
             log, bases, notes = self._convert(origin, like, report)
@@ -266,12 +267,12 @@ class SegmentWriter:
         if segment.txn_index is None:
             return []
         if len(bases) == 1:
-            copy_file(self._building, segment.txn_index)
+            copy_file(self._building, as_local(segment.txn_index))
             return [segment.txn_index.name]
         found = self._facts.txn_indexes[segment.base_offset]
         if found.value is None:
             raise found.error or SourceError(found.path, f"{found.path}: could not be read")
-        like = self._building.attributes(segment.txn_index)
+        like = self._building.attributes(as_local(segment.txn_index))
         names = []
         for base_offset, index in zip(bases, found.value.split(bases), strict=True):
             if index.entries:

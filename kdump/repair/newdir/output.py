@@ -33,6 +33,7 @@ from kdump.repair.transaction.plan import Plan
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Partition, Segment, ancestors, is_log_directory, read_partition
 from kdump.storage.names import DirectoryName, FileKind, format_directory_name, format_file_name
+from kdump.storage.objects.address import as_local
 from kdump.storage.source import WINDOW_BYTES, Identity, Source
 
 #: The longest directory name that a broker makes; it shortens the topic to fit.
@@ -133,7 +134,7 @@ def _checked_destination(partition: Partition, output: Path) -> Path:
                 "is a log directory: a broker would load the result, or refuse to start because "
                 "of it"
             )
-        if _same(directory, partition.path):
+        if _same(as_local(directory), as_local(partition.path)):
             raise Refused(
                 f"{output}: expected a place outside of the source, found a place inside it"
             )
@@ -162,7 +163,7 @@ def check_targets(targets: Sequence[Target], output: Path) -> None:
                 f"{target.path}: expected a single source for {destination}, found "
                 f"{origins[destination]} too: give each its own --output"
             )
-        origins[destination] = target.path
+        origins[destination] = as_local(target.path)
 
 
 def check_space(output: Path, needed: int) -> None:

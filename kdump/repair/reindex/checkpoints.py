@@ -30,6 +30,7 @@ from kdump.storage.names import (
     RECOVERY_POINT_CHECKPOINT,
     DirectoryName,
 )
+from kdump.storage.objects.address import AnyPath, as_local
 
 _WITHOUT: Final = {
     RECOVERY_POINT_CHECKPOINT: "are recovered whole after an unclean stop",
@@ -44,11 +45,11 @@ def hosts(targets: Iterable[Target]) -> Mapping[Path, DirectoryFacts]:
 
     These are the first of ``targets`` in each log directory. The values are the log directories.
     """
-    hosts_by_directory: dict[Path, tuple[Path, DirectoryFacts]] = {}
+    hosts_by_directory: dict[AnyPath, tuple[Path, DirectoryFacts]] = {}
     for target in targets:
         if target.directory is not None and has_lines(target.path):
             hosts_by_directory.setdefault(
-                target.directory.directory.path, (target.path, target.directory)
+                target.directory.directory.path, (as_local(target.path), target.directory)
             )
     return dict(hosts_by_directory.values())
 
@@ -64,10 +65,10 @@ def checkpoint_steps(directory: DirectoryFacts, node: Node) -> tuple[list[Step],
         directory.cleaner_offsets,
     )
     for read in reads:
-        before = None if read is None else stamp_of(read.path)
+        before = None if read is None else stamp_of(as_local(read.path))
         if read is None or before is None or not isinstance(read.error, DecodeError):
             continue
-        lines = _lines(read.path, directory, node)
+        lines = _lines(as_local(read.path), directory, node)
         content = encode_offsets(lines.values())
         steps.append(Rewrite.of(read.path.name, content, before))
         without = sum(map(has_lines, directory.directory.partition_paths)) - len(lines)
@@ -131,7 +132,7 @@ def _is_end(checkpoint: str, name: DirectoryName, directory: DirectoryFacts, nod
     return node.other_replicas(name.topic, name.partition, directory_id) == ()
 
 
-def _log_end(partition: Path) -> int | None:
+def _log_end(partition: AnyPath) -> int | None:
     """Return the log end offset by the last segment, None if uncertain. Raises SourceError."""
     segments = read_partition(partition).segments
     if not segments:

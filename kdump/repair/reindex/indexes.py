@@ -20,6 +20,7 @@ from kdump.audit.survey.survey import Survey
 from kdump.errors import SourceError, VanishedError
 from kdump.repair.transaction.plan import Put, RebuiltIndex, Stamp, Step
 from kdump.storage.access import open_source
+from kdump.storage.objects.address import AnyPath, as_local
 
 _INDEX, _TIMES = ".index", ".timeindex"
 
@@ -95,7 +96,7 @@ def _differs(put: Put, survey: Survey, wrong: set[str], *, every: bool) -> bool:
     return not same and (every or path.name in wrong)
 
 
-def _has_content(path: Path, put: Put, *, with_room: bool) -> bool:
+def _has_content(path: AnyPath, put: Put, *, with_room: bool) -> bool:
     """Return whether the file at ``path`` has the content of ``put``.
 
     ``with_room``: zeros may follow.
@@ -119,13 +120,13 @@ def _wrong_indexes(evidence: Evidence) -> Iterator[Path]:
     for finding in _findings(evidence):
         match finding.code:
             case codes.INDEX_MISSING:
-                yield finding.path.with_suffix(_INDEX)
+                yield as_local(finding.path).with_suffix(_INDEX)
             case codes.TIMEINDEX_MISSING:
-                yield finding.path.with_suffix(_TIMES)
+                yield as_local(finding.path).with_suffix(_TIMES)
             case codes.TIMEINDEX_UNMATCHED:  # normal after cleaning; lookups are correct
                 pass
             case _:
-                yield finding.path
+                yield as_local(finding.path)
 
 
 def _findings(evidence: Evidence) -> Iterator[Finding]:

@@ -19,7 +19,8 @@ from kdump.repair.reindex.indexes import index_steps
 from kdump.repair.reindex.producers import producer_steps
 from kdump.repair.reindex.small_files import small_file_steps
 from kdump.repair.transaction.fingerprint import read_fingerprint, refuse_swaps
-from kdump.repair.transaction.plan import Plan, Step
+from kdump.repair.transaction.plan import Plan, Step, log_directory_of
+from kdump.storage.objects.address import as_local
 
 
 def plan_reindex(
@@ -72,13 +73,12 @@ def plan_reindex(
     if steps:
         refuse_swaps(facts.partition)
     end = log_end_of(verdict)
-    directory = verdict.target.directory
     return Plan(
         "reindex",
         arguments,
-        facts.partition.path,
+        as_local(facts.partition.path),
         identity,
-        None if directory is None else directory.directory.path,
+        log_directory_of(verdict.target),
         tuple(steps),
         files,
         log_start=log_start_of(facts),

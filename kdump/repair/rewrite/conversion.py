@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
-from pathlib import Path
 from typing import Final
 
 from kdump.audit.survey.anomalies import Fault, FaultKind, HeaderFaults
@@ -39,6 +38,7 @@ from kdump.format.records import RecordReader
 from kdump.repair.rewrite.batch_digests import add_batch, add_batches
 from kdump.repair.rewrite.preconditions import damaged_log, undecodable_records, unsound_log
 from kdump.storage.logdir import MAX_LOG_BYTES
+from kdump.storage.objects.address import AnyPath
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, Reason, batch_bytes, walk
 
@@ -101,7 +101,7 @@ class Conversion:
     def __init__(
         self,
         source: Source,
-        path: Path,
+        path: AnyPath,
         base_offset: int,
         rules: Rules,
         report: Callable[[int], None],

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from pathlib import Path
 from typing import TypeVar
 
 from kdump.errors import KdumpError, SourceError
 from kdump.storage import workers
+from kdump.storage.objects.address import AnyPath
 from kdump.storage.workers import Report
 
 T = TypeVar("T")
@@ -18,7 +18,7 @@ R = TypeVar("R")
 def run_on_logs(
     work: Callable[[T, Report], R],
     tasks: Sequence[T],
-    log_of: Callable[[T], Path],
+    log_of: Callable[[T], AnyPath],
     *,
     jobs: int,
     report: Report,
@@ -42,7 +42,7 @@ def run_on_logs(
     return [found[number] for number in range(len(tasks))]
 
 
-def value_of(outcome: workers.Result[T, R], log: Path) -> R:
+def value_of(outcome: workers.Result[T, R], log: AnyPath) -> R:
     """Return the result of a worker; raise its KdumpError, or SourceError if it was killed."""
     value = outcome.value
     if isinstance(value, KdumpError):

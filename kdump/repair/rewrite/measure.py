@@ -9,7 +9,6 @@ from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from pathlib import Path
 from typing import Final
 
 from kdump.audit.facts.small_files import TopicSettings
@@ -19,6 +18,7 @@ from kdump.format.batch import BatchTable
 from kdump.format.checkpoint import EpochEntry
 from kdump.repair.rewrite.conversion import Conversion, Part, Rules
 from kdump.storage.access import open_source
+from kdump.storage.objects.address import AnyPath
 
 _ROWS: Final = 8_192
 
@@ -41,14 +41,14 @@ class Measurement:
     leader epoch.
     """
 
-    path: Path
+    path: AnyPath
     epochs: tuple[EpochEntry, ...]
     stamped: int
     parts: tuple[MeasuredPart, ...]
 
 
 def measure(
-    path: Path,
+    path: AnyPath,
     base_offset: int,
     rules: Rules,
     epochs: Sequence[EpochEntry],

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from pathlib import Path
 
 from kdump.audit.survey.survey import Survey
 from kdump.errors import Refused
+from kdump.storage.objects.address import AnyPath
 from kdump.storage.walk import Damage, Reason
 
 
-def unsound_log(path: Path, what: str) -> Refused:
+def unsound_log(path: AnyPath, what: str) -> Refused:
     """Return the refusal of the log at ``path``, which is damaged or out of order."""
     return Refused(
         f"{path}: {what}: only sound logs are converted. kdump truncate-to-valid cuts a damaged "
@@ -19,7 +19,7 @@ def unsound_log(path: Path, what: str) -> Refused:
     )
 
 
-def undecodable_records(path: Path, what: str) -> Refused:
+def undecodable_records(path: AnyPath, what: str) -> Refused:
     """Return the refusal of the log at ``path``, whose records cannot be decoded.
 
     Its batches match their checksums: brokers and most repairs accept them as sound.
@@ -32,7 +32,7 @@ def undecodable_records(path: Path, what: str) -> Refused:
     )
 
 
-def damaged_log(path: Path, damage: Damage) -> Refused:
+def damaged_log(path: AnyPath, damage: Damage) -> Refused:
     """Return the refusal of the log at ``path`` because of ``damage``."""
     return unsound_log(
         path,
@@ -41,7 +41,7 @@ def damaged_log(path: Path, damage: Damage) -> Refused:
     )
 
 
-def refuse_damaged(surveys: Sequence[Survey], folder: Path) -> None:
+def refuse_damaged(surveys: Sequence[Survey], folder: AnyPath) -> None:
     """Raise Refused if a log of the partition in ``folder`` is damaged or out of order."""
     for survey in surveys:
         log = folder / survey.segment.log.name

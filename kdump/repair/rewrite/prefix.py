@@ -6,6 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from kdump.storage.objects.address import as_local
 from kdump.storage.source import Identity, Source
 
 
@@ -22,7 +23,7 @@ class PrefixSource:
     @property
     def path(self) -> Path:
         """The path of the whole file."""
-        return self._source.path
+        return as_local(self._source.path)
 
     @property
     def identity(self) -> Identity:

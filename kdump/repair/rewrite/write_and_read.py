@@ -15,6 +15,7 @@ from kdump.audit.facts.small_files import TopicSettings
 from kdump.repair.rewrite.log_workers import value_of
 from kdump.repair.rewrite.read_back import STRETCH_BYTES, LogReader, ReadBack
 from kdump.storage import workers
+from kdump.storage.objects.address import AnyPath
 from kdump.storage.workers import Report
 
 R = TypeVar("R")
@@ -30,7 +31,7 @@ def use_two_processes(jobs: int, tasks: int, size_bytes: int) -> bool:
 
 def write_and_read(
     write: Callable[[Report, OnWrite], R],
-    log: Path,
+    log: AnyPath,
     settings: TopicSettings,
     room: int,
     *,
@@ -71,7 +72,7 @@ def report_writes(pieces: Iterable[bytes], on_size: Callable[[int], None]) -> It
 
 def _write_in_worker(
     write: Callable[[Report, OnWrite], R],
-    log: Path,
+    log: AnyPath,
     report: Report,
     on_write: OnWrite,
     close_descriptors: Iterable[int],

@@ -53,8 +53,10 @@ from kdump.repair.salvage.selection import PieceSelection, leave_out, select_pie
 from kdump.repair.salvage.stretches import Left, Why
 from kdump.repair.salvage.topic_id import topic_id_for
 from kdump.repair.transaction.directories import read_as_owner
+from kdump.repair.transaction.plan import log_directory_of
 from kdump.storage.logdir import Partition, Segment, read_partition
 from kdump.storage.names import PARTITION_METADATA, FileKind
+from kdump.storage.objects.address import as_local
 from kdump.storage.source import status_of
 from kdump.storage.walk import Reason
 
@@ -84,7 +86,7 @@ def salvage(
     """
     if target.partition is None:
         raise Refused(f"{target.path}: expected a partition directory called <topic>-<partition>")
-    with read_as_owner(target.path):
+    with read_as_owner(as_local(target.path)):
         return _salvage(
             target,
             context,
@@ -107,7 +109,6 @@ def _salvage(
     report: Callable[[int], None],
 ) -> Salvaged:
     started, begun_ns = time.monotonic(), time.time_ns()
-    directory = target.directory
     if backup is not None:
         target = replace(target, partition=backup.partition, segments=backup.partition.segments)
     facts = gather(target, context)
@@ -121,7 +122,7 @@ def _salvage(
     starts = None if backup is None else backup.starts
     selection = select_pieces(segments, hunted=hunted, whole=whole, starts=starts, report=report)
     _check_space(selection, facts, output)
-    with build_directory(destination, partition.path) as building:
+    with build_directory(destination, as_local(partition.path)) as building:
         writer = _Writer(building, facts)
         selection, surveys, replayed = writer.write(selection)
         if identified.content is not None:
@@ -129,7 +130,7 @@ def _salvage(
         ends = transaction_ends(writer.ends, selection.markers, replayed)
         notes += [*name_notes(partition), *identified.notes, *writer.notes]
         notes += _notes(facts, selection, replayed)
-        source = partition.path if backup is None else backup.path
+        source = as_local(partition.path) if backup is None else backup.path
         arguments = (
             os.fspath(source),
             *(("--hunted",) if hunted else ()),
@@ -157,7 +158,7 @@ def _salvage(
             replayed.open,
             ends,
             # The logs of a backup do not replace the partition.
-            directory.directory.path if directory is not None and backup is None else None,
+            log_directory_of(target) if backup is None else None,
         )
         leave_receipt(building, plan, salvaged, encode(salvaged))
     return salvaged
@@ -229,7 +230,7 @@ class _Writer:
 
     def _write_log(self, selection: PieceSelection, log: NewLog) -> None:
         origin, identity = selection.segments[log.number].log, selection.identities[log.number]
-        like = self._building.attributes(origin)
+        like = self._building.attributes(as_local(origin))
         mtime_ns = None if identity is None else identity.mtime_ns
         name, base_offset = log_name(log), log.base_offset
         self._building.put(name, log.pieces(selection), like, mtime_ns)

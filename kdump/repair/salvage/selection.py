@@ -19,6 +19,7 @@ from kdump.repair.salvage.overlap import resolve_overlaps
 from kdump.repair.salvage.stretches import Left, Piece, Stretch, Sum, Why, as_left, split
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment
+from kdump.storage.objects.address import as_local
 from kdump.storage.source import Identity, Source
 from kdump.storage.walk import Damage, walk
 
@@ -70,7 +71,7 @@ def select_pieces(
     identities: list[Identity | None] = []
     errors: list[str] = []
     for number, segment in enumerate(segments):
-        start = (starts or {}).get(segment.log, 0)
+        start = (starts or {}).get(as_local(segment.log), 0)
         scan = _Scan(number, segment.base_offset, start, hunted=hunted, whole=whole)
         identity = None
         try:

@@ -30,6 +30,7 @@ from kdump.repair.transaction.plan import Line, Plan, PutMarker, Rewrite, TakeMa
 from kdump.storage.liveness import State, liveness, uses
 from kdump.storage.logdir import LogDirectory, open_path
 from kdump.storage.names import LOCK
+from kdump.storage.objects.address import AnyPath, as_local
 from kdump.storage.repair_record import FOLDERS, RepairRecord, RepairState, repair_records
 from kdump.storage.rights import ROOT, acting, is_root
 
@@ -171,14 +172,14 @@ def check_changeable(plan: Plan, *, undoing: bool = False) -> None:
         raise Refused(f"{plan.partition}: expected {needed} free bytes, found {free}")
 
 
-def interrupted_repair(partition: Path) -> RepairRecord | None:
+def interrupted_repair(partition: AnyPath) -> RepairRecord | None:
     """Return the interrupted repair of a partition, None without one. Raises SourceError."""
     return next(
         (repair for repair in reversed(repair_records(partition)) if repair.state in _OPEN), None
     )
 
 
-def finish_or_undo(repair: RepairRecord, partition: Path) -> str:
+def finish_or_undo(repair: RepairRecord, partition: AnyPath) -> str:
     """Return the advice on an interrupted repair: the commands that finish it and undo it."""
     finish, undo = resume_command(partition, repair), undo_command(partition, repair.id)
     if finish == undo:
@@ -195,7 +196,7 @@ def check_other_partitions(partition: Path, log_directory: Path | None) -> None:
         return
     content = open_path(log_directory)
     paths = content.partition_paths if isinstance(content, LogDirectory) else ()
-    for other in paths:
+    for other in map(as_local, paths):
         repair = None if _same(other, partition) else interrupted_repair(other)
         if repair is not None and _changes_shared_files(Folder(other, repair.id).plan()):
             raise Refused(

@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from kdump.audit.survey.recovery import Span
+from kdump.audit.targets.target import Target
 from kdump.format.lines.shell import operand
+from kdump.storage.objects.address import as_local
 
 #: Characters of the digest in the id of a plan.
 _ID_LENGTH: Final = 8
@@ -335,6 +337,11 @@ def decode(fields: Mapping[str, Any]) -> Plan:
         (before, after),
         tuple(fields["notes"]),
     )
+
+
+def log_directory_of(target: Target) -> Path | None:
+    """Return the path of the log directory of ``target``, None outside of any log directory."""
+    return None if target.directory is None else as_local(target.directory.directory.path)
 
 
 def with_paths(plan: Plan, partition: Path, log_directory: Path | None) -> Plan:

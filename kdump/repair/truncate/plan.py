@@ -23,7 +23,7 @@ from kdump.errors import Refused, UsageError
 from kdump.format.snapshot import ProducerEntry
 from kdump.repair.content.producers import start_of
 from kdump.repair.transaction.fingerprint import read_fingerprint, refuse_swaps
-from kdump.repair.transaction.plan import Plan
+from kdump.repair.transaction.plan import Plan, log_directory_of
 from kdump.repair.truncate.cut_point import CutPoint, offset_cut_point, recovery_cut_point
 from kdump.repair.truncate.loss import loss_of
 from kdump.repair.truncate.notes import cut_notes, open_transaction_notes, order_notes
@@ -31,6 +31,7 @@ from kdump.repair.truncate.remaining_log import remaining_log
 from kdump.repair.truncate.reread import confirm
 from kdump.repair.truncate.steps import CutSteps, has_lines
 from kdump.storage.logdir import is_metadata_log
+from kdump.storage.objects.address import as_local
 
 COMMAND: Final = "truncate-to-valid"
 
@@ -43,10 +44,8 @@ def plan_truncate(verdict: Verdict, *, at: int | None, arguments: tuple[str, ...
     """
     facts, surveys = _check_verdict(verdict)
     stamps, identity = read_fingerprint(facts.partition, surveys)
-    directory = (
-        None if verdict.target.directory is None else verdict.target.directory.directory.path
-    )
-    plan = Plan(COMMAND, arguments, facts.partition.path, identity, directory, (), stamps)
+    directory = log_directory_of(verdict.target)
+    plan = Plan(COMMAND, arguments, as_local(facts.partition.path), identity, directory, (), stamps)
     if not surveys:
         return plan
     if at is not None:

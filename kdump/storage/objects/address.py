@@ -1,7 +1,7 @@
-"""Addresses such as ``s3://bucket/prefix``, with the interface of a path.
+"""Addresses such as ``s3://bucket/prefix``, joined and split as paths are.
 
-Joining, ``parent`` and pickling give addresses again. The functions of ``os`` do not work on them;
-``scan``, ``exists`` and the methods here do.
+An address is no ``Path``: it has no method that touches the file system. ``AnyPath`` is either.
+What reads takes ``AnyPath``, what writes takes a ``Path``, which ``as_local`` makes sure of.
 
 Spec: ``pyarrow.fs``; the spelling is that of its URIs.
 """
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from hashlib import blake2b
-from pathlib import Path, PosixPath
+from pathlib import Path, PurePosixPath
 from typing import Final, Protocol, Self
 from urllib.parse import parse_qsl, urlencode
 
@@ -30,7 +30,7 @@ S3_OPTIONS: Final = ("endpoint_override", "scheme", "region", "anonymous")
 _MISSING: Final = (errno.ENOENT, errno.ENOTDIR)
 
 
-class RemotePath(PosixPath):
+class RemotePath(PurePosixPath):
     """An address in an object store.
 
     Its first part is the scheme with a colon, then the options if there are any. Its second part is
@@ -82,6 +82,10 @@ class RemotePath(PosixPath):
         first, *rest = self.parts or (":",)  # the parents above a bucket
         scheme, _, query = first.partition("?")
         return f"{scheme}//{'/'.join(rest)}" + (f"?{query}" if query else "")
+
+    def __fspath__(self) -> str:
+        """Raise TypeError: the functions of ``os`` would take it for a file beside them."""
+        raise TypeError(f"expected a path in the file system, found the address {self}")
 
     def __reduce__(self) -> tuple[type[Self], tuple[str, ...]]:
         return type(self), self.parts
@@ -158,6 +162,10 @@ class RemotePath(PosixPath):
             raise
 
 
+AnyPath = Path | RemotePath
+"""A path in the file system, or an address in a store."""
+
+
 class ScanEntry(Protocol):
     """An entry in the listing of a directory; ``os.DirEntry`` has this interface."""
 
@@ -200,7 +208,7 @@ class RemoteEntry:
         return self.path.stat_result(self.status)
 
 
-def as_path(text: str) -> Path:
+def as_path(text: str) -> AnyPath:
     """Return the path that a user typed, in the file system or in a store. Raises UsageError."""
     if not is_address(text):
         return Path(text)
@@ -209,19 +217,26 @@ def as_path(text: str) -> Path:
     return RemotePath.of(text)
 
 
+def as_local(path: AnyPath) -> Path:
+    """Return a path in the file system as such. Raises UsageError for an address."""
+    if isinstance(path, Path):
+        return path
+    raise UsageError(f"{path}: expected a path in the file system, found an address")
+
+
 def is_address(text: str) -> bool:
     """Return whether ``text`` is an address with one of ``SCHEMES``."""
     return text.partition("://")[0] in SCHEMES and "://" in text
 
 
-def scan(path: Path) -> AbstractContextManager[Iterator[ScanEntry]]:
+def scan(path: AnyPath) -> AbstractContextManager[Iterator[ScanEntry]]:
     """List a directory, as ``os.scandir`` does. Raises OSError."""
     if isinstance(path, RemotePath):
         return nullcontext(iter(path.entries()))
     return os.scandir(path)
 
 
-def exists(path: Path) -> bool:
+def exists(path: AnyPath) -> bool:
     """Return whether something is at ``path``; a link to nowhere counts."""
     return path.exists() if isinstance(path, RemotePath) else os.path.lexists(path)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Final, Protocol
 
 from kdump.cli.ui import jsonl
@@ -17,6 +16,7 @@ from kdump.format.batch import BatchTable, RecordBatch, RecordRun, RecordTable
 from kdump.format.lines.lines import JsonLines, Pieces, TextLines
 from kdump.format.lines.text import printable
 from kdump.storage.names import EXTENSIONS, DirectoryName, FileKind, FileName
+from kdump.storage.objects.address import AnyPath
 from kdump.storage.walk import Damage, Reason
 
 #: The kinds of files that hold batches.
@@ -34,10 +34,10 @@ class DumpFile:
     ``index`` is the offset index of a segment, None if it has none.
     """
 
-    path: Path
+    path: AnyPath
     name: FileName
     partition: DirectoryName | None
-    index: Path | None = None
+    index: AnyPath | None = None
 
     @property
     def holds_batches(self) -> bool:
@@ -171,7 +171,7 @@ class JsonDump:
 
     shows_batches = False
 
-    def __init__(self, paths: Sequence[Path], *, force_base64: bool) -> None:
+    def __init__(self, paths: Sequence[AnyPath], *, force_base64: bool) -> None:
         self._paths = paths
         self._force_base64 = force_base64
         self._lines = JsonLines(None, None, force_base64=force_base64)

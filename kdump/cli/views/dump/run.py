@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Protocol
 
 import click
@@ -23,12 +22,13 @@ from kdump.storage.logdir import (
     open_paths,
 )
 from kdump.storage.names import FileKind, parse_file_name
+from kdump.storage.objects.address import AnyPath
 from kdump.storage.selection import Selection
 from kdump.storage.source import Source
 
 
 def files(
-    paths: Iterable[Path], selection: Selection, *, summary: bool
+    paths: Iterable[AnyPath], selection: Selection, *, summary: bool
 ) -> Iterator[DumpFile | SourceError]:
     """Yield the files at ``paths`` in order, or the error of a path.
 

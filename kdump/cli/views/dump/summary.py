@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from io import StringIO
-from pathlib import Path
 from typing import BinaryIO, Final, Protocol
 
 from rich.console import Console
@@ -20,6 +19,7 @@ from kdump.cli.views.dump.totals import Sums, Totals
 from kdump.format.lines.text import printable, time_text
 from kdump.format.records import RecordReader
 from kdump.storage.names import FileKind
+from kdump.storage.objects.address import AnyPath
 from kdump.storage.selection import Selection
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage
@@ -36,7 +36,7 @@ class View(Protocol):
     def start(self) -> bytes:
         """Return the lines before all sums."""
 
-    def sums(self, path: Path, file: DumpFile, totals: Totals) -> bytes:
+    def sums(self, path: AnyPath, file: DumpFile, totals: Totals) -> bytes:
         """Return the lines of the sums of ``path``, to which ``file`` belongs."""
 
     def end(self, covered: Covered) -> bytes:
@@ -104,7 +104,7 @@ class Summarizer:
         self._sums = Sums(self._reader)
 
 
-def _sum_path(file: DumpFile) -> Path:
+def _sum_path(file: DumpFile) -> AnyPath:
     """Return the path that a file is summed up under: its directory if it is a segment in use."""
     in_use = file.name.kind is FileKind.LOG and not file.name.suffix
     return file.path.parent if in_use else file.path
@@ -113,14 +113,14 @@ def _sum_path(file: DumpFile) -> Path:
 class JsonView:
     """JSON Lines: header, one object for each sum, summary."""
 
-    def __init__(self, paths: Sequence[Path]) -> None:
+    def __init__(self, paths: Sequence[AnyPath]) -> None:
         self._paths = paths
 
     def start(self) -> bytes:
         """Return the header line."""
         return _json("header", jsonl.header("dump", self._paths))
 
-    def sums(self, path: Path, file: DumpFile, totals: Totals) -> bytes:
+    def sums(self, path: AnyPath, file: DumpFile, totals: Totals) -> bytes:
         """Return an object."""
         name = file.partition
         where = {
@@ -147,7 +147,7 @@ class TextView:
         """Return nothing."""
         return b""
 
-    def sums(self, path: Path, file: DumpFile, totals: Totals) -> bytes:
+    def sums(self, path: AnyPath, file: DumpFile, totals: Totals) -> bytes:
         """Return a heading, a table of facts, and a table of codecs."""
         console = Console(
             file=StringIO(),

@@ -39,6 +39,7 @@ from kdump.cli.views.repair.text import (
 from kdump.format.lines.text import printable
 from kdump.repair.transaction.folder import Folder
 from kdump.repair.transaction.plan import Plan, encode
+from kdump.storage.objects.address import AnyPath
 from kdump.storage.repair_record import RepairRecord
 
 _PROBLEMS = frozenset({Severity.ERROR, Severity.WARNING, Severity.INCOMPLETE})
@@ -238,7 +239,7 @@ class BackupReport:
         for line in undo_lines(plan):
             click.echo(line)
 
-    def change(self, record: RepairRecord, partition: Path, *, discarded: bool) -> None:
+    def change(self, record: RepairRecord, partition: AnyPath, *, discarded: bool) -> None:
         """Print that a repair was undone, or its backup removed."""
         self.count += 1
         what = "discarded" if discarded else "undone"
@@ -266,7 +267,7 @@ class BackupReport:
             click.echo(paragraph("next", f"{text}--discard it removes the backup"))
 
 
-def _backup_fields(record: RepairRecord, partition: Path) -> dict[str, object]:
+def _backup_fields(record: RepairRecord, partition: AnyPath) -> dict[str, object]:
     return {
         "id": record.id,
         "command": record.command,
@@ -285,7 +286,7 @@ def _plan_fields(plan: Plan) -> dict[str, Any]:
     return {"id": plan.id, **where, **fields, "lossy": plan.lossy, "space": space}
 
 
-def _path_field(partition: Path) -> dict[str, Any]:
+def _path_field(partition: AnyPath) -> dict[str, Any]:
     return {
         f"partition{name.removeprefix('path')}": value
         for name, value in jsonl.path_field(partition).items()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Literal
 
 import click
@@ -26,6 +25,7 @@ from kdump.repair.salvage.lost_markers import TransactionEnd, consequence
 from kdump.repair.salvage.offset_gaps import OffsetGap
 from kdump.repair.salvage.receipt import Salvaged, Sums, encode
 from kdump.repair.salvage.stretches import Left, Why
+from kdump.storage.objects.address import AnyPath
 from kdump.storage.walk import Reason
 
 #: The number of offset gaps, and of pieces that were not taken, in the text.
@@ -45,7 +45,7 @@ _WHYS: dict[Reason | Why, str] = {
 }
 
 
-def start_report(form: Literal["text", "json"], paths: Sequence[Path]) -> Report[Salvaged]:
+def start_report(form: Literal["text", "json"], paths: Sequence[AnyPath]) -> Report[Salvaged]:
     """Return the report of a run, after printing its header if ``form`` is JSON."""
     return _Json(paths) if form == "json" else _Text()
 
@@ -63,7 +63,7 @@ class _Text:
 
 
 class _Json:
-    def __init__(self, paths: Sequence[Path]) -> None:
+    def __init__(self, paths: Sequence[AnyPath]) -> None:
         self._done = 0
         click.echo(jsonl.line("header", jsonl.header("salvage", paths)))
 

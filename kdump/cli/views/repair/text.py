@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from kdump.audit.commands import salvage_command, undo_command
@@ -20,6 +19,7 @@ from kdump.format.lines.shell import operand, shell_text
 from kdump.format.lines.text import printable, time_text
 from kdump.repair.transaction.interruption import Interruption
 from kdump.repair.transaction.plan import Loss, Plan, finish_command
+from kdump.storage.objects.address import AnyPath
 from kdump.storage.repair_record import FOLDERS, RepairRecord, RepairState
 
 _STATES = {
@@ -66,7 +66,7 @@ def apply_command(plan: Plan, *, assume_stopped: bool = False) -> tuple[str, ...
     )
 
 
-def nothing_lines(partition: Path, notes: Iterable[str]) -> Iterator[str]:
+def nothing_lines(partition: AnyPath, notes: Iterable[str]) -> Iterator[str]:
     """Yield that there is nothing to do in a partition, and the notes."""
     yield from wrap(f"{partition_name(partition)}: nothing to do", 0)
     for note in notes:
@@ -168,7 +168,7 @@ def pending_lines(record: RepairRecord, plan: Plan) -> Iterator[str]:
     yield from command_lines("undo", ("kdump", "undo", operand(partition), "--apply"))
 
 
-def backup_lines(record: RepairRecord, partition: Path) -> Iterator[str]:
+def backup_lines(record: RepairRecord, partition: AnyPath) -> Iterator[str]:
     """Yield the entry of a backup in a list."""
     begun = "" if record.begun_ns is None else f"  {_second(record.begun_ns)}"
     yield from wrap(
@@ -178,7 +178,7 @@ def backup_lines(record: RepairRecord, partition: Path) -> Iterator[str]:
     )
 
 
-def backup_text(record: RepairRecord, partition: Path) -> str:
+def backup_text(record: RepairRecord, partition: AnyPath) -> str:
     """Return the command and the partition of a repair."""
     command = "unreadable plan of" if record.command is None else printable(record.command)
     return f"{command} {partition_name(partition)}"
@@ -195,7 +195,7 @@ def command_lines(label: str, argv: tuple[str, ...]) -> Iterator[str]:
     yield f"  {text}"
 
 
-def partition_name(partition: Path) -> str:
+def partition_name(partition: AnyPath) -> str:
     """Return the name of the directory of a partition, also for the path ``.``."""
     return printable(partition.name or partition.absolute().name)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
-from pathlib import Path
 
 from kdump.audit.codes import Severity
 from kdump.audit.findings import Finding
@@ -19,6 +18,7 @@ from kdump.cli.ui import jsonl
 from kdump.cli.views.forecast_json import directory_fields, forecast_line, losses_fields
 from kdump.cli.views.verify.summary import Summary
 from kdump.storage.liveness import Liveness
+from kdump.storage.objects.address import AnyPath
 
 
 class JsonReport:
@@ -28,7 +28,7 @@ class JsonReport:
         self, emit: Callable[[str], None], roots: Sequence[Root], starts: Starts, *, depth: str
     ) -> None:
         self._emit = emit
-        self._emitted: set[tuple[str, Path, int | None]] = set()
+        self._emitted: set[tuple[str, AnyPath, int | None]] = set()
         self._starts = starts
         emit(header_line(roots, depth=depth))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
 
 from kdump.audit import codes
 from kdump.audit.codes import Severity
@@ -39,6 +38,7 @@ from kdump.cli.views.verify.text import finding_lines
 from kdump.format.lines.shell import shell_text
 from kdump.format.lines.text import printable
 from kdump.storage.logdir import LogDirectory
+from kdump.storage.objects.address import AnyPath
 
 
 class _Report:
@@ -57,7 +57,7 @@ class _Report:
         self.incomplete: list[Finding] = []
         self.pending: list[Finding] = []
         self.missing: list[Finding] = []
-        self.left_out: list[Path] = []
+        self.left_out: list[AnyPath] = []
         self._directories = {root.path for root in roots if isinstance(root.content, LogDirectory)}
         directories = (
             root.directory.directory.path if root.directory else root.path for root in roots

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from kdump.audit import codes
 from kdump.audit.codes import Severity
@@ -23,6 +22,7 @@ from kdump.cli.views.forecast_text import bound_text, harm_text
 from kdump.cli.views.verify.partition import pending_remedy
 from kdump.format.lines.shell import operand, shell_text
 from kdump.format.lines.text import printable
+from kdump.storage.objects.address import AnyPath
 
 #: The number of partitions that a step names.
 _NAMED = 3
@@ -40,7 +40,7 @@ def plan_lines(
     root: Root,
     top: Sequence[Finding],
     verdicts: Sequence[Verdict],
-    forecasts: Mapping[Path, Forecast],
+    forecasts: Mapping[AnyPath, Forecast],
 ) -> Iterator[str]:
     """Yield the plan for a log directory, nothing if there is nothing to do.
 
@@ -71,7 +71,7 @@ def _top_steps(top: Sequence[Finding]) -> Iterator[_Step]:
 
 
 def _partition_steps(
-    root: Root, verdicts: Sequence[Verdict], forecasts: Mapping[Path, Forecast]
+    root: Root, verdicts: Sequence[Verdict], forecasts: Mapping[AnyPath, Forecast]
 ) -> Iterator[_Step]:
     strays, others = _strays(verdicts, forecasts)
     yield from _replica_steps(others, forecasts)
@@ -97,7 +97,7 @@ def _partition_steps(
 
 
 def _strays(
-    verdicts: Sequence[Verdict], forecasts: Mapping[Path, Forecast]
+    verdicts: Sequence[Verdict], forecasts: Mapping[AnyPath, Forecast]
 ) -> tuple[list[Verdict], list[Verdict]]:
     """Return the partitions whose only error is their missing metadata record, and the others."""
     strays, others = list[Verdict](), list[Verdict]()
@@ -163,7 +163,7 @@ def _harm(verdict: Verdict, forecast: Forecast | None) -> bool:
 
 
 def _replica_steps(
-    verdicts: Sequence[Verdict], forecasts: Mapping[Path, Forecast]
+    verdicts: Sequence[Verdict], forecasts: Mapping[AnyPath, Forecast]
 ) -> Iterator[_Step]:
     """Yield the steps that name the replicas to start first."""
     by_copies: dict[Copies | None, list[Verdict]] = {}

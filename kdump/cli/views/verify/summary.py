@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from kdump.audit.codes import Severity
@@ -17,6 +16,7 @@ from kdump.audit.verdicts.directory_start import Starts
 from kdump.audit.verdicts.losses import Losses, losses_of
 from kdump.audit.verdicts.verdict import Coverage, Verdict
 from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS
+from kdump.storage.objects.address import AnyPath
 
 Depth = Literal["quick", "default", "deep"]
 
@@ -86,7 +86,7 @@ def summarize(
     severities: Counter[Severity] = Counter()
     names: Counter[str] = Counter()
     partitions: Counter[Severity | None] = Counter()
-    top_findings: dict[Path, list[Finding]] = defaultdict(list)
+    top_findings: dict[AnyPath, list[Finding]] = defaultdict(list)
     for finding in directories:
         top_findings[finding.path].append(finding)
     for verdict in verdicts:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from pathlib import Path
 from typing import Final
 
 from kdump.audit.codes import CODES, Outcome, Severity
@@ -37,6 +36,7 @@ from kdump.format.lines.shell import shell_text
 from kdump.format.lines.text import printable
 from kdump.storage.liveness import Process, State
 from kdump.storage.logdir import LogDirectory
+from kdump.storage.objects.address import AnyPath
 
 #: Findings in larger partitions are also printed at once: the report may take long.
 _SOON_BYTES: Final = 1 << 30
@@ -75,7 +75,7 @@ class TextReport:
         self._info = info
         self._top: tuple[Finding, ...] = ()
         self._verdicts: list[Verdict] = []
-        self._forecasts: dict[Path, Forecast] = {}
+        self._forecasts: dict[AnyPath, Forecast] = {}
         self._starts = starts
 
     def directories(self, findings: Iterable[Finding]) -> None:
@@ -143,7 +143,7 @@ def root_lines(
     root: Root,
     top: Sequence[Finding],
     verdicts: Sequence[Verdict],
-    forecasts: Mapping[Path, Forecast],
+    forecasts: Mapping[AnyPath, Forecast],
     starts: Starts,
     count: int,
     info: bool,
@@ -293,7 +293,7 @@ def finding_lines(finding: Finding) -> Iterator[str]:
 
 
 def _partitions(
-    verdicts: Sequence[Verdict], forecasts: Mapping[Path, Forecast], *, info: bool
+    verdicts: Sequence[Verdict], forecasts: Mapping[AnyPath, Forecast], *, info: bool
 ) -> Iterator[str]:
     """Yield the worst finding of each partition, and the codes of its other findings.
 
@@ -322,7 +322,7 @@ def _partitions(
 
 def _segments(verdict: Verdict, *, info: bool) -> Iterator[str]:
     """Yield every segment of one partition with its findings, then the findings of other files."""
-    by_path: dict[Path, list[Finding]] = {}
+    by_path: dict[AnyPath, list[Finding]] = {}
     for finding in _listed_findings(verdict, info=info):
         by_path.setdefault(finding.path, []).append(finding)
     sound: list[Survey] = []
@@ -368,7 +368,7 @@ def _segment(survey: Survey, findings: Sequence[Finding]) -> str:
 
 
 def _finding_details(
-    findings: Iterable[Finding], log: Path | None, gaps: Mapping[int, Gap]
+    findings: Iterable[Finding], log: AnyPath | None, gaps: Mapping[int, Gap]
 ) -> Iterator[str]:
     """Yield findings below the line of their segment, whose ``log`` is not named again.
 
@@ -418,7 +418,7 @@ def _sort_findings(findings: Iterable[Finding], *, info: bool) -> list[Finding]:
 
 
 def _rank_verdicts(
-    verdicts: Iterable[Verdict], forecasts: Mapping[Path, Forecast]
+    verdicts: Iterable[Verdict], forecasts: Mapping[AnyPath, Forecast]
 ) -> list[Verdict]:
     return sorted(verdicts, key=lambda verdict: _rank(verdict, forecasts.get(verdict.target.path)))
 
