@@ -63,7 +63,7 @@ def test_power_is_lost_after_some_kills(subject: Subject, trials: Trials) -> Non
 
 @pytest.mark.nightly
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize(("subject", "count"), [(LOSSY, 50), (REINDEX, 50), (SPLIT, 20)], ids=str)
+@pytest.mark.parametrize(("subject", "count"), [(LOSSY, 6), (REINDEX, 6), (SPLIT, 3)], ids=str)
 def test_power_is_lost_after_each_kill(subject: Subject, count: int, trials: Trials) -> None:
     assert wrong_behind_kills(trials(subject), MANY, count) == []
 
@@ -112,7 +112,7 @@ def wrong_after(trial: Trial, undoing: bool, count: int) -> list[str]:
         last = recorded.done[moment - 1] if moment else None
         call = "the start" if last is None else f"{last.method} {last.paths}"
         wrong += [f"state {number}, after {call}: {problem}" for problem in found]
-    assert len(tried) > min(count, 100) / 4
+    assert len(tried) > min(count, 80) / 4  # an undo of a rebuild has few states
     return wrong
 
 

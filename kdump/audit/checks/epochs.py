@@ -129,14 +129,20 @@ def check_epoch_checkpoint(evidence: Evidence) -> Iterator[Finding]:
 def _runs(replay: Replay) -> list[_Run]:
     """Return the runs of batches with a leader epoch, as far as no damage hides earlier runs.
 
-    Where the offsets of a segment do not rise, they do not show which of them is wrong.
+    Where the offsets of a segment do not rise, or are not below the next segment, they do not show
+    which of them is wrong.
     """
+    bases = [segment.survey.segment.base_offset for segment in replay.segments]
     return [
         _Run(number, segment.survey, run)
-        for number, segment in enumerate(replay.segments)
+        for (number, segment), next_base in zip(
+            enumerate(replay.segments), [*bases[1:], None], strict=True
+        )
         if segment.survey.ordered
         for run in segment.survey.events.epochs()
-        if run.epoch >= 0 and replay.certain(run.first_offset, run.last_offset)
+        if run.epoch >= 0
+        and (next_base is None or run.last_offset < next_base)
+        and replay.certain(run.first_offset, run.last_offset)
     ]
 
 

@@ -142,7 +142,10 @@ def _txn_indexes(partition: _ReplayedPartition) -> Iterator[_Replacement]:
         base = segment.survey.segment.base_offset
         name = format_file_name(FileKind.TXN_INDEX, base)
         read = partition.facts.txn_indexes.get(base)
-        if not (partition.every or name in partition.wrong):
+        if name not in partition.wrong and not (
+            # Entries that end where the log is damaged are evidence of what was there.
+            partition.every and partition.replay.certain(base, end - 1)
+        ):
             continue
         content = TransactionIndex(segment.aborted).encode()
         current = b"" if read is None or read.value is None else read.value.encode()
