@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Final, Generic, TypeVar
 
 from kdump.errors import SourceError
-from kdump.format import _entries
 from kdump.format.batch import BatchTable
 from kdump.format.index import OffsetIndex, TimeIndex
+from kdump.format.kernel import entries as _entries
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment
 from kdump.storage.throttle import Pace

@@ -16,24 +16,32 @@ from typing import Any
 try:
     import cython
 except ImportError:
-    from kdump.format import _nocython as cython
+    from kdump.format.kernel import nocython as cython
 
-from kdump.format._kernel import BATCH_FIELDS, READ, read_records
-
-_POSITION = cython.declare(cython.int, BATCH_FIELDS.index("position"))
-_SIZE = cython.declare(cython.int, BATCH_FIELDS.index("size"))
-_BASE_OFFSET = cython.declare(cython.int, BATCH_FIELDS.index("base_offset"))
-_LAST_OFFSET = cython.declare(cython.int, BATCH_FIELDS.index("last_offset"))
-_LEADER_EPOCH = cython.declare(cython.int, BATCH_FIELDS.index("leader_epoch"))
-_MAGIC = cython.declare(cython.int, BATCH_FIELDS.index("magic"))
-_ATTRIBUTES = cython.declare(cython.int, BATCH_FIELDS.index("attributes"))
-_BASE_TIMESTAMP = cython.declare(cython.int, BATCH_FIELDS.index("base_timestamp"))
-_MAX_TIMESTAMP = cython.declare(cython.int, BATCH_FIELDS.index("max_timestamp"))
-_PRODUCER_ID = cython.declare(cython.int, BATCH_FIELDS.index("producer_id"))
-_PRODUCER_EPOCH = cython.declare(cython.int, BATCH_FIELDS.index("producer_epoch"))
-_BASE_SEQUENCE = cython.declare(cython.int, BATCH_FIELDS.index("base_sequence"))
-_COUNT = cython.declare(cython.int, BATCH_FIELDS.index("count"))
-_BATCH_FIELDS = cython.declare(cython.int, len(BATCH_FIELDS))
+from kdump.format.kernel.prelude import (
+    ATTRIBUTES,
+    BASE_OFFSET,
+    BASE_SEQUENCE,
+    BASE_TIMESTAMP,
+    BATCH_WIDTH,
+    CONTROL,
+    COUNT,
+    DELETE_HORIZON,
+    HEADER_BYTES,
+    LAST_OFFSET,
+    LEADER_EPOCH,
+    LOG_APPEND_TIME,
+    MAGIC,
+    MAX_64,
+    MAX_TIMESTAMP,
+    POSITION,
+    PRODUCER_EPOCH,
+    PRODUCER_ID,
+    SIZE,
+    TRANSACTIONAL,
+    i32,
+)
+from kdump.format.kernel.records import READ, read_records
 
 #: An event, in the order of the file. Coordinator epoch and timestamp are a marker's.
 EVENT_FIELDS = (
@@ -118,30 +126,30 @@ F_COUNTS = 9  # for each kind its violations, in this segment
 FOLD_FIELDS = 18
 
 # The same as C integers.
-_BEGIN = cython.declare(cython.longlong, 0)
-_COMMIT = cython.declare(cython.longlong, 1)
-_ABORT = cython.declare(cython.longlong, 2)
-_PLAIN = cython.declare(cython.longlong, 3)
-_CONTROL_CUT = cython.declare(cython.longlong, 4)
-_CONTROL_FATAL = cython.declare(cython.longlong, 5)
-_CONTROL_ODD = cython.declare(cython.longlong, 6)
-_EPOCH_FALLS = cython.declare(cython.longlong, 7)
-_SEQUENCE_BREAK = cython.declare(cython.longlong, 8)
-_F_ABORTED = cython.declare(cython.int, 4)
-_F_COMMITTED = cython.declare(cython.int, 5)
-_F_VIOLATIONS = cython.declare(cython.int, 6)
-_F_OLDEST = cython.declare(cython.int, 7)
-_F_NEWEST = cython.declare(cython.int, 8)
-_F_COUNTS = cython.declare(cython.int, 9)
-_EVENT = cython.declare(cython.int, 7)
-_RUN = cython.declare(cython.int, 10)
-_EPOCH = cython.declare(cython.int, 4)
-_BREAK = cython.declare(cython.int, 7)
-_STATE = cython.declare(cython.int, 12)
-_SEEN = cython.declare(cython.int, 4)
-_ABORTED = cython.declare(cython.int, 4)
-_VIOLATION = cython.declare(cython.int, 8)
-_LISTED = cython.declare(cython.int, 8)
+_BEGIN = cython.declare(cython.longlong, BEGIN)
+_COMMIT = cython.declare(cython.longlong, COMMIT)
+_ABORT = cython.declare(cython.longlong, ABORT)
+_PLAIN = cython.declare(cython.longlong, PLAIN)
+_CONTROL_CUT = cython.declare(cython.longlong, CONTROL_CUT)
+_CONTROL_FATAL = cython.declare(cython.longlong, CONTROL_FATAL)
+_CONTROL_ODD = cython.declare(cython.longlong, CONTROL_ODD)
+_EPOCH_FALLS = cython.declare(cython.longlong, EPOCH_FALLS)
+_SEQUENCE_BREAK = cython.declare(cython.longlong, SEQUENCE_BREAK)
+_F_ABORTED = cython.declare(cython.int, F_ABORTED)
+_F_COMMITTED = cython.declare(cython.int, F_COMMITTED)
+_F_VIOLATIONS = cython.declare(cython.int, F_VIOLATIONS)
+_F_OLDEST = cython.declare(cython.int, F_OLDEST)
+_F_NEWEST = cython.declare(cython.int, F_NEWEST)
+_F_COUNTS = cython.declare(cython.int, F_COUNTS)
+_EVENT = cython.declare(cython.int, len(EVENT_FIELDS))
+_RUN = cython.declare(cython.int, len(RUN_FIELDS))
+_EPOCH = cython.declare(cython.int, len(EPOCH_FIELDS))
+_BREAK = cython.declare(cython.int, len(BREAK_FIELDS))
+_STATE = cython.declare(cython.int, len(STATE_FIELDS))
+_SEEN = cython.declare(cython.int, len(SEEN_FIELDS))
+_ABORTED = cython.declare(cython.int, len(ABORTED_FIELDS))
+_VIOLATION = cython.declare(cython.int, len(VIOLATION_FIELDS))
+_LISTED = cython.declare(cython.int, LISTED)
 
 # A producer's transaction as far as this segment tells: nothing yet, open, none open.
 _UNKNOWN = cython.declare(cython.int, 0)
@@ -149,18 +157,11 @@ _OPEN = cython.declare(cython.int, 1)
 _CLOSED = cython.declare(cython.int, 2)
 _MIXED = cython.declare(cython.int, 3)  # a batch outside of it was noted already
 
-_LOG_APPEND_TIME = cython.declare(cython.int, 8)
-_TRANSACTIONAL = cython.declare(cython.int, 16)
-_CONTROL = cython.declare(cython.int, 32)
-_DELETE_HORIZON = cython.declare(cython.int, 64)
-_HEADER = cython.declare(cython.int, 61)
 #: A batch of just one marker, with nothing unusual in it.
 _MARKER = cython.declare(cython.int, 78)
 #: How much of a control batch must be there; no marker is longer.
 CONTROL_BYTES = 65536
-_CONTROL_BYTES = cython.declare(cython.longlong, 65536)
-_2_TO_32 = cython.declare(cython.longlong, 4294967296)
-_MAX_64 = cython.declare(cython.longlong, 9223372036854775807)
+_CONTROL_BYTES = cython.declare(cython.longlong, CONTROL_BYTES)
 _MIX = cython.declare(cython.longlong, 2654435761)
 
 
@@ -202,20 +203,11 @@ def hash_producers(
 @cython.exceptval(check=False)
 def _delta(first: cython.longlong, last: cython.longlong) -> cython.longlong:
     """``last - first`` where ``last`` is ``first`` plus 32 bits, wrapped to 64."""
-    if first > 0 and last < 0 and first > _MAX_64 + last:
-        return (last + _MAX_64 + 1) + (_MAX_64 - first) + 1
-    if first < 0 and last > 0 and last > _MAX_64 + first:
-        return -((first + _MAX_64 + 1) + (_MAX_64 - last) + 1)
+    if first > 0 and last < 0 and first > MAX_64 + last:
+        return (last + MAX_64 + 1) + (MAX_64 - first) + 1
+    if first < 0 and last > 0 and last > MAX_64 + first:
+        return -((first + MAX_64 + 1) + (MAX_64 - last) + 1)
     return last - first
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _i32(view: cython.const[cython.uchar][::1], p: cython.Py_ssize_t) -> cython.longlong:
-    value: cython.longlong = view[p]
-    value = value << 24 | view[p + 1] << 16 | view[p + 2] << 8 | view[p + 3]
-    return value - _2_TO_32 if value > 2147483647 else value
 
 
 @cython.cfunc
@@ -244,7 +236,7 @@ def _usual_marker(
     ):
         return False
     marker[0] = _COMMIT if view[p + 8] else _ABORT
-    marker[1] = _i32(view, p + 12)
+    marker[1] = i32(view, p + 12)
     marker[2] = base_timestamp
     return True
 
@@ -264,7 +256,7 @@ def read_marker(
     makes of one that it cannot read depends on the exception: see the kinds.
     """
     view: cython.const[cython.uchar][::1] = data
-    p: cython.Py_ssize_t = start + _HEADER
+    p: cython.Py_ssize_t = start + HEADER_BYTES
     kind: cython.longlong
     n: cython.longlong
     ending: cython.longlong
@@ -274,10 +266,10 @@ def read_marker(
     marker[0] = _CONTROL_FATAL
     marker[1] = -1
     marker[2] = -1
-    if rows[row + _COUNT] < 0:
+    if rows[row + COUNT] < 0:
         marker[0] = _CONTROL_CUT
         return
-    if rows[row + _ATTRIBUTES] & 7:
+    if rows[row + ATTRIBUTES] & 7:
         return  # no broker compresses a marker
     n = 0
     while n < 5 and p + n < stop and view[p + n] > 127:
@@ -289,13 +281,13 @@ def read_marker(
         0,
         1,
         0,
-        rows[row + _BASE_TIMESTAMP],
-        rows[row + _ATTRIBUTES] & _LOG_APPEND_TIME,
-        rows[row + _MAX_TIMESTAMP],
+        rows[row + BASE_TIMESTAMP],
+        rows[row + ATTRIBUTES] & LOG_APPEND_TIME,
+        rows[row + MAX_TIMESTAMP],
         -1,
         record,
     )
-    if ending != READ or (rows[row + _COUNT] == 1 and p + reached != stop):
+    if ending != READ or (rows[row + COUNT] == 1 and p + reached != stop):
         marker[0] = _CONTROL_CUT
         return
     if record[3] < 0:
@@ -314,7 +306,7 @@ def read_marker(
     if record[5] < 6:
         return
     marker[0] = _COMMIT if kind else _ABORT
-    marker[1] = _i32(view, value + 2)
+    marker[1] = i32(view, value + 2)
     marker[2] = record[1]
 
 
@@ -344,7 +336,7 @@ def gather(
     marker: cython.longlong[::1] = scratch[:3]
     record: cython.longlong[::1] = scratch[3:]
     stop: cython.Py_ssize_t = len(view)
-    n: cython.Py_ssize_t = len(rows) // _BATCH_FIELDS
+    n: cython.Py_ssize_t = len(rows) // BATCH_WIDTH
     number: cython.Py_ssize_t
     row: cython.Py_ssize_t
     start: cython.Py_ssize_t
@@ -373,27 +365,27 @@ def gather(
         producer_room = len(slots) // 2
     number = first
     while number < n:
-        row = number * _BATCH_FIELDS
-        if rows[row + _LEADER_EPOCH] != epoch or epoch_at < 0:
+        row = number * BATCH_WIDTH
+        if rows[row + LEADER_EPOCH] != epoch or epoch_at < 0:
             if epoch_at + 2 * _EPOCH > len(epochs):
                 why = MORE_ROOM
                 break
             if epoch_at >= 0:
                 epochs[epoch_at + 3] = last_offset
             epoch_at += _EPOCH
-            epoch = epochs[epoch_at] = rows[row + _LEADER_EPOCH]
-            epochs[epoch_at + 1] = rows[row + _BASE_OFFSET]
-            epochs[epoch_at + 2] = rows[row + _POSITION]
-        last_offset = rows[row + _LAST_OFFSET]
-        attributes = rows[row + _ATTRIBUTES] if rows[row + _MAGIC] > 1 else 0
-        producer_id = rows[row + _PRODUCER_ID]
-        if producer_id >= 0 and not (attributes & _CONTROL and rows[row + _COUNT] == 0):
+            epoch = epochs[epoch_at] = rows[row + LEADER_EPOCH]
+            epochs[epoch_at + 1] = rows[row + BASE_OFFSET]
+            epochs[epoch_at + 2] = rows[row + POSITION]
+        last_offset = rows[row + LAST_OFFSET]
+        attributes = rows[row + ATTRIBUTES] if rows[row + MAGIC] > 1 else 0
+        producer_id = rows[row + PRODUCER_ID]
+        if producer_id >= 0 and not (attributes & CONTROL and rows[row + COUNT] == 0):
             if known == producer_room or run_count == run_room or event_count >= event_room:
                 why = MORE_ROOM
                 break
-            start = rows[row + _POSITION] - origin
-            if attributes & _CONTROL:
-                size = rows[row + _SIZE]
+            start = rows[row + POSITION] - origin
+            if attributes & CONTROL:
+                size = rows[row + SIZE]
                 if size > _CONTROL_BYTES:
                     size = _CONTROL_BYTES
                 if start < 0 or start + size > stop:
@@ -414,20 +406,22 @@ def gather(
                 producers[seen + 2] = _UNKNOWN
                 producers[seen + 3] = gaps
             run = producers[seen + 1] * _RUN
-            if attributes & _CONTROL:
+            if attributes & CONTROL:
                 if (
                     size != _MARKER
-                    or rows[row + _COUNT] != 1
-                    or attributes & (_LOG_APPEND_TIME | 7)
-                    or not _usual_marker(view, start + _HEADER, rows[row + _BASE_TIMESTAMP], marker)
+                    or rows[row + COUNT] != 1
+                    or attributes & (LOG_APPEND_TIME | 7)
+                    or not _usual_marker(
+                        view, start + HEADER_BYTES, rows[row + BASE_TIMESTAMP], marker
+                    )
                 ):
                     read_marker(data, rows, row, start, start + size, record, marker)
                 at = event_count * _EVENT
                 is_marker = marker[0] in (_COMMIT, _ABORT)
                 if is_marker and (
-                    rows[row + _COUNT] > 1
-                    or not attributes & _TRANSACTIONAL
-                    or rows[row + _BASE_SEQUENCE] != -1
+                    rows[row + COUNT] > 1
+                    or not attributes & TRANSACTIONAL
+                    or rows[row + BASE_SEQUENCE] != -1
                 ):
                     _note(events, at, _CONTROL_ODD, rows, row)
                     event_count += 1
@@ -438,10 +432,10 @@ def gather(
                 event_count += 1
                 if is_marker:
                     producers[seen + 2] = _CLOSED
-                    if run >= 0 and runs[run + 1] != rows[row + _PRODUCER_EPOCH]:
+                    if run >= 0 and runs[run + 1] != rows[row + PRODUCER_EPOCH]:
                         producers[seen + 1] = -1
             else:
-                if attributes & _TRANSACTIONAL:
+                if attributes & TRANSACTIONAL:
                     if producers[seen + 2] != _OPEN and producers[seen + 2] != _MIXED:
                         _note(events, event_count * _EVENT, _BEGIN, rows, row)
                         event_count += 1
@@ -450,36 +444,36 @@ def gather(
                     _note(events, event_count * _EVENT, _PLAIN, rows, row)
                     event_count += 1
                     producers[seen + 2] = _CLOSED if producers[seen + 2] == _UNKNOWN else _MIXED
-                if run < 0 or runs[run + 1] != rows[row + _PRODUCER_EPOCH]:
+                if run < 0 or runs[run + 1] != rows[row + PRODUCER_EPOCH]:
                     producers[seen + 1] = run_count
                     run = run_count * _RUN
                     run_count += 1
                     runs[run] = producer_id
-                    runs[run + 1] = rows[row + _PRODUCER_EPOCH]
-                    runs[run + 2] = rows[row + _BASE_OFFSET]
-                    runs[run + 3] = rows[row + _POSITION]
-                    runs[run + 4] = rows[row + _BASE_SEQUENCE]
-                elif runs[run + 7] >= 0 and rows[row + _BASE_SEQUENCE] >= 0:
+                    runs[run + 1] = rows[row + PRODUCER_EPOCH]
+                    runs[run + 2] = rows[row + BASE_OFFSET]
+                    runs[run + 3] = rows[row + POSITION]
+                    runs[run + 4] = rows[row + BASE_SEQUENCE]
+                elif runs[run + 7] >= 0 and rows[row + BASE_SEQUENCE] >= 0:
                     expected = (runs[run + 7] + 1) & 2147483647
-                    if rows[row + _BASE_SEQUENCE] != expected:
+                    if rows[row + BASE_SEQUENCE] != expected:
                         if state[G_BREAKS] < _LISTED:
                             at = state[G_BREAKS] * _BREAK
                             breaks[at] = producer_id
-                            breaks[at + 1] = rows[row + _PRODUCER_EPOCH]
-                            breaks[at + 2] = rows[row + _BASE_OFFSET]
-                            breaks[at + 3] = rows[row + _POSITION]
+                            breaks[at + 1] = rows[row + PRODUCER_EPOCH]
+                            breaks[at + 2] = rows[row + BASE_OFFSET]
+                            breaks[at + 3] = rows[row + POSITION]
                             breaks[at + 4] = expected
-                            breaks[at + 5] = rows[row + _BASE_SEQUENCE]
+                            breaks[at + 5] = rows[row + BASE_SEQUENCE]
                             breaks[at + 6] = runs[run + 5]
                         state[G_BREAKS] += 1
-                runs[run + 5] = rows[row + _LAST_OFFSET]
-                runs[run + 6] = rows[row + _POSITION]
-                runs[run + 8] = _delta(rows[row + _BASE_OFFSET], rows[row + _LAST_OFFSET])
+                runs[run + 5] = rows[row + LAST_OFFSET]
+                runs[run + 6] = rows[row + POSITION]
+                runs[run + 8] = _delta(rows[row + BASE_OFFSET], rows[row + LAST_OFFSET])
                 runs[run + 7] = -1
-                if rows[row + _BASE_SEQUENCE] >= 0:
-                    runs[run + 7] = (rows[row + _BASE_SEQUENCE] + runs[run + 8]) & 2147483647
-                runs[run + 9] = rows[row + _MAX_TIMESTAMP]
-        if attributes & _DELETE_HORIZON:
+                if rows[row + BASE_SEQUENCE] >= 0:
+                    runs[run + 7] = (rows[row + BASE_SEQUENCE] + runs[run + 8]) & 2147483647
+                runs[run + 9] = rows[row + MAX_TIMESTAMP]
+        if attributes & DELETE_HORIZON:
             _horizon(state, rows, row)
         number += 1
     state[G_WHY] = why
@@ -505,12 +499,12 @@ def _note(
 ) -> cython.void:
     """Puts an event that the batch in ``row`` stands for into the row at ``at``."""
     events[at] = kind
-    events[at + 1] = rows[row + _PRODUCER_ID]
-    events[at + 2] = rows[row + _PRODUCER_EPOCH]
-    events[at + 3] = rows[row + _BASE_OFFSET]
-    events[at + 4] = rows[row + _POSITION]
+    events[at + 1] = rows[row + PRODUCER_ID]
+    events[at + 2] = rows[row + PRODUCER_EPOCH]
+    events[at + 3] = rows[row + BASE_OFFSET]
+    events[at + 4] = rows[row + POSITION]
     events[at + 5] = -1
-    events[at + 6] = rows[row + _MAX_TIMESTAMP]
+    events[at + 6] = rows[row + MAX_TIMESTAMP]
 
 
 @cython.cfunc
@@ -521,9 +515,9 @@ def _horizon(
     row: cython.Py_ssize_t,
 ) -> cython.void:
     """Adds the delete horizon of a batch, which is what stands for its base timestamp."""
-    horizon: cython.longlong = rows[row + _BASE_TIMESTAMP]
+    horizon: cython.longlong = rows[row + BASE_TIMESTAMP]
     if state[G_HORIZONS] == 0:
-        state[G_HORIZON_AT] = rows[row + _POSITION]
+        state[G_HORIZON_AT] = rows[row + POSITION]
     if state[G_HORIZONS] == 0 or horizon < state[G_LOWEST_HORIZON]:
         state[G_LOWEST_HORIZON] = horizon
     if state[G_HORIZONS] == 0 or horizon > state[G_HIGHEST_HORIZON]:
@@ -722,10 +716,10 @@ def fold(
                         other = producers[at + 9]
                     if other >= 0:
                         aborted[out + 3] = producers[other * _STATE + 7]
-                    elif events[event + 3] < _MAX_64:
+                    elif events[event + 3] < MAX_64:
                         aborted[out + 3] = events[event + 3] + 1
                     else:
-                        aborted[out + 3] = _MAX_64
+                        aborted[out + 3] = MAX_64
                     state[_F_ABORTED] += 1
                 _close(state, producers, at)
             if producer_epoch != producers[at + 1]:

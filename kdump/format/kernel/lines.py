@@ -14,21 +14,27 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:
-    from kdump.format import _nocython as cython
+    from kdump.format.kernel import nocython as cython
 
-from kdump.format._kernel import BATCH_FIELDS, RECORD_FIELDS
+from kdump.format.kernel.prelude import (
+    ATTRIBUTES,
+    BASE_OFFSET,
+    BASE_SEQUENCE,
+    BATCH_FIELDS,
+    BATCH_WIDTH,
+    LAST_OFFSET,
+    MAGIC,
+    RECORD_WIDTH,
+    put_bytes,
+    sequence_at,
+    u32,
+)
 
 #: What a form may hold: the header's fields, and one that follows from them.
 FORM_FIELDS = (*BATCH_FIELDS, "last_sequence")
 
-_BASE_OFFSET = cython.declare(cython.int, BATCH_FIELDS.index("base_offset"))
-_LAST_OFFSET = cython.declare(cython.int, BATCH_FIELDS.index("last_offset"))
-_MAGIC = cython.declare(cython.int, BATCH_FIELDS.index("magic"))
-_ATTRIBUTES = cython.declare(cython.int, BATCH_FIELDS.index("attributes"))
-_BASE_SEQUENCE = cython.declare(cython.int, BATCH_FIELDS.index("base_sequence"))
 _LAST_SEQUENCE = cython.declare(cython.int, FORM_FIELDS.index("last_sequence"))
-_BATCH_FIELDS = cython.declare(cython.int, len(BATCH_FIELDS))
-_FIELDS = cython.declare(cython.int, len(RECORD_FIELDS))
+
 #: Room for a number: at most 19 digits, and a sign.
 _NUMBER = cython.declare(cython.int, 20)
 #: Room for the numbers and nulls of a line: seven numbers of at most 20 characters, and signs.
@@ -38,26 +44,10 @@ _NUMBERS = cython.declare(cython.int, 160)
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def _put_part(
-    out: cython.uchar[::1],
-    at: cython.Py_ssize_t,
-    text: cython.const[cython.uchar][::1],
-    start: cython.Py_ssize_t,
-    stop: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:
-    i: cython.Py_ssize_t
-    for i in range(stop - start):
-        out[at + i] = text[start + i]
-    return at + stop - start
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
 def _put(
     out: cython.uchar[::1], at: cython.Py_ssize_t, text: cython.const[cython.uchar][::1]
 ) -> cython.Py_ssize_t:
-    return _put_part(out, at, text, 0, len(text))
+    return put_bytes(out, at, text, 0, len(text))
 
 
 @cython.cfunc
@@ -130,27 +120,6 @@ def _bytes_of(
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def _sequence(base_sequence: cython.longlong, delta: cython.longlong) -> cython.longlong:
-    """After 2147483647 comes 0; without sequences it is -1."""
-    if base_sequence < 0:
-        return -1
-    return (base_sequence + delta) & 2147483647
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _stored_crc(
-    block: cython.const[cython.uchar][::1], message: cython.Py_ssize_t
-) -> cython.longlong:
-    """The checksum that stands in the message of magic 0 or 1 at ``message``."""
-    high: cython.longlong = block[message + 12]
-    return high << 24 | block[message + 13] << 16 | block[message + 14] << 8 | block[message + 15]
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
 def _put_form(
     out: cython.uchar[::1],
     at: cython.Py_ssize_t,
@@ -163,20 +132,20 @@ def _put_form(
     i: cython.Py_ssize_t
     start: cython.Py_ssize_t = 0
     for i in range(0, len(marks), 2):
-        at = _put_part(out, at, text, start, marks[i])
+        at = put_bytes(out, at, text, start, marks[i] - start)
         start = marks[i]
         if marks[i + 1] == _LAST_SEQUENCE:
             at = _put_number(
                 out,
                 at,
-                _sequence(
-                    batches[row + _BASE_SEQUENCE],
-                    batches[row + _LAST_OFFSET] - batches[row + _BASE_OFFSET],
+                sequence_at(
+                    batches[row + BASE_SEQUENCE],
+                    batches[row + LAST_OFFSET] - batches[row + BASE_OFFSET],
                 ),
             )
         else:
             at = _put_number(out, at, batches[row + marks[i + 1]])
-    return _put_part(out, at, text, start, len(text))
+    return put_bytes(out, at, text, start, len(text) - start)
 
 
 @cython.cfunc
@@ -196,8 +165,8 @@ def _same_words(
     batches: cython.const[cython.longlong][::1], row: cython.Py_ssize_t, other: cython.Py_ssize_t
 ) -> cython.bint:
     return (
-        batches[row + _MAGIC] == batches[other + _MAGIC]
-        and batches[row + _ATTRIBUTES] == batches[other + _ATTRIBUTES]
+        batches[row + MAGIC] == batches[other + MAGIC]
+        and batches[row + ATTRIBUTES] == batches[other + ATTRIBUTES]
     )
 
 
@@ -212,16 +181,16 @@ def batch_lines(
 
     Returns (the first batch not written, bytes written).
     """
-    n: cython.Py_ssize_t = len(batches) // _BATCH_FIELDS
+    n: cython.Py_ssize_t = len(batches) // BATCH_WIDTH
     most: cython.Py_ssize_t = _most_bytes(text, marks)
     used: cython.Py_ssize_t = 0
     i: cython.Py_ssize_t
     for i in range(first, n):
-        if not _same_words(batches, i * _BATCH_FIELDS, first * _BATCH_FIELDS):
+        if not _same_words(batches, i * BATCH_WIDTH, first * BATCH_WIDTH):
             return i, used
         if used + most > len(out):
             return i, used
-        used = _put_form(out, used, text, marks, batches, i * _BATCH_FIELDS)
+        used = _put_form(out, used, text, marks, batches, i * BATCH_WIDTH)
     return n, used
 
 
@@ -251,7 +220,7 @@ def json_lines(
     before_value: cython.const[cython.uchar][::1] = pieces[3]
     before_sequence: cython.const[cython.uchar][::1] = pieces[4]
     null: cython.const[cython.uchar][::1] = b"null"
-    n: cython.Py_ssize_t = len(batches) // _BATCH_FIELDS
+    n: cython.Py_ssize_t = len(batches) // BATCH_WIDTH
     # Three numbers, and quotes around two strings, which take more than null does.
     fixed: cython.Py_ssize_t = sum(map(len, pieces)) + 3 * _NUMBER + 8 + _most_bytes(text, marks)
     used: cython.Py_ssize_t = 0
@@ -262,15 +231,14 @@ def json_lines(
     record: cython.Py_ssize_t = first
     behind: cython.Py_ssize_t
     size: cython.Py_ssize_t = 0
-    place: cython.Py_ssize_t
     part: cython.int
     for i in range(batch, n):
-        head = i * _BATCH_FIELDS
-        if not _same_words(batches, head, batch * _BATCH_FIELDS):
+        head = i * BATCH_WIDTH
+        if not _same_words(batches, head, batch * BATCH_WIDTH):
             return i, record, used
         behind = -1
         while record < starts[i + 1]:
-            row = record * _FIELDS
+            row = record * RECORD_WIDTH
             if rows[row + 7] or used + fixed + 2 * _bytes_of(rows, row) > len(out):
                 return i, record, used
             at = _put(out, used, before_offset)
@@ -292,16 +260,14 @@ def json_lines(
             at = _put_number(
                 out,
                 at,
-                _sequence(batches[head + _BASE_SEQUENCE], rows[row] - batches[head + _BASE_OFFSET]),
+                sequence_at(batches[head + BASE_SEQUENCE], rows[row] - batches[head + BASE_OFFSET]),
             )
             if behind < 0:
                 behind = at
                 used = _put_form(out, at, text, marks, batches, head)
                 size = used - behind
             else:  # all records of a batch end alike
-                for place in range(size):
-                    out[at + place] = out[behind + place]
-                used = at + size
+                used = put_bytes(out, at, out, behind, size)
             record += 1
     return n, record, used
 
@@ -336,7 +302,7 @@ def text_lines(
     behind: cython.const[cython.uchar][::1] = pieces[5]
     before_key: cython.const[cython.uchar][::1] = pieces[6]
     before_value: cython.const[cython.uchar][::1] = pieces[7]
-    n: cython.Py_ssize_t = len(batches) // _BATCH_FIELDS
+    n: cython.Py_ssize_t = len(batches) // BATCH_WIDTH
     # Five numbers, and the end of the line.
     fixed: cython.Py_ssize_t = sum(map(len, pieces)) + 5 * _NUMBER + 1 + _most_bytes(text, marks)
     used: cython.Py_ssize_t = 0
@@ -347,14 +313,14 @@ def text_lines(
     record: cython.Py_ssize_t = first
     part: cython.int
     for i in range(batch, n):
-        head = i * _BATCH_FIELDS
-        if used + fixed > len(out) or not _same_words(batches, head, batch * _BATCH_FIELDS):
+        head = i * BATCH_WIDTH
+        if used + fixed > len(out) or not _same_words(batches, head, batch * BATCH_WIDTH):
             return i, record, used
         at = used
         if record == starts[i]:
             at = _put_form(out, at, text, marks, batches, head)
         while record < starts[i + 1]:
-            row = record * _FIELDS
+            row = record * RECORD_WIDTH
             if rows[row + 7] or at + fixed + _bytes_of(rows, row) > len(out):
                 return i, record, used
             at = _put(out, at, before_offset)
@@ -366,14 +332,14 @@ def text_lines(
             at = _put(out, at, before_value_size)
             at = _put_number(out, at, rows[row + 5])
             at = _put(out, at, before_last)
-            if batches[head + _MAGIC] < 2:
-                at = _put_number(out, at, _stored_crc(block, rows[row + 6]))
+            if batches[head + MAGIC] < 2:
+                at = _put_number(out, at, u32(block, rows[row + 6] + 12))
             else:
                 at = _put_number(
                     out,
                     at,
-                    _sequence(
-                        batches[head + _BASE_SEQUENCE], rows[row] - batches[head + _BASE_OFFSET]
+                    sequence_at(
+                        batches[head + BASE_SEQUENCE], rows[row] - batches[head + BASE_OFFSET]
                     ),
                 )
             at = _put(out, at, behind)

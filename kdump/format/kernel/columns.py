@@ -13,9 +13,26 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:
-    from kdump.format import _nocython as cython
+    from kdump.format.kernel import nocython as cython
 
-from kdump.format._kernel import BATCH_FIELDS, RECORD_FIELDS
+from kdump.format.kernel.prelude import (
+    ATTRIBUTES,
+    BASE_OFFSET,
+    BASE_SEQUENCE,
+    BATCH_WIDTH,
+    CODEC_MASK,
+    CONTROL,
+    LEADER_EPOCH,
+    LOG_APPEND_TIME,
+    MAGIC,
+    POSITION,
+    PRODUCER_EPOCH,
+    PRODUCER_ID,
+    RECORD_WIDTH,
+    TRANSACTIONAL,
+    put_bytes,
+    sequence_at,
+)
 
 #: The columns of each width that fill() fills, in their order.
 LONGS = ("offset", "timestamp", "producer_id", "position")
@@ -30,23 +47,7 @@ TIMESTAMP_TYPES = ("NoTimestampType", "CreateTime", "LogAppendTime")
 #: What fill() takes for the magic of records where that is their batch's own.
 OWN_MAGIC = -129
 
-_POSITION = cython.declare(cython.int, BATCH_FIELDS.index("position"))
-_BASE_OFFSET = cython.declare(cython.int, BATCH_FIELDS.index("base_offset"))
-_LEADER_EPOCH = cython.declare(cython.int, BATCH_FIELDS.index("leader_epoch"))
-_MAGIC = cython.declare(cython.int, BATCH_FIELDS.index("magic"))
-_ATTRIBUTES = cython.declare(cython.int, BATCH_FIELDS.index("attributes"))
-_PRODUCER_ID = cython.declare(cython.int, BATCH_FIELDS.index("producer_id"))
-_PRODUCER_EPOCH = cython.declare(cython.int, BATCH_FIELDS.index("producer_epoch"))
-_BASE_SEQUENCE = cython.declare(cython.int, BATCH_FIELDS.index("base_sequence"))
-_BATCH_FIELDS = cython.declare(cython.int, len(BATCH_FIELDS))
-_RECORD_FIELDS = cython.declare(cython.int, len(RECORD_FIELDS))
-_OWN_MAGIC = cython.declare(cython.longlong, -129)
-
-# Bits of the attributes.
-_CODEC = cython.declare(cython.int, 7)
-_LOG_APPEND_TIME = cython.declare(cython.int, 8)
-_TRANSACTIONAL = cython.declare(cython.int, 16)
-_CONTROL = cython.declare(cython.int, 32)
+_OWN_MAGIC = cython.declare(cython.longlong, OWN_MAGIC)
 
 
 @cython.cfunc
@@ -68,14 +69,14 @@ def _set_bits(
 
 def measure(rows: cython.const[cython.longlong][::1]) -> tuple[int, int, int]:
     """How many bytes the keys have together, and the values, and how many headers there are."""
-    n: cython.Py_ssize_t = len(rows) // _RECORD_FIELDS
+    n: cython.Py_ssize_t = len(rows) // RECORD_WIDTH
     keys: cython.longlong = 0
     values: cython.longlong = 0
     headers: cython.longlong = 0
     i: cython.Py_ssize_t
     row: cython.Py_ssize_t
     for i in range(n):
-        row = i * _RECORD_FIELDS
+        row = i * RECORD_WIDTH
         if rows[row + 3] > 0:
             keys += rows[row + 3]
         if rows[row + 5] > 0:
@@ -105,7 +106,7 @@ def fill(
     """
     room: cython.Py_ssize_t = len(shorts)
     bit_bytes: cython.Py_ssize_t = len(bits) // 3
-    n: cython.Py_ssize_t = len(batches) // _BATCH_FIELDS
+    n: cython.Py_ssize_t = len(batches) // BATCH_WIDTH
     i: cython.Py_ssize_t
     head: cython.Py_ssize_t
     record: cython.Py_ssize_t
@@ -120,37 +121,33 @@ def fill(
         count = starts[i + 1] - starts[i]
         if at + count > room:
             return at
-        head = i * _BATCH_FIELDS
-        own = batches[head + _MAGIC] if magic == _OWN_MAGIC else magic
-        attributes = batches[head + _ATTRIBUTES]
+        head = i * BATCH_WIDTH
+        own = batches[head + MAGIC] if magic == _OWN_MAGIC else magic
+        attributes = batches[head + ATTRIBUTES]
         kind = 0
-        if own != 0 and batches[head + _MAGIC] != 0:
-            kind = 2 if attributes & _LOG_APPEND_TIME else 1
-        sequence = batches[head + _BASE_SEQUENCE]
+        if own != 0 and batches[head + MAGIC] != 0:
+            kind = 2 if attributes & LOG_APPEND_TIME else 1
+        sequence = batches[head + BASE_SEQUENCE]
         if own != 0:
             _set_bits(bits, 0, at, count)
-        if batches[head + _MAGIC] > 1:
-            if attributes & _TRANSACTIONAL:
+        if batches[head + MAGIC] > 1:
+            if attributes & TRANSACTIONAL:
                 _set_bits(bits, bit_bytes, at, count)
-            if attributes & _CONTROL:
+            if attributes & CONTROL:
                 _set_bits(bits, 2 * bit_bytes, at, count)
         place = at
         for record in range(starts[i], starts[i + 1]):
-            longs[place] = rows[record * _RECORD_FIELDS]
-            longs[room + place] = rows[record * _RECORD_FIELDS + 1]
-            longs[2 * room + place] = batches[head + _PRODUCER_ID]
-            longs[3 * room + place] = batches[head + _POSITION]
-            ints[place] = batches[head + _LEADER_EPOCH]
-            # After 2147483647 comes 0; without sequences it is -1.
-            if sequence < 0:
-                ints[room + place] = -1
-            else:
-                delta = rows[record * _RECORD_FIELDS] - batches[head + _BASE_OFFSET]
-                ints[room + place] = (sequence + delta) & 2147483647
-            shorts[place] = batches[head + _PRODUCER_EPOCH]
+            longs[place] = rows[record * RECORD_WIDTH]
+            longs[room + place] = rows[record * RECORD_WIDTH + 1]
+            longs[2 * room + place] = batches[head + PRODUCER_ID]
+            longs[3 * room + place] = batches[head + POSITION]
+            ints[place] = batches[head + LEADER_EPOCH]
+            delta = rows[record * RECORD_WIDTH] - batches[head + BASE_OFFSET]
+            ints[room + place] = sequence_at(sequence, delta)
+            shorts[place] = batches[head + PRODUCER_EPOCH]
             bytes_[place] = own
             bytes_[room + place] = kind
-            bytes_[2 * room + place] = attributes & _CODEC
+            bytes_[2 * room + place] = attributes & CODEC_MASK
             place += 1
         at = place
     return at
@@ -176,8 +173,6 @@ def gather(
     n: cython.Py_ssize_t = len(rows) // width
     used: cython.Py_ssize_t = ends[at]
     i: cython.Py_ssize_t
-    place: cython.Py_ssize_t
-    start: cython.Py_ssize_t
     size: cython.longlong
     if n > len(ends) - 1 - at:
         n = len(ends) - 1 - at
@@ -186,10 +181,7 @@ def gather(
         if size >= 0:
             if size > len(data) - used:
                 return at
-            start = rows[i * width + field]
-            for place in range(size):
-                data[used + place] = block[start + place]
-            used += size
+            used = put_bytes(data, used, block, rows[i * width + field], size)
             present[at >> 3] |= 1 << (at & 7)
         at += 1
         ends[at] = used
@@ -203,13 +195,13 @@ def count_headers(
 
     Returns the row behind those that there was room for.
     """
-    n: cython.Py_ssize_t = len(rows) // _RECORD_FIELDS
+    n: cython.Py_ssize_t = len(rows) // RECORD_WIDTH
     i: cython.Py_ssize_t
     count: cython.longlong
     if n > len(ends) - 1 - at:
         n = len(ends) - 1 - at
     for i in range(n):
-        count = rows[i * _RECORD_FIELDS + 7]
+        count = rows[i * RECORD_WIDTH + 7]
         ends[at + 1] = ends[at] + (count if count > 0 else 0)
         at += 1
     return at

@@ -11,14 +11,14 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:
-    from kdump.format import _nocython as cython
+    from kdump.format.kernel import nocython as cython
 
-from kdump.format._kernel import BATCH_FIELDS, RECORD_FIELDS
-
-_MAGIC = cython.declare(cython.int, BATCH_FIELDS.index("magic"))
-_ATTRIBUTES = cython.declare(cython.int, BATCH_FIELDS.index("attributes"))
-_BATCH_FIELDS = cython.declare(cython.int, len(BATCH_FIELDS))
-_RECORD_FIELDS = cython.declare(cython.int, len(RECORD_FIELDS))
+from kdump.format.kernel.prelude import (
+    ATTRIBUTES,
+    BATCH_WIDTH,
+    MAGIC,
+    RECORD_WIDTH,
+)
 
 # The state of encode_records(): the batch that is open. It begins where its count is 0.
 E_SIZE = 0  # bytes of its records
@@ -38,18 +38,18 @@ DISORDER = 4  # the next offset does not lie behind that of the record before
 NO_ROOM = 5  # the next record goes beyond the buffer, not beyond the limit
 
 # The same once more, for C.
-_SIZE = cython.declare(cython.int, 0)
-_COUNT = cython.declare(cython.int, 1)
-_BASE_OFFSET = cython.declare(cython.int, 2)
-_LAST_OFFSET = cython.declare(cython.int, 3)
-_BASE_TIMESTAMP = cython.declare(cython.int, 4)
-_MAX_TIMESTAMP = cython.declare(cython.int, 5)
-_ENCODED = cython.declare(cython.int, 0)
-_FULL = cython.declare(cython.int, 1)
-_FAR = cython.declare(cython.int, 2)
-_OTHER_TIME = cython.declare(cython.int, 3)
-_DISORDER = cython.declare(cython.int, 4)
-_NO_ROOM = cython.declare(cython.int, 5)
+_E_SIZE = cython.declare(cython.int, E_SIZE)
+_E_COUNT = cython.declare(cython.int, E_COUNT)
+_E_BASE_OFFSET = cython.declare(cython.int, E_BASE_OFFSET)
+_E_LAST_OFFSET = cython.declare(cython.int, E_LAST_OFFSET)
+_E_BASE_TIMESTAMP = cython.declare(cython.int, E_BASE_TIMESTAMP)
+_E_MAX_TIMESTAMP = cython.declare(cython.int, E_MAX_TIMESTAMP)
+_ENCODED = cython.declare(cython.int, ENCODED)
+_FULL = cython.declare(cython.int, FULL)
+_FAR = cython.declare(cython.int, FAR)
+_OTHER_TIME = cython.declare(cython.int, OTHER_TIME)
+_DISORDER = cython.declare(cython.int, DISORDER)
+_NO_ROOM = cython.declare(cython.int, NO_ROOM)
 
 _MAX_DELTA = cython.declare(cython.ulonglong, 2147483647)
 _MAX_64_UNSIGNED = cython.declare(cython.ulonglong, 18446744073709551615)
@@ -141,14 +141,14 @@ def encode_records(
 
     Returns (row reached, why it stopped).
     """
-    n: cython.Py_ssize_t = len(rows) // _RECORD_FIELDS
+    n: cython.Py_ssize_t = len(rows) // RECORD_WIDTH
     room: cython.Py_ssize_t = len(out)
-    at: cython.Py_ssize_t = state[_SIZE]
-    count: cython.longlong = state[_COUNT]
-    base_offset: cython.longlong = state[_BASE_OFFSET]
-    last_offset: cython.longlong = state[_LAST_OFFSET]
-    base_timestamp: cython.longlong = state[_BASE_TIMESTAMP]
-    max_timestamp: cython.longlong = state[_MAX_TIMESTAMP]
+    at: cython.Py_ssize_t = state[_E_SIZE]
+    count: cython.longlong = state[_E_COUNT]
+    base_offset: cython.longlong = state[_E_BASE_OFFSET]
+    last_offset: cython.longlong = state[_E_LAST_OFFSET]
+    base_timestamp: cython.longlong = state[_E_BASE_TIMESTAMP]
+    max_timestamp: cython.longlong = state[_E_MAX_TIMESTAMP]
     why: cython.int = _ENCODED
     i: cython.Py_ssize_t = first
     row: cython.Py_ssize_t
@@ -162,7 +162,7 @@ def encode_records(
     body: cython.longlong
     size: cython.longlong
     while i < n:
-        row = i * _RECORD_FIELDS
+        row = i * RECORD_WIDTH
         offset = rows[row]
         timestamp = rows[row + 1]
         if offset <= last_offset:
@@ -210,12 +210,12 @@ def encode_records(
         last_offset = offset
         count += 1
         i += 1
-    state[_SIZE] = at
-    state[_COUNT] = count
-    state[_BASE_OFFSET] = base_offset
-    state[_LAST_OFFSET] = last_offset
-    state[_BASE_TIMESTAMP] = base_timestamp
-    state[_MAX_TIMESTAMP] = max_timestamp
+    state[_E_SIZE] = at
+    state[_E_COUNT] = count
+    state[_E_BASE_OFFSET] = base_offset
+    state[_E_LAST_OFFSET] = last_offset
+    state[_E_BASE_TIMESTAMP] = base_timestamp
+    state[_E_MAX_TIMESTAMP] = max_timestamp
     return i, why
 
 
@@ -224,9 +224,9 @@ def encode_records(
 @cython.exceptval(check=False)
 def _kind(batches: cython.const[cython.longlong][::1], row: cython.Py_ssize_t) -> cython.longlong:
     """A number that a legacy message shares with those of its magic and type of timestamps."""
-    magic: cython.longlong = batches[row + _MAGIC]
+    magic: cython.longlong = batches[row + MAGIC]
     # Magic 0 knows no types.
-    return 2 * magic + (1 if magic and batches[row + _ATTRIBUTES] & 8 else 0)
+    return 2 * magic + (1 if magic and batches[row + ATTRIBUTES] & 8 else 0)
 
 
 def kind_end(batches: cython.const[cython.longlong][::1], first: cython.Py_ssize_t) -> int:
@@ -235,20 +235,20 @@ def kind_end(batches: cython.const[cython.longlong][::1], first: cython.Py_ssize
     Such are all of magic 2 and above, or messages that are not compressed, of one magic and type of
     timestamps. A wrapper has none.
     """
-    n: cython.Py_ssize_t = len(batches) // _BATCH_FIELDS
-    at: cython.Py_ssize_t = first * _BATCH_FIELDS
-    modern: cython.bint = batches[at + _MAGIC] > 1
+    n: cython.Py_ssize_t = len(batches) // BATCH_WIDTH
+    at: cython.Py_ssize_t = first * BATCH_WIDTH
+    modern: cython.bint = batches[at + MAGIC] > 1
     kind: cython.longlong = _kind(batches, at)
     i: cython.Py_ssize_t
     row: cython.Py_ssize_t
-    if not modern and batches[at + _ATTRIBUTES] & 7:
+    if not modern and batches[at + ATTRIBUTES] & 7:
         return first + 1
     for i in range(first + 1, n):
-        row = i * _BATCH_FIELDS
+        row = i * BATCH_WIDTH
         if (
-            batches[row + _MAGIC] < 2
+            batches[row + MAGIC] < 2
             if modern
-            else batches[row + _ATTRIBUTES] & 7 or _kind(batches, row) != kind
+            else batches[row + ATTRIBUTES] & 7 or _kind(batches, row) != kind
         ):
             return i
     return n
