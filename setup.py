@@ -2,10 +2,10 @@
 
 The kernel's modules are those of its folder. Each is built from a copy of its Python source, into
 which the preludes are pasted in place of the statements that import from them: functions are
-inlined only into others of the same module, and only its own numbers are C integers. The copy
-carries the SHA-256 of all that it was made of, so that a test can tell whether what runs is what is
-written. Where there is no compiler the extensions are left out and the same sources run as plain
-Python.
+inlined only into others of the same module, and only its own numbers are C integers. Functions of
+the copy have literals for the names of places. The copy carries the SHA-256 of all that it was made
+of, so that a test can tell whether what runs is what is written. Where there is no compiler the
+extensions are left out and the same sources run as plain Python.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from __future__ import annotations
 import ast
 import hashlib
 import shutil
+from contextlib import suppress
 from pathlib import Path
+from runpy import run_path
+from types import SimpleNamespace
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
@@ -74,6 +77,39 @@ def pasted(text: str) -> str:
     return "\n".join([*lines, ""])
 
 
+def numbers(text: str) -> dict[str, int]:
+    """The C integers that ``text`` declares, as far as they are literals in C too."""
+    names: dict[str, object] = {"cython": SimpleNamespace(**run_path(str(FOLDER / "nocython.py")))}
+    found = {}
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            expression = ast.unparse(node.value)
+            with suppress(NameError):  # what is made by functions is no number of this sort
+                names[node.targets[0].id] = value = eval(expression, names)  # noqa: S307
+                if expression.startswith("cython.declare(cython.int,"):
+                    found[node.targets[0].id] = value
+    return found
+
+
+def numbered(text: str) -> str:
+    """The source with literals for the C integers that its functions read.
+
+    C would fetch each from memory every time: the module's initialization writes it there.
+    """
+    found, lines = numbers(text), text.encode().splitlines(keepends=True)
+    functions = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
+    nodes = [node for function in functions for part in function.body for node in ast.walk(part)]
+    places = {
+        (node.lineno - 1, node.col_offset): node.id.encode()
+        for node in nodes
+        if isinstance(node, ast.Name) and node.id in found
+    }
+    for (line, column), name in sorted(places.items(), reverse=True):
+        before, behind = lines[line][:column], lines[line][column + len(name) :]
+        lines[line] = before + str(found[name.decode()]).encode() + behind
+    return b"".join(lines).decode()
+
+
 def stamped(source: Path) -> Extension:
     """The extension for ``source``, from a copy with the preludes and the digest filled in."""
     digest = hashlib.sha256(source.read_bytes())
@@ -85,7 +121,7 @@ def stamped(source: Path) -> Extension:
         (BUILD / "kernel" / package / "__init__.py").touch()
     (copy.parent / "__init__.py").touch()
     stamp = f'\nSOURCE_SHA256 = "{digest.hexdigest()}"\n'
-    copy.write_text(pasted(source.read_text()) + stamp)
+    copy.write_text(numbered(pasted(source.read_text())) + stamp)
     return Extension(f"{PACKAGE}.{source.stem}", [str(copy)], extra_compile_args=["-O3"])
 
 

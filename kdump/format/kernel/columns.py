@@ -22,14 +22,19 @@ from kdump.format.kernel.prelude import (
     BATCH_WIDTH,
     CODEC_MASK,
     CONTROL,
+    HEADER_COUNT,
+    KEY_SIZE,
     LEADER_EPOCH,
     LOG_APPEND_TIME,
     MAGIC,
+    OFFSET,
     POSITION,
     PRODUCER_EPOCH,
     PRODUCER_ID,
     RECORD_WIDTH,
+    TIMESTAMP,
     TRANSACTIONAL,
+    VALUE_SIZE,
     put_bytes,
     sequence_at,
 )
@@ -77,12 +82,12 @@ def measure(rows: cython.const[cython.longlong][::1]) -> tuple[int, int, int]:
     row: cython.Py_ssize_t
     for i in range(n):
         row = i * RECORD_WIDTH
-        if rows[row + 3] > 0:
-            keys += rows[row + 3]
-        if rows[row + 5] > 0:
-            values += rows[row + 5]
-        if rows[row + 7] > 0:  # in magic 0 and 1 it is at most 0
-            headers += rows[row + 7]
+        if rows[row + KEY_SIZE] > 0:
+            keys += rows[row + KEY_SIZE]
+        if rows[row + VALUE_SIZE] > 0:
+            values += rows[row + VALUE_SIZE]
+        if rows[row + HEADER_COUNT] > 0:  # in magic 0 and 1 it is at most 0
+            headers += rows[row + HEADER_COUNT]
     return keys, values, headers
 
 
@@ -137,12 +142,12 @@ def fill(
                 _set_bits(bits, 2 * bit_bytes, at, count)
         place = at
         for record in range(starts[i], starts[i + 1]):
-            longs[place] = rows[record * RECORD_WIDTH]
-            longs[room + place] = rows[record * RECORD_WIDTH + 1]
+            longs[place] = rows[record * RECORD_WIDTH + OFFSET]
+            longs[room + place] = rows[record * RECORD_WIDTH + TIMESTAMP]
             longs[2 * room + place] = batches[head + PRODUCER_ID]
             longs[3 * room + place] = batches[head + POSITION]
             ints[place] = batches[head + LEADER_EPOCH]
-            delta = rows[record * RECORD_WIDTH] - batches[head + BASE_OFFSET]
+            delta = rows[record * RECORD_WIDTH + OFFSET] - batches[head + BASE_OFFSET]
             ints[room + place] = sequence_at(sequence, delta)
             shorts[place] = batches[head + PRODUCER_EPOCH]
             bytes_[place] = own
@@ -201,7 +206,7 @@ def count_headers(
     if n > len(ends) - 1 - at:
         n = len(ends) - 1 - at
     for i in range(n):
-        count = rows[i * RECORD_WIDTH + 7]
+        count = rows[i * RECORD_WIDTH + HEADER_COUNT]
         ends[at + 1] = ends[at] + (count if count > 0 else 0)
         at += 1
     return at

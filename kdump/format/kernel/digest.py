@@ -14,7 +14,15 @@ except ImportError:
     from kdump.format.kernel import nocython as cython
 
 from kdump.format.kernel.prelude import (
+    HEADER_COUNT,
+    HEADERS,
+    KEY,
+    KEY_SIZE,
+    OFFSET,
     RECORD_WIDTH,
+    TIMESTAMP,
+    VALUE,
+    VALUE_SIZE,
     put_bytes,
     put_i32,
     put_i64,
@@ -85,20 +93,20 @@ def fold_records(
     headers: cython.longlong
     for i in range(first, n):
         row = i * RECORD_WIDTH
-        key_size = rows[row + 3] if rows[row + 3] > 0 else 0
-        value_size = rows[row + 5] if rows[row + 5] > 0 else 0
-        headers = 0 if legacy else rows[row + 7]
+        key_size = rows[row + KEY_SIZE] if rows[row + KEY_SIZE] > 0 else 0
+        value_size = rows[row + VALUE_SIZE] if rows[row + VALUE_SIZE] > 0 else 0
+        headers = 0 if legacy else rows[row + HEADER_COUNT]
         if key_size + value_size > room - used - _FOLDED:
             return i, used
-        at = put_i64(out, used, rows[row])
-        at = put_i64(out, at, rows[row + 1])
+        at = put_i64(out, used, rows[row + OFFSET])
+        at = put_i64(out, at, rows[row + TIMESTAMP])
         out[at] = 1 if log_append else 0
-        at = put_i32(out, at + 1, key_size if rows[row + 3] >= 0 else -1)
-        at = put_i32(out, at, value_size if rows[row + 5] >= 0 else -1)
+        at = put_i32(out, at + 1, key_size if rows[row + KEY_SIZE] >= 0 else -1)
+        at = put_i32(out, at, value_size if rows[row + VALUE_SIZE] >= 0 else -1)
         at = put_i32(out, at, headers)
-        at = put_bytes(out, at, block, rows[row + 2], key_size)
-        at = put_bytes(out, at, block, rows[row + 4], value_size)
-        at = _fold_headers(block, rows[row + 6], headers, out, at)
+        at = put_bytes(out, at, block, rows[row + KEY], key_size)
+        at = put_bytes(out, at, block, rows[row + VALUE], value_size)
+        at = _fold_headers(block, rows[row + HEADERS], headers, out, at)
         if at < 0:
             return i, used
         used = at

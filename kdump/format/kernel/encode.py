@@ -16,8 +16,16 @@ except ImportError:
 from kdump.format.kernel.prelude import (
     ATTRIBUTES,
     BATCH_WIDTH,
+    CODEC_MASK,
+    KEY,
+    KEY_SIZE,
+    LOG_APPEND_TIME,
     MAGIC,
+    OFFSET,
     RECORD_WIDTH,
+    TIMESTAMP,
+    VALUE,
+    VALUE_SIZE,
 )
 
 # The state of encode_records(): the batch that is open. It begins where its count is 0.
@@ -163,8 +171,8 @@ def encode_records(
     size: cython.longlong
     while i < n:
         row = i * RECORD_WIDTH
-        offset = rows[row]
-        timestamp = rows[row + 1]
+        offset = rows[row + OFFSET]
+        timestamp = rows[row + TIMESTAMP]
         if offset <= last_offset:
             why = _DISORDER
             break
@@ -187,8 +195,8 @@ def encode_records(
             2
             + _varint_size(timestamp_delta)
             + _varint_size(2 * offset_delta)
-            + _field_size(rows[row + 3])
-            + _field_size(rows[row + 5])
+            + _field_size(rows[row + KEY_SIZE])
+            + _field_size(rows[row + VALUE_SIZE])
         )
         size = _varint_size(2 * body) + body
         if count and size > limit - at:
@@ -201,8 +209,8 @@ def encode_records(
         out[at] = 0
         at = _put_varint(out, at + 1, timestamp_delta)
         at = _put_varint(out, at, 2 * offset_delta)
-        at = _put_field(out, at, block, rows[row + 2], rows[row + 3])
-        at = _put_field(out, at, block, rows[row + 4], rows[row + 5])
+        at = _put_field(out, at, block, rows[row + KEY], rows[row + KEY_SIZE])
+        at = _put_field(out, at, block, rows[row + VALUE], rows[row + VALUE_SIZE])
         out[at] = 0
         at += 1
         if timestamp > max_timestamp:
@@ -226,7 +234,7 @@ def _kind(batches: cython.const[cython.longlong][::1], row: cython.Py_ssize_t) -
     """A number that a legacy message shares with those of its magic and type of timestamps."""
     magic: cython.longlong = batches[row + MAGIC]
     # Magic 0 knows no types.
-    return 2 * magic + (1 if magic and batches[row + ATTRIBUTES] & 8 else 0)
+    return 2 * magic + (1 if magic and batches[row + ATTRIBUTES] & LOG_APPEND_TIME else 0)
 
 
 def kind_end(batches: cython.const[cython.longlong][::1], first: cython.Py_ssize_t) -> int:
@@ -241,14 +249,14 @@ def kind_end(batches: cython.const[cython.longlong][::1], first: cython.Py_ssize
     kind: cython.longlong = _kind(batches, at)
     i: cython.Py_ssize_t
     row: cython.Py_ssize_t
-    if not modern and batches[at + ATTRIBUTES] & 7:
+    if not modern and batches[at + ATTRIBUTES] & CODEC_MASK:
         return first + 1
     for i in range(first + 1, n):
         row = i * BATCH_WIDTH
         if (
             batches[row + MAGIC] < 2
             if modern
-            else batches[row + ATTRIBUTES] & 7 or _kind(batches, row) != kind
+            else batches[row + ATTRIBUTES] & CODEC_MASK or _kind(batches, row) != kind
         ):
             return i
     return n

@@ -27,12 +27,15 @@ from kdump.format.kernel.prelude import (
     BASE_SEQUENCE,
     BASE_TIMESTAMP,
     BATCH_WIDTH,
+    CODEC_MASK,
+    CONTROL,
     COUNT,
     CRC,
     HEADER_BYTES,
     LAST_OFFSET,
     LEADER_EPOCH,
     LEGACY_HEADER_BYTES,
+    LOG_APPEND_TIME,
     LOG_OVERHEAD,
     MAGIC,
     MAX_TIMESTAMP,
@@ -173,7 +176,7 @@ def _take_in(
     if (
         rows[row + MAGIC] != 2
         or attributes & -32
-        or attributes & 7 > 4
+        or attributes & CODEC_MASK > 4
         or base_offset < 0
         or base_offset - 1 != usual[_U_LAST_OFFSET]
         or last_offset < base_offset
@@ -366,7 +369,7 @@ def tally(rows: cython.const[cython.longlong][::1], state: cython.longlong[::1])
             if backwards == 0:
                 backwards_at = rows[row + POSITION]
             backwards += 1
-        elif base_offset != previous + 1 and joined and (magic > 1 or attributes & 7 == 0):
+        elif base_offset != previous + 1 and joined and (magic > 1 or attributes & CODEC_MASK == 0):
             holes += 1
         joined = 1
         previous = rows[row + LAST_OFFSET]
@@ -376,7 +379,7 @@ def tally(rows: cython.const[cython.longlong][::1], state: cython.longlong[::1])
             inverted += 1
         size += rows[row + SIZE]
         if magic < 2:
-            if attributes & 7:
+            if attributes & CODEC_MASK:
                 wrappers += 1
             else:
                 records += 1
@@ -385,12 +388,12 @@ def tally(rows: cython.const[cython.longlong][::1], state: cython.longlong[::1])
         else:
             if rows[row + COUNT] > 0:
                 records += rows[row + COUNT]
-            if attributes & 32:
+            if attributes & CONTROL:
                 control += 1
             elif 0 <= base_offset <= previous and previous - base_offset != rows[row + COUNT] - 1:
                 miscounted += 1
             # Unused bits, the sign among them, and codecs above zstd.
-            if attributes & -128 or attributes & 7 > 4 or magic > 2:
+            if attributes & -128 or attributes & CODEC_MASK > 4 or magic > 2:
                 odd += 1
         if rows[row + MAX_TIMESTAMP] > max_timestamp:
             max_timestamp = rows[row + MAX_TIMESTAMP]
@@ -432,7 +435,7 @@ def _plausible_message(
     offset: cython.longlong
     key_size: cython.longlong
     # Codecs up to lz4; only magic 1 knows types of timestamps.
-    if attributes & 244 or (magic == 0 and attributes & 8) or key_at + 4 > len(view):
+    if attributes & 244 or (magic == 0 and attributes & LOG_APPEND_TIME) or key_at + 4 > len(view):
         return False
     if size < LEGACY_HEADER_BYTES + 8 * magic or size > left:
         return False
@@ -470,7 +473,7 @@ def next_candidate(
             continue
         if view[p + 16] > 2 or p + HEADER_BYTES > len(view):
             continue
-        if view[p + 21] != 0 or view[p + 22] & 128 or view[p + 22] & 7 > 4:
+        if view[p + 21] != 0 or view[p + 22] & 128 or view[p + 22] & CODEC_MASK > 4:
             continue
         size = i32(view, p + 8) + LOG_OVERHEAD
         if size < HEADER_BYTES or size > left - p or i32(view, p + 57) < 0:

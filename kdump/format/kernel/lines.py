@@ -22,9 +22,16 @@ from kdump.format.kernel.prelude import (
     BASE_SEQUENCE,
     BATCH_FIELDS,
     BATCH_WIDTH,
+    HEADER_COUNT,
+    HEADERS,
+    KEY,
+    KEY_SIZE,
     LAST_OFFSET,
     MAGIC,
+    OFFSET,
     RECORD_WIDTH,
+    TIMESTAMP,
+    VALUE_SIZE,
     put_bytes,
     sequence_at,
     u32,
@@ -112,8 +119,8 @@ def _bytes_of(
     rows: cython.const[cython.longlong][::1], row: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
     """How many bytes the key and the value of a record have; any size below zero is null."""
-    key: cython.Py_ssize_t = rows[row + 3]
-    value: cython.Py_ssize_t = rows[row + 5]
+    key: cython.Py_ssize_t = rows[row + KEY_SIZE]
+    value: cython.Py_ssize_t = rows[row + VALUE_SIZE]
     return (key if key > 0 else 0) + (value if value > 0 else 0)
 
 
@@ -239,14 +246,14 @@ def json_lines(
         behind = -1
         while record < starts[i + 1]:
             row = record * RECORD_WIDTH
-            if rows[row + 7] or used + fixed + 2 * _bytes_of(rows, row) > len(out):
+            if rows[row + HEADER_COUNT] or used + fixed + 2 * _bytes_of(rows, row) > len(out):
                 return i, record, used
             at = _put(out, used, before_offset)
-            at = _put_number(out, at, rows[row])
+            at = _put_number(out, at, rows[row + OFFSET])
             at = _put(out, at, before_timestamp)
-            at = _put_number(out, at, rows[row + 1]) if timed else _put(out, at, null)
-            for part in range(2, 6, 2):
-                at = _put(out, at, before_key if part == 2 else before_value)
+            at = _put_number(out, at, rows[row + TIMESTAMP]) if timed else _put(out, at, null)
+            for part in range(KEY, HEADERS, 2):
+                at = _put(out, at, before_key if part == KEY else before_value)
                 if rows[row + part + 1] < 0:
                     at = _put(out, at, null)
                     continue
@@ -260,7 +267,9 @@ def json_lines(
             at = _put_number(
                 out,
                 at,
-                sequence_at(batches[head + BASE_SEQUENCE], rows[row] - batches[head + BASE_OFFSET]),
+                sequence_at(
+                    batches[head + BASE_SEQUENCE], rows[row + OFFSET] - batches[head + BASE_OFFSET]
+                ),
             )
             if behind < 0:
                 behind = at
@@ -321,33 +330,34 @@ def text_lines(
             at = _put_form(out, at, text, marks, batches, head)
         while record < starts[i + 1]:
             row = record * RECORD_WIDTH
-            if rows[row + 7] or at + fixed + _bytes_of(rows, row) > len(out):
+            if rows[row + HEADER_COUNT] or at + fixed + _bytes_of(rows, row) > len(out):
                 return i, record, used
             at = _put(out, at, before_offset)
-            at = _put_number(out, at, rows[row])
+            at = _put_number(out, at, rows[row + OFFSET])
             at = _put(out, at, before_timestamp)
-            at = _put_number(out, at, rows[row + 1])
+            at = _put_number(out, at, rows[row + TIMESTAMP])
             at = _put(out, at, before_key_size)
-            at = _put_number(out, at, rows[row + 3])
+            at = _put_number(out, at, rows[row + KEY_SIZE])
             at = _put(out, at, before_value_size)
-            at = _put_number(out, at, rows[row + 5])
+            at = _put_number(out, at, rows[row + VALUE_SIZE])
             at = _put(out, at, before_last)
             if batches[head + MAGIC] < 2:
-                at = _put_number(out, at, u32(block, rows[row + 6] + 12))
+                at = _put_number(out, at, u32(block, rows[row + HEADERS] + 12))
             else:
                 at = _put_number(
                     out,
                     at,
                     sequence_at(
-                        batches[head + BASE_SEQUENCE], rows[row] - batches[head + BASE_OFFSET]
+                        batches[head + BASE_SEQUENCE],
+                        rows[row + OFFSET] - batches[head + BASE_OFFSET],
                     ),
                 )
             at = _put(out, at, behind)
             if data:
-                for part in range(2, 6, 2):
+                for part in range(KEY, HEADERS, 2):
                     if rows[row + part + 1] < 0:
                         continue
-                    at = _put(out, at, before_key if part == 2 else before_value)
+                    at = _put(out, at, before_key if part == KEY else before_value)
                     at = _put_plain(out, at, block, rows[row + part], rows[row + part + 1], False)
                     if at < 0:
                         return i, record, used

@@ -24,10 +24,13 @@ from kdump.format.kernel.prelude import (
     BASE_SEQUENCE,
     BASE_TIMESTAMP,
     BATCH_WIDTH,
+    CODEC_MASK,
     CONTROL,
     COUNT,
     DELETE_HORIZON,
     HEADER_BYTES,
+    KEY,
+    KEY_SIZE,
     LAST_OFFSET,
     LEADER_EPOCH,
     LOG_APPEND_TIME,
@@ -38,7 +41,10 @@ from kdump.format.kernel.prelude import (
     PRODUCER_EPOCH,
     PRODUCER_ID,
     SIZE,
+    TIMESTAMP,
     TRANSACTIONAL,
+    VALUE,
+    VALUE_SIZE,
     i32,
 )
 from kdump.format.kernel.records import READ, read_records
@@ -151,6 +157,71 @@ _ABORTED = cython.declare(cython.int, len(ABORTED_FIELDS))
 _VIOLATION = cython.declare(cython.int, len(VIOLATION_FIELDS))
 _LISTED = cython.declare(cython.int, LISTED)
 
+# The places of the fields: of an event, a run, an epoch, a break, what gather() keeps of a producer
+# (_S), what fold() keeps of one (_P), an aborted transaction, a violation.
+_E_KIND = cython.declare(cython.int, EVENT_FIELDS.index("kind"))
+_E_PRODUCER_ID = cython.declare(cython.int, EVENT_FIELDS.index("producer_id"))
+_E_PRODUCER_EPOCH = cython.declare(cython.int, EVENT_FIELDS.index("producer_epoch"))
+_E_OFFSET = cython.declare(cython.int, EVENT_FIELDS.index("offset"))
+_E_POSITION = cython.declare(cython.int, EVENT_FIELDS.index("position"))
+_E_COORDINATOR_EPOCH = cython.declare(cython.int, EVENT_FIELDS.index("coordinator_epoch"))
+_E_TIMESTAMP = cython.declare(cython.int, EVENT_FIELDS.index("timestamp"))
+_R_PRODUCER_ID = cython.declare(cython.int, RUN_FIELDS.index("producer_id"))
+_R_PRODUCER_EPOCH = cython.declare(cython.int, RUN_FIELDS.index("producer_epoch"))
+_R_FIRST_OFFSET = cython.declare(cython.int, RUN_FIELDS.index("first_offset"))
+_R_FIRST_POSITION = cython.declare(cython.int, RUN_FIELDS.index("first_position"))
+_R_FIRST_SEQUENCE = cython.declare(cython.int, RUN_FIELDS.index("first_sequence"))
+_R_LAST_OFFSET = cython.declare(cython.int, RUN_FIELDS.index("last_offset"))
+_R_LAST_POSITION = cython.declare(cython.int, RUN_FIELDS.index("last_position"))
+_R_LAST_SEQUENCE = cython.declare(cython.int, RUN_FIELDS.index("last_sequence"))
+_R_OFFSET_DELTA = cython.declare(cython.int, RUN_FIELDS.index("offset_delta"))
+_R_TIMESTAMP = cython.declare(cython.int, RUN_FIELDS.index("timestamp"))
+_L_EPOCH = cython.declare(cython.int, EPOCH_FIELDS.index("epoch"))
+_L_FIRST_OFFSET = cython.declare(cython.int, EPOCH_FIELDS.index("first_offset"))
+_L_FIRST_POSITION = cython.declare(cython.int, EPOCH_FIELDS.index("first_position"))
+_L_LAST_OFFSET = cython.declare(cython.int, EPOCH_FIELDS.index("last_offset"))
+_B_PRODUCER_ID = cython.declare(cython.int, BREAK_FIELDS.index("producer_id"))
+_B_PRODUCER_EPOCH = cython.declare(cython.int, BREAK_FIELDS.index("producer_epoch"))
+_B_OFFSET = cython.declare(cython.int, BREAK_FIELDS.index("offset"))
+_B_POSITION = cython.declare(cython.int, BREAK_FIELDS.index("position"))
+_B_EXPECTED = cython.declare(cython.int, BREAK_FIELDS.index("expected"))
+_B_FOUND = cython.declare(cython.int, BREAK_FIELDS.index("found"))
+_B_PREVIOUS_OFFSET = cython.declare(cython.int, BREAK_FIELDS.index("previous_offset"))
+_S_PRODUCER_ID = cython.declare(cython.int, SEEN_FIELDS.index("producer_id"))
+_S_RUN = cython.declare(cython.int, SEEN_FIELDS.index("run"))
+_S_TRANSACTION = cython.declare(cython.int, SEEN_FIELDS.index("transaction"))
+_S_GAPS = cython.declare(cython.int, SEEN_FIELDS.index("gaps"))
+_P_PRODUCER_ID = cython.declare(cython.int, STATE_FIELDS.index("producer_id"))
+_P_PRODUCER_EPOCH = cython.declare(cython.int, STATE_FIELDS.index("producer_epoch"))
+_P_LAST_SEQUENCE = cython.declare(cython.int, STATE_FIELDS.index("last_sequence"))
+_P_LAST_OFFSET = cython.declare(cython.int, STATE_FIELDS.index("last_offset"))
+_P_OFFSET_DELTA = cython.declare(cython.int, STATE_FIELDS.index("offset_delta"))
+_P_TIMESTAMP = cython.declare(cython.int, STATE_FIELDS.index("timestamp"))
+_P_COORDINATOR_EPOCH = cython.declare(cython.int, STATE_FIELDS.index("coordinator_epoch"))
+_P_TRANSACTION_FIRST_OFFSET = cython.declare(
+    cython.int, STATE_FIELDS.index("transaction_first_offset")
+)
+_P_OLDER_OPEN = cython.declare(cython.int, STATE_FIELDS.index("older_open"))
+_P_NEWER_OPEN = cython.declare(cython.int, STATE_FIELDS.index("newer_open"))
+_P_SEGMENT = cython.declare(cython.int, STATE_FIELDS.index("segment"))
+_P_POSITION = cython.declare(cython.int, STATE_FIELDS.index("position"))
+_A_PRODUCER_ID = cython.declare(cython.int, ABORTED_FIELDS.index("producer_id"))
+_A_FIRST_OFFSET = cython.declare(cython.int, ABORTED_FIELDS.index("first_offset"))
+_A_LAST_OFFSET = cython.declare(cython.int, ABORTED_FIELDS.index("last_offset"))
+_A_LAST_STABLE_OFFSET = cython.declare(cython.int, ABORTED_FIELDS.index("last_stable_offset"))
+_V_KIND = cython.declare(cython.int, VIOLATION_FIELDS.index("kind"))
+_V_PRODUCER_ID = cython.declare(cython.int, VIOLATION_FIELDS.index("producer_id"))
+_V_PRODUCER_EPOCH = cython.declare(cython.int, VIOLATION_FIELDS.index("producer_epoch"))
+_V_OFFSET = cython.declare(cython.int, VIOLATION_FIELDS.index("offset"))
+_V_POSITION = cython.declare(cython.int, VIOLATION_FIELDS.index("position"))
+_V_EXPECTED = cython.declare(cython.int, VIOLATION_FIELDS.index("expected"))
+_V_FOUND = cython.declare(cython.int, VIOLATION_FIELDS.index("found"))
+_V_PREVIOUS_OFFSET = cython.declare(cython.int, VIOLATION_FIELDS.index("previous_offset"))
+# What read_marker() says of a marker.
+_MARKER_KIND = cython.declare(cython.int, 0)
+_MARKER_EPOCH = cython.declare(cython.int, 1)  # of the coordinator
+_MARKER_TIMESTAMP = cython.declare(cython.int, 2)
+
 # A producer's transaction as far as this segment tells: nothing yet, open, none open.
 _UNKNOWN = cython.declare(cython.int, 0)
 _OPEN = cython.declare(cython.int, 1)
@@ -235,9 +306,9 @@ def _usual_marker(
         or view[p + 16] != 0  # headers
     ):
         return False
-    marker[0] = _COMMIT if view[p + 8] else _ABORT
-    marker[1] = i32(view, p + 12)
-    marker[2] = base_timestamp
+    marker[_MARKER_KIND] = _COMMIT if view[p + 8] else _ABORT
+    marker[_MARKER_EPOCH] = i32(view, p + 12)
+    marker[_MARKER_TIMESTAMP] = base_timestamp
     return True
 
 
@@ -263,13 +334,13 @@ def read_marker(
     reached: cython.Py_ssize_t
     key: cython.Py_ssize_t
     value: cython.Py_ssize_t
-    marker[0] = _CONTROL_FATAL
-    marker[1] = -1
-    marker[2] = -1
+    marker[_MARKER_KIND] = _CONTROL_FATAL
+    marker[_MARKER_EPOCH] = -1
+    marker[_MARKER_TIMESTAMP] = -1
     if rows[row + COUNT] < 0:
-        marker[0] = _CONTROL_CUT
+        marker[_MARKER_KIND] = _CONTROL_CUT
         return
-    if rows[row + ATTRIBUTES] & 7:
+    if rows[row + ATTRIBUTES] & CODEC_MASK:
         return  # no broker compresses a marker
     n = 0
     while n < 5 and p + n < stop and view[p + n] > 127:
@@ -288,26 +359,26 @@ def read_marker(
         record,
     )
     if ending != READ or (rows[row + COUNT] == 1 and p + reached != stop):
-        marker[0] = _CONTROL_CUT
+        marker[_MARKER_KIND] = _CONTROL_CUT
         return
-    if record[3] < 0:
+    if record[KEY_SIZE] < 0:
         return
-    key = p + record[2]
-    if record[3] < 4 or view[key] > 127:
-        marker[0] = _CONTROL_CUT
+    key = p + record[KEY]
+    if record[KEY_SIZE] < 4 or view[key] > 127:
+        marker[_MARKER_KIND] = _CONTROL_CUT
         return
     kind = view[key + 2] << 8 | view[key + 3]
-    if kind > 1 or record[5] < 2:
+    if kind > 1 or record[VALUE_SIZE] < 2:
         return
-    value = p + record[4]
+    value = p + record[VALUE]
     if view[value] > 127:
-        marker[0] = _CONTROL_CUT
+        marker[_MARKER_KIND] = _CONTROL_CUT
         return
-    if record[5] < 6:
+    if record[VALUE_SIZE] < 6:
         return
-    marker[0] = _COMMIT if kind else _ABORT
-    marker[1] = i32(view, value + 2)
-    marker[2] = record[1]
+    marker[_MARKER_KIND] = _COMMIT if kind else _ABORT
+    marker[_MARKER_EPOCH] = i32(view, value + 2)
+    marker[_MARKER_TIMESTAMP] = record[TIMESTAMP]
 
 
 def gather(
@@ -350,8 +421,8 @@ def gather(
     run_count: cython.longlong = state[G_RUNS]
     event_count: cython.longlong = state[G_EVENTS]
     epoch_at: cython.Py_ssize_t = (state[G_EPOCHS] - 1) * _EPOCH
-    epoch: cython.longlong = epochs[epoch_at] if epoch_at >= 0 else 0
-    last_offset: cython.longlong = epochs[epoch_at + 3] if epoch_at >= 0 else 0
+    epoch: cython.longlong = epochs[epoch_at + _L_EPOCH] if epoch_at >= 0 else 0
+    last_offset: cython.longlong = epochs[epoch_at + _L_LAST_OFFSET] if epoch_at >= 0 else 0
     producer_room: cython.Py_ssize_t = len(producers) // _SEEN
     run_room: cython.Py_ssize_t = len(runs) // _RUN
     event_room: cython.Py_ssize_t = len(events) // _EVENT - 1
@@ -371,11 +442,11 @@ def gather(
                 why = MORE_ROOM
                 break
             if epoch_at >= 0:
-                epochs[epoch_at + 3] = last_offset
+                epochs[epoch_at + _L_LAST_OFFSET] = last_offset
             epoch_at += _EPOCH
-            epoch = epochs[epoch_at] = rows[row + LEADER_EPOCH]
-            epochs[epoch_at + 1] = rows[row + BASE_OFFSET]
-            epochs[epoch_at + 2] = rows[row + POSITION]
+            epoch = epochs[epoch_at + _L_EPOCH] = rows[row + LEADER_EPOCH]
+            epochs[epoch_at + _L_FIRST_OFFSET] = rows[row + BASE_OFFSET]
+            epochs[epoch_at + _L_FIRST_POSITION] = rows[row + POSITION]
         last_offset = rows[row + LAST_OFFSET]
         attributes = rows[row + ATTRIBUTES] if rows[row + MAGIC] > 1 else 0
         producer_id = rows[row + PRODUCER_ID]
@@ -391,33 +462,33 @@ def gather(
                 if start < 0 or start + size > stop:
                     why = MORE_BYTES
                     break
-            if seen < 0 or producers[seen] != producer_id:
+            if seen < 0 or producers[seen + _S_PRODUCER_ID] != producer_id:
                 slot = _slot(producer_id, producers, _SEEN, slots)
                 if slots[slot] == 0:
                     known += 1
                     slots[slot] = known
                     seen = (known - 1) * _SEEN
-                    producers[seen] = producer_id
-                    producers[seen + 1] = -1
-                    producers[seen + 2] = _UNKNOWN
-                    producers[seen + 3] = gaps
+                    producers[seen + _S_PRODUCER_ID] = producer_id
+                    producers[seen + _S_RUN] = -1
+                    producers[seen + _S_TRANSACTION] = _UNKNOWN
+                    producers[seen + _S_GAPS] = gaps
                 seen = (slots[slot] - 1) * _SEEN
-            if producers[seen + 3] != gaps:
-                producers[seen + 2] = _UNKNOWN
-                producers[seen + 3] = gaps
-            run = producers[seen + 1] * _RUN
+            if producers[seen + _S_GAPS] != gaps:
+                producers[seen + _S_TRANSACTION] = _UNKNOWN
+                producers[seen + _S_GAPS] = gaps
+            run = producers[seen + _S_RUN] * _RUN
             if attributes & CONTROL:
                 if (
                     size != _MARKER
                     or rows[row + COUNT] != 1
-                    or attributes & (LOG_APPEND_TIME | 7)
+                    or attributes & (LOG_APPEND_TIME | CODEC_MASK)
                     or not _usual_marker(
                         view, start + HEADER_BYTES, rows[row + BASE_TIMESTAMP], marker
                     )
                 ):
                     read_marker(data, rows, row, start, start + size, record, marker)
                 at = event_count * _EVENT
-                is_marker = marker[0] in (_COMMIT, _ABORT)
+                is_marker = marker[_MARKER_KIND] in (_COMMIT, _ABORT)
                 if is_marker and (
                     rows[row + COUNT] > 1
                     or not attributes & TRANSACTIONAL
@@ -426,53 +497,65 @@ def gather(
                     _note(events, at, _CONTROL_ODD, rows, row)
                     event_count += 1
                     at += _EVENT
-                _note(events, at, marker[0], rows, row)
-                events[at + 5] = marker[1]
-                events[at + 6] = marker[2]
+                _note(events, at, marker[_MARKER_KIND], rows, row)
+                events[at + _E_COORDINATOR_EPOCH] = marker[_MARKER_EPOCH]
+                events[at + _E_TIMESTAMP] = marker[_MARKER_TIMESTAMP]
                 event_count += 1
                 if is_marker:
-                    producers[seen + 2] = _CLOSED
-                    if run >= 0 and runs[run + 1] != rows[row + PRODUCER_EPOCH]:
-                        producers[seen + 1] = -1
+                    producers[seen + _S_TRANSACTION] = _CLOSED
+                    if run >= 0 and runs[run + _R_PRODUCER_EPOCH] != rows[row + PRODUCER_EPOCH]:
+                        producers[seen + _S_RUN] = -1
             else:
                 if attributes & TRANSACTIONAL:
-                    if producers[seen + 2] != _OPEN and producers[seen + 2] != _MIXED:
+                    if (
+                        producers[seen + _S_TRANSACTION] != _OPEN
+                        and producers[seen + _S_TRANSACTION] != _MIXED
+                    ):
                         _note(events, event_count * _EVENT, _BEGIN, rows, row)
                         event_count += 1
-                        producers[seen + 2] = _OPEN
-                elif producers[seen + 2] == _UNKNOWN or producers[seen + 2] == _OPEN:
+                        producers[seen + _S_TRANSACTION] = _OPEN
+                elif (
+                    producers[seen + _S_TRANSACTION] == _UNKNOWN
+                    or producers[seen + _S_TRANSACTION] == _OPEN
+                ):
                     _note(events, event_count * _EVENT, _PLAIN, rows, row)
                     event_count += 1
-                    producers[seen + 2] = _CLOSED if producers[seen + 2] == _UNKNOWN else _MIXED
-                if run < 0 or runs[run + 1] != rows[row + PRODUCER_EPOCH]:
-                    producers[seen + 1] = run_count
+                    producers[seen + _S_TRANSACTION] = (
+                        _CLOSED if producers[seen + _S_TRANSACTION] == _UNKNOWN else _MIXED
+                    )
+                if run < 0 or runs[run + _R_PRODUCER_EPOCH] != rows[row + PRODUCER_EPOCH]:
+                    producers[seen + _S_RUN] = run_count
                     run = run_count * _RUN
                     run_count += 1
-                    runs[run] = producer_id
-                    runs[run + 1] = rows[row + PRODUCER_EPOCH]
-                    runs[run + 2] = rows[row + BASE_OFFSET]
-                    runs[run + 3] = rows[row + POSITION]
-                    runs[run + 4] = rows[row + BASE_SEQUENCE]
-                elif runs[run + 7] >= 0 and rows[row + BASE_SEQUENCE] >= 0:
-                    expected = (runs[run + 7] + 1) & 2147483647
+                    runs[run + _R_PRODUCER_ID] = producer_id
+                    runs[run + _R_PRODUCER_EPOCH] = rows[row + PRODUCER_EPOCH]
+                    runs[run + _R_FIRST_OFFSET] = rows[row + BASE_OFFSET]
+                    runs[run + _R_FIRST_POSITION] = rows[row + POSITION]
+                    runs[run + _R_FIRST_SEQUENCE] = rows[row + BASE_SEQUENCE]
+                elif runs[run + _R_LAST_SEQUENCE] >= 0 and rows[row + BASE_SEQUENCE] >= 0:
+                    expected = (runs[run + _R_LAST_SEQUENCE] + 1) & 2147483647
                     if rows[row + BASE_SEQUENCE] != expected:
                         if state[G_BREAKS] < _LISTED:
                             at = state[G_BREAKS] * _BREAK
-                            breaks[at] = producer_id
-                            breaks[at + 1] = rows[row + PRODUCER_EPOCH]
-                            breaks[at + 2] = rows[row + BASE_OFFSET]
-                            breaks[at + 3] = rows[row + POSITION]
-                            breaks[at + 4] = expected
-                            breaks[at + 5] = rows[row + BASE_SEQUENCE]
-                            breaks[at + 6] = runs[run + 5]
+                            breaks[at + _B_PRODUCER_ID] = producer_id
+                            breaks[at + _B_PRODUCER_EPOCH] = rows[row + PRODUCER_EPOCH]
+                            breaks[at + _B_OFFSET] = rows[row + BASE_OFFSET]
+                            breaks[at + _B_POSITION] = rows[row + POSITION]
+                            breaks[at + _B_EXPECTED] = expected
+                            breaks[at + _B_FOUND] = rows[row + BASE_SEQUENCE]
+                            breaks[at + _B_PREVIOUS_OFFSET] = runs[run + _R_LAST_OFFSET]
                         state[G_BREAKS] += 1
-                runs[run + 5] = rows[row + LAST_OFFSET]
-                runs[run + 6] = rows[row + POSITION]
-                runs[run + 8] = _delta(rows[row + BASE_OFFSET], rows[row + LAST_OFFSET])
-                runs[run + 7] = -1
+                runs[run + _R_LAST_OFFSET] = rows[row + LAST_OFFSET]
+                runs[run + _R_LAST_POSITION] = rows[row + POSITION]
+                runs[run + _R_OFFSET_DELTA] = _delta(
+                    rows[row + BASE_OFFSET], rows[row + LAST_OFFSET]
+                )
+                runs[run + _R_LAST_SEQUENCE] = -1
                 if rows[row + BASE_SEQUENCE] >= 0:
-                    runs[run + 7] = (rows[row + BASE_SEQUENCE] + runs[run + 8]) & 2147483647
-                runs[run + 9] = rows[row + MAX_TIMESTAMP]
+                    runs[run + _R_LAST_SEQUENCE] = (
+                        rows[row + BASE_SEQUENCE] + runs[run + _R_OFFSET_DELTA]
+                    ) & 2147483647
+                runs[run + _R_TIMESTAMP] = rows[row + MAX_TIMESTAMP]
         if attributes & DELETE_HORIZON:
             _horizon(state, rows, row)
         number += 1
@@ -481,7 +564,7 @@ def gather(
     state[G_RUNS] = run_count
     state[G_EVENTS] = event_count
     if epoch_at >= 0:
-        epochs[epoch_at + 3] = last_offset
+        epochs[epoch_at + _L_LAST_OFFSET] = last_offset
     state[G_EPOCHS] = epoch_at // _EPOCH + 1
     state[G_LAST] = seen // _SEEN if seen >= 0 else -1
     return number
@@ -498,13 +581,13 @@ def _note(
     row: cython.Py_ssize_t,
 ) -> cython.void:
     """Puts an event that the batch in ``row`` stands for into the row at ``at``."""
-    events[at] = kind
-    events[at + 1] = rows[row + PRODUCER_ID]
-    events[at + 2] = rows[row + PRODUCER_EPOCH]
-    events[at + 3] = rows[row + BASE_OFFSET]
-    events[at + 4] = rows[row + POSITION]
-    events[at + 5] = -1
-    events[at + 6] = rows[row + MAX_TIMESTAMP]
+    events[at + _E_KIND] = kind
+    events[at + _E_PRODUCER_ID] = rows[row + PRODUCER_ID]
+    events[at + _E_PRODUCER_EPOCH] = rows[row + PRODUCER_EPOCH]
+    events[at + _E_OFFSET] = rows[row + BASE_OFFSET]
+    events[at + _E_POSITION] = rows[row + POSITION]
+    events[at + _E_COORDINATOR_EPOCH] = -1
+    events[at + _E_TIMESTAMP] = rows[row + MAX_TIMESTAMP]
 
 
 @cython.cfunc
@@ -543,14 +626,14 @@ def _object(
     """Counts a violation, and lists it if it is among the first of its kind in this segment."""
     at: cython.Py_ssize_t = state[_F_VIOLATIONS] * _VIOLATION
     if state[_F_COUNTS + kind] < _LISTED:
-        violations[at] = kind
-        violations[at + 1] = producer_id
-        violations[at + 2] = producer_epoch
-        violations[at + 3] = offset
-        violations[at + 4] = position
-        violations[at + 5] = expected
-        violations[at + 6] = found
-        violations[at + 7] = previous_offset
+        violations[at + _V_KIND] = kind
+        violations[at + _V_PRODUCER_ID] = producer_id
+        violations[at + _V_PRODUCER_EPOCH] = producer_epoch
+        violations[at + _V_OFFSET] = offset
+        violations[at + _V_POSITION] = position
+        violations[at + _V_EXPECTED] = expected
+        violations[at + _V_FOUND] = found
+        violations[at + _V_PREVIOUS_OFFSET] = previous_offset
         state[_F_VIOLATIONS] += 1
     state[_F_COUNTS + kind] += 1
 
@@ -562,17 +645,17 @@ def _close(
     state: cython.longlong[::1], producers: cython.longlong[::1], at: cython.Py_ssize_t
 ) -> cython.void:
     """Takes the producer whose row is at ``at`` from the chain of those with open transactions."""
-    older: cython.longlong = producers[at + 8]
-    newer: cython.longlong = producers[at + 9]
+    older: cython.longlong = producers[at + _P_OLDER_OPEN]
+    newer: cython.longlong = producers[at + _P_NEWER_OPEN]
     if older >= 0:
-        producers[older * _STATE + 9] = newer
+        producers[older * _STATE + _P_NEWER_OPEN] = newer
     else:
         state[_F_OLDEST] = newer
     if newer >= 0:
-        producers[newer * _STATE + 8] = older
+        producers[newer * _STATE + _P_OLDER_OPEN] = older
     else:
         state[_F_NEWEST] = older
-    producers[at + 7] = -1
+    producers[at + _P_TRANSACTION_FIRST_OFFSET] = -1
 
 
 def fold(
@@ -612,50 +695,53 @@ def fold(
             why = MORE_ROOM
             break
         # The first batch of a run may also begin a transaction: its epoch comes first.
-        is_run = run < len(runs) and (event == len(events) or runs[run + 3] <= events[event + 4])
+        is_run = run < len(runs) and (
+            event == len(events) or runs[run + _R_FIRST_POSITION] <= events[event + _E_POSITION]
+        )
         if is_run:
-            producer_id = runs[run]
-            producer_epoch = runs[run + 1]
+            producer_id = runs[run + _R_PRODUCER_ID]
+            producer_epoch = runs[run + _R_PRODUCER_EPOCH]
         else:
-            producer_id = events[event + 1]
-            producer_epoch = events[event + 2]
+            producer_id = events[event + _E_PRODUCER_ID]
+            producer_epoch = events[event + _E_PRODUCER_EPOCH]
         slot = _slot(producer_id, producers, _STATE, slots)
         if slots[slot] == 0:
             at = known * _STATE
             known += 1
             slots[slot] = known
-            producers[at] = producer_id
-            producers[at + 1] = -1
-            producers[at + 2] = -1
-            producers[at + 3] = -1
-            producers[at + 4] = 0
-            producers[at + 5] = -1
-            producers[at + 6] = -1
-            producers[at + 7] = -1
-            producers[at + 10] = -1
+            producers[at + _P_PRODUCER_ID] = producer_id
+            producers[at + _P_PRODUCER_EPOCH] = -1
+            producers[at + _P_LAST_SEQUENCE] = -1
+            producers[at + _P_LAST_OFFSET] = -1
+            producers[at + _P_OFFSET_DELTA] = 0
+            producers[at + _P_TIMESTAMP] = -1
+            producers[at + _P_COORDINATOR_EPOCH] = -1
+            producers[at + _P_TRANSACTION_FIRST_OFFSET] = -1
+            producers[at + _P_SEGMENT] = -1
         at = (slots[slot] - 1) * _STATE
-        if producers[at + 10] != segment:
-            producers[at + 10] = segment
-            producers[at + 11] = -1
+        if producers[at + _P_SEGMENT] != segment:
+            producers[at + _P_SEGMENT] = segment
+            producers[at + _P_POSITION] = -1
         if is_run:
-            if producer_epoch < producers[at + 1]:
+            if producer_epoch < producers[at + _P_PRODUCER_EPOCH]:
                 _object(
                     state,
                     violations,
                     _EPOCH_FALLS,
                     producer_id,
                     producer_epoch,
-                    runs[run + 2],
-                    runs[run + 3],
-                    producers[at + 1],
+                    runs[run + _R_FIRST_OFFSET],
+                    runs[run + _R_FIRST_POSITION],
+                    producers[at + _P_PRODUCER_EPOCH],
                     producer_epoch,
                     -1,
                 )
             if (
-                producer_epoch == producers[at + 1]
-                and producers[at + 2] >= 0
-                and runs[run + 4] >= 0
-                and runs[run + 4] != (producers[at + 2] + 1) & 2147483647
+                producer_epoch == producers[at + _P_PRODUCER_EPOCH]
+                and producers[at + _P_LAST_SEQUENCE] >= 0
+                and runs[run + _R_FIRST_SEQUENCE] >= 0
+                and runs[run + _R_FIRST_SEQUENCE]
+                != (producers[at + _P_LAST_SEQUENCE] + 1) & 2147483647
             ):
                 _object(
                     state,
@@ -663,82 +749,84 @@ def fold(
                     _SEQUENCE_BREAK,
                     producer_id,
                     producer_epoch,
-                    runs[run + 2],
-                    runs[run + 3],
-                    (producers[at + 2] + 1) & 2147483647,
-                    runs[run + 4],
-                    producers[at + 3],
+                    runs[run + _R_FIRST_OFFSET],
+                    runs[run + _R_FIRST_POSITION],
+                    (producers[at + _P_LAST_SEQUENCE] + 1) & 2147483647,
+                    runs[run + _R_FIRST_SEQUENCE],
+                    producers[at + _P_LAST_OFFSET],
                 )
-            producers[at + 1] = producer_epoch
-            producers[at + 2] = runs[run + 7]
-            producers[at + 3] = runs[run + 5]
-            producers[at + 4] = runs[run + 8]
-            producers[at + 5] = runs[run + 9]
-            producers[at + 11] = runs[run + 6]
+            producers[at + _P_PRODUCER_EPOCH] = producer_epoch
+            producers[at + _P_LAST_SEQUENCE] = runs[run + _R_LAST_SEQUENCE]
+            producers[at + _P_LAST_OFFSET] = runs[run + _R_LAST_OFFSET]
+            producers[at + _P_OFFSET_DELTA] = runs[run + _R_OFFSET_DELTA]
+            producers[at + _P_TIMESTAMP] = runs[run + _R_TIMESTAMP]
+            producers[at + _P_POSITION] = runs[run + _R_LAST_POSITION]
             run += _RUN
             continue
-        kind = events[event]
+        kind = events[event + _E_KIND]
         if kind == _BEGIN:
-            if producers[at + 7] < 0:
-                producers[at + 7] = events[event + 3]
-                producers[at + 8] = state[_F_NEWEST]
-                producers[at + 9] = -1
+            if producers[at + _P_TRANSACTION_FIRST_OFFSET] < 0:
+                producers[at + _P_TRANSACTION_FIRST_OFFSET] = events[event + _E_OFFSET]
+                producers[at + _P_OLDER_OPEN] = state[_F_NEWEST]
+                producers[at + _P_NEWER_OPEN] = -1
                 if state[_F_NEWEST] >= 0:
-                    producers[state[_F_NEWEST] * _STATE + 9] = slots[slot] - 1
+                    producers[state[_F_NEWEST] * _STATE + _P_NEWER_OPEN] = slots[slot] - 1
                 else:
                     state[_F_OLDEST] = slots[slot] - 1
                 state[_F_NEWEST] = slots[slot] - 1
         elif kind in (_COMMIT, _ABORT):
-            if producer_epoch < producers[at + 1]:
+            if producer_epoch < producers[at + _P_PRODUCER_EPOCH]:
                 _object(
                     state,
                     violations,
                     _EPOCH_FALLS,
                     producer_id,
                     producer_epoch,
-                    events[event + 3],
-                    events[event + 4],
-                    producers[at + 1],
+                    events[event + _E_OFFSET],
+                    events[event + _E_POSITION],
+                    producers[at + _P_PRODUCER_EPOCH],
                     producer_epoch,
                     -1,
                 )
-            if producers[at + 7] >= 0:
+            if producers[at + _P_TRANSACTION_FIRST_OFFSET] >= 0:
                 if kind == _COMMIT:
                     state[_F_COMMITTED] += 1
                 else:
                     out = state[_F_ABORTED] * _ABORTED
-                    aborted[out] = producer_id
-                    aborted[out + 1] = producers[at + 7]
-                    aborted[out + 2] = events[event + 3]
+                    aborted[out + _A_PRODUCER_ID] = producer_id
+                    aborted[out + _A_FIRST_OFFSET] = producers[at + _P_TRANSACTION_FIRST_OFFSET]
+                    aborted[out + _A_LAST_OFFSET] = events[event + _E_OFFSET]
                     # Up to the oldest transaction of another producer that is still open.
                     other = state[_F_OLDEST]
                     if other == slots[slot] - 1:
-                        other = producers[at + 9]
+                        other = producers[at + _P_NEWER_OPEN]
                     if other >= 0:
-                        aborted[out + 3] = producers[other * _STATE + 7]
-                    elif events[event + 3] < MAX_64:
-                        aborted[out + 3] = events[event + 3] + 1
+                        aborted[out + _A_LAST_STABLE_OFFSET] = producers[
+                            other * _STATE + _P_TRANSACTION_FIRST_OFFSET
+                        ]
+                    elif events[event + _E_OFFSET] < MAX_64:
+                        aborted[out + _A_LAST_STABLE_OFFSET] = events[event + _E_OFFSET] + 1
                     else:
-                        aborted[out + 3] = MAX_64
+                        aborted[out + _A_LAST_STABLE_OFFSET] = MAX_64
                     state[_F_ABORTED] += 1
                 _close(state, producers, at)
-            if producer_epoch != producers[at + 1]:
-                producers[at + 1] = producer_epoch
-                producers[at + 2] = -1
-                producers[at + 3] = -1
-                producers[at + 4] = 0
-            producers[at + 6] = events[event + 5]
-            if events[event + 4] > producers[at + 11]:
-                producers[at + 5] = events[event + 6]
-        elif kind != _PLAIN or producers[at + 7] >= 0:
+            if producer_epoch != producers[at + _P_PRODUCER_EPOCH]:
+                producers[at + _P_PRODUCER_EPOCH] = producer_epoch
+                producers[at + _P_LAST_SEQUENCE] = -1
+                producers[at + _P_LAST_OFFSET] = -1
+                producers[at + _P_OFFSET_DELTA] = 0
+            producers[at + _P_COORDINATOR_EPOCH] = events[event + _E_COORDINATOR_EPOCH]
+            if events[event + _E_POSITION] > producers[at + _P_POSITION]:
+                producers[at + _P_TIMESTAMP] = events[event + _E_TIMESTAMP]
+        elif kind != _PLAIN or producers[at + _P_TRANSACTION_FIRST_OFFSET] >= 0:
             _object(
                 state,
                 violations,
                 kind,
                 producer_id,
                 producer_epoch,
-                events[event + 3],
-                events[event + 4],
+                events[event + _E_OFFSET],
+                events[event + _E_POSITION],
                 -1,
                 -1,
                 -1,
@@ -765,7 +853,7 @@ def touched(
     n: cython.Py_ssize_t = 0
     room: cython.Py_ssize_t = len(found) // _STATE
     for row in range(count):
-        if producers[row * _STATE + 10] == segment:
+        if producers[row * _STATE + _P_SEGMENT] == segment:
             if n < room:
                 for field in range(_STATE):
                     found[n * _STATE + field] = producers[row * _STATE + field]

@@ -22,17 +22,28 @@ from kdump.format.kernel.prelude import (
     BASE_OFFSET,
     BASE_TIMESTAMP,
     BATCH_WIDTH,
+    CODEC_MASK,
+    CONTROL,
     COUNT,
     HEADER_BYTES,
+    HEADER_COUNT,
+    HEADERS,
+    KEY,
+    KEY_SIZE,
     LAST_OFFSET,
     LEAST_MESSAGE,
+    LOG_APPEND_TIME,
     LOG_OVERHEAD,
     MAGIC,
     MAX_64,
     MAX_TIMESTAMP,
+    OFFSET,
     POSITION,
     RECORD_WIDTH,
     SIZE,
+    TIMESTAMP,
+    VALUE,
+    VALUE_SIZE,
     add,
     i32,
     i64,
@@ -114,23 +125,23 @@ def _read_record(
     number, q = varint(block, q + 1, end, 64)
     if q == 0:
         return 0, _BAD_VARINT
-    rows[row + 1] = add(base_timestamp, number)
+    rows[row + TIMESTAMP] = add(base_timestamp, number)
     number, q = varint(block, q, end, 32)
     if q == 0:
         return 0, _BAD_VARINT
-    rows[row] = add(base_offset, number)
+    rows[row + OFFSET] = add(base_offset, number)
     number, q = _sized(block, q, end, -1)
     if q == 0:
         return 0, number
-    rows[row + 2] = q
-    rows[row + 3] = number
+    rows[row + KEY] = q
+    rows[row + KEY_SIZE] = number
     if number > 0:
         q += number
     number, q = _sized(block, q, end, -1)
     if q == 0:
         return 0, number
-    rows[row + 4] = q
-    rows[row + 5] = number
+    rows[row + VALUE] = q
+    rows[row + VALUE_SIZE] = number
     if number > 0:
         q += number
     headers, q = varint(block, q, end, 32)
@@ -139,8 +150,8 @@ def _read_record(
     # A header takes two bytes at least, so a false count ends with the record.
     if headers < 0 or headers > (end - q) // 2:
         return 0, _BAD_FIELD
-    rows[row + 6] = q
-    rows[row + 7] = headers
+    rows[row + HEADERS] = q
+    rows[row + HEADER_COUNT] = headers
     while headers > 0:
         headers -= 1
         number, q = _sized(block, q, end, 0)
@@ -190,12 +201,12 @@ def read_records(
         if end == 0:
             return n, p, ending, previous, max_timestamp, disorder
         if log_append:
-            rows[row + 1] = append_timestamp
-        if rows[row] <= previous:
+            rows[row + TIMESTAMP] = append_timestamp
+        if rows[row + OFFSET] <= previous:
             disorder += 1
-        previous = rows[row]
-        if rows[row + 1] > max_timestamp:
-            max_timestamp = rows[row + 1]
+        previous = rows[row + OFFSET]
+        if rows[row + TIMESTAMP] > max_timestamp:
+            max_timestamp = rows[row + TIMESTAMP]
         p = end
         n += 1
         row += RECORD_WIDTH
@@ -221,7 +232,7 @@ def _records_match(
     base_offset: cython.longlong = batches[at + BASE_OFFSET]
     base_timestamp: cython.longlong = batches[at + BASE_TIMESTAMP]
     max_timestamp: cython.longlong = batches[at + MAX_TIMESTAMP]
-    log_append: cython.bint = batches[at + ATTRIBUTES] & 8
+    log_append: cython.bint = batches[at + ATTRIBUTES] & LOG_APPEND_TIME
     # Below the lowest number there is none, so a first record at it does not match.
     previous: cython.longlong = base_offset - 1 if base_offset > -MAX_64 else base_offset
     if left < 0 or max_timestamp < -1:
@@ -230,11 +241,11 @@ def _records_match(
         p = stop  # whatever stands there, nobody reads it
     while left > 0:
         end, _ending = _read_record(block, p, stop, base_offset, base_timestamp, record, 0)
-        if end == 0 or record[0] <= previous:
+        if end == 0 or record[OFFSET] <= previous:
             return False
-        if record[1] > max_timestamp and not log_append:
+        if record[TIMESTAMP] > max_timestamp and not log_append:
             return False
-        previous = record[0]
+        previous = record[OFFSET]
         p = end
         left -= 1
     return p == stop and previous <= batches[at + LAST_OFFSET]
@@ -274,7 +285,7 @@ def skip_matching(
         start = batches[at + POSITION] - batches[POSITION]
         if (
             batches[at + MAGIC] < 2
-            or batches[at + ATTRIBUTES] & 7
+            or batches[at + ATTRIBUTES] & CODEC_MASK
             or batches[at + SIZE] > len(view) - start
             or not _records_match(
                 batches, at, view, start + HEADER_BYTES, start + batches[at + SIZE], record
@@ -326,8 +337,8 @@ def fill_headers(
     size: cython.longlong
     while row < n:
         if done == 0:
-            p = rows[row * RECORD_WIDTH + 6]
-        while done < rows[row * RECORD_WIDTH + 7] and to < room:
+            p = rows[row * RECORD_WIDTH + HEADERS]
+        while done < rows[row * RECORD_WIDTH + HEADER_COUNT] and to < room:
             size, key = varint(block, p, stop, 32)
             out[to] = key
             out[to + 1] = size
@@ -338,7 +349,7 @@ def fill_headers(
                 p += size
             to += 4
             done += 1
-        if done < rows[row * RECORD_WIDTH + 7]:
+        if done < rows[row * RECORD_WIDTH + HEADER_COUNT]:
             break
         row += 1
         done = 0
@@ -383,13 +394,13 @@ def _read_message(
     q: cython.Py_ssize_t = p + 18
     field: cython.int
     size: cython.longlong
-    rows[row + 1] = -1
+    rows[row + TIMESTAMP] = -1
     if magic_at(block, p):
         if end - q < 8:
             return False
-        rows[row + 1] = i64(block, q)
+        rows[row + TIMESTAMP] = i64(block, q)
         q += 8
-    for field in range(2, 6, 2):
+    for field in range(KEY, HEADERS, 2):
         if end - q < 4:
             return False
         size = i32(block, q)
@@ -400,9 +411,9 @@ def _read_message(
         rows[row + field + 1] = size
         if size > 0:
             q += size
-    rows[row] = i64(block, p)
-    rows[row + 6] = p
-    rows[row + 7] = 0
+    rows[row + OFFSET] = i64(block, p)
+    rows[row + HEADERS] = p
+    rows[row + HEADER_COUNT] = 0
     return True
 
 
@@ -466,21 +477,21 @@ def read_messages(
             magic = magic_at(block, p)
         elif magic_at(block, p) != magic:
             break
-        if check and block[p + 17] & 7:
+        if check and block[p + 17] & CODEC_MASK:
             return n, p, NESTED, magic, previous, max_timestamp, disorder, mismatches
         if not _read_message(block, p, end, rows, row):
             return n, p, BAD_FIELD, magic, previous, max_timestamp, disorder, mismatches
-        rows[row] = add(base_offset, rows[row])
+        rows[row + OFFSET] = add(base_offset, rows[row + OFFSET])
         if log_append and magic == 1:
-            rows[row + 1] = append_timestamp
+            rows[row + TIMESTAMP] = append_timestamp
         if check and crc(block, p + 16, end, crc32) != u32(block, p + 12):
-            rows[row + 7] = -1
+            rows[row + HEADER_COUNT] = -1
             mismatches += 1
-        if rows[row] <= previous:
+        if rows[row + OFFSET] <= previous:
             disorder += 1
-        previous = rows[row]
-        if rows[row + 1] > max_timestamp:
-            max_timestamp = rows[row + 1]
+        previous = rows[row + OFFSET]
+        if rows[row + TIMESTAMP] > max_timestamp:
+            max_timestamp = rows[row + TIMESTAMP]
         p = end
         n += 1
         row += RECORD_WIDTH
@@ -506,7 +517,7 @@ def _read_batch(
     p: cython.Py_ssize_t = start + HEADER_BYTES
     _ending: cython.longlong
     left: cython.longlong = batches[at + COUNT]
-    log_append: cython.bint = batches[at + ATTRIBUTES] & 8
+    log_append: cython.bint = batches[at + ATTRIBUTES] & LOG_APPEND_TIME
     if batches[at + MAGIC] < 2:
         return _read_message(view, start, stop, rows, row)
     if left == 0:
@@ -518,7 +529,7 @@ def _read_batch(
         if p == 0:
             return False
         if log_append:
-            rows[row + 1] = batches[at + MAX_TIMESTAMP]
+            rows[row + TIMESTAMP] = batches[at + MAX_TIMESTAMP]
         row += RECORD_WIDTH
         left -= 1
     return p == stop
@@ -552,7 +563,7 @@ def read_neighbours(
     for i in range(n):
         at = (first + i) * BATCH_WIDTH
         start = batches[at + POSITION] - batches[POSITION]
-        masked = 7 if batches[at + MAGIC] < 2 else 39  # the codec, and whether it is of control
+        masked = CODEC_MASK if batches[at + MAGIC] < 2 else CODEC_MASK | CONTROL
         if (
             batches[at + ATTRIBUTES] & masked
             or batches[at + SIZE] >= _NEIGHBOUR_BYTES
@@ -587,7 +598,7 @@ def _read_wrapped(
     _ending: cython.longlong
     row: cython.Py_ssize_t = 0
     magic: cython.longlong = batches[at + MAGIC]
-    log_append: cython.bint = magic == 1 and batches[at + ATTRIBUTES] & 8
+    log_append: cython.bint = magic == 1 and batches[at + ATTRIBUTES] & LOG_APPEND_TIME
     base_offset: cython.longlong = 0
     filled: cython.Py_ssize_t
     while p < len(block):
@@ -596,19 +607,19 @@ def _read_wrapped(
             end == 0
             or row == room
             or magic_at(block, p) != magic
-            or block[p + 17] & 7
+            or block[p + 17] & CODEC_MASK
             or not _read_message(block, p, end, rows, row)
             or crc(block, p + 16, end, crc32) != u32(block, p + 12)
         ):
             return 0
         if log_append:
-            rows[row + 1] = batches[at + MAX_TIMESTAMP]
+            rows[row + TIMESTAMP] = batches[at + MAX_TIMESTAMP]
         p = end
         row += RECORD_WIDTH
     if row == 0:
         return 0
     if magic == 1 and batches[at + LAST_OFFSET] != 0:
-        base_offset = rows[row - RECORD_WIDTH]
+        base_offset = rows[row - RECORD_WIDTH + OFFSET]
         if not 0 <= base_offset <= batches[at + LAST_OFFSET]:
             return 0
         base_offset = batches[at + LAST_OFFSET] - base_offset
@@ -616,7 +627,7 @@ def _read_wrapped(
     if base_offset > 0:
         while row > 0:
             row -= RECORD_WIDTH
-            rows[row] = add(base_offset, rows[row])
+            rows[row + OFFSET] = add(base_offset, rows[row + OFFSET])
     return filled
 
 
@@ -637,7 +648,7 @@ def read_block(
     to: cython.Py_ssize_t = 0
     _ending: cython.longlong
     left: cython.longlong = batches[at + COUNT]
-    log_append: cython.bint = batches[at + ATTRIBUTES] & 8
+    log_append: cython.bint = batches[at + ATTRIBUTES] & LOG_APPEND_TIME
     if batches[at + MAGIC] < 2:
         return _read_wrapped(batches, at, block, rows)
     if left < 1 or left > len(rows) // RECORD_WIDTH:
@@ -655,7 +666,7 @@ def read_block(
         if p == 0:
             return 0
         if log_append:
-            rows[to + 1] = batches[at + MAX_TIMESTAMP]
+            rows[to + TIMESTAMP] = batches[at + MAX_TIMESTAMP]
         to += RECORD_WIDTH
         left -= 1
     return batches[at + COUNT] if p == len(block) else 0

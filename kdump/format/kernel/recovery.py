@@ -19,6 +19,7 @@ from kdump.format.kernel.prelude import (
     ATTRIBUTES,
     BASE_OFFSET,
     BATCH_WIDTH,
+    CODEC_MASK,
     COUNT,
     LAST_OFFSET,
     LEAST_MESSAGE,
@@ -244,7 +245,7 @@ def count(
         if rows[row + MAGIC] < 2:
             # A wrapper gives its last message's offset alone.
             gap = 0
-            if rows[row + ATTRIBUTES] & 7 and last_offset > highest >= -1:
+            if rows[row + ATTRIBUTES] & CODEC_MASK and last_offset > highest >= -1:
                 gap = last_offset - highest - 1
             records += 1 + (gap if gap < _MAX_RELATIVE else _MAX_RELATIVE)
             legacy += 1
@@ -323,7 +324,7 @@ def follow(
                 return p, _CORRUPT
             if stop - p < PREFIX_BYTES + 1:
                 return p, _SHORT
-            if view[p + 17] & 7:
+            if view[p + 17] & CODEC_MASK:
                 return p, _WRAPPER
         _take(state, base, last)
         p += LOG_OVERHEAD + size

@@ -24,14 +24,18 @@ from kdump.format.kernel.prelude import (
     COUNT,
     DELETE_HORIZON,
     HEADER_BYTES,
+    KEY,
+    KEY_SIZE,
     LAST_OFFSET,
     LOG_APPEND_TIME,
     MAGIC,
     MAX_64,
     MAX_TIMESTAMP,
+    OFFSET,
     PRODUCER_ID,
     RECORD_WIDTH,
     SIZE,
+    TIMESTAMP,
     TRANSACTIONAL,
 )
 
@@ -77,14 +81,14 @@ def keep_records(
         size = len(key)
     for place in range(n):
         row = place * RECORD_WIDTH
-        if rows[row] < first_offset or rows[row] > last_offset:
+        if rows[row + OFFSET] < first_offset or rows[row + OFFSET] > last_offset:
             continue
-        if rows[row + 1] < first_timestamp or rows[row + 1] > last_timestamp:
+        if rows[row + TIMESTAMP] < first_timestamp or rows[row + TIMESTAMP] > last_timestamp:
             continue
         if key is not None:
-            if rows[row + 3] != size:
+            if rows[row + KEY_SIZE] != size:
                 continue
-            start = rows[row + 2]
+            start = rows[row + KEY]
             same = True
             for i in range(size):
                 if block[start + i] != key[i]:
