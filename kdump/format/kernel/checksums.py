@@ -52,8 +52,10 @@ def crc(
     value: cython.uint = MAX_32
     p: cython.Py_ssize_t = start
     low: cython.uint
+    top: cython.uint  # shifted as a signed number it would overflow
     while p + 16 <= stop:
-        low = value ^ (data[p] | data[p + 1] << 8 | data[p + 2] << 16 | data[p + 3] << 24)
+        top = data[p + 3]
+        low = value ^ (data[p] | data[p + 1] << 8 | data[p + 2] << 16 | top << 24)
         value = (
             table[3840 + (low & 255)]
             ^ table[3584 + ((low >> 8) & 255)]
@@ -74,7 +76,8 @@ def crc(
         )
         p += 16
     if p + 8 <= stop:
-        low = value ^ (data[p] | data[p + 1] << 8 | data[p + 2] << 16 | data[p + 3] << 24)
+        top = data[p + 3]
+        low = value ^ (data[p] | data[p + 1] << 8 | data[p + 2] << 16 | top << 24)
         value = (
             table[1792 + (low & 255)]
             ^ table[1536 + ((low >> 8) & 255)]

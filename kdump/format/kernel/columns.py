@@ -1,8 +1,8 @@
 """Columns of records, one number or field behind the other, out of the rows that the kernel filled.
 
-Compiled like the kernel. What is filled has the layout of Arrow's columns: numbers of a fixed width
-next to each other; the bytes of all fields in one run, and where each of them ends; a bit a row for
-what is true, or not null. Columns of one width stand in one view, each with room for as many rows.
+What is filled has the layout of Arrow's columns: numbers of a fixed width next to each other; the
+bytes of all fields in one run, and where each of them ends; a bit a row for what is true, or not
+null. Columns of one width stand in one view, each with room for as many rows.
 
 Spec: ``DefaultRecordBatch``, ``LegacyRecord`` for what a record has of its batch (KOD 3.1, 3.2).
 It must never make an object per record, or write beyond the views that it is given.
@@ -35,8 +35,10 @@ from kdump.format.kernel.prelude import (
     TIMESTAMP,
     TRANSACTIONAL,
     VALUE_SIZE,
+    need,
     put_bytes,
     sequence_at,
+    within,
 )
 
 #: The columns of each width that fill() fills, in their order.
@@ -61,7 +63,7 @@ _OWN_MAGIC = cython.declare(cython.longlong, OWN_MAGIC)
 def _set_bits(
     bits: cython.uchar[::1], start: cython.Py_ssize_t, at: cython.Py_ssize_t, n: cython.Py_ssize_t
 ) -> cython.void:
-    """Sets ``n`` bits from number ``at`` on of the bits that begin at byte ``start``."""
+    """Set ``n`` bits from number ``at`` on of the bits that begin at byte ``start``."""
     stop: cython.Py_ssize_t = at + n
     while at < stop:
         if at & 7 == 0 and stop - at >= 8:
@@ -73,7 +75,7 @@ def _set_bits(
 
 
 def measure(rows: cython.const[cython.longlong][::1]) -> tuple[int, int, int]:
-    """How many bytes the keys have together, and the values, and how many headers there are."""
+    """Return the bytes of all keys, the bytes of all values, and the number of headers."""
     n: cython.Py_ssize_t = len(rows) // RECORD_WIDTH
     keys: cython.longlong = 0
     values: cython.longlong = 0
@@ -103,12 +105,18 @@ def fill(
     bytes_: cython.schar[::1],
     bits: cython.uchar[::1],
 ) -> int:
-    """Fills the columns of fixed width from row ``at`` on; returns the row behind.
+    """Fill the columns of fixed width from row ``at`` on; return the row behind.
 
     The records of batch i are the rows from ``starts[i]`` up to ``starts[i + 1]``; ``magic`` is
     theirs, unless it is ``OWN_MAGIC``. Bits must be 0. It fills whole batches alone, those that
     there is room for.
     """
+    need(0, at, "a row to begin at")
+    need(4 * len(shorts), len(longs), "room for numbers of 64 bits")
+    need(2 * len(shorts), len(ints), "room for numbers of 32 bits")
+    need(3 * len(shorts), len(bytes_), "room for bytes")
+    need(3 * ((len(shorts) + 7) // 8), len(bits) // 3 * 3, "room for bits")
+    need(len(batches) // BATCH_WIDTH + 1, len(starts), "as many starts")
     room: cython.Py_ssize_t = len(shorts)
     bit_bytes: cython.Py_ssize_t = len(bits) // 3
     n: cython.Py_ssize_t = len(batches) // BATCH_WIDTH
@@ -120,9 +128,10 @@ def fill(
     own: cython.longlong
     attributes: cython.longlong
     sequence: cython.longlong
-    delta: cython.longlong
     kind: cython.int
     for i in range(n):
+        within(0, starts[i], starts[i + 1], "the start of a batch")
+        within(0, starts[i + 1], len(rows) // RECORD_WIDTH, "the end of a batch")
         count = starts[i + 1] - starts[i]
         if at + count > room:
             return at
@@ -147,8 +156,9 @@ def fill(
             longs[2 * room + place] = batches[head + PRODUCER_ID]
             longs[3 * room + place] = batches[head + POSITION]
             ints[place] = batches[head + LEADER_EPOCH]
-            delta = rows[record * RECORD_WIDTH + OFFSET] - batches[head + BASE_OFFSET]
-            ints[room + place] = sequence_at(sequence, delta)
+            ints[room + place] = sequence_at(
+                sequence, batches[head + BASE_OFFSET], rows[record * RECORD_WIDTH + OFFSET]
+            )
             shorts[place] = batches[head + PRODUCER_EPOCH]
             bytes_[place] = own
             bytes_[room + place] = kind
@@ -168,19 +178,29 @@ def gather(
     present: cython.uchar[::1],
     data: cython.uchar[::1],
 ) -> int:
-    """Copies a field of ``rows``, each ``width`` numbers, into ``data``, one behind the other.
+    """Copy a field of all ``rows`` into a column; return the row behind those that had room.
 
-    Where it starts in ``block`` stands in place ``field`` of a row, its size in the next; any size
-    below zero is null, and the bit of ``present`` stays 0. ``ends[at]`` is where to begin;
-    ``ends[at + 1]`` gets the end of the first one. Returns the row behind those that there was room
-    for.
+    ``rows`` is flat, ``width`` numbers a row. In place ``field`` of a row stands where its field
+    starts in ``block``, in the next place the size; any size below zero is null. The caller
+    guarantees that all lie in the block, as those that read_records() filled do: to check each one
+    would take a quarter longer.
+
+    ``data`` gets the bytes of all fields, one behind the other. ``ends`` has one number more than
+    there are rows: ``ends[at]`` is where row ``at`` of the column begins in ``data``, and
+    ``ends[at + 1]`` gets where it ends. ``present`` has a bit for each row, which must be 0; it is
+    set where the field is not null.
     """
+    need(2, width, "a width")
+    within(0, field, width - 2, "a field")
+    within(0, at, len(ends) - 1, "a row to begin at")
+    within(0, ends[at], len(data), "an end")
     n: cython.Py_ssize_t = len(rows) // width
     used: cython.Py_ssize_t = ends[at]
     i: cython.Py_ssize_t
     size: cython.longlong
     if n > len(ends) - 1 - at:
         n = len(ends) - 1 - at
+    need((at + n + 7) // 8, len(present), "room for bits")
     for i in range(n):
         size = rows[i * width + field + 1]
         if size >= 0:
@@ -196,10 +216,11 @@ def gather(
 def count_headers(
     rows: cython.const[cython.longlong][::1], at: cython.Py_ssize_t, ends: cython.int[::1]
 ) -> int:
-    """Puts where the headers of each record end, all counted, into ``ends`` behind place ``at``.
+    """Write where the headers of each record end, all counted, into ``ends`` behind place ``at``.
 
-    Returns the row behind those that there was room for.
+    Return the row behind those that there was room for.
     """
+    need(0, at, "a row to begin at")
     n: cython.Py_ssize_t = len(rows) // RECORD_WIDTH
     i: cython.Py_ssize_t
     count: cython.longlong

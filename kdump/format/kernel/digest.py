@@ -23,6 +23,7 @@ from kdump.format.kernel.prelude import (
     TIMESTAMP,
     VALUE,
     VALUE_SIZE,
+    need,
     put_bytes,
     put_i32,
     put_i64,
@@ -43,17 +44,21 @@ def _fold_headers(
     out: cython.uchar[::1],
     at: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:
-    """Puts headers that read_records() found whole into ``out``; where they end, -1 if they do not
-    fit.
-    """
+    """Write headers to ``out``; return where they end, -1 if they do not fit, -2 for none there."""
     stop: cython.Py_ssize_t = len(block)
     room: cython.Py_ssize_t = len(out)
     key: cython.Py_ssize_t
     key_size: cython.longlong
     size: cython.longlong
     while count > 0:
+        if p < 0:
+            return -2
         key_size, key = varint(block, p, stop, 32)
+        if key == 0 or key_size < 0 or key_size > stop - key:
+            return -2
         size, p = varint(block, key + key_size, stop, 32)
+        if p == 0 or size > stop - p:
+            return -2
         if key_size + (size if size > 0 else 0) > room - at - 8:
             return -1
         at = put_i32(out, at, key_size)
@@ -74,14 +79,17 @@ def fold_records(
     log_append: cython.bint,
     out: cython.uchar[::1],
 ) -> tuple[int, int]:
-    """Puts records from row ``first`` on into ``out``, as many as fit, in a form without gaps.
+    """Write records from row ``first`` on into ``out``, as many as fit, in a form without gaps.
 
     Each is its offset and timestamp (8 bytes, big-endian), 1 for LogAppendTime or 0, the sizes of
     its key and value and the number of its headers (4 bytes), the key, the value, and for each
     header two sizes and the bytes. A null has the size -1. ``legacy`` records have no headers.
+    The caller guarantees that keys and values lie in ``block``, as they do where the kernel read
+    them; headers are checked.
 
-    Returns (row reached, bytes put into ``out``).
+    Return (row reached, bytes put into ``out``).
     """
+    need(0, first, "a first row")
     n: cython.Py_ssize_t = len(rows) // RECORD_WIDTH
     room: cython.Py_ssize_t = len(out)
     used: cython.Py_ssize_t = 0
@@ -107,6 +115,8 @@ def fold_records(
         at = put_bytes(out, at, block, rows[row + KEY], key_size)
         at = put_bytes(out, at, block, rows[row + VALUE], value_size)
         at = _fold_headers(block, rows[row + HEADERS], headers, out, at)
+        if at == -2:
+            raise ValueError(f"expected whole headers in {len(block)} bytes, found none in row {i}")
         if at < 0:
             return i, used
         used = at

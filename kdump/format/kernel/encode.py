@@ -1,7 +1,5 @@
 """The hot loops that write: records of rows as those of a batch of magic 2.
 
-Compiled like the kernel, and the same as plain Python.
-
 Spec: ``DefaultRecord.writeTo``, ``ByteUtils.writeVarlong`` (KOD 3.2).
 It must never write beyond the buffer that it is given, or make an object per record.
 """
@@ -26,6 +24,9 @@ from kdump.format.kernel.prelude import (
     TIMESTAMP,
     VALUE,
     VALUE_SIZE,
+    need,
+    put_bytes,
+    within,
 )
 
 # The state of encode_records(): the batch that is open. It begins where its count is 0.
@@ -92,7 +93,7 @@ def _put_varint(
 @cython.inline
 @cython.exceptval(check=False)
 def _zigzag_difference(a: cython.longlong, b: cython.longlong) -> cython.ulonglong:
-    """``a - b`` as Java has it, wrapped to 64 bits, in zigzag."""
+    """Return ``a - b`` as Java has it, wrapped to 64 bits, in zigzag."""
     minuend: cython.ulonglong = a
     subtrahend: cython.ulonglong = b
     difference: cython.ulonglong = (minuend - subtrahend) & _MAX_64_UNSIGNED
@@ -105,7 +106,7 @@ def _zigzag_difference(a: cython.longlong, b: cython.longlong) -> cython.ulonglo
 @cython.inline
 @cython.exceptval(check=False)
 def _field_size(size: cython.longlong) -> cython.longlong:
-    """How many bytes a key or value takes, with its size."""
+    """Return how many bytes a key or value takes, with its size."""
     return _varint_size(2 * size) + size if size >= 0 else 1
 
 
@@ -119,18 +120,11 @@ def _put_field(
     start: cython.Py_ssize_t,
     size: cython.longlong,
 ) -> cython.Py_ssize_t:
-    """Puts a key or value; one of any size below zero is null. Where it ends."""
-    i: cython.Py_ssize_t
+    """Write a key or value; one of any size below zero is null. Return its end."""
     if size < 0:
         out[at] = 1
         return at + 1
-    at = _put_varint(out, at, 2 * size)
-    if cython.compiled:
-        for i in range(size):
-            out[at + i] = block[start + i]
-    else:
-        out[at : at + size] = block[start : start + size]
-    return at + size
+    return put_bytes(out, _put_varint(out, at, 2 * size), block, start, size)
 
 
 def encode_records(
@@ -142,13 +136,18 @@ def encode_records(
     state: cython.longlong[::1],
     out: cython.uchar[::1],
 ) -> tuple[int, int]:
-    """Puts records from row ``first`` on into ``out``, behind those of the batch in ``state``.
+    """Write records from row ``first`` on into ``out``, behind those of the batch in ``state``.
 
     They get no headers. All records of a batch take ``limit`` bytes at most, unless there is just
     one; with ``log_append`` they have one timestamp. ``state`` has the places ``E_``.
+    The caller guarantees that keys and values lie in ``block``, as they do where the kernel read
+    them.
 
-    Returns (row reached, why it stopped).
+    Return (row reached, why it stopped).
     """
+    need(STATE_FIELDS, len(state), "a state")
+    need(0, first, "a first row")
+    within(0, state[E_SIZE], len(out), "a size")
     n: cython.Py_ssize_t = len(rows) // RECORD_WIDTH
     room: cython.Py_ssize_t = len(out)
     at: cython.Py_ssize_t = state[_E_SIZE]
@@ -231,18 +230,19 @@ def encode_records(
 @cython.inline
 @cython.exceptval(check=False)
 def _kind(batches: cython.const[cython.longlong][::1], row: cython.Py_ssize_t) -> cython.longlong:
-    """A number that a legacy message shares with those of its magic and type of timestamps."""
+    """Return a number that messages share which have one magic and type of timestamps."""
     magic: cython.longlong = batches[row + MAGIC]
     # Magic 0 knows no types.
     return 2 * magic + (1 if magic and batches[row + ATTRIBUTES] & LOG_APPEND_TIME else 0)
 
 
 def kind_end(batches: cython.const[cython.longlong][::1], first: cython.Py_ssize_t) -> int:
-    """The row behind batch ``first`` and the neighbours that are of its kind.
+    """Return the row behind batch ``first`` and the neighbours that are of its kind.
 
     Such are all of magic 2 and above, or messages that are not compressed, of one magic and type of
     timestamps. A wrapper has none.
     """
+    within(0, first, len(batches) // BATCH_WIDTH - 1, "a first batch")
     n: cython.Py_ssize_t = len(batches) // BATCH_WIDTH
     at: cython.Py_ssize_t = first * BATCH_WIDTH
     modern: cython.bint = batches[at + MAGIC] > 1

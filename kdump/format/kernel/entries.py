@@ -1,7 +1,7 @@
 """The hot loops over index entries: whether they rise, and what batches say of their promises.
 
-Compiled like the kernel, and the same as plain Python. Entries are compared with the batches that
-they speak of while these go by, a table at a time: both are in file order, so one pass is enough.
+Entries are compared with the batches that they speak of while these go by, a table at a time: both
+are in file order, so one pass is enough.
 
 Spec: ``OffsetIndex.lookup``, ``TimeIndex.lookup``, ``LogSegment.append``, ``findOffsetByTimestamp``
 (KOD 4.3, checks 9, 10, 13). It must never make an object per entry or per batch, or raise on any
@@ -28,6 +28,7 @@ from kdump.format.kernel.prelude import (
     POSITION,
     SIZE,
     add,
+    need,
 )
 
 # What becomes of an entry.
@@ -77,9 +78,9 @@ def _note(
     number: cython.longlong,
     reference: cython.longlong,
 ) -> cython.void:
-    """Counts an entry, and lists it if it is among the first of its kind."""
+    """Count an entry, and list it if it is among the first of its kind."""
     place: cython.longlong = state[_COUNTS + kind]
-    if place < _LISTED:
+    if 0 <= place < _LISTED:
         place = 2 * (kind * _LISTED + place)
         found[place] = number
         found[place + 1] = reference
@@ -91,10 +92,11 @@ def disorder_of_offsets(
     positions: cython.const[cython.int][::1],
     first: cython.longlong[::1],
 ) -> int:
-    """Counts the entries whose offset or position is not above that of the entry before.
+    """Count the entries whose offset or position is not above that of the entry before.
 
     The numbers of the first of them go to ``first``, as many as it has room for.
     """
+    need(len(offsets), len(positions), "as many positions")
     n: cython.Py_ssize_t = 0
     i: cython.Py_ssize_t
     for i in range(1, len(offsets)):
@@ -110,10 +112,11 @@ def disorder_of_times(
     offsets: cython.const[cython.int][::1],
     first: cython.longlong[::1],
 ) -> int:
-    """Counts the entries whose timestamp is not above, or offset below, that of the entry before.
+    """Count the entries whose timestamp is not above, or offset below, that of the entry before.
 
     The numbers of the first of them go to ``first``, as many as it has room for.
     """
+    need(len(timestamps), len(offsets), "as many offsets")
     n: cython.Py_ssize_t = 0
     i: cython.Py_ssize_t
     for i in range(1, len(timestamps)):
@@ -132,13 +135,18 @@ def judge_offsets(
     state: cython.longlong[::1],
     found: cython.longlong[::1],
 ) -> None:
-    """Judges the entries of an ``.index`` that lead into the batches of ``rows``.
+    """Judge the entries of an ``.index`` that lead into the batches of ``rows``.
 
     The entries up to ``J_STOP`` rise, and so do the batches. One that leads behind its offset makes
     lookups skip; it is listed with the last offset before its position, a misplaced one with the
     position of the batch that it leads into (of the first one, if it is negative). Where the
     offsets of the log itself do not rise nothing can be said.
     """
+    need(STATE_FIELDS, len(state), "a state")
+    need(FOUND_NUMBERS, len(found), "room for entries")
+    need(0, state[J_NEXT], "a next entry")
+    need(state[J_STOP], len(offsets), "as many offsets")
+    need(state[J_STOP], len(positions), "as many positions")
     n: cython.Py_ssize_t = len(rows) // BATCH_WIDTH
     number: cython.longlong = state[J_NEXT]
     stop: cython.longlong = state[J_STOP]
@@ -186,7 +194,11 @@ def pass_over(
     state: cython.longlong[::1],
     found: cython.longlong[::1],
 ) -> None:
-    """Leaves the entries of an ``.index`` that lead before ``position`` unjudged."""
+    """Leave the entries of an ``.index`` that lead before ``position`` unjudged."""
+    need(STATE_FIELDS, len(state), "a state")
+    need(FOUND_NUMBERS, len(found), "room for entries")
+    need(0, state[J_NEXT], "a next entry")
+    need(state[J_STOP], len(positions), "as many positions")
     number: cython.longlong = state[J_NEXT]
     stop: cython.longlong = state[J_STOP]
     while number < stop and positions[number] < position:
@@ -203,7 +215,7 @@ def judge_times(
     state: cython.longlong[::1],
     found: cython.longlong[::1],
 ) -> None:
-    """Judges the entries of a ``.timeindex`` that speak of the batches of ``rows``, and sums these.
+    """Judge the entries of a ``.timeindex`` that speak of the batches of ``rows``, and sum these.
 
     The entries up to ``J_STOP`` rise. One that has records with a later timestamp before its own
     batch makes lookups by time skip them; it is listed with that timestamp. One whose own batch,
@@ -211,6 +223,11 @@ def judge_times(
     it; it is listed with the largest of them. Batches without records count for no lookup, but the
     broker's largest timestamp may come from one.
     """
+    need(STATE_FIELDS, len(state), "a state")
+    need(FOUND_NUMBERS, len(found), "room for entries")
+    need(0, state[J_NEXT], "a next entry")
+    need(state[J_STOP], len(timestamps), "as many timestamps")
+    need(state[J_STOP], len(offsets), "as many offsets")
     n: cython.Py_ssize_t = len(rows) // BATCH_WIDTH
     place: cython.Py_ssize_t
     row: cython.Py_ssize_t = 0

@@ -49,7 +49,9 @@ from kdump.format.kernel.prelude import (
     i32,
     i64,
     magic_at,
+    need,
     u32,
+    within,
 )
 from kdump.format.kernel.prelude import BATCH_FIELDS as BATCH_FIELDS
 
@@ -123,7 +125,7 @@ def _fill_row(
     rows: cython.longlong[::1],
     row: cython.Py_ssize_t,
 ) -> cython.void:
-    """Puts the header at ``view[p]``, which is there whole, into the row that starts at ``row``."""
+    """Write the header at ``view[p]``, which is there whole, into the row at ``row``."""
     magic: cython.longlong = magic_at(view, p)
     rows[row + POSITION] = origin + p
     rows[row + SIZE] = size
@@ -161,7 +163,7 @@ def _take_in(
     row: cython.Py_ssize_t,
     usual: cython.longlong[::1],
 ) -> cython.void:
-    """Takes the next batch into what all have in common (places ``U_``)."""
+    """Take the next batch into what all have in common (places ``U_``)."""
     base_offset: cython.longlong = rows[row + BASE_OFFSET]
     last_offset: cython.longlong = rows[row + LAST_OFFSET]
     attributes: cython.longlong = rows[row + ATTRIBUTES]
@@ -197,7 +199,8 @@ def _take_in(
 def read_header(
     view: cython.const[cython.uchar][::1], origin: cython.longlong, row: cython.longlong[::1]
 ) -> bool:
-    """Puts the header at ``view[0]``, sound or not, into ``row``; False if it is cut short."""
+    """Write the header at ``view[0]``, sound or not, into ``row``; return False if it is cut."""
+    need(BATCH_WIDTH, len(row), "a row")
     left: cython.Py_ssize_t = len(view)
     if left < PREFIX_BYTES or left < (
         HEADER_BYTES if magic_at(view, 0) > 1 else LEGACY_HEADER_BYTES
@@ -215,15 +218,18 @@ def scan_headers(
     pending: cython.longlong[::1],
     usual: cython.longlong[::1],
 ) -> tuple[int, int, int]:
-    """Reads batch headers from ``view`` into ``rows``, and checksums the small batches.
+    """Read batch headers from ``view`` into ``rows``, and checksum the small batches.
 
     ``view[0]`` is the byte at ``origin`` of a file of ``file_size`` bytes. Row numbers of batches
     whose checksum is still to be compared go to ``pending``. A batch that reaches beyond the view
     ends the scan; only if it is the first does it get a row, which is pending. ``usual`` gets what
     all rows that were filled have in common (places ``U_``).
 
-    Returns (rows filled, rows pending, why it stopped).
+    Return (rows filled, rows pending, why it stopped).
     """
+    need(USUAL_FIELDS, len(usual), "room for what is usual")
+    need(0, origin, "an origin")
+    need(0, file_size, "a file size")
     crc32c: cython.const[cython.uint][::1] = CRC32C_TABLE
     crc32: cython.const[cython.uint][::1] = CRC32_TABLE
     stop: cython.Py_ssize_t = len(view)
@@ -282,12 +288,14 @@ def scan_headers(
 def touch(
     view: cython.const[cython.uchar][::1], start: cython.Py_ssize_t, stop: cython.Py_ssize_t
 ) -> int:
-    """Brings ``view[start:stop]`` into the processor's caches.
+    """Bring ``view[start:stop]`` into the processor's caches.
 
     One byte is read of every 64, in eight places at once: memory gives twice as much that way as to
     a checksum that goes over it from one end to the other. The sum that is returned says nothing;
     without it a compiler would leave the reading out.
     """
+    need(0, start, "a start")
+    need(stop, len(view), "a view")
     width: cython.Py_ssize_t = (stop - start) // 8
     p: cython.Py_ssize_t
     place: cython.Py_ssize_t
@@ -306,14 +314,16 @@ def skip_sound(
     crc32c: Any,
     crc32: Any,
 ) -> int:
-    """The first place from ``first`` on in ``pending`` whose batch does not match its checksum.
+    """Return the first place of ``pending``, from ``first`` on, whose batch fails its checksum.
 
     Also one not whole in ``data``, which is what ``scan_headers`` read; the length of ``pending``
     if there is none. ``crc32c`` computes the checksum of a piece of it, ``crc32`` that of a message
     of magic 0 or 1.
     """
+    need(0, first, "a first place")
     view: cython.const[cython.uchar][::1] = data
     stop: cython.Py_ssize_t = len(view)
+    n: cython.Py_ssize_t = len(rows) // BATCH_WIDTH
     touched: cython.Py_ssize_t = 0 if COMPILED else stop
     place: cython.Py_ssize_t
     row: cython.Py_ssize_t
@@ -321,9 +331,10 @@ def skip_sound(
     end: cython.Py_ssize_t
     stored: cython.longlong
     for place in range(first, len(pending)):
+        within(0, pending[place], n - 1, "a pending row")
         row = pending[place] * BATCH_WIDTH
         start = rows[row + POSITION] - rows[POSITION]
-        if rows[row + SIZE] > stop - start:
+        if start < 0 or rows[row + SIZE] > stop - start:
             return place
         end = start + rows[row + SIZE]
         if end > touched and end - start < _TOUCH_BELOW:
@@ -339,7 +350,8 @@ def skip_sound(
 
 
 def tally(rows: cython.const[cython.longlong][::1], state: cython.longlong[::1]) -> None:
-    """Folds the batches of ``rows``, in file order, into ``state`` (places ``T_``)."""
+    """Fold the batches of ``rows``, in file order, into ``state`` (places ``T_``)."""
+    need(TALLY_FIELDS, len(state), "a state")
     n: cython.Py_ssize_t = len(rows) // BATCH_WIDTH
     row: cython.Py_ssize_t = 0
     records: cython.longlong = 0
@@ -427,7 +439,7 @@ def _plausible_message(
     low: cython.longlong,
     high: cython.longlong,
 ) -> cython.bint:
-    """Whether the header of a message of magic 0 or 1 may stand at ``view[p]``."""
+    """Return whether the header of a message of magic 0 or 1 may stand at ``view[p]``."""
     magic: cython.int = view[p + 16]
     attributes: cython.int = view[p + 17]
     key_at: cython.Py_ssize_t = p + 18 + 8 * magic
@@ -455,11 +467,12 @@ def next_candidate(
     low: cython.longlong,
     high: cython.longlong,
 ) -> int:
-    """The first place in ``view[start:stop]`` where a plausible header stands, or -1.
+    """Return the first place in ``view[start:stop]`` where a plausible header stands, or -1.
 
     A header must lie whole in the view; ``left`` is the number of file bytes from ``view[0]`` on,
     and ``low < base offset <= last offset <= high``.
     """
+    need(0, start, "a start")
     p: cython.Py_ssize_t
     size: cython.longlong
     base: cython.longlong

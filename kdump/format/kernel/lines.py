@@ -1,10 +1,10 @@
 """Columns of batches and records to lines of text or JSON: the plain ones, in bulk.
 
-Compiled like the kernel. A record is plain if its key and value are null or printable ASCII, and if
-it has no headers; the functions stop before any other, which ``format.lines`` prints itself. They
-also stop before a batch of another magic, or with other attributes, than the first one: between
-such there are other words, too. What a line says of a batch is a form (``format.forms``): ``text``
-with numbers in it, and ``marks`` that say where, and which.
+A record is plain if its key and value are null or printable ASCII, and if it has no headers; the
+functions stop before any other, which ``format.lines`` prints itself. They also stop before a batch
+of another magic, or with other attributes, than the first one: between such there are other words,
+too. What a line says of a batch is a form (``format.lines.forms``): ``text`` with numbers in it,
+and ``marks`` that say where, and which.
 
 It must never write beyond the buffer that it is given, or change the bytes of a key or value.
 """
@@ -27,14 +27,19 @@ from kdump.format.kernel.prelude import (
     KEY,
     KEY_SIZE,
     LAST_OFFSET,
+    LEGACY_HEADER_BYTES,
     MAGIC,
     OFFSET,
     RECORD_WIDTH,
     TIMESTAMP,
+    VALUE,
     VALUE_SIZE,
+    need,
+    need_field,
     put_bytes,
     sequence_at,
     u32,
+    within,
 )
 
 #: What a form may hold: the header's fields, and one that follows from them.
@@ -95,8 +100,9 @@ def _put_plain(
     size: cython.Py_ssize_t,
     json: cython.bint,
 ) -> cython.Py_ssize_t:
-    """Copies printable ASCII, with ``json`` a backslash before quotes and backslashes; where it
-    ends, -1 on the first other byte.
+    """Copy printable ASCII; return where it ends, or -1 on the first other byte.
+
+    With ``json`` a backslash goes before quotes and backslashes.
     """
     i: cython.Py_ssize_t
     byte: cython.uchar
@@ -118,7 +124,7 @@ def _put_plain(
 def _bytes_of(
     rows: cython.const[cython.longlong][::1], row: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
-    """How many bytes the key and the value of a record have; any size below zero is null."""
+    """Return how many bytes the key and the value of a record have; any size below zero is null."""
     key: cython.Py_ssize_t = rows[row + KEY_SIZE]
     value: cython.Py_ssize_t = rows[row + VALUE_SIZE]
     return (key if key > 0 else 0) + (value if value > 0 else 0)
@@ -135,7 +141,7 @@ def _put_form(
     batches: cython.const[cython.longlong][::1],
     row: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:
-    """Copies ``text`` with the numbers of the batch at ``row`` where ``marks`` say it."""
+    """Copy ``text`` with the numbers of the batch at ``row`` where ``marks`` say it."""
     i: cython.Py_ssize_t
     start: cython.Py_ssize_t = 0
     for i in range(0, len(marks), 2):
@@ -147,7 +153,8 @@ def _put_form(
                 at,
                 sequence_at(
                     batches[row + BASE_SEQUENCE],
-                    batches[row + LAST_OFFSET] - batches[row + BASE_OFFSET],
+                    batches[row + BASE_OFFSET],
+                    batches[row + LAST_OFFSET],
                 ),
             )
         else:
@@ -161,7 +168,7 @@ def _put_form(
 def _most_bytes(
     text: cython.const[cython.uchar][::1], marks: cython.const[cython.longlong][::1]
 ) -> cython.Py_ssize_t:
-    """How many bytes a form takes at most."""
+    """Return how many bytes a form takes at most."""
     return len(text) + len(marks) // 2 * _NUMBER
 
 
@@ -177,6 +184,37 @@ def _same_words(
     )
 
 
+@cython.cfunc
+@cython.exceptval(-1)
+def _need_form(
+    text: cython.const[cython.uchar][::1], marks: cython.const[cython.longlong][::1]
+) -> cython.int:
+    """Raise ValueError for marks that do not rise, lie beyond the text, or name no field."""
+    i: cython.Py_ssize_t
+    before: cython.longlong = 0
+    if len(marks) % 2:
+        raise ValueError(f"expected marks in pairs, found {len(marks)}")
+    for i in range(0, len(marks), 2):
+        within(before, marks[i], len(text), "a mark")
+        within(0, marks[i + 1], _LAST_SEQUENCE, "a field")
+        before = marks[i]
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def _need_records(
+    batches: cython.const[cython.longlong][::1],
+    starts: cython.const[cython.longlong][::1],
+    batch: cython.Py_ssize_t,
+    first: cython.Py_ssize_t,
+) -> cython.int:
+    """Raise ValueError where batches have no starts, or where nothing can begin."""
+    need(0, batch, "a batch")
+    need(0, first, "a first row")
+    return need(len(batches) // BATCH_WIDTH + 1, len(starts), "as many starts")
+
+
 def batch_lines(
     batches: cython.const[cython.longlong][::1],
     first: cython.Py_ssize_t,
@@ -184,10 +222,12 @@ def batch_lines(
     marks: cython.const[cython.longlong][::1],
     out: cython.uchar[::1],
 ) -> tuple[int, int]:
-    """Writes the form for batches from number ``first`` on to ``out``.
+    """Write the form for batches from number ``first`` on to ``out``.
 
-    Returns (the first batch not written, bytes written).
+    Return (the first batch not written, bytes written).
     """
+    need(0, first, "a first batch")
+    _need_form(text, marks)
     n: cython.Py_ssize_t = len(batches) // BATCH_WIDTH
     most: cython.Py_ssize_t = _most_bytes(text, marks)
     used: cython.Py_ssize_t = 0
@@ -214,13 +254,15 @@ def json_lines(
     marks: cython.const[cython.longlong][::1],
     out: cython.uchar[::1],
 ) -> tuple[int, int, int]:
-    """Writes plain records to ``out``, a line each, from row ``first`` of ``batch`` on.
+    """Write plain records to ``out``, a line each, from row ``first`` of ``batch`` on.
 
     The records of batch i are the rows from ``starts[i]`` up to ``starts[i + 1]``. ``pieces`` are
     what stands before the offset, the timestamp (null unless ``timed``), the key, the value and the
-    sequence; behind that stands the form. Returns (the batch reached, its first row not written,
+    sequence; behind that stands the form. Return (the batch reached, its first row not written,
     bytes written).
     """
+    _need_records(batches, starts, batch, first)
+    _need_form(text, marks)
     before_offset: cython.const[cython.uchar][::1] = pieces[0]
     before_timestamp: cython.const[cython.uchar][::1] = pieces[1]
     before_key: cython.const[cython.uchar][::1] = pieces[2]
@@ -244,8 +286,11 @@ def json_lines(
         if not _same_words(batches, head, batch * BATCH_WIDTH):
             return i, record, used
         behind = -1
+        need(starts[i + 1], len(rows) // RECORD_WIDTH, "as many records")
         while record < starts[i + 1]:
             row = record * RECORD_WIDTH
+            need_field(len(block), rows[row + KEY], rows[row + KEY_SIZE])
+            need_field(len(block), rows[row + VALUE], rows[row + VALUE_SIZE])
             if rows[row + HEADER_COUNT] or used + fixed + 2 * _bytes_of(rows, row) > len(out):
                 return i, record, used
             at = _put(out, used, before_offset)
@@ -268,7 +313,7 @@ def json_lines(
                 out,
                 at,
                 sequence_at(
-                    batches[head + BASE_SEQUENCE], rows[row + OFFSET] - batches[head + BASE_OFFSET]
+                    batches[head + BASE_SEQUENCE], batches[head + BASE_OFFSET], rows[row + OFFSET]
                 ),
             )
             if behind < 0:
@@ -294,15 +339,17 @@ def text_lines(
     marks: cython.const[cython.longlong][::1],
     out: cython.uchar[::1],
 ) -> tuple[int, int, int]:
-    """Writes plain records to ``out``, a line each, from row ``first`` of ``batch`` on.
+    """Write plain records to ``out``, a line each, from row ``first`` of ``batch`` on.
 
     The records of batch i are the rows from ``starts[i]`` up to ``starts[i + 1]``; before the first
     of them stands the form, unless that one is not plain. ``pieces`` are what stands before the
     offset, the timestamp, the key's size, the value's size and the sequence, behind that, and
     before the key and the value, which ``data`` asks for. In magic 0 and 1 the stored checksum
-    takes the place of the sequence. Returns (the batch reached, its first row not written, bytes
+    takes the place of the sequence. Return (the batch reached, its first row not written, bytes
     written).
     """
+    _need_records(batches, starts, batch, first)
+    _need_form(text, marks)
     before_offset: cython.const[cython.uchar][::1] = pieces[0]
     before_timestamp: cython.const[cython.uchar][::1] = pieces[1]
     before_key_size: cython.const[cython.uchar][::1] = pieces[2]
@@ -328,8 +375,11 @@ def text_lines(
         at = used
         if record == starts[i]:
             at = _put_form(out, at, text, marks, batches, head)
+        need(starts[i + 1], len(rows) // RECORD_WIDTH, "as many records")
         while record < starts[i + 1]:
             row = record * RECORD_WIDTH
+            need_field(len(block), rows[row + KEY], rows[row + KEY_SIZE])
+            need_field(len(block), rows[row + VALUE], rows[row + VALUE_SIZE])
             if rows[row + HEADER_COUNT] or at + fixed + _bytes_of(rows, row) > len(out):
                 return i, record, used
             at = _put(out, at, before_offset)
@@ -342,6 +392,7 @@ def text_lines(
             at = _put_number(out, at, rows[row + VALUE_SIZE])
             at = _put(out, at, before_last)
             if batches[head + MAGIC] < 2:
+                within(0, rows[row + HEADERS], len(block) - LEGACY_HEADER_BYTES, "a message")
                 at = _put_number(out, at, u32(block, rows[row + HEADERS] + 12))
             else:
                 at = _put_number(
@@ -349,7 +400,8 @@ def text_lines(
                     at,
                     sequence_at(
                         batches[head + BASE_SEQUENCE],
-                        rows[row + OFFSET] - batches[head + BASE_OFFSET],
+                        batches[head + BASE_OFFSET],
+                        rows[row + OFFSET],
                     ),
                 )
             at = _put(out, at, behind)

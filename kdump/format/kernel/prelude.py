@@ -74,6 +74,59 @@ TWO_TO_32 = cython.declare(cython.longlong, 4294967296)
 MAX_64 = cython.declare(cython.longlong, 9223372036854775807)
 
 
+# What is raised is made in functions of their own, not inlined: it would fill the loops with code.
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def refuse_number(
+    low: cython.longlong, found: cython.longlong, high: cython.longlong, what: str
+) -> cython.int:
+    """Raise ValueError for an argument, or a length, that is not from ``low`` to ``high``."""
+    if high == MAX_64:
+        raise ValueError(f"expected {what} of at least {low}, found {found}")
+    raise ValueError(f"expected {what} from {low} to {high}, found {found}")
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def refuse_field(
+    length: cython.Py_ssize_t, start: cython.longlong, size: cython.longlong
+) -> cython.int:
+    """Raise ValueError for a field that does not lie in ``length`` bytes."""
+    raise ValueError(f"expected a field within {length} bytes, found {size} bytes at {start}")
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(-1)
+def need(least: cython.longlong, found: cython.longlong, what: str) -> cython.int:
+    """Refuse an argument, or a length, that is smaller than ``least``."""
+    return refuse_number(least, found, MAX_64, what) if found < least else 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(-1)
+def within(
+    low: cython.longlong, found: cython.longlong, high: cython.longlong, what: str
+) -> cython.int:
+    """Refuse an argument that is not from ``low`` to ``high``."""
+    return refuse_number(low, found, high, what) if found < low or found > high else 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(-1)
+def need_field(
+    length: cython.Py_ssize_t, start: cython.longlong, size: cython.longlong
+) -> cython.int:
+    """Refuse ``size`` bytes at ``start`` that do not lie in ``length`` bytes; none lie anywhere."""
+    if size > 0 and (start < 0 or size > length - start):
+        return refuse_field(length, start, size)
+    return 0
+
+
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
@@ -137,14 +190,18 @@ def add(a: cython.longlong, b: cython.longlong) -> cython.longlong:
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def sequence_at(base_sequence: cython.longlong, delta: cython.longlong) -> cython.longlong:
-    """Return the sequence ``delta`` records behind ``base_sequence``; -1 without sequences.
+def sequence_at(
+    base_sequence: cython.longlong, base_offset: cython.longlong, offset: cython.longlong
+) -> cython.longlong:
+    """Return the sequence of the record at ``offset`` of a batch; -1 without sequences.
 
     After 2147483647 comes 0.
     """
+    start: cython.ulonglong = base_offset
+    stop: cython.ulonglong = offset
     if base_sequence < 0:
         return -1
-    return (base_sequence + delta) & 2147483647
+    return ((base_sequence & 2147483647) + ((stop - start) & 2147483647)) & 2147483647
 
 
 @cython.cfunc

@@ -1,8 +1,8 @@
 """The hot loops over producers: the events of a segment, and their replay over a partition.
 
-Compiled like the kernel, and the same as plain Python. Both passes keep producers in rows that a
-hash table of slots finds; where an array is full they stop, so that the caller can enlarge it and
-call again.
+Both passes keep producers in rows that a hash table of slots finds; where an array is full they
+stop, so that the caller can enlarge it and call again. What slots and rows of producers hold is the
+kernel's own: the caller hands back what it got.
 
 Spec: ``ProducerAppendInfo``, ``ProducerStateEntry``, ``ProducerStateManager``,
 ``EndTransactionMarker`` (KIP-98, KIP-890); KOD 7.
@@ -40,12 +40,15 @@ from kdump.format.kernel.prelude import (
     POSITION,
     PRODUCER_EPOCH,
     PRODUCER_ID,
+    RECORD_WIDTH,
     SIZE,
     TIMESTAMP,
     TRANSACTIONAL,
     VALUE,
     VALUE_SIZE,
     i32,
+    need,
+    within,
 )
 from kdump.format.kernel.records import READ, read_records
 
@@ -245,9 +248,9 @@ def _slot(
     width: cython.Py_ssize_t,
     slots: cython.const[cython.longlong][::1],
 ) -> cython.Py_ssize_t:
-    """The slot of a producer, or the empty one where it belongs; a slot holds its row plus one.
+    """Return the slot of a producer, or the empty one where it belongs.
 
-    There are a power of two of them, and some are empty.
+    A slot holds the number of a row plus one. There are a power of two of them, and some are empty.
     """
     mask: cython.Py_ssize_t = len(slots) - 1
     mixed: cython.longlong = (producer_id ^ (producer_id >> 31)) & 2147483647
@@ -257,13 +260,35 @@ def _slot(
     return slot
 
 
+@cython.cfunc
+@cython.exceptval(-1)
+def _need_slots(slots: cython.const[cython.longlong][::1]) -> cython.int:
+    """Raise ValueError for slots that are not a power of two, or none."""
+    if len(slots) & (len(slots) - 1):
+        raise ValueError(f"expected a power of two as the number of slots, found {len(slots)}")
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def _need_whole(length: cython.Py_ssize_t, width: cython.Py_ssize_t) -> cython.int:
+    """Raise ValueError for a view that ends inside a row."""
+    if length % width:
+        raise ValueError(f"expected rows of {width} numbers, found {length} numbers")
+    return 0
+
+
 def hash_producers(
     rows: cython.const[cython.longlong][::1],
     width: cython.Py_ssize_t,
     count: cython.Py_ssize_t,
     slots: cython.longlong[::1],
 ) -> None:
-    """Puts the first ``count`` of ``rows``, all of other producers, into empty ``slots``."""
+    """Write the first ``count`` of ``rows``, all of other producers, into empty ``slots``."""
+    need(1, width, "a width")
+    within(0, count, len(rows) // width, "a count of rows")
+    _need_slots(slots)
+    need(count + 1, len(slots), "a number of slots")
     row: cython.Py_ssize_t
     for row in range(count):
         slots[_slot(rows[row * width], rows, width, slots)] = row + 1
@@ -273,7 +298,7 @@ def hash_producers(
 @cython.inline
 @cython.exceptval(check=False)
 def _delta(first: cython.longlong, last: cython.longlong) -> cython.longlong:
-    """``last - first`` where ``last`` is ``first`` plus 32 bits, wrapped to 64."""
+    """Return ``last - first`` where ``last`` is ``first`` plus 32 bits, wrapped to 64."""
     if first > 0 and last < 0 and first > MAX_64 + last:
         return (last + MAX_64 + 1) + (MAX_64 - first) + 1
     if first < 0 and last > 0 and last > MAX_64 + first:
@@ -290,7 +315,7 @@ def _usual_marker(
     base_timestamp: cython.longlong,
     marker: cython.longlong[::1],
 ) -> cython.bint:
-    """Reads the 17 bytes of a marker as brokers write it; False if it is anything else."""
+    """Read the 17 bytes of a marker as brokers write it; return False for anything else."""
     if (
         view[p] != 32  # its length: 16
         or view[p + 2] != 0  # timestamp delta
@@ -321,13 +346,18 @@ def read_marker(
     record: cython.longlong[::1],
     marker: cython.longlong[::1],
 ) -> None:
-    """Puts kind, coordinator epoch and timestamp of the control batch in ``data[start:stop]``.
+    """Write kind, coordinator epoch and timestamp of the control batch in ``data[start:stop]``.
 
     ``row`` is where its row starts in ``rows``; ``record`` is room for one record. What a broker
     makes of one that it cannot read depends on the exception: see the kinds.
     """
+    need(RECORD_WIDTH, len(record), "room for a record")
+    need(3, len(marker), "room for a marker")
+    within(0, row, len(rows) - BATCH_WIDTH, "the start of a row")
+    need(0, start, "a start")
     view: cython.const[cython.uchar][::1] = data
     p: cython.Py_ssize_t = start + HEADER_BYTES
+    need(stop, len(view), "a view")
     kind: cython.longlong
     n: cython.longlong
     ending: cython.longlong
@@ -395,14 +425,25 @@ def gather(
     breaks: cython.longlong[::1],
     scratch: cython.longlong[::1],
 ) -> int:
-    """Adds the events of the batches in ``rows``, from number ``first`` on, to the arrays.
+    """Add the events of the batches in ``rows``, from number ``first`` on, to the arrays.
 
     ``data`` are bytes of the file from position ``origin`` on, of which only control batches are
     looked at. ``producers`` has rows of ``SEEN_FIELDS``, ``breaks`` room for ``LISTED`` of them,
     ``scratch`` for one record and three numbers. ``state`` is of ``GATHER_FIELDS``.
 
-    Returns the number of the batch where it stopped; ``state[G_WHY]`` says why.
+    Return the number of the batch where it stopped; ``state[G_WHY]`` says why.
     """
+    need(0, first, "a first row")
+    need(GATHER_FIELDS, len(state), "a state")
+    need(LISTED * _BREAK, len(breaks), "room for breaks")
+    need(3 + RECORD_WIDTH, len(scratch), "scratch room")
+    _need_slots(slots)
+    within(0, state[G_PRODUCERS], len(producers) // _SEEN, "a number of producers")
+    within(0, state[G_RUNS], len(runs) // _RUN, "a number of runs")
+    within(0, state[G_EVENTS], len(events) // _EVENT, "a number of events")
+    within(0, state[G_EPOCHS], len(epochs) // _EPOCH, "a number of epochs")
+    within(-1, state[G_LAST], state[G_PRODUCERS] - 1, "the row of a producer")
+    need(0, state[G_BREAKS], "a number of breaks")
     view: cython.const[cython.uchar][::1] = data
     marker: cython.longlong[::1] = scratch[:3]
     record: cython.longlong[::1] = scratch[3:]
@@ -580,7 +621,7 @@ def _note(
     rows: cython.const[cython.longlong][::1],
     row: cython.Py_ssize_t,
 ) -> cython.void:
-    """Puts an event that the batch in ``row`` stands for into the row at ``at``."""
+    """Write an event that the batch in ``row`` stands for into the row at ``at``."""
     events[at + _E_KIND] = kind
     events[at + _E_PRODUCER_ID] = rows[row + PRODUCER_ID]
     events[at + _E_PRODUCER_EPOCH] = rows[row + PRODUCER_EPOCH]
@@ -597,7 +638,7 @@ def _horizon(
     rows: cython.const[cython.longlong][::1],
     row: cython.Py_ssize_t,
 ) -> cython.void:
-    """Adds the delete horizon of a batch, which is what stands for its base timestamp."""
+    """Add the delete horizon of a batch, which is what stands for its base timestamp."""
     horizon: cython.longlong = rows[row + BASE_TIMESTAMP]
     if state[G_HORIZONS] == 0:
         state[G_HORIZON_AT] = rows[row + POSITION]
@@ -623,9 +664,9 @@ def _object(
     found: cython.longlong,
     previous_offset: cython.longlong,
 ) -> cython.void:
-    """Counts a violation, and lists it if it is among the first of its kind in this segment."""
+    """Count a violation, and list it if it is among the first of its kind in this segment."""
     at: cython.Py_ssize_t = state[_F_VIOLATIONS] * _VIOLATION
-    if state[_F_COUNTS + kind] < _LISTED:
+    if state[_F_COUNTS + kind] < _LISTED and at + _VIOLATION <= len(violations):
         violations[at + _V_KIND] = kind
         violations[at + _V_PRODUCER_ID] = producer_id
         violations[at + _V_PRODUCER_EPOCH] = producer_epoch
@@ -644,7 +685,7 @@ def _object(
 def _close(
     state: cython.longlong[::1], producers: cython.longlong[::1], at: cython.Py_ssize_t
 ) -> cython.void:
-    """Takes the producer whose row is at ``at`` from the chain of those with open transactions."""
+    """Take the producer whose row is at ``at`` from the chain of those with open transactions."""
     older: cython.longlong = producers[at + _P_OLDER_OPEN]
     newer: cython.longlong = producers[at + _P_NEWER_OPEN]
     if older >= 0:
@@ -668,12 +709,24 @@ def fold(
     aborted: cython.longlong[::1],
     violations: cython.longlong[::1],
 ) -> None:
-    """Replays a segment's events and runs as a broker's recovery does, from where it stopped.
+    """Replay a segment's events and runs as a broker's recovery does, from where it stopped.
 
     ``segment`` numbers the segments of the partition. ``producers`` has rows of ``STATE_FIELDS``,
     ``violations`` room for ``LISTED`` of each kind. ``state`` is of ``FOLD_FIELDS``; its
     ``F_WHY`` says whether the segment is done.
     """
+    need(FOLD_FIELDS, len(state), "a state")
+    need(KINDS * LISTED * _VIOLATION, len(violations), "room for violations")
+    _need_slots(slots)
+    _need_whole(len(events), _EVENT)
+    _need_whole(len(runs), _RUN)
+    need(0, state[F_EVENT], "a next event")
+    need(0, state[F_RUN], "a next run")
+    within(0, state[F_PRODUCERS], len(producers) // _STATE, "a number of producers")
+    within(0, state[F_ABORTED], len(aborted) // _ABORTED, "a number of transactions")
+    within(0, state[F_VIOLATIONS], KINDS * LISTED, "a number of violations")
+    within(-1, state[F_OLDEST], state[F_PRODUCERS] - 1, "the row of a producer")
+    within(-1, state[F_NEWEST], state[F_PRODUCERS] - 1, "the row of a producer")
     event: cython.Py_ssize_t = state[F_EVENT] * _EVENT
     run: cython.Py_ssize_t = state[F_RUN] * _RUN
     known: cython.longlong = state[F_PRODUCERS]
@@ -819,6 +872,7 @@ def fold(
             if events[event + _E_POSITION] > producers[at + _P_POSITION]:
                 producers[at + _P_TIMESTAMP] = events[event + _E_TIMESTAMP]
         elif kind != _PLAIN or producers[at + _P_TRANSACTION_FIRST_OFFSET] >= 0:
+            within(0, kind, KINDS - 1, "a kind of event")
             _object(
                 state,
                 violations,
@@ -844,10 +898,11 @@ def touched(
     segment: cython.longlong,
     found: cython.longlong[::1],
 ) -> int:
-    """Copies the rows of the producers that ``segment`` says something of to ``found``.
+    """Copy the rows of the producers that ``segment`` says something of to ``found``.
 
-    Returns how many they are; only as many are copied as there is room for.
+    Return how many they are; only as many are copied as there is room for.
     """
+    within(0, count, len(producers) // _STATE, "a number of producers")
     row: cython.Py_ssize_t
     field: cython.Py_ssize_t
     n: cython.Py_ssize_t = 0

@@ -32,6 +32,7 @@ from kdump.format.kernel.prelude import (
     KEY_SIZE,
     LAST_OFFSET,
     LEAST_MESSAGE,
+    LEGACY_HEADER_BYTES,
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
     MAGIC,
@@ -48,8 +49,10 @@ from kdump.format.kernel.prelude import (
     i32,
     i64,
     magic_at,
+    need,
     u32,
     varint,
+    within,
 )
 from kdump.format.kernel.prelude import RECORD_FIELDS as RECORD_FIELDS
 
@@ -84,7 +87,7 @@ def _sized(
     stop: cython.Py_ssize_t,
     least: cython.longlong,
 ) -> tuple[cython.longlong, cython.Py_ssize_t]:
-    """The size of the field at ``p``, and where its bytes start; (how it ended, 0) on failure.
+    """Return the size of the field at ``p``, and where its bytes start; on failure (how, 0).
 
     ``least`` is -1 for a field that may be null.
     """
@@ -110,7 +113,7 @@ def _read_record(
     rows: cython.longlong[::1],
     row: cython.Py_ssize_t,
 ) -> tuple[cython.Py_ssize_t, cython.longlong]:
-    """Puts the record at ``p`` into a row; where it ends, or (0, how it ended) if unreadable."""
+    """Write the record at ``p`` into a row; return where it ends, or (0, how it ended)."""
     q: cython.Py_ssize_t
     end: cython.Py_ssize_t
     number: cython.longlong
@@ -178,15 +181,16 @@ def read_records(
     previous: cython.longlong,
     rows: cython.longlong[::1],
 ) -> tuple[int, int, int, int, int, int]:
-    """Reads at most ``count`` records of magic 2 from ``block[start:]`` into ``rows``.
+    """Read at most ``count`` records of magic 2 from ``block[start:]`` into ``rows``.
 
     With ``log_append`` every record has ``append_timestamp``. ``previous`` is the offset of the
     record before, or ``base_offset - 1``.
 
-    Returns (rows filled, position reached, how it ended, last offset, largest timestamp (-1 at
+    Return (rows filled, position reached, how it ended, last offset, largest timestamp (-1 at
     least), records whose offset does not lie behind the record before). On a record that cannot be
     read the position is where that record starts.
     """
+    need(0, start, "a start")
     stop: cython.Py_ssize_t = len(block)
     room: cython.Py_ssize_t = len(rows) // RECORD_WIDTH
     n: cython.Py_ssize_t = 0
@@ -224,7 +228,7 @@ def _records_match(
     stop: cython.Py_ssize_t,
     record: cython.longlong[::1],
 ) -> cython.bint:
-    """Whether the records in ``block[start:stop]`` are what the batch in the row at ``at`` says."""
+    """Return whether the records in ``block[start:stop]`` are what the row at ``at`` says."""
     p: cython.Py_ssize_t = start
     end: cython.Py_ssize_t
     _ending: cython.longlong
@@ -257,11 +261,13 @@ def records_match(
     block: cython.const[cython.uchar][::1],
     record: cython.longlong[::1],
 ) -> bool:
-    """Whether the decompressed ``block`` holds just what the batch at ``row`` of magic 2 says.
+    """Return whether the decompressed ``block`` holds what the batch in ``row`` says (magic 2).
 
     That is as many records, whose offsets rise up to its last offset, and none of which is later
     than its largest timestamp. ``record`` is room for one row.
     """
+    need(RECORD_WIDTH, len(record), "room for a record")
+    within(0, row, len(batches) // BATCH_WIDTH - 1, "a row")
     return _records_match(batches, row * BATCH_WIDTH, block, 0, len(block), record)
 
 
@@ -271,11 +277,13 @@ def skip_matching(
     view: cython.const[cython.uchar][::1],
     record: cython.longlong[::1],
 ) -> int:
-    """The first row from ``first`` on whose records do not match, as ``records_match`` says it.
+    """Return the first row from ``first`` on whose records do not match (``records_match``).
 
     Also of a batch that is compressed, of magic 0 or 1, or not whole in ``view``, which begins with
     the batch at row 0.
     """
+    need(RECORD_WIDTH, len(record), "room for a record")
+    need(0, first, "a first row")
     n: cython.Py_ssize_t = len(batches) // BATCH_WIDTH
     row: cython.Py_ssize_t
     at: cython.Py_ssize_t
@@ -286,6 +294,7 @@ def skip_matching(
         if (
             batches[at + MAGIC] < 2
             or batches[at + ATTRIBUTES] & CODEC_MASK
+            or start < 0
             or batches[at + SIZE] > len(view) - start
             or not _records_match(
                 batches, at, view, start + HEADER_BYTES, start + batches[at + SIZE], record
@@ -295,10 +304,29 @@ def skip_matching(
     return n
 
 
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _whole(start: cython.Py_ssize_t, size: cython.longlong, stop: cython.Py_ssize_t) -> cython.bint:
+    """Return whether the key of a header, as ``varint`` gave it, lies before ``stop``."""
+    return start > 0 and 0 <= size <= stop - start
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def _refuse_header(stop: cython.Py_ssize_t, place: cython.Py_ssize_t) -> cython.int:
+    """Raise ValueError for a header that is not whole."""
+    raise ValueError(f"expected whole headers in {stop} bytes, found none at {place}")
+
+
 def read_headers(
     block: cython.const[cython.uchar][::1], start: cython.Py_ssize_t, count: cython.Py_ssize_t
 ) -> list[tuple[int, int, int, int]]:
-    """(key start, key size, value start, value size) of headers that read_records() found whole."""
+    """Return (key start, key size, value start, value size) of each of ``count`` headers.
+
+    The first stands at ``start``; read_records() found them whole.
+    """
+    need(0, start, "a start")
     stop: cython.Py_ssize_t = len(block)
     p: cython.Py_ssize_t = start
     key: cython.Py_ssize_t
@@ -307,7 +335,11 @@ def read_headers(
     found = []
     for _ in range(count):
         size, key = varint(block, p, stop, 32)
+        if not _whole(key, size, stop):
+            _refuse_header(stop, p)
         number, p = varint(block, key + size, stop, 32)
+        if p == 0 or number > stop - p:
+            _refuse_header(stop, key)
         found.append((key, size, p, number))
         if number > 0:
             p += number
@@ -320,12 +352,15 @@ def fill_headers(
     state: cython.longlong[::1],
     out: cython.longlong[::1],
 ) -> int:
-    """Puts headers that read_records() found whole into ``out``: four numbers each, as
+    """Write headers that read_records() found whole into ``out``: four numbers each, as
     ``read_headers`` has them.
 
     ``state`` is (row, how many of its headers are done, where the next one stands), at first 0; it
-    says where to go on. Returns how many there was room for; 0 behind the last.
+    says where to go on. Return how many there was room for; 0 behind the last.
     """
+    need(3, len(state), "a state")
+    need(0, state[0], "a row")
+    need(0, state[1], "a number of headers")
     n: cython.Py_ssize_t = len(rows) // RECORD_WIDTH
     stop: cython.Py_ssize_t = len(block)
     room: cython.Py_ssize_t = len(out) - 3
@@ -339,10 +374,15 @@ def fill_headers(
         if done == 0:
             p = rows[row * RECORD_WIDTH + HEADERS]
         while done < rows[row * RECORD_WIDTH + HEADER_COUNT] and to < room:
+            need(0, p, "a place of a header")
             size, key = varint(block, p, stop, 32)
+            if not _whole(key, size, stop):
+                _refuse_header(stop, p)
             out[to] = key
             out[to + 1] = size
             size, p = varint(block, key + size, stop, 32)
+            if p == 0 or size > stop - p:
+                _refuse_header(stop, key)
             out[to + 2] = p
             out[to + 3] = size
             if size > 0:
@@ -365,7 +405,7 @@ def fill_headers(
 def _message_end(
     block: cython.const[cython.uchar][::1], p: cython.Py_ssize_t
 ) -> tuple[cython.Py_ssize_t, cython.longlong]:
-    """Where the message of magic 0 or 1 at ``p`` ends; (0, how it ended) if there is none."""
+    """Return where the message of magic 0 or 1 at ``p`` ends, or (0, how it ended)."""
     size: cython.longlong
     left: cython.Py_ssize_t = len(block) - p - LOG_OVERHEAD
     if left < 0:
@@ -388,8 +428,9 @@ def _read_message(
     rows: cython.longlong[::1],
     row: cython.Py_ssize_t,
 ) -> cython.bint:
-    """Puts the message in ``block[p:end]`` into a row as it stands there; whether its key and value
-    fit into it.
+    """Write the message in ``block[p:end]`` into a row as it stands there.
+
+    Return whether its key and value fit into it.
     """
     q: cython.Py_ssize_t = p + 18
     field: cython.int
@@ -418,9 +459,9 @@ def _read_message(
 
 
 def count_messages(block: cython.const[cython.uchar][::1]) -> tuple[int, int, int, int]:
-    """Goes over a run of messages by their sizes alone.
+    """Go over a run of messages by their sizes alone.
 
-    Returns (messages, offset of the last one, position reached, how it ended).
+    Return (messages, offset of the last one, position reached, how it ended).
     """
     p: cython.Py_ssize_t = 0
     end: cython.Py_ssize_t
@@ -447,16 +488,17 @@ def read_messages(
     previous: cython.longlong,
     rows: cython.longlong[::1],
 ) -> tuple[int, int, int, int, int, int, int, int]:
-    """Reads messages of one magic, 0 or 1, from the run ``block[start:]`` into ``rows``.
+    """Read messages of one magic, 0 or 1, from the run ``block[start:]`` into ``rows``.
 
     Offsets are relative to ``base_offset``. With ``log_append`` messages of magic 1 have
     ``append_timestamp``. ``check`` asks whether they match their checksums, and refuses compressed
     ones, as inside a wrapper. ``previous`` is the offset of the message before.
 
-    Returns (rows filled, position reached, how it ended, magic, last offset, largest timestamp (-1
+    Return (rows filled, position reached, how it ended, magic, last offset, largest timestamp (-1
     at least), messages whose offset does not lie behind the one before, messages that do not match
     their checksum). On a message that cannot be read the position is where it starts.
     """
+    need(0, start, "a start")
     crc32: cython.const[cython.uint][::1] = CRC32_TABLE
     stop: cython.Py_ssize_t = len(block)
     room: cython.Py_ssize_t = len(rows) // RECORD_WIDTH
@@ -509,7 +551,7 @@ def _read_batch(
     rows: cython.longlong[::1],
     row: cython.Py_ssize_t,
 ) -> cython.bint:
-    """Puts all records of the batch at ``view[start]`` into rows; whether they can be read.
+    """Write all records of the batch at ``view[start]`` into rows; return whether they can be read.
 
     The batch, whose own row is at ``at``, is there whole and not compressed, and there is room.
     """
@@ -519,7 +561,7 @@ def _read_batch(
     left: cython.longlong = batches[at + COUNT]
     log_append: cython.bint = batches[at + ATTRIBUTES] & LOG_APPEND_TIME
     if batches[at + MAGIC] < 2:
-        return _read_message(view, start, stop, rows, row)
+        return stop - start >= LEGACY_HEADER_BYTES and _read_message(view, start, stop, rows, row)
     if left == 0:
         p = stop  # whatever stands there, nobody reads it
     while left > 0:
@@ -542,14 +584,16 @@ def read_neighbours(
     rows: cython.longlong[::1],
     starts: cython.longlong[::1],
 ) -> int:
-    """Reads the records of many small batches, the first of them in row ``first``, into ``rows``.
+    """Read the records of many small batches, the first of them in row ``first``, into ``rows``.
 
     ``view`` begins with the batch at row 0. Place i of ``starts`` gets the number of the row where
     the records of the i-th batch begin, the place behind the last one where they end.
 
-    Returns how many batches were read: up to one that is large, compressed, a control batch, not
+    Return how many batches were read: up to one that is large, compressed, a control batch, not
     whole in ``view`` or not readable to its end, or that there is no room for.
     """
+    need(1, len(starts), "room for starts")
+    within(0, first, len(batches) // BATCH_WIDTH, "a first row")
     n: cython.Py_ssize_t = len(batches) // BATCH_WIDTH - first
     room: cython.Py_ssize_t = len(rows) // RECORD_WIDTH
     filled: cython.Py_ssize_t = 0
@@ -566,6 +610,7 @@ def read_neighbours(
         masked = CODEC_MASK if batches[at + MAGIC] < 2 else CODEC_MASK | CONTROL
         if (
             batches[at + ATTRIBUTES] & masked
+            or start < 0
             or batches[at + SIZE] >= _NEIGHBOUR_BYTES
             or batches[at + SIZE] > len(view) - start
             or batches[at + COUNT] < 0
@@ -587,12 +632,12 @@ def _read_wrapped(
     block: cython.const[cython.uchar][::1],
     rows: cython.longlong[::1],
 ) -> cython.Py_ssize_t:
-    """Puts all messages in the wrapper, whose own row is at ``at``, into rows.
+    """Write all messages in the wrapper, whose own row is at ``at``, into rows.
 
-    How many, or 0; see ``read_block``.
+    Return how many, or 0; see ``read_block``.
     """
     crc32: cython.const[cython.uint][::1] = CRC32_TABLE
-    room: cython.Py_ssize_t = len(rows)
+    room: cython.Py_ssize_t = len(rows) // RECORD_WIDTH * RECORD_WIDTH
     p: cython.Py_ssize_t = 0
     end: cython.Py_ssize_t
     _ending: cython.longlong
@@ -637,12 +682,13 @@ def read_block(
     block: cython.const[cython.uchar][::1],
     rows: cython.longlong[::1],
 ) -> int:
-    """Reads all records of the batch in ``row`` into ``rows``, out of its decompressed ``block``.
+    """Read all records of the batch in ``row`` into ``rows``, out of its decompressed ``block``.
 
-    Returns how many; 0 if there are none, if there is no room for all of them, or if one cannot be
+    Return how many; 0 if there are none, if there is no room for all of them, or if one cannot be
     read. Inside a wrapper, also if one is compressed, of another magic, or does not match its
     checksum, or if nobody can tell the offsets.
     """
+    within(0, row, len(batches) // BATCH_WIDTH - 1, "a row")
     at: cython.Py_ssize_t = row * BATCH_WIDTH
     p: cython.Py_ssize_t = 0
     to: cython.Py_ssize_t = 0

@@ -33,6 +33,8 @@ from kdump.format.kernel.prelude import (
     add,
     i32,
     i64,
+    need,
+    within,
 )
 
 #: The state of recover(), carried from one table to the next. The entries of both indexes are
@@ -117,13 +119,15 @@ def recover(
     index: cython.longlong[::1],
     times: cython.longlong[::1],
 ) -> int:
-    """Goes on with a recovery over valid batches, from row ``first`` on.
+    """Go on with a recovery over valid batches, from row ``first`` on.
 
     New entries are put as pairs into ``index`` (relative offset, position from ORIGIN) and
     ``times`` (timestamp, relative offset), from their start and as far as they have room: pass
-    empty ones if the entries do not matter, else ones with two numbers a row. Returns the row that
+    empty ones if the entries do not matter, else ones with two numbers a row. Return the row that
     it stopped at, for the reason in OUTCOME; the number of rows where it did not.
     """
+    need(len(RECOVERY_FIELDS), len(state), "a state")
+    need(0, first, "a first row")
     n: cython.Py_ssize_t = len(rows) // BATCH_WIDTH
     i: cython.Py_ssize_t = first
     row: cython.Py_ssize_t
@@ -198,11 +202,12 @@ def recover(
 
 
 def close_times(state: cython.longlong[::1], times: cython.longlong[::1]) -> bool:
-    """Ends a recovery: adds the largest timestamp to the time index if it is not there yet.
+    """End a recovery: add the largest timestamp to the time index if it is not there yet.
 
     The entry is put at the start of ``times``, if that is not empty. False, with OUTCOME as it must
     be, where the entry would not be above the one before.
     """
+    need(len(RECOVERY_FIELDS), len(state), "a state")
     if state[_R_TIME_ENTRIES] and state[_R_MAX_OFFSET] < state[_R_TIME_OFFSET]:
         state[_R_OUTCOME] = _DISORDER
         return False
@@ -222,10 +227,13 @@ def count(
     stop: cython.Py_ssize_t,
     state: cython.longlong[::1],
 ) -> None:
-    """Adds the batches from row ``first`` up to ``stop`` to ``state``.
+    """Add the batches from row ``first`` up to ``stop`` to ``state``.
 
     LAST says what stands before them.
     """
+    need(len(COUNT_FIELDS), len(state), "a state")
+    within(0, stop, len(rows) // BATCH_WIDTH, "a row to stop at")
+    within(0, first, stop, "a first row")
     i: cython.Py_ssize_t
     row: cython.Py_ssize_t
     records: cython.longlong = 0
@@ -288,11 +296,14 @@ def follow(
     file_size: cython.longlong,
     state: cython.longlong[::1],
 ) -> tuple[int, int]:
-    """Follows batch headers by their sizes alone, as a broker does that looks for TARGET.
+    """Follow batch headers by their sizes alone, as a broker does that looks for TARGET.
 
-    ``view[0]`` is the byte at ``origin`` of a file of ``file_size`` bytes. Returns (how far it got
+    ``view[0]`` is the byte at ``origin`` of a file of ``file_size`` bytes. Return (how far it got
     in the view, why it stopped).
     """
+    need(len(FOLLOW_FIELDS), len(state), "a state")
+    need(0, origin, "an origin")
+    need(0, file_size, "a file size")
     stop: cython.Py_ssize_t = len(view)
     p: cython.Py_ssize_t = 0
     left: cython.longlong
@@ -333,5 +344,6 @@ def follow(
 
 
 def take(state: cython.longlong[::1], base: cython.longlong, last: cython.longlong) -> None:
-    """Adds one batch to the state of follow(): a wrapper, whose base offset that cannot know."""
+    """Add one batch to the state of follow(): a wrapper, whose base offset that cannot know."""
+    need(len(FOLLOW_FIELDS), len(state), "a state")
     _take(state, base, last)

@@ -1,7 +1,7 @@
 """The hot loops over rows that the kernel filled: which of them are asked for, and their sums.
 
-Compiled like the kernel, and the same as plain Python. Rows are kept by moving them together in
-place, so that what was asked for is a shorter run of the same kind.
+Rows are kept by moving them together in place, so that what was asked for is a shorter run of the
+same kind.
 
 Spec: ``DefaultRecordBatch``, ``LegacyRecord`` for what a header says of its records (KOD 3.1, 3.2).
 It must never make an object per row, or look at a byte of a record but its key.
@@ -37,6 +37,8 @@ from kdump.format.kernel.prelude import (
     SIZE,
     TIMESTAMP,
     TRANSACTIONAL,
+    need,
+    need_field,
 )
 
 # The state of sum_batches(), carried from one table to the next.
@@ -65,9 +67,9 @@ def keep_records(
     last_timestamp: cython.longlong,
     key: cython.const[cython.uchar][::1] | None,
 ) -> int:
-    """Keeps the records within both ranges, ends included, and with just this key if one is given.
+    """Keep the records within both ranges, ends included, and with just this key if one is given.
 
-    ``rows`` are of ``RECORD_FIELDS`` and point into ``block``. Returns how many were kept.
+    ``rows`` are of ``RECORD_FIELDS`` and point into ``block``. Return how many were kept.
     """
     n: cython.Py_ssize_t = len(rows) // RECORD_WIDTH
     row: cython.Py_ssize_t = 0
@@ -76,19 +78,23 @@ def keep_records(
     place: cython.Py_ssize_t
     i: cython.Py_ssize_t
     size: cython.Py_ssize_t = -1
+    number: cython.longlong
     same: cython.bint
     if key is not None:
         size = len(key)
     for place in range(n):
         row = place * RECORD_WIDTH
-        if rows[row + OFFSET] < first_offset or rows[row + OFFSET] > last_offset:
+        number = rows[row + OFFSET]
+        if number < first_offset or number > last_offset:
             continue
-        if rows[row + TIMESTAMP] < first_timestamp or rows[row + TIMESTAMP] > last_timestamp:
+        number = rows[row + TIMESTAMP]
+        if number < first_timestamp or number > last_timestamp:
             continue
         if key is not None:
             if rows[row + KEY_SIZE] != size:
                 continue
             start = rows[row + KEY]
+            need_field(len(block), start, size)
             same = True
             for i in range(size):
                 if block[start + i] != key[i]:
@@ -113,11 +119,11 @@ def keep_batches(
     by_producer: cython.bint,
     producer_id: cython.longlong,
 ) -> int:
-    """Keeps the batches whose headers let them hold something within both ranges, ends included.
+    """Keep the batches whose headers let them hold something within both ranges, ends included.
 
     A batch's times go from that of its first record to its largest. A wrapper's offsets go from
     behind ``previous``, the last offset before it in the file, to its own; one that says 0 may hold
-    any above. ``by_producer`` asks for batches of ``producer_id`` alone. Returns how many were
+    any above. ``by_producer`` asks for batches of ``producer_id`` alone. Return how many were
     kept.
     """
     n: cython.Py_ssize_t = len(rows) // BATCH_WIDTH
@@ -159,7 +165,7 @@ def keep_batches(
 def _lowest_timestamp(
     rows: cython.const[cython.longlong][::1], row: cython.Py_ssize_t
 ) -> cython.longlong:
-    """That of the first record of the batch at ``row``; -1 where its header does not say it."""
+    """Return that of the first record of the batch at ``row``; -1 if its header does not say it."""
     attributes: cython.longlong = rows[row + ATTRIBUTES]
     if attributes & LOG_APPEND_TIME:
         return rows[row + MAX_TIMESTAMP]
@@ -169,7 +175,8 @@ def _lowest_timestamp(
 
 
 def sum_batches(rows: cython.const[cython.longlong][::1], state: cython.longlong[::1]) -> None:
-    """Adds the batches of ``rows`` to ``state`` (places ``S_``)."""
+    """Add the batches of ``rows`` to ``state`` (places ``S_``)."""
+    need(SUM_FIELDS, len(state), "a state")
     n: cython.Py_ssize_t = len(rows) // BATCH_WIDTH
     codecs: cython.Py_ssize_t = S_CODECS
     sizes: cython.Py_ssize_t = S_SIZES
@@ -233,6 +240,8 @@ def sum_batches(rows: cython.const[cython.longlong][::1], state: cython.longlong
         while rest > 0:
             rest >>= 1
             bits += 1
+        if bits > 32:  # no header says so much
+            bits = 32
         state[sizes + bits] += 1
     state[S_BATCHES] += n
     state[S_RECORDS] += records
