@@ -1,29 +1,32 @@
 """Compiles the kernel with Cython where that works; everything else is in pyproject.toml.
 
-Each compiled module is built from a copy of its Python source that carries the source's SHA-256,
-so that a test can tell whether what runs is what is written. Where there is no compiler the
+The kernel's modules are those of its folder. Each is built from a copy of its Python source, into
+which the preludes are pasted in place of the statements that import from them: functions are
+inlined only into others of the same module, and only its own numbers are C integers. Functions of
+the copy have literals for the names of places. The copy carries the SHA-256 of all that it was made
+of, so that a test can tell whether what runs is what is written. Where there is no compiler the
 extensions are left out and the same sources run as plain Python.
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import shutil
+from contextlib import suppress
 from pathlib import Path
+from runpy import run_path
+from types import SimpleNamespace
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
-KERNEL = (
-    "kdump.format._columns",
-    "kdump.format._encode",
-    "kdump.format._entries",
-    "kdump.format._events",
-    "kdump.format._kernel",
-    "kdump.format._lines",
-    "kdump.format._recovery",
-    "kdump.format._rows",
-)
+FOLDER = Path("kdump/format/kernel")
+PACKAGE = ".".join(FOLDER.parts)
+#: Pasted into the modules that import from them, in this order, and never built themselves.
+PRELUDES = ("prelude", "checksums")
+#: What runs as plain Python alone.
+PLAIN = ("__init__", "nocython", *PRELUDES)
 BUILD = Path("build")
 #: The kernel checks its own limits; what Cython would add costs more than the checks themselves.
 DIRECTIVES = {
@@ -35,23 +38,97 @@ DIRECTIVES = {
 }
 
 
-def stamped(module: str) -> Extension:
-    """The extension for ``module``, from a copy of its source with the digest filled in."""
-    source = Path(*module.split(".")).with_suffix(".py")
-    text = source.read_bytes()
-    digest = hashlib.sha256(text).hexdigest()
+def origin(statement: ast.stmt) -> str:
+    """The name of the module of the kernel that ``statement`` imports from, else nothing."""
+    if isinstance(statement, ast.ImportFrom) and statement.module:
+        package, _, name = statement.module.rpartition(".")
+        return name if package == PACKAGE else ""
+    return ""
+
+
+def without(text: str, statements: list[ast.stmt]) -> list[str]:
+    """The lines of ``text``; those of ``statements`` are empty."""
+    lines = text.splitlines()
+    for statement in statements:
+        for line in range(statement.lineno - 1, statement.end_lineno or statement.lineno):
+            lines[line] = ""
+    return lines
+
+
+def body_of(prelude: str) -> list[str]:
+    """The lines of a prelude without its docstring and without what each module imports itself."""
+    text = (FOLDER / f"{prelude}.py").read_text()
+    docstring, future, *statements = ast.parse(text).body
+    own = [statement for statement in statements if origin(statement)]
+    own += [statement for statement in statements if isinstance(statement, ast.Try)]  # cython
+    return without(text, [docstring, future, *own])
+
+
+def pasted(text: str) -> str:
+    """A module's source with the preludes in place of its first import from one of them."""
+    imports = [node for node in ast.parse(text).body if origin(node) in PRELUDES]
+    if not imports:
+        return text
+    lines, wanted = without(text, imports), {origin(node) for node in imports}
+    place = imports[0].lineno - 1
+    for prelude in PRELUDES:
+        if prelude in wanted or prelude == PRELUDES[0]:
+            lines[place] += "\n".join(["", *body_of(prelude), ""])
+    return "\n".join([*lines, ""])
+
+
+def numbers(text: str) -> dict[str, int]:
+    """The C integers that ``text`` declares, as far as they are literals in C too."""
+    names: dict[str, object] = {"cython": SimpleNamespace(**run_path(str(FOLDER / "nocython.py")))}
+    found = {}
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            expression = ast.unparse(node.value)
+            with suppress(NameError):  # what is made by functions is no number of this sort
+                names[node.targets[0].id] = value = eval(expression, names)  # noqa: S307
+                if expression.startswith("cython.declare(cython.int,"):
+                    found[node.targets[0].id] = value
+    return found
+
+
+def numbered(text: str) -> str:
+    """The source with literals for the C integers that its functions read.
+
+    C would fetch each from memory every time: the module's initialization writes it there.
+    """
+    found, lines = numbers(text), text.encode().splitlines(keepends=True)
+    functions = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
+    nodes = [node for function in functions for part in function.body for node in ast.walk(part)]
+    places = {
+        (node.lineno - 1, node.col_offset): node.id.encode()
+        for node in nodes
+        if isinstance(node, ast.Name) and node.id in found
+    }
+    for (line, column), name in sorted(places.items(), reverse=True):
+        before, behind = lines[line][:column], lines[line][column + len(name) :]
+        lines[line] = before + str(found[name.decode()]).encode() + behind
+    return b"".join(lines).decode()
+
+
+def stamped(source: Path) -> Extension:
+    """The extension for ``source``, from a copy with the preludes and the digest filled in."""
+    digest = hashlib.sha256(source.read_bytes())
+    for prelude in PRELUDES:
+        digest.update((FOLDER / f"{prelude}.py").read_bytes())
     copy = BUILD / "kernel" / source
     copy.parent.mkdir(parents=True, exist_ok=True)
+    for package in FOLDER.parents[:-1]:
+        (BUILD / "kernel" / package / "__init__.py").touch()
     (copy.parent / "__init__.py").touch()
-    (BUILD / "kernel/kdump/__init__.py").touch()
-    copy.write_bytes(text + f'\nSOURCE_SHA256 = "{digest}"\n'.encode())
-    return Extension(module, [str(copy)], extra_compile_args=["-O3"])
+    stamp = f'\nSOURCE_SHA256 = "{digest.hexdigest()}"\n'
+    copy.write_text(numbered(pasted(source.read_text())) + stamp)
+    return Extension(f"{PACKAGE}.{source.stem}", [str(copy)], extra_compile_args=["-O3"])
 
 
 # Whatever an earlier build left there would be packed again, compiled modules of old sources too.
 shutil.rmtree(BUILD, ignore_errors=True)
 extensions = cythonize(
-    [stamped(module) for module in KERNEL],
+    [stamped(source) for source in sorted(FOLDER.glob("*.py")) if source.stem not in PLAIN],
     compiler_directives=DIRECTIVES,
     build_dir=str(BUILD / "c"),
 )

@@ -107,7 +107,7 @@ def _print_version(context: click.Context, _: click.Parameter, asked: bool) -> N
     if not asked or context.resilient_parsing:
         return
     from kdump.cli.ui.version import version
-    from kdump.format._kernel import COMPILED
+    from kdump.format.kernel.headers import COMPILED
 
     click.echo(f"kdump {version()} (kernel {'compiled' if COMPILED else 'plain'})")
     context.exit()

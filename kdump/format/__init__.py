@@ -1,6 +1,8 @@
 """Bytes to values and back: the formats of Kafka's files. This layer opens no file and reads no
 clock.
 
+kernel/        The loops that touch every byte or row: Python that runs as it is, and that the
+               installation compiles with Cython.
 codecs         Decompression and compression of a batch's record block, bounded by a limit in
                bytes.
 snapshot       Producer snapshots, the ``.snapshot`` files of a partition.

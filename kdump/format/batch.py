@@ -19,8 +19,9 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 
 from kdump.errors import DecodeError, LimitError
-from kdump.format import _kernel
 from kdump.format.codecs import CODECS, DEFAULT_LIMIT, Codec, compress, decompress
+from kdump.format.kernel import headers as _headers
+from kdump.format.kernel import records as _records
 
 HEADER_BYTES: Final = 61
 LOG_OVERHEAD: Final = 12
@@ -46,13 +47,13 @@ _PREFIX = struct.Struct(">qiib")
 #: attributes, lastOffsetDelta, base and max timestamp, producer id and epoch, sequence, count
 _CHECKSUMMED = struct.Struct(">hiqqqhii")
 
-_ROW = attrgetter(*_kernel.BATCH_FIELDS)
+_ROW = attrgetter(*_headers.BATCH_FIELDS)
 
 _ENDINGS = {
-    _kernel.BAD_VARINT: "a number that is too long or cut off",
-    _kernel.BAD_LENGTH: "a length that does not fit into the batch",
-    _kernel.BAD_FIELD: "a key, value or header that does not fit into its record",
-    _kernel.BAD_END: "fields that do not fill its length",
+    _records.BAD_VARINT: "a number that is too long or cut off",
+    _records.BAD_LENGTH: "a length that does not fit into the batch",
+    _records.BAD_FIELD: "a key, value or header that does not fit into its record",
+    _records.BAD_END: "fields that do not fill its length",
 }
 
 
@@ -147,7 +148,7 @@ def read_header(view: memoryview, position: int) -> RecordBatch | None:
     ``position`` is the position of the header in its file.
     """
     row = memoryview(array("q", bytes(8 * BatchTable.WIDTH)))
-    return RecordBatch(*row) if _kernel.read_header(view, position, row) else None
+    return RecordBatch(*row) if _headers.read_header(view, position, row) else None
 
 
 def is_marker(view: memoryview) -> bool:
@@ -191,7 +192,7 @@ class Usual(NamedTuple):
     @classmethod
     def of(cls, scanned: memoryview) -> Usual | None:
         """Return the summary that the kernel has made of a scan; None if a batch is not usual."""
-        return cls(*scanned[_kernel.U_FIRST_OFFSET :]) if scanned[_kernel.U_USUAL] else None
+        return cls(*scanned[_headers.U_FIRST_OFFSET :]) if scanned[_headers.U_USUAL] else None
 
     @property
     def records(self) -> int:
@@ -210,7 +211,7 @@ class BatchTable:
 
     __slots__ = ("hunted", "rows", "usual")
 
-    WIDTH: Final = len(_kernel.BATCH_FIELDS)
+    WIDTH: Final = len(_headers.BATCH_FIELDS)
 
     def __init__(
         self, rows: memoryview, *, hunted: bool = False, usual: Usual | None = None
@@ -238,7 +239,7 @@ class BatchTable:
 
     def column(self, field: str) -> memoryview:
         """Return the values of one of the kernel's ``BATCH_FIELDS``, a strided view."""
-        return self.rows[_kernel.BATCH_FIELDS.index(field) :: self.WIDTH]
+        return self.rows[_headers.BATCH_FIELDS.index(field) :: self.WIDTH]
 
     def first(self, count: int) -> BatchTable:
         """Return a table of the first ``count`` batches."""
@@ -282,7 +283,7 @@ class RecordTable:
 
     __slots__ = ("batch", "block", "magic", "rows")
 
-    WIDTH: Final = len(_kernel.RECORD_FIELDS)
+    WIDTH: Final = len(_records.RECORD_FIELDS)
 
     def __init__(self, batch: RecordBatch, block: memoryview, rows: memoryview, magic: int) -> None:
         self.batch = batch
@@ -317,7 +318,7 @@ class RecordTable:
             self._bytes(value, value_size),
             tuple(
                 (bytes(self.block[k : k + k_size]), self._bytes(v, v_size))
-                for k, k_size, v, v_size in _kernel.read_headers(self.block, headers, count)
+                for k, k_size, v, v_size in _records.read_headers(self.block, headers, count)
             ),
         )
 
@@ -420,7 +421,7 @@ def read_chunks(batch: RecordBatch, block: memoryview, rows: memoryview) -> Iter
     # No offset is below MIN_OFFSET, so a first record at that offset counts as disorder.
     position, left, previous = 0, batch.count, max(batch.base_offset - 1, MIN_OFFSET)
     while left:
-        n, position, ending, previous, largest, disorder = _kernel.read_records(
+        n, position, ending, previous, largest, disorder = _records.read_records(
             block,
             position,
             left,
@@ -434,7 +435,7 @@ def read_chunks(batch: RecordBatch, block: memoryview, rows: memoryview) -> Iter
         left -= n
         if n:
             yield Chunk(n, batch.magic, previous, largest, disorder)
-        if ending != _kernel.READ:
+        if ending != _records.READ:
             found = "the end of the block" if position == len(block) else _ENDINGS[ending]
             raise DecodeError(
                 f"expected record {batch.count - left + 1} of {batch.count}, found {found}, "

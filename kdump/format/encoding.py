@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from kdump.errors import DecodeError, LimitError
-from kdump.format import _encode
 from kdump.format.batch import (
     HEADER_BYTES,
     LOG_APPEND_TIME,
@@ -23,6 +22,7 @@ from kdump.format.batch import (
 )
 from kdump.format.checkpoint import EpochEntry
 from kdump.format.codecs import Codec
+from kdump.format.kernel import encode as _encode
 
 NO_EPOCH: Final = -1
 #: The largest batch, as no log is larger.

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kdump.format import _entries
+from kdump.format.kernel import entries as _entries
 
 
 @dataclass(frozen=True, slots=True)

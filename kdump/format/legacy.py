@@ -16,7 +16,6 @@ from typing import Final
 from zlib import crc32
 
 from kdump.errors import DecodeError
-from kdump.format import _kernel
 from kdump.format.batch import (
     LOG_APPEND_TIME,
     MIN_OFFSET,
@@ -26,6 +25,7 @@ from kdump.format.batch import (
     TimestampType,
 )
 from kdump.format.codecs import DEFAULT_LIMIT, Codec, compress, decompress
+from kdump.format.kernel import records as _records
 
 #: offset, size, crc
 _PREFIX = struct.Struct(">qiI")
@@ -35,10 +35,10 @@ _TIMESTAMP = struct.Struct(">q")
 #: The position of the key's size in a message of magic 0 and 1.
 _KEY_AT: Final = (18, 26)
 _ENDINGS = {
-    _kernel.BAD_LENGTH: "a size that no message has",
-    _kernel.CUT: "a message that is cut off",
-    _kernel.BAD_FIELD: "a key or value that does not fit into its message",
-    _kernel.NESTED: "a compressed message, which no wrapper may hold",
+    _records.BAD_LENGTH: "a size that no message has",
+    _records.CUT: "a message that is cut off",
+    _records.BAD_FIELD: "a key or value that does not fit into its message",
+    _records.NESTED: "a compressed message, which no wrapper may hold",
 }
 
 
@@ -125,13 +125,15 @@ def read_chunks(batch: RecordBatch, block: memoryview, rows: memoryview) -> Iter
     log_append = wrapped and batch.timestamp_type is TimestampType.LOG_APPEND_TIME
     position, previous, mismatched = 0, MIN_OFFSET, 0
     while position < len(block):
-        n, position, ending, magic, previous, largest, disorder, mismatches = _kernel.read_messages(
-            block, position, wrapped, base, log_append, batch.max_timestamp, previous, rows
+        n, position, ending, magic, previous, largest, disorder, mismatches = (
+            _records.read_messages(
+                block, position, wrapped, base, log_append, batch.max_timestamp, previous, rows
+            )
         )
         if n:
             yield Chunk(n, magic, previous, largest, disorder)
         mismatched += mismatches
-        if ending != _kernel.READ:
+        if ending != _records.READ:
             raise DecodeError(
                 f"expected messages up to the end, found {_ENDINGS[ending]}, in the batch at "
                 f"position {batch.position}, byte {position} of its {len(block)} bytes of messages"
@@ -148,8 +150,8 @@ def _base_offset(batch: RecordBatch, block: memoryview) -> int:
 
     Raises DecodeError if it cannot be computed.
     """
-    count, last_offset, position, ending = _kernel.count_messages(block)
-    if count == 0 or ending == _kernel.BAD_LENGTH:
+    count, last_offset, position, ending = _records.count_messages(block)
+    if count == 0 or ending == _records.BAD_LENGTH:
         raise DecodeError(
             f"expected a run of messages in the wrapper at position {batch.position}, found "
             f"{count} and then {len(block) - position} bytes of something else"

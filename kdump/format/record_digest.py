@@ -12,8 +12,9 @@ from typing import Final
 
 from xxhash import xxh3_128
 
-from kdump.format import _kernel
 from kdump.format.batch import RecordTable, TimestampType
+from kdump.format.kernel import digest as _digest
+from kdump.format.kernel import records as _records
 
 _ROOM_BYTES: Final = 64 * 1024
 _HEADERS_AT_ONCE: Final = 1024
@@ -45,7 +46,7 @@ class RecordDigest:
         count, row = len(rows) // RecordTable.WIDTH, 0
         self.count += count
         while row < count:
-            reached, size = _kernel.fold_records(block, rows, row, legacy, log_append, self._room)
+            reached, size = _digest.fold_records(block, rows, row, legacy, log_append, self._room)
             if reached == row:
                 self._add_large(block, rows, row, legacy, log_append)
                 reached += 1
@@ -78,7 +79,7 @@ class RecordDigest:
         update(block[key : key + max(key_size, 0)])
         update(block[value : value + max(value_size, 0)])
         while left:
-            headers = _kernel.read_headers(block, position, min(left, _HEADERS_AT_ONCE))
+            headers = _records.read_headers(block, position, min(left, _HEADERS_AT_ONCE))
             for key, key_size, value, value_size in headers:
                 position = value + max(value_size, 0)
                 update(_HEADER.pack(key_size, value_size))

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kdump.errors import DecodeError, LimitError
-from kdump.format import _kernel, legacy
 from kdump.format import batch as default
+from kdump.format import legacy
 from kdump.format.batch import (
     CODEC_MASK,
     HEADER_BYTES,
@@ -23,13 +23,15 @@ from kdump.format.batch import (
     RecordTable,
 )
 from kdump.format.codecs import CODECS, DEFAULT_LIMIT, Codec, decompress
+from kdump.format.kernel import headers as _headers
+from kdump.format.kernel import records as _records
 
 _RECORDS_PER_TABLE = 65_536
 _BATCHES_PER_RUN = 8_192
 _CODECS = len(CODECS)
-_SIZE = _kernel.BATCH_FIELDS.index("size")
-_MAGIC = _kernel.BATCH_FIELDS.index("magic")
-_ATTRIBUTES = _kernel.BATCH_FIELDS.index("attributes")
+_SIZE = _headers.BATCH_FIELDS.index("size")
+_MAGIC = _headers.BATCH_FIELDS.index("magic")
+_ATTRIBUTES = _headers.BATCH_FIELDS.index("attributes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ class RecordReader:
         the reader. It ends before a batch that is large, compressed, a control batch, incomplete in
         ``view``, or unreadable, and may be empty: read such a batch with ``tables``.
         """
-        n = _kernel.read_neighbours(batches.rows, first, view, self._rows, self._starts)
+        n = _records.read_neighbours(batches.rows, first, view, self._rows, self._starts)
         rows = self._rows[: self._starts[n] * RecordTable.WIDTH]
         return RecordRun(batches.part(first, first + n), view, rows, self._starts[: n + 1])
 
@@ -102,7 +104,7 @@ class RecordReader:
             block = memoryview(decompress(CODECS[codec], content, self._limit, magic))
         except (DecodeError, LimitError):
             return None
-        n = _kernel.read_block(columns, row, block, self._rows)
+        n = _records.read_block(columns, row, block, self._rows)
         return (block, self._rows[: n * RecordTable.WIDTH]) if n else None
 
     def summary(self, batch: RecordBatch, data: memoryview) -> RecordSummary:
@@ -137,7 +139,7 @@ class RecordReader:
             at = row * BatchTable.WIDTH
             codec = rows[at + _ATTRIBUTES] & CODEC_MASK
             if codec == Codec.NONE:
-                reached = _kernel.skip_matching(rows, row, view, self._rows)
+                reached = _records.skip_matching(rows, row, view, self._rows)
                 if reached == row:
                     break
                 row = reached
@@ -150,7 +152,7 @@ class RecordReader:
                 block = decompress(Codec(codec), view[start + HEADER_BYTES : stop], self._limit)
             except (DecodeError, LimitError):
                 break
-            if not _kernel.records_match(rows, row, block, self._rows):
+            if not _records.records_match(rows, row, block, self._rows):
                 break
             row += 1
         return row

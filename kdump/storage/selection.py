@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kdump.format import _rows
 from kdump.format.batch import BatchTable, RecordTable
+from kdump.format.kernel import select as _select
 from kdump.storage.logdir import Segment
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.seek import entry_position
@@ -64,7 +64,7 @@ class Selection:
         if self == Selection(limit=self.limit):
             return table
         rows = memoryview(bytearray(table.rows)).cast("q")
-        count = _rows.keep_batches(
+        count = _select.keep_batches(
             rows,
             previous,
             self.first_offset,
@@ -83,7 +83,7 @@ class Selection:
         """
         if self.key is not None and table.batch.is_control:
             return table.first(0)
-        count = _rows.keep_records(
+        count = _select.keep_records(
             table.rows,
             table.block,
             self.first_offset,

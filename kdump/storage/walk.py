@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Final
 from crc32c import crc32c
 
 from kdump.errors import LimitError
-from kdump.format import _kernel
 from kdump.format.batch import (
     CHECKSUM_START,
     HEADER_BYTES,
@@ -34,6 +33,7 @@ from kdump.format.batch import (
     Usual,
 )
 from kdump.format.codecs import DEFAULT_LIMIT
+from kdump.format.kernel import headers as _headers
 from kdump.storage.source import Source
 
 if TYPE_CHECKING:  # as in codecs
@@ -57,10 +57,10 @@ _FIRST_ROWS = 64
 #: How many batches the first scan after damage takes, as more damage may follow; then the count
 #: doubles from scan to scan.
 _FEW_ROWS = 16
-_SIZE = _kernel.BATCH_FIELDS.index("size")
-_LAST_OFFSET = _kernel.BATCH_FIELDS.index("last_offset")
-_MAGIC = _kernel.BATCH_FIELDS.index("magic")
-_CRC = _kernel.BATCH_FIELDS.index("crc")
+_SIZE = _headers.BATCH_FIELDS.index("size")
+_LAST_OFFSET = _headers.BATCH_FIELDS.index("last_offset")
+_MAGIC = _headers.BATCH_FIELDS.index("magic")
+_CRC = _headers.BATCH_FIELDS.index("crc")
 _LEGACY_CHECKSUM_START = 16
 _ZERO_BYTES = bytes(1 << 16)
 #: The cost of a candidate in bytes, beside its own, which bounds the number of small candidates.
@@ -145,14 +145,14 @@ class _Walk:
         self.rows = _zeros(BatchTable.WIDTH * _FIRST_ROWS)
         self.pending = _zeros(_FIRST_ROWS)
         self.probe = _zeros(BatchTable.WIDTH)
-        self.usual = _zeros(_kernel.USUAL_FIELDS)
+        self.usual = _zeros(_headers.USUAL_FIELDS)
         self.room = _ROWS
 
     def pieces(self) -> Iterator[BatchTable | Damage]:
         at_least = HEADER_BYTES
         while self.position < self.source.size:
             view = self.source.window(self.position, at_least)
-            n, waiting, why = _kernel.scan_headers(
+            n, waiting, why = _headers.scan_headers(
                 view,
                 self.position,
                 self.source.size,
@@ -175,8 +175,8 @@ class _Walk:
                 self.last_offset = table.rows[(sound - 1) * BatchTable.WIDTH + _LAST_OFFSET]
                 yield table
             if sound < n:
-                yield self._damage(_kernel.BAD_CRC)
-            elif why in (_kernel.TORN, _kernel.BAD_SIZE, _kernel.BAD_CRC):
+                yield self._damage(_headers.BAD_CRC)
+            elif why in (_headers.TORN, _headers.BAD_SIZE, _headers.BAD_CRC):
                 yield self._damage(why)
 
     def _first_mismatch(self, view: memoryview, waiting: int, n: int) -> int:
@@ -186,7 +186,7 @@ class _Walk:
         """
         pending, index = self.pending[:waiting], 0
         rows = self.rows[: n * BatchTable.WIDTH]
-        while (index := _kernel.skip_sound(view, rows, pending, index, crc32c, crc32)) < waiting:
+        while (index := _headers.skip_sound(view, rows, pending, index, crc32c, crc32)) < waiting:
             row = pending[index]
             at = row * BatchTable.WIDTH
             computed = self._checksum(rows[at], rows[at + _SIZE], rows[at + _MAGIC])
@@ -222,15 +222,15 @@ class _Walk:
         if len(head) >= LOG_OVERHEAD:
             claimed = int.from_bytes(head[8:12], "big", signed=True) + LOG_OVERHEAD
         stored = computed = None
-        if why == _kernel.BAD_CRC and claimed is not None:
+        if why == _headers.BAD_CRC and claimed is not None:
             magic = int.from_bytes(head[16:17], "big", signed=True)
             at = 17 if magic > 1 else LOG_OVERHEAD
             stored = int.from_bytes(head[at : at + 4], "big")
             computed = self._checksum(position, claimed, magic)
         reason = {
-            _kernel.BAD_CRC: Reason.BAD_CHECKSUM,
-            _kernel.BAD_SIZE: Reason.IMPOSSIBLE_SIZE,
-            _kernel.TORN: Reason.TORN_TAIL,
+            _headers.BAD_CRC: Reason.BAD_CHECKSUM,
+            _headers.BAD_SIZE: Reason.IMPOSSIBLE_SIZE,
+            _headers.TORN: Reason.TORN_TAIL,
         }[why]
         end = self._end_of_damage(position, claimed)
         if reason is Reason.TORN_TAIL and end < self.source.size:
@@ -267,7 +267,7 @@ class _Walk:
         position, size = start, self.source.size
         while position < size and self.work_left > 0:
             view = self.source.window(position, HEADER_BYTES)
-            at: int = _kernel.next_candidate(
+            at: int = _headers.next_candidate(
                 view, 0, len(view), size - position, self.last_offset, self.highest
             )
             if at < 0:
@@ -290,10 +290,10 @@ class _Walk:
         Its offsets lie above ``below`` and within the range of the segment.
         """
         view = self.source.window(position, HEADER_BYTES)
-        n, waiting, why = _kernel.scan_headers(
+        n, waiting, why = _headers.scan_headers(
             view, position, self.source.size, self.probe, self.pending, self.usual
         )
-        if n == 0 and why != _kernel.BAD_CRC:
+        if n == 0 and why != _headers.BAD_CRC:
             return None
         row = RecordBatch(*self.probe)
         if (
@@ -312,7 +312,7 @@ class _Walk:
     def _plausible_at(self, position: int) -> bool:
         view = self.source.window(position, HEADER_BYTES)
         left = self.source.size - position
-        at: int = _kernel.next_candidate(view, 0, 1, left, self.last_offset, self.highest)
+        at: int = _headers.next_candidate(view, 0, 1, left, self.last_offset, self.highest)
         return at == 0
 
     def _is_zero(self) -> bool:

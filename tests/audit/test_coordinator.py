@@ -29,7 +29,7 @@ from forge_transactions import (
 
 from kdump.audit.facts.coordinator import Coordinator
 from kdump.audit.replay.fates import HIGHEST, Fate, FateEvidence, Mark, decide
-from kdump.format import _events
+from kdump.format.kernel import producers as _producers
 
 PRODUCER = 7
 HERE = [("orders", 3)]
@@ -255,7 +255,7 @@ class Simulated:
         producer.epoch += not producer.plain
         self.write(producer, PREPARE_COMMIT if commit else PREPARE_ABORT)
         if HERE[0] in producer.places:
-            kind = _events.COMMIT if commit else _events.ABORT
+            kind = _producers.COMMIT if commit else _producers.ABORT
             self.log.append((kind, producer.number, producer.epoch, producer.truth))
         self.write(producer, COMPLETE_COMMIT if commit else COMPLETE_ABORT)
         producer.truth = None
@@ -323,7 +323,7 @@ def decided_rightly(rng: random.Random, directory: Path) -> int:
             marks.append(Mark(offset, kind, producer, epoch))
             running.pop(producer, None)
         elif producer not in running:
-            marks.append(Mark(offset, _events.BEGIN, producer, epoch))
+            marks.append(Mark(offset, _producers.BEGIN, producer, epoch))
             truths[producer, offset] = truth
             running[producer] = offset
     ends = decide(marks, missing, FateEvidence({}, {}, coordinator, HERE[0]))
@@ -337,7 +337,7 @@ def decided_rightly(rng: random.Random, directory: Path) -> int:
     running.clear()
     for mark in marks:
         began = running.get(mark.producer)
-        if mark.kind == _events.BEGIN:
+        if mark.kind == _producers.BEGIN:
             if began is None or listed.get((mark.producer, began), HIGHEST) < mark.offset:
                 running[mark.producer] = mark.offset
             continue
@@ -347,7 +347,7 @@ def decided_rightly(rng: random.Random, directory: Path) -> int:
             and (mark.producer, began) not in listed
             and any(began < first < mark.offset for first, _ in missing)
         ):
-            found[mark.producer, began] = mark.kind == _events.COMMIT
+            found[mark.producer, began] = mark.kind == _producers.COMMIT
     for key, committed in found.items():
         assert committed == simulated.fates[truths[key]], key
     return len(found)

@@ -13,7 +13,7 @@ from recipes_producers import SOUND_FIRST, data, end, one, plain
 
 from kdump.audit.survey.events import EpochRun, Events, Horizons, Marker, SequenceBreak
 from kdump.audit.survey.survey import survey
-from kdump.format import _events
+from kdump.format.kernel import producers as _producers
 from kdump.storage.logdir import Segment, open_path
 
 BOTH = pytest.mark.parametrize("mapped", [True, False])
@@ -28,13 +28,13 @@ def of(tmp_path: Path, *batches: bytes, mapped: bool = False) -> Events:
 
 def kinds(events: Events) -> list[tuple[int, ...]]:
     """(kind, producer, offset) of each event."""
-    width = len(_events.EVENT_FIELDS)
+    width = len(_producers.EVENT_FIELDS)
     rows = [events.rows[at : at + width] for at in range(0, len(events.rows), width)]
     return [(row[0], row[1], row[3]) for row in rows]
 
 
 def runs(events: Events) -> list[tuple[int, ...]]:
-    width = len(_events.RUN_FIELDS)
+    width = len(_producers.RUN_FIELDS)
     return [tuple(events.runs[at : at + width]) for at in range(0, len(events.runs), width)]
 
 
@@ -42,12 +42,12 @@ def runs(events: Events) -> list[tuple[int, ...]]:
 def test_transactions_begin_and_end_in_the_order_of_the_file(tmp_path: Path, mapped: bool) -> None:
     found = of(tmp_path, *SOUND_FIRST, mapped=mapped)
     assert kinds(found) == [
-        (_events.BEGIN, 7, 10),
-        (_events.BEGIN, 8, 15),
-        (_events.ABORT, 7, 20),
-        (_events.PLAIN, 9, 21),
-        (_events.COMMIT, 8, 31),
-        (_events.BEGIN, 7, 40),
+        (_producers.BEGIN, 7, 10),
+        (_producers.BEGIN, 8, 15),
+        (_producers.ABORT, 7, 20),
+        (_producers.PLAIN, 9, 21),
+        (_producers.COMMIT, 8, 31),
+        (_producers.BEGIN, 7, 40),
     ]
 
 
@@ -99,7 +99,7 @@ def test_breaks_are_counted_and_the_first_few_listed(tmp_path: Path) -> None:
     odd = [data(5 * number, 7, 100 * number, transactional=False) for number in range(20)]
     found = of(tmp_path, *odd)
     assert found.break_count == 19
-    assert len(found.breaks) == _events.LISTED
+    assert len(found.breaks) == _producers.LISTED
     assert found.breaks[0] == SequenceBreak(7, 0, 5, len(odd[0]), 5, 100, 4)
 
 
@@ -139,9 +139,9 @@ def test_a_long_control_batch_is_read_as_far_as_a_marker_reaches(tmp_path: Path)
     short = [record(bytes(6), bytes(4)), record(bytes(200_000))]
     found = of(tmp_path, one(0, records=[long]), one(10, records=short))
     assert kinds(found) == [
-        (_events.CONTROL_CUT, 9, 0),
-        (_events.CONTROL_ODD, 9, 10),
-        (_events.ABORT, 9, 10),
+        (_producers.CONTROL_CUT, 9, 0),
+        (_producers.CONTROL_ODD, 9, 10),
+        (_producers.ABORT, 9, 10),
     ]
 
 

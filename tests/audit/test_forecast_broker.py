@@ -25,9 +25,9 @@ from kdump.audit.startup.forecast import Forecast, forecast, forecast_by
 from kdump.audit.startup.inputs import read_log_facts, violations
 from kdump.audit.startup.outcome import LogFacts, Outcome, Release, Violation
 from kdump.audit.survey.survey import Survey, survey
-from kdump.format import _recovery
 from kdump.format.batch import BatchTable
 from kdump.format.index import OffsetIndex, TimeIndex
+from kdump.format.kernel import recovery as _recovery
 from kdump.storage.access import open_source
 from kdump.storage.logdir import read_partition
 from kdump.storage.walk import walk

@@ -25,8 +25,8 @@ from kdump.audit.survey import rebuilt_indexes
 from kdump.audit.survey.rebuilt_indexes import Rebuild, RebuiltIndexes
 from kdump.audit.survey.survey import survey
 from kdump.audit.targets.target import Root, assign
-from kdump.format import _recovery
 from kdump.format.batch import BatchTable, RecordBatch
+from kdump.format.kernel import recovery as _recovery
 from kdump.repair.transaction.plan import RebuiltIndex
 from kdump.repair.transaction.recipes import make
 from kdump.storage.liveness import Liveness, State
@@ -36,7 +36,7 @@ from kdump.storage.source import WindowedFile
 from kdump.storage.walk import Damage, walk
 
 # Any: what is called here is a module that mypy cannot know.
-PLAIN: Any = load_plain("kdump.format._recovery")
+PLAIN: Any = load_plain("kdump.format.kernel.recovery")
 ROOM = 1 << 30
 INTERVAL = 300
 
@@ -47,7 +47,9 @@ Entries = list[tuple[int, int]]
 def build(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Recovery's loop as it is installed, and as plain Python."""
     monkeypatch.setattr(
-        rebuilt_indexes, "_recovery", _recovery if request.param == "installed" else PLAIN
+        rebuilt_indexes,
+        "_recovery",
+        _recovery if request.param == "installed" else PLAIN,
     )
 
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from kdump.audit.facts.small_files import TopicSettings
 from kdump.audit.survey.recovery import recover
 from kdump.audit.survey.survey import Survey, survey
-from kdump.format import _kernel
 from kdump.format.batch import BatchTable, Usual
+from kdump.format.kernel import headers as _headers
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment, open_path
 from kdump.storage.walk import walk
@@ -160,7 +160,7 @@ def test_of_batches_before_a_bad_one_all_is_known_only_if_none_waited(tmp_path: 
     They are the large ones; without a compiler, all.
     """
     small, large = log_of(["plain"] * 3), log_of(["large"] * 3)
-    for pieces, known in ((small, _kernel.COMPILED), (large, False)):
+    for pieces, known in ((small, _headers.COMPILED), (large, False)):
         log = written(tmp_path / str(known), [pieces[0], flip(pieces[1], -1), pieces[2]])
         first, second = tables(log)
         assert (first.usual is not None) is known

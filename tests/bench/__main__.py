@@ -27,18 +27,18 @@ from brokers.jars import missing
 from bench import commands, conversion, directory, fleet, reading, repairs
 from bench.report import Row, heading, line
 from bench.segments import MIB, SHAPES, Made, Shape, write
-from kdump.format import _kernel
 from kdump.format.codecs import Codec
+from kdump.format.kernel import headers as _headers
 
 
 def main(arguments: list[str]) -> int:
     """Measure what is asked for, print it, and return the exit code."""
     options = _parse(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that segments are removed
-    if not _kernel.COMPILED and not options.plain:
-        sys.exit(f"{_kernel.__file__} is not compiled: --plain measures it all the same")
+    if not _headers.COMPILED and not options.plain:
+        sys.exit(f"{_headers.__file__} is not compiled: --plain measures it all the same")
     no_java, no_spark = missing(), fleet.missing()
-    print(f"kernel: {_kernel.__file__}")
+    print(f"kernel: {_headers.__file__}")
     print(f"segments: {options.size} MiB, in the page cache; {os.cpu_count()} CPUs")
     print("walk, survey, deep: best processor time, each with a new map; others: on the wall")
     print("fleet: the median, once Spark has started; others: the best time")

@@ -17,7 +17,7 @@ import kdump.audit.targets.listing
 from kdump.cli.main import cli, main
 from kdump.cli.ui import exits
 from kdump.errors import LimitError, SourceError, UsageError
-from kdump.format import _kernel
+from kdump.format.kernel import headers as _headers
 
 RUN = "import sys; from kdump.cli.main import main; sys.exit(main())"
 #: The same, with workers that take their time.
@@ -68,7 +68,7 @@ def test_the_names_of_all_commands() -> None:
 def test_help_and_version_go_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == exits.OK
     printed = capsys.readouterr()
-    kind = "compiled" if _kernel.COMPILED else "plain"
+    kind = "compiled" if _headers.COMPILED else "plain"
     assert re.fullmatch(rf"kdump \S+ \(kernel {kind}\)\n", printed.out)
     assert main(["verify", "-h"]) == exits.OK
     printed = capsys.readouterr()

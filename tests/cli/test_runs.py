@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from kdump.cli.views.dump.lines import DumpFile, JsonDump, TextDump
 from kdump.cli.views.dump.records import Printer
-from kdump.format import _kernel
 from kdump.format.batch import BatchTable
+from kdump.format.kernel import headers as _headers
 from kdump.format.lines import lines
 from kdump.format.lines.lines import JsonLines, TextLines
 from kdump.format.records import RecordReader
@@ -121,9 +121,9 @@ def table_of(data: bytes) -> BatchTable:
     """The batches of ``data``, 5,000 at most, all of which must be sound."""
     rows = memoryview(array("q", bytes(8 * 5_000 * BatchTable.WIDTH)))
     pending = memoryview(array("q", bytes(8 * 5_000)))
-    usual = memoryview(array("q", bytes(8 * _kernel.USUAL_FIELDS)))
-    n, _, why = _kernel.scan_headers(data, 0, len(data), rows, pending, usual)
-    assert why == _kernel.END
+    usual = memoryview(array("q", bytes(8 * _headers.USUAL_FIELDS)))
+    n, _, why = _headers.scan_headers(data, 0, len(data), rows, pending, usual)
+    assert why == _headers.END
     return BatchTable(rows).first(n)
 
 

@@ -8,15 +8,17 @@ from typing import Any
 from forge import Header, batch, message, record
 from hypothesis import given
 from hypothesis import strategies as st
-from kernel_builds import KERNEL, columns, i64, load_plain
+from kernel_builds import RECORDS, columns, i64, load_plain
 
-from kdump.format import _columns, _kernel
 from kdump.format.batch import read_header
+from kdump.format.kernel import columns as _columns
+from kdump.format.kernel import headers as _headers
+from kdump.format.kernel import records as _records
 
 # Any: what is called here is a module that mypy cannot know.
-PLAIN: Any = load_plain("kdump.format._columns")
-BATCH_WIDTH = len(_kernel.BATCH_FIELDS)
-WIDTH = len(_kernel.RECORD_FIELDS)
+PLAIN: Any = load_plain("kdump.format.kernel.columns")
+BATCH_WIDTH = len(_headers.BATCH_FIELDS)
+WIDTH = len(_records.RECORD_FIELDS)
 #: What no column holds until it is filled.
 UNTOUCHED = 77
 
@@ -34,7 +36,7 @@ headers_of_batches = st.lists(
             else st.integers(-(2**15), 2**15 - 1) if name == "producer_epoch"
             else st.integers(-(2**31), 2**31 - 1) if name in ("leader_epoch", "base_sequence")
             else st.integers(-(2**62), 2**62)
-            for name in _kernel.BATCH_FIELDS
+            for name in _headers.BATCH_FIELDS
         )
     ),
     min_size=1,
@@ -127,7 +129,7 @@ def test_fill_headers(each: list[list[Header]], room: int) -> None:
     data = batch(0, [record(b"v", None, pairs) for pairs in each])
     rows = columns(WIDTH * len(each))
     body = memoryview(data)[61:]
-    read = _kernel.read_records(body, 0, len(each), 0, 0, False, 0, -1, rows)
+    read = _records.read_records(body, 0, len(each), 0, 0, False, 0, -1, rows)
     assert read[0] == len(each)
 
     def filled(kernel: Any) -> list[tuple[bytes, bytes | None]]:
@@ -143,7 +145,7 @@ def test_fill_headers(each: list[list[Header]], room: int) -> None:
         assert state[0] == len(each)
         return found
 
-    assert filled(_kernel) == filled(KERNEL) == [pair for pairs in each for pair in pairs]
+    assert filled(_records) == filled(RECORDS) == [pair for pairs in each for pair in pairs]
 
 
 def test_old_messages_have_no_headers() -> None:
@@ -151,7 +153,7 @@ def test_old_messages_have_no_headers() -> None:
     header = read_header(memoryview(data), 0)
     assert header is not None
     rows = columns(WIDTH)
-    _kernel.read_messages(data, 0, False, 0, False, -1, -(2**63), rows)
+    _records.read_messages(data, 0, False, 0, False, -1, -(2**63), rows)
     out = columns(8)
-    for kernel in (_kernel, KERNEL):
+    for kernel in (_records, RECORDS):
         assert kernel.fill_headers(data, rows, array("q", [0, 0, 0]), out) == 0

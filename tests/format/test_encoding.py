@@ -17,13 +17,15 @@ from hypothesis import strategies as st
 from kernel_builds import RECORD_WIDTH, columns, load_plain, rows_of
 
 from kdump.errors import DecodeError, LimitError
-from kdump.format import _encode, _kernel, encoding
+from kdump.format import encoding
 from kdump.format.batch import HEADER_BYTES, TimestampType
 from kdump.format.codecs import Codec, decompress
 from kdump.format.encoding import BatchWriter
+from kdump.format.kernel import encode as _encode
+from kdump.format.kernel import records as _records
 
 # Any: what is called here is a module that mypy cannot know.
-PLAIN: Any = load_plain("kdump.format._encode")
+PLAIN: Any = load_plain("kdump.format.kernel.encode")
 BUILDS = pytest.mark.parametrize("build", [_encode, PLAIN], ids=["installed", "plain"])
 CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP_TYPE = TimestampType
 NOW = 1_700_000_000_000
@@ -90,7 +92,7 @@ def table(records: Sequence[WrittenRecord], magic: int = 1) -> tuple[memoryview,
         for written in records
     )
     rows = memoryview(columns(RECORD_WIDTH * len(records)))
-    filled, *_ = _kernel.read_messages(run, 0, False, 0, False, 0, MIN, rows)
+    filled, *_ = _records.read_messages(run, 0, False, 0, False, 0, MIN, rows)
     assert filled == len(records)
     return memoryview(run), rows
 
@@ -420,5 +422,5 @@ def test_wrappers_are_alone(build: Any) -> None:
 
 
 def test_the_plain_build_is_plain() -> None:
-    assert PLAIN.cython.__name__ == "kdump.format._nocython"
+    assert PLAIN.cython.__name__ == "kdump.format.kernel.nocython"
     assert PLAIN.STATE_FIELDS == _encode.STATE_FIELDS

@@ -18,21 +18,27 @@ from crc32c import crc32c
 from forge import Record, batch, message, record, varint, wrapper
 from hypothesis import example, given
 from hypothesis import strategies as st
-from kernel_builds import KERNEL, RECORD_WIDTH, WIDTH, columns, i64, load_plain, rows_of
+from kernel_builds import HEADERS, RECORD_WIDTH, RECORDS, WIDTH, columns, i64, load_plain, rows_of
 
-from kdump.format import _entries, _events, _kernel, _lines, _rows
+from kdump.format.kernel import entries as _entries
+from kdump.format.kernel import headers as _headers
+from kdump.format.kernel import lines as _lines
+from kdump.format.kernel import producers as _producers
+from kdump.format.kernel import records as _records
+from kdump.format.kernel import select as _select
 
 # Any: what is called here is a module that mypy cannot know.
-ENTRIES: Any = load_plain("kdump.format._entries")
-LINES: Any = load_plain("kdump.format._lines")
-ROWS: Any = load_plain("kdump.format._rows")
-EVENTS: Any = load_plain("kdump.format._events")
+ENTRIES: Any = load_plain("kdump.format.kernel.entries")
+LINES: Any = load_plain("kdump.format.kernel.lines")
+ROWS: Any = load_plain("kdump.format.kernel.select")
+EVENTS: Any = load_plain("kdump.format.kernel.producers")
 
 #: The text and the marks of a form with every number.
 FORM = (
     b"a, b and c",
     array(
-        "q", [number for field in range(len(_lines.FORM_FIELDS)) for number in (field // 2, field)]
+        "q",
+        [number for field in range(len(_lines.FORM_FIELDS)) for number in (field // 2, field)],
     ),
 )
 
@@ -76,7 +82,7 @@ def segments(draw: st.DrawFn) -> bytes:
 
 
 def scanned(kernel: Any, data: bytes, cut: int, room: int) -> tuple[object, list[list[int]]]:
-    rows, pending, usual = columns(WIDTH * room), columns(room), columns(KERNEL.USUAL_FIELDS)
+    rows, pending, usual = columns(WIDTH * room), columns(room), columns(HEADERS.USUAL_FIELDS)
     view = memoryview(data)[: len(data) - cut]
     outcome = kernel.scan_headers(view, 1000, 1000 + len(data), rows, pending, usual)
     return outcome, [rows.tolist(), pending.tolist(), usual.tolist()]
@@ -87,7 +93,7 @@ def scanned(kernel: Any, data: bytes, cut: int, room: int) -> tuple[object, list
 @example(batch(0, [record(b"v" * 2000)]), 300, 1)
 def test_scan_headers(data: bytes, cut: int, room: int) -> None:
     cut = min(cut, len(data))
-    assert scanned(_kernel, data, cut, room) == scanned(KERNEL, data, cut, room)
+    assert scanned(_headers, data, cut, room) == scanned(HEADERS, data, cut, room)
 
 
 @given(segments())
@@ -96,14 +102,14 @@ def test_read_header(data: bytes) -> None:
         row = columns(WIDTH)
         return bool(kernel.read_header(data, 5, row)), row.tolist()
 
-    assert read(_kernel) == read(KERNEL)
+    assert read(_headers) == read(HEADERS)
 
 
 @given(st.lists(extreme_batches() | usual_batches | legacy, max_size=6), st.integers(-1, 2**40))
 def test_tally(batches: list[bytes], previous: int) -> None:
     rows = columns(WIDTH * len(batches))
     for index, data in enumerate(batches):
-        _kernel.read_header(
+        _headers.read_header(
             data, index * 100, memoryview(rows)[index * WIDTH : (index + 1) * WIDTH]
         )
 
@@ -114,13 +120,13 @@ def test_tally(batches: list[bytes], previous: int) -> None:
             kernel.tally(half, state)
         return state.tolist()
 
-    assert folded(_kernel) == folded(KERNEL)
+    assert folded(_headers) == folded(HEADERS)
 
 
 @given(segments(), st.integers(0, 200), st.integers(0, 1000), i64, st.integers(0, 2**63 - 1))
 def test_next_candidate(data: bytes, start: int, more: int, low: int, high: int) -> None:
     asked = (data, start, len(data), len(data) + more, low, high)
-    assert _kernel.next_candidate(*asked) == KERNEL.next_candidate(*asked)
+    assert _headers.next_candidate(*asked) == HEADERS.next_candidate(*asked)
 
 
 records = st.builds(
@@ -177,7 +183,7 @@ def test_read_records(
         ]
         return outcome, rows[: outcome[0] * RECORD_WIDTH].tolist(), headers
 
-    assert read(_kernel) == read(KERNEL)
+    assert read(_records) == read(RECORDS)
 
 
 @given(st.lists(usual_batches | extreme_batches(), max_size=5), blocks, st.integers(0, 5), i32, i64)
@@ -190,7 +196,7 @@ def test_records_that_match(
     rows, position = columns(WIDTH * len(batches)), 0
     for index, content in enumerate(batches):
         row = memoryview(rows)[index * WIDTH : (index + 1) * WIDTH]
-        assert _kernel.read_header(content, position, row)
+        assert _headers.read_header(content, position, row)
         position += len(content)
 
     def matching(kernel: Any) -> list[object]:
@@ -202,7 +208,7 @@ def test_records_that_match(
         ]
         return [reached, rest, alone]
 
-    assert matching(_kernel) == matching(KERNEL)
+    assert matching(_records) == matching(RECORDS)
 
 
 @given(st.lists(usual_batches | extreme_batches() | legacy, max_size=5), st.integers(0, 5), i32)
@@ -210,16 +216,16 @@ def test_skip_sound(batches: list[bytes], first: int, flipped: int) -> None:
     data = bytearray(b"".join(batches))
     if data and flipped >= 0:
         data[flipped % len(data)] ^= 1
-    rows, pending, usual = columns(WIDTH * 6), columns(6), columns(KERNEL.USUAL_FIELDS)
-    with patch.object(KERNEL, "SMALL_BYTES", 0):
-        n, waiting, _ = KERNEL.scan_headers(data, 0, len(data), rows, pending, usual)
+    rows, pending, usual = columns(WIDTH * 6), columns(6), columns(HEADERS.USUAL_FIELDS)
+    with patch.object(HEADERS, "SMALL_BYTES", 0):
+        n, waiting, _ = HEADERS.scan_headers(data, 0, len(data), rows, pending, usual)
     rows, pending = rows[: n * WIDTH], pending[:waiting]
 
     def reached(kernel: Any) -> int:
         place: int = kernel.skip_sound(bytes(data), rows, pending, first, crc32c, crc32)
         return place
 
-    assert reached(_kernel) == reached(KERNEL)
+    assert reached(_headers) == reached(HEADERS)
 
 
 @given(
@@ -249,7 +255,7 @@ def test_read_block(
     data = bytearray(block)
     if data and flipped >= 0:
         data[flipped % len(data)] ^= 1
-    header = dict.fromkeys(_kernel.BATCH_FIELDS, 5)
+    header = dict.fromkeys(_headers.BATCH_FIELDS, 5)
     header |= {"magic": magic, "attributes": attributes, "base_offset": base_offset}
     header |= {"last_offset": last_offset, "count": count}
     batches = array("q", header.values())
@@ -258,12 +264,12 @@ def test_read_block(
         rows = columns(RECORD_WIDTH * room)
         return kernel.read_block(batches, 0, bytes(data), rows), rows.tolist()
 
-    assert read(_kernel) == read(KERNEL)
+    assert read(_records) == read(RECORDS)
 
 
 def test_touching_reads_all_places_and_nothing_beyond() -> None:
     data = bytes(1000) + b"\1" * 800 + bytes(1000)
-    assert _kernel.touch(data, 1000, 1800) == KERNEL.touch(data, 1000, 1800) == 8 * 2
+    assert _headers.touch(data, 1000, 1800) == HEADERS.touch(data, 1000, 1800) == 8 * 2
 
 
 @given(
@@ -278,11 +284,11 @@ def test_lines(
     block: bytes, base_offset: int, sequence: int, data: bool, timed: bool, room: int
 ) -> None:
     rows = columns(RECORD_WIDTH * 6)
-    count, *_ = KERNEL.read_records(block, 0, 6, base_offset, 0, False, 0, base_offset - 1, rows)
+    count, *_ = RECORDS.read_records(block, 0, 6, base_offset, 0, False, 0, base_offset - 1, rows)
     rows = rows[: count * RECORD_WIDTH]
     head = columns(WIDTH)
     for field, number in (("magic", 2), ("base_offset", base_offset), ("base_sequence", sequence)):
-        head[_kernel.BATCH_FIELDS.index(field)] = number
+        head[_headers.BATCH_FIELDS.index(field)] = number
     asked = head, array("q", [0, count]), rows, block, 0, 0
     pieces = [b"piece %d " % number for number in range(8)]
 
@@ -317,12 +323,12 @@ def test_messages(
         outcome = kernel.read_messages(*asked)
         return kernel.count_messages(run), outcome, rows[: outcome[0] * RECORD_WIDTH].tolist()
 
-    assert read(_kernel) == read(KERNEL)
+    assert read(_records) == read(RECORDS)
 
 
 def has_header(data: bytes) -> bool:
     """Whether a header is there in full; that of magic 2 is longer than an old message may be."""
-    return _kernel.read_header(data, 0, memoryview(columns(WIDTH)))
+    return _headers.read_header(data, 0, memoryview(columns(WIDTH)))
 
 
 neighbours = st.lists(
@@ -343,13 +349,13 @@ def read(
 @given(neighbours, st.integers(0, 2), st.sampled_from([0, 0, 1, 40]), st.integers(0, 9))
 def test_read_neighbours(batches: list[bytes], first: int, cut: int, room: int) -> None:
     first = min(first, len(batches))
-    assert read(_kernel, batches, first, cut, room) == read(KERNEL, batches, first, cut, room)
+    assert read(_records, batches, first, cut, room) == read(RECORDS, batches, first, cut, room)
 
 
 @given(neighbours, st.booleans(), st.booleans(), st.integers(0, 3000))
 def test_lines_of_neighbours(batches: list[bytes], data: bool, timed: bool, room: int) -> None:
     heads = rows_of(batches)
-    starts, rows = read(KERNEL, batches, 0, 0, 20)
+    starts, rows = read(RECORDS, batches, 0, 0, 20)
     n = len(starts) - 1
     asked = heads[: n * WIDTH], starts, rows, b"".join(batches)
     pieces = [b"piece %d " % number for number in range(8)]
@@ -377,7 +383,7 @@ def batch_rows(draw: st.DrawFn) -> array[int]:
     filled = 0
     for data in batches:
         row = memoryview(rows)[filled * WIDTH : (filled + 1) * WIDTH]
-        filled += bool(_kernel.read_header(data, 0, row))
+        filled += bool(_headers.read_header(data, 0, row))
     return rows[: filled * WIDTH]
 
 
@@ -401,7 +407,7 @@ def test_keep_batches(
         count: int = module.keep_batches(copy, *asked)
         return count, copy.tolist()
 
-    assert selected(_rows) == selected(ROWS)
+    assert selected(_select) == selected(ROWS)
 
 
 keyed = st.lists(
@@ -422,15 +428,15 @@ def test_keep_records(
 ) -> None:
     block = b"".join(record.encode(index, 0) for index, record in enumerate(records))
     rows = columns(RECORD_WIDTH * len(records))
-    _kernel.read_records(block, 0, len(records), 0, 0, False, 0, -1, rows)
+    _records.read_records(block, 0, len(records), 0, 0, False, 0, -1, rows)
 
     def selected(module: Any) -> list[list[int]]:
         copy = array("q", rows)
         count = module.keep_records(copy, block, low, high, since, until, key)
         return [copy[i * RECORD_WIDTH : (i + 1) * RECORD_WIDTH].tolist() for i in range(count)]
 
-    assert selected(_rows) == selected(ROWS)
-    assert selected(_rows) == [
+    assert selected(_select) == selected(ROWS)
+    assert selected(_select) == [
         rows[i * RECORD_WIDTH : (i + 1) * RECORD_WIDTH].tolist()
         for i, record in enumerate(records)
         if low <= (record.offset_delta or 0) <= high
@@ -447,7 +453,7 @@ def test_sum_batches(rows: array[int], cut: int) -> None:
             module.sum_batches(part, state)
         return state.tolist()
 
-    assert summed(_rows) == summed(ROWS)
+    assert summed(_select) == summed(ROWS)
 
 
 @st.composite
@@ -544,7 +550,7 @@ def gathered(module: Any, batches: list[bytes], first: int, room: int) -> list[o
     st.integers(2, 4),
 )
 def test_gather(batches: list[bytes], first: int, room: int) -> None:
-    assert gathered(_events, batches, first, room) == gathered(EVENTS, batches, first, room)
+    assert gathered(_producers, batches, first, room) == gathered(EVENTS, batches, first, room)
 
 
 def folded(module: Any, segments: list[tuple[array[int], array[int]]]) -> list[object]:
@@ -584,24 +590,29 @@ def test_fold(parts: list[list[bytes]]) -> None:
         assert isinstance(runs, list)
         assert isinstance(events, list)
         segments.append((array("q", events), array("q", runs)))
-    assert folded(_events, segments) == folded(EVENTS, segments)
+    assert folded(_producers, segments) == folded(EVENTS, segments)
 
 
 def test_the_plain_build_needs_no_cython() -> None:
-    assert KERNEL.COMPILED is False
+    assert HEADERS.COMPILED is False
     assert importlib.util.find_spec("cython") is not None
     assert (
-        KERNEL.cython.__name__
+        HEADERS.cython.__name__
         == LINES.cython.__name__
         == ROWS.cython.__name__
         == EVENTS.cython.__name__
-        == "kdump.format._nocython"
+        == "kdump.format.kernel.nocython"
     )
 
 
-@pytest.mark.parametrize("name", ["BATCH_FIELDS", "RECORD_FIELDS", "TALLY_FIELDS", "BAD_END"])
+@pytest.mark.parametrize("name", ["BATCH_FIELDS", "TALLY_FIELDS", "BAD_CRC"])
 def test_the_constants_are_the_same(name: str) -> None:
-    assert getattr(_kernel, name) == getattr(KERNEL, name)
+    assert getattr(_headers, name) == getattr(HEADERS, name)
+
+
+@pytest.mark.parametrize("name", ["RECORD_FIELDS", "READ", "BAD_END"])
+def test_the_constants_of_records_are_the_same(name: str) -> None:
+    assert getattr(_records, name) == getattr(RECORDS, name)
 
 
 # --- index entries
@@ -642,7 +653,10 @@ def check_entries(
     passed: int,
 ) -> list[list[int]]:
     stamps, offsets, positions = entries
-    state, found = array("q", bytes(8 * _entries.STATE_FIELDS)), columns(_entries.FOUND_NUMBERS)
+    state, found = (
+        array("q", bytes(8 * _entries.STATE_FIELDS)),
+        columns(_entries.FOUND_NUMBERS),
+    )
     times, found_times = array("q", state), columns(_entries.FOUND_NUMBERS)
     state[_entries.J_STOP] = times[_entries.J_STOP] = len(offsets)
     for rows in tables:

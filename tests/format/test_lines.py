@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kdump.errors import LimitError
-from kdump.format import _lines
 from kdump.format.batch import MAX_HEADERS, BatchTable, read_header
+from kdump.format.kernel import lines as _lines
 from kdump.format.lines import lines
 from kdump.format.lines.lines import JsonLines, TextLines
 from kdump.format.lines.text import java_text, json_text, printable

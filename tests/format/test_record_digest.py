@@ -15,14 +15,16 @@ from hypothesis import strategies as st
 from kernel_builds import RECORD_WIDTH, load_plain
 from xxhash import xxh3_128
 
-from kdump.format import _kernel, record_digest
+from kdump.format import record_digest
 from kdump.format.batch import RecordTable, TimestampType, read_header
+from kdump.format.kernel import digest as _digest
+from kdump.format.kernel import records as _records
 from kdump.format.record_digest import RecordDigest
 from kdump.format.records import RecordReader
 
 # Any: what is called here is a module that mypy cannot know.
-PLAIN: Any = load_plain("kdump.format._kernel")
-BUILDS = pytest.mark.parametrize("build", [_kernel, PLAIN], ids=["installed", "plain"])
+PLAIN: Any = load_plain("kdump.format.kernel.digest")
+BUILDS = pytest.mark.parametrize("build", [_digest, PLAIN], ids=["installed", "plain"])
 CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP_TYPE = TimestampType
 NOW = 1_700_000_000_000
 
@@ -67,7 +69,7 @@ def tables(*batches: bytes) -> Iterator[RecordTable]:
 
 def digest(build: Any, *batches: bytes) -> tuple[int, str]:
     """The number and the digest of their records."""
-    with patch.object(record_digest, "_kernel", build):
+    with patch.object(record_digest, "_digest", build):
         found = RecordDigest()
         for table in tables(*batches):
             found.add(table.block, table.rows, table.timestamp_type, legacy=table.magic < 2)
@@ -168,9 +170,9 @@ def test_what_differs_has_another_digest() -> None:
         record(b"de", b"abc", [(b"f", b"g")], timestamp_delta=1),
         record(b"de", b"abc", [(b"f", b"g")], offset_delta=1),
     ]
-    assert len({digest(_kernel, batch(0, [each])) for each in (first, *others)}) == 1 + len(others)
+    assert len({digest(_digest, batch(0, [each])) for each in (first, *others)}) == 1 + len(others)
     second = record(b"second")
-    assert digest(_kernel, batch(0, [first, second])) != digest(_kernel, batch(0, [second, first]))
+    assert digest(_digest, batch(0, [first, second])) != digest(_digest, batch(0, [second, first]))
 
 
 ROOM = record_digest._ROOM_BYTES
@@ -212,7 +214,7 @@ def test_what_a_row_says_beside_a_message(size: int) -> None:
     """It may say -1 for the headers, of a wrong checksum, and any size below zero for a null."""
     run = message(0, b"v" * size, crc=1)
     rows = memoryview(array("q", bytes(8 * RECORD_WIDTH)))
-    assert _kernel.read_messages(run, 0, True, 0, False, 0, -1, rows)[-1] == 1
+    assert _records.read_messages(run, 0, True, 0, False, 0, -1, rows)[-1] == 1
     assert rows[7] == -1
     rows[3] = -9
     found = RecordDigest()
@@ -278,7 +280,7 @@ def test_both_builds_fold_the_same(
     while reached < len(forms) and len(expected) + len(forms[reached]) <= room:
         expected += forms[reached]
         reached += 1
-    for build in (_kernel, PLAIN):
+    for build in (_digest, PLAIN):
         out = bytearray(b"\xee" * (room + 9))
         asked = table.block, table.rows, first, legacy, log_append, memoryview(out)[:room]
         found, used = build.fold_records(*asked)

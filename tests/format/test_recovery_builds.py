@@ -14,11 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kernel_builds import UNTOUCHED, columns, load_plain
 
-from kdump.format import _kernel, _recovery
+from kdump.format.kernel import headers as _headers
+from kdump.format.kernel import recovery as _recovery
 
 # Any: what is called here is a module that mypy cannot know.
-PLAIN: Any = load_plain("kdump.format._recovery")
-WIDTH = len(_kernel.BATCH_FIELDS)
+PLAIN: Any = load_plain("kdump.format.kernel.recovery")
+WIDTH = len(_headers.BATCH_FIELDS)
 STATE = _recovery.RECOVERY_FIELDS
 
 i64 = st.integers(-(2**63), 2**63 - 1) | st.sampled_from([-(2**63), -1, 0, 2**31, 2**63 - 1])
@@ -32,7 +33,7 @@ def tables(draw: st.DrawFn) -> list[list[int]]:
     for _ in range(draw(st.integers(0, 8))):
         size = draw(st.integers(26, 300))
         base, last = draw(near | i64), draw(near | i64)
-        row = dict.fromkeys(_kernel.BATCH_FIELDS, 0) | {
+        row = dict.fromkeys(_headers.BATCH_FIELDS, 0) | {
             "position": position,
             "size": size,
             "base_offset": base,
@@ -107,7 +108,7 @@ def test_recover_over_many_rows(overflow_at: int | None) -> None:
     rows = []
     for number in range(300):
         last = 1 << 40 if number == overflow_at else number
-        row = dict.fromkeys(_kernel.BATCH_FIELDS, 0) | {
+        row = dict.fromkeys(_headers.BATCH_FIELDS, 0) | {
             "position": 100 * number,
             "size": 100,
             "base_offset": number,
@@ -165,5 +166,5 @@ def test_follow(pieces: list[bytes], target: int, cut: int) -> None:
 
 
 def test_what_runs_is_what_is_written() -> None:
-    assert not PLAIN.COMPILED
+    assert PLAIN.cython.__name__ == "kdump.format.kernel.nocython"
     assert PLAIN.RECOVERY_FIELDS == STATE

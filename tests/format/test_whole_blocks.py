@@ -8,8 +8,8 @@ import pytest
 from fixtures_loader import FIXTURES, ROOT
 from forge import CODECS, TIMESTAMP, batch, compressed, flip, message, record, wrapper
 
-from kdump.format import _kernel
 from kdump.format.batch import BatchTable, RecordTable
+from kdump.format.kernel import headers as _headers
 from kdump.format.records import RecordReader
 from kdump.storage.access import open_source
 from kdump.storage.walk import Damage, batch_bytes, walk
@@ -24,7 +24,7 @@ def table_of(*batches: bytes) -> tuple[BatchTable, memoryview]:
     data, rows, position = b"".join(batches), array("q"), 0
     for content in batches:
         row = array("q", bytes(8 * BatchTable.WIDTH))
-        assert _kernel.read_header(memoryview(content), position, row)
+        assert _headers.read_header(memoryview(content), position, row)
         rows += row
         position += len(content)
     return BatchTable(memoryview(rows)), memoryview(data)

@@ -17,8 +17,8 @@ from bench.segments import KIB, SHAPES, Shape, write
 from brokers import jars
 
 from kdump.audit.survey.survey import survey
-from kdump.format import _kernel
 from kdump.format.codecs import Codec
+from kdump.format.kernel import headers as _headers
 from kdump.storage.logdir import Segment
 
 BENCH = Path(__file__).parents[1] / "bench"
@@ -48,7 +48,7 @@ def test_every_kind_is_measured(tmp_path: Path) -> None:
         *("workers", "workers deep", "memory", "memory deep", "reindex", "cut", "cut time"),
         *("convert", "convert memory", "convert gzip", "convert snappy", "convert lz4", "help"),
     ]
-    assert str(_kernel.__file__) in run.stdout
+    assert str(_headers.__file__) in run.stdout
     assert list(tmp_path.iterdir()) == []
 
 
@@ -90,7 +90,7 @@ def test_spark_is_measured_beside_workers(tmp_path: Path) -> None:
     assert (list(tmp_path.iterdir()), list(out.iterdir())) == ([out], [])
 
 
-@pytest.mark.skipif(_kernel.COMPILED, reason="the kernel is compiled")
+@pytest.mark.skipif(_headers.COMPILED, reason="the kernel is compiled")
 def test_a_plain_kernel_is_refused() -> None:
     run = bench(*SMALL, "help")
     assert run.returncode == 1

@@ -17,27 +17,18 @@ from importlib import import_module, metadata
 from pathlib import Path
 
 import pytest
+from kernel_builds import BUILT, PACKAGE
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import kdump
-from kdump.format import _kernel
+from kdump.format.kernel import headers as _headers
 
 ROOT = Path(__file__).parents[2]
 INSTALLED = Path(kdump.__file__).parent
 FROM_SOURCE = os.environ.get("KDUMP_TEST_SOURCE") == "1"
 NOT_SOURCE = pytest.mark.skipif(FROM_SOURCE, reason="KDUMP_TEST_SOURCE=1: nothing is installed")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-KERNEL = (
-    "kdump.format._columns",
-    "kdump.format._encode",
-    "kdump.format._entries",
-    "kdump.format._events",
-    "kdump.format._kernel",
-    "kdump.format._lines",
-    "kdump.format._recovery",
-    "kdump.format._rows",
-)
 #: Where a distribution has another name than its module.
 DISTRIBUTIONS = {"snappy": "python-snappy"}
 #: What a build needs of the checkout, beside the package.
@@ -69,13 +60,15 @@ def test_the_installed_sources_are_those_of_the_checkout() -> None:
     assert changed == []
 
 
-@pytest.mark.parametrize("name", KERNEL)
+@pytest.mark.parametrize("name", BUILT)
 def test_a_compiled_module_is_built_from_the_source_beside_it(name: str) -> None:
-    module = import_module(name)
-    source = ROOT.joinpath(*name.split(".")).with_suffix(".py")
+    module = import_module(f"{PACKAGE}.{name}")
+    folder = ROOT.joinpath(*PACKAGE.split("."))
+    sources = [folder / f"{part}.py" for part in (name, "prelude", "checksums")]
     compiled = not str(module.__file__).endswith(".py")
-    assert compiled == _kernel.COMPILED
-    stamp = hashlib.sha256(source.read_bytes()).hexdigest() if compiled else None
+    assert compiled == _headers.COMPILED
+    text = b"".join(source.read_bytes() for source in sources)
+    stamp = hashlib.sha256(text).hexdigest() if compiled else None
     assert getattr(module, "SOURCE_SHA256", None) == stamp
 
 
@@ -95,7 +88,7 @@ def test_the_commands_say_which_kernel_runs(command: str) -> None:
     shown = subprocess.run(
         [Path(sys.executable).parent / command, "--version"], capture_output=True, text=True
     )
-    kernel = "compiled" if _kernel.COMPILED else "plain"
+    kernel = "compiled" if _headers.COMPILED else "plain"
     assert shown.stdout == f"kdump {PROJECT['version']} (kernel {kernel})\n"
     assert shown.returncode == 0
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory import MemorySource, assert_tiles, batches, damages, pieces
 
-from kdump.format import _kernel
 from kdump.format.batch import BatchTable, RecordBatch
+from kdump.format.kernel import headers as _headers
 from kdump.storage.walk import HUNTING_BOUND, HUNTING_FLOOR, WINDOW_BYTES, Damage, Reason, walk
 
 WINDOWS = (None, 61, 100, 1000)
@@ -215,14 +215,14 @@ def test_damage_after_damage_stays_linear(monkeypatch: pytest.MonkeyPatch) -> No
         else flip(batch(offset, [record(b"x" * 1200)]), 100)
         for offset in range(16_000)
     )
-    scan, rows = _kernel.scan_headers, [0]
+    scan, rows = _headers.scan_headers, [0]
 
     def counted(*arguments: Any) -> tuple[int, int, int]:
         found: tuple[int, int, int] = scan(*arguments)
         rows[0] += found[0]
         return found
 
-    monkeypatch.setattr(_kernel, "scan_headers", counted)
+    monkeypatch.setattr(_headers, "scan_headers", counted)
     assert len(damages(data)) == 4000
     assert rows[0] < 10 * 16_000
 

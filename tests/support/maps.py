@@ -20,7 +20,7 @@ def documented(folder: Path) -> dict[str, str]:
 
 
 def entries(folder: Path) -> set[str]:
-    """What is in a folder: modules and folders of them; not the kernel's, which stand apart."""
+    """What is in a folder: modules and folders of them."""
     modules = {path.stem for path in folder.glob("[!_]*.py")}
     return modules | {path.parent.name for path in folder.glob("*/__init__.py")}
 

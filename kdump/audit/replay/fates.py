@@ -23,8 +23,8 @@ from typing import Final, NamedTuple
 
 from kdump.audit.facts.coordinator import Coordinator, EpochOutcome, History, TopicPartition
 from kdump.audit.facts.small_files import PartitionFacts
-from kdump.format import _events
 from kdump.format.index import AbortedTxn, TransactionIndex
+from kdump.format.kernel import producers as _producers
 from kdump.format.snapshot import ProducerEntries
 from kdump.storage.logdir import Segment
 
@@ -116,7 +116,7 @@ class FateEvidence:
         before = HIGHEST if next_marker is None else next_marker.offset
         if abort is not None and abort.first_offset < before:
             return self._decide_ended(gap, abort.first_offset)
-        commits = next_marker is not None and next_marker.kind == _events.COMMIT
+        commits = next_marker is not None and next_marker.kind == _producers.COMMIT
         if commits and self._covers(gap.first, gap.last):
             return Decision(Fate.RUNNING, gap.last)  # committed, in the gap or by the next marker
         fate = Fate.UNDECIDED
@@ -250,7 +250,7 @@ class _CoordinatorEvidence:
         if next_marker is not None and next_marker.offset < before:
             before = next_marker.offset
             if next_marker.epoch in outcome.marker_epochs:  # it may be its own marker
-                ends_alike = (next_marker.kind == _events.COMMIT) == outcome.committed
+                ends_alike = (next_marker.kind == _producers.COMMIT) == outcome.committed
                 return Decision(Fate.RUNNING, gap.last) if ends_alike else undecided
         if gap.following < before:
             return Decision(Fate.RUNNING, gap.last)  # its marker may be in the next gap too
@@ -276,7 +276,7 @@ class _CoordinatorEvidence:
     def _begins(self) -> Mapping[int, Sequence[Mark]]:
         found: dict[int, list[Mark]] = defaultdict(list)
         for mark in self._marks:
-            if mark.kind == _events.BEGIN:
+            if mark.kind == _producers.BEGIN:
                 found[mark.producer].append(mark)
         return found
 
@@ -290,7 +290,7 @@ class _CoordinatorEvidence:
 
 
 def _track(running: dict[int, Mark], mark: Mark) -> None:
-    if mark.kind == _events.BEGIN:
+    if mark.kind == _producers.BEGIN:
         running.setdefault(mark.producer, mark)
     else:
         running.pop(mark.producer, None)
@@ -300,7 +300,7 @@ def _markers_by_producer(marks: Iterable[Mark]) -> dict[int, list[Mark]]:
     """Return the markers by producer, ascending."""
     found: dict[int, list[Mark]] = {}
     for mark in marks:
-        if mark.kind != _events.BEGIN:
+        if mark.kind != _producers.BEGIN:
             found.setdefault(mark.producer, []).append(mark)
     return found
 
@@ -322,9 +322,9 @@ def _without_contradicted(
     for mark in marks:
         begin = running.get(mark.producer)
         _track(running, mark)
-        if mark.kind == _events.COMMIT:
+        if mark.kind == _producers.COMMIT:
             commits.add(mark.offset)
-        elif mark.kind == _events.ABORT:
+        elif mark.kind == _producers.ABORT:
             base = bases[max(bisect_right(bases, mark.offset) - 1, 0)] if bases else 0
             aborts.setdefault(base, {})[mark.offset] = mark.producer
             if begin is not None and not any(

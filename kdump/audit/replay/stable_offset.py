@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from kdump.audit.replay.replay import OpenTransaction, Replay
-from kdump.format import _events
+from kdump.format.kernel import producers as _producers
 
-_EVENT: Final = len(_events.EVENT_FIELDS)
+_EVENT: Final = len(_producers.EVENT_FIELDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def _begin_ms(replay: Replay, transaction: OpenTransaction) -> int:
         if segment.survey.segment.base_offset <= transaction.first_offset:
             for at in range(0, len(rows), _EVENT):
                 kind, producer, _, offset = rows[at : at + 4]
-                begin = kind == _events.BEGIN and producer == transaction.producer_id
+                begin = kind == _producers.BEGIN and producer == transaction.producer_id
                 if begin and offset == transaction.first_offset:
                     return rows[at + _EVENT - 1]
             break

@@ -12,8 +12,8 @@ from enum import Enum
 from typing import Final
 
 from kdump.audit.survey.compaction import Compaction, compaction_evidence
-from kdump.format import _kernel
 from kdump.format.batch import BatchTable, RecordBatch
+from kdump.format.kernel import headers as _headers
 from kdump.format.legacy import is_wrapper
 
 #: The highest codec number: lz4 up to magic 1, zstd since.
@@ -23,9 +23,9 @@ _CODEC: Final = 4
 _LEGACY_UNUSED: Final = 0xF0
 _UNUSED: Final = ~0x7F
 _MAGIC: Final = 2
-_ALWAYS: Final = (_kernel.T_BACKWARDS, _kernel.T_INVERTED, _kernel.T_ODD)
+_ALWAYS: Final = (_headers.T_BACKWARDS, _headers.T_INVERTED, _headers.T_ODD)
 _CLEANED: Final = (Compaction.SHOWN, Compaction.POSSIBLE)
-_NEVER_CLEANED: Final = (*_ALWAYS, _kernel.T_HOLES, _kernel.T_MISCOUNTED)
+_NEVER_CLEANED: Final = (*_ALWAYS, _headers.T_HOLES, _headers.T_MISCOUNTED)
 
 
 class FaultKind(Enum):
@@ -72,28 +72,28 @@ class HeaderFaults:
     """
 
     def __init__(self, base_offset: int, *, cleaned: bool | None) -> None:
-        self.state = array("q", bytes(8 * _kernel.TALLY_FIELDS))
-        self.state[_kernel.T_PREVIOUS] = base_offset - 1
-        self.state[_kernel.T_MAX_TIMESTAMP] = -1
+        self.state = array("q", bytes(8 * _headers.TALLY_FIELDS))
+        self.state[_headers.T_PREVIOUS] = base_offset - 1
+        self.state[_headers.T_MAX_TIMESTAMP] = -1
         self._never_cleaned, self._unknown = not cleaned, cleaned is None
         self._counted = _ALWAYS if cleaned else _NEVER_CLEANED
 
     @property
     def previous(self) -> int:
         """The last offset so far; one below the segment's base at first."""
-        return self.state[_kernel.T_PREVIOUS]
+        return self.state[_headers.T_PREVIOUS]
 
     def add_damage(self) -> None:
         """Note that damage precedes the next table."""
-        self.state[_kernel.T_JOINED] = 0
+        self.state[_headers.T_JOINED] = 0
 
     def add(self, table: BatchTable) -> Iterator[Fault]:
         """Add the batches of a table and yield their faults."""
         state = self.state
         if self._add_usual(table):
             return
-        before, previous, joined = self._count(), self.previous, state[_kernel.T_JOINED]
-        _kernel.tally(table.rows, state)
+        before, previous, joined = self._count(), self.previous, state[_headers.T_JOINED]
+        _headers.tally(table.rows, state)
         if self._count() == before:
             return
         for batch in table:
@@ -103,7 +103,7 @@ class HeaderFaults:
                 yield Fault(FaultKind.GAP, batch, previous)
             yield from _header_faults(batch, never_cleaned=self._never_cleaned)
             previous, joined = batch.last_offset, 1
-        gaps, cleaned = state[_kernel.T_HOLES], state[_kernel.T_MISCOUNTED] > 0
+        gaps, cleaned = state[_headers.T_HOLES], state[_headers.T_MISCOUNTED] > 0
         if self._unknown and compaction_evidence(None, gaps=gaps, cleaned=cleaned) in _CLEANED:
             # Otherwise each table of a compacted log would be checked batch by batch.
             self._never_cleaned, self._counted = False, _ALWAYS
@@ -113,15 +113,15 @@ class HeaderFaults:
         state, usual = self.state, table.usual
         if usual is None or usual.first_offset != self.previous + 1:
             return False
-        if not state[_kernel.T_BATCHES]:
-            state[_kernel.T_FIRST_OFFSET] = usual.first_offset
-        state[_kernel.T_BATCHES] += len(table)
-        state[_kernel.T_RECORDS] += usual.records
-        state[_kernel.T_BYTES] += table.end - table.position
-        state[_kernel.T_PREVIOUS] = usual.last_offset
-        timestamp = max(state[_kernel.T_MAX_TIMESTAMP], usual.highest_timestamp)
-        state[_kernel.T_MAX_TIMESTAMP] = timestamp
-        state[_kernel.T_JOINED] = 1
+        if not state[_headers.T_BATCHES]:
+            state[_headers.T_FIRST_OFFSET] = usual.first_offset
+        state[_headers.T_BATCHES] += len(table)
+        state[_headers.T_RECORDS] += usual.records
+        state[_headers.T_BYTES] += table.end - table.position
+        state[_headers.T_PREVIOUS] = usual.last_offset
+        timestamp = max(state[_headers.T_MAX_TIMESTAMP], usual.highest_timestamp)
+        state[_headers.T_MAX_TIMESTAMP] = timestamp
+        state[_headers.T_JOINED] = 1
         return True
 
     def _count(self) -> int:

@@ -12,9 +12,9 @@ from enum import Enum
 from typing import Final, Generic, TypeVar
 
 from kdump.errors import SourceError
-from kdump.format import _entries
 from kdump.format.batch import BatchTable
 from kdump.format.index import OffsetIndex, TimeIndex
+from kdump.format.kernel import entries as _entries
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment
 from kdump.storage.objects.address import AnyPath

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from kdump.errors import DecodeError, LimitError
-from kdump.format import _recovery
 from kdump.format.batch import HEADER_BYTES, RecordBatch, read_header
 from kdump.format.index import OffsetIndex
+from kdump.format.kernel import recovery as _recovery
 from kdump.format.legacy import first_offset, is_wrapper
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment

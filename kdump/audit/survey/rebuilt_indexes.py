@@ -1,5 +1,5 @@
 """The offset and time index that recovery writes: an entry after each ``index.interval.bytes``; the
-rule is in ``format/_recovery.py``.
+rule is in ``format/kernel/recovery.py``.
 
 ``Rebuild`` takes the pieces of a walk and returns ``RebuiltIndexes``. It continues where recovery
 would stop: damage has no entries, and batches after it have entries like those before it.
@@ -17,9 +17,9 @@ from typing import Final, NamedTuple
 
 from kdump.audit.facts.small_files import TopicSettings
 from kdump.audit.survey.recovery import initial_state
-from kdump.format import _recovery
 from kdump.format.batch import BatchTable
 from kdump.format.index import OffsetIndex, TimeIndex
+from kdump.format.kernel import recovery as _recovery
 from kdump.storage.walk import Damage, Reason
 
 _INDEX_ENTRIES: Final = _recovery.RECOVERY_FIELDS.index("index_entries")

@@ -17,8 +17,6 @@ from typing import Final, NamedTuple
 
 from kdump.audit.facts.small_files import TopicSettings
 from kdump.audit.survey.log_end import first_offset_of
-from kdump.format import _recovery
-from kdump.format._kernel import BATCH_FIELDS
 from kdump.format.batch import (
     HEADER_BYTES,
     MAX_OFFSET_DELTA,
@@ -28,6 +26,8 @@ from kdump.format.batch import (
     read_header,
 )
 from kdump.format.index import OffsetIndex, TimeIndex
+from kdump.format.kernel import recovery as _recovery
+from kdump.format.kernel.headers import BATCH_FIELDS
 from kdump.format.legacy import is_wrapper
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, Reason, walk

@@ -26,8 +26,8 @@ from kdump.audit.survey.index_promises import IndexFacts, IndexPass
 from kdump.audit.survey.rebuilt_indexes import Rebuild, RebuiltIndexes
 from kdump.audit.survey.recovery import Recovery, RecoveryResult
 from kdump.errors import DecodeError, DeniedError, LimitError, SourceError, VanishedError
-from kdump.format import _kernel
 from kdump.format.batch import HEADER_BYTES, MARKER_BYTES, BatchTable, RecordBatch, is_marker
+from kdump.format.kernel import headers as _headers
 from kdump.format.legacy import is_wrapper
 from kdump.format.records import RecordReader, RecordSummary
 from kdump.storage.access import open_source
@@ -296,21 +296,21 @@ class LogPass:
     ) -> Survey:
         """Return the survey, with the facts of the indexes and the files that could not be read."""
         state = self.state
-        found = state[_kernel.T_BATCHES] > 0
+        found = state[_headers.T_BATCHES] > 0
         return Survey(
             segment=self.segment,
             deep=self.reader is not None,
             size=self.size,
             read_bytes=self.position - self.start,
-            sound_bytes=state[_kernel.T_BYTES],
-            batches=state[_kernel.T_BATCHES],
-            control_batches=state[_kernel.T_CONTROL],
-            records=state[_kernel.T_RECORDS],
-            wrappers=0 if self.reader else state[_kernel.T_WRAPPERS],
+            sound_bytes=state[_headers.T_BYTES],
+            batches=state[_headers.T_BATCHES],
+            control_batches=state[_headers.T_CONTROL],
+            records=state[_headers.T_RECORDS],
+            wrappers=0 if self.reader else state[_headers.T_WRAPPERS],
             first_offset=self.first_offset,
-            last_offset=state[_kernel.T_PREVIOUS] if found else None,
+            last_offset=state[_headers.T_PREVIOUS] if found else None,
             last_position=self.last_position,
-            max_timestamp=state[_kernel.T_MAX_TIMESTAMP],
+            max_timestamp=state[_headers.T_MAX_TIMESTAMP],
             gaps=tuple(self.gaps),
             faults=tuple(self.faults),
             counts=self.counts or _NO_COUNTS,
@@ -375,7 +375,7 @@ class LogPass:
 
     def _wrapper(self, batch: RecordBatch, summary: RecordSummary, previous: int) -> None:
         """Add the messages of a wrapper and its first offset, which its header does not have."""
-        self.state[_kernel.T_RECORDS] += summary.count
+        self.state[_headers.T_RECORDS] += summary.count
         first = summary.first_offset
         if first is not None and first <= previous < batch.base_offset:
             spanning = replace(batch, base_offset=first)

@@ -19,14 +19,15 @@ import numpy as np
 
 from kdump.audit.replay.fates import Fate, FateEvidence, LostEnd, Mark, decide
 from kdump.fleet.export.ranges import Ranges, overlap, subtract, within
-from kdump.format import _events, _kernel
 from kdump.format.batch import CONTROL, TRANSACTIONAL, BatchTable
+from kdump.format.kernel import headers as _headers
+from kdump.format.kernel import producers as _producers
 from kdump.storage.selection import HIGHEST, LOWEST
 
-_MAGIC: Final = _kernel.BATCH_FIELDS.index("magic")
-_ATTRIBUTES: Final = _kernel.BATCH_FIELDS.index("attributes")
-_PRODUCER_ID: Final = _kernel.BATCH_FIELDS.index("producer_id")
-_BASE_OFFSET: Final = _kernel.BATCH_FIELDS.index("base_offset")
+_MAGIC: Final = _headers.BATCH_FIELDS.index("magic")
+_ATTRIBUTES: Final = _headers.BATCH_FIELDS.index("attributes")
+_PRODUCER_ID: Final = _headers.BATCH_FIELDS.index("producer_id")
+_BASE_OFFSET: Final = _headers.BATCH_FIELDS.index("base_offset")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ class CommittedFilter:
         left_out: dict[int, list[tuple[int, int]]] = {}
         end, undecided = HIGHEST, []
         for offset, kind, producer, _ in marks:
-            if kind == _events.BEGIN:
+            if kind == _producers.BEGIN:
                 running.setdefault(producer, offset)
             else:
                 first = running.pop(producer, None)
@@ -83,7 +84,7 @@ class CommittedFilter:
                     hidden = _last_hidden_offset(gaps, first, offset)
                 if hidden is not None:
                     undecided.append((producer, first))
-                if kind == _events.ABORT:
+                if kind == _producers.ABORT:
                     left_out.setdefault(producer, []).append((first, offset))
                 elif hidden is not None:
                     # The offsets after the damage belong to the transaction that ends here.
@@ -131,9 +132,9 @@ def _lost_markers(lost: Sequence[LostEnd]) -> Iterator[Mark]:
     """Yield markers for the lost ends whose outcome is known."""
     for end in lost:
         if end.fate is Fate.COMMITTED:
-            yield Mark(end.first, _events.COMMIT, end.producer)
+            yield Mark(end.first, _producers.COMMIT, end.producer)
         elif end.fate is Fate.ABORTED:
-            yield Mark(end.ended if end.exact else end.first, _events.ABORT, end.producer)
+            yield Mark(end.ended if end.exact else end.first, _producers.ABORT, end.producer)
 
 
 def _merge_copies(copies: Sequence[CopyTransactions]) -> tuple[list[Mark], Ranges]:
@@ -168,7 +169,7 @@ def _marks_within(copy: CopyTransactions, ranges: Ranges) -> Iterator[Mark]:
         while gap_index < len(gap_starts) and gap_starts[gap_index] <= first:
             running.clear()
             gap_index += 1
-        yield from (Mark(first, _events.BEGIN, *transaction) for transaction in running.items())
+        yield from (Mark(first, _producers.BEGIN, *transaction) for transaction in running.items())
         while mark_index < len(copy.marks) and copy.marks[mark_index].offset <= last:
             yield copy.marks[mark_index]
             _apply_mark(running, copy.marks[mark_index])
@@ -176,7 +177,7 @@ def _marks_within(copy: CopyTransactions, ranges: Ranges) -> Iterator[Mark]:
 
 
 def _apply_mark(running: dict[int, int], mark: Mark) -> None:
-    if mark.kind == _events.BEGIN:
+    if mark.kind == _producers.BEGIN:
         running.setdefault(mark.producer, mark.epoch)
     else:
         running.pop(mark.producer, None)

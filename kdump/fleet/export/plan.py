@@ -19,9 +19,10 @@ from kdump.fleet.export.ranges import Ranges, join
 from kdump.fleet.export.replicas import Stretch
 from kdump.fleet.tables.record_runs import Unread, record_runs
 from kdump.fleet.tables.tables import Log
-from kdump.format import _events, _kernel
 from kdump.format.batch import BatchTable, RecordRun, RecordTable
 from kdump.format.index import TransactionIndex
+from kdump.format.kernel import headers as _headers
+from kdump.format.kernel import producers as _producers
 from kdump.format.records import RecordReader
 from kdump.format.snapshot import ProducerEntries
 from kdump.storage.access import open_source
@@ -30,12 +31,12 @@ from kdump.storage.selection import HIGHEST
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, Reason, walk
 
-_BASE: Final = _kernel.BATCH_FIELDS.index("base_offset")
-_LAST: Final = _kernel.BATCH_FIELDS.index("last_offset")
-_EPOCH: Final = _kernel.BATCH_FIELDS.index("leader_epoch")
-_COUNT: Final = _kernel.BATCH_FIELDS.index("count")
-_EVENT: Final = len(_events.EVENT_FIELDS)
-_MARKS: Final = (_events.BEGIN, _events.COMMIT, _events.ABORT)
+_BASE: Final = _headers.BATCH_FIELDS.index("base_offset")
+_LAST: Final = _headers.BATCH_FIELDS.index("last_offset")
+_EPOCH: Final = _headers.BATCH_FIELDS.index("leader_epoch")
+_COUNT: Final = _headers.BATCH_FIELDS.index("count")
+_EVENT: Final = len(_producers.EVENT_FIELDS)
+_MARKS: Final = (_producers.BEGIN, _producers.COMMIT, _producers.ABORT)
 _Longs = npt.NDArray[np.int64]
 
 

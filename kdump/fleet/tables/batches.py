@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 
 from kdump.fleet.tables.records import Origin
 from kdump.fleet.tables.schema import BATCHES
-from kdump.format import _columns
 from kdump.format.batch import (
     CODEC_MASK,
     CONTROL,
@@ -21,6 +20,7 @@ from kdump.format.batch import (
     TRANSACTIONAL,
     BatchTable,
 )
+from kdump.format.kernel import columns as _columns
 from kdump.format.lines.forms import codec_label
 from kdump.storage.walk import Damage
 

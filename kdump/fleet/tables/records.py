@@ -13,24 +13,26 @@ from typing import Final, Literal
 import pyarrow as pa
 
 from kdump.fleet.tables.schema import RECORDS
-from kdump.format import _columns, _kernel
 from kdump.format.batch import CODEC_MASK, RecordRun, RecordTable
 from kdump.format.codecs import CODECS
+from kdump.format.kernel import columns as _columns
+from kdump.format.kernel import headers as _headers
+from kdump.format.kernel import records as _records
 
 #: The maximum number of rows of an Arrow batch, and of a run.
 _ROWS: Final = 65_536
 #: Room for headers, and for the bytes of a binary column. Unused pages take no memory.
 _HEADERS: Final = 65_536
 _BYTES: Final = 8 << 20
-#: The width of the rows that ``_kernel.fill_headers`` fills, and the columns of key and value.
+#: The width of the rows that ``_records.fill_headers`` fills, and the columns of key and value.
 _HEADER_WIDTH: Final = 4
 _HEADER_KEY, _HEADER_VALUE = 0, 2
 _HEADER_ROWS: Final = 4_096
 #: Signed numbers of 64, 32, 16 and 8 bits, and bytes.
 _Code = Literal["q", "i", "h", "b", "B"]
-_ATTRIBUTES: Final = _kernel.BATCH_FIELDS.index("attributes")
-_KEY: Final = _kernel.RECORD_FIELDS.index("key")
-_VALUE: Final = _kernel.RECORD_FIELDS.index("value")
+_ATTRIBUTES: Final = _headers.BATCH_FIELDS.index("attributes")
+_KEY: Final = _records.RECORD_FIELDS.index("key")
+_VALUE: Final = _records.RECORD_FIELDS.index("value")
 
 #: The words of columns, by the numbers that ``_columns.fill`` writes.
 _WORDS: Final = {
@@ -223,7 +225,7 @@ class _Room:
             return
         state = memoryview(array("q", (0, 0, 0)))
         rows = memoryview(array("q", bytes(8 * _HEADER_WIDTH * _HEADER_ROWS)))
-        while n := _kernel.fill_headers(run.block, run.rows, state, rows):
+        while n := _records.fill_headers(run.block, run.rows, state, rows):
             header_rows = rows[: n * _HEADER_WIDTH]
             for column, field in (
                 (self._header_key, _HEADER_KEY),

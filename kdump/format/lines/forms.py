@@ -12,9 +12,9 @@ import re
 from array import array
 from typing import Final
 
-from kdump.format import _lines
 from kdump.format.batch import RecordBatch
 from kdump.format.codecs import Codec
+from kdump.format.kernel import lines as _lines
 from kdump.format.legacy import is_wrapper
 from kdump.format.lines.text import json_text
 

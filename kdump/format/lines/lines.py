@@ -10,9 +10,9 @@ from functools import lru_cache, partial
 from typing import Final, Protocol
 
 from kdump.errors import DecodeError
-from kdump.format import _lines
 from kdump.format.batch import BatchTable, Record, RecordBatch, RecordRun, RecordTable, sequence_at
 from kdump.format.control import ControlType, control_json, decode_control
+from kdump.format.kernel import lines as _lines
 from kdump.format.lines.forms import (
     EMPTY_FORM,
     Form,

@@ -20,12 +20,12 @@ from kdump.audit.replay.fates import HIGHEST, Fate, LostEnd, decide, evidence_of
 from kdump.audit.replay.replay import marks_of, missing_of, shows_all_missing
 from kdump.audit.survey.anomalies import FaultKind
 from kdump.audit.survey.survey import Survey
-from kdump.format import _events
+from kdump.format.kernel import producers as _producers
 from kdump.format.snapshot import ProducerEntry
 
-_EVENT: Final = len(_events.EVENT_FIELDS)
-_OFFSET: Final = _events.EVENT_FIELDS.index("offset")
-_POSITION: Final = _events.EVENT_FIELDS.index("position")
+_EVENT: Final = len(_producers.EVENT_FIELDS)
+_OFFSET: Final = _producers.EVENT_FIELDS.index("offset")
+_POSITION: Final = _producers.EVENT_FIELDS.index("position")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def known_ends(
     for end in ends:
         if end.fate is not Fate.UNDECIDED:
             offset = end.ended if end.exact else end.first
-            kind = _events.ABORT if end.fate is Fate.ABORTED else _events.COMMIT
+            kind = _producers.ABORT if end.fate is Fate.ABORTED else _producers.COMMIT
             number = max(bisect_right(bases, offset) - 1, 0)
             position = _position(surveys[number], offset)
             row = kind, end.producer, _epoch(surveys, end), offset, position, -1, -1
@@ -92,6 +92,6 @@ def _epoch(surveys: Sequence[Survey], end: LostEnd) -> int:
         rows = survey.events.rows
         for at in range(0, len(rows), _EVENT):
             kind, producer, epoch, offset = rows[at : at + 4]
-            if kind == _events.BEGIN and (producer, offset) == (end.producer, end.begin):
+            if kind == _producers.BEGIN and (producer, offset) == (end.producer, end.begin):
                 return epoch
     return -1

@@ -17,10 +17,10 @@ from xxhash import xxh3_128
 
 from kdump.audit.facts.small_files import PartitionFacts
 from kdump.errors import Refused, SourceError
-from kdump.format import _kernel
-from kdump.format._encode import kind_end
 from kdump.format.batch import BatchTable
 from kdump.format.checkpoint import EpochEntry
+from kdump.format.kernel import headers as _headers
+from kdump.format.kernel.encode import kind_end
 from kdump.repair.convert.notes import epochs_note, split_note
 from kdump.repair.convert.receipt import ConvertedLog, NewLog
 from kdump.repair.newdir.building import Building
@@ -50,7 +50,7 @@ from kdump.storage.source import Identity
 from kdump.storage.walk import Damage, walk
 from kdump.storage.workers import Report
 
-_LEADER_EPOCH: Final = _kernel.BATCH_FIELDS.index("leader_epoch")
+_LEADER_EPOCH: Final = _headers.BATCH_FIELDS.index("leader_epoch")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,6 @@ from typing import Final
 
 from kdump.audit.survey.anomalies import Fault, FaultKind, HeaderFaults
 from kdump.errors import DecodeError, LimitError, Refused, SourceError
-from kdump.format import _kernel
-from kdump.format._encode import kind_end
 from kdump.format.batch import (
     CODEC_MASK,
     MAX_OFFSET_DELTA,
@@ -33,6 +31,8 @@ from kdump.format.batch import (
 from kdump.format.checkpoint import EpochEntry
 from kdump.format.codecs import CODECS, Codec
 from kdump.format.encoding import NO_EPOCH, BatchWriter
+from kdump.format.kernel import headers as _headers
+from kdump.format.kernel.encode import kind_end
 from kdump.format.record_digest import RecordDigest
 from kdump.format.records import RecordReader
 from kdump.repair.rewrite.batch_digests import add_batch, add_batches
@@ -42,10 +42,10 @@ from kdump.storage.objects.address import AnyPath
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, Reason, batch_bytes, walk
 
-_LEADER_EPOCH: Final = _kernel.BATCH_FIELDS.index("leader_epoch")
-_LAST_OFFSET: Final = _kernel.BATCH_FIELDS.index("last_offset")
-_MAGIC: Final = _kernel.BATCH_FIELDS.index("magic")
-_ATTRIBUTES: Final = _kernel.BATCH_FIELDS.index("attributes")
+_LEADER_EPOCH: Final = _headers.BATCH_FIELDS.index("leader_epoch")
+_LAST_OFFSET: Final = _headers.BATCH_FIELDS.index("last_offset")
+_MAGIC: Final = _headers.BATCH_FIELDS.index("magic")
+_ATTRIBUTES: Final = _headers.BATCH_FIELDS.index("attributes")
 
 _PIECE_BYTES: Final = 1 << 20
 _REPORT_BYTES: Final = 8 << 20

@@ -13,9 +13,9 @@ from typing import Final
 
 from kdump.audit.facts.small_files import TopicSettings
 from kdump.audit.survey.rebuilt_indexes import Rebuild, RebuiltIndexes
-from kdump.format import _kernel
 from kdump.format.batch import BatchTable
 from kdump.format.checkpoint import EpochEntry
+from kdump.format.kernel import headers as _headers
 from kdump.repair.rewrite.conversion import Conversion, Part, Rules
 from kdump.storage.access import open_source
 from kdump.storage.objects.address import AnyPath
@@ -82,14 +82,14 @@ class _NewLog:
         self._end_offset = base_offset
         self._rows = _zeros(BatchTable.WIDTH * _ROWS)
         self._pending = _zeros(_ROWS)
-        self._usual = _zeros(_kernel.USUAL_FIELDS)
+        self._usual = _zeros(_headers.USUAL_FIELDS)
 
     def add(self, data: bytes) -> None:
         """Add whole batches."""
         self._digest.update(data)
         view, stop = memoryview(data), self._position + len(data)
         while view:
-            n, _, _ = _kernel.scan_headers(
+            n, _, _ = _headers.scan_headers(
                 view, self._position, stop, self._rows, self._pending, self._usual
             )
             table = BatchTable(self._rows[: n * BatchTable.WIDTH])

@@ -18,9 +18,9 @@ from kdump.audit.findings import Finding
 from kdump.audit.replay.fates import HIGHEST, Fate, FateEvidence, LostEnd, decide
 from kdump.audit.replay.replay import Replay, marks_of
 from kdump.audit.survey.survey import Survey
-from kdump.format import _events
 from kdump.format.batch import Record, encode_batch
 from kdump.format.control import encode_end_txn_marker
+from kdump.format.kernel import producers as _producers
 from kdump.format.snapshot import ProducerEntry
 from kdump.repair.salvage.marker import NewMarker
 from kdump.repair.salvage.offset_gaps import OffsetGap
@@ -28,7 +28,7 @@ from kdump.repair.salvage.selection import PieceSelection
 from kdump.repair.salvage.stretches import Left, Why
 from kdump.storage.walk import Reason
 
-_EVENT: Final = len(_events.EVENT_FIELDS)
+_EVENT: Final = len(_producers.EVENT_FIELDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ def _unknown(gap: OffsetGap, known: Iterable[Left]) -> Iterator[tuple[int, int]]
 
 def _offsets(end: LostEnd, missing: Sequence[tuple[int, int]]) -> Iterator[int]:
     """Yield the offsets where the marker of a transaction may have been, the best first."""
-    if end.fate is Fate.UNDECIDED and (end.last is None or end.marker == _events.COMMIT):
+    if end.fate is Fate.UNDECIDED and (end.last is None or end.marker == _producers.COMMIT):
         return
     if end.last is None:
         yield from range(end.first, end.ended + 1)
@@ -130,9 +130,9 @@ class _MarkerEncoder:
             rows = survey.events.rows
             for at in range(0, len(rows), _EVENT):
                 kind, producer, epoch, offset, _, coordinator, timestamp = rows[at : at + _EVENT]
-                if kind == _events.BEGIN:
+                if kind == _producers.BEGIN:
                     self._begins[producer, offset] = epoch, timestamp
-                elif kind in (_events.COMMIT, _events.ABORT):
+                elif kind in (_producers.COMMIT, _producers.ABORT):
                     self._coordinators.setdefault(producer, []).append((offset, coordinator))
 
     def marker(self, end: LostEnd, offset: int) -> bytes:

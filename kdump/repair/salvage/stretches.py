@@ -15,8 +15,8 @@ from enum import Enum
 from typing import Final
 
 from kdump.errors import SourceError
-from kdump.format import _recovery
 from kdump.format.batch import BatchTable
+from kdump.format.kernel import recovery as _recovery
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment
 from kdump.storage.source import Source

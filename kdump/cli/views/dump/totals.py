@@ -16,7 +16,6 @@ from itertools import accumulate, starmap
 from typing import Final
 
 from kdump.errors import DecodeError, LimitError
-from kdump.format import _rows
 from kdump.format.batch import (
     CODEC_MASK,
     CONTROL,
@@ -29,6 +28,7 @@ from kdump.format.batch import (
 )
 from kdump.format.codecs import Codec
 from kdump.format.control import ControlType, decode_control
+from kdump.format.kernel import select as _select
 from kdump.format.lines.forms import codec_label
 from kdump.format.records import RecordReader
 from kdump.storage.source import Source
@@ -103,10 +103,10 @@ class Sums:
     def __init__(self, reader: RecordReader) -> None:
         self.files = 0
         self._reader = reader
-        self._state = array("q", bytes(8 * _rows.SUM_FIELDS))
-        for field in (_rows.S_FIRST_OFFSET, _rows.S_FIRST_TIMESTAMP, _rows.S_SMALLEST):
+        self._state = array("q", bytes(8 * _select.SUM_FIELDS))
+        for field in (_select.S_FIRST_OFFSET, _select.S_FIRST_TIMESTAMP, _select.S_SMALLEST):
             self._state[field] = _HIGHEST
-        for field in (_rows.S_LAST_OFFSET, _rows.S_LAST_TIMESTAMP):
+        for field in (_select.S_LAST_OFFSET, _select.S_LAST_TIMESTAMP):
             self._state[field] = _LOWEST
         self._packed: Counter[int] = Counter()
         self._unpacked: Counter[int] = Counter()
@@ -124,7 +124,7 @@ class Sums:
     def add(self, table: BatchTable, source: Source) -> None:
         """Add the batches of ``table``, the newest piece of a walk over ``source``."""
         compressed, transactional = self._compressed, self._transactional
-        _rows.sum_batches(table.rows, self._state)
+        _select.sum_batches(table.rows, self._state)
         self._producers.update(table.column("producer_id"))
         if self._compressed > compressed:
             for row, attributes in enumerate(table.column("attributes")):
@@ -136,23 +136,23 @@ class Sums:
     def totals(self) -> Totals:
         """Return the sums so far."""
         state = self._state
-        found = state[_rows.S_BATCHES] > 0
-        last_offset = state[_rows.S_LAST_OFFSET]
-        timed = state[_rows.S_LAST_TIMESTAMP] >= 0
-        first_timestamp = min(state[_rows.S_FIRST_TIMESTAMP], state[_rows.S_LAST_TIMESTAMP])
+        found = state[_select.S_BATCHES] > 0
+        last_offset = state[_select.S_LAST_OFFSET]
+        timed = state[_select.S_LAST_TIMESTAMP] >= 0
+        first_timestamp = min(state[_select.S_FIRST_TIMESTAMP], state[_select.S_LAST_TIMESTAMP])
         return Totals(
             files=self.files,
-            bytes=state[_rows.S_BYTES],
-            batches=state[_rows.S_BATCHES],
-            control_batches=state[_rows.S_CONTROL],
-            records=state[_rows.S_RECORDS] + self._wrapped.total(),
-            first_offset=min(state[_rows.S_FIRST_OFFSET], last_offset) if found else None,
+            bytes=state[_select.S_BYTES],
+            batches=state[_select.S_BATCHES],
+            control_batches=state[_select.S_CONTROL],
+            records=state[_select.S_RECORDS] + self._wrapped.total(),
+            first_offset=min(state[_select.S_FIRST_OFFSET], last_offset) if found else None,
             last_offset=last_offset if found else None,
             first_timestamp=first_timestamp if timed else None,
-            last_timestamp=state[_rows.S_LAST_TIMESTAMP] if timed else None,
-            smallest_batch_bytes=state[_rows.S_SMALLEST] if found else None,
+            last_timestamp=state[_select.S_LAST_TIMESTAMP] if timed else None,
+            smallest_batch_bytes=state[_select.S_SMALLEST] if found else None,
             half_below_bytes=self._half_below() if found else None,
-            largest_batch_bytes=state[_rows.S_LARGEST] if found else None,
+            largest_batch_bytes=state[_select.S_LARGEST] if found else None,
             codecs=tuple(self._codecs()),
             producers=len(self._producers - {_NO_PRODUCER}),
             committed=self._markers[ControlType.COMMIT],
@@ -166,20 +166,20 @@ class Sums:
 
     @property
     def _compressed(self) -> int:
-        return self._state[_rows.S_BATCHES] - self._state[_rows.S_CODECS]
+        return self._state[_select.S_BATCHES] - self._state[_select.S_CODECS]
 
     @property
     def _transactional(self) -> int:
-        return self._state[_rows.S_TRANSACTIONAL]
+        return self._state[_select.S_TRANSACTIONAL]
 
     def _half_below(self) -> int:
-        sizes = self._state[_rows.S_SIZES : _rows.SUM_FIELDS]
-        half = (self._state[_rows.S_BATCHES] + 1) // 2
+        sizes = self._state[_select.S_SIZES : _select.SUM_FIELDS]
+        half = (self._state[_select.S_BATCHES] + 1) // 2
         bits = next(bits for bits, reached in enumerate(accumulate(sizes)) if reached >= half)
         return 1 << bits
 
     def _codecs(self) -> Iterator[CodecTotals]:
-        numbers = self._state[_rows.S_CODECS : _rows.S_SIZES]
+        numbers = self._state[_select.S_CODECS : _select.S_SIZES]
         for codec, (batches, records, stored) in enumerate(
             zip(numbers[0::3], numbers[1::3], numbers[2::3], strict=True)
         ):
@@ -223,10 +223,10 @@ class Sums:
     def _add_first(self, record: Record) -> None:
         """Add the offset and timestamp of the first message in a wrapper."""
         state = self._state
-        state[_rows.S_FIRST_OFFSET] = min(state[_rows.S_FIRST_OFFSET], record.offset)
+        state[_select.S_FIRST_OFFSET] = min(state[_select.S_FIRST_OFFSET], record.offset)
         if record.timestamp >= 0:
-            first_timestamp = min(state[_rows.S_FIRST_TIMESTAMP], record.timestamp)
-            state[_rows.S_FIRST_TIMESTAMP] = first_timestamp
+            first_timestamp = min(state[_select.S_FIRST_TIMESTAMP], record.timestamp)
+            state[_select.S_FIRST_TIMESTAMP] = first_timestamp
 
     def _transactions(self, table: BatchTable, source: Source) -> None:
         """Follow the transactions of producers, in the order of the file."""

@@ -23,7 +23,7 @@ def _with_argument(_: object = None, **__: object) -> Callable[[_Function], _Fun
 
 
 def declare(_: object, value: _Function) -> _Function:
-    """The value itself: it needs no C type here."""
+    """Return the value itself: it needs no C type here."""
     return value
 
 

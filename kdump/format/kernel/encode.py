@@ -1,7 +1,5 @@
 """The hot loops that write: records of rows as those of a batch of magic 2.
 
-Compiled like the kernel, and the same as plain Python.
-
 Spec: ``DefaultRecord.writeTo``, ``ByteUtils.writeVarlong`` (KOD 3.2).
 It must never write beyond the buffer that it is given, or make an object per record.
 """
@@ -11,14 +9,25 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:
-    from kdump.format import _nocython as cython
+    from kdump.format.kernel import nocython as cython
 
-from kdump.format._kernel import BATCH_FIELDS, RECORD_FIELDS
-
-_MAGIC = cython.declare(cython.int, BATCH_FIELDS.index("magic"))
-_ATTRIBUTES = cython.declare(cython.int, BATCH_FIELDS.index("attributes"))
-_BATCH_FIELDS = cython.declare(cython.int, len(BATCH_FIELDS))
-_RECORD_FIELDS = cython.declare(cython.int, len(RECORD_FIELDS))
+from kdump.format.kernel.prelude import (
+    ATTRIBUTES,
+    BATCH_WIDTH,
+    CODEC_MASK,
+    KEY,
+    KEY_SIZE,
+    LOG_APPEND_TIME,
+    MAGIC,
+    OFFSET,
+    RECORD_WIDTH,
+    TIMESTAMP,
+    VALUE,
+    VALUE_SIZE,
+    need,
+    put_bytes,
+    within,
+)
 
 # The state of encode_records(): the batch that is open. It begins where its count is 0.
 E_SIZE = 0  # bytes of its records
@@ -38,18 +47,18 @@ DISORDER = 4  # the next offset does not lie behind that of the record before
 NO_ROOM = 5  # the next record goes beyond the buffer, not beyond the limit
 
 # The same once more, for C.
-_SIZE = cython.declare(cython.int, 0)
-_COUNT = cython.declare(cython.int, 1)
-_BASE_OFFSET = cython.declare(cython.int, 2)
-_LAST_OFFSET = cython.declare(cython.int, 3)
-_BASE_TIMESTAMP = cython.declare(cython.int, 4)
-_MAX_TIMESTAMP = cython.declare(cython.int, 5)
-_ENCODED = cython.declare(cython.int, 0)
-_FULL = cython.declare(cython.int, 1)
-_FAR = cython.declare(cython.int, 2)
-_OTHER_TIME = cython.declare(cython.int, 3)
-_DISORDER = cython.declare(cython.int, 4)
-_NO_ROOM = cython.declare(cython.int, 5)
+_E_SIZE = cython.declare(cython.int, E_SIZE)
+_E_COUNT = cython.declare(cython.int, E_COUNT)
+_E_BASE_OFFSET = cython.declare(cython.int, E_BASE_OFFSET)
+_E_LAST_OFFSET = cython.declare(cython.int, E_LAST_OFFSET)
+_E_BASE_TIMESTAMP = cython.declare(cython.int, E_BASE_TIMESTAMP)
+_E_MAX_TIMESTAMP = cython.declare(cython.int, E_MAX_TIMESTAMP)
+_ENCODED = cython.declare(cython.int, ENCODED)
+_FULL = cython.declare(cython.int, FULL)
+_FAR = cython.declare(cython.int, FAR)
+_OTHER_TIME = cython.declare(cython.int, OTHER_TIME)
+_DISORDER = cython.declare(cython.int, DISORDER)
+_NO_ROOM = cython.declare(cython.int, NO_ROOM)
 
 _MAX_DELTA = cython.declare(cython.ulonglong, 2147483647)
 _MAX_64_UNSIGNED = cython.declare(cython.ulonglong, 18446744073709551615)
@@ -84,7 +93,7 @@ def _put_varint(
 @cython.inline
 @cython.exceptval(check=False)
 def _zigzag_difference(a: cython.longlong, b: cython.longlong) -> cython.ulonglong:
-    """``a - b`` as Java has it, wrapped to 64 bits, in zigzag."""
+    """Return ``a - b`` as Java has it, wrapped to 64 bits, in zigzag."""
     minuend: cython.ulonglong = a
     subtrahend: cython.ulonglong = b
     difference: cython.ulonglong = (minuend - subtrahend) & _MAX_64_UNSIGNED
@@ -97,7 +106,7 @@ def _zigzag_difference(a: cython.longlong, b: cython.longlong) -> cython.ulonglo
 @cython.inline
 @cython.exceptval(check=False)
 def _field_size(size: cython.longlong) -> cython.longlong:
-    """How many bytes a key or value takes, with its size."""
+    """Return how many bytes a key or value takes, with its size."""
     return _varint_size(2 * size) + size if size >= 0 else 1
 
 
@@ -111,18 +120,11 @@ def _put_field(
     start: cython.Py_ssize_t,
     size: cython.longlong,
 ) -> cython.Py_ssize_t:
-    """Puts a key or value; one of any size below zero is null. Where it ends."""
-    i: cython.Py_ssize_t
+    """Write a key or value; one of any size below zero is null. Return its end."""
     if size < 0:
         out[at] = 1
         return at + 1
-    at = _put_varint(out, at, 2 * size)
-    if cython.compiled:
-        for i in range(size):
-            out[at + i] = block[start + i]
-    else:
-        out[at : at + size] = block[start : start + size]
-    return at + size
+    return put_bytes(out, _put_varint(out, at, 2 * size), block, start, size)
 
 
 def encode_records(
@@ -134,21 +136,26 @@ def encode_records(
     state: cython.longlong[::1],
     out: cython.uchar[::1],
 ) -> tuple[int, int]:
-    """Puts records from row ``first`` on into ``out``, behind those of the batch in ``state``.
+    """Write records from row ``first`` on into ``out``, behind those of the batch in ``state``.
 
     They get no headers. All records of a batch take ``limit`` bytes at most, unless there is just
     one; with ``log_append`` they have one timestamp. ``state`` has the places ``E_``.
+    The caller guarantees that keys and values lie in ``block``, as they do where the kernel read
+    them.
 
-    Returns (row reached, why it stopped).
+    Return (row reached, why it stopped).
     """
-    n: cython.Py_ssize_t = len(rows) // _RECORD_FIELDS
+    need(STATE_FIELDS, len(state), "a state")
+    need(0, first, "a first row")
+    within(0, state[E_SIZE], len(out), "a size")
+    n: cython.Py_ssize_t = len(rows) // RECORD_WIDTH
     room: cython.Py_ssize_t = len(out)
-    at: cython.Py_ssize_t = state[_SIZE]
-    count: cython.longlong = state[_COUNT]
-    base_offset: cython.longlong = state[_BASE_OFFSET]
-    last_offset: cython.longlong = state[_LAST_OFFSET]
-    base_timestamp: cython.longlong = state[_BASE_TIMESTAMP]
-    max_timestamp: cython.longlong = state[_MAX_TIMESTAMP]
+    at: cython.Py_ssize_t = state[_E_SIZE]
+    count: cython.longlong = state[_E_COUNT]
+    base_offset: cython.longlong = state[_E_BASE_OFFSET]
+    last_offset: cython.longlong = state[_E_LAST_OFFSET]
+    base_timestamp: cython.longlong = state[_E_BASE_TIMESTAMP]
+    max_timestamp: cython.longlong = state[_E_MAX_TIMESTAMP]
     why: cython.int = _ENCODED
     i: cython.Py_ssize_t = first
     row: cython.Py_ssize_t
@@ -162,9 +169,9 @@ def encode_records(
     body: cython.longlong
     size: cython.longlong
     while i < n:
-        row = i * _RECORD_FIELDS
-        offset = rows[row]
-        timestamp = rows[row + 1]
+        row = i * RECORD_WIDTH
+        offset = rows[row + OFFSET]
+        timestamp = rows[row + TIMESTAMP]
         if offset <= last_offset:
             why = _DISORDER
             break
@@ -187,8 +194,8 @@ def encode_records(
             2
             + _varint_size(timestamp_delta)
             + _varint_size(2 * offset_delta)
-            + _field_size(rows[row + 3])
-            + _field_size(rows[row + 5])
+            + _field_size(rows[row + KEY_SIZE])
+            + _field_size(rows[row + VALUE_SIZE])
         )
         size = _varint_size(2 * body) + body
         if count and size > limit - at:
@@ -201,8 +208,8 @@ def encode_records(
         out[at] = 0
         at = _put_varint(out, at + 1, timestamp_delta)
         at = _put_varint(out, at, 2 * offset_delta)
-        at = _put_field(out, at, block, rows[row + 2], rows[row + 3])
-        at = _put_field(out, at, block, rows[row + 4], rows[row + 5])
+        at = _put_field(out, at, block, rows[row + KEY], rows[row + KEY_SIZE])
+        at = _put_field(out, at, block, rows[row + VALUE], rows[row + VALUE_SIZE])
         out[at] = 0
         at += 1
         if timestamp > max_timestamp:
@@ -210,12 +217,12 @@ def encode_records(
         last_offset = offset
         count += 1
         i += 1
-    state[_SIZE] = at
-    state[_COUNT] = count
-    state[_BASE_OFFSET] = base_offset
-    state[_LAST_OFFSET] = last_offset
-    state[_BASE_TIMESTAMP] = base_timestamp
-    state[_MAX_TIMESTAMP] = max_timestamp
+    state[_E_SIZE] = at
+    state[_E_COUNT] = count
+    state[_E_BASE_OFFSET] = base_offset
+    state[_E_LAST_OFFSET] = last_offset
+    state[_E_BASE_TIMESTAMP] = base_timestamp
+    state[_E_MAX_TIMESTAMP] = max_timestamp
     return i, why
 
 
@@ -223,32 +230,33 @@ def encode_records(
 @cython.inline
 @cython.exceptval(check=False)
 def _kind(batches: cython.const[cython.longlong][::1], row: cython.Py_ssize_t) -> cython.longlong:
-    """A number that a legacy message shares with those of its magic and type of timestamps."""
-    magic: cython.longlong = batches[row + _MAGIC]
+    """Return a number that messages share which have one magic and type of timestamps."""
+    magic: cython.longlong = batches[row + MAGIC]
     # Magic 0 knows no types.
-    return 2 * magic + (1 if magic and batches[row + _ATTRIBUTES] & 8 else 0)
+    return 2 * magic + (1 if magic and batches[row + ATTRIBUTES] & LOG_APPEND_TIME else 0)
 
 
 def kind_end(batches: cython.const[cython.longlong][::1], first: cython.Py_ssize_t) -> int:
-    """The row behind batch ``first`` and the neighbours that are of its kind.
+    """Return the row behind batch ``first`` and the neighbours that are of its kind.
 
     Such are all of magic 2 and above, or messages that are not compressed, of one magic and type of
     timestamps. A wrapper has none.
     """
-    n: cython.Py_ssize_t = len(batches) // _BATCH_FIELDS
-    at: cython.Py_ssize_t = first * _BATCH_FIELDS
-    modern: cython.bint = batches[at + _MAGIC] > 1
+    within(0, first, len(batches) // BATCH_WIDTH - 1, "a first batch")
+    n: cython.Py_ssize_t = len(batches) // BATCH_WIDTH
+    at: cython.Py_ssize_t = first * BATCH_WIDTH
+    modern: cython.bint = batches[at + MAGIC] > 1
     kind: cython.longlong = _kind(batches, at)
     i: cython.Py_ssize_t
     row: cython.Py_ssize_t
-    if not modern and batches[at + _ATTRIBUTES] & 7:
+    if not modern and batches[at + ATTRIBUTES] & CODEC_MASK:
         return first + 1
     for i in range(first + 1, n):
-        row = i * _BATCH_FIELDS
+        row = i * BATCH_WIDTH
         if (
-            batches[row + _MAGIC] < 2
+            batches[row + MAGIC] < 2
             if modern
-            else batches[row + _ATTRIBUTES] & 7 or _kind(batches, row) != kind
+            else batches[row + ATTRIBUTES] & CODEC_MASK or _kind(batches, row) != kind
         ):
             return i
     return n

@@ -5,7 +5,7 @@ and makes no object per batch.
 
 Spec: ``LogSegment.recover``, ``OffsetIndex.append``, ``TimeIndex.maybeAppend``; for ``follow()``
 ``FileLogInputStream.nextBatch`` and ``FileRecords.searchForOffset*``; KOD 4.2 and 5.
-It must never import anything of kdump, look at a record, or raise on any numbers.
+It must never look at a record, or raise on any numbers.
 """
 
 from __future__ import annotations
@@ -13,10 +13,29 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:
-    from kdump.format import _nocython as cython
+    from kdump.format.kernel import nocython as cython
 
-#: Whether the functions below run compiled.
-COMPILED: bool = cython.compiled
+from kdump.format.kernel.prelude import (
+    ATTRIBUTES,
+    BASE_OFFSET,
+    BATCH_WIDTH,
+    CODEC_MASK,
+    COUNT,
+    LAST_OFFSET,
+    LEAST_MESSAGE,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAX_64,
+    MAX_TIMESTAMP,
+    POSITION,
+    PREFIX_BYTES,
+    SIZE,
+    add,
+    i32,
+    i64,
+    need,
+    within,
+)
 
 #: The state of recover(), carried from one table to the next. The entries of both indexes are
 #: counted as they come, room says how many there may be; of a time index the last one is kept for
@@ -49,61 +68,47 @@ END = 1  # where the broker takes the log to end
 CORRUPT = 2  # at a size that the broker raises CorruptRecordException for
 WRAPPER = 3  # at a compressed message, which later releases read
 
-# Places and endings once more as C integers, which Python code cannot see in the compiled module.
-_R_BASE = cython.declare(cython.int, 0)
-_R_ORIGIN = cython.declare(cython.int, 1)
-_R_INTERVAL = cython.declare(cython.int, 2)
-_R_INDEX_ROOM = cython.declare(cython.int, 3)
-_R_TIME_ROOM = cython.declare(cython.int, 4)
-_R_VALID_BYTES = cython.declare(cython.int, 5)
-_R_LAST_OFFSET = cython.declare(cython.int, 6)
-_R_INDEXED_AT = cython.declare(cython.int, 7)
-_R_INDEXED_OFFSET = cython.declare(cython.int, 8)
-_R_INDEX_ENTRIES = cython.declare(cython.int, 9)
-_R_TIME_ENTRIES = cython.declare(cython.int, 10)
-_R_TIME_TIMESTAMP = cython.declare(cython.int, 11)
-_R_TIME_OFFSET = cython.declare(cython.int, 12)
-_R_MAX_TIMESTAMP = cython.declare(cython.int, 13)
-_R_MAX_OFFSET = cython.declare(cython.int, 14)
-_R_FOUND = cython.declare(cython.int, 15)
-_R_OUTCOME = cython.declare(cython.int, 16)
-_C_BATCHES = cython.declare(cython.int, 0)
-_C_RECORDS = cython.declare(cython.int, 1)
-_C_FIRST = cython.declare(cython.int, 2)
-_C_LAST = cython.declare(cython.int, 3)
-_C_FIRST_TIMESTAMP = cython.declare(cython.int, 4)
-_C_LAST_TIMESTAMP = cython.declare(cython.int, 5)
-_C_LEGACY = cython.declare(cython.int, 6)
-_F_TARGET = cython.declare(cython.int, 0)
-_F_BEGUN = cython.declare(cython.int, 1)
-_F_NEXT_OFFSET = cython.declare(cython.int, 2)
-_F_REACHED = cython.declare(cython.int, 3)
-_F_PASSED = cython.declare(cython.int, 4)
-_GOING = cython.declare(cython.int, 0)
-_OVERFLOW = cython.declare(cython.int, 1)
-_DISORDER = cython.declare(cython.int, 2)
-_FULL = cython.declare(cython.int, 3)
-_SHORT = cython.declare(cython.int, 0)
-_END = cython.declare(cython.int, 1)
-_CORRUPT = cython.declare(cython.int, 2)
-_WRAPPER = cython.declare(cython.int, 3)
-_POSITION = cython.declare(cython.int, 0)
-_SIZE = cython.declare(cython.int, 1)
-_BASE_OFFSET = cython.declare(cython.int, 2)
-_LAST_OFFSET = cython.declare(cython.int, 3)
-_MAGIC = cython.declare(cython.int, 5)
-_ATTRIBUTES = cython.declare(cython.int, 7)
-_MAX_TIMESTAMP = cython.declare(cython.int, 9)
-_COUNT = cython.declare(cython.int, 13)
-_BATCH_FIELDS = cython.declare(cython.int, 14)
+# Places and endings once more, for C.
+_R_BASE = cython.declare(cython.int, RECOVERY_FIELDS.index("base"))
+_R_ORIGIN = cython.declare(cython.int, RECOVERY_FIELDS.index("origin"))
+_R_INTERVAL = cython.declare(cython.int, RECOVERY_FIELDS.index("interval"))
+_R_INDEX_ROOM = cython.declare(cython.int, RECOVERY_FIELDS.index("index_room"))
+_R_TIME_ROOM = cython.declare(cython.int, RECOVERY_FIELDS.index("time_room"))
+_R_VALID_BYTES = cython.declare(cython.int, RECOVERY_FIELDS.index("valid_bytes"))
+_R_LAST_OFFSET = cython.declare(cython.int, RECOVERY_FIELDS.index("last_offset"))
+_R_INDEXED_AT = cython.declare(cython.int, RECOVERY_FIELDS.index("indexed_at"))
+_R_INDEXED_OFFSET = cython.declare(cython.int, RECOVERY_FIELDS.index("indexed_offset"))
+_R_INDEX_ENTRIES = cython.declare(cython.int, RECOVERY_FIELDS.index("index_entries"))
+_R_TIME_ENTRIES = cython.declare(cython.int, RECOVERY_FIELDS.index("time_entries"))
+_R_TIME_TIMESTAMP = cython.declare(cython.int, RECOVERY_FIELDS.index("time_timestamp"))
+_R_TIME_OFFSET = cython.declare(cython.int, RECOVERY_FIELDS.index("time_offset"))
+_R_MAX_TIMESTAMP = cython.declare(cython.int, RECOVERY_FIELDS.index("max_timestamp"))
+_R_MAX_OFFSET = cython.declare(cython.int, RECOVERY_FIELDS.index("max_offset"))
+_R_FOUND = cython.declare(cython.int, RECOVERY_FIELDS.index("found"))
+_R_OUTCOME = cython.declare(cython.int, RECOVERY_FIELDS.index("outcome"))
+_C_BATCHES = cython.declare(cython.int, COUNT_FIELDS.index("batches"))
+_C_RECORDS = cython.declare(cython.int, COUNT_FIELDS.index("records"))
+_C_FIRST = cython.declare(cython.int, COUNT_FIELDS.index("first"))
+_C_LAST = cython.declare(cython.int, COUNT_FIELDS.index("last"))
+_C_FIRST_TIMESTAMP = cython.declare(cython.int, COUNT_FIELDS.index("first_timestamp"))
+_C_LAST_TIMESTAMP = cython.declare(cython.int, COUNT_FIELDS.index("last_timestamp"))
+_C_LEGACY = cython.declare(cython.int, COUNT_FIELDS.index("legacy"))
+_F_TARGET = cython.declare(cython.int, FOLLOW_FIELDS.index("target"))
+_F_BEGUN = cython.declare(cython.int, FOLLOW_FIELDS.index("begun"))
+_F_NEXT_OFFSET = cython.declare(cython.int, FOLLOW_FIELDS.index("next_offset"))
+_F_REACHED = cython.declare(cython.int, FOLLOW_FIELDS.index("reached"))
+_F_PASSED = cython.declare(cython.int, FOLLOW_FIELDS.index("passed"))
+_GOING = cython.declare(cython.int, GOING)
+_OVERFLOW = cython.declare(cython.int, OVERFLOW)
+_DISORDER = cython.declare(cython.int, DISORDER)
+_FULL = cython.declare(cython.int, FULL)
+_SHORT = cython.declare(cython.int, SHORT)
+_END = cython.declare(cython.int, END)
+_CORRUPT = cython.declare(cython.int, CORRUPT)
+_WRAPPER = cython.declare(cython.int, WRAPPER)
 
 _MAX_RELATIVE = cython.declare(cython.longlong, 2147483647)
-_2_TO_32 = cython.declare(cython.longlong, 4294967296)
-_MAX_64 = cython.declare(cython.longlong, 9223372036854775807)
 
-_PREFIX = cython.declare(cython.int, 17)
-_LOG_OVERHEAD = cython.declare(cython.int, 12)
-_LEAST_SIZE = cython.declare(cython.int, 14)
 _DELTA_END = cython.declare(cython.int, 27)
 
 
@@ -114,20 +119,22 @@ def recover(
     index: cython.longlong[::1],
     times: cython.longlong[::1],
 ) -> int:
-    """Goes on with a recovery over valid batches, from row ``first`` on.
+    """Go on with a recovery over valid batches, from row ``first`` on.
 
     New entries are put as pairs into ``index`` (relative offset, position from ORIGIN) and
     ``times`` (timestamp, relative offset), from their start and as far as they have room: pass
-    empty ones if the entries do not matter, else ones with two numbers a row. Returns the row that
+    empty ones if the entries do not matter, else ones with two numbers a row. Return the row that
     it stopped at, for the reason in OUTCOME; the number of rows where it did not.
     """
-    n: cython.Py_ssize_t = len(rows) // _BATCH_FIELDS
+    need(len(RECOVERY_FIELDS), len(state), "a state")
+    need(0, first, "a first row")
+    n: cython.Py_ssize_t = len(rows) // BATCH_WIDTH
     i: cython.Py_ssize_t = first
     row: cython.Py_ssize_t
     index_at: cython.Py_ssize_t = 0
     times_at: cython.Py_ssize_t = 0
     base: cython.longlong = state[_R_BASE]
-    limit: cython.longlong = _MAX_64
+    limit: cython.longlong = MAX_64
     interval: cython.longlong = state[_R_INTERVAL]
     indexed_at: cython.longlong = state[_R_INDEXED_AT]
     indexed_offset: cython.longlong = state[_R_INDEXED_OFFSET]
@@ -137,18 +144,18 @@ def recover(
     outcome: cython.longlong = _GOING
     position: cython.longlong
     last_offset: cython.longlong
-    if base <= _MAX_64 - _MAX_RELATIVE:
+    if base <= MAX_64 - _MAX_RELATIVE:
         limit = base + _MAX_RELATIVE
     while i < n:
-        row = i * _BATCH_FIELDS
-        last_offset = rows[row + _LAST_OFFSET]
+        row = i * BATCH_WIDTH
+        last_offset = rows[row + LAST_OFFSET]
         if last_offset < base or last_offset > limit:
             outcome = _OVERFLOW
             break
-        if rows[row + _MAX_TIMESTAMP] > max_timestamp:
-            max_timestamp = rows[row + _MAX_TIMESTAMP]
+        if rows[row + MAX_TIMESTAMP] > max_timestamp:
+            max_timestamp = rows[row + MAX_TIMESTAMP]
             max_offset = last_offset
-        position = rows[row + _POSITION]
+        position = rows[row + POSITION]
         if position - indexed_at > interval:
             if state[_R_INDEX_ENTRIES] >= state[_R_INDEX_ROOM]:
                 outcome = _FULL
@@ -178,13 +185,13 @@ def recover(
                 state[_R_TIME_ENTRIES] += 1
                 state[_R_TIME_TIMESTAMP] = max_timestamp
                 state[_R_TIME_OFFSET] = max_offset
-        if rows[row + _BASE_OFFSET] >= indexed_offset:
+        if rows[row + BASE_OFFSET] >= indexed_offset:
             found = True
         i += 1
     if i > first:
-        row = (i - 1) * _BATCH_FIELDS
-        state[_R_VALID_BYTES] = rows[row + _POSITION] + rows[row + _SIZE] - state[_R_ORIGIN]
-        state[_R_LAST_OFFSET] = rows[row + _LAST_OFFSET]
+        row = (i - 1) * BATCH_WIDTH
+        state[_R_VALID_BYTES] = rows[row + POSITION] + rows[row + SIZE] - state[_R_ORIGIN]
+        state[_R_LAST_OFFSET] = rows[row + LAST_OFFSET]
     state[_R_INDEXED_AT] = indexed_at
     state[_R_INDEXED_OFFSET] = indexed_offset
     state[_R_MAX_TIMESTAMP] = max_timestamp
@@ -195,11 +202,12 @@ def recover(
 
 
 def close_times(state: cython.longlong[::1], times: cython.longlong[::1]) -> bool:
-    """Ends a recovery: adds the largest timestamp to the time index if it is not there yet.
+    """End a recovery: add the largest timestamp to the time index if it is not there yet.
 
     The entry is put at the start of ``times``, if that is not empty. False, with OUTCOME as it must
     be, where the entry would not be above the one before.
     """
+    need(len(RECOVERY_FIELDS), len(state), "a state")
     if state[_R_TIME_ENTRIES] and state[_R_MAX_OFFSET] < state[_R_TIME_OFFSET]:
         state[_R_OUTCOME] = _DISORDER
         return False
@@ -219,10 +227,13 @@ def count(
     stop: cython.Py_ssize_t,
     state: cython.longlong[::1],
 ) -> None:
-    """Adds the batches from row ``first`` up to ``stop`` to ``state``.
+    """Add the batches from row ``first`` up to ``stop`` to ``state``.
 
     LAST says what stands before them.
     """
+    need(len(COUNT_FIELDS), len(state), "a state")
+    within(0, stop, len(rows) // BATCH_WIDTH, "a row to stop at")
+    within(0, first, stop, "a first row")
     i: cython.Py_ssize_t
     row: cython.Py_ssize_t
     records: cython.longlong = 0
@@ -236,20 +247,20 @@ def count(
     gap: cython.longlong
     timestamp: cython.longlong
     for i in range(first, stop):
-        row = i * _BATCH_FIELDS
-        last_offset = rows[row + _LAST_OFFSET]
-        timestamp = rows[row + _MAX_TIMESTAMP]
-        if rows[row + _MAGIC] < 2:
+        row = i * BATCH_WIDTH
+        last_offset = rows[row + LAST_OFFSET]
+        timestamp = rows[row + MAX_TIMESTAMP]
+        if rows[row + MAGIC] < 2:
             # A wrapper gives its last message's offset alone.
             gap = 0
-            if rows[row + _ATTRIBUTES] & 7 and last_offset > highest >= -1:
+            if rows[row + ATTRIBUTES] & CODEC_MASK and last_offset > highest >= -1:
                 gap = last_offset - highest - 1
             records += 1 + (gap if gap < _MAX_RELATIVE else _MAX_RELATIVE)
             legacy += 1
-        elif rows[row + _COUNT] > 0:
-            records += rows[row + _COUNT]
-        if empty or rows[row + _BASE_OFFSET] < lowest:
-            lowest = rows[row + _BASE_OFFSET]
+        elif rows[row + COUNT] > 0:
+            records += rows[row + COUNT]
+        if empty or rows[row + BASE_OFFSET] < lowest:
+            lowest = rows[row + BASE_OFFSET]
         if empty or last_offset > highest:
             highest = last_offset
         empty = False
@@ -270,38 +281,9 @@ def count(
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def _i32(data: cython.const[cython.uchar][::1], p: cython.Py_ssize_t) -> cython.longlong:
-    high: cython.longlong = data[p]
-    value: cython.longlong = high << 24 | data[p + 1] << 16 | data[p + 2] << 8 | data[p + 3]
-    return value - _2_TO_32 if value > _MAX_RELATIVE else value
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _i64(data: cython.const[cython.uchar][::1], p: cython.Py_ssize_t) -> cython.longlong:
-    low: cython.longlong = _i32(data, p + 4)
-    return _i32(data, p) * _2_TO_32 + (low + _2_TO_32 if low < 0 else low)
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _add(a: cython.longlong, b: cython.longlong) -> cython.longlong:
-    """The sum as Java has it: wrapped to 64 bits, with no overflow on the way."""
-    if b > 0 and a > _MAX_64 - b:
-        return (a - _MAX_64 - 1) + (b - _MAX_64 - 1)
-    if b < 0 and a < -_MAX_64 - 1 - b:
-        return (a + _MAX_64 + 1) + (b + _MAX_64 + 1)
-    return a + b
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
 def _take(state: cython.longlong[::1], base: cython.longlong, last: cython.longlong) -> cython.void:
     state[_F_BEGUN] = 1
-    state[_F_NEXT_OFFSET] = _add(last, 1)
+    state[_F_NEXT_OFFSET] = add(last, 1)
     if last >= state[_F_TARGET]:
         state[_F_REACHED] = 1
     if base >= state[_F_TARGET]:
@@ -314,11 +296,14 @@ def follow(
     file_size: cython.longlong,
     state: cython.longlong[::1],
 ) -> tuple[int, int]:
-    """Follows batch headers by their sizes alone, as a broker does that looks for TARGET.
+    """Follow batch headers by their sizes alone, as a broker does that looks for TARGET.
 
-    ``view[0]`` is the byte at ``origin`` of a file of ``file_size`` bytes. Returns (how far it got
+    ``view[0]`` is the byte at ``origin`` of a file of ``file_size`` bytes. Return (how far it got
     in the view, why it stopped).
     """
+    need(len(FOLLOW_FIELDS), len(state), "a state")
+    need(0, origin, "an origin")
+    need(0, file_size, "a file size")
     stop: cython.Py_ssize_t = len(view)
     p: cython.Py_ssize_t = 0
     left: cython.longlong
@@ -328,36 +313,37 @@ def follow(
     magic: cython.int
     while True:
         left = file_size - origin - p
-        if left <= _PREFIX:
+        if left <= PREFIX_BYTES:
             return p, _END
-        if stop - p < _PREFIX:
+        if stop - p < PREFIX_BYTES:
             return p, _SHORT
-        size = _i32(view, p + 8)
-        if size < _LEAST_SIZE:
+        size = i32(view, p + 8)
+        if size < LEAST_MESSAGE:
             return p, _CORRUPT
-        if left < _LOG_OVERHEAD + size:
+        if left < LOG_OVERHEAD + size:
             return p, _END
         magic = view[p + 16]
-        base = last = _i64(view, p)
+        base = last = i64(view, p)
         if 1 < magic < 128:
             if left < _DELTA_END:
                 return p, _CORRUPT
             if stop - p < _DELTA_END:
                 return p, _SHORT
-            last = _add(base, _i32(view, p + 23))
+            last = add(base, i32(view, p + 23))
         else:
-            if left < _PREFIX + 1:
+            if left < PREFIX_BYTES + 1:
                 return p, _CORRUPT
-            if stop - p < _PREFIX + 1:
+            if stop - p < PREFIX_BYTES + 1:
                 return p, _SHORT
-            if view[p + 17] & 7:
+            if view[p + 17] & CODEC_MASK:
                 return p, _WRAPPER
         _take(state, base, last)
-        p += _LOG_OVERHEAD + size
+        p += LOG_OVERHEAD + size
         if p > stop:
             return p, _SHORT
 
 
 def take(state: cython.longlong[::1], base: cython.longlong, last: cython.longlong) -> None:
-    """Adds one batch to the state of follow(): a wrapper, whose base offset that cannot know."""
+    """Add one batch to the state of follow(): a wrapper, whose base offset that cannot know."""
+    need(len(FOLLOW_FIELDS), len(state), "a state")
     _take(state, base, last)

@@ -1,7 +1,7 @@
 """The hot loops over index entries: whether they rise, and what batches say of their promises.
 
-Compiled like the kernel, and the same as plain Python. Entries are compared with the batches that
-they speak of while these go by, a table at a time: both are in file order, so one pass is enough.
+Entries are compared with the batches that they speak of while these go by, a table at a time: both
+are in file order, so one pass is enough.
 
 Spec: ``OffsetIndex.lookup``, ``TimeIndex.lookup``, ``LogSegment.append``, ``findOffsetByTimestamp``
 (KOD 4.3, checks 9, 10, 13). It must never make an object per entry or per batch, or raise on any
@@ -13,9 +13,23 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:
-    from kdump.format import _nocython as cython
+    from kdump.format.kernel import nocython as cython
 
-from kdump.format._kernel import BATCH_FIELDS
+from kdump.format.kernel.prelude import (
+    ATTRIBUTES,
+    BASE_OFFSET,
+    BATCH_WIDTH,
+    CODEC_MASK,
+    COUNT,
+    LAST_OFFSET,
+    MAGIC,
+    MAX_64,
+    MAX_TIMESTAMP,
+    POSITION,
+    SIZE,
+    add,
+    need,
+)
 
 # What becomes of an entry.
 FITS = 0
@@ -43,39 +57,15 @@ J_HIGHEST_MAGIC = 7
 J_COUNTS = 8  # how many entries are of each kind
 STATE_FIELDS = 14
 
-_POSITION = cython.declare(cython.int, BATCH_FIELDS.index("position"))
-_SIZE = cython.declare(cython.int, BATCH_FIELDS.index("size"))
-_BASE_OFFSET = cython.declare(cython.int, BATCH_FIELDS.index("base_offset"))
-_LAST_OFFSET = cython.declare(cython.int, BATCH_FIELDS.index("last_offset"))
-_MAGIC = cython.declare(cython.int, BATCH_FIELDS.index("magic"))
-_ATTRIBUTES = cython.declare(cython.int, BATCH_FIELDS.index("attributes"))
-_MAX_TIMESTAMP = cython.declare(cython.int, BATCH_FIELDS.index("max_timestamp"))
-_COUNT = cython.declare(cython.int, BATCH_FIELDS.index("count"))
-_BATCH_FIELDS = cython.declare(cython.int, len(BATCH_FIELDS))
-_CODEC = cython.declare(cython.int, 7)
 
 # Some of the above once more, for C.
-_FITS = cython.declare(cython.int, 0)
-_UNJUDGED = cython.declare(cython.int, 1)
-_MISPLACED = cython.declare(cython.int, 2)
-_SKIPS = cython.declare(cython.int, 3)
-_UNMATCHED = cython.declare(cython.int, 4)
-_COUNTS = cython.declare(cython.int, 8)
-_LISTED = cython.declare(cython.int, 8)
-
-_MAX_64 = cython.declare(cython.longlong, 9223372036854775807)
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _absolute(base_offset: cython.longlong, relative: cython.longlong) -> cython.longlong:
-    """The offset of an entry as Java adds it: wrapped to 64 bits, with no overflow on the way."""
-    if relative > 0 and base_offset > _MAX_64 - relative:
-        return (base_offset - _MAX_64 - 1) + (relative - _MAX_64 - 1)
-    if relative < 0 and base_offset < -_MAX_64 - 1 - relative:
-        return (base_offset + _MAX_64 + 1) + (relative + _MAX_64 + 1)
-    return base_offset + relative
+_FITS = cython.declare(cython.int, FITS)
+_UNJUDGED = cython.declare(cython.int, UNJUDGED)
+_MISPLACED = cython.declare(cython.int, MISPLACED)
+_SKIPS = cython.declare(cython.int, SKIPS)
+_UNMATCHED = cython.declare(cython.int, UNMATCHED)
+_COUNTS = cython.declare(cython.int, J_COUNTS)
+_LISTED = cython.declare(cython.int, LISTED)
 
 
 @cython.cfunc
@@ -88,9 +78,9 @@ def _note(
     number: cython.longlong,
     reference: cython.longlong,
 ) -> cython.void:
-    """Counts an entry, and lists it if it is among the first of its kind."""
+    """Count an entry, and list it if it is among the first of its kind."""
     place: cython.longlong = state[_COUNTS + kind]
-    if place < _LISTED:
+    if 0 <= place < _LISTED:
         place = 2 * (kind * _LISTED + place)
         found[place] = number
         found[place + 1] = reference
@@ -102,10 +92,11 @@ def disorder_of_offsets(
     positions: cython.const[cython.int][::1],
     first: cython.longlong[::1],
 ) -> int:
-    """Counts the entries whose offset or position is not above that of the entry before.
+    """Count the entries whose offset or position is not above that of the entry before.
 
     The numbers of the first of them go to ``first``, as many as it has room for.
     """
+    need(len(offsets), len(positions), "as many positions")
     n: cython.Py_ssize_t = 0
     i: cython.Py_ssize_t
     for i in range(1, len(offsets)):
@@ -121,10 +112,11 @@ def disorder_of_times(
     offsets: cython.const[cython.int][::1],
     first: cython.longlong[::1],
 ) -> int:
-    """Counts the entries whose timestamp is not above, or offset below, that of the entry before.
+    """Count the entries whose timestamp is not above, or offset below, that of the entry before.
 
     The numbers of the first of them go to ``first``, as many as it has room for.
     """
+    need(len(timestamps), len(offsets), "as many offsets")
     n: cython.Py_ssize_t = 0
     i: cython.Py_ssize_t
     for i in range(1, len(timestamps)):
@@ -143,14 +135,19 @@ def judge_offsets(
     state: cython.longlong[::1],
     found: cython.longlong[::1],
 ) -> None:
-    """Judges the entries of an ``.index`` that lead into the batches of ``rows``.
+    """Judge the entries of an ``.index`` that lead into the batches of ``rows``.
 
     The entries up to ``J_STOP`` rise, and so do the batches. One that leads behind its offset makes
     lookups skip; it is listed with the last offset before its position, a misplaced one with the
     position of the batch that it leads into (of the first one, if it is negative). Where the
     offsets of the log itself do not rise nothing can be said.
     """
-    n: cython.Py_ssize_t = len(rows) // _BATCH_FIELDS
+    need(STATE_FIELDS, len(state), "a state")
+    need(FOUND_NUMBERS, len(found), "room for entries")
+    need(0, state[J_NEXT], "a next entry")
+    need(state[J_STOP], len(offsets), "as many offsets")
+    need(state[J_STOP], len(positions), "as many positions")
+    n: cython.Py_ssize_t = len(rows) // BATCH_WIDTH
     number: cython.longlong = state[J_NEXT]
     stop: cython.longlong = state[J_STOP]
     previous: cython.longlong
@@ -161,34 +158,34 @@ def judge_offsets(
     at: cython.Py_ssize_t
     if n == 0:
         return
-    at = (n - 1) * _BATCH_FIELDS
-    end = rows[at + _POSITION] + rows[at + _SIZE]
+    at = (n - 1) * BATCH_WIDTH
+    end = rows[at + POSITION] + rows[at + SIZE]
     while number < stop and positions[number] < end:
         position = positions[number]
         # Mostly the batch is near the one before: steps that double, then halve.
         step = 1
-        while row + step < n and rows[(row + step) * _BATCH_FIELDS + _POSITION] <= position:
+        while row + step < n and rows[(row + step) * BATCH_WIDTH + POSITION] <= position:
             row += step
             step *= 2
         while step > 0:
-            if row + step < n and rows[(row + step) * _BATCH_FIELDS + _POSITION] <= position:
+            if row + step < n and rows[(row + step) * BATCH_WIDTH + POSITION] <= position:
                 row += step
             step //= 2
-        at = row * _BATCH_FIELDS
+        at = row * BATCH_WIDTH
         previous = state[J_PREVIOUS]
         if row > 0:
-            previous = rows[at - _BATCH_FIELDS + _LAST_OFFSET]
-        if rows[at + _POSITION] != position:
-            _note(state, found, _MISPLACED, number, rows[at + _POSITION])
-        elif previous >= rows[at + _BASE_OFFSET]:
+            previous = rows[at - BATCH_WIDTH + LAST_OFFSET]
+        if rows[at + POSITION] != position:
+            _note(state, found, _MISPLACED, number, rows[at + POSITION])
+        elif previous >= rows[at + BASE_OFFSET]:
             _note(state, found, _UNJUDGED, number, previous)
-        elif _absolute(base_offset, offsets[number]) <= previous:
+        elif add(base_offset, offsets[number]) <= previous:
             _note(state, found, _SKIPS, number, previous)
         else:
             _note(state, found, _FITS, number, previous)
         number += 1
     state[J_NEXT] = number
-    state[J_PREVIOUS] = rows[(n - 1) * _BATCH_FIELDS + _LAST_OFFSET]
+    state[J_PREVIOUS] = rows[(n - 1) * BATCH_WIDTH + LAST_OFFSET]
 
 
 def pass_over(
@@ -197,7 +194,11 @@ def pass_over(
     state: cython.longlong[::1],
     found: cython.longlong[::1],
 ) -> None:
-    """Leaves the entries of an ``.index`` that lead before ``position`` unjudged."""
+    """Leave the entries of an ``.index`` that lead before ``position`` unjudged."""
+    need(STATE_FIELDS, len(state), "a state")
+    need(FOUND_NUMBERS, len(found), "room for entries")
+    need(0, state[J_NEXT], "a next entry")
+    need(state[J_STOP], len(positions), "as many positions")
     number: cython.longlong = state[J_NEXT]
     stop: cython.longlong = state[J_STOP]
     while number < stop and positions[number] < position:
@@ -214,7 +215,7 @@ def judge_times(
     state: cython.longlong[::1],
     found: cython.longlong[::1],
 ) -> None:
-    """Judges the entries of a ``.timeindex`` that speak of the batches of ``rows``, and sums these.
+    """Judge the entries of a ``.timeindex`` that speak of the batches of ``rows``, and sum these.
 
     The entries up to ``J_STOP`` rise. One that has records with a later timestamp before its own
     batch makes lookups by time skip them; it is listed with that timestamp. One whose own batch,
@@ -222,7 +223,12 @@ def judge_times(
     it; it is listed with the largest of them. Batches without records count for no lookup, but the
     broker's largest timestamp may come from one.
     """
-    n: cython.Py_ssize_t = len(rows) // _BATCH_FIELDS
+    need(STATE_FIELDS, len(state), "a state")
+    need(FOUND_NUMBERS, len(found), "room for entries")
+    need(0, state[J_NEXT], "a next entry")
+    need(state[J_STOP], len(timestamps), "as many timestamps")
+    need(state[J_STOP], len(offsets), "as many offsets")
+    n: cython.Py_ssize_t = len(rows) // BATCH_WIDTH
     place: cython.Py_ssize_t
     row: cython.Py_ssize_t = 0
     number: cython.longlong = state[J_NEXT]
@@ -236,14 +242,14 @@ def judge_times(
     before: cython.longlong
     first: cython.longlong
     last: cython.longlong
-    offset: cython.longlong = _absolute(base_offset, offsets[number]) if number < stop else _MAX_64
+    offset: cython.longlong = add(base_offset, offsets[number]) if number < stop else MAX_64
     magic: cython.longlong
     timestamp: cython.longlong
     for place in range(n):
-        row = place * _BATCH_FIELDS
-        last = rows[row + _LAST_OFFSET]
-        magic = rows[row + _MAGIC]
-        timestamp = rows[row + _MAX_TIMESTAMP]
+        row = place * BATCH_WIDTH
+        last = rows[row + LAST_OFFSET]
+        magic = rows[row + MAGIC]
+        timestamp = rows[row + MAX_TIMESTAMP]
         before = of_records
         if magic < lowest:
             lowest = magic
@@ -251,11 +257,11 @@ def judge_times(
             highest = magic
         if timestamp > largest:
             largest = timestamp
-        if timestamp > of_records and (magic < 2 or rows[row + _COUNT] > 0):
+        if timestamp > of_records and (magic < 2 or rows[row + COUNT] > 0):
             of_records = timestamp
         while offset <= last and number < stop:
-            first = rows[row + _BASE_OFFSET]
-            if magic < 2 and rows[row + _ATTRIBUTES] & _CODEC and previous < first:
+            first = rows[row + BASE_OFFSET]
+            if magic < 2 and rows[row + ATTRIBUTES] & CODEC_MASK and previous < first:
                 first = previous + 1  # a wrapper's header says only where it ends
             if timestamps[number] < before:
                 _note(state, found, _SKIPS, number, before)
@@ -266,7 +272,7 @@ def judge_times(
             else:
                 _note(state, found, _FITS, number, largest)
             number += 1
-            offset = _absolute(base_offset, offsets[number]) if number < stop else _MAX_64
+            offset = add(base_offset, offsets[number]) if number < stop else MAX_64
         previous = last
     state[J_NEXT] = number
     state[J_PREVIOUS] = previous

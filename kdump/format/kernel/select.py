@@ -1,7 +1,7 @@
 """The hot loops over rows that the kernel filled: which of them are asked for, and their sums.
 
-Compiled like the kernel, and the same as plain Python. Rows are kept by moving them together in
-place, so that what was asked for is a shorter run of the same kind.
+Rows are kept by moving them together in place, so that what was asked for is a shorter run of the
+same kind.
 
 Spec: ``DefaultRecordBatch``, ``LegacyRecord`` for what a header says of its records (KOD 3.1, 3.2).
 It must never make an object per row, or look at a byte of a record but its key.
@@ -12,21 +12,34 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:
-    from kdump.format import _nocython as cython
+    from kdump.format.kernel import nocython as cython
 
-from kdump.format._kernel import BATCH_FIELDS, RECORD_FIELDS
-
-_SIZE = cython.declare(cython.int, BATCH_FIELDS.index("size"))
-_BASE_OFFSET = cython.declare(cython.int, BATCH_FIELDS.index("base_offset"))
-_LAST_OFFSET = cython.declare(cython.int, BATCH_FIELDS.index("last_offset"))
-_MAGIC = cython.declare(cython.int, BATCH_FIELDS.index("magic"))
-_ATTRIBUTES = cython.declare(cython.int, BATCH_FIELDS.index("attributes"))
-_BASE_TIMESTAMP = cython.declare(cython.int, BATCH_FIELDS.index("base_timestamp"))
-_MAX_TIMESTAMP = cython.declare(cython.int, BATCH_FIELDS.index("max_timestamp"))
-_PRODUCER_ID = cython.declare(cython.int, BATCH_FIELDS.index("producer_id"))
-_COUNT = cython.declare(cython.int, BATCH_FIELDS.index("count"))
-_BATCH_FIELDS = cython.declare(cython.int, len(BATCH_FIELDS))
-_RECORD_FIELDS = cython.declare(cython.int, len(RECORD_FIELDS))
+from kdump.format.kernel.prelude import (
+    ATTRIBUTES,
+    BASE_OFFSET,
+    BASE_TIMESTAMP,
+    BATCH_WIDTH,
+    CODEC_MASK,
+    CONTROL,
+    COUNT,
+    DELETE_HORIZON,
+    HEADER_BYTES,
+    KEY,
+    KEY_SIZE,
+    LAST_OFFSET,
+    LOG_APPEND_TIME,
+    MAGIC,
+    MAX_64,
+    MAX_TIMESTAMP,
+    OFFSET,
+    PRODUCER_ID,
+    RECORD_WIDTH,
+    SIZE,
+    TIMESTAMP,
+    TRANSACTIONAL,
+    need,
+    need_field,
+)
 
 # The state of sum_batches(), carried from one table to the next.
 S_BATCHES = 0
@@ -44,16 +57,6 @@ S_CODECS = 11  # for each codec's number its batches, its records, the bytes of 
 S_SIZES = 35  # for each number of bits how many batches have a size of so many
 SUM_FIELDS = 68
 
-_HEADER = cython.declare(cython.int, 61)
-_MAX_64 = cython.declare(cython.longlong, 9223372036854775807)
-
-# Bits of the attributes.
-_CODEC = cython.declare(cython.int, 7)
-_LOG_APPEND_TIME = cython.declare(cython.int, 8)
-_TRANSACTIONAL = cython.declare(cython.int, 16)
-_CONTROL = cython.declare(cython.int, 32)
-_DELETE_HORIZON = cython.declare(cython.int, 64)
-
 
 def keep_records(
     rows: cython.longlong[::1],
@@ -64,30 +67,34 @@ def keep_records(
     last_timestamp: cython.longlong,
     key: cython.const[cython.uchar][::1] | None,
 ) -> int:
-    """Keeps the records within both ranges, ends included, and with just this key if one is given.
+    """Keep the records within both ranges, ends included, and with just this key if one is given.
 
-    ``rows`` are of ``RECORD_FIELDS`` and point into ``block``. Returns how many were kept.
+    ``rows`` are of ``RECORD_FIELDS`` and point into ``block``. Return how many were kept.
     """
-    n: cython.Py_ssize_t = len(rows) // _RECORD_FIELDS
+    n: cython.Py_ssize_t = len(rows) // RECORD_WIDTH
     row: cython.Py_ssize_t = 0
     kept: cython.Py_ssize_t = 0
     start: cython.Py_ssize_t
     place: cython.Py_ssize_t
     i: cython.Py_ssize_t
     size: cython.Py_ssize_t = -1
+    number: cython.longlong
     same: cython.bint
     if key is not None:
         size = len(key)
     for place in range(n):
-        row = place * _RECORD_FIELDS
-        if rows[row] < first_offset or rows[row] > last_offset:
+        row = place * RECORD_WIDTH
+        number = rows[row + OFFSET]
+        if number < first_offset or number > last_offset:
             continue
-        if rows[row + 1] < first_timestamp or rows[row + 1] > last_timestamp:
+        number = rows[row + TIMESTAMP]
+        if number < first_timestamp or number > last_timestamp:
             continue
         if key is not None:
-            if rows[row + 3] != size:
+            if rows[row + KEY_SIZE] != size:
                 continue
-            start = rows[row + 2]
+            start = rows[row + KEY]
+            need_field(len(block), start, size)
             same = True
             for i in range(size):
                 if block[start + i] != key[i]:
@@ -96,10 +103,10 @@ def keep_records(
             if not same:
                 continue
         if kept != row:
-            for i in range(_RECORD_FIELDS):
+            for i in range(RECORD_WIDTH):
                 rows[kept + i] = rows[row + i]
-        kept += _RECORD_FIELDS
-    return kept // _RECORD_FIELDS
+        kept += RECORD_WIDTH
+    return kept // RECORD_WIDTH
 
 
 def keep_batches(
@@ -112,14 +119,14 @@ def keep_batches(
     by_producer: cython.bint,
     producer_id: cython.longlong,
 ) -> int:
-    """Keeps the batches whose headers let them hold something within both ranges, ends included.
+    """Keep the batches whose headers let them hold something within both ranges, ends included.
 
     A batch's times go from that of its first record to its largest. A wrapper's offsets go from
     behind ``previous``, the last offset before it in the file, to its own; one that says 0 may hold
-    any above. ``by_producer`` asks for batches of ``producer_id`` alone. Returns how many were
+    any above. ``by_producer`` asks for batches of ``producer_id`` alone. Return how many were
     kept.
     """
-    n: cython.Py_ssize_t = len(rows) // _BATCH_FIELDS
+    n: cython.Py_ssize_t = len(rows) // BATCH_WIDTH
     row: cython.Py_ssize_t = 0
     kept: cython.Py_ssize_t = 0
     place: cython.Py_ssize_t
@@ -127,29 +134,29 @@ def keep_batches(
     low: cython.longlong
     high: cython.longlong
     for place in range(n):
-        row = place * _BATCH_FIELDS
-        low = rows[row + _BASE_OFFSET]
-        high = rows[row + _LAST_OFFSET]
-        if rows[row + _MAGIC] < 2 and rows[row + _ATTRIBUTES] & _CODEC:
-            low = previous + 1 if previous < high else -_MAX_64 - 1
+        row = place * BATCH_WIDTH
+        low = rows[row + BASE_OFFSET]
+        high = rows[row + LAST_OFFSET]
+        if rows[row + MAGIC] < 2 and rows[row + ATTRIBUTES] & CODEC_MASK:
+            low = previous + 1 if previous < high else -MAX_64 - 1
             if high == 0:
-                high = _MAX_64
+                high = MAX_64
         elif high < low:
             high = low
-        previous = rows[row + _LAST_OFFSET]
+        previous = rows[row + LAST_OFFSET]
         if low > last_offset or high < first_offset:
             continue
-        if rows[row + _MAX_TIMESTAMP] < first_timestamp:
+        if rows[row + MAX_TIMESTAMP] < first_timestamp:
             continue
         if _lowest_timestamp(rows, row) > last_timestamp:
             continue
-        if by_producer and rows[row + _PRODUCER_ID] != producer_id:
+        if by_producer and rows[row + PRODUCER_ID] != producer_id:
             continue
         if kept != row:
-            for i in range(_BATCH_FIELDS):
+            for i in range(BATCH_WIDTH):
                 rows[kept + i] = rows[row + i]
-        kept += _BATCH_FIELDS
-    return kept // _BATCH_FIELDS
+        kept += BATCH_WIDTH
+    return kept // BATCH_WIDTH
 
 
 @cython.cfunc
@@ -158,18 +165,19 @@ def keep_batches(
 def _lowest_timestamp(
     rows: cython.const[cython.longlong][::1], row: cython.Py_ssize_t
 ) -> cython.longlong:
-    """That of the first record of the batch at ``row``; -1 where its header does not say it."""
-    attributes: cython.longlong = rows[row + _ATTRIBUTES]
-    if attributes & _LOG_APPEND_TIME:
-        return rows[row + _MAX_TIMESTAMP]
-    if attributes & (_DELETE_HORIZON if rows[row + _MAGIC] > 1 else _CODEC):
+    """Return that of the first record of the batch at ``row``; -1 if its header does not say it."""
+    attributes: cython.longlong = rows[row + ATTRIBUTES]
+    if attributes & LOG_APPEND_TIME:
+        return rows[row + MAX_TIMESTAMP]
+    if attributes & (DELETE_HORIZON if rows[row + MAGIC] > 1 else CODEC_MASK):
         return -1
-    return rows[row + _BASE_TIMESTAMP]
+    return rows[row + BASE_TIMESTAMP]
 
 
 def sum_batches(rows: cython.const[cython.longlong][::1], state: cython.longlong[::1]) -> None:
-    """Adds the batches of ``rows`` to ``state`` (places ``S_``)."""
-    n: cython.Py_ssize_t = len(rows) // _BATCH_FIELDS
+    """Add the batches of ``rows`` to ``state`` (places ``S_``)."""
+    need(SUM_FIELDS, len(state), "a state")
+    n: cython.Py_ssize_t = len(rows) // BATCH_WIDTH
     codecs: cython.Py_ssize_t = S_CODECS
     sizes: cython.Py_ssize_t = S_SIZES
     place: cython.Py_ssize_t
@@ -194,32 +202,32 @@ def sum_batches(rows: cython.const[cython.longlong][::1], state: cython.longlong
     smallest: cython.longlong = state[S_SMALLEST]
     largest: cython.longlong = state[S_LARGEST]
     for place in range(n):
-        row = place * _BATCH_FIELDS
-        size = rows[row + _SIZE]
-        attributes = rows[row + _ATTRIBUTES]
-        codec = attributes & _CODEC
-        if rows[row + _MAGIC] > 1:
-            header = _HEADER
-            count = rows[row + _COUNT] if rows[row + _COUNT] > 0 else 0
-            if attributes & _TRANSACTIONAL:
+        row = place * BATCH_WIDTH
+        size = rows[row + SIZE]
+        attributes = rows[row + ATTRIBUTES]
+        codec = attributes & CODEC_MASK
+        if rows[row + MAGIC] > 1:
+            header = HEADER_BYTES
+            count = rows[row + COUNT] if rows[row + COUNT] > 0 else 0
+            if attributes & TRANSACTIONAL:
                 transactional += 1
-            if attributes & _CONTROL:
+            if attributes & CONTROL:
                 control += 1
         else:
             header = 0
             count = 0 if codec else 1
-        wraps = rows[row + _MAGIC] < 2 and codec != 0
+        wraps = rows[row + MAGIC] < 2 and codec != 0
         records += count
         total += size
-        if not wraps and rows[row + _BASE_OFFSET] < first_offset:
-            first_offset = rows[row + _BASE_OFFSET]
-        if rows[row + _LAST_OFFSET] > last_offset:
-            last_offset = rows[row + _LAST_OFFSET]
+        if not wraps and rows[row + BASE_OFFSET] < first_offset:
+            first_offset = rows[row + BASE_OFFSET]
+        if rows[row + LAST_OFFSET] > last_offset:
+            last_offset = rows[row + LAST_OFFSET]
         timestamp = _lowest_timestamp(rows, row)
         if 0 <= timestamp < first_timestamp:
             first_timestamp = timestamp
-        if rows[row + _MAX_TIMESTAMP] > last_timestamp:
-            last_timestamp = rows[row + _MAX_TIMESTAMP]
+        if rows[row + MAX_TIMESTAMP] > last_timestamp:
+            last_timestamp = rows[row + MAX_TIMESTAMP]
         if size < smallest:
             smallest = size
         if size > largest:
@@ -232,6 +240,8 @@ def sum_batches(rows: cython.const[cython.longlong][::1], state: cython.longlong
         while rest > 0:
             rest >>= 1
             bits += 1
+        if bits > 32:  # no header says so much
+            bits = 32
         state[sizes + bits] += 1
     state[S_BATCHES] += n
     state[S_RECORDS] += records

@@ -1,0 +1,26 @@
+"""The loops that touch every byte or row: Python that runs as it is, and that the installation
+compiles with Cython.
+
+nocython   Stands in for Cython's ``cython`` where that is not installed: decorators that do
+           nothing.
+prelude    What every module of the kernel uses: rows, places, bits, readers of bytes, writers of
+           bytes.
+checksums  The checksums of small batches: the tables of CRC-32C and CRC-32, and the loop over
+           bytes.
+headers    The hot loops over batch headers: reading, checksums of small batches, sums, and the
+           search.
+records    The hot loops over records of any magic: decoding, and whether they match their batch's
+           header.
+digest     The hot loop of a digest: records in a form without gaps, which depends on no batch or
+           codec.
+recovery   Recovery's loop over batch headers, and the loader's over a log that it does not check.
+entries    The hot loops over index entries: whether they rise, and what batches say of their
+           promises.
+producers  The hot loops over producers: the events of a segment, and their replay over a partition.
+columns    Columns of records, one number or field behind the other, out of the rows that the kernel
+           filled.
+select     The hot loops over rows that the kernel filled: which of them are asked for, and their
+           sums.
+lines      Columns of batches and records to lines of text or JSON: the plain ones, in bulk.
+encode     The hot loops that write: records of rows as those of a batch of magic 2.
+"""
