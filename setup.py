@@ -6,12 +6,17 @@ inlined only into others of the same module, and only its own numbers are C inte
 the copy have literals for the names of places. The copy carries the SHA-256 of all that it was made
 of, so that a test can tell whether what runs is what is written. Where there is no compiler the
 extensions are left out and the same sources run as plain Python.
+
+``KDUMP_KERNEL`` asks for a build that finds mistakes of the kernel: ``checked`` raises on an index
+beyond a view and on a view that was never given, ``sanitized`` has AddressSanitizer and UBSan in it
+(``tests/kernels`` runs the tests on both). Such a build fails where there is no compiler.
 """
 
 from __future__ import annotations
 
 import ast
 import hashlib
+import os
 import shutil
 from contextlib import suppress
 from pathlib import Path
@@ -36,6 +41,16 @@ DIRECTIVES = {
     "initializedcheck": False,
     "cdivision": True,
 }
+#: Python is built with -fwrapv; without it UBSan finds overflows, which plain Python does not have.
+SANITIZERS = [
+    "-O1", "-g", "-fno-wrapv", "-fno-omit-frame-pointer",
+    "-fsanitize=address,undefined", "-fno-sanitize-recover=all",
+]  # fmt: skip
+KIND = os.environ.get("KDUMP_KERNEL", "")
+if KIND not in ("", "checked", "sanitized"):
+    raise SystemExit(f"expected KDUMP_KERNEL to be checked or sanitized, found {KIND}")
+if KIND == "checked":
+    DIRECTIVES |= {"boundscheck": True, "initializedcheck": True}
 
 
 def origin(statement: ast.stmt) -> str:
@@ -121,8 +136,16 @@ def stamped(source: Path) -> Extension:
         (BUILD / "kernel" / package / "__init__.py").touch()
     (copy.parent / "__init__.py").touch()
     stamp = f'\nSOURCE_SHA256 = "{digest.hexdigest()}"\n'
-    copy.write_text(numbered(pasted(source.read_text())) + stamp)
-    return Extension(f"{PACKAGE}.{source.stem}", [str(copy)], extra_compile_args=["-O3"])
+    text = numbered(pasted(source.read_text()))
+    if KIND == "checked":  # so that what is raised in a function reaches the one that called it
+        text = text.replace("exceptval(check=False)", "exceptval(check=True)")
+    copy.write_text(text + stamp)
+    return Extension(
+        f"{PACKAGE}.{source.stem}",
+        [str(copy)],
+        extra_compile_args={"checked": ["-O1"], "sanitized": SANITIZERS}.get(KIND, ["-O3"]),
+        extra_link_args=SANITIZERS if KIND == "sanitized" else [],
+    )
 
 
 # Whatever an earlier build left there would be packed again, compiled modules of old sources too.
@@ -133,6 +156,6 @@ extensions = cythonize(
     build_dir=str(BUILD / "c"),
 )
 for extension in extensions:
-    extension.optional = True  # cythonize() drops it from what it is given
+    extension.optional = not KIND  # cythonize() drops it from what it is given
 
 setup(ext_modules=extensions)

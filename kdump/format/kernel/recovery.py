@@ -135,6 +135,13 @@ def recover(
     times_at: cython.Py_ssize_t = 0
     base: cython.longlong = state[_R_BASE]
     limit: cython.longlong = MAX_64
+    origin: cython.longlong = state[_R_ORIGIN]
+    index_room: cython.longlong = state[_R_INDEX_ROOM]
+    time_room: cython.longlong = state[_R_TIME_ROOM]
+    index_entries: cython.longlong = state[_R_INDEX_ENTRIES]
+    time_entries: cython.longlong = state[_R_TIME_ENTRIES]
+    time_timestamp: cython.longlong = state[_R_TIME_TIMESTAMP]
+    time_offset: cython.longlong = state[_R_TIME_OFFSET]
     interval: cython.longlong = state[_R_INTERVAL]
     indexed_at: cython.longlong = state[_R_INDEXED_AT]
     indexed_offset: cython.longlong = state[_R_INDEXED_OFFSET]
@@ -157,41 +164,45 @@ def recover(
             max_offset = last_offset
         position = rows[row + POSITION]
         if position - indexed_at > interval:
-            if state[_R_INDEX_ENTRIES] >= state[_R_INDEX_ROOM]:
+            if index_entries >= index_room:
                 outcome = _FULL
                 break
-            if state[_R_INDEX_ENTRIES] and last_offset <= indexed_offset:
+            if index_entries and last_offset <= indexed_offset:
                 outcome = _DISORDER
                 break
             if index_at + 1 < len(index):
                 index[index_at] = last_offset - base
-                index[index_at + 1] = position - state[_R_ORIGIN]
+                index[index_at + 1] = position - origin
                 index_at += 2
-            state[_R_INDEX_ENTRIES] += 1
+            index_entries += 1
             indexed_offset = last_offset
             indexed_at = position
             found = False
-            if state[_R_TIME_ENTRIES] >= state[_R_TIME_ROOM] - 1:
+            if time_entries >= time_room - 1:
                 outcome = _FULL
                 break
-            if state[_R_TIME_ENTRIES] and max_offset < state[_R_TIME_OFFSET]:
+            if time_entries and max_offset < time_offset:
                 outcome = _DISORDER
                 break
-            if max_timestamp > state[_R_TIME_TIMESTAMP]:
+            if max_timestamp > time_timestamp:
                 if times_at + 1 < len(times):
                     times[times_at] = max_timestamp
                     times[times_at + 1] = max_offset - base
                     times_at += 2
-                state[_R_TIME_ENTRIES] += 1
-                state[_R_TIME_TIMESTAMP] = max_timestamp
-                state[_R_TIME_OFFSET] = max_offset
+                time_entries += 1
+                time_timestamp = max_timestamp
+                time_offset = max_offset
         if rows[row + BASE_OFFSET] >= indexed_offset:
             found = True
         i += 1
     if i > first:
         row = (i - 1) * BATCH_WIDTH
-        state[_R_VALID_BYTES] = rows[row + POSITION] + rows[row + SIZE] - state[_R_ORIGIN]
+        state[_R_VALID_BYTES] = rows[row + POSITION] + rows[row + SIZE] - origin
         state[_R_LAST_OFFSET] = rows[row + LAST_OFFSET]
+    state[_R_INDEX_ENTRIES] = index_entries
+    state[_R_TIME_ENTRIES] = time_entries
+    state[_R_TIME_TIMESTAMP] = time_timestamp
+    state[_R_TIME_OFFSET] = time_offset
     state[_R_INDEXED_AT] = indexed_at
     state[_R_INDEXED_OFFSET] = indexed_offset
     state[_R_MAX_TIMESTAMP] = max_timestamp
