@@ -7,7 +7,7 @@ read at all. This module imports nothing of kdump.
 
 from __future__ import annotations
 
-from pathlib import PurePath
+from os import PathLike
 
 
 class KdumpError(Exception):
@@ -32,7 +32,7 @@ class UsageError(KdumpError):
 class SourceError(KdumpError):
     """A file or directory could not be read; ``path`` is its name as it was typed."""
 
-    def __init__(self, path: str | PurePath, message: str) -> None:
+    def __init__(self, path: str | PathLike[str], message: str) -> None:
         super().__init__(message)
         self.path = str(path)
 
@@ -56,7 +56,7 @@ class ForeignDirectoryError(SourceError):
 class MissingDirectoryError(SourceError):
     """A log directory that a broker's configuration names, and in whose place ``found`` is."""
 
-    def __init__(self, path: str | PurePath, found: str) -> None:
+    def __init__(self, path: str | PathLike[str], found: str) -> None:
         expected = "the log directory that the configuration names"
         super().__init__(path, f"{path}: expected {expected}, found {found}")
         self.found = found

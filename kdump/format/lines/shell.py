@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from pathlib import PurePath
+from os import PathLike
 from shlex import quote
 from typing import Final
 
@@ -20,7 +20,7 @@ from kdump.format.lines.text import printable
 _PLAIN: Final = re.compile(r"[^\\'!]", re.S)
 
 
-def operand(path: PurePath) -> str:
+def operand(path: PathLike[str]) -> str:
     """Return ``path`` as an argument of a command that cannot be read as an option."""
     text = str(path)
     return f"./{text}" if text.startswith("-") else text
