@@ -27,7 +27,7 @@ from pathlib import Path
 from kdump.errors import SourceError, VanishedError
 from kdump.storage.logdir import enclosing_log_directory
 from kdump.storage.names import LOCK
-from kdump.storage.objects.address import AnyPath, RemotePath
+from kdump.storage.objects.address import AnyPath, RemotePath, as_local
 from kdump.storage.source import open_regular, status_of
 
 _PROC = Path("/proc")
@@ -202,7 +202,7 @@ def _doubt_without_lock(hidden: str | None) -> str | None:
 def _lock_state(lock: AnyPath) -> Liveness:
     """Return the state by the lock on ``.lock`` alone: STOPPED if a broker would be granted it."""
     try:
-        descriptor, _ = open_regular(lock)
+        descriptor, _ = open_regular(as_local(lock))
     except VanishedError:  # since 3.8 a broker removes it when it stops
         return Liveness(State.STOPPED, f"there is no {lock}")
     except SourceError as error:

@@ -19,6 +19,7 @@ import stat
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -148,7 +149,7 @@ def _owner(path: AnyPath) -> int | None:
     return None
 
 
-def open_regular(path: AnyPath) -> tuple[int, os.stat_result]:
+def open_regular(path: Path) -> tuple[int, os.stat_result]:
     """Open a regular file for reading; return its descriptor, which the caller closes, and status.
 
     Raises SourceError, also if the path is not a regular file, and VanishedError.
@@ -170,7 +171,7 @@ def open_regular(path: AnyPath) -> tuple[int, os.stat_result]:
     return descriptor, status
 
 
-def _refuse_irregular(path: AnyPath, status: os.stat_result) -> None:
+def _refuse_irregular(path: Path, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         found = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
         raise SourceError(path, f"{path}: expected a regular file, found {found}")
@@ -196,7 +197,7 @@ def _round_up(length: int) -> int:
 class _OpenFile:
     """The common part of all files: an open descriptor, and the state of the file at open."""
 
-    def __init__(self, path: AnyPath) -> None:
+    def __init__(self, path: Path) -> None:
         self._descriptor, status = open_regular(path)
         self.path = path
         self.identity = Identity.of(status)
@@ -234,7 +235,7 @@ class MappedFile(_OpenFile):
     and finds recent pages in the caches of the processor.
     """
 
-    def __init__(self, path: AnyPath) -> None:
+    def __init__(self, path: Path) -> None:
         super().__init__(path)
         self._map: mmap.mmap | None = None
         self._view = memoryview(b"")
@@ -280,7 +281,7 @@ class PiecesOfFile(_OpenFile):
     cache.
     """
 
-    def __init__(self, path: AnyPath, window_bytes: int) -> None:
+    def __init__(self, path: Path, window_bytes: int) -> None:
         super().__init__(path)
         self._window_bytes = window_bytes
         self._start = 0
@@ -314,7 +315,7 @@ class WindowedFile(_OpenFile):
 
     def __init__(
         self,
-        path: AnyPath,
+        path: Path,
         *,
         sealed: bool = False,
         window_bytes: int = WINDOW_BYTES,

@@ -132,18 +132,19 @@ def _runs(replay: Replay) -> list[_Run]:
     Where the offsets of a segment do not rise, or are not below the next segment, they do not show
     which of them is wrong.
     """
-    bases = [segment.survey.segment.base_offset for segment in replay.segments]
-    return [
+    runs = (
         _Run(number, segment.survey, run)
-        for (number, segment), next_base in zip(
-            enumerate(replay.segments), [*bases[1:], None], strict=True
-        )
+        for number, segment in enumerate(replay.segments)
         if segment.survey.ordered
         for run in segment.survey.events.epochs()
-        if run.epoch >= 0
-        and (next_base is None or run.last_offset < next_base)
-        and replay.certain(run.first_offset, run.last_offset)
-    ]
+        if run.epoch >= 0 and replay.certain(run.first_offset, run.last_offset)
+    )
+    return [run for run in runs if _is_below_next(replay, run)]
+
+
+def _is_below_next(replay: Replay, run: _Run) -> bool:
+    next_base = _next_base(replay, run)
+    return next_base is None or run.span.last_offset < next_base
 
 
 def _falls(before: _Run, after: _Run) -> bool:

@@ -17,7 +17,6 @@ from kdump.audit.facts.small_files import TopicSettings
 from kdump.errors import SourceError, UsageError
 from kdump.format.properties import parse_properties
 from kdump.storage.access import open_source
-from kdump.storage.objects.address import AnyPath
 
 _CONFIG_BYTES: Final = 1 << 20
 _NUMBER: Final = re.compile(r"[+-]?\d{1,19}", re.ASCII)
@@ -92,7 +91,7 @@ class Overrides:
         )
 
 
-def read_config(path: AnyPath) -> Configs:
+def read_config(path: Path) -> Configs:
     """Read ``server.properties``. Raises SourceError, DecodeError."""
     with open_source(path, mapped=False) as source:
         if source.size > _CONFIG_BYTES:
@@ -102,7 +101,7 @@ def read_config(path: AnyPath) -> Configs:
         return parse_properties(bytes(source.window(0, source.size)[: source.size]))
 
 
-def log_directories(config: Configs) -> tuple[AnyPath, ...]:
+def log_directories(config: Configs) -> tuple[Path, ...]:
     """Return the log directories that ``config`` names, including that of the metadata log.
 
     Raises UsageError for text that is not a path.
@@ -121,7 +120,7 @@ def _log_dirs(config: Configs) -> list[str]:
     return [name.strip() for name in listed.split(",") if name.strip()]
 
 
-def _path(name: str) -> AnyPath:
+def _path(name: str) -> Path:
     try:
         encoded = os.fsencode(name)
     except UnicodeEncodeError:

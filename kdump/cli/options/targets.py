@@ -55,7 +55,7 @@ class TargetOptions:
     """The PATH arguments and the options that go with them."""
 
     paths: Sequence[AnyPath]
-    config: AnyPath | None = None
+    config: Path | None = None
     topics: Sequence[str] = ()
     excluded: Sequence[str] = ()
 

@@ -5,7 +5,7 @@ imports from it. So its functions are inlined into theirs, and its numbers are C
 Python code outside of the kernel uses the two lists of fields alone.
 
 Spec: ``DefaultRecordBatch``, ``LegacyRecord``, ``ByteUtils`` (KOD 3.1, 3.2).
-It must never allocate, or read or write a byte that it is not told to.
+It never allocates, and reads and writes only at the places that its arguments name.
 """
 
 from __future__ import annotations

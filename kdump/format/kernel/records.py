@@ -242,7 +242,7 @@ def _records_match(
     if left < 0 or max_timestamp < -1:
         return False
     if left == 0:
-        p = stop  # whatever stands there, nobody reads it
+        p = stop  # brokers and clients read no byte of such a block
     while left > 0:
         end, _ending = _read_record(block, p, stop, base_offset, base_timestamp, record, 0)
         if end == 0 or record[OFFSET] <= previous:
@@ -428,7 +428,7 @@ def _read_message(
     rows: cython.longlong[::1],
     row: cython.Py_ssize_t,
 ) -> cython.bint:
-    """Write the message in ``block[p:end]`` into a row as it stands there.
+    """Write the message in ``block[p:end]`` into a row, unchanged.
 
     Return whether its key and value fit into it.
     """
@@ -563,7 +563,7 @@ def _read_batch(
     if batches[at + MAGIC] < 2:
         return stop - start >= LEGACY_HEADER_BYTES and _read_message(view, start, stop, rows, row)
     if left == 0:
-        p = stop  # whatever stands there, nobody reads it
+        p = stop  # brokers and clients read no byte of such a block
     while left > 0:
         p, _ending = _read_record(
             view, p, stop, batches[at + BASE_OFFSET], batches[at + BASE_TIMESTAMP], rows, row
@@ -686,7 +686,7 @@ def read_block(
 
     Return how many; 0 if there are none, if there is no room for all of them, or if one cannot be
     read. Inside a wrapper, also if one is compressed, of another magic, or does not match its
-    checksum, or if nobody can tell the offsets.
+    checksum, or if the offsets cannot be determined.
     """
     within(0, row, len(batches) // BATCH_WIDTH - 1, "a row")
     at: cython.Py_ssize_t = row * BATCH_WIDTH

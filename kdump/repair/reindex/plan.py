@@ -47,8 +47,8 @@ def plan_reindex(
         raise UsageError(f"{path}: expected a partition directory, found a segment's file")
     # No repair runs beside a broker, so the broker counts as stopped.
     facts = replace(verdict.facts, stopped=True)
-    log_start = log_start_steps(verdict, facts)
-    if log_start[0]:  # without its line, the log starts at its first segment
+    start_steps, start_notes = log_start_steps(verdict, facts)
+    if start_steps:  # without its line, the log starts at its first segment
         facts = replace(facts, log_start=None)
     target = replace(verdict.target, stopped=True)
     evidence = Evidence(target, verdict.surveys, facts, verdict.replay, node)
@@ -64,7 +64,7 @@ def plan_reindex(
         for more_steps, more_notes in (
             producer_steps(evidence, facts, files, every=every),
             small_file_steps(evidence, facts, files),
-            log_start,
+            (start_steps, start_notes),
             index_steps(evidence, files, settings, every=every),
         ):
             steps += more_steps

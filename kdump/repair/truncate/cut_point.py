@@ -14,6 +14,7 @@ from kdump.audit.survey.anomalies import OUT_OF_ORDER, FaultKind
 from kdump.audit.survey.recovery import Ending
 from kdump.audit.survey.survey import Survey
 from kdump.format.batch import BatchTable
+from kdump.storage.objects.address import as_local
 from kdump.storage.source import WindowedFile
 from kdump.storage.walk import Damage, Reason, walk
 
@@ -124,7 +125,7 @@ def _sound_before(survey: Survey, offset: int) -> tuple[int, Damage | None] | No
 def _follow(survey: Survey, offset: int | None) -> tuple[tuple[int, Damage | None], bool]:
     """Return the end of the last sound batch below ``offset``, and whether another reaches it."""
     end, damage = 0, None
-    with WindowedFile(survey.segment.log, sealed=True) as source:
+    with WindowedFile(as_local(survey.segment.log), sealed=True) as source:
         for piece in walk(source, survey.segment.base_offset):
             if isinstance(piece, Damage):
                 damage = damage or piece

@@ -12,6 +12,7 @@ from kdump.errors import Refused
 from kdump.format.batch import HEADER_BYTES, LOG_OVERHEAD
 from kdump.repair.rewrite.prefix import PrefixSource
 from kdump.repair.truncate.cut_point import CutPoint
+from kdump.storage.objects.address import as_local
 from kdump.storage.source import WindowedFile
 from kdump.storage.walk import Damage, Reason, walk
 
@@ -64,7 +65,7 @@ def _as_surveyed(reading: _Reading, damage: Damage | None) -> bool:
 
 
 def _read(survey: Survey, position: int, *, sealed: bool) -> _Reading:
-    with WindowedFile(survey.segment.log, sealed=sealed) as source:
+    with WindowedFile(as_local(survey.segment.log), sealed=sealed) as source:
         head = bytes(source.window(position, HEADER_BYTES)[:HEADER_BYTES])
         claimed = _claimed(head)
         if claimed is None or not 0 < claimed <= source.size - position:
