@@ -135,6 +135,25 @@ def test_an_error_of_no_segment_remains_if_it_is_seen_twice() -> None:
         ]
 
 
+def test_an_error_of_a_swap_file_remains_only_beside_the_same_segments(tmp_path: Path) -> None:
+    directory = recipe("sound").write(tmp_path)
+    found = Finding(codes.SWAP_OVERLAPS, directory / name(FIRST + 50, ".log.swap"))
+
+    def inspection() -> Inspection:
+        surveys = [
+            survey(segment, lambda _: None, mapped=False, sealed=True, deep=False)
+            for segment in read_partition(directory).segments
+        ]
+        return Inspection(tuple(surveys), (found,))
+
+    before = inspection()
+    assert list(reconcile_findings(before, inspection())) == [found]
+    sound_log(directory, LAST)
+    assert [finding.code for finding in reconcile_findings(before, inspection())] == [
+        codes.CHANGED_WHILE_READ
+    ]
+
+
 def test_a_segment_is_read_again_for_a_companion_that_is_missing_or_new(tmp_path: Path) -> None:
     directory = recipe("sound").write(tmp_path)
     before = read_partition(directory).segments
@@ -308,6 +327,59 @@ def test_errors_of_files_that_changed_though_believed_stopped_are_read_again(
     monkeypatch.setattr(kdump.audit.run.tasks, "survey", healed_behind)
     (verdict,) = verify(targets(directory, State.STOPPED), deep=False, jobs=1)
     assert names(verdict) == ["changed-while-read"]
+
+
+def test_a_swap_file_that_is_gone_though_believed_stopped_is_a_note(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = recipe("sound").write(tmp_path / "data")
+    (tmp_path / "data/meta.properties").write_text("version=1\nnode.id=1\ncluster.id=c\n")
+    swap = directory / name(FIRST + 10, ".log.swap")
+    swap.write_bytes(b"".join(batches(FIRST)[1:]))
+
+    def discard(segment: Segment, *args: object, **options: bool) -> Survey:
+        swap.unlink(missing_ok=True)
+        return survey(segment, *args, **options)  # type: ignore[arg-type]
+
+    def verdict() -> Verdict:
+        (root,) = open_roots([directory])
+        assert root.directory is not None
+        context = read_context([root.directory], None, NOW_MS)
+        (found,) = verify(targets(directory, State.STOPPED), deep=False, jobs=1, context=context)
+        return found
+
+    assert "swap-overlaps" in names(verdict())
+    monkeypatch.setattr(kdump.audit.run.tasks, "survey", discard)
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    assert names(verdict()) == ["changed-while-read"]
+
+
+def test_what_changes_though_believed_stopped_has_time_to_finish(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cleaner renames a log before it removes the indexes: the segment is then not missing."""
+    partition = copy_fixture("4.3.1/clean", tmp_path / "data") / "transactions-0"
+    bases = [segment.base_offset for segment in read_partition(partition).segments]
+    doomed, last = bases[1], bases[-1]
+    (partition / name(doomed, ".log")).unlink()
+
+    def append(segment: Segment, *args: object, **options: bool) -> Survey:
+        found = survey(segment, *args, **options)  # type: ignore[arg-type]
+        with (partition / name(last, ".log")).open("ab") as file:
+            file.write(b"\0")
+        return found
+
+    def finish(_: float) -> None:
+        for path in partition.glob(f"{doomed:020}.*"):
+            path.unlink()
+
+    monkeypatch.setattr(kdump.audit.run.tasks, "survey", append)
+    monkeypatch.setattr(time, "sleep", finish)
+    (root,) = open_roots([partition])
+    assert root.directory is not None
+    context = read_context([root.directory], None, NOW_MS)
+    (verdict,) = verify(targets(partition, State.STOPPED), deep=False, jobs=1, context=context)
+    assert "segment-missing" not in names(verdict)
 
 
 # --- small files

@@ -116,7 +116,7 @@ def test_what_is_wrongly_believed_stopped_gives_no_false_alarm(
             assert code in (exits.PROBLEMS, exits.INCOMPLETE)
             lines = [json.loads(line) for line in printed.out.splitlines()]
             errors = [line for line in lines if line.get("severity") == "error"]
-            assert {Path(line["path"]).parent.name for line in errors} == {"torn-sealed-0"}, lines
+            assert {Path(line["path"]).parent.name for line in errors} == {"torn-sealed-0"}, errors
             assert [line["code"] for line in errors] == ["torn-tail-sealed"]
             codes.update(line["code"] for line in lines if line["type"] == "finding")
     print(f"in {done} runs: {dict(seen)}; findings: {dict(codes)}")

@@ -69,7 +69,7 @@ class _Partition:
         changes = (self._append, self._roll, self._merge, self._split, self._retire, self._delete)
         cuts = (self._truncate, self._cut)
         self.chance.choice((*changes, *3 * (*cuts, self._clean)))()
-        time.sleep(self.chance.random() * _PAUSE_SECONDS)
+        self._pause()
 
     # --- what happens at the end of the log
 
@@ -142,6 +142,9 @@ class _Partition:
 
     # --- how
 
+    def _pause(self) -> None:
+        time.sleep(self.chance.random() * _PAUSE_SECONDS)
+
     def _last(self) -> tuple[int, list[int]]:
         first = max(self.segments)
         return first, self.segments[first]
@@ -159,12 +162,14 @@ class _Partition:
         for first, batches in new.items():
             content = b"".join(map(self._batch, batches))
             self._log(first, ".swap").write_bytes(content)
+            self._pause()
         for first in old:
             self._log(first).rename(self._log(first, ".deleted"))
         for first in sorted(new, reverse=True):
             for extension in ("index", "timeindex"):
                 (self.path / f"{first * EACH:020d}.{extension}").touch()
             self._log(first, ".swap").rename(self._log(first))
+            self._pause()
         for first in old:
             del self.segments[first]
             self._log(first, ".deleted").unlink()

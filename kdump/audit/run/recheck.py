@@ -22,6 +22,7 @@ from kdump.storage.logdir import Segment
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.source import Identity
 
+_SWAP: Final = ".swap"
 _VANISHED: Final = (codes.VANISHED, codes.VANISHED_LIVE)
 
 
@@ -96,13 +97,20 @@ def reconcile_findings(first: Inspection, second: Inspection) -> Iterator[Findin
 
 
 class _Steady:
-    """Whether both reads saw the same segment at a path, followed by the same segment."""
+    """Whether both reads saw the same segment at a path, followed by the same segment.
+
+    A finding at a ``.swap`` file compares it with the segments that it replaces: both reads must
+    have seen the same segments.
+    """
 
     def __init__(self, first: Sequence[Survey], second: Sequence[Survey]) -> None:
         self._first = _by_stem(first)
         self._second = _by_stem(second)
+        self._all = [survey.identity for survey in first] == [survey.identity for survey in second]
 
     def __call__(self, path: AnyPath) -> bool:
+        if path.name.endswith(_SWAP):
+            return self._all
         stem = _stem(path)
         if stem not in self._first and stem not in self._second:
             return True  # not a segment's file: brokers rewrite these all the time

@@ -37,14 +37,16 @@ def reconcile(verdict: Verdict, context: Context | None, resurvey: Resurvey) -> 
     target = verdict.target
     if target.error is not None or not recheck.is_needed(verdict.findings):
         return verdict
-    if not target.stopped:
-        time.sleep(_RECHECK_SECONDS)
     first = Inspection(verdict.surveys, verdict.findings)
     try:
+        if target.stopped:
+            now = _list_again(target)
+            same_files = now.partition == target.partition
+            if same_files and not recheck.has_changed(verdict.surveys, _logs(now.segments)):
+                return verdict
+        time.sleep(_RECHECK_SECONDS)
         now = _list_again(target)
         logs = _logs(now.segments)
-        if target.stopped and not recheck.has_changed(verdict.surveys, logs):
-            return verdict
         suspects = recheck.suspects(first, now.segments, logs)
         results = list(resurvey(now, suspects))
         # Listed once more: files that appeared while the logs were read match these logs.
