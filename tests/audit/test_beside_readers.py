@@ -95,6 +95,11 @@ def timeless(printed: str) -> list[dict[str, Any]]:
     return lines
 
 
+def parts(directories: Sequence[Path]) -> list[Sequence[Path]]:
+    """As many directories as a command is given; the first part has most recipes."""
+    return [directories[start : start + 20] for start in range(0, len(directories), 20)]
+
+
 def verify(directories: Sequence[Path], capfd: pytest.CaptureFixture[str]) -> tuple[int, str]:
     code = main(["verify", "--jobs", "2", "--format", "json", *map(str, directories)])
     printed = capfd.readouterr()
@@ -107,8 +112,7 @@ def test_a_reader_of_every_file_changes_nothing(
     directories: list[Path], capfd: pytest.CaptureFixture[str]
 ) -> None:
     codes: set[str] = set()
-    for start in range(0, len(directories), 20):
-        some = directories[start : start + 20]
+    for some in parts(directories):
         code, alone = verify(some, capfd)
         with read_by_another(some):
             code_beside, beside = verify(some, capfd)
@@ -118,14 +122,16 @@ def test_a_reader_of_every_file_changes_nothing(
     assert {"torn-tail", "torn-tail-sealed", "batch-crc-mismatch"} <= codes
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    "most",
+    [pytest.param(1, marks=pytest.mark.slow), pytest.param(None, marks=pytest.mark.nightly)],
+)
 def test_five_at_once_say_the_same(
-    directories: list[Path], capfd: pytest.CaptureFixture[str]
+    most: int | None, directories: list[Path], capfd: pytest.CaptureFixture[str]
 ) -> None:
     code = "import sys; from kdump.cli.main import main; sys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", code, "verify", "--jobs", "2", "--format", "json"]
-    for start in range(0, len(directories), 20):
-        some = directories[start : start + 20]
+    for some in parts(directories)[:most]:
         _, alone = verify(some, capfd)
         started = [
             subprocess.Popen([*command, *map(str, some)], stdout=subprocess.PIPE, text=True)

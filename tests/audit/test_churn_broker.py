@@ -22,8 +22,7 @@ _STEPS = 120
 #: is deleted already.
 _LEFT_BY_A_KILL = {"torn-tail", "txnindex-stale", "partition-stray"}
 
-_SEEDS = range(6)
-_IN_CI = 0
+_IN_CI = ("4.3.1", 0)
 
 
 def was_just_deleted(finding: dict[str, Any]) -> bool:
@@ -38,13 +37,17 @@ def was_just_deleted(finding: dict[str, Any]) -> bool:
 
 @pytest.mark.broker
 @pytest.mark.parametrize(
-    "seed",
+    ("version", "seed"),
     [
-        pytest.param(seed, marks=pytest.mark.slow if seed == _IN_CI else pytest.mark.nightly)
-        for seed in _SEEDS
+        pytest.param(
+            version,
+            seed,
+            marks=pytest.mark.slow if (version, seed) == _IN_CI else pytest.mark.nightly,
+        )
+        for version in ("3.9.1", "4.3.1")
+        for seed in range(6)
     ],
 )
-@pytest.mark.parametrize("version", ["3.9.1", "4.3.1"])
 def test_what_brokers_write_has_nothing_wrong(
     version: str, seed: int, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:

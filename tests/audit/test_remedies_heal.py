@@ -47,14 +47,20 @@ def write(recipe: Recipe, place: Path) -> Path:
     return top
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    "one",
-    [recipe for recipe in RECIPES if recipe.name not in RUNNING],
-    ids=lambda recipe: recipe.name,
+    "recipe",
+    [
+        pytest.param(
+            recipe,
+            id=recipe.name,
+            marks=pytest.mark.slow if number % 3 == 0 else pytest.mark.nightly,
+        )
+        for number, recipe in enumerate(RECIPES)
+        if recipe.name not in RUNNING
+    ],
 )
-def test_what_a_finding_names_heals_it(one: Recipe, place: Path) -> None:
-    top = write(one, place)
+def test_what_a_finding_names_heals_it(recipe: Recipe, place: Path) -> None:
+    top = write(recipe, place)
     before = above_info(top)
     done = []
     for command in COMMANDS:

@@ -106,7 +106,7 @@ def test_it_is_killed(copying: Copying) -> None:
     assert wrong_after_kills(copying, [*sample, last]) == []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_it_is_killed_before_each_call(copying: Copying) -> None:
     assert wrong_after_kills(copying, copying.whole.states) == []
 
@@ -115,6 +115,6 @@ def test_power_is_lost(copying: Copying) -> None:
     assert wrong_after_losses(copying, FEW) == []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_power_is_lost_at_many_moments(copying: Copying) -> None:
     assert wrong_after_losses(copying, MANY) == []

@@ -1,8 +1,7 @@
 """Files damaged at random, by seed: nothing but values, findings and kdump's own errors come out.
 
-``KDUMP_FUZZ_CASES`` is how many cases the slow tests take (10,000), ``KDUMP_FUZZ_COMMAND_CASES``
-on how many of them the commands are run (all), ``KDUMP_FUZZ_FIRST`` the seed that all start from
-(0): a case that failed is run again with its seed and one case.
+``KDUMP_FUZZ_CASES`` is how many cases the slow tests take (10,000), ``KDUMP_FUZZ_FIRST`` the seed
+that all start from (0): a case that failed is run again with its seed and one case.
 """
 
 from __future__ import annotations
@@ -52,7 +51,6 @@ pytestmark = pytest.mark.loops
 
 FIRST = int(os.environ.get("KDUMP_FUZZ_FIRST", "0"))
 CASES = int(os.environ.get("KDUMP_FUZZ_CASES", "10000"))
-COMMAND_CASES = int(os.environ.get("KDUMP_FUZZ_COMMAND_CASES", CASES))
 ORDINARY = 300
 CASE_SECONDS = 2.0
 CASE_BYTES = 256 << 20
@@ -60,10 +58,11 @@ CASE_BYTES = 256 << 20
 DIRECTORY_CASES = 40
 
 
-def amounts(most: int) -> pytest.MarkDecorator:
-    """Runs a test on a few cases, and on ``most`` of them where slow tests are run."""
-    slow = pytest.param(most, marks=pytest.mark.slow, id="many")
-    return pytest.mark.parametrize("cases", [pytest.param(ORDINARY, id="sample"), slow])
+#: A few cases, and many where slow tests are run.
+amounts = pytest.mark.parametrize(
+    "cases",
+    [pytest.param(ORDINARY, id="sample"), pytest.param(CASES, marks=pytest.mark.slow, id="many")],
+)
 
 
 #: All cases of a directory meet these, and ``SOME`` of the others.
@@ -164,7 +163,7 @@ DECODERS: Sequence[Callable[[bytes], object]] = (
 )
 
 
-@amounts(CASES)
+@amounts
 def test_decoders_give_a_value_or_a_decode_error(cases: int) -> None:
     read = refused = 0
     with memory_bound(CASE_BYTES):
@@ -184,7 +183,7 @@ def test_decoders_give_a_value_or_a_decode_error(cases: int) -> None:
 # --- walking and reading
 
 
-@amounts(CASES)
+@amounts
 def test_walk_tiles_and_records_are_read_or_refused(cases: int) -> None:
     reader = RecordReader()
     seen = [0, 0, 0]
@@ -244,7 +243,7 @@ def _readable(batch: RecordBatch, source: MemorySource, reader: RecordReader) ->
 # --- the commands
 
 
-@amounts(COMMAND_CASES)
+@amounts
 def test_commands_report_and_change_nothing(
     cases: int, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:

@@ -27,6 +27,7 @@ def test_over_connect(tmp_path: Path, verified: Verified, monkeypatch: pytest.Mo
         assert_equal(verified("--quick", top), verified("--remote", "local[2]", "--quick", top))
 
 
+@pytest.mark.nightly
 def test_on_a_cluster_whose_executor_is_killed(
     tmp_path: Path, verified: Verified, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -182,6 +182,7 @@ def test_a_signal_ends_a_command_whose_spark_only_starts(
     assert list(temporary.iterdir()) == []
 
 
+@pytest.mark.nightly
 def test_sessions_follow_each_other_and_keep_the_environment() -> None:
     before, handler = dict(os.environ), signal.getsignal(signal.SIGINT)
     for cluster in (Cluster(master="local[1]"), Cluster(remote="local[1]")):

@@ -102,8 +102,8 @@ def test_a_fixture_alone(
     [
         damaged.RECIPES,
         recipes_indexes.RECIPES,
-        recipes_producers.RECIPES,
-        recipes_directory.RECIPES,
+        pytest.param(recipes_producers.RECIPES, marks=pytest.mark.nightly),
+        pytest.param(recipes_directory.RECIPES, marks=pytest.mark.nightly),
     ],
     ids=["damaged", "indexes", "producers", "directory"],
 )

@@ -30,7 +30,7 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_every_kind_is_measured(tmp_path: Path) -> None:
     wanted = ["walk 100b-*", "survey 100b-16k", "deep *-16k*", "workers*", "memory*", "help"]
     wanted += ["reindex", "cut*", "convert*"]
@@ -53,7 +53,7 @@ def test_every_kind_is_measured(tmp_path: Path) -> None:
 
 
 @pytest.mark.broker
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_dump_is_measured_beside_kafkas_tool() -> None:
     assert jars.missing() is None
     run = bench("--plain", *SMALL, "dump 100b-16k")

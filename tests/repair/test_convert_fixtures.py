@@ -42,7 +42,7 @@ every_legacy = pytest.mark.parametrize(
     "name",
     [
         # The same once more, but for what was being written.
-        pytest.param(name, marks=pytest.mark.slow if name.endswith("/killed") else ())
+        pytest.param(name, marks=pytest.mark.nightly if name.endswith("/killed") else ())
         for name in fixtures("0.8", before="3")
     ],
 )

@@ -84,7 +84,9 @@ def remote(bucket: Bucket, key: str) -> RemotePath:
     return path
 
 
-@pytest.mark.parametrize("name", [FIXTURES[0], pytest.param(FIXTURES[-1], marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name", [FIXTURES[0], pytest.param(FIXTURES[-1], marks=pytest.mark.nightly)]
+)
 def test_fixtures_are_reported_like_their_files(
     name: str, grown: Callable[[str], Path], bucket: Bucket, ran: Callable[..., Ran]
 ) -> None:
@@ -97,7 +99,7 @@ def test_fixtures_are_reported_like_their_files(
         assert comparable_lines(lines, there) == comparable_lines(here, str(directory))
 
 
-@pytest.mark.parametrize("depth", ["--quick", "--deep"])
+@pytest.mark.parametrize("depth", ["--quick", pytest.param("--deep", marks=pytest.mark.nightly)])
 def test_damage_is_reported_like_that_of_files(
     depth: str, tmp_path: Path, bucket: Bucket, ran: Callable[..., Ran]
 ) -> None:

@@ -19,6 +19,8 @@ from unicodedata import category
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _UNSAFE: Final = frozenset({"Cc", "Cf", "Zl", "Zp", "Cs"})
+#: The code points that the tables of escapes hold at most, 100 bytes each.
+_HELD: Final = 8192
 
 
 def printable(text: str) -> str:
@@ -76,7 +78,7 @@ _SURROGATE: Final = re.compile("\xed[\xa0-\xbf][\x80-\xbf]?")
 class _Escapes(dict[int, str]):
     """The table for ``str.translate``: the replacement of each code point, filled on first use.
 
-    Values may hold many millions of unsafe code points, too many for a Python object each.
+    It holds ``_HELD`` code points at most: values may hold every one there is.
     """
 
     def __init__(self, escape: Callable[[str], str]) -> None:
@@ -85,10 +87,10 @@ class _Escapes(dict[int, str]):
 
     def __missing__(self, code: int) -> str:
         char = chr(code)
-        if category(char) not in _UNSAFE:
-            return char
-        self[code] = self._escape(char)
-        return self[code]
+        text = self._escape(char) if category(char) in _UNSAFE else char
+        if len(self) < _HELD:
+            self[code] = text
+        return text
 
 
 def _escape(char: str) -> str:
