@@ -61,6 +61,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     indexes.check_orphans,
     partition_files.check_file_names,
     read_errors.check_unread_files,
+    read_errors.check_broker_rights,
     partition_files.check_suffix,
     topic.check_partition_metadata,
     topic.check_topic_id,
@@ -105,6 +106,7 @@ DIRECTORY_CHECKS: Final[tuple[DirectoryCheck, ...]] = (
     directory.check_checkpoint_lines,
     directory.check_meta_properties,
     read_errors.check_top_files,
+    read_errors.check_broker_rights_at_top,
 )
 #: The checks of all log directories of one node.
 NODE_CHECKS: Final[tuple[NodeCheck, ...]] = (

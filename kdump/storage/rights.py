@@ -37,6 +37,16 @@ class Rights:
         groups = os.getgrouplist(entry.pw_name, entry.pw_gid)
         return cls(entry.pw_uid, entry.pw_gid, tuple(groups))
 
+    def allow(self, status: os.stat_result, access: int) -> bool:
+        """Return whether a file's mode allows ``access``: a sum of ``os.R_OK`` and its like."""
+        if status.st_uid == self.uid:
+            allowed = status.st_mode >> 6
+        elif status.st_gid == self.gid or status.st_gid in self.groups:
+            allowed = status.st_mode >> 3
+        else:
+            allowed = status.st_mode
+        return allowed & access == access
+
     @classmethod
     def current(cls) -> Rights:
         """Return the current effective ids of this process."""

@@ -64,10 +64,12 @@ def checks() -> Iterator[tuple[str, int]]:
             yield table, number
 
 
-#: Checks that need several log directories, a running broker, a repair, or a file larger than tests
-#: make.
+#: Checks that need several log directories, a running broker, a repair, files of another user, or a
+#: file larger than tests make.
 ELSEWHERE = (
     "check_unread_files",
+    "check_broker_rights",
+    "check_broker_rights_at_top",
     "check_node_id",
     "check_twice",
     "check_clean_marker",

@@ -33,7 +33,8 @@ class Broker:
     A directory without ``meta.properties`` is formatted first, where the release asks for it.
     ``settings`` are broker settings beyond, or instead of, the usual ones. ``topics`` are those
     that the directory holds: a broker with a new ZooKeeper must be told. A broker that ``joins``
-    another is node 2 of that KRaft cluster. ``heap`` is the most that Java takes for objects.
+    another is node 2 of that KRaft cluster. ``heap`` is the most that Java takes for objects. With
+    ``uid`` root starts it as that user, who may read all files (Java's too), but write its own.
     Leaving the block stops the broker if it still runs. ``zookeeper`` is None where the release
     needs none.
     """
@@ -47,6 +48,7 @@ class Broker:
         *,
         joins: Broker | None = None,
         heap: str = "700m",
+        uid: int | None = None,
     ) -> None:
         self.version = version
         self.directory = directory
@@ -69,7 +71,7 @@ class Broker:
         self._config.write_text(text)
         self._server = Server(
             f"broker {version} on {directory}",
-            [*self._java(f"-Xmx{heap}"), "kafka.Kafka", str(self._config)],
+            [*_as_user(uid), *self._java(f"-Xmx{heap}"), "kafka.Kafka", str(self._config)],
             ready,
             scratch / "broker.log",
         )
@@ -136,3 +138,13 @@ class Broker:
 
     def _java(self, *flags: str) -> list[str]:
         return java_command(self.version, "INFO", *QUICK, *flags)
+
+
+def _as_user(uid: int | None) -> list[str]:
+    if uid is None:
+        return []
+    capability = "+dac_read_search"
+    return [
+        *("setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"),
+        *(f"--inh-caps={capability}", f"--ambient-caps={capability}"),
+    ]

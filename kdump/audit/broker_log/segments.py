@@ -208,7 +208,7 @@ ROWS: Final = (
         "A file of a partition could not be read by the broker's user. The log directory went "
         "offline.",
         "Correct the owner and rights of the file; if they are right, look at the system's log.",
-        (codes.UNREADABLE,),
+        (codes.UNREADABLE, codes.BROKER_DENIED),
     ),
     # Overflow.
     Message(

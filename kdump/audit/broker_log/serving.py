@@ -84,7 +84,7 @@ ROWS: Final = (
             "java.io.FileNotFoundException: {path} (Permission denied)",
             "Permission denied",
         ),
-        (codes.UNREADABLE,),
+        (codes.UNREADABLE, codes.BROKER_DENIED),
     ),
     *answer_alike(
         Kind.DISK,

@@ -1,15 +1,16 @@
-"""Checks of files that cannot be read: logs, indexes, small files."""
+"""Checks of files that kdump could not read, and of files that the broker may not open."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from kdump.audit import codes
 from kdump.audit.evidence import Evidence
+from kdump.audit.facts.denied_files import DeniedFile
 from kdump.audit.facts.small_files import DirectoryFacts, Read
-from kdump.audit.findings import Detail, Finding, unreadable
+from kdump.audit.findings import Detail, Finding, file_finding, unreadable
 from kdump.audit.survey.survey import ReadFailure
 from kdump.audit.targets.target import Target
 from kdump.errors import SourceError
@@ -33,6 +34,23 @@ def check_unread_files(evidence: Evidence) -> Iterator[Finding]:
     small = (facts.epochs, facts.metadata, facts.quorum_state, facts.repairs)
     reads = (*small, *facts.snapshots.values(), *facts.txn_indexes.values())
     yield from _unread_files(reads, stopped=facts.stopped)
+
+
+def check_broker_rights(evidence: Evidence) -> Iterator[Finding]:
+    """Report, in one finding, the files of a partition that the broker's user may not open."""
+    if evidence.facts is not None:
+        yield from _denied_files(evidence.facts.denied)
+
+
+def check_broker_rights_at_top(facts: DirectoryFacts) -> Iterator[Finding]:
+    """Report, in one finding, the top files that the broker's user may not open."""
+    yield from _denied_files(facts.denied)
+
+
+def _denied_files(denied: Sequence[DeniedFile]) -> Iterator[Finding]:
+    for first in denied[:1]:
+        more = f", and {len(denied) - 1:,} more such files" if len(denied) > 1 else ""
+        yield file_finding(codes.BROKER_DENIED, first.path, first.expected, f"{first.found}{more}")
 
 
 def check_top_files(facts: DirectoryFacts) -> Iterator[Finding]:

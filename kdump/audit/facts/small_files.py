@@ -13,6 +13,12 @@ from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
 from kdump.audit.facts.coordinator import Coordinator
+from kdump.audit.facts.denied_files import (
+    DeniedFile,
+    broker_rights,
+    denied_at_top,
+    denied_in_partition,
+)
 from kdump.audit.facts.metadata_log import MetadataSnapshot, decode_bootstrap
 from kdump.errors import DecodeError, SourceError
 from kdump.format.checkpoint import EpochEntry, decode_epochs, decode_offsets
@@ -43,6 +49,7 @@ from kdump.storage.names import (
 )
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.repair_record import FOLDERS, RepairRecord, is_linked, repair_records
+from kdump.storage.rights import Rights
 
 T = TypeVar("T")
 
@@ -98,7 +105,8 @@ class DirectoryFacts:
     ``clean_marker`` says that the clean shutdown marker exists; its content means nothing.
     ``bootstrap`` is the metadata.version in bootstrap.checkpoint. ``written_ms`` is the time at
     which a broker last wrote a checkpoint or the marker, which it does all the time while it runs;
-    0 without any.
+    0 without any. ``broker`` are the ids of the broker's user, None if unknown; ``denied`` are the
+    files at the top that this user may not open.
     """
 
     directory: LogDirectory
@@ -111,6 +119,8 @@ class DirectoryFacts:
     cleaner_offsets: Read[Offsets] | None
     bootstrap: Read[Value] | None
     written_ms: int = 0
+    broker: Rights | None = None
+    denied: tuple[DeniedFile, ...] = ()
 
     @property
     def stopped(self) -> bool:
@@ -148,7 +158,8 @@ class PartitionFacts:
     offsets are None without a line of this partition, or if the file cannot be read. ``swaps`` are
     the ``.swap`` logs by base offset; ``metadata_snapshots`` are those of a metadata log.
     ``repairs`` are the folders of repairs, None without any; ``repairs_linked`` says that a link
-    replaces them. ``coordinator`` is the node's, if any.
+    replaces them. ``coordinator`` is the node's, if any. ``denied`` are the files that the
+    broker's user may not open.
     """
 
     partition: Partition
@@ -170,6 +181,7 @@ class PartitionFacts:
     repairs: Read[tuple[RepairRecord, ...]] | None = None
     repairs_linked: bool = False
     coordinator: Coordinator | None = None
+    denied: tuple[DeniedFile, ...] = ()
 
     @property
     def compacted(self) -> bool | None:
@@ -237,6 +249,7 @@ def read_directory(directory: LogDirectory, liveness: Liveness) -> DirectoryFact
     def read(name: str, decode: Callable[[bytes], T]) -> Read[T] | None:
         return read_small(files[name].path, decode) if name in files else None
 
+    broker = broker_rights(directory)
     return DirectoryFacts(
         directory,
         liveness,
@@ -248,6 +261,8 @@ def read_directory(directory: LogDirectory, liveness: Liveness) -> DirectoryFact
         read(CLEANER_CHECKPOINT, _offsets),
         read(BOOTSTRAP_SNAPSHOT, decode_bootstrap),
         max((_modified_ms(files[name].path) for name in _WRITTEN if name in files), default=0),
+        broker,
+        denied_at_top(directory, broker),
     )
 
 
@@ -297,6 +312,7 @@ def read_partition_facts(
         cleaner_offset=line(lambda facts: facts.cleaner_offsets),
         repairs=_repairs(partition),
         repairs_linked=is_linked(partition.path),
+        denied=denied_in_partition(partition, None if directory is None else directory.broker),
     )
 
 

@@ -14,7 +14,7 @@ from kdump.audit import codes
 from kdump.audit.evidence import neighbours
 from kdump.audit.facts.small_files import PartitionFacts, TopicSettings
 from kdump.audit.findings import Finding
-from kdump.audit.startup.forecast import Forecast, causes_of, forecast
+from kdump.audit.startup.forecast import Forecast, causes_of, forecast, worst_outcome
 from kdump.audit.startup.inputs import read_log_facts, violations
 from kdump.audit.startup.outcome import Outcome
 from kdump.audit.startup.swap_loss import swap_loss
@@ -84,6 +84,13 @@ def next_start(verdict: Verdict) -> Forecast | None:
         start = replace(start, lost=start.lost + Records(loss.records))
     if metadata:
         return _metadata_log_forecast(start, facts, verdict.findings)
+    denied = [finding for finding in verdict.findings if finding.code is codes.BROKER_DENIED]
+    if denied:
+        causes = (*causes_of(denied), *start.causes)
+        outcome = worst_outcome(causes)
+        start = replace(
+            start, outcome=outcome, causes=causes, log_start_offset=None, log_end_offset=None
+        )
     codes_found = {finding.code for finding in verdict.findings}
     return replace(
         start, set_aside=next((code for code in _SET_ASIDE if code in codes_found), None)

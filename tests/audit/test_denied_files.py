@@ -1,0 +1,187 @@
+"""Files that the broker's user may not open: ``broker-denied``, held against a start of 4.3.1."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import struct
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import damaged
+import pytest
+from brokers.broker import QUICK_RESTART, Broker
+from brokers.server import ServerError
+from commands import kdump
+from damaged import FIRST, LAST, name
+from fixtures_loader import copy_fixture
+
+pytestmark = [
+    pytest.mark.once,
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users"),
+]
+
+NOBODY = pwd.getpwnam("nobody")
+#: ACL_EA_VERSION; the entries are tag, permissions and id: owner, a user, group, mask, others.
+_ACCESS_LIST = (
+    struct.pack("<I", 2)
+    + struct.pack("<HHI", 1, 6, 0xFFFFFFFF)
+    + struct.pack("<HHI", 2, 6, NOBODY.pw_uid)
+    + struct.pack("<HHI", 4, 0, 0xFFFFFFFF)
+    + struct.pack("<HHI", 16, 6, 0xFFFFFFFF)
+    + struct.pack("<HHI", 32, 0, 0xFFFFFFFF)
+)
+
+
+def give(top: Path, uid: int = NOBODY.pw_uid, gid: int = NOBODY.pw_gid) -> None:
+    """Give a directory and all that is in it to a user."""
+    for path in (top, *top.rglob("*")):
+        os.chown(path, uid, gid)
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    """A log directory of user nobody with three partitions."""
+    directory = tmp_path / "data"
+    directory.mkdir()
+    (directory / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=c\n")
+    (directory / ".lock").touch()
+    for recipe in [recipe for recipe in damaged.RECIPES if not recipe.expected][:3]:
+        recipe.write(directory)
+    give(directory)
+    return directory
+
+
+@pytest.fixture
+def reachable() -> Iterator[Path]:
+    """A directory that all users can reach."""
+    with tempfile.TemporaryDirectory() as made:
+        os.chmod(made, 0o755)
+        yield Path(made)
+
+
+def denied(top: Path, *options: str) -> list[dict[str, Any]]:
+    found = kdump("verify", top, *options, searching=False)
+    return [line for line in found.of("finding") if line["code"] == "broker-denied"]
+
+
+def partition(top: Path) -> Path:
+    return sorted(path for path in top.iterdir() if path.is_dir())[0]
+
+
+def restored(path: Path, mode: int, uid: int = 0, gid: int = 0) -> None:
+    os.chown(path, uid, gid)
+    path.chmod(mode)
+
+
+def test_a_log_that_root_restored_takes_the_directory_offline(top: Path) -> None:
+    assert denied(top) == []
+    log = partition(top) / name(FIRST, ".log")
+    restored(log, 0o640)
+    for options in ([], ["--quick"]):
+        (finding,) = denied(top, *options)
+        assert finding["path"] == str(log)
+        assert finding["severity"] == "error"
+        assert finding["detail"] == {
+            "expected": "user nobody to be allowed to read and write",
+            "found": "mode 0640 with owner root and group root",
+        }
+    (start,) = next(kdump("next-start", top, searching=False).of("summary"))["next_starts"]
+    assert start["outcome"] == "offline"
+
+
+def test_further_files_of_a_partition_are_counted(top: Path) -> None:
+    give(partition(top), 0, 0)
+    (finding,) = denied(top)
+    assert finding["path"] == str(partition(top))
+    assert finding["detail"]["expected"].endswith("read, write and search")
+    files = [path for path in partition(top).iterdir() if path.suffix in (".log", ".index")]
+    assert len(files) >= 4
+    assert "more such files" in finding["detail"]["found"]
+
+
+@pytest.mark.parametrize(
+    ("file", "mode", "found"),
+    [
+        ("log", 0o644, True),
+        ("log", 0o666, False),
+        ("snapshot", 0o644, False),
+        ("snapshot", 0o600, True),
+        ("leader-epoch-checkpoint", 0o644, False),
+        ("leader-epoch-checkpoint", 0o600, True),
+        ("README", 0o644, False),
+        ("README", 0o600, True),
+    ],
+)
+def test_a_broker_needs_what_it_writes_and_reads(
+    file: str, mode: int, found: bool, top: Path
+) -> None:
+    named = {"log": name(LAST, ".log"), "snapshot": name(LAST, ".snapshot")}
+    path = partition(top) / named.get(file, file)
+    if not path.exists():
+        path.write_bytes(b"0\n0\n" if file == "leader-epoch-checkpoint" else b"")
+    restored(path, mode)
+    assert bool(denied(top)) is found
+
+
+def test_groups_and_access_lists_count(top: Path) -> None:
+    log = partition(top) / name(FIRST, ".log")
+    restored(log, 0o660, gid=NOBODY.pw_gid)
+    assert denied(top) == []
+    restored(log, 0o606, gid=NOBODY.pw_gid)  # the group's bits count, not those of others
+    assert len(denied(top)) == 1
+    restored(log, 0o600)
+    assert len(denied(top)) == 1
+    os.setxattr(log, "system.posix_acl_access", _ACCESS_LIST)
+    assert denied(top) == []
+
+
+def test_the_files_at_the_top(top: Path) -> None:
+    restored(top / ".lock", 0o644)
+    (finding,) = denied(top)
+    assert finding["path"] == str(top / ".lock")
+    restored(top / ".lock", 0o666)
+    restored(top, 0o755)
+    (finding,) = denied(top)
+    assert finding["path"] == str(top)
+
+
+@pytest.mark.parametrize("owners", [(0, 0), (0, NOBODY.pw_uid + 1)])
+def test_without_a_user_that_owns_most_partitions_nothing_is_said(
+    owners: tuple[int, int], top: Path
+) -> None:
+    """Root may open everything; who else the broker's user is, is not known."""
+    partitions = sorted(path for path in top.iterdir() if path.is_dir())
+    for path, uid in zip(partitions, owners, strict=False):
+        give(path, uid)
+    (top / ".lock").chmod(0)
+    assert denied(top) == []
+
+
+@pytest.mark.broker
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda top: restored(min((top / "transactions-0").glob("*.log")), 0o644),
+        lambda top: restored(top / ".lock", 0o644),
+    ],
+    ids=["log", "lock"],
+)
+def test_a_broker_goes_offline_and_starts_once_the_advice_is_followed(
+    damage: Callable[[Path], None], reachable: Path
+) -> None:
+    top = copy_fixture("4.3.1/clean", reachable / "data")
+    (top / ".lock").touch()
+    give(top)
+    damage(top)
+    broker = Broker("4.3.1", top, QUICK_RESTART, uid=NOBODY.pw_uid)
+    with pytest.raises(ServerError), broker:
+        pass
+    (finding,) = denied(top)
+    os.chown(finding["path"], NOBODY.pw_uid, NOBODY.pw_gid)
+    assert denied(top) == []
+    with Broker("4.3.1", top, QUICK_RESTART, uid=NOBODY.pw_uid):
+        pass
