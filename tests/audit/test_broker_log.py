@@ -96,7 +96,7 @@ def test_logs_of_real_brokers_on_damaged_directories_are_known(version: str) -> 
     [
         ("denied", Kind.DISK, "The broker's user may not read or write this file."),
         ("full", Kind.DISK, "The file system is full."),
-        ("locked", Kind.ELSEWHERE, "Another process holds this log directory"),
+        ("locked", Kind.ELSEWHERE, "Another process holds the lock of this log directory"),
     ],
 )
 def test_the_cause_of_a_start_that_failed_is_named(cause: str, about: Kind, happened: str) -> None:
