@@ -127,7 +127,7 @@ def test_a_page_that_a_full_disk_cannot_give_is_about_the_disk() -> None:
     with (LOGS / "4.3.1-full.log").open("rb") as log:
         *_, last = group_entries(read_entries(log)).groups
     assert last.known is not None
-    assert last.known.message.happened.startswith("A page of a mapped index could not be read")
+    assert last.known.message.happened.startswith("The broker could not read or write a page")
     assert last.count == 2
 
 
