@@ -12,9 +12,9 @@ OFFLINE: Final = (
     "directory, it exited."
 )
 DISK: Final = (
-    "The exception below the line names the cause: no free space, a disk error, permissions, or "
-    "too many open files. Fix the cause, then restart the broker. Until then, an offline log "
-    "directory stays offline."
+    "The exception below the line names the cause: no free space, a disk error, missing "
+    "permissions, or too many open files. Fix the cause, then restart the broker: a log directory "
+    "that is offline stays offline until the restart."
 )
 BAD_BATCH: Final = (
     "If another replica is in sync, start that one first. If this is the only copy, run kdump "
