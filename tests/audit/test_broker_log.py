@@ -96,7 +96,7 @@ def test_logs_of_real_brokers_on_damaged_directories_are_known(version: str) -> 
     [
         ("denied", Kind.DISK, "The broker's user may not read or write this file."),
         ("full", Kind.DISK, "The file system is full."),
-        ("locked", Kind.ELSEWHERE, "Another process holds this log directory"),
+        ("locked", Kind.ELSEWHERE, "Another process holds the lock of this log directory"),
     ],
 )
 def test_the_cause_of_a_start_that_failed_is_named(cause: str, about: Kind, happened: str) -> None:
@@ -127,7 +127,7 @@ def test_a_page_that_a_full_disk_cannot_give_is_about_the_disk() -> None:
     with (LOGS / "4.3.1-full.log").open("rb") as log:
         *_, last = group_entries(read_entries(log)).groups
     assert last.known is not None
-    assert last.known.message.happened.startswith("A page of a mapped index could not be read")
+    assert last.known.message.happened.startswith("The broker could not read or write a page")
     assert last.count == 2
 
 

@@ -46,6 +46,8 @@ from kdump.fleet.export.task import Form
 from kdump.storage.objects.address import as_local
 from kdump.storage.selection import Selection
 
+pytestmark = pytest.mark.once
+
 every_fixture = pytest.mark.parametrize("name", FIXTURES)
 
 

@@ -24,6 +24,9 @@ from kdump.storage.objects import client as store_process
 from kdump.storage.objects.address import as_path
 
 
+pytestmark = pytest.mark.once
+
+
 @pytest.fixture(scope="module")
 def bucket() -> Iterator[Bucket]:
     with served() as server:

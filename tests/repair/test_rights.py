@@ -241,6 +241,7 @@ def test_no_file_of_root_is_copied_for_another_user(place: Path, nobody: int) ->
 # --- exports
 
 
+@pytest.mark.once
 def test_an_export_belongs_to_the_owner_of_the_directory_above(place: Path, nobody: int) -> None:
     home = place / "home"
     home.mkdir()
@@ -251,6 +252,7 @@ def test_an_export_belongs_to_the_owner_of_the_directory_above(place: Path, nobo
     assert os.geteuid() == 0
 
 
+@pytest.mark.once
 def test_a_task_follows_a_link_with_the_rights_of_the_owner(
     place: Path, precious: Path, nobody: int
 ) -> None:
@@ -262,6 +264,7 @@ def test_a_task_follows_a_link_with_the_rights_of_the_owner(
         destination().discard(place / "link" / "passwd", Rights(nobody, nobody, ()))
 
 
+@pytest.mark.once
 def test_no_export_into_a_directory_of_root_that_others_can_write(place: Path) -> None:
     origin = damaged(place / "in")
     home = place / "home"
@@ -432,6 +435,7 @@ def test_new_directories_amid_swaps_stand_nowhere_else(
     assert codes[OK] + codes[PROBLEMS] and codes[REFUSED]
 
 
+@pytest.mark.once
 def test_exports_amid_swaps_stand_nowhere_else(world: World) -> None:
     origin, out, before = LOSSY.partition(world.home), world.home / "out", take(world.precious)
     ended = 0

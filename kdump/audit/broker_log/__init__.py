@@ -11,6 +11,6 @@ replicas     Messages about replicas: fetches, truncation, moves between directo
 serving      Messages of a running broker: appends, fetches, cleaning, retention, disk errors.
 metadata     Messages about the metadata log, its snapshots and ``quorum-state``.
 elsewhere    Frequent messages that do not concern log directories.
-table        The table of all messages, and the search for the one that matches an entry.
+table        The table of all messages, and the search for the message of an entry.
 report       The entries of a log in groups: damage, consequences, other messages.
 """

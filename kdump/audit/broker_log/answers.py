@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import Final
 
 NOTHING: Final = "Nothing to do."
-ALL: Final = "Run kdump next-start: it lists every reason at once, where a broker names the first."
-FIRST: Final = "Read the line that it follows from: that one names the cause."
+ALL: Final = "Run kdump next-start: it lists all reasons at once. A broker names only the first."
+FIRST: Final = "Read the earlier line that led to this line. It names the cause."
 OFFLINE: Final = (
-    "The broker could not use this file and took the log directory offline. With no other log "
-    "directory it exited."
+    "The broker could not use this file and took the log directory offline. If it had no other log "
+    "directory, it exited."
 )
 DISK: Final = (
-    "The exception below the line says why: no space, an error of the disk, rights, too many open "
-    "files. Once that is solved, restart the broker: a log directory stays offline until then."
+    "The exception below the line names the cause: no free space, a disk error, missing "
+    "permissions, or too many open files. Fix the cause, then restart the broker: a log directory "
+    "that is offline stays offline until the restart."
 )
 BAD_BATCH: Final = (
     "If another replica is in sync, start that one first. If this is the only copy, run kdump "
-    "verify, then kdump salvage, before a recovery cuts the log there."
+    "verify, then kdump salvage, before recovery cuts the log there."
 )

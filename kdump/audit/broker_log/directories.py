@@ -11,36 +11,39 @@ from kdump.audit import codes
 from kdump.audit.broker_log.answers import ALL, DISK, FIRST, NOTHING
 from kdump.audit.broker_log.message import Kind, Message, answer_alike
 
-_STOPPED: Final = "The broker did not start, and has removed the clean marker by then."
+_STOPPED: Final = "The broker removed the clean shutdown marker, and then did not start."
 
 ROWS: Final = (
     Message(
         "Found directory {path}, '{}' is not in the form of topic-partition",
         Kind.DISK,
-        "A directory that is no partition stood in the log directory. " + _STOPPED,
-        "Move it away, or let log.dirs name a directory below. " + ALL,
+        "The log directory contained a directory that does not have the name of a "
+        "partition. " + _STOPPED,
+        "Move the directory away. Or move all of the broker's files into a subdirectory, and set "
+        "log.dirs to that subdirectory. " + ALL,
         (codes.FOREIGN_DIRECTORY,),
     ),
     Message(
         "Duplicate log directories for {partition} are found in both {path} and {}",
         Kind.DISK,
-        "The same partition stood in two log directories. " + _STOPPED,
-        "Verify both, and move the shorter or older copy out of its log directory.",
+        "Two log directories contained the same partition. " + _STOPPED,
+        "Verify both copies, and move the shorter or older copy out of its log directory.",
         (codes.PARTITION_TWICE,),
     ),
     Message(
         "Duplicate log directories found: {path}, {}",
         Kind.DISK,
-        "The same partition stood in two log directories. " + _STOPPED,
-        "Verify both, and move the shorter or older copy out of its log directory.",
+        "Two log directories contained the same partition. " + _STOPPED,
+        "Verify both copies, and move the shorter or older copy out of its log directory.",
         (codes.PARTITION_TWICE,),
     ),
     Message(
         "Found unexpected metadata location in data directory `{path}` (the configured metadata",
         Kind.DISK,
-        "A second __cluster_metadata-0 stood in a log directory that is not the metadata log's. "
-        "The broker did not start.",
-        "See metadata.log.dir in server.properties, and move the one that it does not name away.",
+        "A log directory other than that of the metadata log contained a second "
+        "__cluster_metadata-0. The broker did not start.",
+        "Check metadata.log.dir in server.properties. Move away the __cluster_metadata-0 that is "
+        "not in that directory.",
         (codes.PARTITION_TWICE,),
     ),
     Message(
@@ -49,41 +52,43 @@ ROWS: Final = (
         "log.dirs names the same directory twice. The broker did not start.",
         "Correct log.dirs in server.properties.",
     ),
-    # Directories that could not be used.
+    # Log directories that the broker cannot use.
     Message(
         "Failed to acquire lock on file .lock in {path}. A Kafka instance in another process",
         Kind.ELSEWHERE,
-        "Another process holds this log directory: a broker that runs already, or a repair by "
-        "kdump. The broker did not start. In KRaft it had opened its metadata log before it met "
-        "the lock, and may have written to it.",
-        "See which broker runs on it. Do not delete .lock: that lets two brokers write. If that "
-        "broker runs in KRaft, stop it and verify __cluster_metadata-0.",
+        "Another process holds the lock of this log directory: a running broker, or a repair by "
+        "kdump. The broker did not start. In KRaft, it opened its metadata log before it found the "
+        "lock, and may have written to it.",
+        "Check which broker uses the directory. Do not delete .lock: without it, two brokers can "
+        "write at the same time. If that broker runs in KRaft, stop it and verify "
+        "__cluster_metadata-0.",
     ),
     Message(
         "Failed to create data directory {path}",
         Kind.DISK,
-        "A log directory was not there and could not be made.",
-        "Mount its file system, or correct log.dirs and the rights of the directory above.",
+        "A log directory did not exist, and the broker could not create it.",
+        "Mount its file system, or correct log.dirs and the permissions of the parent directory.",
         (codes.UNREADABLE,),
     ),
     Message(
         "{path} is not a readable log directory.",
         Kind.DISK,
-        "A log directory could not be read by the broker's user, or is no directory.",
-        "Correct its owner and rights (those of the files in it too), then restart the broker.",
+        "The broker's user could not read a log directory, or the path is not a directory.",
+        "Correct the owner and permissions of the directory and of the files in it. Then restart "
+        "the broker.",
         (codes.UNREADABLE,),
     ),
     Message(
         "Failed to load {path} during broker startup",
         Kind.CONSEQUENCE,
-        "This log directory had already failed when the broker came to it.",
+        "This log directory failed before the broker began to load it.",
         FIRST,
         outer=True,
     ),
     Message(
         "Failed to create or validate data directory {path}",
         Kind.DISK,
-        "A log directory could not be made, read or resolved. It is offline.",
+        "The broker could not create, read or resolve a log directory. The directory is offline.",
         DISK,
         (codes.UNREADABLE,),
         outer=True,
@@ -91,81 +96,83 @@ ROWS: Final = (
     Message(
         "Disk error while locking directory {path}",
         Kind.DISK,
-        "The .lock of a log directory could not be opened. It is offline.",
-        "Correct the owner and rights of .lock and of its directory; see whether the file system "
-        "is mounted read-only.",
+        "The broker could not open the .lock file of a log directory. The directory is offline.",
+        "Correct the owner and permissions of .lock and of its directory. Check whether the file "
+        "system is mounted read-only.",
         (codes.UNREADABLE,),
     ),
     Message(
         "Shutdown broker because none of the specified log dirs from {path} can be created or",
         Kind.CONSEQUENCE,
-        "Every log directory had failed. The broker exited.",
+        "All log directories failed. The broker exited.",
         FIRST,
     ),
     Message(
         "Error while loading log dir {path}",
         Kind.DISK,
-        "A file of this log directory could not be read while its logs were loaded. It is offline.",
-        "The trace below the line names the file. " + DISK,
+        "The broker could not read a file of this log directory while it loaded the logs. The "
+        "directory is offline.",
+        "The stack trace below the line names the file. " + DISK,
         (codes.UNREADABLE,),
         outer=True,
     ),
     Message(
         "There was an error in one of the threads during logs loading:",
         Kind.CONSEQUENCE,
-        "A log could not be loaded, and the broker did not start.",
-        FIRST + " Where none does, the trace says what failed. " + ALL,
+        "The broker could not load a log, and did not start.",
+        FIRST + " If there is no such line, the stack trace shows what failed. " + ALL,
         outer=True,
     ),
     Message(
         "There was an error in one of the threads during LogManager shutdown:",
         Kind.DISK,
-        "A log could not be closed: the next start recovers it.",
+        "The broker could not close a log. The next start recovers that log.",
         DISK,
         outer=True,
     ),
     Message(
         "The log dir {path} is already offline due to a previous IO exception.",
         Kind.CONSEQUENCE,
-        "The log directory had gone offline before.",
+        "The log directory went offline earlier.",
         FIRST,
         outer=True,
     ),
     Message(
         "Error while loading logs in {path} in {}ms",
         Kind.NOTE,
-        "The broker was done with this partition, well or not: 4.x logs it for each.",
+        "The broker finished loading this partition, with or without success. Brokers of 4.x log "
+        "this line for every partition.",
         "Nothing to do.",
         everywhere=True,
     ),
-    # An offline log directory.
+    # Consequences of an offline log directory.
     Message(
         "Shutdown broker because all log dirs in {path} have failed",
         Kind.CONSEQUENCE,
-        "The last log directory had gone offline. The broker exited.",
+        "The last log directory went offline. The broker exited.",
         FIRST,
     ),
     Message(
         "Shutdown broker because the metadata log dir {path} has failed",
         Kind.CONSEQUENCE,
-        "The log directory with the metadata log had gone offline. The broker exited.",
+        "The log directory with the metadata log went offline. The broker exited.",
         FIRST,
     ),
     Message(
         "Shutdown broker because some log directory has failed during migration mode: {path}",
         Kind.CONSEQUENCE,
-        "A log directory had gone offline during the migration from ZooKeeper. The broker exited.",
+        "A log directory went offline during the migration from ZooKeeper. The broker exited.",
         FIRST,
     ),
     Message(
         "Halting broker because dir {path} is offline",
         Kind.CONSEQUENCE,
-        "A log directory had gone offline. The broker exited.",
+        "A log directory went offline. The broker exited.",
         FIRST,
     ),
     *answer_alike(
         Kind.CONSEQUENCE,
-        "A log directory had gone offline: its partitions are not served until a restart.",
+        "A log directory went offline. The broker does not serve its partitions until a restart.",
         FIRST,
         (
             "Stopping serving logs in dir {path}",
@@ -181,19 +188,19 @@ ROWS: Final = (
     Message(
         "Unable to propagate directory failure disabled because directory {path} has no UUID",
         Kind.CONSEQUENCE,
-        "A log directory without directory.id had failed. The broker exited.",
+        "A log directory without a directory.id failed. The broker exited.",
         FIRST,
     ),
     Message(
         "Shutting down because couldn't communicate offline log dir {} with controllers",
         Kind.CONSEQUENCE,
-        "A log directory had gone offline, and no controller could be reached to be informed. The "
-        "broker exited.",
+        "A log directory went offline, and the broker could not reach a controller to report it. "
+        "The broker exited.",
         FIRST,
     ),
     *answer_alike(
         Kind.CONSEQUENCE,
-        "The replica is in a log directory that had gone offline.",
+        "The replica is in a log directory that went offline.",
         FIRST,
         (
             "for partition {partition} as the local replica for the partition is in an offline",
@@ -229,39 +236,43 @@ ROWS: Final = (
             "Future log for partition {partition} is not available on broker {}",
         ),
     ),
-    # Strays.
+    # Stray partitions.
     Message(
         "The topicId does not exist in {path}, treat it as a stray log",
         Kind.DISK,
-        "A partition had no partition.metadata. The broker renamed it to -stray and serves it no "
-        "more; its records are still there. It has made an empty replica in its place.",
-        "If its records are missed, stop the broker and run kdump salvage on the -stray directory.",
+        "A partition had no partition.metadata. The broker renamed its directory to -stray and "
+        "does not serve it. The records are still there. The broker created an empty replica in "
+        "its place.",
+        "If you need the records, stop the broker and run kdump salvage on the -stray directory.",
         (codes.TOPIC_ID_MISSING, codes.TOPIC_ID_MISSING_EMPTY),
     ),
     Message(
         "Found stray log dir {}: the current replica assignment {} does not contain the local "
         "brokerId {}.",
         Kind.DISK,
-        "The cluster does not have this partition on this node. The broker renamed it to -stray.",
-        "Nothing to do if the partition was moved while the broker was down. Its records are "
-        "still in the -stray directory.",
+        "According to the cluster's metadata, this node is not a replica of this partition. The "
+        "broker renamed the directory to -stray.",
+        "Nothing to do if the partition was moved while the broker was down. The records are still "
+        "in the -stray directory.",
         (codes.PARTITION_STRAY,),
     ),
     Message(
         "Found stray log dir {}: the topicId {} does not exist in the metadata image",
         Kind.DISK,
-        "The cluster does not know the topic id of this partition. It was renamed to -stray.",
+        "The cluster does not know the topic id of this partition. The broker renamed the "
+        "directory to -stray.",
         "Nothing to do if the topic was deleted while the broker was down. If the directory is "
-        "from a backup or another cluster, or records of the metadata log were lost, its records "
-        "are still in the -stray directory.",
+        "from a backup or another cluster, or the metadata log lost records, the partition's "
+        "records are still in the -stray directory.",
         (codes.PARTITION_STRAY, codes.PARTITION_STRAY_CUT),
     ),
     *answer_alike(
         Kind.DISK,
-        "The broker renamed a partition to -stray: its topic id is missing, or the cluster "
-        "does not have it on this node. It is not served; its records are still there.",
-        "Nothing to do if the topic was deleted or moved. If its records are missed, keep the "
-        "-stray directory: kdump salvage reads it.",
+        "The broker renamed a partition to -stray. Its topic id is missing, or the cluster's "
+        "metadata does not assign it to this node. The broker does not serve the partition, but "
+        "the records are still there.",
+        "Nothing to do if the topic was deleted or moved. If you need the records, keep the -stray "
+        "directory: kdump salvage reads it.",
         (
             "Log in {path} marked stray and renamed to {}",
             "Log for partition {partition} is marked as stray and renamed to {path}",
@@ -271,44 +282,47 @@ ROWS: Final = (
     Message(
         "Loaded stray log: {path}",
         Kind.NOTE,
-        "A directory that an earlier start had renamed to -stray is still there.",
-        "If nobody misses its records it can go.",
+        "A directory that an earlier start renamed to -stray still exists.",
+        "If you do not need its records, you can delete the directory.",
         (codes.DIRECTORY_STRAY,),
     ),
     Message(
         "Found stray partitions {}",
         Kind.DISK,
-        "The cluster does not have these partitions on this node: they became -stray or went.",
+        "According to the cluster's metadata, this node is not a replica of these partitions. The "
+        "broker renamed their directories to -stray, or deleted them.",
         "Nothing to do if their topics were deleted or moved while the broker was down.",
         (codes.PARTITION_STRAY,),
     ),
     Message(
         "Unable to stop stray partition {partition}",
         Kind.DISK,
-        "A partition that the cluster does not have on this node could not be closed.",
-        "The trace below the line says why.",
+        "The broker could not close a partition that the cluster's metadata does not assign to "
+        "this node.",
+        "The stack trace below the line names the cause.",
         (codes.PARTITION_STRAY,),
     ),
     Message(
         "Failed to delete stray partition {partition} due to",
         Kind.DISK,
-        "A partition that the cluster does not have on this node could not be removed.",
+        "The broker could not delete a partition that the cluster's metadata does not assign to "
+        "this node.",
         DISK,
         (codes.PARTITION_STRAY,),
     ),
     Message(
         "does not have a topic ID, which is not allowed when running in KRaft mode.",
         Kind.DISK,
-        "A -future directory, to which a replica was moved, had no partition.metadata. The broker "
-        "did not start.",
-        "If the partition is there without -future too, move the -future directory away. If not, "
-        "it is the only copy here: write its partition.metadata.",
+        "A -future directory, to which the broker was moving a replica, had no partition.metadata. "
+        "The broker did not start.",
+        "If the partition also exists without -future, move the -future directory away. If not, "
+        "the -future directory is the only copy here: write its partition.metadata.",
         (codes.TOPIC_ID_MISSING,),
     ),
     # Deletion of whole logs.
     *answer_alike(
         Kind.DISK,
-        "A log that was to be deleted could not be removed, or not whole.",
+        "The broker could not delete a log, or deleted only a part of it.",
         DISK,
         (
             "Exception while deleting {} in dir {path}.",
@@ -322,14 +336,15 @@ ROWS: Final = (
     Message(
         "Unable to alter log dirs for {partition}",
         Kind.NOTE,
-        "A move of a replica to another log directory was refused.",
-        "The trace below the line says why: a directory that is offline or not in log.dirs.",
+        "The broker refused to move a replica to another log directory.",
+        "The stack trace below the line names the cause: the directory is offline, or is not in "
+        "log.dirs.",
         outer=True,
     ),
     *answer_alike(
         Kind.NOTE,
-        "A move of a replica to another log directory was refused: it is there already, or moves "
-        "to a third one.",
+        "The broker refused to move a replica to another log directory. The replica is already "
+        "there, or is being moved to a third directory.",
         NOTHING,
         (
             "Can not create the future log for {partition} without having a preferred",
@@ -341,13 +356,14 @@ ROWS: Final = (
         "Error while changing replica dir for partition {partition}",
         Kind.DISK,
         "A move of a replica to another log directory failed.",
-        "The trace below the line says why.",
+        "The stack trace below the line names the cause.",
         (codes.UNREADABLE,),
         outer=True,
     ),
     *answer_alike(
         Kind.DISK,
-        "A log directory could not be described, most likely because it is offline.",
+        "The broker could not describe a log directory, most likely because the directory is "
+        "offline.",
         DISK,
         (
             "Unable to describe replica dirs for {path}",
@@ -359,14 +375,14 @@ ROWS: Final = (
     Message(
         "Expected partition {partition} with topic id {} to exist, but it was missing. Creating...",
         Kind.DISK,
-        "The directory of a replica that this broker should have was not there. An empty one was "
-        "made, which copies everything from the leader.",
-        "If nobody meant that, see whether a file system was not mounted.",
+        "The directory of a replica that belongs on this broker was missing. The broker created an "
+        "empty replica, which copies all records from the leader.",
+        "If this was not intended, check whether a file system is not mounted.",
         (codes.REPLICA_MISSING, codes.REPLICA_MISSING_ONLY),
     ),
     *answer_alike(
         Kind.DISK,
-        "The directory of a replica could not be made, and the log directory went offline.",
+        "The broker could not create the directory of a replica. The log directory went offline.",
         DISK,
         (
             "Error while creating log for {partition} in dir {path}",
@@ -378,23 +394,24 @@ ROWS: Final = (
     Message(
         "Disk error while loading ID {path}",
         Kind.DISK,
-        "The meta.properties of a log directory could not be read. It is offline.",
+        "The broker could not read the meta.properties of a log directory. The directory is "
+        "offline.",
         DISK,
         (codes.UNREADABLE,),
         outer=True,
     ),
     *answer_alike(
         Kind.DISK,
-        "A directory that log.dirs or metadata.log.dir names was not there, or is a file. Nothing "
-        "started.",
+        "A directory in log.dirs or metadata.log.dir did not exist, or was a file. The node did "
+        "not start.",
         "Mount its file system, or correct server.properties.",
         ("Path {path} exists, but is not a directory.", "No such directory as {path}"),
         (codes.LOG_DIRECTORY_MISSING,),
     ),
     *answer_alike(
         Kind.ELSEWHERE,
-        "A move of a replica named a log directory that log.dirs does not have, or that takes no "
-        "new replicas.",
+        "A request to move a replica named a log directory that is not in log.dirs, or that "
+        "accepts no new replicas.",
         "Correct the directory in the reassignment.",
         (
             "Log dir {path} is not found in the config.",
@@ -404,8 +421,8 @@ ROWS: Final = (
     ),
     *answer_alike(
         Kind.ELSEWHERE,
-        "A controller did not take a report of which log directories hold this broker's replicas. "
-        "The broker reports again.",
+        "A controller did not accept the broker's report of which log directories hold its "
+        "replicas. The broker sends the report again.",
         "Nothing to do for the disks.",
         (
             "assignments failed; global error: {}. Retrying.",
@@ -416,7 +433,7 @@ ROWS: Final = (
     ),
     *answer_alike(
         Kind.ELSEWHERE,
-        "log.dirs and metadata.log.dir contradict each other. Nothing started.",
+        "log.dirs and metadata.log.dir contradict each other. The node did not start.",
         "Correct server.properties.",
         (
             "Cannot specify more than one metadata log directory. Already specified {path}",

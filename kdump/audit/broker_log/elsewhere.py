@@ -17,9 +17,9 @@ def _rows(happened: str, *patterns: str) -> tuple[Message, ...]:
 
 
 ROWS: Final = (
-    *_rows("A controller became the active one.", "Performing controller activation."),
+    *_rows("A controller became the active controller.", "Performing controller activation."),
     *_rows(
-        "A connection was closed, or could not be made.",
+        "A connection was closed, or could not be established.",
         "Attempting to close NetworkClient that has already been closed",
         "Connection to node {} could not be established",
         "Unable to send broker heartbeat for {}",
@@ -32,22 +32,22 @@ ROWS: Final = (
         "Error in response for fetch request",
     ),
     *_rows(
-        "The lock of a log directory was released twice at the end of the broker.",
+        "The broker released the lock of a log directory twice when it stopped.",
         "Exception while execution the action",
         "[BrokerServer id={}] null ({})\njava.nio.channels.ClosedChannelException",
     ),
     *_rows(
-        "A setting is old, or has no effect.",
+        "A setting is outdated, or has no effect.",
         "is deprecated",
         "rebalance protocol is enabled along",
         "Invalid value for `log.cleaner",
     ),
     *_rows(
-        "A topic was just being made or deleted.",
+        "A topic was being created or deleted at that time.",
         "from the leader for partition {partition}. This error may be returned transiently when",
     ),
     *_rows(
-        "A message is larger than replica.fetch.max.bytes or max.message.bytes allow.",
+        "A message is larger than replica.fetch.max.bytes or max.message.bytes allows.",
         "Replication is failing due to a message that is greater than replica.fetch.max.bytes for "
         "partition {partition}.",
         "bytes in append to partition {partition}, which exceeds the maximum configured",
@@ -56,14 +56,14 @@ ROWS: Final = (
         "size in the append to {partition} is {} bytes which exceeds the maximum configured",
     ),
     *_rows(
-        "A producer sent what its state does not allow.",
+        "A producer sent a batch that the producer's state does not allow.",
         "Out of order sequence number for producer {} at offset {offset} in partition {partition}:",
         "Invalid sequence number for new epoch of producer {}at offset {offset} in partition "
         "{partition}:",
     ),
     *_rows(
-        "A producer, a transaction or a reader asked for what the partition's state does not "
-        "allow. Nothing was written.",
+        "A producer, a transaction or a reader made a request that the partition's state does not "
+        "allow. The broker wrote nothing.",
         "Invalid coordinator epoch for producerId {} at offset {offset} in partition {partition}:",
         "Invalid sequence number for producer {} at offset {offset} in partition {partition}:",
         "which is smaller than the last seen epoch",
@@ -77,26 +77,26 @@ ROWS: Final = (
         "Append from Raft leader did not set the batch epoch correctly",
     ),
     *_rows(
-        "The cleaner's memory does not fit the topic.",
+        "The size of the cleaner's memory does not suit the topic.",
         "offset map is too small to fit in even a single message",
         "Attempted to add a new entry to a full offset map",
         "Cannot use more than 2G of cleaner buffer space per cleaner thread",
     ),
     *_rows(
-        "The cleaner was paused or stopped for a partition in a moment when it could not be.",
+        "The broker tried to pause or stop the cleaner for a partition when this was not possible.",
         "Compaction for partition {partition} cannot be",
         "State for partition {partition} should exist.",
         "In-progress partition {partition} cannot be in",
     ),
     *_rows(
-        "A setting does not allow a start.",
+        "A setting prevents the start.",
         "Invalid max index size: {}",
         "No broker ID found, and {} is disabled.",
         "Failed to generate broker.id",
         "Log cleaner threads should be at least 1",
     ),
     *_rows(
-        "Tiered storage could not be reached, or a copy to it failed.",
+        "The broker could not reach tiered storage, or a copy to it failed.",
         "Error building remote log auxiliary state for {partition}",
         "Couldn't build the state from remote store for partition: {partition},",
         "Couldn't build the state from remote store for partition {partition},",
@@ -109,15 +109,22 @@ ROWS: Final = (
         "Encountered error while initializing producer/consumer",
     ),
     *_rows(
-        "The broker could not hand its leaders over before it stopped. Its logs were closed.",
+        "The broker could not hand over the leadership of its partitions before it stopped. It "
+        "closed its logs.",
         "Proceeding to do an unclean shutdown as all the controlled shutdown attempts failed",
         "Error during controlled shutdown, possibly because leader movement took longer",
     ),
     *_rows("A leader did not answer.", "Error getting offset for partition {partition}"),
     *(
-        Message(pattern, Kind.ELSEWHERE, happened, "The trace below the line says why.", outer=True)
+        Message(
+            pattern,
+            Kind.ELSEWHERE,
+            happened,
+            "The stack trace below the line names the cause.",
+            outer=True,
+        )
         for pattern, happened in (
-            ("Uncaught exception in scheduled task '{}'", "A regular task of the broker failed."),
+            ("Uncaught exception in scheduled task '{}'", "A scheduled task of the broker failed."),
             ("]: Error due to", "A thread of the broker ended."),
             ("Stopped due to fatal error with exit code {}", "A thread of the broker ended."),
             ("Execution of {} failed due to {}", "A request to a coordinator failed."),

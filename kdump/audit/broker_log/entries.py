@@ -1,7 +1,7 @@
 """Lines of a log as entries: level, text and stack trace.
 
 Spec: the layout ``[%d] %p %m (%c)%n`` of Kafka's own logging configuration. Text before the time,
-such as the prefix of a container's or a system's log, is skipped; the time may be missing.
+such as the prefix of a container's log or of the system log, is skipped. The time may be missing.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-#: The most bytes of a line, and characters of an entry, that are read; the rest is dropped.
+#: The largest number of bytes of a line, and of characters of an entry. The rest is dropped.
 LINE_BYTES: Final = 16_384
 _ENTRY_CHARACTERS: Final = 32_768
 
@@ -20,9 +20,9 @@ _TIME: Final = rb"\[?(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?)(?:Z|[+-]\d\
 _HEAD: Final = re.compile(
     rb"(?:.{0,120}?%s.{0,80}?\b(%s)\b|\W{0,3}(%s)\b)[\]:]?\s+" % (_TIME, _LEVELS, _LEVELS)
 )
-#: A line below another: a frame of a trace, or an exception and its message.
+#: A line that continues an entry: a frame of a stack trace, or an exception and its message.
 _BELOW: Final = re.compile(rb"\s|Caused by: |Suppressed: |\w+(?:\.[\w$]+)+(?:: |$)|\r?$")
-#: Frames of a trace; only those count that show which file was read.
+#: A frame of a stack trace. Only frames that show which file the broker read are used.
 _FRAME: Final = re.compile(rb"(?:.{0,120}\|)?\s+(?:at |\.\.\. \d+ more)")
 _FILE_FRAME: Final = re.compile(
     rb"PartitionMetadata|LeaderEpochCheckpointFile|OffsetCheckpoints|offsetFromFile"
@@ -55,9 +55,9 @@ class Entry:
 
 
 def read_entries(lines: Iterable[bytes]) -> Iterator[Entry]:
-    """Yield the entries that may concern disks or problems; others are skipped.
+    """Yield the entries that may concern disks or problems, and skip the others.
 
-    Those are entries at WARN and above, some at INFO, and lines without a level.
+    The entries are those at WARN and above, some at INFO, and lines without a level.
     """
     current: Entry | None = None
     skipping = False  # whether these lines belong to a skipped entry

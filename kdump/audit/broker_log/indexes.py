@@ -13,14 +13,15 @@ from kdump.audit.broker_log.answers import BAD_BATCH, NOTHING
 from kdump.audit.broker_log.message import Kind, Message, answer_alike
 
 _REPLAY: Final = (
-    "The broker met this when it read the log to rebuild its producers, and did not start."
+    "The broker found this when it replayed the log to rebuild its producer state, and did not "
+    "start."
 )
 
 ROWS: Final = (
     Message(
         "Offset index file {path} does not exist",
         Kind.DISK,
-        "A segment had no .index. The broker read the whole segment and has rebuilt its indexes.",
+        "A segment had no .index file. The broker read the whole segment and rebuilt its indexes.",
         "Nothing is lost unless a line about invalid messages follows.",
         (codes.INDEX_MISSING,),
         outer=True,
@@ -28,14 +29,14 @@ ROWS: Final = (
     Message(
         "Integer overflow for offset: {offset} ({path})",
         Kind.DISK,
-        "An offset lies too far above the name of its index. The append failed.",
+        "An offset is too far above the base offset in its index file's name. The append failed.",
         "Verify the partition.",
         (codes.OFFSET_OVERFLOW, codes.BATCH_BELOW_SEGMENT),
     ),
     *answer_alike(
         Kind.DISK,
-        "An index has fewer entries than were to be read.",
-        "Find out what else writes in the directory.",
+        "An index has fewer entries than the broker tried to read.",
+        "Find out what else writes to the directory.",
         (
             "Attempt to fetch the {}th entry from index {path}, which has size {}",
             "Attempt to fetch the {}th entry from time index {path} which has size {}",
@@ -45,32 +46,32 @@ ROWS: Final = (
     Message(
         "unsafe memory access operation",
         Kind.DISK,
-        "A page of a mapped index could not be read or written: the file system is full, the disk "
-        "failed, or something else cut the file. The broker did not start or exited.",
-        "Look at the free space and the system's log first. If both are well, verify the log "
+        "The broker could not read or write a page of a mapped index. The file system is full, the "
+        "disk failed, or something else cut the file. The broker did not start, or it exited.",
+        "Check the free space and the system log first. If neither shows a problem, verify the log "
         "directory while the broker is stopped.",
         (codes.UNREADABLE,),
     ),
     Message(
         "Attempted to complete transaction {} on partition {partition} which was not started",
         Kind.DISK,
-        "A producer snapshot and the log do not fit: a transaction ends that had not begun.",
-        "Verify the partition; with the broker stopped, kdump reindex rebuilds the snapshots.",
+        "A producer snapshot and the log contradict each other: a transaction ends that did not "
+        "begin.",
+        "Verify the partition. While the broker is stopped, kdump reindex rebuilds the snapshots.",
         (codes.SNAPSHOT_DISAGREES,),
     ),
     # Indexes.
     Message(
         "Could not find offset index file corresponding to log file {path}, recovering segment",
         Kind.DISK,
-        "A segment had no .index. The broker read the whole segment and has rebuilt its indexes.",
+        "A segment had no .index file. The broker read the whole segment and rebuilt its indexes.",
         "Nothing is lost unless a line about invalid messages follows.",
         (codes.INDEX_MISSING,),
     ),
     Message(
         "Found a corrupted index file corresponding to log file {path} due to {}, recovering",
         Kind.DISK,
-        "An index did not pass its check. The broker read the whole segment and has rebuilt its "
-        "indexes.",
+        "An index failed its check. The broker read the whole segment and rebuilt its indexes.",
         "Nothing is lost unless a line about invalid messages follows.",
         (
             codes.INDEX_LENGTH,
@@ -83,35 +84,35 @@ ROWS: Final = (
     Message(
         "Index file {path} is corrupt, found {} bytes which is neither positive nor a multiple",
         Kind.DISK,
-        "The last entry of an .index was cut off.",
-        "Nothing is lost: recovery, or kdump reindex, rebuilds it.",
+        "The last entry of an .index file is cut off.",
+        "Nothing is lost: recovery or kdump reindex rebuilds the file.",
         (codes.INDEX_LENGTH,),
     ),
     Message(
         "Time index file {path} is corrupt, found {} bytes which is neither positive nor",
         Kind.DISK,
-        "The last entry of a .timeindex was cut off.",
-        "Nothing is lost: recovery, or kdump reindex, rebuilds it.",
+        "The last entry of a .timeindex file is cut off.",
+        "Nothing is lost: recovery or kdump reindex rebuilds the file.",
         (codes.TIMEINDEX_LENGTH,),
     ),
     Message(
         "Corrupt index found, index file {path} has non-zero size but the last offset",
         Kind.DISK,
-        "The last entry of an .index is below its segment's name.",
-        "Nothing is lost: recovery, or kdump reindex, rebuilds it.",
+        "The last entry of an .index file is below the base offset in its segment's name.",
+        "Nothing is lost: recovery or kdump reindex rebuilds the file.",
         (codes.INDEX_ORDER,),
     ),
     Message(
         "Corrupt time index found, time index file ({path}) has non-zero size but the",
         Kind.DISK,
-        "The entries of a .timeindex do not rise.",
-        "Nothing is lost: recovery, or kdump reindex, rebuilds it.",
+        "The entries of a .timeindex file do not rise.",
+        "Nothing is lost: recovery or kdump reindex rebuilds the file.",
         (codes.TIMEINDEX_ORDER,),
     ),
     Message(
         "Found an orphaned index file {path}, with no corresponding log file.",
         Kind.DISK,
-        "An index stood there without its .log. The broker has deleted it.",
+        "An index file had no .log beside it. The broker deleted the index file.",
         "If the .log was not deleted on purpose, a segment is missing: verify the partition.",
         (codes.INDEX_ORPHAN, codes.SEGMENT_MISSING),
     ),
@@ -119,32 +120,35 @@ ROWS: Final = (
         "Attempt to append an offset {offset} to position {} no larger than the last offset "
         "appended ({}) to {path}",
         Kind.DISK,
-        "A new entry of an .index was not above its last one: the index reaches behind the log, "
-        "or offsets stand twice. The append failed, or recovery emptied the segment.",
-        "Verify the partition; with the broker stopped, kdump reindex rebuilds the index.",
+        "A new entry of an .index file was not above the last entry. The index extends past the "
+        "end of the log, or offsets occur twice. The append failed, or recovery emptied the "
+        "segment.",
+        "Verify the partition. While the broker is stopped, kdump reindex rebuilds the index.",
         (codes.OFFSETS_NOT_INCREASING, codes.INDEX_BEYOND_LOG),
     ),
     Message(
         "Attempt to append an offset ({offset}) to slot {} no larger than the last offset appended "
         "({}) to {path}",
         Kind.DISK,
-        "A new entry of a .timeindex was not above its last one: the index reaches behind the "
-        "log. The append failed.",
-        "With the broker stopped, kdump reindex rebuilds it.",
+        "A new entry of a .timeindex file was not above the last entry: the index extends past the "
+        "end of the log. The append failed.",
+        "While the broker is stopped, kdump reindex rebuilds the file.",
         (codes.TIMEINDEX_BEYOND_LOG,),
     ),
     Message(
         "Attempt to append a timestamp ({}) to slot {} no larger than the last timestamp appended",
         Kind.DISK,
-        "A new entry of a .timeindex had a lower timestamp than its last one. The append failed.",
-        "With the broker stopped, kdump reindex rebuilds it.",
+        "A new entry of a .timeindex file had a lower timestamp than the last entry. The append "
+        "failed.",
+        "While the broker is stopped, kdump reindex rebuilds the file.",
         (codes.TIMEINDEX_BEYOND_LOG, codes.TIMEINDEX_TOO_HIGH),
     ),
     *answer_alike(
         Kind.DISK,
-        "An index is full although its segment is not: after an unclean stop with a very small "
-        "segment.index.bytes, or with a padded index. The append or the recovery failed.",
-        "With the broker stopped, kdump reindex rebuilds it; raise segment.index.bytes.",
+        "An index is full although its segment is not. This happens after an unclean stop with a "
+        "very small segment.index.bytes, or with a padded index. The append or the recovery "
+        "failed.",
+        "While the broker is stopped, kdump reindex rebuilds the file. Raise segment.index.bytes.",
         (
             "Attempt to append to a full index (size = {})",
             "Attempt to append to a full time index (size = {})",
@@ -154,22 +158,22 @@ ROWS: Final = (
     Message(
         "entries but file position in index is {}",
         Kind.DISK,
-        "An index changed while the broker had it mapped.",
-        "Find out what else writes in the directory.",
+        "An index file changed while the broker had it mapped.",
+        "Find out what else writes to the directory.",
         (codes.CHANGED_WHILE_READ,),
     ),
     Message(
         "Unexpected aborted transaction version {} in transaction index {path}, current version",
         Kind.DISK,
-        "An entry of a .txnindex has another version than 0. The broker did not start.",
-        "With the broker stopped, kdump reindex rebuilds it.",
+        "An entry of a .txnindex file has a version other than 0. The broker did not start.",
+        "While the broker is stopped, kdump reindex rebuilds the file.",
         (codes.TXNINDEX_VERSION,),
     ),
     Message(
         "Last offset of aborted transaction {} in index {path} is less than start offset {offset}",
         Kind.DISK,
-        "An entry of a .txnindex ends below its segment's name. The broker recovered the segment "
-        "and has rebuilt its indexes.",
+        "An entry of a .txnindex file ends below the base offset in its segment's name. The broker "
+        "recovered the segment and rebuilt its indexes.",
         "Nothing is lost unless a line about invalid messages follows.",
         (codes.TXNINDEX_BELOW_SEGMENT,),
     ),
@@ -177,14 +181,14 @@ ROWS: Final = (
         "The last offset of appended transactions must increase sequentially, but {} is not "
         "greater than current last offset {offset} of index {path}",
         Kind.DISK,
-        "The entries of a .txnindex do not rise: the file reaches behind the log.",
-        "With the broker stopped, kdump reindex rebuilds it.",
+        "The entries of a .txnindex file do not rise: the file extends past the end of the log.",
+        "While the broker is stopped, kdump reindex rebuilds the file.",
         (codes.TXNINDEX_ORDER,),
     ),
     *answer_alike(
         Kind.DISK,
-        "A .txnindex could not be read from the disk.",
-        "Look at the system's log for errors of the disk.",
+        "The broker could not read a .txnindex file from the disk.",
+        "Check the system log for disk errors.",
         (
             "Failed read position from the transaction index {path}",
             "Failed to read from the transaction index {path}",
@@ -193,7 +197,7 @@ ROWS: Final = (
     ),
     *answer_alike(
         Kind.NOTE,
-        "A mapped index could not be released.",
+        "The broker could not unmap an index.",
         NOTHING,
         ("Error unmapping index {path}", "Unable to unmap the mapped buffer: {path}"),
     ),
@@ -201,14 +205,14 @@ ROWS: Final = (
     Message(
         "Failed to load producer snapshot from '{path}':",
         Kind.DISK,
-        "A producer snapshot could not be read. The broker has deleted it, took the next older "
-        "one, and read all batches behind that.",
+        "The broker could not read a producer snapshot and deleted it. It loaded the next older "
+        "snapshot, and read all batches after that snapshot.",
         "Nothing is lost.",
         (codes.SNAPSHOT_UNREADABLE,),
     ),
     *answer_alike(
         Kind.DISK,
-        "A producer snapshot is damaged. The broker has deleted it.",
+        "A producer snapshot is damaged. The broker deleted it.",
         "Nothing is lost.",
         (
             "Snapshot is corrupt (CRC is no longer valid). Stored crc: {}. Computed crc: {}",
@@ -220,22 +224,22 @@ ROWS: Final = (
     Message(
         "Deleted producer state snapshot {path}",
         Kind.NOTE,
-        "A producer snapshot went that no segment needs, or that a recovery writes again.",
+        "The broker deleted a producer snapshot that no segment needs, or that recovery writes "
+        "again.",
         NOTHING,
         (codes.SNAPSHOT_STRAY,),
     ),
     Message(
         "Expected transactional write from producer {} at offset {offset} in partition {partition}",
         Kind.DISK,
-        "A batch that is not transactional stands inside an open transaction of its producer. "
-        + _REPLAY,
+        "A non-transactional batch is inside an open transaction of its producer. " + _REPLAY,
         BAD_BATCH,
         (codes.TRANSACTION_MIXED,),
     ),
     Message(
         "Invalid control record type for end transaction marker",
         Kind.DISK,
-        "A control batch holds a record that ends no transaction. " + _REPLAY,
+        "A control batch holds a record that does not end a transaction. " + _REPLAY,
         BAD_BATCH,
         (codes.MARKER_UNKNOWN,),
     ),
@@ -255,7 +259,8 @@ ROWS: Final = (
     Message(
         "Epoch of producer {} at offset {offset} in {partition} is {}, which is",
         Kind.NOTE,
-        "A batch of a producer has a lower epoch than one before it, in a log that was replayed.",
+        "A log that the broker replayed has a batch with a lower producer epoch than an earlier "
+        "batch of that producer.",
         NOTHING,
         (codes.PRODUCER_EPOCH_FALLS,),
     ),
@@ -263,37 +268,38 @@ ROWS: Final = (
         "Detected invalid coordinator epoch for producerId {} at offset {offset} in partition "
         "{partition}:",
         Kind.NOTE,
-        "A transaction marker of an older coordinator stands in a log that was replayed.",
+        "A log that the broker replayed has a transaction marker of an older coordinator.",
         NOTHING,
     ),
     # Leader epochs.
     Message(
         "New epoch entry {} caused truncation of conflicting entries {}",
         Kind.DISK,
-        "The lines of leader-epoch-checkpoint did not rise, or a new leader's epoch contradicts "
-        "them. The broker has dropped the earlier ones.",
-        "Nothing is lost. At a start verify the partition; while it runs, see whether brokers of "
-        "two clusters share the topic.",
+        "The epochs or offsets of leader-epoch-checkpoint did not rise, or the epoch of a new "
+        "leader contradicts them. The broker dropped the earlier lines.",
+        "Nothing is lost. If the broker logged this line at its start, verify the partition. If "
+        "the broker was running, check whether brokers of two clusters share the topic.",
         (codes.EPOCHS_ORDER,),
     ),
     Message(
         "Cleared entries {} from epoch cache after truncating to end offset {offset}",
         Kind.DISK,
-        "leader-epoch-checkpoint had epochs that begin behind the log's end. The broker has "
+        "leader-epoch-checkpoint had epochs that start after the log end offset. The broker "
         "dropped them.",
-        "The end of the log may be lost, as after a power failure: compare with another replica.",
+        "The end of the log may be lost, as after a power failure. Compare this replica with "
+        "another replica.",
         (codes.EPOCHS_BEYOND_END,),
     ),
     Message(
         "Clearing leader epoch cache after unexpected append with message format v{}",
         Kind.NOTE,
-        "An old message was appended, and the leader epochs of the log were dropped.",
-        "kdump convert-v0-v2 brings old messages to magic 2.",
+        "A message of an old format was appended. The broker dropped the leader epochs of the log.",
+        "kdump convert-v0-v2 converts old messages to magic 2.",
     ),
     Message(
         "Deleting non-empty leader epoch cache due to incompatible message format {}",
         Kind.NOTE,
-        "The topic's message format is old, and the leader epochs of the log were dropped.",
-        "kdump convert-v0-v2 brings old messages to magic 2.",
+        "The topic's message format is old. The broker dropped the leader epochs of the log.",
+        "kdump convert-v0-v2 converts old messages to magic 2.",
     ),
 )

@@ -19,7 +19,8 @@ class Kind(Enum):
     ELSEWHERE = "elsewhere"  # does not concern log directories
 
 
-#: The expressions of pattern fields. If two meet in one word, the text between ends the first.
+#: The expressions of pattern fields. If two fields are in one word, the text between them ends
+#: the first.
 _FIELDS: Final = {
     "": ".*?",
     "path": r"(?P<path>[^\n]*?)",
@@ -32,11 +33,13 @@ _FIELD: Final = re.compile(r"\{(\w*)\}")
 
 @dataclass(frozen=True)
 class Message:
-    """What a broker logs; ``{path}``, ``{partition}``, ``{offset}``, ``{position}``, ``{}`` vary.
+    """A line that a broker logs, and the answer to it.
+
+    In ``pattern``, ``{path}``, ``{partition}``, ``{offset}``, ``{position}`` and ``{}`` vary.
 
     ``happened`` describes the event that the line reports, ``advice`` the action to take. ``codes``
-    are findings that lead to it. ``outer`` marks a line that another message of the same entry
-    explains better. ``everywhere`` marks a message that is logged for each partition.
+    are the findings that lead to the line. ``outer`` marks a message to which another message of
+    the same entry is preferred. ``everywhere`` marks a message that is logged for each partition.
     """
 
     pattern: str
@@ -63,7 +66,7 @@ class Message:
         object.__setattr__(self, "expression", re.compile("".join(pieces)))
 
     def match(self, text: str) -> re.Match[str] | None:
-        """Return the first place in ``text`` that holds this message."""
+        """Return the first match of this message in ``text``; None without one."""
         return self.expression.search(text) if self.literal in text else None
 
 
@@ -75,5 +78,5 @@ def answer_alike(
     codes: tuple[FindingCode, ...] = (),
     outer: bool = False,
 ) -> tuple[Message, ...]:
-    """Rows that have one answer."""
+    """Return a message for each of ``patterns``, all with the same answer."""
     return tuple(Message(pattern, kind, happened, advice, codes, outer) for pattern in patterns)

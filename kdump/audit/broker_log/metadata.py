@@ -12,12 +12,12 @@ from kdump.audit import codes
 from kdump.audit.broker_log.message import Kind, Message, answer_alike
 
 _FIRST: Final = (
-    "Read the cause in the trace below the line, or the line before. kdump next-start lists every "
-    "reason at once."
+    "Read the cause in the stack trace below the line, or in the line before it. kdump next-start "
+    "lists all reasons at once."
 )
 _VOTERS: Final = (
-    "If the other voters are sound, this node can fetch all from them: move its metadata "
-    "directory away. If it is the only voter, repair the file."
+    "If the other voters are sound, move this node's __cluster_metadata-0 away: the node can fetch "
+    "all metadata from them. If it is the only voter, repair the file."
 )
 
 ROWS: Final = (
@@ -25,14 +25,16 @@ ROWS: Final = (
         "Error while reading the Quorum status from the file {path}",
         Kind.DISK,
         "The file quorum-state does not follow its format. The node did not start.",
-        "Delete it only where the other voters are up: alone the node forgets for whom it voted.",
+        "Delete the file only while the other voters are running. Otherwise, the node forgets its "
+        "vote.",
         (codes.QUORUM_STATE_MALFORMED,),
     ),
     *answer_alike(
         Kind.DISK,
-        "The file quorum-state does not follow its format, is of a later release, or of another "
-        "node. The node did not start.",
-        "Delete it only where the other voters are up: alone the node forgets for whom it voted.",
+        "The file quorum-state does not follow its format, or it is from a later release or "
+        "another node. The node did not start.",
+        "Delete the file only while the other voters are running. Otherwise, the node forgets its "
+        "vote.",
         (
             "java.io.EOFException: File ended prematurely.",
             "Deserialized node {} is not an object node",
@@ -45,8 +47,8 @@ ROWS: Final = (
     ),
     *answer_alike(
         Kind.DISK,
-        "The metadata log, or its quorum-state, could not be deleted.",
-        "Look at the rights and the system's log.",
+        "The node could not delete the metadata log or its quorum-state.",
+        "Check the permissions and the system log.",
         ("Error while deleting file {path}", "Failed to delete metadata log"),
         (codes.UNREADABLE,),
         outer=True,
@@ -54,29 +56,31 @@ ROWS: Final = (
     Message(
         "Error while writing the Quorum status from the file {path}",
         Kind.DISK,
-        "The file quorum-state could not be written. The node exited.",
-        "Look at the free space and the system's log, then start the node.",
+        "The node could not write the file quorum-state. It exited.",
+        "Check the free space and the system log. Then start the node.",
         (codes.UNREADABLE,),
         outer=True,
     ),
     Message(
         "Epoch from quorum store file ({path}) is {}, which is smaller than last written epoch {}",
         Kind.DISK,
-        "quorum-state is older than the metadata log, as after a restored file. The log's epoch "
-        "was used.",
-        "Find out where the file is from.",
+        "quorum-state is older than the metadata log, as after the file was restored. The node "
+        "used the epoch of the log.",
+        "Find out where the file came from.",
         (codes.QUORUM_STATE_MALFORMED,),
     ),
     Message(
         "Inconsistent snapshot state: there must be a snapshot at an offset larger then the",
         Kind.DISK,
-        "The metadata log does not begin at 0, and its snapshot was gone. The node did not start.",
+        "The metadata log does not begin at offset 0, and its snapshot was missing. The node did "
+        "not start.",
         _VOTERS,
         (codes.METADATA_SNAPSHOT_MISSING,),
     ),
     *answer_alike(
         Kind.DISK,
-        "A metadata snapshot is damaged. The node did not start, or stopped reading it.",
+        "A metadata snapshot is damaged. The node did not start, or it stopped reading the "
+        "snapshot.",
         _VOTERS,
         (
             "First control record is not a snapshot header",
@@ -89,22 +93,22 @@ ROWS: Final = (
     Message(
         "Couldn't read {}; expected to find snapshot file {path}",
         Kind.DISK,
-        "A metadata snapshot was gone although the log names it.",
+        "The metadata log names a snapshot, but the file of that snapshot was missing.",
         _VOTERS,
         (codes.METADATA_SNAPSHOT_MISSING,),
     ),
     Message(
         "Unable to Opens a snapshot file {path}",
         Kind.DISK,
-        "A metadata snapshot could not be opened.",
-        "Correct its owner and rights.",
+        "The node could not open a metadata snapshot.",
+        "Correct the owner and permissions of the file.",
         (codes.UNREADABLE,),
         outer=True,
     ),
     *answer_alike(
         Kind.DISK,
-        "A metadata snapshot could not be written or removed.",
-        "Look at the free space and the system's log. The next snapshot is written by itself.",
+        "The node could not write or remove a metadata snapshot.",
+        "Check the free space and the system log. The node writes the next snapshot by itself.",
         (
             "Error deleting snapshot files {path} and {}",
             "Error renaming snapshot file from {path} to {}",
@@ -123,21 +127,21 @@ ROWS: Final = (
     Message(
         "Log doesn't have a last fetch epoch and there is a snapshot ({}). Expected",
         Kind.DISK,
-        "The metadata log and its snapshot do not fit. The node did not start.",
+        "The metadata log and its snapshot do not match. The node did not start.",
         _VOTERS,
         (codes.METADATA_SNAPSHOT_BEYOND_END,),
     ),
     Message(
         "Attempt to truncate to offset {offset}, which is below the current high watermark",
         Kind.DISK,
-        "The quorum's leader lacks records that were committed. The node exited.",
-        "Do not delete this directory: it may hold what the leader lost.",
+        "The leader of the quorum lacks committed records. The node exited.",
+        "Do not delete this directory: it may hold the records that the leader lost.",
         (codes.HIGH_WATERMARK_BEYOND_END,),
     ),
     Message(
         "Log's high watermark ({}) is different from the local replica's high watermark",
         Kind.NOTE,
-        "Two counts of the metadata log's high watermark differed for a moment.",
+        "Two values for the high watermark of the metadata log differed for a moment.",
         "Nothing to do.",
     ),
     Message(
@@ -149,8 +153,8 @@ ROWS: Final = (
     ),
     *answer_alike(
         Kind.DISK,
-        "Records of the metadata log or of a snapshot could not be applied: they are damaged, "
-        "or of a later release.",
+        "The node could not apply records of the metadata log or of a snapshot. They are damaged, "
+        "or from a later release.",
         _VOTERS,
         (
             "Error loading metadata log record from offset {offset}",
@@ -176,7 +180,7 @@ ROWS: Final = (
     ),
     *answer_alike(
         Kind.CONSEQUENCE,
-        "The node, or a part of it, did not start or exited.",
+        "The node, or a part of it, did not start, or it exited.",
         _FIRST,
         (
             "Encountered fatal fault: ",
@@ -196,13 +200,13 @@ ROWS: Final = (
     Message(
         "Directories [{}] in broker {} marked offline, remaining directories",
         Kind.CONSEQUENCE,
-        "A broker had reported a log directory as offline.",
-        "Read that broker's own log: it names the directory and the cause.",
+        "A broker reported a log directory as offline.",
+        "Read the log of that broker: it names the directory and the cause.",
     ),
     *answer_alike(
         Kind.DISK,
-        "The metadata log does not begin at 0, and its snapshot was gone. The node did not start, "
-        "or stopped.",
+        "The metadata log does not begin at offset 0, and its snapshot was missing. The node did "
+        "not start, or it stopped.",
         _VOTERS,
         (
             "Log start offset ({}) is greater than zero but latest snapshot was not found",
@@ -213,21 +217,21 @@ ROWS: Final = (
     Message(
         "The leader requested truncation to offset {offset}, which is below the current high",
         Kind.DISK,
-        "The quorum's leader lacks records that were committed. The node exited.",
-        "Do not delete this directory: it may hold what the leader lost.",
+        "The leader of the quorum lacks committed records. The node exited.",
+        "Do not delete this directory: it may hold the records that the leader lost.",
         (codes.HIGH_WATERMARK_BEYOND_END,),
     ),
     Message(
         "Full log truncation expected but didn't happen. Snapshot of {}, log end offset {offset}",
         Kind.DISK,
-        "The metadata log and a snapshot from the leader do not fit. The node exited.",
+        "The metadata log and a snapshot from the leader do not match. The node exited.",
         _VOTERS,
         (codes.METADATA_SNAPSHOT_BEYOND_END,),
     ),
     *answer_alike(
         Kind.DISK,
-        "A record of the metadata log, or of a snapshot, could not be read: it is damaged, or of "
-        "a later release.",
+        "The node could not read a record of the metadata log or of a snapshot. The record is "
+        "damaged, or from a later release.",
         _VOTERS,
         (
             "Unable to read record size",
@@ -262,7 +266,7 @@ ROWS: Final = (
     ),
     *answer_alike(
         Kind.DISK,
-        "bootstrap.checkpoint is damaged, or of a preview release. The node did not start.",
+        "bootstrap.checkpoint is damaged, or from a preview release. The node did not start.",
         "Copy the file from a controller of the same cluster, or from a backup.",
         (
             "Can't load metadata from the binary bootstrap metadata file: {path}",
@@ -275,28 +279,28 @@ ROWS: Final = (
     Message(
         "KRaft snapshot file generation error",
         Kind.DISK,
-        "No metadata snapshot was written. The node runs on, and tries it again later.",
-        "The trace below the line says why: look at the free space and the system's log.",
+        "The node did not write a metadata snapshot. It continues to run, and tries again later.",
+        "The stack trace below the line names the cause. Check the free space and the system log.",
         (codes.UNREADABLE,),
         outer=True,
     ),
     Message(
         "Not emitting {} despite the fact that {} because snapshots are disabled",
         Kind.CONSEQUENCE,
-        "An error before had disabled metadata snapshots: the metadata log grows.",
+        "An earlier error disabled metadata snapshots. The metadata log grows.",
         _FIRST,
     ),
     Message(
         "Not generating {} because it already exists.",
         Kind.NOTE,
-        "A metadata snapshot of that offset was there already.",
+        "A metadata snapshot of that offset already existed.",
         "Nothing to do.",
     ),
     Message(
         "Encountered quorum controller fault: ",
         Kind.ELSEWHERE,
-        "The controller met an error, and another one took over.",
-        "The trace below the line says why.",
+        "An error occurred in the controller, and another controller took over.",
+        "The stack trace below the line names the cause.",
         outer=True,
     ),
 )

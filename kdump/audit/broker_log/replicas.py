@@ -13,8 +13,9 @@ from kdump.audit.broker_log.answers import DISK
 from kdump.audit.broker_log.message import Kind, Message, answer_alike
 
 _LEADER: Final = (
-    "Verify this partition on the leader: the batch is bad there, or an index leads to the wrong "
-    "place. If it is sound there, the network or this machine's memory is at fault."
+    "Verify this partition on the leader. Either the batch is damaged there, or an index points to "
+    "the wrong position. If the partition is sound there, the network or this machine's memory is "
+    "at fault."
 )
 _FETCHED: Final = (
     codes.BATCH_CRC_MISMATCH,
@@ -23,34 +24,34 @@ _FETCHED: Final = (
 )
 
 ROWS: Final = (
-    # Followers and consumers that met damage.
+    # Followers and consumers that find damage.
     Message(
         "Found invalid messages during fetch for partition {partition} offset {offset}",
         Kind.DISK,
-        "This follower got a damaged batch from its leader, refused it, and asks again: the "
-        "replica does not go on. Nothing was written here.",
+        "This follower received a damaged batch from its leader and refused it. It wrote nothing "
+        "and fetches the batch again: the replica makes no progress.",
         _LEADER,
         _FETCHED,
     ),
     Message(
         "Record batch for partition {partition} at offset {offset} is invalid, cause: {}",
         Kind.DISK,
-        "A consumer got a damaged batch and stopped at this offset.",
-        "Verify the partition on its leader: it gives the offset to seek to.",
+        "A consumer received a damaged batch and stopped at this offset.",
+        "Verify the partition on its leader: kdump verify reports the offset to seek to.",
         _FETCHED,
     ),
     Message(
         "Encountered corrupt message when fetching offset {offset} for topic-partition {partition}",
         Kind.DISK,
-        "A consumer got a damaged batch and stopped at this offset.",
-        "Verify the partition on its leader: it gives the offset to seek to.",
+        "A consumer received a damaged batch and stopped at this offset.",
+        "Verify the partition on its leader: kdump verify reports the offset to seek to.",
         _FETCHED,
     ),
     Message(
         "Error while processing data for partition {partition} at offset {offset}",
         Kind.DISK,
-        "What this follower fetched could not be appended, and it asks again.",
-        "The trace below the line says why.",
+        "This follower could not append the data that it fetched. It fetches the data again.",
+        "The stack trace below the line names the cause.",
         (codes.UNREADABLE,),
         outer=True,
     ),
@@ -58,24 +59,25 @@ ROWS: Final = (
         "Unexpected error occurred while processing data for partition {partition} at offset "
         "{offset}",
         Kind.DISK,
-        "What this follower fetched could not be appended: the replica was marked as failed, and "
-        "stays behind until the broker restarts.",
-        "The trace below the line says why; verify the partition here and on the leader.",
+        "This follower could not append the data that it fetched. The broker marked the replica as "
+        "failed, and the replica stays behind its leader until the broker restarts.",
+        "The stack trace below the line names the cause. Verify the partition here and on the "
+        "leader.",
         (codes.OFFSETS_NOT_INCREASING, codes.INDEX_BEYOND_LOG, codes.TIMEINDEX_BEYOND_LOG),
         outer=True,
     ),
     Message(
         "Unexpected error occurred during truncation for {partition} at offset {offset}",
         Kind.DISK,
-        "This follower could not cut its log: the replica was marked as failed.",
-        "The trace below the line says why; verify the partition.",
+        "This follower could not truncate its log. The broker marked the replica as failed.",
+        "The stack trace below the line names the cause. Verify the partition.",
         (codes.EPOCHS_MISMATCH,),
         outer=True,
     ),
     Message(
         "Failed to truncate {partition} at offset {offset}",
         Kind.DISK,
-        "This follower could not cut its log, because its log directory failed.",
+        "This follower could not truncate its log, because its log directory failed.",
         DISK,
         (codes.UNREADABLE,),
         outer=True,
@@ -83,39 +85,41 @@ ROWS: Final = (
     Message(
         "Partition {partition} marked as failed",
         Kind.CONSEQUENCE,
-        "The replica had failed, and does not fetch until the broker restarts.",
-        "Read the line that it follows from.",
+        "The replica failed, and does not fetch until the broker restarts.",
+        "Read the earlier line that led to this line.",
     ),
     Message(
         "Truncating {partition} to offset {offset} below high watermark {}",
         Kind.DISK,
-        "A follower cut records that had been acknowledged: its leader did not have them. The "
-        "leader lost them, as after an unclean election or a power failure.",
-        "If these records are missed, stop the broker: what is left of them is on other replicas, "
-        "if anywhere.",
+        "A follower truncated acknowledged records that its leader did not have. The leader lost "
+        "them, as after an unclean leader election or a power failure.",
+        "If you need these records, stop the broker. What is left of them, if anything, is on "
+        "other replicas.",
         (codes.HIGH_WATERMARK_BEYOND_END, codes.EPOCHS_MISMATCH),
     ),
     Message(
         "Reset fetch offset for partition {partition} from {offset} to current leader's latest",
         Kind.NOTE,
-        "A follower was ahead of its leader, and cut its log to the leader's end.",
-        "After an unclean election or a leader that lost its disk, records are gone: compare the "
-        "replicas.",
+        "A follower was ahead of its leader, and truncated its log to the leader's log end offset.",
+        "After an unclean leader election, or if the leader lost its disk, records are lost: "
+        "compare the replicas.",
         (codes.HIGH_WATERMARK_BEYOND_END,),
     ),
     Message(
         "Truncate fully and reset fetch offset for partition {partition} from {offset} to the "
         "current leader's start offset",
         Kind.NOTE,
-        "A follower was behind its leader's log start: it dropped its log and fetches all again.",
-        "Nothing to do where retention overtook a replica that was down for long.",
+        "A follower was behind its leader's log start offset. It dropped its log and fetches all "
+        "records again.",
+        "Nothing to do if retention deleted the records while the replica was down for a long "
+        "time.",
     ),
     *answer_alike(
         Kind.NOTE,
-        "A follower compared leader epochs with its leader and found no common one: it cut "
+        "A follower compared leader epochs with its leader and found no common epoch. It truncated "
         "its log by offsets instead.",
-        "Nothing to do after a change of leader. If it comes again, verify the partition's "
-        "leader-epoch-checkpoint on both.",
+        "Nothing to do after a change of leader. If the line recurs, verify the partition's "
+        "leader-epoch-checkpoint on the follower and on the leader.",
         (
             "Based on replica's leader epoch, leader replied with an unknown offset in {partition}",
             "below any replica's tracked epochs for {partition}. The leader's offset only {offset}",
@@ -127,8 +131,8 @@ ROWS: Final = (
     ),
     *answer_alike(
         Kind.DISK,
-        "A request for this partition failed while its log was read or written.",
-        "The trace below the line says why; verify the partition.",
+        "A request for this partition failed while the broker read or wrote the log.",
+        "The stack trace below the line names the cause. Verify the partition.",
         (
             "Error processing fetch with max size {} from {} on partition {partition}:",
             "Error processing append operation on partition {partition}",
@@ -145,14 +149,16 @@ ROWS: Final = (
     Message(
         "Unexpected offset in append to {partition}.",
         Kind.DISK,
-        "What a follower fetched did not continue its log. It was not appended.",
+        "The records that a follower fetched did not continue its log. The follower did not append "
+        "them.",
         "Verify the partition here and on the leader.",
         (codes.OFFSETS_NOT_INCREASING,),
     ),
     Message(
         "Out of order offsets found in append to {partition}:",
         Kind.DISK,
-        "What a leader sent has offsets that run backwards. It was not appended.",
+        "The records that a leader sent have offsets that run backwards. The follower did not "
+        "append them.",
         "Verify the partition on the leader.",
         (codes.OFFSETS_NOT_INCREASING,),
     ),
@@ -160,15 +166,17 @@ ROWS: Final = (
         "Trying to roll a new log segment for topic partition {partition} with start offset "
         "{offset}",
         Kind.DISK,
-        "A new segment could not begin, because one of that or a later offset is there already. "
-        "The append failed.",
+        "The broker could not begin a new segment, because a segment with the same or a higher "
+        "base offset already exists. The append failed.",
         "Verify the partition.",
         (codes.SEGMENTS_OVERLAP, codes.OFFSETS_NOT_INCREASING),
     ),
     *answer_alike(
         Kind.NOTE,
-        "A segment without records was to be rolled again, and is used as it is.",
-        "Nothing to do, unless it repeats: then its indexes are full, and verify shows why.",
+        "The broker was about to roll a segment again that has no records. It uses that segment as "
+        "it is.",
+        "Nothing to do, unless the line recurs. In that case, the segment's indexes are full, and "
+        "kdump verify shows why.",
         (
             "Trying to roll a new log segment with start offset {offset} =max(provided offset",
             "Trying to roll a new log segment with start offset {offset}=max(provided offset",
@@ -178,19 +186,20 @@ ROWS: Final = (
     Message(
         "Non-monotonic update of high watermark from {} to {}",
         Kind.NOTE,
-        "The high watermark was lowered, as when a log is cut.",
-        "Nothing to do if a line about truncation stands beside it.",
+        "The broker lowered the high watermark, as when a log is truncated.",
+        "Nothing to do if there is a line about truncation next to this line.",
     ),
     Message(
         "High watermark {} update exceeds current log end offset {}",
         Kind.DISK,
-        "The high watermark was behind the log's end.",
+        "The high watermark was above the log end offset.",
         "The end of the log may be lost: verify the partition.",
         (codes.HIGH_WATERMARK_BEYOND_END,),
     ),
     *answer_alike(
         Kind.DISK,
-        "What a follower fetched did not continue its log. It was not appended.",
+        "The records that a follower fetched did not continue its log. The follower did not append "
+        "them.",
         "Verify the partition.",
         (
             "Offset mismatch for partition {partition}: fetched offset = {offset}, log end",
@@ -200,9 +209,9 @@ ROWS: Final = (
     ),
     *answer_alike(
         Kind.CONSEQUENCE,
-        "The leader could not give this follower its records, or this broker's log directory was "
+        "The leader could not send this follower its records, or this broker's log directory was "
         "offline.",
-        "Read the log of the leader at that time: it names the cause.",
+        "Read the server.log of the leader from that time: it names the cause.",
         (
             "Disk error when trying to access log file on the disk.",
             "Error for partition {partition} at offset {offset}",
@@ -212,29 +221,30 @@ ROWS: Final = (
     Message(
         "This message has failed its CRC checksum, exceeds the valid size, has a null key for a",
         Kind.DISK,
-        "A broker answered that a message is damaged, or has no key although its topic is "
+        "A broker answered that a message is damaged, or that it has no key although its topic is "
         "compacted.",
-        "Of a fetch: verify the partition on its leader. Of a producer: see whether it sends keys.",
+        "If the broker answered a fetch, verify the partition on its leader. If it answered a "
+        "producer, check whether the producer sends keys.",
         (codes.BATCH_CRC_MISMATCH,),
         outer=True,
     ),
     *answer_alike(
         Kind.DISK,
-        "A thread that copies from leaders or between log directories had ended: its partitions "
-        "stay behind until the broker restarts.",
-        "The trace below the line says why; verify the partition that it names.",
+        "A thread that copies from leaders or between log directories ended. Its partitions stay "
+        "behind until the broker restarts.",
+        "The stack trace below the line names the cause. Verify the partition that it names.",
         (
             "[ReplicaFetcher replicaId={}]: Error due to",
             "[ReplicaAlterLogDirsThread-{}]: Error due to",
         ),
         outer=True,
     ),
-    # Coordinators, which read their partitions when they become leaders.
+    # Coordinators. They read a partition when the broker becomes its leader.
     *answer_alike(
         Kind.CONSEQUENCE,
-        "The partition was not served by this broker any more when its coordinator read it.",
-        "Nothing to do after a change of leader. If a line before says why it is not served, "
-        "that one names the cause.",
+        "The broker no longer served the partition when its coordinator read it.",
+        "Nothing to do after a change of leader. If an earlier line says why the broker does not "
+        "serve the partition, that line names the cause.",
         (
             "from {partition} because the partition is not online or is no longer the leader",
             "Could not load records from {partition} because the log does not exist.",
@@ -246,9 +256,9 @@ ROWS: Final = (
     ),
     *answer_alike(
         Kind.DISK,
-        "A coordinator could not read its partition: groups or transactions of that partition "
-        "get no answer until it is repaired, or another broker leads it.",
-        "Verify the partition. If another replica is in sync, move the leader there first.",
+        "A coordinator could not read its partition. Groups or transactions of that partition get "
+        "no answer until it is repaired, or another broker leads it.",
+        "Verify the partition. If another replica is in sync, make that replica the leader first.",
         (
             "Failed to load metadata from {partition} with epoch {} due to",
             "Error loading offsets from {partition}",
@@ -261,8 +271,8 @@ ROWS: Final = (
     ),
     *answer_alike(
         Kind.NOTE,
-        "A coordinator met a record that this release does not know, and passed it over, as "
-        "after a downgrade.",
+        "A coordinator found a record that this release does not know, and ignored it, as after a "
+        "downgrade.",
         "Nothing to do.",
         (
             "while loading offsets and group metadata from {partition}. Ignoring it.",
@@ -271,7 +281,8 @@ ROWS: Final = (
     ),
     *answer_alike(
         Kind.NOTE,
-        "A batch of a coordinator's partition is larger than its read buffer, which was enlarged.",
+        "A batch of a coordinator's partition is larger than the coordinator's read buffer. The "
+        "coordinator enlarged the buffer.",
         "Nothing to do.",
         (
             "Loaded metadata from {partition} with buffer larger ({} bytes) than",
@@ -281,10 +292,10 @@ ROWS: Final = (
     ),
     *answer_alike(
         Kind.DISK,
-        "A record of a coordinator's partition could not be read: it is damaged, or of a later "
-        "release.",
-        "Run kdump verify --deep on the partition. If another replica is in sync, move the leader "
-        "there first.",
+        "A coordinator could not read a record of its partition. The record is damaged, or from a "
+        "later release.",
+        "Run kdump verify --deep on the partition. If another replica is in sync, make that "
+        "replica the leader first.",
         (
             "Could not read version from {}'s buffer.",
             "Could not read record with version {} from {}'s buffer due to",
@@ -312,7 +323,7 @@ ROWS: Final = (
     *answer_alike(
         Kind.DISK,
         "A coordinator could not write to its partition. Its clients try again.",
-        "The trace below the line says why.",
+        "The stack trace below the line names the cause.",
         (
             "Failed to write records to {partition} due to an unexpected error: {}",
             "Failed to write the transaction marker to {partition} due to an unexpected error: {}",
@@ -323,8 +334,8 @@ ROWS: Final = (
     ),
     *answer_alike(
         Kind.NOTE,
-        "A coordinator was behind or ahead of its partition, or had no more use for what it held "
-        "of it. It reads or has read the partition again.",
+        "A coordinator was behind or ahead of its partition, or no longer needed the state that it "
+        "held of it. The coordinator reads the partition again, or already did.",
         "Nothing to do.",
         (
             "The state machine of the coordinator {partition} is out of sync with the underlying",
@@ -336,9 +347,10 @@ ROWS: Final = (
     Message(
         "Received a tombstone record to delete {} but ",
         Kind.DISK,
-        "Records of __consumer_offsets contradict each other: some are missing, as after damage "
-        "that was cut off, or a defect of the release wrote them so. Its groups get no answer.",
-        "Verify the partition. If another replica is in sync, move the leader there first.",
+        "Records of __consumer_offsets contradict each other. Some are missing, as after damage "
+        "was cut off, or a defect of the release wrote them that way. The groups of the partition "
+        "get no answer.",
+        "Verify the partition. If another replica is in sync, make that replica the leader first.",
         outer=True,
     ),
 )

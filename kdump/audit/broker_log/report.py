@@ -1,6 +1,6 @@
 """The entries of a log in groups: damage, consequences, other messages.
 
-Memory stays bounded however long the log is.
+The memory that this takes is bounded, however long the log is.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kdump.audit.broker_log.entries import Entry
 from kdump.audit.broker_log.message import Kind
 from kdump.audit.broker_log.table import Location, Recognition, mentions_disks, recognize
 
-#: The most groups that are listed; entries of further ones are counted.
+#: The largest number of groups in a report. Entries of further groups are only counted.
 GROUPS: Final = 1_000
 _SHOWN_CHARACTERS: Final = 400
 
@@ -22,7 +22,7 @@ _SHOWN_CHARACTERS: Final = 400
 class Group:
     """Entries of one message about one location; ``known`` is None if no row explains them.
 
-    ``follows`` is the line of the group that this one is a consequence of.
+    ``follows`` is the first line of the group that caused this group.
     """
 
     known: Recognition | None
@@ -70,7 +70,7 @@ def group_entries(entries: Iterable[Entry]) -> Report:
             if len(by_key) >= GROUPS:
                 report.unlisted += 1
                 continue
-            # The text is no longer needed; groups hold only what reports show.
+            # Groups hold only what reports show, so the text is no longer needed.
             entry.message = entry.message[:_SHOWN_CHARACTERS]
             entry.text = ""
             group = by_key[key] = Group(known, entry, location, disks)

@@ -13,8 +13,8 @@ from kdump.audit.broker_log.message import Kind, Message, answer_alike
 
 _CUT_ADVICE: Final = (
     "If another replica is in sync, nothing is lost for the cluster. If this is the only copy, "
-    "stop the broker within file.delete.delay.ms (a minute): kdump salvage also reads segments "
-    "that are marked as .deleted. What was cut off inside the segment is gone."
+    "stop the broker within file.delete.delay.ms (a minute). Then run kdump salvage, which also "
+    "reads segments that are marked as .deleted. What recovery cut off inside the segment is lost."
 )
 _BATCHES: Final = (
     codes.BATCH_CRC_MISMATCH,
@@ -29,7 +29,7 @@ ROWS: Final = (
     Message(
         "Found invalid messages in log segment {path} at byte offset {position}",
         Kind.DISK,
-        "Recovery found a batch that is damaged or cut off. It cuts the segment at this position, "
+        "Recovery found a batch that is damaged or cut off. It cuts the segment at this position "
         "and deletes every later segment of the partition.",
         _CUT_ADVICE,
         _BATCHES,
@@ -37,16 +37,16 @@ ROWS: Final = (
     Message(
         "Corruption found in segment {}, truncating to offset {offset}",
         Kind.DISK,
-        "Recovery has cut the log: it ends at this offset, and every later segment is deleted, "
-        "with all sound records in it.",
+        "Recovery cut the log, which now ends at this offset. It deleted every later segment, "
+        "sound records included.",
         _CUT_ADVICE,
         _BATCHES,
     ),
     Message(
         "Deleting segments as part of log recovery: {}",
         Kind.DISK,
-        "Recovery had cut a segment before, and has marked the later ones as .deleted: they go "
-        "after file.delete.delay.ms, a minute.",
+        "Recovery cut a segment earlier, and marked the later segments as .deleted. The broker "
+        "deletes these files after file.delete.delay.ms, a minute.",
         _CUT_ADVICE,
         _BATCHES,
     ),
@@ -54,34 +54,37 @@ ROWS: Final = (
         "Found invalid offset during recovery. Deleting the corrupt segment and creating an empty "
         "one with starting offset {offset}",
         Kind.DISK,
-        "Recovery met an offset that does not follow the one before. It has deleted the segment "
-        "and put an empty one in its place.",
+        "Recovery found an offset that does not follow the offset before it. It deleted the "
+        "segment and created an empty segment in its place.",
         _CUT_ADVICE,
         (codes.OFFSETS_NOT_INCREASING,),
     ),
     Message(
         "Deleting all segments because logEndOffset ({}) is smaller than logStartOffset {offset}",
         Kind.DISK,
-        "The log ended before the checkpointed log start: the broker has deleted all segments of "
-        "this partition and begun an empty one at that offset.",
-        "The segments are .deleted files for file.delete.delay.ms, a minute: stop the broker and "
-        "copy them if this is the only copy. Otherwise a replica in sync fills it again.",
+        "The log end offset was below the checkpointed log start offset. The broker deleted all "
+        "segments of this partition and began an empty segment at the checkpointed offset.",
+        "The segments remain as .deleted files for file.delete.delay.ms, a minute. If this is the "
+        "only copy, stop the broker within that time and copy the files. Otherwise, the replica "
+        "copies the records again from an in-sync replica.",
         (codes.LOG_START_BEYOND_END,),
     ),
     Message(
         "This could happen if segment files were deleted from the file system",
         Kind.DISK,
-        "The log ended before the checkpointed log start: the broker has deleted all segments.",
-        "Somebody removed segments, or the directory is from a backup.",
+        "The log end offset was below the checkpointed log start offset. The broker deleted all "
+        "segments.",
+        "Find out which is true: a person or a program removed segments, or the directory is from "
+        "a backup.",
         (codes.LOG_START_BEYOND_END,),
     ),
-    # What a batch may be.
+    # Batches and their records.
     Message(
         "Found record size 0 smaller than minimum record overhead ({}) in file {path}",
         Kind.DISK,
-        "Zeros stand where a batch should begin: room that was preallocated, or lost by the disk. "
-        "After an unclean stop recovery cuts them off; after a clean one the broker does not "
-        "start.",
+        "The file has zeros where a batch should begin. The space was preallocated, or the disk "
+        "lost its content. After an unclean stop, recovery cuts the zeros off. After a clean stop, "
+        "the broker does not start.",
         BAD_BATCH,
         (
             codes.PREALLOCATED_TAIL,
@@ -93,7 +96,7 @@ ROWS: Final = (
     Message(
         "Found record size {} smaller than minimum record overhead ({}) in file {path}",
         Kind.DISK,
-        "Where a batch should begin stands a size that no batch has.",
+        "Where a batch should begin, the size field has an impossible value.",
         BAD_BATCH,
         (codes.BATCH_SIZE_IMPOSSIBLE,),
     ),
@@ -107,15 +110,15 @@ ROWS: Final = (
     Message(
         "Record is corrupt (stored crc = {}) in topic partition {partition}",
         Kind.DISK,
-        "A batch that a client or a leader sent did not match its checksum, and was refused. "
-        "Nothing was written.",
-        "From a producer: test that client's memory and network. From a leader: verify the "
-        "leader's partition.",
+        "A batch from a client or a leader did not match its checksum. The broker refused the "
+        "batch and wrote nothing.",
+        "If a producer sent the batch, test the memory and network of that client. If a leader "
+        "sent it, verify the leader's partition.",
         (codes.BATCH_CRC_MISMATCH,),
     ),
     *answer_alike(
         Kind.DISK,
-        "Where a batch should begin stands a size that no batch has.",
+        "Where a batch should begin, the size field has an impossible value.",
         BAD_BATCH,
         (
             "Record batch is corrupt (the size {} is smaller than the minimum allowed overhead {})",
@@ -138,15 +141,16 @@ ROWS: Final = (
     Message(
         "Unknown compression type id: {}",
         Kind.DISK,
-        "A batch names a codec that there is not.",
-        "Seek consumers past the batch. On a compacted topic the cleaner stops there.",
+        "A batch names a codec that does not exist.",
+        "Seek consumers past the batch. On a compacted topic, the cleaner stops at the batch.",
         (codes.BATCH_CODEC_UNKNOWN,),
     ),
     *answer_alike(
         Kind.DISK,
-        "The records of a batch could not be read, although its checksum may match: it was "
-        "written so, or it is damaged.",
-        "Run kdump verify --deep on the partition: it tells which. Consumers can seek past it.",
+        "The records of a batch could not be read, although the batch may match its checksum. It "
+        "was written that way, or it is damaged.",
+        "Run kdump verify --deep on the partition to find out which. Consumers can seek past the "
+        "batch.",
         (
             "Incorrect declared batch size, records still remaining in file",
             "Incorrect declared batch size, premature EOF reached",
@@ -175,23 +179,23 @@ ROWS: Final = (
         "Received exception when fetching the next record from {partition}",
         Kind.DISK,
         "A consumer stopped at a record that it could not read.",
-        "Run kdump verify --deep on the partition: it gives the offset to seek to.",
+        "Run kdump verify --deep on the partition: it reports the offset to seek to.",
         (codes.RECORDS_UNREADABLE, codes.BATCH_CRC_MISMATCH),
         outer=True,
     ),
     Message(
         "Failed to read record batch at position {position} from {}",
         Kind.DISK,
-        "A batch could not be read from the disk.",
-        "Look at the system's log for errors of the disk.",
+        "The broker could not read a batch from the disk.",
+        "Check the system log for disk errors.",
         (codes.UNREADABLE,),
         outer=True,
     ),
     Message(
         "Failed to load record batch at position {position} from {}",
         Kind.DISK,
-        "A batch could not be read from the disk.",
-        "Look at the system's log for errors of the disk.",
+        "The broker could not read a batch from the disk.",
+        "Check the system log for disk errors.",
         (codes.UNREADABLE,),
         outer=True,
     ),
@@ -205,32 +209,33 @@ ROWS: Final = (
     Message(
         "Could not read file {path}",
         Kind.DISK,
-        "A file of a partition could not be read by the broker's user. The log directory went "
-        "offline.",
-        "Correct the owner and rights of the file; if they are right, look at the system's log.",
+        "The broker's user could not read a file of a partition. The log directory went offline.",
+        "Correct the owner and permissions of the file. If they are correct, check the system log.",
         (codes.UNREADABLE, codes.BROKER_DENIED),
     ),
-    # Overflow.
+    # Offset overflow.
     Message(
         "Detected offset overflow at offset {offset} in segment {}",
         Kind.DISK,
-        "An offset lies too far above its segment's name. Recovery splits the segment there.",
-        "If the offset is wrong, it now counts: verify the partition.",
+        "An offset is too far above the base offset in its segment's name. Recovery splits the "
+        "segment there.",
+        "Recovery accepts the offset even if it is wrong: verify the partition.",
         (codes.OFFSET_OVERFLOW, codes.BATCH_BELOW_SEGMENT, codes.BATCH_OFFSETS_INVERTED),
     ),
     Message(
         "Split operation is only permitted for segments with overflow, and the problem path is "
         "{path}",
         Kind.DISK,
-        "A batch begins below its segment's name, or ends before it begins. The broker did not "
-        "start.",
+        "A batch begins below the base offset in its segment's name, or its last offset is lower "
+        "than its first. The broker did not start.",
         BAD_BATCH,
         (codes.BATCH_BELOW_SEGMENT, codes.BATCH_OFFSETS_INVERTED, codes.OFFSET_OVERFLOW),
     ),
     *answer_alike(
         Kind.NOTE,
-        "A segment reached further than an index can say, and was split. No record went.",
-        "If the offset was wrong, it now counts: verify the partition.",
+        "The offsets of a segment exceeded the range of an index. The broker split the segment, "
+        "and lost no record.",
+        "The broker accepted the offset even if it was wrong: verify the partition.",
         (
             "Caught segment overflow error: {}",
             "Caught segment overflow error during cleaning: {}",
@@ -238,48 +243,49 @@ ROWS: Final = (
         ),
         (codes.OFFSET_OVERFLOW,),
     ),
-    # Leftovers and swaps.
+    # Leftover files and swaps.
     Message(
         "Deleting stray temporary file {path}",
         Kind.NOTE,
-        "A .deleted file was left over, and is removed.",
+        "The broker deleted a leftover .deleted file.",
         NOTHING,
         (codes.LEFTOVER_DELETED,),
     ),
     Message(
         "Deleting stray .clean file {path}",
         Kind.NOTE,
-        "A .cleaned file was left over, and is removed.",
+        "The broker deleted a leftover .cleaned file.",
         NOTHING,
         (codes.LEFTOVER_CLEANED,),
     ),
     Message(
         "Deleting invalid swap file {path} minCleanedFileOffset: {}",
         Kind.NOTE,
-        "A split of a segment was not done, and its .swap file is removed.",
+        "A split of a segment was unfinished. The broker deleted its .swap file.",
         NOTHING,
         (codes.SWAP_DISCARDED,),
     ),
     Message(
         "Found log file {path} from interrupted swap operation, which is recoverable from",
         Kind.NOTE,
-        "A cleaned or split segment was about to replace others when the broker stopped. The "
-        "replacement was finished.",
-        "Nothing to do on a compacted topic. On another, verify the partition.",
+        "A cleaned or split segment was about to replace other segments when the broker stopped. "
+        "The broker completed the replacement.",
+        "Nothing to do if the topic is compacted. Otherwise, verify the partition.",
         (codes.SWAP_PENDING,),
     ),
     Message(
         "Deleting segment files {path} that is compacted but has not been deleted yet.",
         Kind.NOTE,
-        "The broker has deleted a segment that a .swap file replaces.",
-        "Nothing to do on a compacted topic. On another, records are lost: verify the partition.",
+        "The broker deleted a segment that a .swap file replaces.",
+        "Nothing to do if the topic is compacted. Otherwise, records are lost: verify the "
+        "partition.",
         (codes.SWAP_PENDING, codes.SWAP_SHORTENED, codes.SWAP_DELETES),
     ),
     Message(
         "Recovering file {path} by renaming from {} files.",
         Kind.NOTE,
-        "The broker has put a .swap file in the place of the segments that it replaces.",
-        "Nothing to do on a compacted topic. On another, verify the partition.",
+        "The broker put a .swap file in the place of the segments that it replaces.",
+        "Nothing to do if the topic is compacted. Otherwise, verify the partition.",
         (
             codes.SWAP_PENDING,
             codes.SWAP_SHORTENED,
@@ -290,48 +296,51 @@ ROWS: Final = (
     Message(
         "Newly rolled segment file {path} already exists; deleting it first",
         Kind.DISK,
-        "A file of the name of a new segment was there already. The broker has deleted it.",
-        "Find out what put it there: verify the partition for missing offsets.",
+        "A file with the name of a new segment already existed. The broker deleted it.",
+        "Find out where the file came from. Verify the partition for missing offsets.",
         (codes.SEGMENTS_HOLE,),
     ),
-    # Progress.
+    # Progress of recovery and truncation.
     Message(
         "Recovering unflushed segment {offset}.",
         Kind.NOTE,
-        "The broker was not stopped cleanly, and reads its last segments again.",
-        "Nothing to do. kdump next-start forecasts how much is read, and how long that takes.",
+        "The broker did not stop cleanly. It reads its last segments again.",
+        "Nothing to do. kdump next-start forecasts how much recovery reads and how long it takes.",
         everywhere=True,
     ),
     Message(
         "Skipping recovery of {} logs from {path} since clean shutdown file was found",
         Kind.NOTE,
-        "The broker was stopped cleanly: no log was recovered.",
+        "The broker stopped cleanly. It recovered no log.",
         NOTHING,
     ),
     Message(
         "Attempting recovery for all logs in {path} since no clean shutdown file was found",
         Kind.NOTE,
-        "The broker was not stopped cleanly: logs are recovered from their recovery points on.",
-        "Nothing to do. kdump next-start forecasts how much is read, and how long that takes.",
+        "The broker did not stop cleanly. It recovers its logs from their recovery points on.",
+        "Nothing to do. kdump next-start forecasts how much recovery reads and how long it takes.",
     ),
     Message(
         "{partition}, dir={path}] Truncating to offset {offset}",
         Kind.NOTE,
-        "A follower cut its log where its leader's differs, as after a change of leader.",
+        "A follower truncated its log where it differs from its leader's log, as after a change of "
+        "leader.",
         NOTHING,
     ),
     Message(
         "Deleting segments as part of log truncation: {}",
         Kind.NOTE,
-        "A follower cut its log where its leader's differs, and whole segments went.",
-        "Compare the replicas if the cut goes below the high watermark: another line says so.",
+        "A follower truncated its log where it differs from its leader's log, and deleted whole "
+        "segments.",
+        "If the truncation goes below the high watermark, compare the replicas. Another line "
+        "reports this case.",
     ),
-    # Files that changed, or could not be changed.
+    # Files that change during a read, and failed changes of files.
     *answer_alike(
         Kind.DISK,
-        "A file ended before what was to be read, or changed its length while the broker had it "
-        "open.",
-        "Find out what else writes in the directory. Stop the broker and verify the partition.",
+        "A file ended before the bytes that the broker wanted to read, or its length changed while "
+        "the broker had it open.",
+        "Find out what else writes to the directory. Stop the broker and verify the partition.",
         (
             "Failed to read `{}` from file channel `{}`. Expected to read {} bytes, but reached",
             "Attempt to truncate log segment {path} to {} bytes failed",
@@ -341,8 +350,9 @@ ROWS: Final = (
     ),
     *answer_alike(
         Kind.DISK,
-        "An index led behind the end of its segment.",
-        "With the broker stopped, kdump reindex rebuilds it; verify the partition before.",
+        "An index pointed past the end of its segment.",
+        "Verify the partition first. Then, while the broker is stopped, kdump reindex rebuilds the "
+        "index.",
         (
             "Slice from position {position} exceeds end position of {}",
             "Invalid position: {position} in read from {}",
@@ -351,8 +361,8 @@ ROWS: Final = (
     ),
     *answer_alike(
         Kind.DISK,
-        "A segment that reached further than an index can say could not be split. The broker did "
-        "not start.",
+        "The offsets of a segment exceeded the range of an index, and the broker could not split "
+        "the segment. It did not start.",
         BAD_BATCH,
         (
             "Inconsistent segment sizes after split before: {} after: {}",
@@ -363,58 +373,58 @@ ROWS: Final = (
     Message(
         "Cannot split file {path}",
         Kind.DISK,
-        "What was to be split is no segment. The broker did not start.",
+        "The file that the broker was to split is not a segment. The broker did not start.",
         ALL,
         (codes.OFFSET_OVERFLOW,),
     ),
     Message(
         "Illegal offset {offset} following previous offset {} (Offsets must increase monoton",
         Kind.DISK,
-        "Two records of a batch have the same offset, or run backwards: the batch cannot be "
-        "written again.",
+        "Two records of a batch have the same offset, or their offsets run backwards. The batch "
+        "cannot be written again.",
         "Run kdump verify --deep on the partition.",
         (codes.RECORDS_OFFSETS,),
     ),
     Message(
         "Append of size {} bytes is too large for segment with current file position at {}",
         Kind.DISK,
-        "A segment would have grown past 2147483647 bytes. The append failed.",
+        "An append would have made a segment larger than 2147483647 bytes. The append failed.",
         "Verify the partition: its active segment is larger than segment.bytes allows.",
         (codes.LOG_TOO_LARGE,),
     ),
     Message(
         "Delete of {} {path} failed.",
         Kind.DISK,
-        "A file of a segment could not be deleted.",
+        "The broker could not delete a file of a segment.",
         DISK,
         (codes.UNREADABLE,),
         outer=True,
     ),
     *answer_alike(
         Kind.NOTE,
-        "A file or directory was renamed or deleted while it was to be written to the disk.",
+        "A file or directory was renamed or deleted while the broker was flushing it to the disk.",
         NOTHING,
         ("Failed to flush directory {path}", "Failed to flush file {path}"),
     ),
     Message(
         "Failed atomic move of {path} to {} retrying with a non-atomic move",
         Kind.NOTE,
-        "A file could not be renamed at once, and the broker tried it by other means.",
+        "The broker could not rename a file atomically, and then tried a non-atomic move.",
         "Nothing to do, unless an error about the same file follows.",
         outer=True,
     ),
     Message(
         "Record format version has been downgraded from {} to {}.",
         Kind.NOTE,
-        "message.format.version of a topic was lowered.",
+        "The message.format.version of a topic was lowered.",
         NOTHING,
     ),
     Message(
         "Received request for offset {offset} for partition {partition}, but we only have log "
         "segments",
         Kind.NOTE,
-        "A reader asked for an offset that the log does not have.",
-        "Nothing to do if retention or kafka-delete-records.sh overtook it. If the offset is "
-        "behind the log's end, records are lost there: verify the partition.",
+        "A client or follower requested an offset that is not in the log.",
+        "Nothing to do if retention or kafka-delete-records.sh deleted the records. If the offset "
+        "is after the log end offset, records are lost there: verify the partition.",
     ),
 )

@@ -12,73 +12,75 @@ from kdump.audit.broker_log.answers import DISK
 from kdump.audit.broker_log.message import Kind, Message, answer_alike
 
 _IO: Final = (
-    "A read or write of this partition failed, and its log directory went offline. With no other "
-    "log directory the broker exited."
+    "A read or write of this partition failed, and its log directory went offline. If the broker "
+    "had no other log directory, it exited."
 )
 _CLEANER: Final = (
-    "The partition is not compacted any more, until the broker is restarted, and grows."
+    "Until the broker restarts, it does not compact the partition, and the partition grows."
 )
 
 ROWS: Final = (
-    # What the operating system says.
+    # Errors of the operating system.
     *answer_alike(
         Kind.DISK,
-        "The file system is full. The log directory that was being written went offline.",
-        "Free space, but do not remove a .log by hand: kdump verify --quick --info "
-        "DIRECTORY lists what a broker removes by itself. Then restart the broker.",
+        "The file system is full. The log directory that the broker was writing to went offline.",
+        "Free space, then restart the broker. Do not delete a .log by hand: kdump verify --quick "
+        "--info DIRECTORY lists the files that a broker removes by itself.",
         ("FileSystemException: {path}: No space left on device", "No space left on device"),
     ),
     Message(
         "Disk quota exceeded",
         Kind.DISK,
-        "The quota of the broker's user is used up. The log directory went offline.",
+        "The broker's user has used up its disk quota. The log directory went offline.",
         "Free space or raise the quota. Then restart the broker.",
     ),
     Message(
         "Input/output error",
         Kind.DISK,
-        "The disk failed at a read or write. The log directory went offline.",
-        "Look at the system's log. Copy what can be read before the disk is used again.",
+        "The disk failed during a read or write. The log directory went offline.",
+        "Check the system log. Copy the readable data before you use the disk again.",
         (codes.UNREADABLE,),
     ),
     Message(
         "Read-only file system",
         Kind.DISK,
         "The file system is mounted read-only, as after an error. The log directory went offline.",
-        "Look at the system's log, and check the file system before it is mounted for writing.",
+        "Check the system log. Check the file system before you mount it for writing.",
         (codes.UNREADABLE,),
     ),
     Message(
         "Structure needs cleaning",
         Kind.DISK,
         "The file system is damaged. The log directory went offline.",
-        "Unmount it and run its own check, then verify the log directory before a broker starts.",
+        "Unmount the file system and run its own check. Then verify the log directory before a "
+        "broker starts.",
         (codes.UNREADABLE,),
     ),
     Message(
         "Stale file handle",
         Kind.DISK,
         "A network file system lost the file. The log directory went offline.",
-        "Mount it again, and verify the log directory before a broker starts.",
+        "Mount the file system again. Verify the log directory before a broker starts.",
         (codes.UNREADABLE,),
     ),
     Message(
         "Too many open files",
         Kind.ELSEWHERE,
-        "The limit of open files was reached. A log directory may have gone offline by that.",
+        "The limit of open files was reached. A log directory may have gone offline as a result.",
         "Raise the limit (LimitNOFILE, ulimit -n), then restart the broker. The disk is sound.",
     ),
     Message(
         "java.lang.OutOfMemoryError: Map failed",
         Kind.ELSEWHERE,
-        "The limit of mapped areas was reached, which large numbers of indexes use up.",
+        "The limit of memory-mapped areas was reached. Large numbers of indexes use it up.",
         "Raise vm.max_map_count, then restart the broker. The disk is sound.",
     ),
     *answer_alike(
         Kind.DISK,
-        "The broker's user may not read or write this file. Its log directory went offline, or "
-        "nothing started.",
-        "Correct the owner and rights: files that root has made or restored are the usual cause.",
+        "The broker's user may not read or write this file. The file's log directory went offline, "
+        "or the node did not start.",
+        "Correct the owner and permissions. The usual cause is files that root created or "
+        "restored.",
         (
             "java.nio.file.AccessDeniedException: {path}",
             "java.io.FileNotFoundException: {path} (Permission denied)",
@@ -88,16 +90,16 @@ ROWS: Final = (
     ),
     *answer_alike(
         Kind.DISK,
-        "A file that the broker was to use, or its directory, was not there: something else "
+        "A file that the broker tried to use, or its directory, did not exist. Something else "
         "removed or renamed it, or the file system is not mounted.",
-        "Find out what: a job that cleans up, a second broker, a person. Then verify the log "
+        "Find out what it was: a cleanup job, a second broker, or a person. Then verify the log "
         "directory.",
         (
             "java.nio.file.NoSuchFileException: {path}",
             "java.io.FileNotFoundException: {path} (No such file or directory)",
         ),
     ),
-    # IOException in a partition: what was at work.
+    # IOException in a partition. The message names the operation.
     *answer_alike(
         Kind.DISK,
         _IO,
@@ -139,14 +141,16 @@ ROWS: Final = (
         "uncleanable",
         Kind.DISK,
         "The cleaner could not read this log. " + _CLEANER,
-        "Run kdump verify --deep on the partition: the trace below the line says what it met.",
+        "Run kdump verify --deep on the partition. The stack trace below the line shows what the "
+        "cleaner found.",
         (codes.RECORDS_UNREADABLE, codes.BATCH_CRC_MISMATCH, codes.BATCH_CODEC_UNKNOWN),
         outer=True,
     ),
     Message(
         "Failed to access checkpoint file {} in dir {path}",
         Kind.DISK,
-        "cleaner-offset-checkpoint could not be read or written. The log directory went offline.",
+        "The broker could not read or write cleaner-offset-checkpoint. The log directory went "
+        "offline.",
         DISK,
         (codes.CHECKPOINT_MALFORMED, codes.UNREADABLE),
         outer=True,
@@ -154,7 +158,8 @@ ROWS: Final = (
     Message(
         "Failed to access checkpoint file in dir {path}",
         Kind.DISK,
-        "cleaner-offset-checkpoint could not be read or written. The log directory went offline.",
+        "The broker could not read or write cleaner-offset-checkpoint. The log directory went "
+        "offline.",
         DISK,
         (codes.CHECKPOINT_MALFORMED, codes.UNREADABLE),
         outer=True,
@@ -162,17 +167,17 @@ ROWS: Final = (
     Message(
         "[kafka-log-cleaner-thread-{}]: Error due to",
         Kind.DISK,
-        "The cleaner's thread ended: no topic of this broker is compacted until it restarts.",
-        "A number in cleaner-offset-checkpoint that does not parse does this: stop the broker, "
-        "and kdump reindex --apply of the log directory writes the file. Else the trace below the "
-        "line says why.",
+        "The cleaner thread ended. This broker compacts no topic until it restarts.",
+        "One cause is a number in cleaner-offset-checkpoint that cannot be parsed. In that case, "
+        "stop the broker and run kdump reindex --apply on the log directory: it writes the file. "
+        "The stack trace below the line names any other cause.",
         (codes.CHECKPOINT_NUMBER,),
     ),
     Message(
         "Resetting first dirty offset of {partition} to log start offset {offset} since the "
         "checkpointed offset {}",
         Kind.NOTE,
-        "The cleaner's checkpoint lay before the log's start.",
+        "The cleaner's checkpoint was below the log start offset.",
         "Nothing to do.",
         (codes.CLEANER_OFFSET_BELOW_START,),
     ),
@@ -180,20 +185,21 @@ ROWS: Final = (
         "The last checkpoint dirty offset for partition {partition} is {offset}, which is larger "
         "than the log end",
         Kind.DISK,
-        "The cleaner's checkpoint lay behind the log's end. The cleaner began again at the start.",
+        "The cleaner's checkpoint was above the log end offset. The cleaner began again at the "
+        "start of the log.",
         "The end of the log may be lost: verify the partition.",
         (codes.CLEANER_OFFSET_BEYOND_END,),
     ),
     Message(
         "invalid messages during compaction.",
         Kind.DISK,
-        "The cleaner met messages that it could not read, and left them out.",
+        "The cleaner found messages that it could not read, and omitted them.",
         "Verify the partition and compare it with another replica.",
         (codes.RECORDS_UNREADABLE,),
     ),
     *answer_alike(
         Kind.DISK,
-        "The cleaner met a batch that is damaged, or larger than any that a topic allows. "
+        "The cleaner found a batch that is damaged, or larger than any batch that a topic allows. "
         + _CLEANER,
         "Verify the partition.",
         (
@@ -211,8 +217,8 @@ ROWS: Final = (
     Message(
         "Failed to calculate log cleaning stats for partition {partition}",
         Kind.DISK,
-        "The cleaner could not weigh this log. " + _CLEANER,
-        "The trace below the line says why; verify the partition.",
+        "The cleaner could not calculate the cleaning statistics of this log. " + _CLEANER,
+        "The stack trace below the line names the cause. Verify the partition.",
         (codes.UNREADABLE,),
         outer=True,
     ),
@@ -220,28 +226,30 @@ ROWS: Final = (
         "Record batch from {partition} with last offset {offset} exceeded max record batch size {}",
         Kind.NOTE,
         "The cleaner wrote a batch that is larger than max.message.bytes allows.",
-        "Nothing to do but for consumers of releases before 0.10.1.",
+        "Nothing to do, except for consumers of releases before 0.10.1.",
     ),
     # Retention.
     Message(
         "contains future timestamp(s), making it ineligible to be deleted",
         Kind.DISK,
-        "A segment has a timestamp in the future. Retention by time keeps it, and all behind it.",
-        "Verify the partition: it gives the segments. kafka-delete-records.sh moves the log's "
-        "start past them.",
+        "A segment has a timestamp in the future. Time-based retention keeps this segment and all "
+        "later segments.",
+        "Verify the partition: kdump verify reports the segments. kafka-delete-records.sh moves "
+        "the log start offset past them.",
         (codes.TIMESTAMPS_FUTURE, codes.TIMESTAMPS_HOLD_RETENTION),
     ),
     Message(
         "Empty active segment at {offset} was deleted and recreated due to {}",
         Kind.NOTE,
-        "Retention removed a segment without records.",
+        "Retention deleted a segment without records.",
         "Nothing to do.",
     ),
-    # Regular tasks.
+    # Scheduled tasks.
     *answer_alike(
         Kind.DISK,
-        "A regular task of the broker failed. Those that repeat are tried again.",
-        "The trace below the line says why; verify the partition that it names.",
+        "A scheduled task of the broker failed. If the task is periodic, the broker tries it "
+        "again.",
+        "The stack trace below the line names the cause. Verify the partition that it names.",
         (
             "Uncaught exception in scheduled task 'kafka-{}'",
             "Uncaught exception in scheduled task 'highwatermark-checkpoint'",
@@ -254,8 +262,8 @@ ROWS: Final = (
     ),
     *answer_alike(
         Kind.DISK,
-        "A partition that was to be deleted still had segments, or an index that was mapped.",
-        "The directory ends in -delete: the next start removes it.",
+        "A partition that the broker was deleting still had segments, or a mapped index.",
+        "The name of the directory ends in -delete: the next start removes the directory.",
         (
             "Can not delete directory when memory mapped buffer for log of {partition} is still",
             "Can not delete directory when {} segments are still present",
@@ -265,8 +273,8 @@ ROWS: Final = (
     # The local copies of indexes of tiered storage.
     *answer_alike(
         Kind.DISK,
-        "remote-log-index-cache could not be used. It holds copies of indexes of segments in "
-        "remote storage; no record is in it.",
+        "The broker could not use remote-log-index-cache. This directory holds copies of indexes "
+        "of segments in remote storage, and no records.",
         DISK,
         (
             "Unable to create directory {path} for RemoteIndexCache.",

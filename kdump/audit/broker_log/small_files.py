@@ -13,13 +13,14 @@ from kdump.audit.broker_log.answers import ALL, DISK, OFFLINE
 from kdump.audit.broker_log.message import Kind, Message, answer_alike
 
 _META: Final = (
-    "Compare the file with those of the node's other log directories, and with node.id in "
-    "server.properties."
+    "Compare the file with meta.properties in the node's other log directories, and with node.id "
+    "in server.properties."
 )
 
 _BUILD: Final = (
-    "Stop the broker. kdump reindex --apply of the log directory writes an offset checkpoint from "
-    "the lines that can be read; of the partition, leader-epoch-checkpoint from the batches."
+    "Stop the broker. For an offset checkpoint, run kdump reindex --apply on the log directory: it "
+    "writes the file from the readable lines. For leader-epoch-checkpoint, run kdump reindex "
+    "--apply on the partition: it writes the file from the batches."
 )
 
 ROWS: Final = (
@@ -53,14 +54,14 @@ ROWS: Final = (
         "Error while reading checkpoint file {path}",
         Kind.DISK,
         OFFLINE,
-        "The trace below the line says whether the disk or the content is at fault.",
+        "The stack trace below the line shows whether the disk or the content is at fault.",
         (codes.CHECKPOINT_MALFORMED, codes.EPOCHS_MALFORMED),
         outer=True,
     ),
     Message(
         "Error while writing to checkpoint file {path}",
         Kind.DISK,
-        "A checkpoint file could not be written, and the log directory went offline.",
+        "The broker could not write a checkpoint file. The log directory went offline.",
         DISK,
         (codes.UNREADABLE,),
         outer=True,
@@ -68,18 +69,19 @@ ROWS: Final = (
     Message(
         "Failed to write to checkpoint file {path}. This is ok if the topic/partition is being",
         Kind.NOTE,
-        "A checkpoint file of a partition could not be written because its directory was gone.",
-        "Nothing to do if the topic was being deleted. Otherwise verify the partition.",
+        "The broker could not write a checkpoint file of a partition, because the directory no "
+        "longer existed.",
+        "Nothing to do if the topic was being deleted. Otherwise, verify the partition.",
     ),
     Message(
         "Error occurred while reading recovery-point-offset-checkpoint file of directory {path}, "
         "resetting the recovery checkpoint to 0",
         Kind.DISK,
-        "The recovery points could not be read, and were taken for 0: after an unclean stop every "
-        "segment was recovered.",
-        "If the start goes on, the file is written again. If a line before took the directory "
-        "offline, stop the broker: kdump reindex --apply of the log directory writes the file from "
-        "the lines that can be read.",
+        "The broker could not read the recovery points and used 0 instead. After an unclean stop, "
+        "it recovered every segment.",
+        "If the start continues, the broker writes the file again. If an earlier line says that "
+        "the directory went offline, stop the broker. Then run kdump reindex --apply on the log "
+        "directory: it writes the file from the readable lines.",
         (codes.CHECKPOINT_NUMBER, codes.CHECKPOINT_MALFORMED),
         outer=True,
     ),
@@ -87,18 +89,18 @@ ROWS: Final = (
         "Error occurred while reading log-start-offset-checkpoint file of directory {path}, "
         "resetting to the base offset of the first segment",
         Kind.DISK,
-        "The log starts could not be read: each log began at its first segment, and records that "
-        "were deleted with DeleteRecords are back.",
-        "Delete these records again where that matters. If a line before took the directory "
-        "offline, stop the broker: kdump reindex --apply of the log directory writes the file from "
-        "the lines that can be read.",
+        "The broker could not read the log start offsets. Each log began at its first segment, and "
+        "records that were deleted with DeleteRecords are back.",
+        "If this matters, delete these records again. If an earlier line says that the directory "
+        "went offline, stop the broker. Then run kdump reindex --apply on the log directory: it "
+        "writes the file from the readable lines.",
         (codes.CHECKPOINT_NUMBER, codes.CHECKPOINT_MALFORMED),
         outer=True,
     ),
     Message(
         "Disk error while writing recovery offsets checkpoint in directory {path}:",
         Kind.DISK,
-        "The recovery points could not be written, and the log directory went offline.",
+        "The broker could not write the recovery points. The log directory went offline.",
         DISK,
         (codes.UNREADABLE,),
         outer=True,
@@ -106,7 +108,7 @@ ROWS: Final = (
     Message(
         "Disk error while writing log start offsets checkpoint in directory {path}:",
         Kind.DISK,
-        "The log starts could not be written, and the log directory went offline.",
+        "The broker could not write the log start offsets. The log directory went offline.",
         DISK,
         (codes.UNREADABLE,),
         outer=True,
@@ -114,7 +116,8 @@ ROWS: Final = (
     Message(
         "Error while writing to highwatermark file in directory {path}",
         Kind.DISK,
-        "The high watermarks could not be written, because the log directory is or went offline.",
+        "The broker could not write the high watermarks, because the log directory was offline or "
+        "went offline.",
         DISK,
         (codes.UNREADABLE,),
         outer=True,
@@ -122,68 +125,71 @@ ROWS: Final = (
     Message(
         "Unable to start fetching {partition} with topic ID {} due to NumberFormatException",
         Kind.DISK,
-        "A number in replication-offset-checkpoint does not parse: the broker runs, but does not "
-        "serve this partition, nor any other of that log directory.",
-        "Stop the broker, run kdump reindex --apply on that log directory, start it.",
+        "A number in replication-offset-checkpoint cannot be parsed. The broker runs, but serves "
+        "neither this partition nor any other partition of that log directory.",
+        "Stop the broker, run kdump reindex --apply on that log directory, and start the broker.",
         (codes.HIGH_WATERMARK_NUMBER,),
         everywhere=True,
     ),
     Message(
         "Unable to start fetching {partition} with topic ID {} due to {}Exception",
         Kind.DISK,
-        "A replica could not be opened as a follower, and does not fetch.",
-        "The trace below the line says why; verify the partition.",
+        "The broker could not open a replica as a follower. The replica does not fetch.",
+        "The stack trace below the line names the cause. Verify the partition.",
         outer=True,
     ),
     # meta.properties.
     Message(
         "Error while reading meta.properties file {path}",
         Kind.DISK,
-        "A meta.properties could not be read, or lacks what it must have: its log directory was "
-        "left out, and if it was the only one or that of the metadata log, nothing started.",
+        "The broker could not read a meta.properties, or the file lacks a required property. The "
+        "log directory is offline. If it was the only log directory, or the one with the metadata "
+        "log, the node did not start.",
         _META,
         (codes.META_PROPERTIES_UNREADABLE,),
     ),
     Message(
         "No readable meta.properties files found.",
         Kind.DISK,
-        "No log directory had a meta.properties that could be read. Nothing started.",
-        _META + " On a new node kafka-storage.sh format makes it; a file system may be missing.",
+        "No log directory had a readable meta.properties. The node did not start.",
+        _META + " On a new node, kafka-storage.sh format creates the file. Otherwise, check "
+        "whether a file system is not mounted.",
         (codes.META_PROPERTIES_UNREADABLE, codes.LOG_DIRECTORY_MISSING),
     ),
     Message(
         "No `meta.properties` found in {path}",
         Kind.DISK,
         "A log directory had no meta.properties: it is new and empty, or its file system was not "
-        "mounted. Nothing started.",
-        "Mount it, or run kafka-storage.sh format --ignore-formatted for a new directory.",
+        "mounted. The node did not start.",
+        "Mount the file system, or run kafka-storage.sh format --ignore-formatted for a new "
+        "directory.",
         (codes.META_PROPERTIES_MISSING, codes.LOG_DIRECTORY_MISSING),
     ),
     Message(
         "Invalid cluster.id in: {path}. Expected {}, but read {}",
         Kind.DISK,
-        "A log directory belongs to another cluster. Nothing started.",
+        "A log directory belongs to another cluster. The node did not start.",
         "Find out which directory was put there by mistake. " + _META,
         (codes.META_PROPERTIES_MISMATCH,),
     ),
     Message(
         "Stored node id {} doesn't match previous node id {} in {path}. If you moved",
         Kind.DISK,
-        "A log directory belongs to another node, or node.id was changed. Nothing started.",
+        "A log directory belongs to another node, or node.id was changed. The node did not start.",
         _META,
         (codes.META_PROPERTIES_MISMATCH, codes.NODE_ID_MISMATCH),
     ),
     Message(
         "Duplicate directory ID {} found. It was the ID of {path}, but also of {}",
         Kind.DISK,
-        "Two log directories have the same directory.id: one was copied. Nothing started.",
+        "Two log directories have the same directory.id: one is a copy. The node did not start.",
         "Move the copy out of log.dirs.",
         (codes.META_PROPERTIES_MISMATCH,),
     ),
     *answer_alike(
         Kind.DISK,
-        "The directory.id of a meta.properties is one of those that name no directory. Nothing "
-        "started.",
+        "The directory.id of a meta.properties is a reserved id that names no directory. The node "
+        "did not start.",
         _META,
         (
             "Invalid reserved directory ID {} found in {path}",
@@ -193,8 +199,8 @@ ROWS: Final = (
     ),
     *answer_alike(
         Kind.DISK,
-        "A meta.properties lacks what it must have, or holds what no release writes. Nothing "
-        "started.",
+        "A meta.properties lacks a required property, or has content that no release writes. The "
+        "node did not start.",
         _META,
         (
             "cluster.id was not specified in the v1 file: {path}",
@@ -216,14 +222,14 @@ ROWS: Final = (
     Message(
         "Encountered I/O error in metadata log directory {path}. Cannot continue.",
         Kind.DISK,
-        "The log directory with the metadata log could not be read. Nothing started.",
+        "The node could not read the log directory with the metadata log. It did not start.",
         DISK,
         (codes.META_PROPERTIES_UNREADABLE,),
     ),
     Message(
         "Error while writing meta.properties to {path}",
         Kind.DISK,
-        "A meta.properties could not be written, and the log directory was left out.",
+        "The broker could not write a meta.properties. The log directory is offline.",
         DISK,
         (codes.UNREADABLE,),
         outer=True,
@@ -231,11 +237,11 @@ ROWS: Final = (
     # partition.metadata.
     *answer_alike(
         Kind.DISK,
-        "A partition.metadata does not follow its format. The log directory went offline; "
-        "with no other the broker exited.",
-        "Stop the broker. kdump reindex --apply of the partition writes it with the id that the "
-        "metadata log has. Without one, write version: 0, then topic_id: and the id that "
-        "kafka-topics.sh --describe prints.",
+        "A partition.metadata does not follow its format. The log directory went offline. If the "
+        "broker had no other log directory, it exited.",
+        "Stop the broker and run kdump reindex --apply on the partition: it writes the file with "
+        "the id from the metadata log. Without that log, write two lines, version: 0 and topic_id: "
+        "ID. kafka-topics.sh --describe shows the ID.",
         (
             "Malformed line in partition metadata file [{path}]: {}",
             "Unrecognized version of partition metadata file ({path}): {}",
@@ -247,16 +253,16 @@ ROWS: Final = (
     Message(
         "Error while reading partition metadata file {path}",
         Kind.DISK,
-        "A partition.metadata could not be read. The log directory went offline; with no other "
-        "the broker exited.",
-        "The trace below the line says whether the disk or the content is at fault.",
+        "The broker could not read a partition.metadata. The log directory went offline. If the "
+        "broker had no other log directory, it exited.",
+        "The stack trace below the line shows whether the disk or the content is at fault.",
         (codes.PARTITION_METADATA_MALFORMED,),
         outer=True,
     ),
     *answer_alike(
         Kind.DISK,
-        "A partition.metadata is empty, cut off, or holds no topic id. The broker did not "
-        "start. The line does not name the partition.",
+        "A partition.metadata is empty or cut off, or holds no topic id. The broker did not start. "
+        "The line does not name the partition.",
         ALL,
         (
             "Input string `{}` decoded as {} bytes, which is not equal to the expected 16 bytes",
@@ -269,7 +275,7 @@ ROWS: Final = (
     Message(
         "Error while writing partition metadata file {path}",
         Kind.DISK,
-        "A partition.metadata could not be written, and the log directory went offline.",
+        "The broker could not write a partition.metadata. The log directory went offline.",
         DISK,
         (codes.UNREADABLE,),
         outer=True,
@@ -277,7 +283,7 @@ ROWS: Final = (
     Message(
         "Error while trying to delete partition metadata file {path}",
         Kind.DISK,
-        "A partition.metadata could not be deleted.",
+        "The broker could not delete a partition.metadata.",
         DISK,
         (codes.UNREADABLE,),
     ),
@@ -289,10 +295,10 @@ ROWS: Final = (
     ),
     *answer_alike(
         Kind.DISK,
-        "A partition.metadata has the id of another topic than the cluster has under this "
-        "name: a copied file or directory, or a topic that was made again. The replica is not "
-        "served.",
-        "Find out where the directory is from before the file is changed.",
+        "The topic id in a partition.metadata differs from the cluster's id for the topic of this "
+        "name. The file or directory was copied, or the topic was created again. The broker does "
+        "not serve the replica.",
+        "Find out where the directory came from before you change the file.",
         (
             "Tried to assign topic ID {} to log for topic partition {partition},but log already "
             "contained topic ID {}",
@@ -308,9 +314,9 @@ ROWS: Final = (
     # Names of files.
     *answer_alike(
         Kind.DISK,
-        "A name or a number could not be read as one: of a file in a partition, or in "
-        "leader-epoch-checkpoint or another checkpoint. The broker did not start, or the part "
-        "of it that read the file ended.",
+        "The broker could not parse the name of a file in a partition, or a number in "
+        "leader-epoch-checkpoint or another checkpoint. The broker did not start, or the part of "
+        "it that read the file ended.",
         ALL,
         (
             'java.lang.NumberFormatException: For input string: "{}"',
@@ -328,20 +334,22 @@ ROWS: Final = (
     Message(
         "Received invalid partition leader epoch entry {}",
         Kind.DISK,
-        "A leader-epoch-checkpoint, or a batch of the log, has a negative leader epoch. A broker "
-        "did not start; or a follower does not append the batch, and stays out of sync.",
+        "A leader-epoch-checkpoint, or a batch of the log, has a negative leader epoch. The broker "
+        "did not start, or a follower does not append the batch and stays out of sync.",
         ALL,
         (codes.EPOCHS_NUMBER, codes.LEADER_EPOCH_NEGATIVE, codes.LEADER_EPOCH_ABSENT),
     ),
     Message(
         "Invalid value {} for configuration segment.bytes: Value must be at least 1048576",
         Kind.ELSEWHERE,
-        "A topic has segment.bytes below 1 MiB, which brokers from 4.1 on do not take. The broker "
-        "did not start.",
-        "Start the release from before the upgrade, raise segment.bytes of that topic, upgrade.",
+        "A topic has segment.bytes below 1 MiB, which brokers from 4.1 on do not accept. The "
+        "broker did not start.",
+        "Start the release from before the upgrade. Raise segment.bytes of that topic, then "
+        "upgrade.",
         (codes.SEGMENT_BYTES_SMALL,),
     ),
-    # The file name, in a message or a frame, distinguishes codes that share a message.
+    # The name of a file or class, in the message or in a frame of the stack trace, distinguishes
+    # codes that share a message.
     *(
         Message(pattern, Kind.DISK, OFFLINE, ALL, found, outer=True)
         for pattern, found in (
@@ -355,9 +363,9 @@ ROWS: Final = (
     ),
     *answer_alike(
         Kind.NOTE,
-        "A request named another topic id than the topic of this name has, as after a topic was "
-        "made again.",
-        "Nothing to do unless it goes on: then verify the log directory.",
+        "A request named a topic id that differs from that of the topic of this name, as after the "
+        "topic was created again.",
+        "Nothing to do, unless the line recurs: in that case, verify the log directory.",
         (
             "Topic ID in the fetch session did not match the topic ID in the log",
             "The log's topic ID did not match the topic ID in the request",

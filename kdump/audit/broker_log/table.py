@@ -1,4 +1,4 @@
-"""The table of all messages, and the search for the one that matches an entry."""
+"""The table of all messages, and the search for the message of an entry."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def _messages_of_codes() -> tuple[Message, ...]:
 _OF_CODES: Final = _messages_of_codes()
 
 _WORD: Final = re.compile(r"\w+")
-#: A word that every text with the surrounding characters has as a whole word.
+#: A word between two characters of a literal that are not part of words. Every text that contains
+#: the literal contains it as a whole word.
 _WHOLE_WORD: Final = re.compile(r"(?<=\W)\w{4,}(?=\W)")
 
 
@@ -108,7 +109,10 @@ def recognize(text: str) -> Recognition | None:
 
 
 def _candidates(text: str) -> Iterator[Message]:
-    """Return the rows whose word is in ``text``, in their order: a long log has many lines."""
+    """Return the rows whose word is in ``text``, in the order of the table.
+
+    A long log has many lines: the search tries only these rows.
+    """
     words = _BY_WORD.keys() & _WORD.findall(text)
     found = {number for word in words for number in _BY_WORD[word]}
     return (MESSAGES[number] for number in sorted(found.union(_BY_WORD[""])))
@@ -154,5 +158,5 @@ def _location(text: str, best: Message, found: list[tuple[Message, re.Match[str]
 
 
 def _number(text: str | None) -> int | None:
-    # Offsets have at most 20 digits; a log may contain longer numbers.
+    # An offset has at most 20 digits, but a log may contain longer numbers.
     return int(text) if text is not None and len(text) <= 20 else None
