@@ -23,7 +23,6 @@ from kdump.fleet.export.task import Form
 from kdump.storage.objects import client as store_process
 from kdump.storage.objects.address import as_path
 
-
 pytestmark = pytest.mark.once
 
 
