@@ -334,6 +334,24 @@ def test_what_holds_committed_readers_is_what_kafka_finds_hanging(tmp_path: Path
     assert (found(), found("transaction-open")) == (set(), late)
     for path in data.glob("__transaction_state-*"):
         shutil.rmtree(path)
+    stable = {name: stable_offset(data / name) for name, _ in late}
     with Broker("4.3.1", data, SETTINGS) as broker:
         assert listed(broker) == late == found()
+        names = sorted(stable)
+        read = read_all(broker, names, tmp_path / READ, READ)
+        committed = read_all(broker, names, tmp_path / COMMITTED, COMMITTED)
     assert found() == late
+    for name, offset in stable.items():
+        assert max(committed[name]) < offset <= max(read[name])
+        assert min(at for at in read[name] if at >= offset) not in committed[name]
+
+
+def stable_offset(partition: Path) -> int:
+    """The last stable offset that ``verify`` prints."""
+    (offset,) = {
+        line["last_stable_offset"]
+        for line in kdump("verify", partition).lines
+        if line.get("last_stable_offset") is not None
+    }
+    assert isinstance(offset, int)
+    return offset

@@ -7,12 +7,14 @@ import os
 import shutil
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from brokers import programs
 from brokers.broker import QUICK_RESTART, Broker
-from commands import kdump
+from commands import kdump, repair
 from crashing.running import run
 from fixtures_loader import consumed, copy_fixture
 from resealing import places
@@ -81,19 +83,19 @@ def test_the_printed_way_back_is_followed(version: str, tmp_path: Path) -> None:
     ]
 
 
-def test_a_topic_that_was_created_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", ["4.3.1", pytest.param("3.9.1", marks=pytest.mark.nightly)])
+def test_a_topic_that_was_created_again(version: str, tmp_path: Path) -> None:
     """Its old records stay unserved in a -stray directory, or are served under the new id."""
-    fixture = "4.3.1/clean"
+    fixture = f"{version}/clean"
     data = copy_fixture(fixture, tmp_path / "data")
     old = tmp_path / "old" / NAME
     shutil.copytree(data / NAME, old)
     lost = damage(old)
     topic = NAME.removesuffix("-0")
-    with Broker("4.3.1", data, SETTINGS) as broker:
+    with Broker(version, data, SETTINGS) as broker:
         wanted = json.dumps({topic: {"partitions": 1, "config": {}}})
-        programs.run("4.3.1", "Topics", broker.bootstrap, "recreate", stdin=wanted)
-        old_id, new_id = topic_id(old), topic_id(data / NAME)
-        assert old_id != new_id
+        programs.run(version, "Topics", broker.bootstrap, "recreate", stdin=wanted)
+        old_id, new_id = topic_id(old), changed_topic_id(data / NAME, topic_id(old))
         broker.stop()
         shutil.rmtree(data / NAME)
         shutil.move(old, data / NAME)
@@ -120,8 +122,42 @@ def test_a_topic_that_was_created_again(tmp_path: Path) -> None:
         shutil.move(tmp_path / "again" / NAME, data / NAME)
         broker.start()
         before = records(consumed(fixture)[NAME, READ])
-        found = read_all(broker, (NAME,), tmp_path / "full")[NAME]
-        assert found == {at: record for at, record in before.items() if at not in lost}
+        for isolation in (READ, COMMITTED):
+            found = read_all(broker, (NAME,), tmp_path / isolation, isolation)[NAME]
+            assert found == {at: record for at, record in before.items() if at not in lost}
+
+
+def test_what_a_cut_removed_is_served_from_its_backup(tmp_path: Path) -> None:
+    """Also once a broker has run on what was left."""
+    fixture = "4.3.1/clean"
+    data = copy_fixture(fixture, tmp_path / "data")
+    before = records(consumed(fixture)[NAME, READ])
+    lost = damage(data / NAME)
+    assert repair("truncate-to-valid", data / NAME).code == 0
+    with Broker("4.3.1", data, SETTINGS) as broker:
+        found = read_all(broker, (NAME,), tmp_path / "cut")[NAME]
+    assert found == {at: record for at, record in before.items() if at < lost.start}
+
+    (folder,) = (data / NAME / ".kdump").iterdir()
+    salvaged = run(["salvage", str(folder), "--output", str(tmp_path / "out")])
+    assert salvaged.code == 0, salvaged
+    shutil.rmtree(data / NAME)
+    shutil.move(tmp_path / "out" / NAME, data / NAME)
+    with Broker("4.3.1", data, SETTINGS) as broker:
+        for isolation in (READ, COMMITTED):
+            found = read_all(broker, (NAME,), tmp_path / isolation, isolation)[NAME]
+            assert found == {at: record for at, record in before.items() if at >= lost.stop}
+    assert not [*data.glob("*-stray")]
+
+
+def changed_topic_id(partition: Path, old: str) -> str:
+    """The id of a topic that was just created again, whose directory a broker replaces later."""
+    for _ in range(600):
+        with suppress(FileNotFoundError):
+            if (found := topic_id(partition)) != old:
+                return found
+        time.sleep(0.1)
+    raise AssertionError(f"{partition} still has the id {old}")
 
 
 def topic_id(partition: Path) -> str:
