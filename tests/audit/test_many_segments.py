@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import math
 import os
+import subprocess
+import sys
 import time
 import tracemalloc
 from pathlib import Path
@@ -20,6 +22,7 @@ from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target, assign, open_roots
 from kdump.audit.verdicts.next_start import add_forecast
 from kdump.audit.verdicts.verdict import Verdict
+from kdump.cli.ui import exits
 from kdump.storage.liveness import liveness
 from kdump.storage.logdir import Segment, open_path
 
@@ -105,3 +108,16 @@ def test_undecided_gaps_are_listed_up_to_a_limit_and_counted(tmp_path: Path) -> 
     gaps = [finding for finding in verdict.findings if finding.code is codes.OFFSETS_MISSING]
     assert len(gaps) == 100
     assert sum(1 + finding.repeats for finding in gaps) == 999
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("command", ["verify", "next-start"])
+def test_a_hundred_thousand_segments(command: str, tmp_path: Path) -> None:
+    empty_segments(tmp_path / "t-0", 100_000)
+    argv = [sys.executable, "-m", "kdump", command, str(tmp_path / "t-0")]
+    process = subprocess.Popen(argv, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode in (exits.OK, exits.PROBLEMS)
+    assert usage.ru_utime + usage.ru_stime < 60
+    assert usage.ru_maxrss < 300_000  # KiB
