@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from kdump.errors import SourceError
 from kdump.storage.objects.address import RemotePath
 from kdump.storage.objects.client import ask
-from kdump.storage.source import Identity, source_error
+from kdump.storage.source import Closing, Identity, source_error
 from kdump.storage.throttle import Pace
 
 #: The largest request.
@@ -17,7 +16,7 @@ READ_BYTES: Final = 8 << 20
 _LEAST_BYTES: Final = 128 << 10
 
 
-class ObjectSource:
+class ObjectSource(Closing):
     """A Source over one reused buffer of ``window_bytes``, larger after a request for more.
 
     Reads keep to the rate of ``pace``.
@@ -58,17 +57,6 @@ class ObjectSource:
         self._handed.release()
         self._buffer = bytearray()
         self._filled = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _fill(self, position: int, wanted: int) -> None:
         """Fill the buffer from ``position`` on, up to the end of the object."""

@@ -17,6 +17,7 @@ import os
 import pwd
 import stat
 import sys
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,6 +105,20 @@ class Source(Protocol):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None: ...
+
+
+class Closing(ABC):
+    """A context manager that closes itself at the end of the block."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release the file and the memory."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def source_error(path: AnyPath, error: OSError) -> SourceError:
@@ -194,7 +209,7 @@ def _round_up(length: int) -> int:
     return -(-length // _ALIGNMENT) * _ALIGNMENT
 
 
-class _OpenFile:
+class _OpenFile(Closing):
     """The common part of all files: an open descriptor, and the state of the file at open."""
 
     def __init__(self, path: Path) -> None:
@@ -214,17 +229,6 @@ class _OpenFile:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 class MappedFile(_OpenFile):

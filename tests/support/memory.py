@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from kdump.format.batch import BatchTable, Record, RecordBatch
 from kdump.format.records import RecordReader
-from kdump.storage.source import Identity
+from kdump.storage.source import Closing, Identity
 from kdump.storage.walk import Damage, walk
 
 
-class MemorySource:
+class MemorySource(Closing):
     """``window_bytes`` None gives everything from a position on, as MappedFile does."""
 
     def __init__(self, data: bytes, window_bytes: int | None = None) -> None:
@@ -33,17 +31,6 @@ class MemorySource:
 
     def close(self) -> None:
         self._data = memoryview(b"")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def pieces(data: bytes, base: int = 0, window: int | None = None) -> list[BatchTable | Damage]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from kdump.storage.objects.address import as_local
-from kdump.storage.source import Identity, Source
+from kdump.storage.source import Closing, Identity, Source
 
 
-class PrefixSource:
+class PrefixSource(Closing):
     """The first ``size`` bytes of ``source``, or all of it if it is shorter.
 
     ``close`` does nothing: the caller that has opened ``source`` closes it.
@@ -39,14 +37,3 @@ class PrefixSource:
 
     def close(self) -> None:
         """See ``Source.close``."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
