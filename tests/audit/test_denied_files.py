@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import struct
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,8 @@ from brokers.server import ServerError
 from commands import kdump
 from damaged import FIRST, LAST, name
 from fixtures_loader import copy_fixture
+
+from kdump.format.lines.shell import shell_text
 
 pytestmark = [
     pytest.mark.once,
@@ -67,6 +70,13 @@ def denied(top: Path, *options: str) -> list[dict[str, Any]]:
     return [line for line in found.of("finding") if line["code"] == "broker-denied"]
 
 
+def follow(top: Path) -> None:
+    """Run the command that the only finding names, as it is printed."""
+    (finding,) = denied(top)
+    subprocess.run(["sh", "-c", shell_text(finding["remedy"])], check=True)
+    assert denied(top) == []
+
+
 def partition(top: Path) -> Path:
     return sorted(path for path in top.iterdir() if path.is_dir())[0]
 
@@ -100,6 +110,13 @@ def test_further_files_of_a_partition_are_counted(top: Path) -> None:
     files = [path for path in partition(top).iterdir() if path.suffix in (".log", ".index")]
     assert len(files) >= 4
     assert "more such files" in finding["detail"]["found"]
+    link = top.parent / "elsewhere"
+    os.link(files[0], link)
+    subprocess.run(["sh", "-c", shell_text(finding["remedy"])], check=True)
+    (finding,) = denied(top)
+    assert finding["path"] == str(files[0]), "another link of it may be anywhere"
+    link.unlink()
+    follow(top)
 
 
 @pytest.mark.parametrize(
@@ -132,6 +149,8 @@ def test_groups_and_access_lists_count(top: Path) -> None:
     assert denied(top) == []
     restored(log, 0o606, gid=NOBODY.pw_gid)  # the group's bits count, not those of others
     assert len(denied(top)) == 1
+    restored(log, 0o200, uid=NOBODY.pw_uid)
+    follow(top)
     restored(log, 0o600)
     assert len(denied(top)) == 1
     os.setxattr(log, "system.posix_acl_access", _ACCESS_LIST)
@@ -142,10 +161,12 @@ def test_the_files_at_the_top(top: Path) -> None:
     restored(top / ".lock", 0o644)
     (finding,) = denied(top)
     assert finding["path"] == str(top / ".lock")
-    restored(top / ".lock", 0o666)
+    follow(top)
     restored(top, 0o755)
+    restored(top / "meta.properties", 0o600)
     (finding,) = denied(top)
     assert finding["path"] == str(top)
+    follow(top)
 
 
 @pytest.mark.parametrize("owners", [(0, 0), (0, NOBODY.pw_uid + 1)])
@@ -180,8 +201,6 @@ def test_a_broker_goes_offline_and_starts_once_the_advice_is_followed(
     broker = Broker("4.3.1", top, QUICK_RESTART, uid=NOBODY.pw_uid)
     with pytest.raises(ServerError), broker:
         pass
-    (finding,) = denied(top)
-    os.chown(finding["path"], NOBODY.pw_uid, NOBODY.pw_gid)
-    assert denied(top) == []
+    follow(top)
     with Broker("4.3.1", top, QUICK_RESTART, uid=NOBODY.pw_uid):
         pass

@@ -10,7 +10,7 @@ from kdump.audit import codes
 from kdump.audit.evidence import Evidence
 from kdump.audit.facts.denied_files import DeniedFile
 from kdump.audit.facts.small_files import DirectoryFacts, Read
-from kdump.audit.findings import Detail, Finding, file_finding, unreadable
+from kdump.audit.findings import Detail, Finding, unreadable
 from kdump.audit.survey.survey import ReadFailure
 from kdump.audit.targets.target import Target
 from kdump.errors import SourceError
@@ -38,19 +38,41 @@ def check_unread_files(evidence: Evidence) -> Iterator[Finding]:
 
 def check_broker_rights(evidence: Evidence) -> Iterator[Finding]:
     """Report, in one finding, the files of a partition that the broker's user may not open."""
-    if evidence.facts is not None:
-        yield from _denied_files(evidence.facts.denied)
+    facts = evidence.facts
+    if facts is not None and facts.denied:
+        yield _denied_files(facts.denied, _repair_rights(facts.partition.path, facts.denied))
 
 
 def check_broker_rights_at_top(facts: DirectoryFacts) -> Iterator[Finding]:
     """Report, in one finding, the top files that the broker's user may not open."""
-    yield from _denied_files(facts.denied)
+    if facts.denied:
+        paths = [operand(file.path) for file in facts.denied]
+        owned = all(file.owned for file in facts.denied)
+        change = ("chmod", "u+rwX") if owned else ("chown", "-h", f"{facts.denied[0].user}:")
+        yield _denied_files(facts.denied, (*change, *paths))
 
 
-def _denied_files(denied: Sequence[DeniedFile]) -> Iterator[Finding]:
-    for first in denied[:1]:
-        more = f", and {len(denied) - 1:,} more such files" if len(denied) > 1 else ""
-        yield file_finding(codes.BROKER_DENIED, first.path, first.expected, f"{first.found}{more}")
+def _denied_files(denied: Sequence[DeniedFile], remedy: tuple[str, ...]) -> Finding:
+    first = denied[0]
+    more = f", and {len(denied) - 1:,} more such files" if len(denied) > 1 else ""
+    detail = Detail(first.expected, f"{first.found}{more}")
+    return Finding(codes.BROKER_DENIED, first.path, detail=detail, remedy=remedy)
+
+
+def _repair_rights(partition: AnyPath, denied: Sequence[DeniedFile]) -> tuple[str, ...]:
+    """Return the command that gives a partition's files to the broker's user.
+
+    It leaves out files with several links: another link may be a file outside of the directory.
+    """
+    path = operand(partition)
+    if all(file.owned for file in denied):
+        return ("chmod", "-R", "u+rwX", path)
+    user = denied[0].user
+    ours = ("(", "-type", "d", "-o", "-links", "1", ")")
+    return (
+        *("find", path, "-xdev", "-not", "-user", user, *ours),
+        *("-exec", "chown", "-h", f"{user}:", "{}", "+"),
+    )
 
 
 def check_top_files(facts: DirectoryFacts) -> Iterator[Finding]:

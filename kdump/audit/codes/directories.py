@@ -251,8 +251,8 @@ BROKER_DENIED: Final = FindingCode(
     "the broker as root. The broker's user is the user that owns most partition directories.",
     "A running broker keeps the files that it has open. The next start takes the whole log "
     "directory offline, and the broker stops if it has no other log directory.",
-    "Give the file or directory to the broker's user, as root: chown and chmod, as its neighbours "
-    "have it. Then verify again. Start the broker only as its own user.",
+    "Run the command of the finding as root: it gives the files to the broker's user. Then verify "
+    "again. Start the broker only as its own user.",
     ("Could not read file {}", "java.nio.file.AccessDeniedException: {}"),
     check=40,
     stops=Outcome.OFFLINE,

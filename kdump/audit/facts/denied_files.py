@@ -42,9 +42,14 @@ _READ_AT_TOP: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class DeniedFile:
-    """A file or directory, the access that a broker needs, and what its mode allows."""
+    """A file or directory, the access that a broker needs, and what its mode allows.
+
+    ``user`` is the broker's user, as ``chown`` takes it; ``owned`` says whether it owns the file.
+    """
 
     path: AnyPath
+    user: str
+    owned: bool
     expected: str
     found: str
 
@@ -116,6 +121,8 @@ def _denied(rights: Rights, files: Iterable[tuple[AnyPath, int]]) -> Iterator[De
         owner, group = user_name(status.st_uid), _group_name(status.st_gid)
         yield DeniedFile(
             path,
+            user.removeprefix("#"),
+            status.st_uid == rights.uid,
             f"user {user} to be allowed to {_ACCESS[access]}",
             f"mode {mode:04o} with owner {owner} and group {group}",
         )
