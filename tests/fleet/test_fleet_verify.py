@@ -34,7 +34,11 @@ pytestmark = pytest.mark.spark
 __all__ = ["verified"]  # a fixture
 
 DEPTHS: list[list[str]] = [[], ["--deep"], ["--quick"]]
-DEPTH_NAMES = ["default", "deep", "quick"]
+every_depth = pytest.mark.parametrize(
+    "depth",
+    [DEPTHS[0], *(pytest.param(depth, marks=pytest.mark.nightly) for depth in DEPTHS[1:])],
+    ids=["default", "deep", "quick"],
+)
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +77,7 @@ def written(recipes: Sequence[Recipe], top: Path) -> list[Path]:
     return directories
 
 
-@pytest.mark.parametrize("depth", DEPTHS, ids=DEPTH_NAMES)
+@every_depth
 def test_all_fixtures(
     depth: list[str], grown: Callable[[str], Path], verified: Verified, on_spark: Verified
 ) -> None:
@@ -92,11 +96,7 @@ def test_a_fixture_alone(
     assert_equal(here, on_spark(grown("4.3.1/killed")))
 
 
-@pytest.mark.parametrize(
-    "depth",
-    [DEPTHS[0], *(pytest.param(depth, marks=pytest.mark.nightly) for depth in DEPTHS[1:])],
-    ids=DEPTH_NAMES,
-)
+@every_depth
 @pytest.mark.parametrize(
     "recipes",
     [

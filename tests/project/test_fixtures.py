@@ -475,8 +475,17 @@ def test_preallocated_segment_has_a_tail_of_zeros_after_the_kill(name: str, tmp_
 
 
 @pytest.mark.broker
-@pytest.mark.slow
-@every_fixture
+@pytest.mark.parametrize(
+    "name",
+    [
+        # The nightly part that makes the fixtures again runs all of them.
+        pytest.param(
+            name,
+            marks=pytest.mark.slow if name in FIXTURES[:1] + FIXTURES[-2:] else pytest.mark.nightly,
+        )
+        for name in FIXTURES
+    ],
+)
 def test_broker_starts_on_a_copy_and_serves_the_same_records(name: str, tmp_path: Path) -> None:
     copy = copy_fixture(name, tmp_path / "data")
     # The broker adds to its own topics at once, for it aborts what has hung too long.
