@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import json
 import os
 import re
@@ -14,10 +15,12 @@ from typing import Any
 import forge
 import pytest
 from bench import directory
+from crashing.running import run
 from damaged import RECIPES, Recipe
 from directory_state import state
 from fixtures_loader import copy_fixture
 from forge_metadata import METADATA
+from recipes_directory import RECIPES as DIRECTORY_RECIPES
 from resealing import places
 
 import kdump.cli.main
@@ -632,6 +635,72 @@ def test_partitions_that_lack_indexes_alone_share_a_command(cli: Cli, log_direct
         "            2 check all again, then start the broker:",
         f"              kdump verify {log_directory}",
     ]
+
+
+def test_an_error_that_only_explain_is_for_has_its_step(cli: Cli, log_directory: Path) -> None:
+    for title in ("overlap", "codec-5", "sound"):
+        recipe(title).write(log_directory)
+    for title in ("overlap", "codec-5"):  # what is no error has no step
+        next((log_directory / f"{title}-0").glob("*.index")).unlink()
+    lines = cli.text(log_directory, code=exits.PROBLEMS)
+    plan = lines[next(n for n, line in enumerate(lines) if line.startswith("plan ")) :]
+    text = " ".join(" ".join(plan).split())
+    steps = [
+        "plan 1 codec-5-0: batch-codec-unknown. Seek consumers past the batch: "
+        "kdump explain batch-codec-unknown",
+        "2 overlap-0: segments-overlap. If another replica is in sync, start that one first: "
+        "kdump explain segments-overlap",
+        f"3 rebuild indexes of codec-5-0, overlap-0: kdump reindex {log_directory}",
+        f"4 check all again, then start the broker: kdump verify {log_directory}",
+    ]
+    assert text == " ".join(steps)
+
+
+def test_a_partition_with_the_topic_id_of_another_has_its_step(cli: Cli, tmp_path: Path) -> None:
+    (misnamed,) = (each for each in DIRECTORY_RECIPES if each.name == "id-of-other")
+    misnamed.write(tmp_path)
+    text = " ".join(" ".join(cli.text(tmp_path, code=exits.PROBLEMS)).split())
+    assert (
+        "plan 1 id-of-other-0: topic-id-mismatch. Find out from which partition the file, or the "
+        "whole directory, was copied: kdump explain topic-id-mismatch 2 check all again"
+    ) in text
+
+
+def test_a_plan_beside_a_broker_begins_with_its_stop(cli: Cli, log_directory: Path) -> None:
+    recipe("crc-sealed").write(log_directory)
+    with (log_directory / ".lock").open("wb") as lock:
+        fcntl.lockf(lock, fcntl.LOCK_EX)  # which a child does not inherit
+        ran = run(["verify", str(log_directory)])
+    assert ran.code == exits.PROBLEMS, ran
+    text = " ".join(ran.out.split())
+    assert (
+        "plan 1 stop this broker before any repair: repairs refuse to run beside it 2 if another "
+        "replica of crc-sealed-0 is in sync"
+    ) in text
+
+
+def test_an_interrupted_repair_is_finished_first(cli: Cli, log_directory: Path) -> None:
+    damaged = recipe("crc-sealed").write(log_directory)
+    folder = damaged / ".kdump" / "0123456789ab"
+    folder.mkdir(parents=True)
+    (folder / "plan.json").write_text('{"command": "reindex"}')
+    (folder / "begun.json").write_text('{"begun_ns": 1}')
+    text = " ".join(" ".join(cli.text(log_directory, code=exits.PROBLEMS)).split())
+    assert (
+        "plan 1 crc-sealed-0: finish the repair that was interrupted: "
+        f"kdump reindex {damaged} --apply 2 check all again, then start the broker:"
+    ) in text
+
+
+def test_the_indexes_of_a_log_are_rebuilt_after_its_cut(cli: Cli, log_directory: Path) -> None:
+    torn = recipe("torn-last").write(log_directory)
+    min(torn.glob("*.index")).unlink()
+    text = " ".join(" ".join(cli.text(log_directory, code=exits.OK)).split())
+    assert (
+        "plan 1 torn-last-0: cut the unreadable end, loses no more: "
+        f"kdump truncate-to-valid {torn} "
+        f"2 torn-last-0: then rebuild its indexes: kdump reindex {torn} 3 check all again"
+    ) in text
 
 
 def test_a_sound_log_directory_needs_no_plan(cli: Cli, log_directory: Path) -> None:
