@@ -755,6 +755,18 @@ def test_what_cannot_be_read_is_named_with_its_reason(cli: Cli, tmp_path: Path) 
     assert "expected something" not in text
 
 
+def test_times_are_no_raw_milliseconds(cli: Cli, tmp_path: Path) -> None:
+    batches = {
+        0: [forge.batch(0, [forge.record()], base_timestamp=1_900_000_000_000)],
+        1: [forge.batch(1, [forge.record()], base_timestamp=-1_000, delete_horizon=True)],
+    }
+    lines = cli.text("--info", forge.write_partition(tmp_path, "odd", 0, batches), code=exits.OK)
+    text = " ".join(" ".join(lines).split())
+    assert re.search(r"no timestamp above \d{4}-\d\d-\d\dT[\d:.]+Z, the present", text)
+    assert "the present, found 2030-03-17T17:46:40.000Z" in text
+    assert "found 1 batches with 1969-12-31T23:59:59.000Z to 1969-12-31T23:59:59.000Z" in text
+
+
 def test_damage_at_the_start_of_a_log_has_nothing_sound_before_it(cli: Cli, tmp_path: Path) -> None:
     logs = directory.make(tmp_path, 1)
     flip(logs[0], 100)
