@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import forge
+import forge_metadata
 import pytest
 from bench import directory
 from crashing.running import run
@@ -25,7 +26,6 @@ from resealing import places
 
 import kdump.cli.main
 from kdump.audit.codes import CODES
-from kdump.audit.facts.cluster import Copies, Node
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.cli.ui import exits
 from kdump.cli.views.verify.json_lines import JsonReport
@@ -709,26 +709,24 @@ def test_a_sound_log_directory_needs_no_plan(cli: Cli, log_directory: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("copies", "text"),
+    ("nodes", "in_sync", "text"),
     [
-        (
-            Copies((2, 3), (3,)),
-            "start node 3 first: in sync for crc-sealed-0, by the metadata log.",
-        ),
-        (Copies((2, 3), ()), "nodes 2, 3 held a replica, not in sync by the metadata log"),
-        (Copies((), ()), "no other replica, by the metadata log: this is the only copy"),
+        ([1, 2, 3], [3], "start node 3 first: in sync for crc-sealed-0, by the metadata log."),
+        ([1, 2, 3], [1], "nodes 2, 3 held a replica, not in sync by the metadata log"),
+        ([1], [1], "no other replica, by the metadata log: this is the only copy"),
     ],
 )
 def test_the_plan_names_the_replicas_to_start_first(
-    copies: Copies,
-    text: str,
-    cli: Cli,
-    log_directory: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    nodes: list[int], in_sync: list[int], text: str, cli: Cli, log_directory: Path
 ) -> None:
-    monkeypatch.setattr(Node, "copies", lambda *_: copies)
     recipe("crc-sealed").write(log_directory)
-    lines = cli.text("--jobs", "1", log_directory, code=exits.PROBLEMS)
+    (log_directory / METADATA).mkdir()
+    values = [
+        forge_metadata.topic("crc-sealed", forge.TOPIC_ID),
+        forge_metadata.partition(forge.TOPIC_ID, 0, nodes, in_sync=in_sync),
+    ]
+    (log_directory / forge_metadata.segment_name()).write_bytes(forge_metadata.log(values))
+    lines = cli.text(log_directory, code=exits.PROBLEMS)
     assert text in " ".join(" ".join(lines).split())
 
 
