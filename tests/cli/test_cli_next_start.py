@@ -152,6 +152,27 @@ def test_a_repair_that_may_not_read_has_not_nothing_to_do() -> None:
     assert "could not be read to its end" in " ".join(ran.out.split())
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@pytest.mark.parametrize("command", ["verify", "next-start"])
+@pytest.mark.parametrize("mode", [0o700, 0o744], ids=["closed", "unsearched"])
+@pytest.mark.parametrize("place", [".", "codec-none-0"])
+def test_a_directory_that_may_not_be_searched_says_who_may(
+    place: str, mode: int, command: str
+) -> None:
+    with TemporaryDirectory() as scratch:
+        Path(scratch).chmod(0o755)
+        data = copy_fixture("4.3.1/clean", Path(scratch) / "data")
+        (data / place).chmod(mode)
+        ran = run([command, str(data / place)], prepare=lambda: os.setresuid(65534, 65534, 65534))
+        text = " ".join(ran.out.split())
+        assert ran.code == exits.INCOMPLETE, ran
+        assert ran.err == ""
+        assert "UNREAD denied" in text
+        assert str(data / place) in text
+        assert "cannot be read: Permission denied: run kdump as its owner, root" in text
+        assert "OFFLINE" not in text and "DOES NOT START" not in text
+
+
 def _denied(command: str, data: Path) -> None:
     for path in (data / "codec-none-0").iterdir():
         path.chmod(0o600)
