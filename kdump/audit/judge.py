@@ -162,7 +162,7 @@ def judge(
 def _verdict(evidence: Evidence, findings: Sequence[Finding]) -> Verdict:
     target, surveys, facts = evidence.target, evidence.surveys, evidence.facts
     if facts is not None:
-        findings = list(repair_records.note_receipt_gaps(facts, findings))
+        findings = list(repair_records.note_receipt_gaps(facts, findings, surveys))
     findings = tuple(add_remedies(evidence, findings))
     stable = None
     if evidence.replay is not None and facts is not None and not evidence.is_metadata_log:

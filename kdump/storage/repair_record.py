@@ -75,9 +75,14 @@ def repair_records(partition: AnyPath) -> tuple[RepairRecord, ...]:
 
 
 def is_linked(partition: AnyPath) -> bool:
-    """Return whether ``.kdump`` in the partition is a link, which no repair creates."""
+    """Return whether ``.kdump`` in the partition is a link, which no repair creates.
+
+    It counts as none in a directory that may not be searched.
+    """
     path = partition / FOLDERS
-    return not isinstance(path, RemotePath) and path.is_symlink()
+    with suppress(PermissionError):
+        return not isinstance(path, RemotePath) and path.is_symlink()
+    return False
 
 
 def _folders(path: AnyPath) -> Iterator[AnyPath]:

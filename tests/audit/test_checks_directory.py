@@ -22,7 +22,7 @@ from forge_metadata import (
     snapshot_name,
     topic,
 )
-from pipeline import NOW_MS, evidence, judge
+from pipeline import evidence, judge
 from recipes_directory import (
     CLEAN,
     CLUSTER_ID,
@@ -344,7 +344,8 @@ def test_a_gap_names_the_missing_offsets(tmp_path: Path) -> None:
 def test_a_segment_that_holds_others_back_counts_them(tmp_path: Path) -> None:
     finding = only("held", tmp_path)
     assert finding.detail == Detail(
-        f"no timestamp above {NOW_MS}, the present", "1900000000000, before 1 segments that are due"
+        "no timestamp above 2026-11-18T11:06:40.000Z, the present",
+        "2030-03-17T17:46:40.000Z, before 1 segments that are due",
     )
 
 

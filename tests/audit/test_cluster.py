@@ -11,7 +11,14 @@ from fixtures_loader import FIXTURES, ROOT, topic_configs
 from forge import batch, flip, record
 from forge_metadata import METADATA, log, segment_name, snapshot, snapshot_name
 
-from kdump.audit.facts.cluster import ClusterImage, Replicas, find_cluster, read_cluster
+from kdump.audit.facts.cluster import (
+    ClusterImage,
+    Copies,
+    Node,
+    Replicas,
+    find_cluster,
+    read_cluster,
+)
 from kdump.audit.facts.settings import (
     Sources,
     log_directories,
@@ -209,6 +216,37 @@ def test_no_metadata_log_no_image() -> None:
     target = open_path(ROOT / "brokers/2.8.2/clean")
     assert isinstance(target, LogDirectory)
     assert find_cluster([target]) is None
+
+
+# --- the copies of a partition on other nodes
+
+
+def test_the_copies_of_a_partition_are_on_other_nodes(tmp_path: Path) -> None:
+    found = of_log(
+        tmp_path,
+        meta.topic("orders", ID),
+        meta.partition(ID, 0, [2, 1, 3], in_sync=[3, 1]),
+        meta.partition(ID, 1, [1, 2], in_sync=[1]),
+        meta.partition(ID, 2, [1]),
+        meta.partition(ID, 3, [1, 2, 3]),
+        meta.change(ID, 3, [4, 1, 5], in_sync=[5, 1]),
+        meta.partition(ID, 4, [1, 2, 3]),
+        meta.change(ID, 4, in_sync=[2]),
+    )
+    node = Node(kraft=True, node_id=1, image=found)
+    copies = {number: node.copies("orders", number) for number in range(6)}
+    assert copies == {
+        0: Copies((2, 3), (3,)),
+        1: Copies((2,), ()),
+        2: Copies((), ()),
+        3: Copies((4, 5), (5,)),  # moved since
+        4: Copies((2, 3), (2,)),  # one fell behind since
+        5: None,  # no such partition
+    }
+    assert node.copies("others", 0) is None
+    assert Node(kraft=True, node_id=9, image=found).copies("orders", 1) == Copies((1, 2), (1,))
+    assert Node(kraft=True, image=found).copies("orders", 0) is None
+    assert Node(kraft=True, node_id=1).copies("orders", 0) is None
 
 
 # --- settings

@@ -13,6 +13,7 @@ from crashing.running import run
 from damaged import RECIPES
 from fixtures_loader import copy_fixture
 from forge_metadata import METADATA
+from recipes_directory import RECIPES as DIRECTORY_RECIPES
 
 import kdump.cli.main
 from kdump.cli.ui import exits
@@ -151,6 +152,27 @@ def test_a_repair_that_may_not_read_has_not_nothing_to_do() -> None:
     assert "could not be read to its end" in " ".join(ran.out.split())
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@pytest.mark.parametrize("command", ["verify", "next-start"])
+@pytest.mark.parametrize("mode", [0o700, 0o744], ids=["closed", "unsearched"])
+@pytest.mark.parametrize("place", [".", "codec-none-0"])
+def test_a_directory_that_may_not_be_searched_says_who_may(
+    place: str, mode: int, command: str
+) -> None:
+    with TemporaryDirectory() as scratch:
+        Path(scratch).chmod(0o755)
+        data = copy_fixture("4.3.1/clean", Path(scratch) / "data")
+        (data / place).chmod(mode)
+        ran = run([command, str(data / place)], prepare=lambda: os.setresuid(65534, 65534, 65534))
+        text = " ".join(ran.out.split())
+        assert ran.code == exits.INCOMPLETE, ran
+        assert ran.err == ""
+        assert "UNREAD denied" in text
+        assert str(data / place) in text
+        assert "cannot be read: Permission denied: run kdump as its owner, root" in text
+        assert "OFFLINE" not in text and "DOES NOT START" not in text
+
+
 def _denied(command: str, data: Path) -> None:
     for path in (data / "codec-none-0").iterdir():
         path.chmod(0o600)
@@ -186,3 +208,55 @@ def test_partitions_that_recover_their_last_segment_alone_are_counted(cli: Cli, 
     for one in others:
         bases = ", ".join(map(str, one["recovered_segments"]))
         assert f"; {one['topic']}-{one['partition']}: {bases}" in text
+
+
+#: Harm that no number of records shows: the recipe, its code, lost now, and the next start.
+EMPTY = "unknown, a replica is missing", "creates missing replicas again, empty"
+UNSERVED = "not all partitions are served"
+SHORTENED = "unknown loss, a .swap file with fewer records replaces segments"
+HARMS = [
+    ("gone-alone", "replica-missing-only", *EMPTY),
+    ("mark-number", "high-watermark-number", None, UNSERVED),
+    ("id-of-other", "topic-id-mismatch", None, UNSERVED),
+    ("swap-unknown-empty", "swap-shortened", None, SHORTENED),
+]
+
+
+@pytest.mark.parametrize("command", ["verify", "next-start"])
+@pytest.mark.parametrize(("name", "code", "now", "start"), HARMS)
+def test_harm_without_a_number_of_records_is_no_all_clear(
+    name: str,
+    code: str,
+    now: str | None,
+    start: str,
+    command: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (recipe,) = (each for each in DIRECTORY_RECIPES if each.name == name)
+    recipe.write(tmp_path)
+    arguments = [command, *(["--scan"] if command == "next-start" else []), str(tmp_path)]
+    ends = exits.OK if code == "swap-shortened" else exits.PROBLEMS
+    label = "WARN" if code == "swap-shortened" else "ERROR"
+    assert kdump.cli.main.main(arguments) == ends
+    text = " ".join(capsys.readouterr().out.split())
+    assert text.startswith(f"{label} next start: {start}; lost now: {now or 'no'}")
+    assert code in text
+    # Not only in the first line.
+    assert text.count(start) >= 2
+    assert "loses no more" not in text and "nothing more is lost" not in text
+    assert kdump.cli.main.main([*arguments, "--format", "json"]) == ends
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert code in {line.get("code") for line in lines}
+    losses = lines[-1]["losses"]
+    assert losses["next_start_exact"] is False
+    assert now is None or losses["now_exact"] is False
+
+
+def test_a_partition_is_not_told_of_replicas_that_its_directory_lacks(
+    cli: Cli, tmp_path: Path
+) -> None:
+    (recipe,) = (each for each in DIRECTORY_RECIPES if each.name == "gone-alone")
+    partition = recipe.write(tmp_path)
+    assert "replica-missing-only" in cli.text(tmp_path, code=exits.PROBLEMS)
+    assert cli.text(partition, code=exits.OK).startswith("sound lost now: ")

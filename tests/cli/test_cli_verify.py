@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import json
 import os
 import re
@@ -12,17 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import forge
+import forge_metadata
 import pytest
 from bench import directory
+from crashing.running import run
 from damaged import RECIPES, Recipe
 from directory_state import state
 from fixtures_loader import copy_fixture
 from forge_metadata import METADATA
+from recipes_directory import RECIPES as DIRECTORY_RECIPES
 from resealing import places
 
 import kdump.cli.main
 from kdump.audit.codes import CODES
-from kdump.audit.facts.cluster import Copies, Node
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.cli.ui import exits
 from kdump.cli.views.verify.json_lines import JsonReport
@@ -634,32 +637,96 @@ def test_partitions_that_lack_indexes_alone_share_a_command(cli: Cli, log_direct
     ]
 
 
+def test_an_error_that_only_explain_is_for_has_its_step(cli: Cli, log_directory: Path) -> None:
+    for title in ("overlap", "codec-5", "sound"):
+        recipe(title).write(log_directory)
+    for title in ("overlap", "codec-5"):  # what is no error has no step
+        next((log_directory / f"{title}-0").glob("*.index")).unlink()
+    lines = cli.text(log_directory, code=exits.PROBLEMS)
+    plan = lines[next(n for n, line in enumerate(lines) if line.startswith("plan ")) :]
+    text = " ".join(" ".join(plan).split())
+    steps = [
+        "plan 1 codec-5-0: batch-codec-unknown. Seek consumers past the batch: "
+        "kdump explain batch-codec-unknown",
+        "2 overlap-0: segments-overlap. If another replica is in sync, start that one first: "
+        "kdump explain segments-overlap",
+        f"3 rebuild indexes of codec-5-0, overlap-0: kdump reindex {log_directory}",
+        f"4 check all again, then start the broker: kdump verify {log_directory}",
+    ]
+    assert text == " ".join(steps)
+
+
+def test_a_partition_with_the_topic_id_of_another_has_its_step(cli: Cli, tmp_path: Path) -> None:
+    (misnamed,) = (each for each in DIRECTORY_RECIPES if each.name == "id-of-other")
+    misnamed.write(tmp_path)
+    text = " ".join(" ".join(cli.text(tmp_path, code=exits.PROBLEMS)).split())
+    assert (
+        "plan 1 id-of-other-0: topic-id-mismatch. Find out from which partition the file, or the "
+        "whole directory, was copied: kdump explain topic-id-mismatch 2 check all again"
+    ) in text
+
+
+def test_a_plan_beside_a_broker_begins_with_its_stop(cli: Cli, log_directory: Path) -> None:
+    recipe("crc-sealed").write(log_directory)
+    with (log_directory / ".lock").open("wb") as lock:
+        fcntl.lockf(lock, fcntl.LOCK_EX)  # which a child does not inherit
+        ran = run(["verify", str(log_directory)])
+    assert ran.code == exits.PROBLEMS, ran
+    text = " ".join(ran.out.split())
+    assert (
+        "plan 1 stop this broker before any repair: repairs refuse to run beside it 2 if another "
+        "replica of crc-sealed-0 is in sync"
+    ) in text
+
+
+def test_an_interrupted_repair_is_finished_first(cli: Cli, log_directory: Path) -> None:
+    damaged = recipe("crc-sealed").write(log_directory)
+    folder = damaged / ".kdump" / "0123456789ab"
+    folder.mkdir(parents=True)
+    (folder / "plan.json").write_text('{"command": "reindex"}')
+    (folder / "begun.json").write_text('{"begun_ns": 1}')
+    text = " ".join(" ".join(cli.text(log_directory, code=exits.PROBLEMS)).split())
+    assert (
+        "plan 1 crc-sealed-0: finish the repair that was interrupted: "
+        f"kdump reindex {damaged} --apply 2 check all again, then start the broker:"
+    ) in text
+
+
+def test_the_indexes_of_a_log_are_rebuilt_after_its_cut(cli: Cli, log_directory: Path) -> None:
+    torn = recipe("torn-last").write(log_directory)
+    min(torn.glob("*.index")).unlink()
+    text = " ".join(" ".join(cli.text(log_directory, code=exits.OK)).split())
+    assert (
+        "plan 1 torn-last-0: cut the unreadable end, loses no more: "
+        f"kdump truncate-to-valid {torn} "
+        f"2 torn-last-0: then rebuild its indexes: kdump reindex {torn} 3 check all again"
+    ) in text
+
+
 def test_a_sound_log_directory_needs_no_plan(cli: Cli, log_directory: Path) -> None:
     recipe("sound").write(log_directory)
     assert not any(line.startswith("plan ") for line in cli.text(log_directory, code=exits.OK))
 
 
 @pytest.mark.parametrize(
-    ("copies", "text"),
+    ("nodes", "in_sync", "text"),
     [
-        (
-            Copies((2, 3), (3,)),
-            "start node 3 first: in sync for crc-sealed-0, by the metadata log.",
-        ),
-        (Copies((2, 3), ()), "nodes 2, 3 held a replica, not in sync by the metadata log"),
-        (Copies((), ()), "no other replica, by the metadata log: this is the only copy"),
+        ([1, 2, 3], [3], "start node 3 first: in sync for crc-sealed-0, by the metadata log."),
+        ([1, 2, 3], [1], "nodes 2, 3 held a replica, not in sync by the metadata log"),
+        ([1], [1], "no other replica, by the metadata log: this is the only copy"),
     ],
 )
 def test_the_plan_names_the_replicas_to_start_first(
-    copies: Copies,
-    text: str,
-    cli: Cli,
-    log_directory: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    nodes: list[int], in_sync: list[int], text: str, cli: Cli, log_directory: Path
 ) -> None:
-    monkeypatch.setattr(Node, "copies", lambda *_: copies)
     recipe("crc-sealed").write(log_directory)
-    lines = cli.text("--jobs", "1", log_directory, code=exits.PROBLEMS)
+    (log_directory / METADATA).mkdir()
+    values = [
+        forge_metadata.topic("crc-sealed", forge.TOPIC_ID),
+        forge_metadata.partition(forge.TOPIC_ID, 0, nodes, in_sync=in_sync),
+    ]
+    (log_directory / forge_metadata.segment_name()).write_bytes(forge_metadata.log(values))
+    lines = cli.text(log_directory, code=exits.PROBLEMS)
     assert text in " ".join(" ".join(lines).split())
 
 
@@ -684,6 +751,18 @@ def test_what_cannot_be_read_is_named_with_its_reason(cli: Cli, tmp_path: Path) 
     text = " ".join(" ".join(cli.text(tmp_path / "missing-0", code=exits.INCOMPLETE)).split())
     assert "missing-0: cannot be read: " in text
     assert "expected something" not in text
+
+
+def test_times_are_no_raw_milliseconds(cli: Cli, tmp_path: Path) -> None:
+    batches = {
+        0: [forge.batch(0, [forge.record()], base_timestamp=1_900_000_000_000)],
+        1: [forge.batch(1, [forge.record()], base_timestamp=-1_000, delete_horizon=True)],
+    }
+    lines = cli.text("--info", forge.write_partition(tmp_path, "odd", 0, batches), code=exits.OK)
+    text = " ".join(" ".join(lines).split())
+    assert re.search(r"no timestamp above \d{4}-\d\d-\d\dT[\d:.]+Z, the present", text)
+    assert "the present, found 2030-03-17T17:46:40.000Z" in text
+    assert "found 1 batches with 1969-12-31T23:59:59.000Z to 1969-12-31T23:59:59.000Z" in text
 
 
 def test_damage_at_the_start_of_a_log_has_nothing_sound_before_it(cli: Cli, tmp_path: Path) -> None:

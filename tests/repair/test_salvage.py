@@ -10,6 +10,7 @@ import shlex
 import shutil
 import struct
 import subprocess
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -1066,6 +1067,48 @@ def test_the_gaps_that_a_receipt_lists_are_notes(tmp_path: Path, salvage: Salvag
     assert holes()[39, 41] == "batches-hole"
     shutil.rmtree(origin / ".kdump")
     assert {name for at, name in holes().items() if at[0] < 30} == {"batches-hole", "segments-hole"}
+
+
+def test_a_receipt_names_more_gaps_than_a_check_lists(tmp_path: Path, salvage: Salvage) -> None:
+    """A check lists the first 8 gaps of a segment, and counts the others."""
+    data = tmp_path / "data"
+    origin = node(data, *KNOWN, metadata=forge.partition_metadata(TOPIC_ID))
+    first = [
+        broken(batch) if number % 2 else batch for number, batch in enumerate(some(0, 23))
+    ]  # 11 gaps
+    log = origin / "00000000000000000000.log"
+    log.write_bytes(b"".join(first))
+    receipt = salvage.one(origin)
+    shutil.rmtree(origin)
+    shutil.copytree(receipt["target"], origin)
+
+    def holes() -> dict[str, int]:
+        counts = Counter[str]()
+        for finding in judge(data):
+            if finding.offsets is not None:
+                counts[finding.code.name] += 1 + finding.repeats
+        return counts
+
+    assert holes() == {"hole-salvaged": 11}
+    (written,) = (origin / ".kdump").glob("*/receipt.json")
+    fields = json.loads(written.read_text())
+
+    def without(gap: int) -> None:
+        kept = [each for number, each in enumerate(fields["holes"]) if number != gap]
+        written.write_text(json.dumps(fields | {"holes": kept}))
+
+    without(10)  # one that is counted alone
+    assert holes() == {"hole-salvaged": 7, "batches-hole": 4}
+    without(2)  # one that is listed
+    assert holes() == {"hole-salvaged": 6, "batches-hole": 5}
+    written.write_text(json.dumps(fields))
+    sound = log.read_bytes()
+    log.write_bytes(sound[: places(sound)[11][0]])  # the end was cut off, with its gaps
+    assert holes() == {"hole-salvaged": 10}
+    # A batch is lost between two gaps that are counted alone.
+    rest = sound[: places(sound)[9][0]] + sound[places(sound)[10][0] :]
+    log.write_bytes(rest)
+    assert holes() == {"hole-salvaged": 7, "batches-hole": 3}
 
 
 def test_an_index_without_room_is_reported(tmp_path: Path, salvage: Salvage) -> None:

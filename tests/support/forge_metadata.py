@@ -46,9 +46,15 @@ def partition(
     number: int = 0,
     nodes: Sequence[int] = (NODE,),
     directories: Sequence[str] = (),
+    *,
+    in_sync: Sequence[int] | None = None,
 ) -> bytes:
-    """``directories`` are the ids of the replicas' ones; of a single replica it is lost."""
-    body = struct.pack(">i", number) + uuid(topic_id) + numbers(nodes) * 2 + numbers([]) * 2
+    """``directories`` are the ids of the replicas' ones; of a single replica it is lost.
+
+    Without ``in_sync`` all ``nodes`` are.
+    """
+    body = struct.pack(">i", number) + uuid(topic_id) + numbers(nodes)
+    body += numbers(nodes if in_sync is None else in_sync) + numbers([]) * 2
     body += struct.pack(">iii", nodes[0], 0, 0)
     if not directories and len(nodes) == 1:
         directories = ["A" * 21 + "E"]
@@ -56,11 +62,18 @@ def partition(
     return framed(3, 1, body + ids + b"\0")
 
 
-def change(topic_id: str, number: int, nodes: Sequence[int]) -> bytes:
-    """A change of the replicas alone: tag 2."""
-    tagged = numbers(nodes)
+def change(
+    topic_id: str,
+    number: int,
+    nodes: Sequence[int] | None = None,
+    *,
+    in_sync: Sequence[int] | None = None,
+) -> bytes:
+    """A change of the replicas in sync, tag 0, and of the replicas, tag 2."""
+    fields = [(tag, numbers(ids)) for tag, ids in ((0, in_sync), (2, nodes)) if ids is not None]
+    tagged = b"".join(uvarint(tag) + uvarint(len(ids)) + ids for tag, ids in fields)
     body = struct.pack(">i", number) + uuid(topic_id)
-    return framed(5, 0, body + b"\1\2" + uvarint(len(tagged)) + tagged)
+    return framed(5, 0, body + uvarint(len(fields)) + tagged)
 
 
 def feature(name: str, level: int) -> bytes:

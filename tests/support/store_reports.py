@@ -13,7 +13,7 @@ def comparable_lines(lines: list[dict[str, Any]], address: str) -> list[dict[str
     comparable = []
     for line in lines:
         text = json.dumps(line).replace(f"?{query}" if query else "\0", "").replace(prefix, "ROOT")
-        text = re.sub(r"[0-9]+, the present", "the present", text)
+        text = re.sub(r"[0-9T:.-]+Z, the present", "the present", text)
         fields = json.loads(text)
         for name in ("seconds", "bytes_per_second", "liveness", "jobs"):
             fields.pop(name, None)

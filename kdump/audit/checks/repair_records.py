@@ -5,7 +5,7 @@ Spec: none in Kafka; ``kdump.storage.repair_record`` reads the folders of repair
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from typing import Final
 
@@ -14,6 +14,8 @@ from kdump.audit.commands import resume_command
 from kdump.audit.evidence import Evidence
 from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.findings import Detail, Finding, explain_command
+from kdump.audit.survey.anomalies import FaultKind
+from kdump.audit.survey.survey import LISTED, Survey
 from kdump.storage.repair_record import FOLDERS, RepairRecord, RepairState
 
 #: The codes of missing offsets.
@@ -55,23 +57,27 @@ def check_repair_records(evidence: Evidence) -> Iterator[Finding]:
                 yield _pending(facts, record)
 
 
-def note_receipt_gaps(facts: PartitionFacts, findings: Iterable[Finding]) -> Iterator[Finding]:
+def note_receipt_gaps(
+    facts: PartitionFacts, findings: Iterable[Finding], surveys: Sequence[Survey]
+) -> Iterator[Finding]:
     """Yield ``findings`` as ``note_listed_gaps`` does, with the gaps of a partition's receipts."""
     repairs = None if facts.repairs is None else facts.repairs.value
-    gaps = [
+    gaps = {
         gap for record in repairs or () if record.state is RepairState.DONE for gap in record.gaps
-    ]
-    return note_listed_gaps(gaps, findings)
+    }
+    return note_listed_gaps(gaps, findings, surveys)
 
 
 def note_listed_gaps(
-    gaps: Collection[tuple[int, int]], findings: Iterable[Finding]
+    gaps: Set[tuple[int, int]], findings: Iterable[Finding], surveys: Sequence[Survey]
 ) -> Iterator[Finding]:
     """Yield ``findings``, with missing offsets inside one of ``gaps`` as notes.
 
     ``gaps`` are the first and last offsets that a receipt lists. The receipt also lists the
-    transactions that end there: findings about these are left out.
+    transactions that end there: findings about these are left out. A finding that counts further
+    gaps of its segment is a note if ``gaps`` are all gaps of the segment, by ``surveys``.
     """
+    by_log = {survey.segment.log: survey for survey in surveys}
     for finding in findings:
         offsets = finding.offsets
         if (
@@ -84,7 +90,7 @@ def note_listed_gaps(
                 continue
         listed = (
             finding.code in _GAP_CODES
-            and not finding.repeats
+            and (not finding.repeats or _counts_only(gaps, finding, by_log.get(finding.path)))
             and offsets is not None
             and offsets.last is not None
             and any(first <= offsets.first and offsets.last <= last for first, last in gaps)
@@ -94,6 +100,24 @@ def note_listed_gaps(
             yield replace(finding, code=codes.HOLE_SALVAGED, remedy=remedy)
         else:
             yield finding
+
+
+def _counts_only(gaps: Set[tuple[int, int]], finding: Finding, survey: Survey | None) -> bool:
+    """Return whether the gaps that ``finding`` counts, and does not list, are among ``gaps``.
+
+    It counts gaps of one segment. They are known by their number alone: all gaps that are listed
+    have to be among ``gaps`` too.
+    """
+    if survey is None or survey.last_offset is None:
+        return False
+    faults = [fault for fault in survey.faults if fault.kind is FaultKind.GAP]
+    listed = [(fault.reference + 1, fault.batch.base_offset - 1) for fault in faults]
+    count = survey.counts[FaultKind.GAP]
+    if finding.repeats != count - LISTED or not gaps >= set(listed):
+        return False
+    # A quick pass begins late in the segment: gaps before the first that is listed do not count.
+    inside = [gap for gap in gaps if listed[0][0] <= gap[0] and gap[1] <= survey.last_offset]
+    return len(inside) == count
 
 
 def _backup(record: RepairRecord, found: str) -> Finding:

@@ -15,6 +15,7 @@ from kdump.audit.codes import FindingCode
 from kdump.audit.evidence import Evidence
 from kdump.audit.findings import Finding, Offsets, file_finding
 from kdump.audit.survey.index_promises import IndexFacts
+from kdump.format.lines.text import time_text
 
 #: The default of ``message.timestamp.after.max.ms`` since 4.0, which allows for clock differences.
 _TOLERANCE_MS: Final = 3_600_000
@@ -56,8 +57,8 @@ def check_future_timestamps(evidence: Evidence) -> Iterator[Finding]:
     yield file_finding(
         codes.TIMESTAMPS_HOLD_RETENTION if due else codes.TIMESTAMPS_FUTURE,
         surveys[first].segment.log,
-        f"no timestamp above {now_ms}, the present",
-        f"{stamp}" + (f", before {due} segments that are due" if due else ""),
+        f"no timestamp above {time_text(now_ms)}, the present",
+        time_text(stamp) + (f", before {due} segments that are due" if due else ""),
         repeats=len(future) - 1,
     )
 

@@ -164,7 +164,8 @@ def check_horizons(evidence: Evidence) -> Iterator[Finding]:
                 position=horizons.position,
                 detail=Detail(
                     "a time after 1970, on a compacted topic",
-                    f"{horizons.count} batches with {horizons.lowest_ms} to {horizons.highest_ms}",
+                    f"{horizons.count} batches with {time_text(horizons.lowest_ms)} to "
+                    f"{time_text(horizons.highest_ms)}",
                 ),
             )
 

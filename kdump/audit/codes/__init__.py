@@ -32,6 +32,7 @@ from kdump.audit.codes import (
 )
 from kdump.audit.codes.batches import *  # noqa: F403
 from kdump.audit.codes.code import FindingCode as FindingCode
+from kdump.audit.codes.code import Harm as Harm
 from kdump.audit.codes.code import Outcome as Outcome
 from kdump.audit.codes.code import Severity as Severity
 from kdump.audit.codes.directories import *  # noqa: F403

@@ -30,6 +30,14 @@ class Outcome(Enum):
     REFUSES = "refuses"  # the broker does not start
 
 
+class Harm(Enum):
+    """The harm of a start that succeeds, where no number of records shows it."""
+
+    EMPTY = "empty"  # replicas that are missing are created again, without their records
+    UNSERVED = "unserved"  # some partitions, or all, are not served
+    SHORTENED = "shortened"  # segments make way for files that hold fewer records
+
+
 @dataclass(frozen=True, slots=True)
 class FindingCode:
     """A row of the table: the meaning of a finding of this name.
@@ -38,7 +46,7 @@ class FindingCode:
     ``check`` is the number of the invariant in KOD 9 that it violates. ``stops`` is the worst
     outcome of the next start with this finding; None if the broker starts, or if other facts decide
     too. ``loses``: the offsets of such a finding are those of records that consumers cannot read,
-    besides the records that damage hides.
+    besides the records that damage hides. ``harm`` is what the next start does besides.
     """
 
     name: str
@@ -50,6 +58,7 @@ class FindingCode:
     check: int | None = None
     stops: Outcome | None = None
     loses: bool = False
+    harm: Harm | None = None
 
     def logged_as(self, line: str) -> bool:
         """Return whether ``line``, pasted from a log, contains one of ``messages``."""

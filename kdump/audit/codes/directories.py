@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kdump.audit.codes.code import FindingCode, Outcome, Severity
+from kdump.audit.codes.code import FindingCode, Harm, Outcome, Severity
 
 FOREIGN_DIRECTORY: Final = FindingCode(
     "foreign-directory",
@@ -84,6 +84,7 @@ HIGH_WATERMARK_NUMBER: Final = FindingCode(
     "high watermark.",
     ("Unable to start fetching {} with topic ID {} due to NumberFormatException",),
     check=26,
+    harm=Harm.UNSERVED,
 )
 CHECKPOINT_LINE_UNKNOWN: Final = FindingCode(
     "checkpoint-line-unknown",
@@ -113,6 +114,7 @@ REPLICA_MISSING_ONLY: Final = FindingCode(
     "starting at 0.",
     "Bring the directory back before the broker starts, from a backup if necessary.",
     check=26,
+    harm=Harm.EMPTY,
 )
 META_PROPERTIES_UNREADABLE: Final = FindingCode(
     "meta-properties-unreadable",
@@ -157,6 +159,7 @@ LOG_DIRECTORY_BLANK: Final = FindingCode(
     "Its file system may not be mounted: mount it before the broker starts. If the directory is "
     "new, there is nothing to do.",
     ("Log directory {} not found, creating it.",),
+    harm=Harm.EMPTY,
 )
 META_PROPERTIES_MISMATCH: Final = FindingCode(
     "meta-properties-mismatch",

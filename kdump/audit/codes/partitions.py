@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kdump.audit.codes.code import REPLICA_FIRST, FindingCode, Outcome, Severity
+from kdump.audit.codes.code import REPLICA_FIRST, FindingCode, Harm, Outcome, Severity
 
 PARTITION_METADATA_MALFORMED: Final = FindingCode(
     "partition-metadata-malformed",
@@ -112,6 +112,7 @@ TOPIC_ID_MISMATCH: Final = FindingCode(
         "due to InconsistentTopicIdException",
     ),
     check=24,
+    harm=Harm.UNSERVED,
 )
 SEGMENT_BYTES_SMALL: Final = FindingCode(
     "segment-bytes-small",
@@ -349,6 +350,7 @@ SWAP_SHORTENED: Final = FindingCode(
         "Recovering file {} by renaming from {} files.",
     ),
     check=28,
+    harm=Harm.SHORTENED,
 )
 SWAP_OVERLAPS: Final = FindingCode(
     "swap-overlaps",

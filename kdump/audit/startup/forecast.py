@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kdump.audit.codes import FindingCode
+from kdump.audit.codes import FindingCode, Harm
 from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.findings import Finding
 from kdump.audit.startup.loader import Loader
@@ -47,7 +47,7 @@ class Forecast:
     ``snapshots_lost`` are offsets of producer snapshots. ``exact`` is False if the forecast depends
     on data that was not read; ``release`` is None if all releases do the same. ``set_aside`` is the
     code of the finding for which the directory is renamed to ``-stray`` once it is loaded: it
-    remains, but is no longer served.
+    remains, but is no longer served. ``harms`` are those that no number of records shows.
     """
 
     outcome: Outcome
@@ -67,6 +67,7 @@ class Forecast:
     release: Release | None = None
     set_aside: FindingCode | None = None
     recovered: tuple[int, ...] = ()
+    harms: frozenset[Harm] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +76,9 @@ class DirectoryForecast:
 
     ``causes`` are all reasons why the directory goes offline, or the broker does not start. Of its
     ``total`` partitions, ``partitions`` have a forecast, and of these ``exact`` have an exact one.
-    ``set_aside`` counts the partitions that are renamed to ``-stray``. ``ends_broker`` says whether
-    the broker exits if the directory goes offline; None if unknown.
+    ``set_aside`` counts the partitions that are renamed to ``-stray``. ``harms`` are those of its
+    partitions and of the files at its top. ``ends_broker`` says whether the broker exits if the
+    directory goes offline; None if unknown.
     """
 
     outcome: Outcome
@@ -88,6 +90,7 @@ class DirectoryForecast:
     deleted_bytes: int
     set_aside: int
     lost: Records
+    harms: frozenset[Harm]
     ends_broker: bool | None = None
 
     @property
@@ -151,16 +154,17 @@ def forecast_by(
 
 def forecast_directory(
     partitions: Iterable[Forecast],
-    causes: Iterable[Cause] = (),
+    findings: Iterable[Finding] = (),
     *,
     total: int,
 ) -> DirectoryForecast:
     """Return the sum of the forecasts of a log directory's partitions.
 
-    ``causes`` are further reasons why the directory goes offline, or the broker does not start.
-    ``total`` is the number of all its partitions.
+    ``findings`` at its top are further reasons why the directory goes offline, or the broker does
+    not start, or does harm. ``total`` is the number of all its partitions.
     """
-    all_causes = list(causes)
+    findings = tuple(findings)
+    all_causes, harms = list(causes_of(findings)), set(harms_of(findings))
     count = exact = read_bytes = deleted_bytes = set_aside = 0
     lost = Records()
     for partition in partitions:
@@ -171,6 +175,7 @@ def forecast_directory(
         deleted_bytes += partition.deleted_bytes
         set_aside += partition.set_aside is not None
         lost += partition.lost
+        harms |= partition.harms
     all_causes.sort(key=lambda cause: -_WORSE[cause.outcome])
     return DirectoryForecast(
         worst_outcome(all_causes),
@@ -182,6 +187,7 @@ def forecast_directory(
         deleted_bytes,
         set_aside,
         lost,
+        frozenset(harms),
     )
 
 
@@ -197,6 +203,11 @@ def causes_of(findings: Iterable[Finding]) -> Iterator[Cause]:
         if finding.code.stops is not None:
             text = finding.code.name if finding.detail is None else str(finding.detail)
             yield Cause(finding.code.stops, text, finding.path, finding.position)
+
+
+def harms_of(findings: Iterable[Finding]) -> Iterator[Harm]:
+    """Yield the harms of a start among ``findings``."""
+    return (finding.code.harm for finding in findings if finding.code.harm is not None)
 
 
 def _effect(forecast: Forecast) -> tuple[object, ...]:

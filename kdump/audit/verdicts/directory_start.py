@@ -36,11 +36,11 @@ class Starts:
             if isinstance(root.content, LogDirectory) and root.directory is not None
         }
         self._forecasts: dict[AnyPath, Forecast] = {}
-        self._causes: list[Cause] = []
+        self._findings: list[Finding] = []
 
     def add_findings(self, findings: Iterable[Finding]) -> None:
         """Add the findings at the top of log directories."""
-        self._causes += causes_of(findings)
+        self._findings += findings
 
     def add(self, verdict: Verdict, forecast: Forecast | None) -> None:
         """Add the verdict on one partition, and its forecast from ``next_start``.
@@ -48,7 +48,7 @@ class Starts:
         A log directory that is missing arrives as a partition without a forecast.
         """
         if isinstance(verdict.target.error, MissingDirectoryError):
-            self._causes += causes_of(verdict.findings)
+            self._findings += verdict.findings
         if forecast is not None:
             self._forecasts[verdict.target.path] = forecast
 
@@ -58,9 +58,9 @@ class Starts:
         return len(self._forecasts)
 
     @property
-    def top_causes(self) -> Sequence[Cause]:
-        """The causes at the top of all log directories that keep a broker from starting."""
-        return self._causes
+    def top_findings(self) -> Sequence[Finding]:
+        """The findings at the top of all log directories, and of directories that are missing."""
+        return self._findings
 
     def ends_broker(self, directory: LogDirectory) -> bool | None:
         """Return whether the broker exits if this log directory goes offline; None if unknown.
@@ -74,7 +74,7 @@ class Starts:
 
     def causes(self, path: AnyPath) -> list[Cause]:
         """Return the causes at the top of the log directory at ``path``."""
-        return [cause for cause in self._causes if path == cause.path or path in cause.path.parents]
+        return list(causes_of(self._findings_in(path)))
 
     def directories(self) -> Iterator[tuple[AnyPath, DirectoryForecast]]:
         """Yield the path and the forecast of each requested log directory, as added so far."""
@@ -83,7 +83,14 @@ class Starts:
             known = [
                 self._forecasts[partition] for partition in paths if partition in self._forecasts
             ]
-            found = forecast_directory(known, self.causes(path), total=len(paths))
+            found = forecast_directory(known, self._findings_in(path), total=len(paths))
             if found.outcome is Outcome.OFFLINE:
                 found = replace(found, ends_broker=self.ends_broker(directory))
             yield path, found
+
+    def _findings_in(self, path: AnyPath) -> list[Finding]:
+        return [
+            finding
+            for finding in self._findings
+            if path == finding.path or path in finding.path.parents
+        ]

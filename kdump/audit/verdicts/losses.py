@@ -10,14 +10,22 @@ from dataclasses import dataclass
 from typing import Final
 
 from kdump.audit import codes
-from kdump.audit.codes import Outcome, Severity
-from kdump.audit.startup.forecast import Forecast, worst_outcome
-from kdump.audit.startup.outcome import Cause
+from kdump.audit.codes import FindingCode, Harm, Outcome, Severity
+from kdump.audit.findings import Finding
+from kdump.audit.startup.forecast import Forecast, causes_of, harms_of, worst_outcome
 from kdump.audit.survey.recovery import Span
 from kdump.audit.verdicts.verdict import Verdict
 
-#: The codes of missing offsets where no evidence decides whether records are lost.
-_UNDECIDED: Final = frozenset({codes.OFFSETS_MISSING, codes.EPOCHS_BEYOND_END})
+#: The codes with which nothing decides how many records are lost now.
+_UNDECIDED: Final = frozenset(
+    {
+        codes.OFFSETS_MISSING,
+        codes.EPOCHS_BEYOND_END,
+        codes.REPLICA_MISSING_ONLY,
+        codes.LOG_DIRECTORY_BLANK,
+        codes.LOG_DIRECTORY_MISSING,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +35,10 @@ class Losses:
     ``now_partitions`` and ``further_partitions`` count the partitions that lose records.
     ``outcome`` is the worst outcome of the next start. ``strays`` counts the partitions with
     records that it renames, so that they are no longer served. ``now_exact`` and ``further_exact``
-    are False if a part that was not read may increase the loss. ``undecided``: no evidence decides
-    whether some missing offsets held records. ``stopped``: no broker runs, so that a start follows.
+    are False if something that was not read, or is unknown, may increase the loss. ``undecided``
+    are the codes found with which nothing decides how many records are lost now. ``harms`` are
+    those of the next start that no number of records shows. ``stopped``: no broker runs, so that a
+    start follows.
     """
 
     now: Span
@@ -39,7 +49,8 @@ class Losses:
     further_exact: bool
     outcome: Outcome
     strays: int
-    undecided: bool
+    undecided: frozenset[FindingCode]
+    harms: frozenset[Harm]
     stopped: bool
 
     @property
@@ -57,44 +68,49 @@ class Losses:
         """Whether the next start loses more than is lost already."""
         if self.outcome is not Outcome.STARTS or self.further.count > self.now.count:
             return True
-        return bool(self.strays) and not self.now
+        return bool(self.strays or self.harms) and not self.now
 
 
 def losses_of(
     partitions: Iterable[tuple[Verdict, Forecast | None]],
-    causes: Iterable[Cause] = (),
+    findings: Iterable[Finding] = (),
     *,
     whole: bool = True,
 ) -> Losses:
     """Return the sum of the losses of ``partitions``; ``whole``: no partition is left out.
 
-    ``causes`` are further reasons that keep a broker from starting.
+    ``findings`` at the top of log directories may keep a broker from starting, or do harm.
     """
-    now, further, all_causes = list[Span](), list[Span](), list(causes)
+    top_findings = tuple(findings)
+    now, further, causes = list[Span](), list[Span](), list(causes_of(top_findings))
+    harms, found = set(harms_of(top_findings)), {finding.code for finding in top_findings}
     now_exact = further_exact = whole
-    stopped, undecided, strays = True, False, 0
+    stopped, strays = True, 0
     for verdict, forecast in partitions:
         stopped &= verdict.target.stopped
-        undecided |= any(finding.code in _UNDECIDED for finding in verdict.findings)
+        found.update(finding.code for finding in verdict.findings)
         now_exact &= not verdict.quick
         if verdict.lost.records:
             now.append(verdict.lost.records)
         if forecast is None:
             continue
         further_exact &= forecast.exact
-        all_causes += forecast.causes
+        causes += forecast.causes
+        harms |= forecast.harms
         strays += forecast.set_aside is not None and forecast.set_aside.severity is Severity.ERROR
         if forecast.lost.sound:
             further.append(forecast.lost.sound)
+    undecided = _UNDECIDED & found
     return Losses(
         sum(now, Span()),
         len(now),
-        now_exact,
+        now_exact and not undecided,
         sum(further, Span()),
         len(further),
-        further_exact,
-        worst_outcome(all_causes),
+        further_exact and not harms,
+        worst_outcome(causes),
         strays,
         undecided,
+        frozenset(harms),
         stopped,
     )

@@ -14,7 +14,13 @@ from kdump.audit import codes
 from kdump.audit.evidence import neighbours
 from kdump.audit.facts.small_files import PartitionFacts, TopicSettings
 from kdump.audit.findings import Finding
-from kdump.audit.startup.forecast import Forecast, causes_of, forecast, worst_outcome
+from kdump.audit.startup.forecast import (
+    Forecast,
+    causes_of,
+    forecast,
+    harms_of,
+    worst_outcome,
+)
 from kdump.audit.startup.inputs import read_log_facts, violations
 from kdump.audit.startup.outcome import Outcome
 from kdump.audit.startup.swap_loss import swap_loss
@@ -93,7 +99,9 @@ def next_start(verdict: Verdict) -> Forecast | None:
         )
     codes_found = {finding.code for finding in verdict.findings}
     return replace(
-        start, set_aside=next((code for code in _SET_ASIDE if code in codes_found), None)
+        start,
+        set_aside=next((code for code in _SET_ASIDE if code in codes_found), None),
+        harms=frozenset() if deleted_at_start else frozenset(harms_of(verdict.findings)),
     )
 
 

@@ -18,10 +18,10 @@ from kdump.cli.ui.units import LARGEST_LONG
     "next-start",
     short_help="Forecast what a broker does at its next start, and what it costs.",
     epilog="Exit codes: 0 the broker starts and loses no sound record, as far as was read; 2 "
-    "wrong usage; 4 the broker does not start, a log directory goes offline, sound records "
-    "are lost or no longer served, or records are lost already, as far as was read; 5 "
-    "something could not be read, which comes before 4; 130, 143 ended by a signal; 141 "
-    "the reader of the output went away.",
+    "wrong usage; 4 the broker does not start, a log directory goes offline or is missing, the "
+    "only replica of a partition is missing, sound records are lost or no longer served, or "
+    "records are lost already, as far as was read; 5 something could not be read, which comes "
+    "before 4; 130, 143 ended by a signal; 141 the reader of the output went away.",
 )
 @click.option(
     "--format",
@@ -71,6 +71,7 @@ def next_start(
     """
     from kdump.audit.run.prescan import quick_pass
     from kdump.audit.run.reconcile import reconcile_directories
+    from kdump.audit.targets.scope import requested_findings
     from kdump.audit.verdicts.next_start import Assumptions, add_forecast, read_recovered
     from kdump.audit.verdicts.verdict import Verdict
     from kdump.cli.options.targets import find_scope
@@ -82,7 +83,7 @@ def next_start(
     report = (JsonStarts if form == "json" else TextStarts)(
         click.echo, scope.roots, scope.context.config
     )
-    report.directories(reconcile_directories(scope.context))
+    report.directories(requested_findings(reconcile_directories(scope.context), scope))
 
     def foresee(verdict: Verdict) -> Verdict:
         return add_forecast(verdict, segments=False)

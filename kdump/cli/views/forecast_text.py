@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
+from kdump.audit.codes import Harm
 from kdump.audit.startup.forecast import DirectoryForecast, Forecast
 from kdump.audit.startup.outcome import Cause, Outcome
 from kdump.audit.survey.recovery import Records, Span
@@ -17,6 +18,11 @@ OUTCOMES: Final = {
     Outcome.STARTS: "starts",
     Outcome.OFFLINE: "the log directory goes OFFLINE",
     Outcome.REFUSES: "the broker DOES NOT START",
+}
+_HARMS: Final = {
+    Harm.EMPTY: "creates missing replicas again, empty",
+    Harm.UNSERVED: "not all partitions are served",
+    Harm.SHORTENED: "unknown loss, a .swap file with fewer records replaces segments",
 }
 
 
@@ -40,6 +46,7 @@ def harm_text(forecast: Forecast) -> str | None:
     if forecast.replaced:
         parts.append(f"{count_text(len(forecast.replaced), 'file')} replaced by a .swap")
     parts += lost
+    parts += harm_parts(forecast.harms)
     return "; ".join(parts) or None
 
 
@@ -93,6 +100,8 @@ def directory_sentences(forecast: DirectoryForecast) -> Iterator[str]:
     if forecast.set_aside:
         strays = count_text(forecast.set_aside, "partition")
         yield f"{strays} renamed to -stray: records stay on disk, but are not served"
+    if not forecast.causes:
+        yield from harm_parts(forecast.harms)
     reads = f"recovery reads {size_text(forecast.read_bytes)}"
     if forecast.recovery_seconds >= 1:
         reads += f", about {duration_text(forecast.recovery_seconds)} at 250 MiB/s"
@@ -100,9 +109,14 @@ def directory_sentences(forecast: DirectoryForecast) -> Iterator[str]:
     lost = lost_parts(
         forecast.lost, ranges=False
     )  # offsets of several partitions do not make a range
-    if not forecast.lost.sound:
+    if not forecast.lost.sound and not forecast.harms:
         yield "nothing more is lost" if forecast.whole else "no more loss seen"
     yield from lost
+
+
+def harm_parts(harms: Collection[Harm]) -> list[str]:
+    """Return the harms of a start that no number of records shows."""
+    return [text for harm, text in _HARMS.items() if harm in harms]
 
 
 def stopping_text(cause: Cause) -> str:

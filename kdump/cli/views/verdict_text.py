@@ -7,17 +7,25 @@ from typing import Final
 
 import click
 
+from kdump.audit import codes
 from kdump.audit.codes import Outcome, Severity
 from kdump.audit.verdicts.losses import Losses
 from kdump.cli.ui.paragraphs import wrap
 from kdump.cli.ui.units import count_text
-from kdump.cli.views.forecast_text import OUTCOMES, bound_text
+from kdump.cli.views.forecast_text import OUTCOMES, bound_text, harm_parts
 
 LABELS: Final = {
     Severity.ERROR: "ERROR",
     Severity.INCOMPLETE: "UNREAD",
     Severity.WARNING: "WARN",
     Severity.INFO: "INFO",
+}
+_UNDECIDED: Final = {
+    codes.REPLICA_MISSING_ONLY: "a replica is missing",
+    codes.LOG_DIRECTORY_BLANK: "a log directory is missing",
+    codes.LOG_DIRECTORY_MISSING: "a log directory is missing",
+    codes.OFFSETS_MISSING: "offsets are missing",
+    codes.EPOCHS_BEYOND_END: "offsets are missing",
 }
 _COLOURS: Final = {
     Severity.ERROR: "red",
@@ -46,11 +54,13 @@ def verdict_lines(losses: Losses, severity: Severity | None) -> Iterator[str]:
 
 def lost_now_text(losses: Losses) -> str:
     """Return how many records consumers cannot get today, in all partitions together."""
+    reason = next((text for code, text in _UNDECIDED.items() if code in losses.undecided), None)
     if losses.now:
         where = count_text(losses.now_partitions, "partition")
-        return f"{bound_text(losses.now, 'record')} in {where}"
-    if losses.undecided:
-        return "unknown, offsets are missing"
+        known = f"{bound_text(losses.now, 'record')} in {where}"
+        return known if reason is None else f"{known}, and an unknown number: {reason}"
+    if reason is not None:
+        return f"unknown, {reason}"
     return "no record" if losses.now_exact else "none seen, not all was read"
 
 
@@ -64,6 +74,8 @@ def _start_text(losses: Losses) -> str:
         parts.append(f"{count_text(losses.further.count, 'SOUND record')} lost in {where}")
     if losses.strays:
         parts.append(f"{count_text(losses.strays, 'partition')} renamed to -stray, not served")
+    if losses.outcome is Outcome.STARTS:
+        parts += harm_parts(losses.harms)
     if not parts:
         parts.append("loses no more" if losses.further_exact else "no more loss seen")
     return f"{when}: {', '.join(parts)}"

@@ -139,7 +139,7 @@ def _salvage(
         start, end = surveys[0].segment.base_offset, replayed.end_offset
         plan = plan_of(building, "salvage", arguments, destination, start, end, notes)
         missing = tuple(offset_gaps(selection, whole=whole))
-        listed = [(gap.first, gap.last) for gap in missing if gap.last is not None]
+        listed = {(gap.first, gap.last) for gap in missing if gap.last is not None}
         verdict = verify_result(building, facts.settings)
         salvaged = Salvaged(
             plan.id,
@@ -148,7 +148,10 @@ def _salvage(
             (status.st_dev, status.st_ino),
             dict(building.files),
             tuple(notes),
-            (*note_listed_gaps(listed, verdict.findings), *findings_of(ends, replayed)),
+            (
+                *note_listed_gaps(listed, verdict.findings, verdict.surveys),
+                *findings_of(ends, replayed),
+            ),
             begun_ns,
             round(time.monotonic() - started, 3),
             selection,

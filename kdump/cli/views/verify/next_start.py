@@ -45,7 +45,8 @@ class _Report:
     """The base of both reports: forecasts, and what could not be read or has no forecast.
 
     ``pending`` are findings of interrupted repairs; the forecast is for the files as they are now.
-    ``missing`` are findings of log directories that the configuration names and that are missing.
+    ``harmful`` are findings of harm that no number of records shows, and of log directories that
+    the configuration names and that are missing.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class _Report:
         self.known: list[tuple[Verdict, Forecast]] = []
         self.incomplete: list[Finding] = []
         self.pending: list[Finding] = []
-        self.missing: list[Finding] = []
+        self.harmful: list[Finding] = []
         self.left_out: list[AnyPath] = []
         self._directories = {root.path for root in roots if isinstance(root.content, LogDirectory)}
         directories = (
@@ -69,6 +70,7 @@ class _Report:
         top_findings = tuple(findings)
         self.starts.add_findings(top_findings)
         self._add_incomplete(top_findings)
+        self.harmful += _harmful(top_findings)
 
     def add(self, verdict: Verdict, forecast: Forecast | None) -> None:
         """Add one partition; ``forecast`` is None if it has none."""
@@ -79,8 +81,9 @@ class _Report:
         )
         if forecast is not None:
             self.known.append((verdict, forecast))
+            self.harmful += _harmful(verdict.findings) if forecast.harms else ()
         elif verdict.target.error is not None:
-            self.missing += () if unread else verdict.findings
+            self.harmful += () if unread else verdict.findings
         else:
             self.left_out.append(verdict.target.path)
 
@@ -92,7 +95,7 @@ class _Report:
     @property
     def losses(self) -> Losses:
         """What is lost now, and what the start loses further, as far as was read."""
-        return losses_of(self.known, self.starts.top_causes)
+        return losses_of(self.known, self.starts.top_findings)
 
     @property
     def exit_code(self) -> int:
@@ -112,7 +115,8 @@ class _Report:
             or (forecast.set_aside is not None and forecast.set_aside.severity is Severity.ERROR)
             for _, forecast in self.known
         )
-        return PROBLEMS if stops or self.around or self.missing or harmed else OK
+        errors = any(finding.code.severity is Severity.ERROR for finding in self.harmful)
+        return PROBLEMS if stops or self.around or errors or harmed else OK
 
     def _add_incomplete(self, findings: Iterable[Finding]) -> bool:
         """Add the findings of what could not be read; return whether there are any."""
@@ -126,10 +130,12 @@ class TextStarts(_Report):
 
     def finish(self) -> int:
         """Emit the report, and return the exit code."""
-        severity = {OK: None, INCOMPLETE: Severity.INCOMPLETE}.get(self.exit_code, Severity.ERROR)
-        if self.known:
+        mildest = Severity.WARNING if self.harmful else None
+        severities = {OK: mildest, INCOMPLETE: Severity.INCOMPLETE}
+        severity = severities.get(self.exit_code, Severity.ERROR)
+        if self.known or self.harmful:
             self._emit_all(verdict_lines(self.losses, severity))
-        for finding in (*self.incomplete, *self.missing, *self.pending):
+        for finding in (*self.incomplete, *self.harmful, *self.pending):
             self._emit_all(finding_lines(finding))
             if finding.code is codes.REPAIR_PENDING and finding.remedy is not None:
                 self.emit(f"       do: {shell_text(finding.remedy)}")
@@ -186,11 +192,11 @@ class JsonStarts(_Report):
             self.emit(forecast_line(verdict.target.path, forecast, verdict.lost.records))
 
     def finish(self) -> int:
-        """Emit findings of unread files and interrupted repairs, then the summary.
+        """Emit findings of unread files, harm and interrupted repairs, then the summary.
 
         Return the exit code.
         """
-        for finding in (*self.incomplete, *self.missing, *self.pending):
+        for finding in (*self.incomplete, *self.harmful, *self.pending):
             self.emit(finding_line(finding))
         starts = [
             {**jsonl.path_field(path), **directory_fields(start)}
@@ -205,6 +211,11 @@ class JsonStarts(_Report):
         }
         self.emit(jsonl.line("summary", summary))
         return self.exit_code
+
+
+def _harmful(findings: Iterable[Finding]) -> list[Finding]:
+    """Return the findings of harm that no number of records shows."""
+    return [finding for finding in findings if finding.code.harm is not None]
 
 
 def _is_listed(forecast: Forecast) -> bool:

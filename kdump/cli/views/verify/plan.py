@@ -6,13 +6,13 @@ A command is on one line, so that it can be pasted.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kdump.audit import codes
-from kdump.audit.codes import Severity
+from kdump.audit.codes import Harm, Severity
 from kdump.audit.commands import Remedy, reindex_command, salvage_command, truncate_command
 from kdump.audit.facts.cluster import Copies
-from kdump.audit.findings import Finding
+from kdump.audit.findings import Finding, explain_command
 from kdump.audit.startup.forecast import Forecast
 from kdump.audit.targets.target import Root
 from kdump.audit.verdicts.verdict import Verdict
@@ -83,6 +83,8 @@ def _partition_steps(
         yield from steps
         if reindex_command(verdict.target.path) in remedies and not steps:
             to_reindex.append(verdict)
+        if not harm and not _goes_first(verdict, remedies):
+            yield from _explain_steps(verdict)
     if strays:
         yield _Step(
             f"{_names_text(strays)}: a start on the cut metadata log renames them to -stray. "
@@ -155,11 +157,33 @@ def _repair_steps(verdict: Verdict, remedies: Sequence[Remedy], *, harm: bool) -
         )
 
 
+def _goes_first(verdict: Verdict, remedies: Sequence[Remedy]) -> bool:
+    """Return whether other errors wait for a repair: after it, a check shows which of them stay."""
+    path = verdict.target.path
+    cuts = salvage_command(path) in remedies or truncate_command(path) in remedies
+    return cuts or pending_remedy(verdict.findings) is not None
+
+
+def _explain_steps(verdict: Verdict) -> Iterator[_Step]:
+    """Yield a step for each kind of error that no command repairs, with the first advice."""
+    unrepaired = {
+        finding.code: finding.remedy
+        for finding in verdict.findings
+        if finding.code.severity is Severity.ERROR
+        and finding.remedy == explain_command(finding.code)
+    }
+    for code, remedy in unrepaired.items():
+        advice = code.advice.split(". ")[0].removesuffix(".")
+        yield _Step(f"{_names_text([verdict])}: {code.name}. {advice}:", remedy)
+
+
 def _harm(verdict: Verdict, forecast: Forecast | None) -> bool:
-    """Return whether records are lost, or the next start does harm."""
+    """Return whether records are lost, or the next start does harm to the files."""
     if verdict.lost.records:
         return True
-    return forecast is not None and harm_text(forecast) is not None
+    if forecast is None:
+        return False
+    return harm_text(replace(forecast, harms=forecast.harms - {Harm.UNSERVED})) is not None
 
 
 def _replica_steps(
