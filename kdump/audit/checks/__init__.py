@@ -1,6 +1,6 @@
 """The checks: pure functions from evidence to findings, a module for each kind of file.
 
-read_errors      Checks of files that cannot be read: logs, indexes, small files.
+read_errors      Checks of files that kdump could not read, or that the broker may not open.
 batches          Checks of batches and records: damage, offsets, segments that overlap, timestamps,
                  undecodable records.
 segments         Checks of a partition as a whole: no segment left, timestamps in the future,

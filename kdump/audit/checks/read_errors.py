@@ -1,4 +1,4 @@
-"""Checks of files that kdump could not read, and of files that the broker may not open."""
+"""Checks of files that kdump could not read, or that the broker may not open."""
 
 from __future__ import annotations
 
