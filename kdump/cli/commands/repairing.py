@@ -312,9 +312,12 @@ class _Run:
         return OK
 
     def _report_receipt(self, plan: Plan, receipt: Mapping[str, Any], target: Target) -> None:
-        checked = self._recheck(target)
-        with self._meter.paused():
-            self._output.receipt(plan, receipt, checked)
+        checked = None
+        try:
+            checked = self._recheck(target)
+        finally:  # an error or a signal in the check takes nothing back
+            with self._meter.paused():
+                self._output.receipt(plan, receipt, checked)
 
     def _recheck(self, target: Target) -> Verdict | None:
         """Return the verdict of a quick pass over the repaired partition."""
