@@ -296,6 +296,17 @@ def test_any_other_word_declines(lossy: Path, word: bytes, expected: int) -> Non
     assert left(lossy.parent) == before
 
 
+@pytest.mark.parametrize("begun", [False, True], ids=["new", "interrupted"])
+def test_a_word_that_declines_says_whether_something_was_changed_before(
+    lossy: Path, begun: bool
+) -> None:
+    if begun:
+        pending(lossy)
+    code, said = asked([CUT, "--apply", str(lossy)], b"no\n")
+    assert code == exits.REFUSED, said
+    assert f"declined, nothing {'more ' if begun else ''}was changed" in said
+
+
 # --- what is refused
 
 

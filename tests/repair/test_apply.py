@@ -564,6 +564,23 @@ def test_an_older_backup_stays_when_the_next_repair_fails_to_begin(unindexed: Pa
     assert left(unindexed.parent) == before
 
 
+@pytest.mark.parametrize("undoing", [False, True], ids=["resume", "undo"])
+def test_a_failure_before_further_steps_does_not_deny_those_that_are_done(
+    lossy: Path, monkeypatch: pytest.MonkeyPatch, undoing: bool
+) -> None:
+    plan = truncation(lossy)
+    interrupt(plan)
+    now = left(lossy.parent)
+
+    def unreadable(_: Path) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr("kdump.repair.transaction.repair.stamp_of", unreadable)
+    with pytest.raises(Refused, match=r"nothing more was changed: .*Input/output error"):
+        undone(lossy, plan) if undoing else resume(Folder(lossy, plan.id), lossy.parent)
+    assert left(lossy.parent) == now
+
+
 @pytest.mark.parametrize(
     ("error", "text"),
     [

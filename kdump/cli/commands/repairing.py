@@ -251,7 +251,7 @@ class _Run:
             self.resume = shell_text(finish_command(plan))
             return INCOMPLETE
         with self._meter.paused():
-            _consent(plan, self._choice)
+            _consent(plan, self._choice, resuming=True)
         receipt = resume(
             folder,
             log_directory_of(target),
@@ -387,8 +387,11 @@ def _read_code(verdict: Verdict) -> int:
     return INCOMPLETE if any(finding.code in unread for finding in verdict.findings) else OK
 
 
-def _consent(plan: Plan, choice: Choice) -> None:
-    """Raise Refused unless the user agrees to the loss: with --confirm, or on the terminal."""
+def _consent(plan: Plan, choice: Choice, *, resuming: bool = False) -> None:
+    """Raise Refused unless the user agrees to the loss: with --confirm, or on the terminal.
+
+    ``resuming``: steps of the plan are done already.
+    """
     from kdump.cli.views.repair.text import consent_text
     from kdump.errors import Refused
 
@@ -409,4 +412,5 @@ def _consent(plan: Plan, choice: Choice) -> None:
             raise KeyboardInterrupt from abort
         word = ""
     if word.strip() != plan.id:
-        raise Refused(f"{plan.partition}: declined, nothing was changed")
+        more = " more" if resuming else ""
+        raise Refused(f"{plan.partition}: declined, nothing{more} was changed")

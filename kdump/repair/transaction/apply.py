@@ -110,7 +110,7 @@ def resume(
     """Finish an interrupted repair; return the receipt. Raises as ``apply`` does."""
     started = time.monotonic()
     plan = with_paths(folder.plan(), folder.partition, log_directory)
-    with hold_lock(plan.partition, log_directory, assume_stopped=assume_stopped):
+    with hold_lock(plan.partition, log_directory, assume_stopped=assume_stopped, interrupted=True):
         repair = Repair(plan, folder, folder.start_record(plan))
         repair.check()
         with report_interruption(plan, folder):

@@ -49,13 +49,14 @@ def undo(
     folder = Folder(partition, record.id)
     plan = with_paths(folder.plan(), partition, log_directory)
     _check_steps(plan)
-    with hold_lock(partition, log_directory, assume_stopped=assume_stopped):
+    done = record.state is RepairState.DONE
+    with hold_lock(partition, log_directory, assume_stopped=assume_stopped, interrupted=not done):
         check_readers(plan)
         repair = _check(record, plan, folder)
         check_changeable(plan, undoing=True)
         folder.check_removable()
         with report_interruption(plan, folder, undoing=True):
-            if record.state is not RepairState.DONE:
+            if not done:
                 repair.flush()
             folder.undo()
             repair = Repair(plan, folder, repair.start, undoing=True)
