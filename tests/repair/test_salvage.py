@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -11,6 +12,7 @@ import shutil
 import struct
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from fixtures_loader import FIXTURES
 from forge import TOPIC_ID
 from forge_metadata import segment_name
 from pipeline import judge
+from planning import failing_at
 from recipes_directory import meta_properties
 from resealing import places
 
@@ -1146,6 +1149,45 @@ def test_a_signal_leaves_nothing_behind(
     command = ["salvage", str(origin), "--output", str(salvage.output)]
     assert kdump.cli.main.main(command) == 130
     assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("command", [["salvage"], ["convert-v0-v2", "--jobs", "1"]], ids=str)
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (errno.EIO, (6, 5)),
+        (KeyboardInterrupt(), (130, 130)),
+        (SystemExit(143), (143, 143)),
+    ],
+    ids=["EIO", "SIGINT", "SIGTERM"],
+)
+def test_a_failed_sync_leaves_nothing_behind_or_names_what_is_there(
+    place: Path,
+    capsys: pytest.CaptureFixture[str],
+    command: list[str],
+    error: int | BaseException,
+    expected: tuple[int, int],
+) -> None:
+    messages = [forge.message(offset, b"value") for offset in range(3)]
+    origin = forge.write_partition(place / "in", "orders", 7, {0: messages})
+    before, made = tree(place), place / "out" / "orders-7"
+    named = 0
+    for number in count():
+        with failing_at("sync", number, error):
+            ended = kdump.cli.main.main([*command, "--output", str(made.parent), str(origin)])
+        printed = capsys.readouterr()
+        if ended == 0:
+            break
+        assert ended == expected[made.exists()], (number, printed.err)
+        if made.exists():
+            named += 1
+            assert f"{made}: the directory is complete, but a loss of power may" in printed.err
+            assert printed.err.splitlines()[-1] == f"kdump verify {made}"
+            assert "Traceback" not in printed.err
+            shutil.rmtree(made.parent)
+        assert tree(place) == before, number
+    assert named == 1
+    assert number > 5
 
 
 def test_another_that_is_at_work_is_left_alone(tmp_path: Path, salvage: Salvage) -> None:

@@ -13,7 +13,17 @@ import click
 
 from kdump.cli.options.group import Decorator, option_group
 from kdump.cli.options.targets import target_options
-from kdump.cli.ui.exits import INCOMPLETE, INTERRUPTED, OK, PROBLEMS, REFUSED, TERMINATED, USAGE
+from kdump.cli.ui.exits import (
+    INCOMPLETE,
+    INTERRUPTED,
+    OK,
+    PROBLEMS,
+    REFUSED,
+    TERMINATED,
+    USAGE,
+    exit_code_of,
+    is_signal,
+)
 from kdump.cli.ui.progress import progress_option
 from kdump.cli.ui.units import MOST_JOBS
 
@@ -354,24 +364,6 @@ def partitions(scope: Scope) -> list[Target]:
                 )
             found.append(listed)
     return found
-
-
-def exit_code_of(error: Exception) -> int:
-    """Return the exit code of a repair, or an undo, that ended with ``error``."""
-    from kdump.errors import Refused, Unfinished, UsageError
-
-    if isinstance(error, Unfinished):
-        if isinstance(error.__cause__, KeyboardInterrupt):
-            return INTERRUPTED
-        return TERMINATED if isinstance(error.__cause__, SystemExit) else INCOMPLETE
-    if isinstance(error, UsageError):
-        return USAGE
-    return REFUSED if isinstance(error, Refused) else INCOMPLETE
-
-
-def is_signal(code: int) -> bool:
-    """Return whether a signal ended the work: then no further partition is begun."""
-    return code in (INTERRUPTED, TERMINATED)
 
 
 def first_of(codes: Iterable[int]) -> int:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from kdump.cli.commands.repairing import exit_code_of, first_of, is_signal, partitions
+from kdump.cli.commands.repairing import first_of, partitions
 from kdump.cli.options.targets import LogPath
-from kdump.cli.ui.exits import OK, USAGE
+from kdump.cli.ui.exits import OK, USAGE, exit_code_of, is_signal
 
 if TYPE_CHECKING:
     from kdump.audit.targets.target import Target

@@ -17,7 +17,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from kdump.errors import Refused
+from kdump.errors import Refused, Unfinished
+from kdump.format.lines.shell import operand
 from kdump.repair.transaction import disk
 from kdump.repair.transaction.directories import open_directory
 from kdump.repair.transaction.disk import Attributes
@@ -107,7 +108,8 @@ def build_directory(destination: Path, origin: Path) -> Iterator[Building]:
     """Make the directory ``destination`` with the attributes of ``origin``; it appears at the end.
 
     Its parent must belong to root, or to the user whose rights this process has. That user writes
-    and owns all files. Raises Refused if the destination exists, or another process makes it.
+    and owns all files. Raises Refused if the destination exists, or another process makes it;
+    Unfinished if the destination is complete, and an error or a signal came before its sync.
     """
     if os.path.lexists(destination):
         raise Refused(
@@ -125,8 +127,8 @@ def build_directory(destination: Path, origin: Path) -> Iterator[Building]:
         try:
             if not destination.parent.exists():
                 stack.enter_context(_open_for_files(destination.parent.parent))
+                new_parent = True  # also if only its sync fails
                 _make_with_owner(destination.parent)
-                new_parent = True
             stack.enter_context(_open_for_files(destination.parent))
             _remove_leftover(path)
             disk.make_directory(path, _owner_attributes())
@@ -138,7 +140,7 @@ def build_directory(destination: Path, origin: Path) -> Iterator[Building]:
                     building = Building(path, origin, lock)
                     yield building
                     disk.set_directory_attributes(path, building.like)
-                    disk.rename(path, destination)
+                    _give_name(path, destination)
                 finally:
                     os.close(lock)
         except BaseException:  # Ctrl-C too: no partial directory stays
@@ -148,6 +150,21 @@ def build_directory(destination: Path, origin: Path) -> Iterator[Building]:
                 if new_parent and destination.parent.exists():
                     disk.remove_empty(destination.parent)
             raise
+
+
+def _give_name(path: Path, destination: Path) -> None:
+    """Rename the complete directory at ``path``."""
+    try:
+        disk.rename(path, destination)
+    except (OSError, KeyboardInterrupt, SystemExit) as error:
+        if disk.exists(path):
+            raise
+        cause = str(error) or type(error).__name__
+        raise Unfinished(
+            f"{destination}: the directory is complete, but a loss of power may remove it: {cause}"
+            "; check it with kdump verify",
+            ("kdump", "verify", operand(destination)),
+        ) from error
 
 
 def _make_with_owner(path: Path) -> None:
