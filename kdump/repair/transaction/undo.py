@@ -50,6 +50,7 @@ def undo(
     plan = with_paths(folder.plan(), partition, log_directory)
     _check_steps(plan)
     done = record.state is RepairState.DONE
+    # As in resume(), the files count, not the device and the inode of their directory.
     with hold_lock(partition, log_directory, assume_stopped=assume_stopped, interrupted=not done):
         check_readers(plan)
         repair = _check(record, plan, folder)
