@@ -32,7 +32,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 #: Where a distribution has another name than its module.
 DISTRIBUTIONS = {"snappy": "python-snappy"}
 #: What a build needs of the checkout, beside the package.
-BUILT_FROM = ("LICENSE", "MANIFEST.in", "README.md", "pyproject.toml", "setup.py")
+BUILT_FROM = ("LICENSE", "MANIFEST.in", "pyproject.toml", "setup.py")
 
 #: The hooks of PEP 517 run in the current directory; the tools of the test extra do the rest.
 BUILD = "import sys; from setuptools import build_meta as b; print(getattr(b, sys.argv[1])('out'))"
@@ -126,8 +126,8 @@ def test_what_is_imported_is_declared() -> None:
 def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A source distribution, built from a copy of the checkout and unpacked."""
     copy = tmp_path_factory.mktemp("checkout")
-    for name in BUILT_FROM:
-        shutil.copy(ROOT / name, copy)
+    for path in (*(ROOT / name for name in BUILT_FROM), *ROOT.glob("*.md")):
+        shutil.copy(path, copy)
     for name in ("fixtures", "kdump", "man", "tests"):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
     archive = copy / "out" / build("build_sdist", copy, os.environ)
@@ -165,6 +165,13 @@ def test_the_sdist_holds_the_package_its_tests_and_every_fixture(sdist: Path) ->
             for top in (sdist, ROOT)
         )
         assert packed == kept
+
+
+@pytest.mark.once
+def test_the_sdist_holds_the_documents_that_its_readme_links_to(sdist: Path) -> None:
+    links = re.findall(r"\]\(([^:)#]+)\)", (ROOT / "README.md").read_text())
+    assert {"SECURITY.md", "kdump/README.md"} < set(links)
+    assert [link for link in links if not (sdist / link).is_file()] == []
 
 
 @pytest.mark.once
