@@ -363,7 +363,7 @@ def test_an_output_that_is_swapped_leads_nowhere(place: Path, precious: Path, no
                 suppress(KdumpError, OSError),
                 build_directory(home / "out" / "orders-7", origin) as made,
             ):
-                made.put("file", [b"content"])
+                made.put(f"{0:020d}.log", [b"content"])
             assert os.geteuid() == 0
     assert take(precious) == before
 

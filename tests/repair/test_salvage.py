@@ -1204,11 +1204,37 @@ def test_what_a_killed_run_left_is_replaced(tmp_path: Path, salvage: Salvage) ->
     batches = some(0, 3)
     origin = forge.write_partition(tmp_path / "in", "orders", 7, {0: batches})
     left = salvage.output / ".kdump.orders-7.tmp"
-    (left / "inner").mkdir(parents=True)
-    (left / f"{9:020d}.log").write_bytes(b"half")
+    folder = left / ".kdump" / "12345678"
+    for inner in ("old", "new"):
+        (folder / inner).mkdir(parents=True)
+    (folder / "plan.json.tmp").write_bytes(b"half")
+    for file in (f"{9:020d}.log", f"{9:020d}.txnindex", "partition.metadata", "quorum-state"):
+        (left / file).write_bytes(b"half")
+    for path in (left, left / ".kdump", folder, folder / "old", folder / "new"):
+        path.chmod(0o700)
     salvage.one(origin)
     assert [path.name for path in salvage.output.iterdir()] == ["orders-7"]
     assert logs(salvage.output / "orders-7") == {0: b"".join(batches)}
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["notes", f"{9:020d}.log.deleted", "inner/notes", ".kdump/notes", ".kdump/12345678/notes"],
+)
+def test_what_no_run_has_left_is_not_removed(tmp_path: Path, salvage: Salvage, file: str) -> None:
+    origin = forge.write_partition(tmp_path / "in", "orders", 7, {0: some(0, 3)})
+    left = salvage.output / ".kdump.orders-7.tmp"
+    (left / file).parent.mkdir(parents=True)
+    (left / file).write_bytes(b"mine")
+    (left / f"{9:020d}.log").write_bytes(b"half")
+    for path in left.rglob("*"):
+        path.chmod(0o700)
+    before = tree(salvage.output)
+    assert salvage(origin, code=6) == []
+    assert "expected only files of " in salvage.said
+    assert str(left / file.replace("inner/notes", "inner")) in salvage.said
+    assert "nothing was removed" in salvage.said
+    assert tree(salvage.output) == before
 
 
 class Unreadable:
