@@ -188,13 +188,28 @@ def test_a_repair_leaves_files_of_the_owner_alone(theirs: Path, nobody: int) -> 
     assert os.geteuid() == 0
 
 
-def test_a_directory_of_root_that_others_can_write_is_refused(place: Path, precious: Path) -> None:
+@pytest.mark.parametrize("weakness", ["others write", "owner above", "owner of a link"])
+def test_a_directory_of_root_that_others_can_redirect_is_refused(
+    place: Path, precious: Path, nobody: int, weakness: str
+) -> None:
     LOSSY.write(place)
     give_all(place / "data", 0)
     partition = LOSSY.partition(place)
-    command = confirmed(partition)
-    place.chmod(0o777)
-    refused(command, precious, "only root can change", f"{place} is writable for others")
+    words = f"{place} belongs to user {nobody}"
+    if weakness == "others write":
+        place.chmod(0o777)
+        words = f"{place} is writable for others"
+    elif weakness == "owner above":
+        os.chown(place, nobody, -1)
+    else:
+        link = place / "link"
+        link.symlink_to(place / "data")
+        os.chown(link, nobody, -1, follow_symlinks=False)
+        partition = link / partition.name
+        words = f"{link} belongs to user {nobody}"
+    planned = run(["truncate-to-valid", str(partition), "--format", "json"])
+    plan = json.loads(planned.out.splitlines()[1])
+    refused(argv(partition, "--confirm", plan["id"]), precious, "only root can change", words)
 
 
 def test_a_user_has_the_rights_of_their_groups_and_gives_them_back(nobody: int) -> None:
