@@ -20,7 +20,7 @@ from fixtures_loader import copy_fixture
 
 pytestmark = [
     pytest.mark.once,
-    pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users"),
+    pytest.mark.root,
 ]
 
 NOBODY = pwd.getpwnam("nobody")
