@@ -195,9 +195,10 @@ def test_the_locks_name_every_dependency_with_hashes(lock: str, extras: list[str
     entries = re.split(r"^(?=\S)", text, flags=re.MULTILINE)[1:]
     locked: dict[str, list[str]] = {}
     for entry in entries:
-        name, version = re.split(r"==|[ ;\\]", entry)[:2]
-        assert re.search(r"--hash=sha256:[0-9a-f]{64}", entry), name
-        locked.setdefault(canonicalize_name(name.partition("[")[0]), []).append(version)
+        found = re.match(r"([\w.-]+)(?:\[[^]]*\])?==([^ ;\\]+)", entry)
+        assert found is not None, entry
+        assert re.search(r"--hash=sha256:[0-9a-f]{64}", entry), found[1]
+        locked.setdefault(canonicalize_name(found[1]), []).append(found[2])
     wanted = [Requirement(text) for text in PROJECT["dependencies"]]
     for extra in extras:
         wanted += [Requirement(text) for text in PROJECT["optional-dependencies"][extra]]
