@@ -70,7 +70,7 @@ class Refused(KdumpError):
 
 
 class Unfinished(KdumpError):
-    """A repair was interrupted between its steps; ``resume`` is the command that goes on."""
+    """A command was interrupted after its first change; ``resume`` is the command that goes on."""
 
     def __init__(self, message: str, resume: tuple[str, ...]) -> None:
         super().__init__(message)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from brokers import jars
 from brokers.oracle import Oracle
+from crashing import straced
 from crashing.conditions import Trial
 from crashing.places import in_memory
 from crashing.subjects import LOSSY, REINDEX, Subject
@@ -52,8 +53,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Tests marked ``broker`` or ``spark`` skip without what they need; with ``CI`` they fail."""
-    for marker, missing in (("broker", jars.missing), ("spark", _missing_spark)):
+    """Tests with these markers skip without what they need; with ``CI`` they fail."""
+    for marker, missing in (
+        ("broker", jars.missing),
+        ("spark", _missing_spark),
+        ("root", _missing_root),
+        ("strace", straced.missing),
+    ):
         reason = missing() if item.get_closest_marker(marker) else None
         if reason is None:
             continue
@@ -70,6 +76,10 @@ def _missing_spark() -> str | None:
     except (ModuleNotFoundError, UsageError) as error:
         return f"no Spark here: {error}"
     return None
+
+
+def _missing_root() -> str | None:
+    return None if os.geteuid() == 0 else "not root here"
 
 
 @pytest.fixture(scope="session")

@@ -23,7 +23,7 @@ from kdump.format.lines.shell import shell_text
 
 pytestmark = [
     pytest.mark.once,
-    pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users"),
+    pytest.mark.root,
 ]
 
 NOBODY = pwd.getpwnam("nobody")

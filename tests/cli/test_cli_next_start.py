@@ -132,7 +132,7 @@ def test_replicas_that_are_set_aside_are_told(cli: Cli, data: Path) -> None:
     assert aside["codec-zstd"] is None
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@pytest.mark.root
 @pytest.mark.parametrize("command", ["verify", "next-start"])
 def test_what_another_user_may_not_read_says_nothing_of_the_broker(command: str) -> None:
     with TemporaryDirectory() as scratch:
@@ -140,7 +140,7 @@ def test_what_another_user_may_not_read_says_nothing_of_the_broker(command: str)
         _denied(command, copy_fixture("4.3.1/clean", Path(scratch) / "data"))
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@pytest.mark.root
 def test_a_repair_that_may_not_read_has_not_nothing_to_do() -> None:
     with TemporaryDirectory() as scratch:
         Path(scratch).chmod(0o755)

@@ -27,6 +27,7 @@ from damaged import name
 from forge import flip
 from planning import left
 
+from kdump.audit.run import prescan
 from kdump.audit.targets.scope import Scope
 from kdump.audit.targets.target import Target
 from kdump.cli.commands.repairing import partitions
@@ -295,6 +296,17 @@ def test_any_other_word_declines(lossy: Path, word: bytes, expected: int) -> Non
     assert left(lossy.parent) == before
 
 
+@pytest.mark.parametrize("begun", [False, True], ids=["new", "interrupted"])
+def test_a_word_that_declines_says_whether_something_was_changed_before(
+    lossy: Path, begun: bool
+) -> None:
+    if begun:
+        pending(lossy)
+    code, said = asked([CUT, "--apply", str(lossy)], b"no\n")
+    assert code == exits.REFUSED, said
+    assert f"declined, nothing {'more ' if begun else ''}was changed" in said
+
+
 # --- what is refused
 
 
@@ -400,6 +412,39 @@ def test_a_signal_between_the_steps(lossy: Path, number: int, expected: int) -> 
     assert ran.code == expected, ran
     assert again(ran).code == exits.OK
     assert planned(lossy) == plan_id
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize(
+    ("stop", "expected"),
+    [
+        (lambda: interrupt(signal.SIGINT), exits.INTERRUPTED),
+        (lambda: interrupt(signal.SIGTERM), exits.TERMINATED),
+        (lambda: fail(), exits.INCOMPLETE),
+    ],
+    ids=["SIGINT", "SIGTERM", "error"],
+)
+def test_a_quick_check_that_is_stopped_leaves_the_receipt(
+    lossy: Path, stop: Callable[[], None], expected: int, form: str
+) -> None:
+    """The repair is finished by then, and no other run would show what it has done."""
+
+    def prepare() -> None:
+        prescan.quick_pass = lambda *_, **__: stop()  # type: ignore[assignment]
+
+    plan_id = planned(lossy)
+    argv = [CUT, str(lossy), "--apply", "--confirm", plan_id, "--format", form]
+    ran = run(argv, prepare=prepare)
+    assert ran.code == expected, ran
+    assert "Traceback" not in ran.err
+    if form == "text":
+        assert f"\nDONE {plan_id}  {CUT} orders-0: " in f"\n{ran.out}"
+        assert f"kdump undo {lossy} --plan {plan_id} --apply" in ran.out
+        assert "in a quick check" not in ran.out
+    else:
+        (receipt,) = (line for line in map(json.loads, ran.out.splitlines()) if "seconds" in line)
+        assert (receipt["id"], receipt["problems"], receipt["next_start"]) == (plan_id, None, None)
+    assert kdump(CUT, lossy).code == exits.OK
 
 
 def test_a_signal_ends_the_run(unindexed: Path) -> None:

@@ -36,7 +36,7 @@ def _numbers() -> Iterator[object]:
             yield pytest.param(number, marks=pytest.mark.nightly)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can copy what is closed to others")
+@pytest.mark.root
 @pytest.mark.parametrize("number", list(_numbers()))
 def test_a_run_ends_in_words(number: int, everything: World) -> None:
     assert _failed(everything, range(FIRST + number * RUNS, FIRST + (number + 1) * RUNS)) == ""

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 from brokers.oracle import Loaded, Oracle
-from crashing import straced
 from crashing.conditions import Trial
 from crashing.recorded import Recorded, record
 from crashing.running import run
@@ -173,11 +172,6 @@ def unlike(found: Tree, expected: Tree) -> list[str]:
 @pytest.fixture
 def strace(tmp_path: Path) -> Callable[..., TracedRun]:
     """``strace(argv, root, inject)``: a traced run."""
-    reason = straced.missing()
-    if reason is not None and os.environ.get("CI"):
-        pytest.fail(f"{reason}; CI requires it", pytrace=False)
-    if reason is not None:
-        pytest.skip(reason)
 
     def of(argv: list[str], root: Path, inject: str | None = None) -> TracedRun:
         return trace(argv, root, tmp_path, inject=inject)
@@ -185,6 +179,7 @@ def strace(tmp_path: Path) -> Callable[..., TracedRun]:
     return of
 
 
+@pytest.mark.strace
 @pytest.mark.parametrize("undoing", [False, True], ids=["repair", "undo"])
 @pytest.mark.parametrize("subject", [LOSSY, REINDEX, CONVERT], ids=str)
 def test_every_call_that_changes_something_is_made_by_disk(
@@ -211,6 +206,7 @@ def stray(ran: TracedRun, root: Path) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.strace
 @pytest.mark.parametrize("undoing", [False, True], ids=["repair", "undo"])
 def test_a_real_kill_leaves_what_was_recorded(
     undoing: bool, trials: Trials, strace: Callable[..., TracedRun]

@@ -6,7 +6,6 @@ A repair then is complete, or has changed nothing (6), or is pending (5), and sa
 from __future__ import annotations
 
 import errno
-import os
 import random
 import re
 import shlex
@@ -15,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crashing import straced
 from crashing.conditions import NIGHT, Trial, pending
 from crashing.places import UnmountableError, mounted, xfs
 from crashing.running import Run, run
@@ -144,13 +142,9 @@ def test_short_writes(subject: Subject, trials: Trials) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.strace
 @pytest.mark.parametrize("undoing", [False, True], ids=["repair", "undo"])
 def test_a_call_really_fails(undoing: bool, trials: Trials, tmp_path: Path) -> None:
-    reason = straced.missing()
-    if reason is not None and os.environ.get("CI"):
-        pytest.fail(f"{reason}; CI requires it", pytrace=False)
-    if reason is not None:
-        pytest.skip(reason)
     trial = trials(LOSSY)
     start, argv = (trial.complete, trial.undo_argv) if undoing else (trial.original, trial.argv)
     put(trial.root, start)

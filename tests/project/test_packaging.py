@@ -32,7 +32,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 #: Where a distribution has another name than its module.
 DISTRIBUTIONS = {"snappy": "python-snappy"}
 #: What a build needs of the checkout, beside the package.
-BUILT_FROM = ("LICENSE", "MANIFEST.in", "README.md", "pyproject.toml", "setup.py")
+BUILT_FROM = ("LICENSE", "MANIFEST.in", "pyproject.toml", "setup.py")
 
 #: The hooks of PEP 517 run in the current directory; the tools of the test extra do the rest.
 BUILD = "import sys; from setuptools import build_meta as b; print(getattr(b, sys.argv[1])('out'))"
@@ -126,8 +126,8 @@ def test_what_is_imported_is_declared() -> None:
 def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A source distribution, built from a copy of the checkout and unpacked."""
     copy = tmp_path_factory.mktemp("checkout")
-    for name in BUILT_FROM:
-        shutil.copy(ROOT / name, copy)
+    for path in (*(ROOT / name for name in BUILT_FROM), *ROOT.glob("*.md")):
+        shutil.copy(path, copy)
     for name in ("fixtures", "kdump", "man", "tests"):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
     archive = copy / "out" / build("build_sdist", copy, os.environ)
@@ -168,6 +168,13 @@ def test_the_sdist_holds_the_package_its_tests_and_every_fixture(sdist: Path) ->
 
 
 @pytest.mark.once
+def test_the_sdist_holds_the_documents_that_its_readme_links_to(sdist: Path) -> None:
+    links = re.findall(r"\]\(([^:)#]+)\)", (ROOT / "README.md").read_text())
+    assert {"SECURITY.md", "kdump/README.md"} < set(links)
+    assert [link for link in links if not (sdist / link).is_file()] == []
+
+
+@pytest.mark.once
 def test_a_wheel_is_built_where_no_compiler_is(sdist: Path) -> None:
     name = build("build_wheel", sdist, os.environ | {"CC": "/bin/false"})
     with zipfile.ZipFile(sdist / "out" / name) as wheel:
@@ -188,9 +195,10 @@ def test_the_locks_name_every_dependency_with_hashes(lock: str, extras: list[str
     entries = re.split(r"^(?=\S)", text, flags=re.MULTILINE)[1:]
     locked: dict[str, list[str]] = {}
     for entry in entries:
-        name, version = re.split(r"==|[ ;\\]", entry)[:2]
-        assert re.search(r"--hash=sha256:[0-9a-f]{64}", entry), name
-        locked.setdefault(canonicalize_name(name.partition("[")[0]), []).append(version)
+        found = re.match(r"([\w.-]+)(?:\[[^]]*\])?==([^ ;\\]+)", entry)
+        assert found is not None, entry
+        assert re.search(r"--hash=sha256:[0-9a-f]{64}", entry), found[1]
+        locked.setdefault(canonicalize_name(found[1]), []).append(found[2])
     wanted = [Requirement(text) for text in PROJECT["dependencies"]]
     for extra in extras:
         wanted += [Requirement(text) for text in PROJECT["optional-dependencies"][extra]]

@@ -545,6 +545,23 @@ def test_a_repair_goes_on_from_wherever_it_was(lossy: Path, method: str, number:
     assert now == lasting(other / lossy.name)
 
 
+@pytest.mark.parametrize("undoing", [False, True], ids=["resume", "undo"])
+def test_a_repair_goes_on_in_a_copy_of_its_directory(lossy: Path, undoing: bool) -> None:
+    """A plan knows its directory by a device and an inode, which a copy on another disk changes."""
+    before, top = left(lossy.parent), lossy.parent.with_name("copy")
+    interrupt(truncation(lossy))
+    shutil.copytree(lossy.parent, top, copy_function=copied)
+    for path in (top, *(path for path in top.rglob("*") if path.is_dir())):
+        give(path, lossy.parent / path.relative_to(top))
+    (record,) = repair_records(top / lossy.name)
+    if undoing:
+        undo(record, top / lossy.name, top, assume_stopped=False)
+        assert restored(top, before)
+    else:
+        resume(Folder(top / lossy.name, record.id), top)
+        assert truncation(top / lossy.name).steps == ()
+
+
 @pytest.mark.parametrize(
     "recipe",
     [RebuiltIndex(LOG, ".txnindex", 4096), RebuiltIndex("x.log", ".index", 4096)],
@@ -562,6 +579,23 @@ def test_an_older_backup_stays_when_the_next_repair_fails_to_begin(unindexed: Pa
     with failing_at("copy"), pytest.raises(Refused, match="nothing was changed"):
         apply(plan)
     assert left(unindexed.parent) == before
+
+
+@pytest.mark.parametrize("undoing", [False, True], ids=["resume", "undo"])
+def test_a_failure_before_further_steps_does_not_deny_those_that_are_done(
+    lossy: Path, monkeypatch: pytest.MonkeyPatch, undoing: bool
+) -> None:
+    plan = truncation(lossy)
+    interrupt(plan)
+    now = left(lossy.parent)
+
+    def unreadable(_: Path) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr("kdump.repair.transaction.repair.stamp_of", unreadable)
+    with pytest.raises(Refused, match=r"nothing more was changed: .*Input/output error"):
+        undone(lossy, plan) if undoing else resume(Folder(lossy, plan.id), lossy.parent)
+    assert left(lossy.parent) == now
 
 
 @pytest.mark.parametrize(

@@ -187,7 +187,7 @@ def contained() -> None:
 # --- owners
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+@pytest.mark.root
 @pytest.mark.parametrize("complete", [False, True], ids=["repair", "undo"])
 @pytest.mark.parametrize("subject", [LOSSY, REINDEX, CONVERT], ids=str)
 def test_the_files_of_somebody_else(subject: Subject, complete: bool) -> None:

@@ -27,14 +27,13 @@ from typing import Any
 import forge
 import pytest
 from crashing.running import run
-from crashing.straced import missing
 from crashing.subjects import CONVERT, LOSSY, POINT
 from crashing.trees import take
-from planning import interrupt, truncation
+from planning import failing_at, interrupt, truncation, undone
 
 from kdump.audit.targets.target import assign, open_roots
 from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS, REFUSED, USAGE
-from kdump.errors import KdumpError, UsageError
+from kdump.errors import KdumpError, Unfinished, UsageError
 from kdump.repair.newdir.building import build_directory
 from kdump.repair.transaction.apply import apply
 from kdump.repair.transaction.undo import newest_repair, undo
@@ -42,7 +41,7 @@ from kdump.storage.rights import Rights, acting, is_root
 from kdump.storage.selection import Selection
 
 pytestmark = [
-    pytest.mark.skipif(os.geteuid() != 0, reason="only root can act for another user"),
+    pytest.mark.root,
     pytest.mark.usefixtures("unsearched"),
 ]
 
@@ -188,13 +187,28 @@ def test_a_repair_leaves_files_of_the_owner_alone(theirs: Path, nobody: int) -> 
     assert os.geteuid() == 0
 
 
-def test_a_directory_of_root_that_others_can_write_is_refused(place: Path, precious: Path) -> None:
+@pytest.mark.parametrize("weakness", ["others write", "owner above", "owner of a link"])
+def test_a_directory_of_root_that_others_can_redirect_is_refused(
+    place: Path, precious: Path, nobody: int, weakness: str
+) -> None:
     LOSSY.write(place)
     give_all(place / "data", 0)
     partition = LOSSY.partition(place)
-    command = confirmed(partition)
-    place.chmod(0o777)
-    refused(command, precious, "only root can change", f"{place} is writable for others")
+    words = f"{place} belongs to user {nobody}"
+    if weakness == "others write":
+        place.chmod(0o777)
+        words = f"{place} is writable for others"
+    elif weakness == "owner above":
+        os.chown(place, nobody, -1)
+    else:
+        link = place / "link"
+        link.symlink_to(place / "data")
+        os.chown(link, nobody, -1, follow_symlinks=False)
+        partition = link / partition.name
+        words = f"{link} belongs to user {nobody}"
+    planned = run(["truncate-to-valid", str(partition), "--format", "json"])
+    plan = json.loads(planned.out.splitlines()[1])
+    refused(argv(partition, "--confirm", plan["id"]), precious, "only root can change", words)
 
 
 def test_a_user_has_the_rights_of_their_groups_and_gives_them_back(nobody: int) -> None:
@@ -363,7 +377,7 @@ def test_an_output_that_is_swapped_leads_nowhere(place: Path, precious: Path, no
                 suppress(KdumpError, OSError),
                 build_directory(home / "out" / "orders-7", origin) as made,
             ):
-                made.put("file", [b"content"])
+                made.put(f"{0:020d}.log", [b"content"])
             assert os.geteuid() == 0
     assert take(precious) == before
 
@@ -464,13 +478,20 @@ def tries(world: World, argv: Callable[[int], list[str]], count: int) -> Counter
 # --- system calls
 
 #: Calls by which a process changes names, owners, modes or contents, or that say whose rights it
-#: has. What is written goes to descriptors that were opened with the rights of then.
+#: has.
 TRACED = (
     "openat,renameat,renameat2,?rename,unlinkat,?unlink,mkdirat,?mkdir,linkat,?link,symlinkat,"
-    "?rmdir,fchown,fchownat,?chown,fchmod,fchmodat,?chmod,fsetxattr,setxattr,utimensat,ftruncate,"
-    "truncate,setresuid"
+    "?symlink,?rmdir,mknodat,?mknod,fchown,fchownat,?chown,?lchown,fchmod,fchmodat,?chmod,fsetxattr,"
+    "setxattr,lsetxattr,fremovexattr,utimensat,ftruncate,truncate,fallocate,write,pwrite64,writev,"
+    "pwritev,copy_file_range,sendfile,ioctl,setresuid"
 )
-READING = re.compile(r"\d+ +(openat|setresuid|<|\+\+\+|---)")
+CALL = re.compile(r"(\d+) +(\w+)\((.*)")
+#: What is written goes to descriptors that were opened with the rights of then.
+WRITING = ("write", "pwrite64", "writev", "pwritev", "copy_file_range", "sendfile", "ioctl")
+AT = re.compile(r'(?:AT_FDCWD|\d+)<([^>]*)>, "([^"]*)"')
+OPENED = re.compile(r"\d+<([^>]*)>")
+#: Pipes, sockets, and what is in memory alone.
+NO_FILE = re.compile(r"(?!/)|/memfd:|/dev/null$")
 
 
 def apply_lossy(world: World) -> list[str]:
@@ -486,6 +507,21 @@ def resume_lossy(world: World) -> list[str]:
     plan = truncation(LOSSY.partition(world.home))
     interrupt(plan)
     return argv(plan.partition, "--confirm", plan.id)
+
+
+def discard_lossy(world: World) -> list[str]:
+    partition = LOSSY.partition(world.home)
+    assert run(apply_lossy(world)).code == OK
+    (folder,) = (partition / ".kdump").iterdir()
+    return ["undo", str(partition), "--plan", folder.name, "--discard"]
+
+
+def resume_undo(world: World) -> list[str]:
+    plan = truncation(LOSSY.partition(world.home))
+    apply(plan)
+    with failing_at("pwrite"), pytest.raises(Unfinished):
+        undone(plan.partition, plan)
+    return ["undo", "--apply", str(plan.partition)]
 
 
 def rewrite(world: World) -> list[str]:
@@ -512,13 +548,15 @@ def salvage_to(world: World) -> list[str]:
     return ["salvage", "--output", str(to), str(origin)]
 
 
-@pytest.mark.skipif(missing() is not None, reason=str(missing()))
+@pytest.mark.strace
 @pytest.mark.parametrize(
     ("prepare", "least"),
     [
         (apply_lossy, 40),
         (undo_lossy, 20),
         (resume_lossy, 20),
+        (resume_undo, 20),
+        (discard_lossy, 5),
         (rewrite, 20),
         (undo_rewrite, 10),
         (convert, 40),
@@ -530,7 +568,6 @@ def test_every_change_is_made_with_the_rights_of_the_owner(
     world: World, tmp_path: Path, prepare: Callable[[World], list[str]], least: int
 ) -> None:
     command, log = prepare(world), tmp_path / "strace"
-    top, owner = str(world.home.parent), world.home.stat().st_uid
     traced = ["strace", "-f", "-qq", "-y", "-s", "256", "-o", str(log), "-e", f"trace={TRACED}"]
     driver = [
         sys.executable,
@@ -547,18 +584,73 @@ def test_every_change_is_made_with_the_rights_of_the_owner(
         check=False,
     )
     assert ran.returncode in (OK, PROBLEMS), ran.stderr
+    count, wrong = judged(log.read_text(), world)
+    assert count > least
+    assert wrong == []
+
+
+def judged(log: str, world: World) -> tuple[int, list[str]]:
+    """How many paths below the home of the owner a run has changed, and each call that went wrong.
+
+    Wrong are changes with other rights than those of the owner, and all elsewhere.
+    """
+    owner, home = world.home.stat().st_uid, f"{world.home}/"
     uids: dict[str, int] = {}
     main, count, wrong = "", 0, []
-    for line in log.read_text().splitlines():
-        process, _, _ = line.partition(" ")
+    for line in log.splitlines():
+        call = CALL.match(line)
+        if call is None:  # the rest of a call that was begun above, a signal or an end
+            continue
+        process, name, rest = call.groups()
         main = main or process
         # A forked worker has the rights that its parent had.
         uids.setdefault(process, uids.get(main, 0))
-        if match := re.search(r"setresuid\((?:-1|\d+), (\d+)", line):
-            uids[process] = int(match[1])
-        if top in line and ("O_CREAT" in line or not READING.match(line)):
-            count += 1
-            if uids[process] != owner:
-                wrong.append(line)
-    assert count > least
-    assert wrong == []
+        if name == "setresuid":
+            if match := re.match(r"(?:-1|\d+), (\d+)", rest):
+                uids[process] = int(match[1])
+            continue
+        paths = [path for path in changed(name, rest) if not NO_FILE.match(path)]
+        count += len(paths)
+        there = all(path.startswith(home) for path in paths)
+        if paths and not (there and (name in WRITING or uids[process] == owner)):
+            wrong.append(line)
+    return count, wrong
+
+
+def changed(name: str, rest: str) -> list[str]:
+    """The paths that a call changes; it has the arguments and the result ``rest``."""
+    arguments = rest.rpartition(" = ")[0] or rest
+    if name == "ioctl" and "FICLONE" not in arguments:
+        return []
+    if name in WRITING:
+        opened = OPENED.findall(arguments)
+        return opened[-1:] if name == "copy_file_range" else opened[:1]
+    if name == "openat" and not re.search("O_WRONLY|O_RDWR|O_CREAT|O_TRUNC", arguments):
+        return []
+    at = [os.path.join(*pair) for pair in AT.findall(arguments)]
+    return at or OPENED.findall(arguments)[:1] or re.findall(r'"([^"]*)"', arguments)
+
+
+def test_calls_are_judged_by_what_they_write_and_as_whom(place: Path) -> None:
+    world = World(place, place)
+    owner, other = place.stat().st_uid, place.stat().st_uid + 1
+    good = [
+        f'7 openat(3<{place}/data>, "a", O_RDWR|O_CREAT, 0600) = 4<{place}/data/a>',
+        f'7 write(4<{place}/data/a>, "x", 1) = 1',
+        f"7 copy_file_range(5</etc/x>, [0], 4<{place}/data/a>, NULL, 9, 0) = 9",
+        '7 write(1<pipe:[77]>, "x", 1) = 1',
+        '7 openat(AT_FDCWD</>, "/etc/passwd", O_RDONLY) = 5</etc/passwd>',
+    ]
+    bad = [
+        '7 openat(AT_FDCWD</>, "/etc/passwd", O_RDWR|O_CLOEXEC) = 5</etc/passwd>',
+        '7 pwrite64(5</etc/passwd>, "x", 1, 0) = 1',
+        "7 ioctl(5</etc/passwd>, BTRFS_IOC_CLONE or FICLONE, 4) = 0",
+        f"7 copy_file_range(4<{place}/data/a>, [0], 5</etc/x>, NULL, 9, 0) = 9",
+        "7 fchown(5</etc/passwd>, 1, 1) = 0",
+        f'7 renameat(3<{place}/data>, "a", 6</etc>, "passwd") = 0',
+        '7 mkdir("/etc/x", 0700) = 0',
+    ]
+    as_owner, as_other = (f"7 setresuid(-1, {uid}, -1) = 0" for uid in (owner, other))
+    assert judged("\n".join([as_owner, *good]), world) == (3, [])
+    assert judged("\n".join([as_owner, *bad]), world)[1] == bad
+    assert judged("\n".join([as_other, good[0], good[1]]), world)[1] == [good[0]]

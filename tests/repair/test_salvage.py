@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -12,6 +13,7 @@ import struct
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from fixtures_loader import FIXTURES
 from forge import TOPIC_ID
 from forge_metadata import segment_name
 from pipeline import judge
+from planning import failing_at
 from recipes_directory import meta_properties
 from resealing import places
 
@@ -1191,6 +1194,45 @@ def test_a_signal_leaves_nothing_behind(
     assert tree(tmp_path) == before
 
 
+@pytest.mark.parametrize("command", [["salvage"], ["convert-v0-v2", "--jobs", "1"]], ids=str)
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (errno.EIO, (6, 5)),
+        (KeyboardInterrupt(), (130, 130)),
+        (SystemExit(143), (143, 143)),
+    ],
+    ids=["EIO", "SIGINT", "SIGTERM"],
+)
+def test_a_failed_sync_leaves_nothing_behind_or_names_what_is_there(
+    place: Path,
+    capsys: pytest.CaptureFixture[str],
+    command: list[str],
+    error: int | BaseException,
+    expected: tuple[int, int],
+) -> None:
+    messages = [forge.message(offset, b"value") for offset in range(3)]
+    origin = forge.write_partition(place / "in", "orders", 7, {0: messages})
+    before, made = tree(place), place / "out" / "orders-7"
+    named = 0
+    for number in count():
+        with failing_at("sync", number, error):
+            ended = kdump.cli.main.main([*command, "--output", str(made.parent), str(origin)])
+        printed = capsys.readouterr()
+        if ended == 0:
+            break
+        assert ended == expected[made.exists()], (number, printed.err)
+        if made.exists():
+            named += 1
+            assert f"{made}: the directory is complete, but a loss of power may" in printed.err
+            assert printed.err.splitlines()[-1] == f"kdump verify {made}"
+            assert "Traceback" not in printed.err
+            shutil.rmtree(made.parent)
+        assert tree(place) == before, number
+    assert named == 1
+    assert number > 5
+
+
 def test_another_that_is_at_work_is_left_alone(tmp_path: Path, salvage: Salvage) -> None:
     origin = forge.write_partition(tmp_path / "in", "orders", 7, {0: some(0, 3)})
     with build_directory(salvage.output / "orders-7", origin) as new_directory:
@@ -1205,11 +1247,37 @@ def test_what_a_killed_run_left_is_replaced(tmp_path: Path, salvage: Salvage) ->
     batches = some(0, 3)
     origin = forge.write_partition(tmp_path / "in", "orders", 7, {0: batches})
     left = salvage.output / ".kdump.orders-7.tmp"
-    (left / "inner").mkdir(parents=True)
-    (left / f"{9:020d}.log").write_bytes(b"half")
+    folder = left / ".kdump" / "12345678"
+    for inner in ("old", "new"):
+        (folder / inner).mkdir(parents=True)
+    (folder / "plan.json.tmp").write_bytes(b"half")
+    for file in (f"{9:020d}.log", f"{9:020d}.txnindex", "partition.metadata", "quorum-state"):
+        (left / file).write_bytes(b"half")
+    for path in (left, left / ".kdump", folder, folder / "old", folder / "new"):
+        path.chmod(0o700)
     salvage.one(origin)
     assert [path.name for path in salvage.output.iterdir()] == ["orders-7"]
     assert logs(salvage.output / "orders-7") == {0: b"".join(batches)}
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["notes", f"{9:020d}.log.deleted", "inner/notes", ".kdump/notes", ".kdump/12345678/notes"],
+)
+def test_what_no_run_has_left_is_not_removed(tmp_path: Path, salvage: Salvage, file: str) -> None:
+    origin = forge.write_partition(tmp_path / "in", "orders", 7, {0: some(0, 3)})
+    left = salvage.output / ".kdump.orders-7.tmp"
+    (left / file).parent.mkdir(parents=True)
+    (left / file).write_bytes(b"mine")
+    (left / f"{9:020d}.log").write_bytes(b"half")
+    for path in left.rglob("*"):
+        path.chmod(0o700)
+    before = tree(salvage.output)
+    assert salvage(origin, code=6) == []
+    assert "expected only files of " in salvage.said
+    assert str(left / file.replace("inner/notes", "inner")) in salvage.said
+    assert "nothing was removed" in salvage.said
+    assert tree(salvage.output) == before
 
 
 class Unreadable:

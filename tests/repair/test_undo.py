@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
+from crashing.running import run
 from crashing.seam import Call
 from crashing.subjects import (
     CHECKPOINTS,
@@ -21,6 +24,7 @@ from crashing.subjects import (
     POINT,
     REINDEX,
 )
+from crashing.trees import put, take
 from damaged import name
 from fixtures_loader import copy_fixture
 from forge import checkpoint
@@ -50,6 +54,7 @@ pytestmark = pytest.mark.usefixtures("unsearched")
 LOG, INDEX, TIMES = (name(100, suffix) for suffix in (".log", ".index", ".timeindex"))
 LATER = name(200, ".log")
 EPOCHS = "leader-epoch-checkpoint"
+PARTLY_REMOVED = "only part of the backup is left: run the command again"
 
 
 @pytest.fixture
@@ -146,6 +151,61 @@ def test_a_backup_that_cannot_be_discarded_stays(lossy: Path) -> None:
     with failing_at("unlink"), pytest.raises(Refused, match=r"cannot be removed: .*Input/output"):
         discard(repair, lossy)
     assert left(lossy) == now
+
+
+@pytest.mark.parametrize("method", ["unlink", "sync", "remove_directory"])
+@pytest.mark.parametrize("error", [errno.EIO, KeyboardInterrupt()], ids=["EIO", "SIGINT"])
+def test_a_removal_that_stops_says_what_is_left(
+    lossy: Path, method: str, error: int | BaseException
+) -> None:
+    """A backup is one as long as it is whole."""
+    plan = truncation(lossy)
+    apply(plan)
+    whole, folder = take(lossy), lossy / ".kdump" / plan.id
+    again = ("kdump", "undo", str(lossy), "--plan", plan.id, "--discard")
+    ends = set()
+    for number in count():
+        put(lossy, whole)
+        (record,) = repair_records(lossy)
+        try:
+            with failing_at(method, number, error):
+                discard(record, lossy)
+        except (Refused, KeyboardInterrupt):
+            ends.add("whole")
+            assert take(lossy) == whole
+        except Unfinished as unfinished:
+            end = PARTLY_REMOVED if folder.exists() else "the backup is removed"
+            ends.add(end)
+            assert str(unfinished).endswith(f"; {end}")
+            assert unfinished.resume == (again if folder.exists() else again[:3])
+            for rest in repair_records(lossy):
+                discard(rest, lossy)
+        else:
+            break
+    assert PARTLY_REMOVED in ends
+    assert not folder.exists()
+
+
+def test_a_removal_that_stopped_goes_on_with_the_command_that_is_printed(lossy: Path) -> None:
+    apply(truncation(lossy))
+    (record,) = repair_records(lossy)
+    calls = 0
+
+    def around(call: Call, make: Callable[..., Any]) -> Any:
+        nonlocal calls
+        calls += call.method == "unlink"
+        if call.method == "unlink" and calls == 2:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return make(*call.arguments)
+
+    argv = ["undo", str(lossy), "--plan", record.id, "--discard"]
+    ran = run(argv, around)
+    assert ran.code == exits.INCOMPLETE, ran
+    assert PARTLY_REMOVED in ran.err
+    assert shlex.split(ran.last_line) == ["kdump", *argv]
+    again = run(argv)
+    assert again.code == exits.OK, again
+    assert not (lossy / ".kdump").exists()
 
 
 @pytest.mark.parametrize("undone_first", [False, True])

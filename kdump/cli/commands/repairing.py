@@ -13,7 +13,17 @@ import click
 
 from kdump.cli.options.group import Decorator, option_group
 from kdump.cli.options.targets import target_options
-from kdump.cli.ui.exits import INCOMPLETE, INTERRUPTED, OK, PROBLEMS, REFUSED, TERMINATED, USAGE
+from kdump.cli.ui.exits import (
+    INCOMPLETE,
+    INTERRUPTED,
+    OK,
+    PROBLEMS,
+    REFUSED,
+    TERMINATED,
+    USAGE,
+    exit_code_of,
+    is_signal,
+)
 from kdump.cli.ui.progress import progress_option
 from kdump.cli.ui.units import MOST_JOBS
 
@@ -251,7 +261,7 @@ class _Run:
             self.resume = shell_text(finish_command(plan))
             return INCOMPLETE
         with self._meter.paused():
-            _consent(plan, self._choice)
+            _consent(plan, self._choice, resuming=True)
         receipt = resume(
             folder,
             log_directory_of(target),
@@ -312,9 +322,12 @@ class _Run:
         return OK
 
     def _report_receipt(self, plan: Plan, receipt: Mapping[str, Any], target: Target) -> None:
-        checked = self._recheck(target)
-        with self._meter.paused():
-            self._output.receipt(plan, receipt, checked)
+        checked = None
+        try:
+            checked = self._recheck(target)
+        finally:  # an error or a signal in the check takes nothing back
+            with self._meter.paused():
+                self._output.receipt(plan, receipt, checked)
 
     def _recheck(self, target: Target) -> Verdict | None:
         """Return the verdict of a quick pass over the repaired partition."""
@@ -353,24 +366,6 @@ def partitions(scope: Scope) -> list[Target]:
     return found
 
 
-def exit_code_of(error: Exception) -> int:
-    """Return the exit code of a repair, or an undo, that ended with ``error``."""
-    from kdump.errors import Refused, Unfinished, UsageError
-
-    if isinstance(error, Unfinished):
-        if isinstance(error.__cause__, KeyboardInterrupt):
-            return INTERRUPTED
-        return TERMINATED if isinstance(error.__cause__, SystemExit) else INCOMPLETE
-    if isinstance(error, UsageError):
-        return USAGE
-    return REFUSED if isinstance(error, Refused) else INCOMPLETE
-
-
-def is_signal(code: int) -> bool:
-    """Return whether a signal ended the work: then no further partition is begun."""
-    return code in (INTERRUPTED, TERMINATED)
-
-
 def first_of(codes: Iterable[int]) -> int:
     """Return the exit code of a run from those of its partitions."""
     return min(codes, key=_PRECEDENCE.index)
@@ -384,8 +379,11 @@ def _read_code(verdict: Verdict) -> int:
     return INCOMPLETE if any(finding.code in unread for finding in verdict.findings) else OK
 
 
-def _consent(plan: Plan, choice: Choice) -> None:
-    """Raise Refused unless the user agrees to the loss: with --confirm, or on the terminal."""
+def _consent(plan: Plan, choice: Choice, *, resuming: bool = False) -> None:
+    """Raise Refused unless the user agrees to the loss: with --confirm, or on the terminal.
+
+    ``resuming``: steps of the plan are done already.
+    """
     from kdump.cli.views.repair.text import consent_text
     from kdump.errors import Refused
 
@@ -406,4 +404,5 @@ def _consent(plan: Plan, choice: Choice) -> None:
             raise KeyboardInterrupt from abort
         word = ""
     if word.strip() != plan.id:
-        raise Refused(f"{plan.partition}: declined, nothing was changed")
+        more = " more" if resuming else ""
+        raise Refused(f"{plan.partition}: declined, nothing{more} was changed")

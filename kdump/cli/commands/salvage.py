@@ -38,8 +38,10 @@ def _topic_id(_: click.Context, parameter: click.Parameter, text: str | None) ->
 @click.command(
     short_help="Copy every sound batch of a partition to a new directory.",
     epilog="Exit codes: 0 done; 2 wrong usage; 4 done, and verify finds errors in the result; 5 "
-    "something could not be read; 6 refused, or too little space, nothing written; 130, "
-    "143 ended by a signal, no file left; 141 the reader of the output went away.",
+    "something could not be read, or the name of the complete directory could not be synced: the "
+    "last line on standard error is then the command that checks it; 6 refused, or too little "
+    "space, nothing written; 130, 143 ended by a signal, no file left unless the error names a "
+    "directory; 141 the reader of the output went away.",
 )
 @click.argument("paths", nargs=-1, metavar="PATH...", required=True, type=LogPath())
 @click.option(

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from kdump.cli.commands.repairing import exit_code_of, first_of, is_signal, partitions
+from kdump.cli.commands.repairing import first_of, partitions
 from kdump.cli.options.targets import LogPath
-from kdump.cli.ui.exits import OK, USAGE
+from kdump.cli.ui.exits import OK, USAGE, exit_code_of, is_signal
 
 if TYPE_CHECKING:
     from kdump.audit.targets.target import Target
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 @click.command(
     short_help="List or undo repairs, or remove their backups.",
     epilog="Exit codes: 0 listed, shown, undone or discarded; 2 wrong usage; 5 something could "
-    "not be read, or a repair or an undo was interrupted: the last line on standard error "
-    "is then the command that continues it; 6 refused, nothing changed; 130, 143 ended by "
-    "a signal; 141 the reader of the output went away.",
+    "not be read, or a repair, an undo or the removal of a backup was interrupted: the last line "
+    "on standard error is then the command that continues it; 6 refused, nothing changed; 130, 143 "
+    "ended by a signal; 141 the reader of the output went away.",
 )
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=LogPath())
 @click.option(

@@ -78,7 +78,8 @@ def convert_to(
 
     ``jobs`` forked workers read the segments, or this process if that is 1. ``report`` is called
     with counts of bytes that were read. Nothing is written if no log holds old batches. Raises
-    Refused, SourceError, OSError; none of them leaves files behind.
+    Refused, SourceError, OSError; none of them leaves files behind. Raises Unfinished if the new
+    directory is complete, and its sync failed.
     """
     if target.error is not None:
         raise target.error

@@ -1,7 +1,7 @@
 """A directory that appears under its name complete, or not at all.
 
 It is built beside its destination as ``.kdump.<name>.tmp``. A killed run leaves that directory, and
-the next run removes it. A run that fails leaves nothing.
+the next run removes it, unless it holds other files too. A run that fails leaves nothing.
 
 The destination is outside of any log directory, so no broker meets the temporary name.
 """
@@ -17,12 +17,26 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from kdump.errors import Refused
+from kdump.errors import Refused, Unfinished
+from kdump.format.lines.shell import operand
 from kdump.repair.transaction import disk
 from kdump.repair.transaction.directories import open_directory
 from kdump.repair.transaction.disk import Attributes
+from kdump.repair.transaction.folder import Folder
+from kdump.storage.names import EXTENSIONS, FileKind, parse_file_name
+from kdump.storage.repair_record import FOLDERS
 from kdump.storage.rights import is_root
 
+#: The kinds of files that a salvage or a conversion writes, beside the folder with its receipt.
+_MADE: Final = frozenset(
+    {
+        *EXTENSIONS,
+        FileKind.METADATA_SNAPSHOT,
+        FileKind.LEADER_EPOCHS,
+        FileKind.PARTITION_METADATA,
+        FileKind.QUORUM_STATE,
+    }
+)
 #: Flags that refuse a symbolic link in place of the new directory.
 _OPENED: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -107,7 +121,8 @@ def build_directory(destination: Path, origin: Path) -> Iterator[Building]:
     """Make the directory ``destination`` with the attributes of ``origin``; it appears at the end.
 
     Its parent must belong to root, or to the user whose rights this process has. That user writes
-    and owns all files. Raises Refused if the destination exists, or another process makes it.
+    and owns all files. Raises Refused if the destination exists, or another process makes it;
+    Unfinished if the destination is complete, and an error or a signal came before its sync.
     """
     if os.path.lexists(destination):
         raise Refused(
@@ -125,8 +140,8 @@ def build_directory(destination: Path, origin: Path) -> Iterator[Building]:
         try:
             if not destination.parent.exists():
                 stack.enter_context(_open_for_files(destination.parent.parent))
+                new_parent = True  # also if only its sync fails
                 _make_with_owner(destination.parent)
-                new_parent = True
             stack.enter_context(_open_for_files(destination.parent))
             _remove_leftover(path)
             disk.make_directory(path, _owner_attributes())
@@ -138,7 +153,7 @@ def build_directory(destination: Path, origin: Path) -> Iterator[Building]:
                     building = Building(path, origin, lock)
                     yield building
                     disk.set_directory_attributes(path, building.like)
-                    disk.rename(path, destination)
+                    _give_name(path, destination)
                 finally:
                     os.close(lock)
         except BaseException:  # Ctrl-C too: no partial directory stays
@@ -148,6 +163,21 @@ def build_directory(destination: Path, origin: Path) -> Iterator[Building]:
                 if new_parent and destination.parent.exists():
                     disk.remove_empty(destination.parent)
             raise
+
+
+def _give_name(path: Path, destination: Path) -> None:
+    """Rename the complete directory at ``path``."""
+    try:
+        disk.rename(path, destination)
+    except (OSError, KeyboardInterrupt, SystemExit) as error:
+        if disk.exists(path):
+            raise
+        cause = str(error) or type(error).__name__
+        raise Unfinished(
+            f"{destination}: the directory is complete, but a loss of power may remove it: {cause}"
+            "; check it with kdump verify",
+            ("kdump", "verify", operand(destination)),
+        ) from error
 
 
 def _make_with_owner(path: Path) -> None:
@@ -194,9 +224,32 @@ def _remove_leftover(path: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Remove the directory of an unfinished salvage or conversion."""
+    """Remove the directory of an unfinished salvage or conversion.
+
+    Raises Refused, and removes nothing, if it holds what neither of them writes.
+    """
     with _open_for_files(path):
+        _check_content(path)
         disk.remove_tree(path)
+
+
+def _check_content(path: Path) -> None:
+    entries = disk.list_directory(path)
+    folders = disk.list_directory(path / FOLDERS) if (FOLDERS, True) in entries else []
+    unexpected = [path / name for name, is_directory in entries if not _is_made(name, is_directory)]
+    unexpected += [path / FOLDERS / name for name, is_directory in folders if not is_directory]
+    if unexpected:
+        raise Refused(
+            f"{path}: expected only files of an interrupted salvage or conversion, found also "
+            f"{unexpected[0]}: nothing was removed; move {path} away first"
+        )
+    for name, _ in folders:
+        Folder(path, name).check_removable()
+
+
+def _is_made(name: str, is_directory: bool) -> bool:
+    file = parse_file_name(name)
+    return name == FOLDERS if is_directory else file.kind in _MADE and not file.suffix
 
 
 def _in_use(path: Path) -> bool:

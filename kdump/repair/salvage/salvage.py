@@ -82,7 +82,8 @@ def salvage(
     ``hunted``: include batches that a search after damage has found. ``backup``: read the logs of
     this backup, not those of the partition. ``topic_id`` overrides the topic id in the files.
     ``report`` is called with counts of bytes that were read. Raises Refused, SourceError, OSError;
-    none of them leaves files behind.
+    none of them leaves files behind. Raises Unfinished if the new directory is complete, and its
+    sync failed.
     """
     if target.partition is None:
         raise Refused(f"{target.path}: expected a partition directory called <topic>-<partition>")

@@ -110,7 +110,9 @@ def resume(
     """Finish an interrupted repair; return the receipt. Raises as ``apply`` does."""
     started = time.monotonic()
     plan = with_paths(folder.plan(), folder.partition, log_directory)
-    with hold_lock(plan.partition, log_directory, assume_stopped=assume_stopped):
+    # Not checked is plan.identity. A restart can change the number of the device, a copy to another
+    # disk also that of the inode. check() compares each file with the plan instead.
+    with hold_lock(plan.partition, log_directory, assume_stopped=assume_stopped, interrupted=True):
         repair = Repair(plan, folder, folder.start_record(plan))
         repair.check()
         with report_interruption(plan, folder):

@@ -48,13 +48,15 @@ def hold_lock(
     *,
     identity: tuple[int, int] | None = None,
     assume_stopped: bool = False,
+    interrupted: bool = False,
 ) -> Iterator[int | None]:
     """Lock the log directory, and check that no broker uses the partition.
 
     Both directories are opened for changes, and the process gets the rights of the owner of the
     partition. Yields the descriptor of the lock, None without a log directory. ``identity`` is the
     device and inode that the partition must have. ``assume_stopped``: accept that the state of the
-    broker cannot be determined. Raises Refused, SourceError.
+    broker cannot be determined. ``interrupted``: steps of a repair are done already. Raises
+    Refused, SourceError.
     """
     if sys.platform != "linux":
         raise Refused(f"{partition}: repairs need Linux, found {sys.platform}")
@@ -72,7 +74,8 @@ def hold_lock(
         try:
             yield descriptor
         except OSError as error:  # after the first change it is an Interruption
-            raise Refused(f"{partition}: nothing was changed: {error}") from error
+            more = " more" if interrupted else ""
+            raise Refused(f"{partition}: nothing{more} was changed: {error}") from error
 
 
 @contextmanager

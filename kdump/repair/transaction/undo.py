@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kdump.errors import Refused
+from kdump.audit.commands import undo_command
+from kdump.errors import Refused, Unfinished
+from kdump.repair.transaction import disk
 from kdump.repair.transaction.directories import open_as_owner
 from kdump.repair.transaction.folder import Folder
 from kdump.repair.transaction.interruption import report_interruption
@@ -47,13 +49,15 @@ def undo(
     folder = Folder(partition, record.id)
     plan = with_paths(folder.plan(), partition, log_directory)
     _check_steps(plan)
-    with hold_lock(partition, log_directory, assume_stopped=assume_stopped):
+    done = record.state is RepairState.DONE
+    # As in resume(), the files count, not the device and the inode of their directory.
+    with hold_lock(partition, log_directory, assume_stopped=assume_stopped, interrupted=not done):
         check_readers(plan)
         repair = _check(record, plan, folder)
         check_changeable(plan, undoing=True)
         folder.check_removable()
         with report_interruption(plan, folder, undoing=True):
-            if record.state is not RepairState.DONE:
+            if not done:
                 repair.flush()
             folder.undo()
             repair = Repair(plan, folder, repair.start, undoing=True)
@@ -91,7 +95,10 @@ def _check_steps(plan: Plan) -> None:
 
 
 def discard(record: RepairRecord, partition: Path) -> None:
-    """Remove the backup of a repair, which can then no longer be undone. Raises Refused."""
+    """Remove the backup of a repair, which can then no longer be undone.
+
+    Raises Refused if nothing was removed, Unfinished if something was removed.
+    """
     if record.state in (RepairState.PENDING, RepairState.UNDOING):
         raise Refused(
             f"{record.path}: expected a finished repair, found an interrupted repair: finish or "
@@ -101,8 +108,24 @@ def discard(record: RepairRecord, partition: Path) -> None:
     with open_as_owner(partition):
         try:
             folder.remove()
-        except OSError as error:
-            raise Refused(f"{record.path}: cannot be removed: {error}") from error
+        except (OSError, KeyboardInterrupt, SystemExit) as error:
+            if not folder.has_begun:
+                raise _stopped_removal(folder, error) from error
+            if isinstance(error, OSError):
+                raise Refused(f"{record.path}: cannot be removed: {error}") from error
+            raise
+
+
+def _stopped_removal(folder: Folder, error: BaseException) -> Unfinished:
+    """Return what to raise for an error or a signal after the removal of ``begun.json``."""
+    undo_it = undo_command(folder.partition, folder.path.name)
+    if disk.exists(folder.path):
+        command = *undo_it[:-1], "--discard"
+        end = "only part of the backup is left: run the command again"
+    else:
+        command, end = undo_it[:3], "the backup is removed"
+    cause = str(error) or type(error).__name__
+    return Unfinished(f"{folder.path}: the removal was interrupted: {cause}; {end}", command)
 
 
 def _remove_folder(folder: Folder) -> None:

@@ -5,6 +5,7 @@ Must never import kdump.
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
@@ -49,6 +50,7 @@ class TracedRun:
     record: str
 
 
+@functools.cache
 def missing() -> str | None:
     """Why nothing can be traced here; None if it can."""
     if shutil.which("strace") is None:

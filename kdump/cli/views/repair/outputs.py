@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import click
 
 from kdump.cli.ui import jsonl
-from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS, REFUSED
+from kdump.cli.ui.exits import OK, PROBLEMS, REFUSED, exit_code_of, is_signal
 from kdump.cli.ui.paragraphs import LABEL, paragraph, wrap
 from kdump.cli.ui.units import count_text
-from kdump.errors import KdumpError, Refused
+from kdump.errors import KdumpError, Refused, Unfinished
 from kdump.format.lines.shell import operand, shell_text
 from kdump.format.lines.text import printable
 from kdump.repair.newdir.output import Output
@@ -45,8 +45,11 @@ def write_all(
     report: Report[Written],
     meter: Progress,
 ) -> set[int]:
-    """Write the directory of each partition, also after errors; return all exit codes."""
-    codes = {OK}
+    """Write the directory of each partition, also after errors; return all exit codes.
+
+    A signal ends the work. The command that continues an interrupted one is printed at the end.
+    """
+    codes, resume = {OK}, None
     meter.expect(sum(target.size for target in targets))
     for target in targets:
         # A refused partition counts as if it had been read.
@@ -57,12 +60,20 @@ def write_all(
             with meter.paused():
                 report.error(error)
             # After a failed write no file is left.
-            codes.add(REFUSED if isinstance(error, Refused | OSError) else INCOMPLETE)
+            code = REFUSED if isinstance(error, OSError) else exit_code_of(error)
+            codes.add(code)
+            if isinstance(error, Unfinished):
+                resume = shell_text(error.resume)
+            if is_signal(code):
+                break
         else:
             with meter.paused():
                 report.receipt(output)
             codes.add(PROBLEMS if output.has_errors else OK)
         meter.advance(max(counted - meter.done, 0))
+    if resume is not None:
+        with meter.paused():
+            click.echo(resume, err=True)
     return codes
 
 
