@@ -34,3 +34,13 @@ def compaction_evidence(compacted: bool | None, *, gaps: int, cleaned: bool) -> 
     if cleaned or (compacted is None and gaps > 1):
         return Compaction.POSSIBLE
     return Compaction.UNLIKELY if compacted is None else Compaction.EXCLUDED
+
+
+def missing_means_lost(compacted: bool | None, *, gaps: int, cleaned: bool) -> bool:
+    """Return whether missing offsets count as lost batches, which may have been markers.
+
+    They do unless the settings or the evidence show compaction. The arguments are as for
+    ``compaction_evidence``.
+    """
+    evidence = compaction_evidence(compacted, gaps=gaps, cleaned=cleaned)
+    return compacted is False or evidence is Compaction.UNLIKELY
