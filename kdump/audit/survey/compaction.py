@@ -36,11 +36,9 @@ def compaction_evidence(compacted: bool | None, *, gaps: int, cleaned: bool) -> 
     return Compaction.UNLIKELY if compacted is None else Compaction.EXCLUDED
 
 
-def missing_means_lost(compacted: bool | None, *, gaps: int, cleaned: bool) -> bool:
+def missing_means_lost(compacted: bool | None, evidence: Compaction) -> bool:
     """Return whether missing offsets count as lost batches, which may have been markers.
 
-    They do unless the settings or the evidence show compaction. The arguments are as for
-    ``compaction_evidence``.
+    They do if the settings exclude compaction, or are unknown and no evidence shows it.
     """
-    evidence = compaction_evidence(compacted, gaps=gaps, cleaned=cleaned)
     return compacted is False or evidence is Compaction.UNLIKELY
