@@ -10,7 +10,7 @@ from itertools import pairwise
 from kdump.audit.facts.cluster import Configs, Node
 from kdump.audit.facts.small_files import DirectoryFacts, PartitionFacts
 from kdump.audit.replay.clock import Clock
-from kdump.audit.replay.replay import Replay, replay
+from kdump.audit.replay.replay import Replay, replay_partition
 from kdump.audit.survey.survey import Survey
 from kdump.audit.targets.target import Target
 from kdump.storage.logdir import is_metadata_log
@@ -164,7 +164,7 @@ def replay_of(
     read = len(surveys) == len(target.segments) > 0
     if quick or facts is None or not read:
         return None
-    return replay(surveys, compacted=facts.settings.compacted)
+    return replay_partition(surveys, (), facts)
 
 
 def neighbours(target: Target, surveys: Sequence[Survey]) -> Iterator[tuple[Survey, int | None]]:

@@ -28,6 +28,8 @@ pytest.importorskip("pyspark")
 
 from exports import copies, exported, here, lines_of, one_batch
 
+from kdump.audit.facts.settings import Overrides
+from kdump.audit.targets.context import Context
 from kdump.audit.targets.listing import list_scope
 from kdump.audit.targets.target import TopicSelection, assign, open_roots
 from kdump.fleet.export.destination import create_destination
@@ -184,6 +186,80 @@ def test_a_stale_copy_decides_nothing(tmp_path: Path) -> None:
     assert offsets == [*range(6), 7, 8, 9]
 
 
+def without_segment(top: Path, parts: Sequence[list[bytes]], gone: int) -> Path:
+    """A partition with a segment for each of ``parts`` but number ``gone``."""
+    path = top / "orders-0"
+    path.mkdir(parents=True)
+    for number, batches in enumerate(parts):
+        if number != gone:
+            base = int.from_bytes(batches[0][:8], "big")
+            (path / f"{base:020d}.log").write_bytes(segment(batches))
+    return path
+
+
+def of_topic(*, compacted: bool | None) -> Context:
+    return Context(now_ms=0, wanted=Overrides(compacted=compacted))
+
+
+@pytest.mark.parametrize("compacted", [False, None])
+@pytest.mark.parametrize("next_commit", [True, False])
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_marker_among_missing_offsets_is_not_replaced_by_the_next(
+    inside: bool, next_commit: bool, compacted: bool | None, tmp_path: Path
+) -> None:
+    """The next marker of the producer has the other outcome, and belongs to what it wrote since."""
+    begin = [one_batch(0), in_transaction(3, 7)]
+    lost = [marker(6, producer_id=7, commit=not next_commit), one_batch(7)]
+    rest = [in_transaction(10, 7), marker(13, producer_id=7, commit=next_commit), one_batch(14)]
+    path = without_segment(tmp_path, [begin + rest] if inside else [begin, lost, rest], 1)
+    context = of_topic(compacted=compacted)
+    offsets, manifest = committed(tmp_path / "out", [path], context=context)
+    assert offsets == [0, 1, 2, *(range(10, 13) if next_commit else ()), 14, 15, 16]
+    assert manifest.partitions[0].undecided == ((7, 3),)
+
+
+def test_evidence_decides_where_a_segment_is_missing(tmp_path: Path) -> None:
+    """The abort at 10 is of what begins at 3, so no marker is missing."""
+    parts = [[one_batch(0), in_transaction(3, 7)], [one_batch(6)]]
+    parts.append([in_transaction(9, 7), marker(12, producer_id=7, commit=False), one_batch(13)])
+    path = without_segment(tmp_path, parts, 1)
+    (path / f"{9:020d}.txnindex").write_bytes(txn_index([(7, 3, 12, 13)]))
+    offsets, manifest = committed(tmp_path / "out", [path], context=of_topic(compacted=False))
+    assert (offsets, manifest.partitions[0].undecided) == ([0, 1, 2, 13, 14, 15], ())
+
+
+def test_the_index_of_a_segment_does_not_speak_for_the_next_one(tmp_path: Path) -> None:
+    """The first segment's index names its aborts, but not those of the segment that is missing."""
+    begin = [in_transaction(0, 8), marker(3, producer_id=8, commit=False), in_transaction(4, 7)]
+    lost = [marker(7, producer_id=7, commit=False)]
+    rest = [in_transaction(8, 7), marker(11, producer_id=7, commit=True)]
+    path = without_segment(tmp_path, [begin, lost, rest], 1)
+    (path / f"{0:020d}.txnindex").write_bytes(txn_index([(8, 0, 3, 4)]))
+    offsets, manifest = committed(tmp_path / "out", [path], context=of_topic(compacted=False))
+    assert (offsets, manifest.partitions[0].undecided) == ([8, 9, 10], ((7, 4),))
+
+
+@pytest.mark.parametrize("compacted", [True, None])
+def test_what_compaction_removed_is_not_missing(compacted: bool | None, tmp_path: Path) -> None:
+    """Settings or the gaps of other segments show that the cleaner was there."""
+    begin = [one_batch(0), in_transaction(5, 7)]
+    rest = [in_transaction(12, 7), marker(16, producer_id=7, commit=True), one_batch(18)]
+    path = without_segment(tmp_path, [begin, rest], -1)
+    context = of_topic(compacted=compacted)
+    offsets, manifest = committed(tmp_path / "out", [path], context=context)
+    assert offsets == [*range(3), *range(5, 8), *range(12, 15), *range(18, 21)]
+    assert manifest.partitions[0].undecided == ()
+
+
+def test_another_copy_has_what_is_missing(tmp_path: Path) -> None:
+    parts = [[one_batch(0), in_transaction(3, 7)], [marker(6, producer_id=7, commit=True)]]
+    parts.append([in_transaction(7, 7), marker(10, producer_id=7, commit=False)])
+    paths = [without_segment(tmp_path / name, parts, gone) for name, gone in (("a", 1), ("b", -1))]
+    context = of_topic(compacted=False)
+    offsets, manifest = committed(tmp_path / "out", paths, dedupe_replicas=True, context=context)
+    assert (offsets, manifest.partitions[0].undecided) == ([*range(6)], ())
+
+
 def test_an_open_transaction_in_a_stale_tail_stays_out(tmp_path: Path) -> None:
     stale = [in_transaction(at, 7, epoch=1) for at in (0, 3, 6)]
     good = [in_transaction(0, 7, epoch=1), marker(3, commit=True, producer_id=7, leader_epoch=2)]
@@ -280,8 +356,11 @@ def random_log(rng: random.Random) -> tuple[list[Written], list[tuple[int, int, 
 
 
 @pytest.mark.parametrize("indexed", [False, True])
+@pytest.mark.parametrize("removed", [False, True])
 @pytest.mark.parametrize("seed", range(60))
-def test_damaged_copies_of_a_log_that_is_known(seed: int, indexed: bool, tmp_path: Path) -> None:
+def test_damaged_copies_of_a_log_that_is_known(
+    seed: int, removed: bool, indexed: bool, tmp_path: Path
+) -> None:
     """No record that is not committed; all that are where each batch is sound in some copy."""
     rng = random.Random(seed)
     log, aborts = random_log(rng)
@@ -295,7 +374,11 @@ def test_damaged_copies_of_a_log_that_is_known(seed: int, indexed: bool, tmp_pat
         for some in (range(start, cut), range(cut, stop)):
             bad = {at for at in some if rng.random() < 0.2}
             sound |= set(some) - bad
-            batches = [flip(log[at].data, 65) if at in bad else log[at].data for at in some]
+            batches = [
+                flip(log[at].data, 65) if at in bad else log[at].data
+                for at in some
+                if not (removed and at in bad)
+            ]
             if batches:
                 first, last = log[some[0]].base, log[some[-1]].last
                 (path / f"{first:020d}.log").write_bytes(segment(batches))
@@ -306,7 +389,8 @@ def test_damaged_copies_of_a_log_that_is_known(seed: int, indexed: bool, tmp_pat
             paths.append(path)
     if not paths:
         return
-    offsets, _ = committed(tmp_path / "out", paths, dedupe_replicas=True)
+    context = of_topic(compacted=False)
+    offsets, _ = committed(tmp_path / "out", paths, dedupe_replicas=True, context=context)
     assert len(offsets) == len(set(offsets))
     fates = {at: one.fate for one in log for at in range(one.base, one.last + 1)}
     assert {fates[offset] for offset in offsets} <= {"plain", "committed"}

@@ -569,6 +569,23 @@ def test_what_evidence_decides_after_a_lost_marker_is_written(tmp_path: Path) ->
     assert any("not rebuilt" in note and TXN in note for note in planned.notes)
 
 
+@pytest.mark.parametrize("inside", [True, False])
+def test_an_abort_ends_no_transaction_whose_end_is_missing(inside: bool, tmp_path: Path) -> None:
+    """The end at 11 of the transaction from 6 on is gone; the settings are unknown."""
+    first, last = [data(0, 7, 0), end(5, 7), data(6, 7, 5)], [data(12, 7, 10), end(17, 7)]
+    aborts = (7, 0, 5, 6), (7, 12, 17, 18)
+    logs = {0: first, 12: last}
+    files = {name(0, TXN): txns(aborts[0]), name(12, TXN): txns(aborts[1])}
+    if inside:
+        logs, files = {0: first + last}, {name(0, TXN): txns(*aborts)}
+    path = forge.write_partition(tmp_path, "orders", 0, logs, files=files)
+    assert not any(TXN in name for name in names(plan(path, every=True)))
+    (found,) = verdict(path)
+    codes = {finding.code.name for finding in found.findings}
+    assert ("transaction-end-lost" in codes) is not inside  # the index of the log names all aborts
+    assert not any(code.startswith("txnindex") for code in codes)
+
+
 def test_damage_after_them_hides_nothing(tmp_path: Path) -> None:
     last = [SOUND_LAST[0], flip(SOUND_LAST[1], -1), *SOUND_LAST[2:]]
     path = replace(recipe("history"), last=last).write(tmp_path)

@@ -436,11 +436,11 @@ def test_without_a_cleaner_missing_offsets_are_gaps(tmp_path: Path) -> None:
         tmp_path / "in", "orders", 7, {0: [*batches[:3], *batches[4:8]], 30: batches[10:]}
     )
     segments = read_partition(origin).segments
-    picked = select_pieces(segments, hunted=False, whole=True)
+    picked = select_pieces(segments, hunted=False, compacted=False)
     found = [(hole.first, hole.last, hole.left) for hole in offset_gaps(picked, whole=True)]
     assert found == [(9, 11, None), (24, 29, None)]
     assert [hole.count for hole in offset_gaps(picked, whole=True)] == [3, 6]
-    picked = select_pieces(segments, hunted=False, whole=False)
+    picked = select_pieces(segments, hunted=False, compacted=True)
     assert list(offset_gaps(picked, whole=False)) == []
 
 
@@ -626,6 +626,49 @@ def test_a_lost_end_that_a_receipt_lists_is_no_finding(tmp_path: Path, salvage: 
     assert "transaction-end-lost" not in {finding.code.name for finding in judge(data)}
     shutil.rmtree(origin / ".kdump")
     assert "transaction-end-lost" in {finding.code.name for finding in judge(data)}
+
+
+@pytest.mark.parametrize("inside", [True, False], ids=["batch", "segment"])
+def test_a_copy_without_settings_lends_no_transaction_the_end_of_another(
+    inside: bool, tmp_path: Path, salvage: Salvage
+) -> None:
+    """The commit at 11 is missing without damage, and nothing shows that the cleaner was there."""
+    parts = {0: [*THREE[:3], *THREE[4:]]} if inside else {0: THREE[:3], 12: THREE[4:]}
+    index = {f"{max(parts):020d}.txnindex": ABORTED[f"{0:020d}.txnindex"]}
+    origin = forge.write_partition(tmp_path / "in", "orders", 7, parts, files=index)
+    (receipt,) = salvage(origin, code=0 if inside else 4)
+    (end,) = receipt["transaction_ends"]
+    assert (end["first_offset"], end["marker_offset"], end["read_committed"]) == (6, 11, True)
+    # The index of a log with a gap names all aborts of that log, but not of one that is missing.
+    assert end["fate"] == ("committed" if inside else "undecided")
+    assert end["code"] == (None if inside else "transaction-end-lost")
+    target = salvage.output / "orders-7"
+    (name, content) = index.popitem()
+    assert (target / name).read_bytes() == content
+    assert not set(target.glob("*.txnindex")) - {target / name}
+
+
+def test_compaction_takes_no_markers_that_salvage_replaces(
+    tmp_path: Path, salvage: Salvage
+) -> None:
+    """Two gaps in a segment: a topic without settings may be compacted."""
+    batches = [*THREE[:3], *THREE[4:], *some(25, 1)]
+    (receipt,) = salvage(forge.write_partition(tmp_path / "in", "orders", 7, {0: batches}))
+    assert (receipt["transaction_ends"], receipt["holes"]) == ([], [])
+
+
+def test_the_index_of_a_segment_does_not_name_aborts_of_the_next_one(
+    tmp_path: Path, salvage: Salvage
+) -> None:
+    """The index of the segment in which the abort at 11 was is missing with it."""
+    first = [written(0), ended(5, commit=False), written(6)]
+    last = [written(12), ended(17, commit=True)]
+    index = {f"{0:020d}.txnindex": forge.txn_index([(7, 0, 5, 6)])}
+    origin = forge.write_partition(tmp_path / "in", "orders", 7, {0: first, 12: last}, files=index)
+    (receipt,) = salvage(origin, code=4)
+    (end,) = receipt["transaction_ends"]
+    assert (end["first_offset"], end["fate"]) == (6, "undecided")
+    assert "transaction-end-lost" in {finding.code.name for finding in judge(origin)}
 
 
 @pytest.mark.parametrize(

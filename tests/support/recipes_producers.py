@@ -237,6 +237,8 @@ def _recovery(topic: str, offset: int) -> dict[str, bytes | None]:
 _OPEN = [data(10, 7, 0), data(20, 8, 0), end(30, 8, commit=True)]
 _NO_FIRST = {name(FIRST, kind): None for kind in (".log", ".index", ".timeindex", ".txnindex")}
 _TWO_ABORTS = [data(10, 7, 0), data(15, 8, 0), end(20, 7), end(25, 8)]
+#: A batch that the cleaner has rewritten: it has one record for ten offsets.
+_CLEANED = batch(0, [record(offset_delta=9)])
 _BACK_TO_BACK = [data(10, 7, 0), end(20, 7), data(21, 7, 5), end(26, 7), data(30, 8, 0), end(40, 8)]
 
 RECIPES = (
@@ -283,9 +285,9 @@ RECIPES = (
     ),
     _log("sequence-restarts", "", [data(10, 9, 0), data(15, 9, 0), end(20, 9, commit=True)]),
     _log(
-        "sequence-unknown",
+        "sequence-compacted",
         "",
-        [data(10, 9, 0), data(15, 9, 9), end(20, 9, commit=True)],
+        [_CLEANED, data(10, 9, 0, transactional=False), data(16, 9, 9, transactional=False)],
         compacted=None,
     ),
     _log("marker-alone", "", [plain(0), end(20, 7)]),
@@ -443,6 +445,19 @@ RECIPES = (
         "sequence-gap",
         [data(10, 9, 0, transactional=False)],
         [data(100, 9, 3, transactional=False)],
+    ),
+    _log(
+        "sequence-skips-unknown",
+        "sequence-gap",
+        [data(10, 9, 0, transactional=False)],
+        [data(100, 9, 7, transactional=False)],
+        compacted=None,
+    ),
+    _log(
+        "sequence-skips-cleaned",
+        "sequence-gap",
+        [_CLEANED, data(10, 9, 0, transactional=False), data(15, 9, 7, transactional=False)],
+        compacted=None,
     ),
     _log(
         "hanging",

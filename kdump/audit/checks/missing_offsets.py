@@ -21,8 +21,8 @@ from kdump.audit.findings import Detail, Finding, Offsets, explain_command
 from kdump.audit.replay.replay import Replay
 from kdump.audit.replay.sequences import GapEvidence, Sequences, sequence_evidence
 from kdump.audit.survey.anomalies import FaultKind
-from kdump.audit.survey.compaction import Compaction, compaction_evidence
-from kdump.audit.survey.survey import LISTED, Survey
+from kdump.audit.survey.compaction import Compaction
+from kdump.audit.survey.survey import LISTED, Survey, compaction_of
 from kdump.format.batch import RecordBatch
 from kdump.format.lines.shell import operand
 
@@ -76,7 +76,7 @@ def _findings(evidence: Evidence, facts: PartitionFacts) -> Iterator[Finding]:
     if not gaps:
         return
     gaps.sort(key=lambda gap: gap.first)
-    match _compaction(surveys, facts):
+    match compaction_of(surveys, facts.compacted):
         case Compaction.SHOWN:
             between = [gap for gap in gaps if gap.batch is None]
             for gap in between[:1]:
@@ -93,14 +93,6 @@ def _findings(evidence: Evidence, facts: PartitionFacts) -> Iterator[Finding]:
                 if gap.out_of_order and code is not codes.BATCH_OFFSET_CHANGED:
                     continue
                 yield _finding(code, surveys, gap, start, gap_evidence.text, repeats=gap.repeats)
-
-
-def _compaction(surveys: Sequence[Survey], facts: PartitionFacts) -> Compaction:
-    return compaction_evidence(
-        facts.compacted,
-        gaps=sum(survey.counts[FaultKind.GAP] for survey in surveys),
-        cleaned=any(survey.cleaned for survey in surveys),
-    )
 
 
 def _gaps_between_segments(

@@ -18,6 +18,7 @@ from kdump.audit.evidence import Evidence
 from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.findings import Detail, Finding, Offsets, explain_command
 from kdump.audit.replay.replay import Replay, ViolationKind
+from kdump.audit.survey.survey import effective_compaction
 from kdump.format.snapshot import ProducerEntries, ProducerEntry
 from kdump.storage.objects.address import AnyPath
 
@@ -44,13 +45,19 @@ def check_snapshots(evidence: Evidence) -> Iterator[Finding]:
 
 
 def check_sequences(evidence: Evidence) -> Iterator[Finding]:
-    """Report unusual breaks of sequence numbers (33)."""
+    """Report unusual breaks of sequence numbers (33).
+
+    If the settings are unknown and the log shows compaction, only a break between batches with
+    adjacent offsets counts: compaction leaves a gap where it removes a batch.
+    """
     replay, facts = evidence.replay, evidence.facts
     if replay is None or facts is None or evidence.deleted_at_start:
         return
     name = facts.partition.name
-    if facts.settings.compacted is not False or name is None or name.topic in _OF_COORDINATORS:
+    if facts.settings.compacted or name is None or name.topic in _OF_COORDINATORS:
         return
+    surveys = [segment.survey for segment in replay.segments]
+    cleaned = effective_compaction(surveys, facts.settings.compacted) is not False
     for segment in replay.segments:
         breaks = [
             violation
@@ -59,6 +66,7 @@ def check_sequences(evidence: Evidence) -> Iterator[Finding]:
             if violation.kind is ViolationKind.SEQUENCE_BREAK
             and violation.found != 0
             and replay.certain(0, violation.offset)
+            and not (cleaned and violation.offset != violation.previous_offset + 1)
         ]
         if breaks:
             first = breaks[0]

@@ -14,14 +14,13 @@ from kdump.audit import codes
 from kdump.audit.evidence import Evidence
 from kdump.audit.facts.coordinator import Coordinator, TopicPartition
 from kdump.audit.findings import Detail, Finding, Offsets, explain_command
-from kdump.audit.replay.fates import Fate, LostEnd, decide, evidence_of
+from kdump.audit.replay.fates import Fate, LostEnd
 from kdump.audit.replay.replay import (
     OpenTransaction,
     Replay,
     Violation,
     ViolationKind,
-    marks_of,
-    missing_of,
+    lost_ends,
 )
 from kdump.audit.survey.survey import Survey
 from kdump.format.lines.text import time_text
@@ -119,11 +118,7 @@ def check_lost_ends(evidence: Evidence) -> Iterator[Finding]:
     if replay is None or facts is None or evidence.deleted_at_start:
         return
     surveys = [segment.survey for segment in replay.segments]
-    missing = missing_of(surveys, compacted=facts.settings.compacted)
-    if not missing:
-        return
-    fate_evidence = evidence_of(facts, (survey.segment for survey in surveys))
-    for end in decide(marks_of(surveys, replay.start), missing, fate_evidence):
+    for end in lost_ends(surveys, replay.start, facts):
         if end.fate is Fate.UNDECIDED:
             stable = replay.open[0].first_offset if replay.open else replay.end_offset
             effect = (

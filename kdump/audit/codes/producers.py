@@ -66,7 +66,8 @@ PRODUCER_EPOCH_FALLS: Final = FindingCode(
 SEQUENCE_GAP: Final = FindingCode(
     "sequence-gap",
     Severity.WARNING,
-    "The sequence numbers of a producer are not consecutive, on a topic that is not compacted.",
+    "The sequence numbers of a producer are not consecutive, and no compaction removed batches "
+    "between them.",
     "The broker does not check sequence numbers again once they are written.",
     "Compare with another replica: at this offset, batches are missing or occur twice.",
     check=33,

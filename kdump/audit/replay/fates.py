@@ -93,8 +93,8 @@ class FateEvidence:
     """The evidence about transactions in the files beside the logs.
 
     ``indexes`` has the transaction index of every segment by base offset, None if it does not exist
-    or cannot be read. ``snapshots`` are by their offset. ``coordinator`` has the state of
-    ``topic_partition``; both are None if they are unknown.
+    or cannot be read. It has None for segments that are missing too. ``snapshots`` are by their
+    offset. ``coordinator`` has the state of ``topic_partition``; both are None if they are unknown.
     """
 
     indexes: Mapping[int, TransactionIndex | None]
@@ -176,14 +176,22 @@ class FateEvidence:
                         yield offset, entry.current_txn_first_offset
 
 
-def evidence_of(facts: PartitionFacts, segments: Iterable[Segment]) -> FateEvidence:
-    """Return the evidence about transactions in the files beside the logs of ``segments``."""
+def evidence_of(
+    facts: PartitionFacts, segments: Iterable[Segment], missing: Iterable[int] = ()
+) -> FateEvidence:
+    """Return the evidence about transactions in the files beside the logs of ``segments``.
+
+    ``missing`` are offsets from which on segments are missing, up to the next one.
+    """
     indexes = {
         segment.base_offset: facts.txn_indexes.get(segment.base_offset) for segment in segments
     }
     name = facts.partition.name
     return FateEvidence(
-        {base: None if index is None else index.value for base, index in indexes.items()},
+        {
+            **dict.fromkeys(missing),
+            **{base: None if index is None else index.value for base, index in indexes.items()},
+        },
         {offset: snapshot.value for offset, snapshot in facts.snapshots.items() if snapshot.value},
         facts.coordinator,
         None if name is None else (name.topic, name.partition),

@@ -14,12 +14,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import pairwise
 from typing import Final, NamedTuple
 
-from kdump.audit.replay.fates import HIGHEST, Mark
+from kdump.audit.facts.small_files import PartitionFacts
+from kdump.audit.replay.fates import HIGHEST, LostEnd, Mark, decide, evidence_of
 from kdump.audit.survey.anomalies import FaultKind
 from kdump.audit.survey.events import Events
-from kdump.audit.survey.survey import Survey
+from kdump.audit.survey.survey import Survey, effective_compaction
 from kdump.format.checkpoint import EpochEntry
 from kdump.format.index import AbortedTxn
 from kdump.format.kernel import producers as _producers
@@ -34,6 +36,7 @@ _OPEN: Final = _producers.STATE_FIELDS.index("transaction_first_offset")
 _ENTRY: Final = 8  # the number of state fields that a snapshot's entry has too
 _ABORTED: Final = len(_producers.ABORTED_FIELDS)
 _VIOLATION: Final = len(_producers.VIOLATION_FIELDS)
+_MAGIC: Final = 2
 _BEFORE: Final = -1  # the segment number of a producer that is known before the first segment
 #: Damage at the end of a log that hides no records.
 _HARMLESS_TAILS: Final = frozenset({Reason.TORN_TAIL, Reason.PREALLOCATED})
@@ -184,6 +187,17 @@ def replay(
         _epochs(surveys),
         _find_doubt(surveys, gaps=compacted is False),
     )
+
+
+def replay_partition(
+    surveys: Sequence[Survey], start: Iterable[ProducerEntry], facts: PartitionFacts
+) -> Replay:
+    """Return the replay of a partition with these ``facts``; for the others see ``replay``.
+
+    If its settings are unknown, the log shows whether gaps count as loss.
+    """
+    compacted = effective_compaction(surveys, facts.settings.compacted)
+    return replay(surveys, start, compacted=compacted)
 
 
 def marks_of(surveys: Iterable[Survey], start: Iterable[ProducerEntry] = ()) -> tuple[Mark, ...]:
@@ -362,16 +376,38 @@ def _epochs(surveys: Sequence[Survey]) -> tuple[EpochEntry, ...]:
     return tuple(entries)
 
 
-def missing_of(surveys: Sequence[Survey], *, compacted: bool | None) -> tuple[tuple[int, int], ...]:
+def lost_ends(
+    surveys: Sequence[Survey], start: Iterable[ProducerEntry], facts: PartitionFacts
+) -> tuple[LostEnd, ...]:
+    """Return the transactions whose end may be at missing offsets, with their fates, in order.
+
+    ``surveys`` and ``start`` are as for ``replay``, ``facts`` those of the partition.
+    """
+    gaps = effective_compaction(surveys, facts.settings.compacted) is False
+    missing = _missing_of(surveys, gaps=gaps)
+    if not missing:
+        return ()
+    damaged_ends = {
+        gap.offset_before + 1
+        for survey in surveys
+        for gap in survey.gaps
+        if gap.offset_after is None
+    }
+    holes = {hole.first for hole in _holes_between(surveys)} if gaps else set()
+    evidence = evidence_of(
+        facts, (survey.segment for survey in surveys), missing=holes - damaged_ends
+    )
+    return decide(marks_of(surveys, start), missing, evidence)
+
+
+def _missing_of(surveys: Sequence[Survey], *, gaps: bool) -> tuple[tuple[int, int], ...]:
     """Return the first and last offsets of the ranges that damage hides or that are missing.
 
-    They ascend; the last is ``HIGHEST`` at the end of the log. Both arguments are as for
-    ``replay``.
+    They ascend; the last is ``HIGHEST`` at the end of the log. ``gaps``: those without damage
+    count.
     """
     found: list[tuple[int, int]] = []
-    for doubt in sorted(
-        _missing_ranges(surveys, gaps=compacted is False), key=lambda doubt: doubt.first
-    ):
+    for doubt in sorted(_missing_ranges(surveys, gaps=gaps), key=lambda doubt: doubt.first):
         last = HIGHEST if doubt.last is None else doubt.last
         if found and doubt.first <= found[-1][1] + 1:
             found[-1] = found[-1][0], max(found[-1][1], last)
@@ -381,7 +417,7 @@ def missing_of(surveys: Sequence[Survey], *, compacted: bool | None) -> tuple[tu
 
 
 def shows_all_missing(surveys: Iterable[Survey]) -> bool:
-    """Return whether ``missing_of`` covers all damage and all missing offsets, in order."""
+    """Return whether ``lost_ends`` knows all damage and all missing offsets, in order."""
     return all(
         survey.damages <= len(survey.gaps)
         and survey.counts[FaultKind.GAP]
@@ -394,7 +430,7 @@ def shows_all_missing(surveys: Iterable[Survey]) -> bool:
 
 def _missing_ranges(surveys: Sequence[Survey], *, gaps: bool) -> Iterator[Doubt]:
     for number, survey in enumerate(surveys):
-        base, is_last = survey.segment.base_offset, number + 1 == len(surveys)
+        is_last = number + 1 == len(surveys)
         end = None if is_last else surveys[number + 1].segment.base_offset - 1
         for gap in survey.gaps:
             next_offset = end if gap.offset_after is None else gap.offset_after - 1
@@ -404,9 +440,21 @@ def _missing_ranges(surveys: Sequence[Survey], *, gaps: bool) -> Iterator[Doubt]
         for fault in survey.faults if gaps else ():
             if fault.kind is FaultKind.GAP:
                 yield Doubt(fault.reference + 1, fault.batch.base_offset - 1)
-        next_offset = base if survey.last_offset is None else survey.last_offset + 1
-        if gaps and end is not None and next_offset <= end:
-            yield Doubt(next_offset, end)
+    if gaps:
+        yield from _holes_between(surveys)
+
+
+def _holes_between(surveys: Sequence[Survey]) -> Iterator[Doubt]:
+    """Yield the missing offsets between the end of a segment and the next one's base or start."""
+    for survey, following in pairwise(surveys):
+        base, next_base = survey.segment.base_offset, following.segment.base_offset
+        first = base if survey.last_offset is None else survey.last_offset + 1
+        if first < next_base:
+            yield Doubt(first, next_base - 1)
+        start, magics = following.first_offset, following.magics
+        # The header of a wrapper before magic 2 does not say where it begins.
+        if start is not None and start > next_base and magics is not None and magics[0] == _MAGIC:
+            yield Doubt(next_base, start - 1)
 
 
 def _find_doubt(surveys: Sequence[Survey], *, gaps: bool) -> Doubt | None:

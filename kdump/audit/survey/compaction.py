@@ -34,3 +34,11 @@ def compaction_evidence(compacted: bool | None, *, gaps: int, cleaned: bool) -> 
     if cleaned or (compacted is None and gaps > 1):
         return Compaction.POSSIBLE
     return Compaction.UNLIKELY if compacted is None else Compaction.EXCLUDED
+
+
+def missing_means_lost(compacted: bool | None, evidence: Compaction) -> bool:
+    """Return whether missing offsets count as lost batches, which may have been markers.
+
+    They do if the settings exclude compaction, or are unknown and no evidence shows it.
+    """
+    return compacted is False or evidence is Compaction.UNLIKELY

@@ -9,7 +9,7 @@ Spec: ``LogSegment``, ``DefaultRecordBatch``; KOD 9.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -20,6 +20,11 @@ from kdump.audit.survey.anomalies import (
     FaultKind,
     HeaderFaults,
     is_known_codec,
+)
+from kdump.audit.survey.compaction import (
+    Compaction,
+    compaction_evidence,
+    missing_means_lost,
 )
 from kdump.audit.survey.events import NO_EVENTS, Events, Gathering
 from kdump.audit.survey.index_promises import IndexFacts, IndexPass
@@ -153,6 +158,24 @@ class Survey:
     def complete(self) -> bool:
         """Whether the log was read to its end."""
         return all(unread.path != self.segment.log for unread in self.unread)
+
+
+def compaction_of(surveys: Sequence[Survey], compacted: bool | None) -> Compaction:
+    """Return whether the segments of a log show compaction.
+
+    ``compacted`` is as for ``compaction_evidence``.
+    """
+    return compaction_evidence(
+        compacted,
+        gaps=sum(survey.counts[FaultKind.GAP] for survey in surveys),
+        cleaned=any(survey.cleaned for survey in surveys),
+    )
+
+
+def effective_compaction(surveys: Sequence[Survey], compacted: bool | None) -> bool | None:
+    """Return ``compacted``, but False if it is unknown and nothing in the log shows compaction."""
+    lost = missing_means_lost(compacted, compaction_of(surveys, compacted))
+    return False if lost else compacted
 
 
 def survey(

@@ -71,14 +71,15 @@ class _Part:
     """The copies of one partition, or one of them, and the decisions about it.
 
     The logs in ``wanted`` are exported, the others are only read for the decisions.
-    ``coordinators`` are those of the nodes of its copies. Below ``log_start`` a broker serves
-    nothing; it is None if no checkpoint names it.
+    ``compacted`` has the setting of each copy, ``coordinators`` the one of its node. Below
+    ``log_start`` a broker serves nothing; it is None if no checkpoint names it.
     """
 
     topic: str | None
     partition: int | None
     copies: list[list[Share]]
     wanted: set[AnyPath]
+    compacted: list[bool | None]
     coordinators: list[Coordinator | None]
     log_start: int | None = None
     committed: CommittedFilter | None = None
@@ -164,18 +165,20 @@ def _parts(
         if not shares:
             continue
         coordinator = context.node(target).coordinator
+        compacted = context.settings(target).compacted
         origin = shares[0].log.origin
         key = (origin.topic, origin.partition)
         if order.dedupe_replicas and None not in key and key in part_by_key:
             part = part_by_key[key]
             part.copies.append(shares)
+            part.compacted.append(compacted)
             part.coordinators.append(coordinator)
             part.wanted |= wanted
             # A follower may lag behind the log start offset of the leader.
             starts = [offset for offset in (part.log_start, start) if offset is not None]
             part.log_start = max(starts, default=None)
         else:
-            part = _Part(*key, [shares], wanted, [coordinator], start)
+            part = _Part(*key, [shares], wanted, [compacted], [coordinator], start)
             part_by_key.setdefault(key, part)
             parts.append(part)
     for part in parts:
@@ -200,9 +203,15 @@ def _log_start(target: Target) -> int | None:
 
 def _plan(parts: Sequence[_Part], order: Order, spread: Spread, troubles: list[Trouble]) -> None:
     """Decide which offsets of each log are exported, and which transactions are committed."""
-    shares = [share for part in parts for copy in part.copies for share in copy]
-    tasks = [PlanTask(share.log, stretches=order.dedupe_replicas) for share in shares]
-    sizes = [share.log.size for share in shares]
+    tasks = [
+        PlanTask(share.log, order.dedupe_replicas, following, compacted)
+        for part in parts
+        for copy, compacted in zip(part.copies, part.compacted, strict=True)
+        for share, following in zip(
+            copy, [*(share.log.base_offset for share in copy[1:]), None], strict=True
+        )
+    ]
+    sizes = [task.log.size for task in tasks]
     results = dict(spread(plan_log, tasks, sizes))
     number = 0
     for part in parts:
@@ -219,8 +228,8 @@ def _plan(parts: Sequence[_Part], order: Order, spread: Spread, troubles: list[T
         if order.read_committed:
             bases = [[share.log.base_offset for share in copy] for copy in part.copies]
             transactions = [
-                combine_logs(list(zip(*pair, strict=True)))
-                for pair in zip(bases, plans, strict=True)
+                combine_logs(list(zip(*pair, strict=True)), compacted=compacted)
+                for *pair, compacted in zip(bases, plans, part.compacted, strict=True)
             ]
             part.committed = CommittedFilter.from_copies(transactions)
             if part.committed.undecided:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -12,7 +13,9 @@ import numpy.typing as npt
 
 from kdump.audit.facts.small_files import read_producer_snapshots, read_small
 from kdump.audit.replay.fates import FateEvidence, Mark
-from kdump.audit.survey.events import Gathering
+from kdump.audit.survey.anomalies import FaultKind, HeaderFaults
+from kdump.audit.survey.compaction import compaction_evidence, missing_means_lost
+from kdump.audit.survey.events import Events, Gathering
 from kdump.errors import SourceError
 from kdump.fleet.export.committed import CopyTransactions
 from kdump.fleet.export.ranges import Ranges, join
@@ -23,6 +26,7 @@ from kdump.format.batch import BatchTable, RecordRun, RecordTable
 from kdump.format.index import TransactionIndex
 from kdump.format.kernel import headers as _headers
 from kdump.format.kernel import producers as _producers
+from kdump.format.legacy import is_wrapper
 from kdump.format.records import RecordReader
 from kdump.format.snapshot import ProducerEntries
 from kdump.storage.access import open_source
@@ -42,10 +46,16 @@ _Longs = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class PlanTask:
-    """A log; ``stretches``: the stretches of its records are needed."""
+    """A log; ``stretches``: the stretches of its records are needed.
+
+    ``following`` is the base offset of the next log of its copy, None for the last log.
+    ``compacted`` says whether the cleaner may have compacted it, by its settings; None if unknown.
+    """
 
     log: Log
     stretches: bool
+    following: int | None = None
+    compacted: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +63,11 @@ class LogPlan:
     """The transactions and offsets of a log, up to offset ``last`` and its leader ``epoch``.
 
     ``marks`` holds four numbers for each ``Mark``. ``gaps`` are the offsets that may be lost in
-    damage, up to ``HIGHEST`` if nothing follows it. ``aborts`` is the transaction index of a log
-    with gaps, None without a readable one. ``snapshots`` are the readable producer snapshots of its
-    partition, by offset.
+    damage, up to ``HIGHEST`` if nothing follows it. ``holes`` are offsets that are missing without
+    damage, up to the next log, unless this log shows compaction. ``breaks`` counts those between
+    batches, and ``cleaned`` is as for ``compaction_evidence``. ``aborts`` is the transaction index
+    of a log with gaps, holes or aborts, None without a readable one. ``snapshots`` are the readable
+    producer snapshots of the partition of a log with gaps or holes, by offset.
     """
 
     marks: array[int]
@@ -63,6 +75,9 @@ class LogPlan:
     stretches: tuple[Stretch, ...]
     last: int
     epoch: int
+    holes: Ranges = ()
+    breaks: int = 0
+    cleaned: bool = False
     aborts: TransactionIndex | None = None
     snapshots: Mapping[int, ProducerEntries] = field(default_factory=dict)
 
@@ -75,8 +90,10 @@ class LogPlan:
 def plan_log(task: PlanTask) -> LogPlan:
     """Read the log once. Damage and errors become gaps; the export reports them."""
     log, gathering, reader = task.log, Gathering(), RecordReader()
+    headers = HeaderFaults(log.base_offset, cleaned=task.compacted)
     marks = array("q")
     gaps: list[tuple[int, int]] = []
+    holes: list[tuple[int, int]] = []
     stretches: list[Stretch] = []
     last, epoch, damaged = log.base_offset - 1, -1, False
     try:
@@ -84,13 +101,16 @@ def plan_log(task: PlanTask) -> LogPlan:
             for piece in walk(source, log.base_offset):
                 if isinstance(piece, Damage):
                     damaged |= piece.reason is not Reason.PREALLOCATED
+                    headers.add_damage()
                     continue
                 if damaged:
                     # Open transactions begin again: their ends may be lost in the damage.
                     gathering.add_damage()
                     damaged = False
                     gaps.append((last + 1, piece[0].base_offset - 1))
-                gathering.add(piece, source)
+                elif last < log.base_offset and not is_wrapper(piece[0]):
+                    holes.append((log.base_offset, piece[0].base_offset - 1))
+                holes += _gather(piece, source, headers, gathering)
                 end = piece[len(piece) - 1]
                 last, epoch = end.last_offset, end.leader_epoch
                 if task.stretches:
@@ -98,14 +118,44 @@ def plan_log(task: PlanTask) -> LogPlan:
                         _append(stretches, stretch)
     except SourceError:
         damaged = True
-    _add_marks(marks, gathering)
+    events = gathering.events()
+    has_aborts = _add_marks(marks, events)
     if damaged:
         gaps.append((last + 1, HIGHEST))
-    plan = LogPlan(marks, join(gaps), tuple(stretches), last, epoch)
-    if not gaps:
+    elif task.following is not None:
+        holes.append((last + 1, task.following - 1))
+    state = headers.state
+    breaks = state[_headers.T_HOLES]
+    cleaned = state[_headers.T_MISCOUNTED] > 0 or events.horizons.count > 0
+    # Where offsets do not rise, those of a hole may be elsewhere in the log.
+    ordered = not (state[_headers.T_BACKWARDS] or state[_headers.T_INVERTED])
+    compaction = compaction_evidence(task.compacted, gaps=breaks, cleaned=cleaned)
+    if not (ordered and missing_means_lost(task.compacted, compaction)):
+        holes.clear()
+    plan = LogPlan(marks, join(gaps), tuple(stretches), last, epoch, join(holes), breaks, cleaned)
+    if plan.gaps or plan.holes:
+        plan = replace(plan, snapshots=_snapshots(log))
+    elif not has_aborts:
         return plan
     index = read_small(log.path.with_suffix(".txnindex"), TransactionIndex.decode)
-    return replace(plan, aborts=index.value, snapshots=_snapshots(log))
+    return replace(plan, aborts=index.value)
+
+
+def _gather(
+    table: BatchTable, source: Source, headers: HeaderFaults, gathering: Gathering
+) -> Iterator[tuple[int, int]]:
+    """Add a table to ``headers`` and ``gathering``, and yield the holes before its batches."""
+    start = 0
+    for fault in headers.add(table):
+        if fault.kind is FaultKind.GAP:
+            row = bisect_left(table.column("position"), fault.batch.position)
+            if row > start:
+                gathering.add(table.part(start, row), source)
+            # Open transactions begin again: their ends may be missing.
+            gathering.add_damage()
+            start = row
+            yield fault.reference + 1, fault.batch.base_offset - 1
+    gathering.add(table.part(start, len(table)) if start else table, source)
 
 
 def _snapshots(log: Log) -> Mapping[int, ProducerEntries]:
@@ -116,28 +166,48 @@ def _snapshots(log: Log) -> Mapping[int, ProducerEntries]:
     return {offset: entries.value for offset, entries in snapshots.items() if entries.value}
 
 
-def _add_marks(marks: array[int], gathering: Gathering) -> None:
-    rows = gathering.events().rows
+def _add_marks(marks: array[int], events: Events) -> bool:
+    """Add the marks of ``events``; return whether one of them is an abort."""
+    rows, has_aborts = events.rows, False
     for at in range(0, len(rows), _EVENT):
         kind, producer, epoch, offset = rows[at : at + 4]
         if kind in _MARKS:
             marks.extend((offset, kind, producer, epoch))
+            has_aborts |= kind == _producers.ABORT
+    return has_aborts
 
 
-def combine_logs(logs: Sequence[tuple[int, LogPlan]]) -> CopyTransactions:
-    """Combine the plans of the logs of one copy, each with its base offset."""
+def combine_logs(
+    logs: Sequence[tuple[int, LogPlan]], *, compacted: bool | None
+) -> CopyTransactions:
+    """Combine the plans of the logs of one copy, each with its base offset.
+
+    ``compacted`` is as for ``PlanTask``.
+    """
     marks: list[Mark] = []
     gaps: list[tuple[int, int]] = []
+    indexes: dict[int, TransactionIndex | None] = {}
+    compaction = compaction_evidence(
+        compacted,
+        gaps=sum(plan.breaks for _, plan in logs),
+        cleaned=any(plan.cleaned for _, plan in logs),
+    )
+    with_holes = missing_means_lost(compacted, compaction)
     ends = [base_offset - 1 for base_offset, _ in logs[1:]]
-    for (_, plan), end in zip(logs, [*ends, HIGHEST], strict=True):
+    for (base_offset, plan), end in zip(logs, [*ends, HIGHEST], strict=True):
         numbers = iter(plan.marks)
         marks.extend(map(Mark, numbers, numbers, numbers, numbers))
         gaps.extend((first, min(last, end)) for first, last in plan.gaps)
+        indexes[base_offset] = plan.aborts
+        if with_holes:
+            gaps.extend(plan.holes)
+            # A segment may be missing after this one, and its index with it.
+            indexes.update((first, None) for first, _ in plan.holes if first > plan.last)
     first, _ = logs[0]
     last = max(plan.last for _, plan in logs)
     epoch = max(plan.epoch for _, plan in logs)
     snapshots = {offset: entries for _, plan in logs for offset, entries in plan.snapshots.items()}
-    evidence = FateEvidence({base_offset: plan.aborts for base_offset, plan in logs}, snapshots)
+    evidence = FateEvidence(indexes, snapshots)
     return CopyTransactions(sorted(marks), join(gaps), first, last, epoch, evidence)
 
 

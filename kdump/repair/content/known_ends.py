@@ -11,13 +11,13 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from kdump.audit.facts.small_files import PartitionFacts
-from kdump.audit.replay.fates import HIGHEST, Fate, LostEnd, decide, evidence_of
-from kdump.audit.replay.replay import marks_of, missing_of, shows_all_missing
+from kdump.audit.replay.fates import HIGHEST, Fate, LostEnd
+from kdump.audit.replay.replay import lost_ends, shows_all_missing
 from kdump.audit.survey.anomalies import FaultKind
 from kdump.audit.survey.survey import Survey
 from kdump.format.kernel import producers as _producers
@@ -30,10 +30,16 @@ _POSITION: Final = _producers.EVENT_FIELDS.index("position")
 
 @dataclass(frozen=True, slots=True)
 class KnownEnds:
-    """``surveys`` with the known transaction ends; below ``known_below`` all ends are known."""
+    """``surveys`` with the known transaction ends; below ``known_below`` all ends are known.
+
+    ``undecided`` are the transactions whose fate nothing shows. Transactions that end above
+    ``unknown_from`` may be others than a replay of ``surveys`` has, because an end is missing.
+    """
 
     surveys: tuple[Survey, ...]
     known_below: int
+    undecided: tuple[LostEnd, ...]
+    unknown_from: int
 
 
 def known_ends(
@@ -43,9 +49,7 @@ def known_ends(
 
     ``start`` are the producers before the first survey.
     """
-    missing = missing_of(surveys, compacted=facts.settings.compacted)
-    marks = marks_of(surveys, start)
-    ends = decide(marks, missing, evidence_of(facts, (survey.segment for survey in surveys)))
+    ends = lost_ends(surveys, start, facts)
     bases = [survey.segment.base_offset for survey in surveys]
     added: dict[int, list[tuple[int, ...]]] = defaultdict(list)
     for end in ends:
@@ -57,18 +61,23 @@ def known_ends(
             row = kind, end.producer, _epoch(surveys, end), offset, position, -1, -1
             added[number].append(row)
     with_ends = tuple(_with_rows(survey, added[number]) for number, survey in enumerate(surveys))
-    return KnownEnds(with_ends, min(_unknown(surveys, ends), default=HIGHEST))
-
-
-def _unknown(surveys: Sequence[Survey], ends: Iterable[LostEnd]) -> Iterator[int]:
-    """Yield offsets from which on not all transaction ends are known."""
-    if not shows_all_missing(surveys):
-        yield surveys[0].segment.base_offset
-    yield from (end.first for end in ends if end.fate is Fate.UNDECIDED)
+    undecided = tuple(end for end in ends if end.fate is Fate.UNDECIDED)
     # Events do not show the transactions that begin after an offset gap.
-    for survey in surveys:
-        gaps = (fault for fault in survey.faults if fault.kind is FaultKind.GAP)
-        yield from (fault.reference + 1 for fault in gaps)
+    gaps = [
+        fault.reference + 1
+        for survey in surveys
+        for fault in survey.faults
+        if fault.kind is FaultKind.GAP
+    ]
+    unknown = [end.first for end in undecided]
+    overlooked = [] if shows_all_missing(surveys) else [surveys[0].segment.base_offset]
+    known_below = min([*overlooked, *unknown, *gaps], default=HIGHEST)
+    unknown += (
+        end.first
+        for end in ends
+        if any(end.first <= gap <= (HIGHEST if end.last is None else end.last) for gap in gaps)
+    )
+    return KnownEnds(with_ends, known_below, undecided, min(unknown, default=HIGHEST))
 
 
 def _with_rows(survey: Survey, added: Sequence[tuple[int, ...]]) -> Survey:

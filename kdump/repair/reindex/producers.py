@@ -19,7 +19,7 @@ from kdump.audit.replay.replay import Replay, replay
 from kdump.errors import DecodeError
 from kdump.format.index import TransactionIndex
 from kdump.format.snapshot import Snapshot, encode_snapshot
-from kdump.repair.content.known_ends import known_ends
+from kdump.repair.content.known_ends import KnownEnds, known_ends
 from kdump.repair.content.producers import can_precede, start_of
 from kdump.repair.transaction.plan import Put, Remove, Stamp, Step
 from kdump.storage.names import EXTENSIONS, FileKind, format_file_name
@@ -33,7 +33,7 @@ _LISTED: Final = 3
 class _ReplayedPartition:
     """A partition, the replay of its log, and the names of the files that contradict it.
 
-    Below ``ends_known_below`` the ends of all transactions are known.
+    ``ends`` are those of its transactions, which ``replay`` has.
     """
 
     facts: PartitionFacts
@@ -41,20 +41,22 @@ class _ReplayedPartition:
     wrong: frozenset[str]
     files: Mapping[str, Stamp]
     every: bool
-    ends_known_below: int
+    ends: KnownEnds
 
     @property
     def first(self) -> int:
         return self.replay.segments[0].survey.segment.base_offset
 
     def unknown_reason(self, offset: int) -> str | None:
-        """Return why the state before ``offset`` is unknown, None if no damage hides it."""
-        doubt = self.replay.doubt
-        if doubt is None or self.replay.certain(self.first, offset - 1):
+        """Return why the state before ``offset`` is unknown, None if it is known."""
+        doubt, first = self.replay.doubt, self.ends.unknown_from
+        if doubt is not None and not self.replay.certain(self.first, offset - 1):
+            first = doubt.first
+        if offset <= first:
             return None
         return (
-            f"the state from offset {doubt.first} on is unknown, because the log is damaged or "
-            "lacks records there"
+            f"the state from offset {first} on is unknown, because the log is damaged or lacks "
+            "records there"
         )
 
     def put(self, name: str, content: bytes) -> Put:
@@ -86,7 +88,7 @@ def producer_steps(
     ends = known_ends(surveys, entries, facts)
     known = replay(ends.surveys, entries, compacted=facts.settings.compacted)
     wrong = frozenset(_wrong_files(evidence))
-    partition = _ReplayedPartition(facts, known, wrong, files, every, ends.known_below)
+    partition = _ReplayedPartition(facts, known, wrong, files, every, ends)
     replacements = [*_txn_indexes(partition), *_snapshots(partition)]
     if isinstance(start, str):
         return steps, [_unchanged_note(start)] if replacements else []
@@ -152,7 +154,7 @@ def _txn_indexes(partition: _ReplayedPartition) -> Iterator[_Replacement]:
         if content != current or (read is not None and read.value is None):
             # Other evidence may have decided the fate of a transaction whose marker is lost.
             unknown_reason = (
-                None if end <= partition.ends_known_below else partition.unknown_reason(end)
+                None if end <= partition.ends.known_below else partition.unknown_reason(end)
             )
             yield _Replacement(partition.put(name, content), unknown_reason)
 

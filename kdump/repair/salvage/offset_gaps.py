@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from kdump.repair.salvage.selection import PieceSelection
-from kdump.repair.salvage.stretches import Left, Why
+from kdump.repair.salvage.stretches import Left, Stretch, Why
 from kdump.storage.walk import Reason
 
 
@@ -31,7 +32,7 @@ class OffsetGap:
 
 
 def offset_gaps(selection: PieceSelection, *, whole: bool) -> Iterator[OffsetGap]:
-    """Yield the gaps of a selection in order. ``whole``: the topic is not compacted."""
+    """Yield the gaps of a selection in order. ``whole``: missing offsets count as lost."""
     left: list[Left] = []
     following = selection.segments[0].base_offset if selection.segments else 0
     begun = False
@@ -45,6 +46,24 @@ def offset_gaps(selection: PieceSelection, *, whole: bool) -> Iterator[OffsetGap
     at_end = [piece for piece in left if _may_hold(piece, following)]
     if at_end:
         yield _gap(following, None, at_end)
+
+
+def batch_gaps(selection: PieceSelection) -> int:
+    """Return the number of gaps between batches of a log that no other piece lies in."""
+    return sum(
+        isinstance(piece, Stretch)
+        and isinstance(following, Stretch)
+        and piece.log == following.log
+        and piece.last_offset + 1 < following.first_offset
+        for piece, following in pairwise(selection.pieces)
+    )
+
+
+def missing_segments(selection: PieceSelection, gaps: Iterable[OffsetGap]) -> Iterator[int]:
+    """Yield the first offsets of those ``gaps`` in which segments are missing."""
+    ends = {stretch.log: stretch.last_offset + 1 for stretch in selection.stretches}
+    following = set(ends.values())
+    return (gap.first for gap in gaps if gap.left is None and gap.first in following)
 
 
 def _may_hold(left: Left, following: int) -> bool:

@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import Final
 
 from kdump.audit.checks.repair_records import note_listed_gaps
+from kdump.audit.codes import TRANSACTION_END_LOST
 from kdump.audit.facts.small_files import PartitionFacts, read_partition_facts
-from kdump.audit.replay.fates import FateEvidence, LostEnd, evidence_of
+from kdump.audit.replay.fates import LostEnd, evidence_of
 from kdump.audit.replay.replay import Replay, replay
 from kdump.audit.run.gather import gather
 from kdump.audit.startup.inputs import violations
 from kdump.audit.startup.outcome import Violation
+from kdump.audit.survey.compaction import compaction_evidence, missing_means_lost
 from kdump.audit.survey.survey import Survey
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
@@ -47,7 +49,12 @@ from kdump.repair.salvage.backup import Backup
 from kdump.repair.salvage.logs import NewLog, log_name, new_logs, old_position
 from kdump.repair.salvage.lost_markers import findings_of, replacement_markers, transaction_ends
 from kdump.repair.salvage.marker import NewMarker
-from kdump.repair.salvage.offset_gaps import offset_gaps
+from kdump.repair.salvage.offset_gaps import (
+    OffsetGap,
+    batch_gaps,
+    missing_segments,
+    offset_gaps,
+)
 from kdump.repair.salvage.receipt import Salvaged, encode
 from kdump.repair.salvage.selection import PieceSelection, leave_out, select_pieces
 from kdump.repair.salvage.stretches import Left, Why
@@ -118,10 +125,12 @@ def _salvage(
     partition, destination = facts.partition, destination_of(facts.partition, output)
     identified = topic_id_for(facts, context.node(target), topic_id)
     status = status_of(partition.path)
-    whole = facts.settings.compacted is False
     segments, notes = _segments(partition)
     starts = None if backup is None else backup.starts
-    selection = select_pieces(segments, hunted=hunted, whole=whole, starts=starts, report=report)
+    compacted = facts.settings.compacted
+    selection = select_pieces(
+        segments, hunted=hunted, compacted=compacted, starts=starts, report=report
+    )
     _check_space(selection, facts, output)
     with build_directory(destination, as_local(partition.path)) as building:
         writer = _Writer(building, facts)
@@ -139,9 +148,13 @@ def _salvage(
         )
         start, end = surveys[0].segment.base_offset, replayed.end_offset
         plan = plan_of(building, "salvage", arguments, destination, start, end, notes)
-        missing = tuple(offset_gaps(selection, whole=whole))
+        missing = tuple(offset_gaps(selection, whole=compacted is False))
         listed = {(gap.first, gap.last) for gap in missing if gap.last is not None}
         verdict = verify_result(building, facts.settings)
+        # Those about transactions come from ``ends``.
+        findings = (
+            finding for finding in verdict.findings if finding.code is not TRANSACTION_END_LOST
+        )
         salvaged = Salvaged(
             plan.id,
             source,
@@ -150,7 +163,7 @@ def _salvage(
             dict(building.files),
             tuple(notes),
             (
-                *note_listed_gaps(listed, verdict.findings, verdict.surveys),
+                *note_listed_gaps(listed, findings, verdict.surveys),
                 *findings_of(ends, replayed),
             ),
             begun_ns,
@@ -183,7 +196,6 @@ class _Writer:
         """Write all files; return the final selection, and surveys and replay of the new logs."""
         for path in readable_files(self._facts):
             copy_file(self._building, path)
-        evidence = evidence_of(self._facts, selection.segments)
         while True:
             logs = new_logs(selection)
             self._write_logs(selection, logs)
@@ -194,7 +206,7 @@ class _Writer:
                 # The refused batches may be new markers, so all markers are decided again.
                 selection = replace(_without(selection, logs, refused), markers=())
                 continue
-            ends, markers = self._lost_ends(selection, surveys, evidence)
+            ends, markers = self._lost_ends(selection, surveys)
             if not markers:
                 self.ends = (*(marker.end for marker in selection.markers), *ends)
                 break
@@ -207,6 +219,18 @@ class _Writer:
             self.notes.append(f"producers before the first batch are unknown: {start}")
         return selection, surveys, replayed
 
+    def _missing(
+        self, selection: PieceSelection, surveys: Sequence[Survey]
+    ) -> tuple[OffsetGap, ...]:
+        """Return the gaps where a marker may be missing; ``surveys`` are of the new logs."""
+        compaction = compaction_evidence(
+            self._settings.compacted,
+            gaps=batch_gaps(selection),
+            cleaned=any(survey.cleaned for survey in surveys),
+        )
+        whole = missing_means_lost(self._settings.compacted, compaction)
+        return tuple(offset_gaps(selection, whole=whole))
+
     def _replay(self, surveys: Sequence[Survey]) -> Replay:
         return replay(surveys, self._start(surveys), compacted=self._settings.compacted)
 
@@ -215,10 +239,13 @@ class _Writer:
         return () if isinstance(start, str) else start
 
     def _lost_ends(
-        self, selection: PieceSelection, surveys: Sequence[Survey], evidence: FateEvidence
+        self, selection: PieceSelection, surveys: Sequence[Survey]
     ) -> tuple[tuple[LostEnd, ...], tuple[NewMarker, ...]]:
         """Return the transactions without a marker, and the markers to write for them."""
-        missing = tuple(offset_gaps(selection, whole=self._settings.compacted is False))
+        missing = self._missing(selection, surveys)
+        evidence = evidence_of(
+            self._facts, selection.segments, missing_segments(selection, missing)
+        )
         return replacement_markers(selection, missing, surveys, self._start(surveys), evidence)
 
     def _write_logs(self, selection: PieceSelection, logs: Sequence[NewLog]) -> None:

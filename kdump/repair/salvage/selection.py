@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from kdump.audit.survey.compaction import compaction_evidence, missing_means_lost
 from kdump.audit.survey.log_end import first_offset_of
 from kdump.errors import SourceError
 from kdump.format.batch import MARKER_BYTES, MAX_OFFSET_DELTA, BatchTable, RecordBatch, is_marker
@@ -57,22 +58,24 @@ def select_pieces(
     segments: Sequence[Segment],
     *,
     hunted: bool,
-    whole: bool,
+    compacted: bool | None,
     starts: Mapping[Path, int] | None = None,
     report: Callable[[int], None] = lambda _: None,
 ) -> PieceSelection:
     """Read the logs of ``segments``, in the order of base offsets, and select the pieces to take.
 
-    ``hunted``: take batches that a search after damage has found. ``whole``: the topic is not
-    compacted, so that missing offsets end a stretch. ``starts`` has the position where the reading
-    of a log begins, if that is not 0. ``report`` is called with counts of bytes that were read.
+    ``hunted``: take batches that a search after damage has found. ``compacted`` is by
+    the settings, None if unknown. Missing offsets end a stretch unless it is True; if it is
+    unknown, until the gaps of the log show that it may be compacted. ``starts`` has the position
+    where the reading of a log begins, if that is not 0. ``report`` is called with counts of bytes
+    that were read.
     """
     pieces: list[Piece] = []
     identities: list[Identity | None] = []
     errors: list[str] = []
     for number, segment in enumerate(segments):
         start = (starts or {}).get(as_local(segment.log), 0)
-        scan = _Scan(number, segment.base_offset, start, hunted=hunted, whole=whole)
+        scan = _Scan(number, segment.base_offset, start, hunted=hunted, compacted=compacted)
         identity = None
         try:
             with open_source(segment.log, mapped=False) as source:
@@ -116,12 +119,13 @@ class _Scan:
     """The pieces of one log. Each batch is checked by itself and against the batch before it."""
 
     def __init__(
-        self, log: int, base_offset: int, start: int, *, hunted: bool, whole: bool
+        self, log: int, base_offset: int, start: int, *, hunted: bool, compacted: bool | None
     ) -> None:
         self.pieces: list[Piece] = []
         self._log = log
         self._lowest, self._highest = base_offset, base_offset + MAX_OFFSET_DELTA
-        self._hunted, self._whole = hunted, whole
+        self._hunted, self._compacted = hunted, compacted
+        self._gaps = 0
         self._open = Sum(log)
         self._why: Why | None = None
         self._position = start
@@ -187,8 +191,15 @@ class _Scan:
         if not self._open:
             return False
         before = self._open.last_offset
-        gap = self._whole and first != before + 1 and not is_wrapper(batch)
+        gap = self._whole and first > before + 1 and not is_wrapper(batch)
+        self._gaps += gap
         return gap or first <= before
+
+    @property
+    def _whole(self) -> bool:
+        """Whether missing offsets end a stretch."""
+        compaction = compaction_evidence(self._compacted, gaps=self._gaps, cleaned=False)
+        return missing_means_lost(self._compacted, compaction)
 
     def _end(self, table: BatchTable, row: int) -> int:
         """Return the row after the last of the batches from ``row`` on whose offsets rise.
@@ -197,9 +208,9 @@ class _Scan:
         """
         bases, lasts = table.column("base_offset"), table.column("last_offset")
         magics = table.column("magic")
-        end, before = row + 1, lasts[row]
+        end, before, whole = row + 1, lasts[row], self._whole
         while end < len(table) and before < bases[end] <= lasts[end] <= self._highest:
-            if magics[end] < _MAGIC or (self._whole and bases[end] != before + 1):
+            if magics[end] < _MAGIC or (whole and bases[end] != before + 1):
                 break
             before = lasts[end]
             end += 1

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 from kdump.audit.codes import TRANSACTION_END_LOST
 from kdump.audit.facts.small_files import PartitionFacts, TopicSettings
-from kdump.audit.replay.fates import Fate, decide, evidence_of
-from kdump.audit.replay.replay import Replay, marks_of, missing_of
+from kdump.audit.replay.fates import Fate
+from kdump.audit.replay.replay import Replay, lost_ends
 from kdump.audit.survey.recovery import Ending
 from kdump.audit.survey.survey import Survey
 from kdump.repair.transaction.plan import Loss
@@ -49,12 +49,7 @@ def open_transaction_notes(before: Replay, after: Replay, facts: PartitionFacts)
     ``before`` is the replay of the whole log, ``after`` of the part that stays.
     """
     surveys = [segment.survey for segment in before.segments]
-    missing = missing_of(surveys, compacted=facts.settings.compacted)
-    evidence = evidence_of(facts, (survey.segment for survey in surveys))
-    lost = {
-        (end.producer, end.begin): end.fate
-        for end in decide(marks_of(surveys, before.start), missing, evidence)
-    }
+    lost = {(end.producer, end.begin): end.fate for end in lost_ends(surveys, before.start, facts)}
     still_open = {
         (transaction.producer_id, transaction.first_offset) for transaction in before.open
     }

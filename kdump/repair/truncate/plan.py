@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from kdump.audit.facts.small_files import PartitionFacts
-from kdump.audit.replay.replay import Replay, replay
+from kdump.audit.replay.replay import Replay, replay_partition
 from kdump.audit.startup.inputs import violations
 from kdump.audit.startup.outcome import Violation
 from kdump.audit.survey.recovery import Ending
@@ -157,7 +157,7 @@ def _replay(
 ) -> Replay:
     if verdict.replay is not None and verdict.replay.start == start:
         return verdict.replay
-    return replay(surveys, start, compacted=facts.settings.compacted)
+    return replay_partition(surveys, start, facts)
 
 
 def _violations(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kdump.audit.facts.small_files import PartitionFacts, TopicSettings
-from kdump.audit.replay.replay import Replay, replay
+from kdump.audit.replay.replay import Replay, replay_partition
 from kdump.audit.survey.rebuilt_indexes import Rebuild
 from kdump.audit.survey.survey import LogPass, Survey
 from kdump.repair.content.known_ends import known_ends
@@ -57,7 +57,7 @@ def remaining_log(before: Replay, cut_point: CutPoint, facts: PartitionFacts) ->
         last, indexes = _prefix(last, cut_point.position, facts.settings)
     remaining = [*surveys[: cut_point.number], last]
     ends = known_ends(remaining, before.start, facts)
-    after = replay(ends.surveys, before.start, compacted=facts.settings.compacted)
+    after = replay_partition(ends.surveys, before.start, facts)
     return RemainingLog(after, indexes, ends.known_below >= after.end_offset)
 
 
@@ -66,9 +66,8 @@ def _prefix(
 ) -> tuple[Survey, tuple[bytes, bytes]]:
     """Return the survey and the indexes of the first ``size`` bytes of a log."""
     segment = survey.segment
-    cleaned = settings.compacted is not False
     rebuild = Rebuild(segment.base_offset, settings, room=_ANY_ROOM)
-    log = LogPass(segment, lambda _: None, False, rebuild=rebuild, cleaned=cleaned)
+    log = LogPass(segment, lambda _: None, False, rebuild=rebuild, cleaned=settings.compacted)
     with open_source(segment.log, mapped=False, sealed=True) as source:
         log.read(PrefixSource(source, size))
     built = log.rebuilt
