@@ -133,6 +133,14 @@ def only(findings: Findings, name: str) -> Finding:
     return finding
 
 
+@pytest.mark.parametrize(("recipe", "is_marker"), [("marker-lost", True), ("batch-lost", False)])
+def test_a_damaged_marker_is_named_as_one(recipe: str, is_marker: bool, findings: Findings) -> None:
+    every = (finding for found in findings(recipe).values() for finding in found)
+    (damage,) = (finding for finding in every if finding.code.name == "batch-crc-mismatch")
+    assert damage.detail is not None
+    assert damage.detail.found.endswith(", in what was a transaction marker") is is_marker
+
+
 def test_a_hanging_transaction_comes_with_the_command_that_aborts_it(findings: Findings) -> None:
     assert only(findings, "hanging").remedy == (
         "kafka-transactions.sh",

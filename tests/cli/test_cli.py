@@ -249,6 +249,16 @@ def test_every_exit_code_is_in_the_help(capsys: pytest.CaptureFixture[str]) -> N
         assert re.search(rf"\b{code}\b", help_text)
 
 
+@pytest.mark.parametrize(
+    "command", ["salvage", "reindex", "truncate-to-valid", "convert-v0-v2", "export"]
+)
+def test_help_says_what_becomes_of_a_transaction_whose_end_is_lost(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, "--help"]) == exits.OK
+    assert "(transaction-end-lost)" in " ".join(capsys.readouterr().out.split())
+
+
 def test_it_runs_as_a_module(tmp_path: Path) -> None:
     ran = subprocess.run(
         [sys.executable, "-m", "kdump", "verify", tmp_path / "gone"],

@@ -32,6 +32,7 @@ from kdump.audit.facts.settings import Overrides
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.listing import list_scope
 from kdump.audit.targets.target import TopicSelection, assign, open_roots
+from kdump.cli.commands.export import _report
 from kdump.fleet.export.destination import create_destination
 from kdump.fleet.export.export import Order, export
 from kdump.fleet.export.manifest import Manifest
@@ -61,7 +62,9 @@ def test_what_is_behind_an_open_transaction_is_not_stable(tmp_path: Path) -> Non
     assert manifest.partitions[0].end == 3
 
 
-def test_a_marker_that_damage_took_is_told_and_found_in_another_copy(tmp_path: Path) -> None:
+def test_a_marker_that_damage_took_is_told_and_found_in_another_copy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     end = marker(6, commit=True, producer_id=7)
     parts = [one_batch(0), in_transaction(3, 7), end, one_batch(7)]
     bad = segment([*parts[:2], flip(end, 65), parts[3]])
@@ -69,6 +72,11 @@ def test_a_marker_that_damage_took_is_told_and_found_in_another_copy(tmp_path: P
     offsets = sorted(line["offset"] for line in lines_of(tmp_path / "one", alone))
     assert offsets == [0, 1, 2, 7, 8, 9]
     assert alone.partitions[0].undecided == ((7, 3),)
+    _report(alone, quiet=False)
+    assert (
+        "orders-0: transaction-end-lost: the transaction of producer 7 from offset 3 on is left "
+        "out, because its marker may be lost; the last stable offset is the log end offset\n"
+    ) in capsys.readouterr().out
     both = exported(
         copies(tmp_path / "b", bad, segment(parts)),
         tmp_path / "two",
@@ -77,6 +85,16 @@ def test_a_marker_that_damage_took_is_told_and_found_in_another_copy(tmp_path: P
     )
     offsets = sorted(line["offset"] for line in lines_of(tmp_path / "two", both))
     assert offsets == [*range(6), 7, 8, 9]
+
+
+def test_the_last_stable_offset_is_told_beside_a_lost_marker(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = [in_transaction(0, 7), flip(marker(3, producer_id=7, commit=True), 65)]
+    (path,) = copies(tmp_path, segment([*log, in_transaction(4, 8)]))
+    _, manifest = committed(tmp_path / "out", [path])
+    _report(manifest, quiet=False)
+    assert "its marker may be lost; the last stable offset is 4\n" in capsys.readouterr().out
 
 
 def test_a_transaction_index_decides_where_a_marker_was_lost(tmp_path: Path) -> None:

@@ -539,7 +539,8 @@ def test_what_damage_hides_is_not_written_down(tmp_path: Path) -> None:
         (path / file).write_bytes(b"odd")
     planned = plan(path)
     assert not planned.steps
-    (note,) = planned.notes
+    note, *ends = planned.notes
+    assert all(end.startswith("transaction-end-lost: ") for end in ends)
     assert note == (
         f"not rebuilt: {TXN_FIRST}, {TXN_LAST}, {snap(LAST)}: the state from offset 21 on is "
         "unknown, because the log is damaged or lacks records there"
@@ -567,6 +568,21 @@ def test_what_evidence_decides_after_a_lost_marker_is_written(tmp_path: Path) ->
     planned = plan(path, every=True)
     assert not any(TXN in name for name in names(planned))
     assert any("not rebuilt" in note and TXN in note for note in planned.notes)
+    assert (
+        "transaction-end-lost: nothing shows whether the transaction of producer 7 from offset 6 "
+        "on was committed: a broker that replays the log takes the next marker for its end; the "
+        "last stable offset is then 23"
+    ) in planned.notes
+
+
+def test_not_all_transactions_whose_end_is_lost_are_named(tmp_path: Path) -> None:
+    running = [data(5 * at, 7 + at, 0) for at in range(5)]
+    log = [*running, flip(plain(25), -1), *(end(26 + at, 7 + at) for at in range(5))]
+    path = forge.write_partition(tmp_path, "orders", 0, {0: log}, files={name(0, TXN): b"odd"})
+    notes = [note for note in plan(path).notes if note.startswith("transaction-end-lost")]
+    assert len(notes) == 4
+    assert "the transaction of producer 9 from offset 10 on" in notes[2]
+    assert notes[3] == "transaction-end-lost: 2 more transactions"
 
 
 @pytest.mark.parametrize("inside", [True, False])

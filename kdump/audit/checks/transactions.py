@@ -120,14 +120,14 @@ def check_lost_ends(evidence: Evidence) -> Iterator[Finding]:
     surveys = [segment.survey for segment in replay.segments]
     for end in lost_ends(surveys, replay.start, facts):
         if end.fate is Fate.UNDECIDED:
-            stable = replay.open[0].first_offset if replay.open else replay.end_offset
-            effect = (
-                "waits for its end" if end.marker is None else "takes the next marker for its end"
-            )
-            text = (
-                f"a broker that replays the log {effect}; the last stable offset is then {stable}"
-            )
-            yield end_lost(replay.survey_at(end.begin), end, text)
+            yield end_lost(replay.survey_at(end.begin), end, effect_of_lost_end(end, replay))
+
+
+def effect_of_lost_end(end: LostEnd, replay: Replay) -> str:
+    """Return what a broker makes of an undecided ``end``; ``replay`` is that of its log."""
+    stable = replay.open[0].first_offset if replay.open else replay.end_offset
+    effect = "waits for its end" if end.marker is None else "takes the next marker for its end"
+    return f"a broker that replays the log {effect}; the last stable offset is then {stable}"
 
 
 def end_lost(survey: Survey, end: LostEnd, consequence: str) -> Finding:

@@ -101,7 +101,8 @@ TRANSACTION_LATE: Final = FindingCode(
 TRANSACTION_OPEN: Final = FindingCode(
     "transaction-open",
     Severity.INFO,
-    "A transaction is open at the end of the log, and has not been open for long.",
+    "A transaction is open at the end of the log. Nothing here shows that it has been open for "
+    "long.",
     "Its coordinator commits or aborts it, at the latest when it times out.",
     "Nothing to do, unless the brokers allow less than the default of 15 minutes. With --config "
     "server.properties, kdump verify reads their transaction.max.timeout.ms.",
@@ -119,8 +120,10 @@ TRANSACTION_END_LOST: Final = FindingCode(
     "end.",
     "Another replica may have the marker: kdump dump of these offsets there shows it. Without the "
     "marker, kdump salvage makes the records readable, and kdump export --read-committed omits "
-    "them. kdump convert-v0-v2 copies the transaction index. After kdump reindex or kdump "
-    "truncate-to-valid, the transaction stays open, and nothing ends it.",
+    "them. kdump convert-v0-v2 copies the transaction index. kdump reindex leaves the transaction "
+    "indexes and producer snapshots that depend on the marker as they are. After kdump "
+    "truncate-to-valid, a transaction without a later marker stays open until its coordinator or "
+    "kafka-transactions.sh abort ends it.",
     check=34,
 )
 DELETE_HORIZON_ODD: Final = FindingCode(

@@ -89,8 +89,9 @@ def convert_v0_v2(
     timestamp type, key, value and headers of all records must equal that of the old log. The
     receipt holds both digests. Damaged logs are refused: run truncate-to-valid or salvage first.
     convert decides no transaction: messages of magic 0 and 1 have none, and transaction indexes are
-    copied. The old logs go into a backup, and kdump undo restores them. Brokers before 0.11 cannot
-    read the result. kdump convert is the same command.
+    copied, also where the marker of a transaction is lost (transaction-end-lost). The old logs go
+    into a backup, and kdump undo restores them. Brokers before 0.11 cannot read the result. kdump
+    convert is the same command.
     """
     from kdump.cli.options.targets import find_scope
     from kdump.format.codecs import Codec

@@ -51,7 +51,7 @@ _DEFAULT_MASTER = "local[*]"
     help="Leave out what consumers with isolation.level=read_committed do not get: records of "
     "aborted transactions, markers, and everything from the first open transaction on. If "
     "the marker of a transaction is lost and nothing shows its outcome, its records are left "
-    "out, and it is reported.",
+    "out, and it is reported (transaction-end-lost).",
 )
 @click.option(
     "--dedupe-replicas",
@@ -159,6 +159,8 @@ def _report(manifest: Manifest, *, quiet: bool) -> int:
 
 def _decisions(entry: PartitionEntry) -> Iterator[str]:
     """Yield the choices of the export in a partition that a reader may want to check."""
+    from kdump.audit.codes import TRANSACTION_END_LOST
+
     if entry.log_start is not None:
         yield (
             f"records below the log start offset {entry.log_start} are left out, because a broker "
@@ -176,8 +178,10 @@ def _decisions(entry: PartitionEntry) -> Iterator[str]:
             f"{stretch.epoch}, after offsets of a higher epoch: only a copy that had not yet "
             "truncated its log holds them"
         )
+    stable = "the log end offset" if entry.end is None else entry.end
     for producer, first in entry.undecided:
         yield (
-            f"the transaction of producer {producer} from offset {first} on is left out, because "
-            "damage may hide its marker"
+            f"{TRANSACTION_END_LOST.name}: the transaction of producer {producer} from offset "
+            f"{first} on is left out, because its marker may be lost; the last stable offset is "
+            f"{stable}"
         )

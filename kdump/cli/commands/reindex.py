@@ -64,6 +64,10 @@ def reindex(
     read is rewritten from the lines that can be. A log start offset beyond the log end is removed
     from log-start-offset-checkpoint. All other files stay.
 
+    If the marker of a transaction is lost and no file shows the outcome, the transaction indexes
+    and producer snapshots that depend on it stay as they are, and reindex reports it
+    (transaction-end-lost).
+
     Logs and the clean shutdown marker are never touched, so that the next start need not read a
     log. After rm *.index, the next start reads every log whose index was removed. The replaced
     files go into a backup, and kdump undo restores them.

@@ -13,8 +13,11 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from kdump.audit.checks import partition_files, producers, txn_indexes
+from kdump.audit.checks.transactions import effect_of_lost_end
+from kdump.audit.codes import TRANSACTION_END_LOST
 from kdump.audit.evidence import Evidence
 from kdump.audit.facts.small_files import PartitionFacts
+from kdump.audit.replay.fates import LostEnd
 from kdump.audit.replay.replay import Replay, replay
 from kdump.errors import DecodeError
 from kdump.format.index import TransactionIndex
@@ -25,7 +28,7 @@ from kdump.repair.transaction.plan import Put, Remove, Stamp, Step
 from kdump.storage.names import EXTENSIONS, FileKind, format_file_name
 
 _SNAPSHOT: Final = EXTENSIONS[FileKind.SNAPSHOT]
-#: The most files that a note names for one reason.
+#: The most files that a note names for one reason, and the most transactions that are named.
 _LISTED: Final = 3
 
 
@@ -94,6 +97,8 @@ def producer_steps(
         return steps, [_unchanged_note(start)] if replacements else []
     steps += (replacement.put for replacement in replacements if replacement.why_not is None)
     notes = list(_not_rebuilt_notes(replacements))
+    if notes:
+        notes += _lost_end_notes(ends.undecided, replayed)
     snapshots = (step for step in steps if isinstance(step, Put) and step.name.endswith(_SNAPSHOT))
     if any(put.size > Snapshot.HEADER_BYTES for put in snapshots):
         notes.append(
@@ -114,6 +119,18 @@ def _not_rebuilt_notes(replacements: Sequence[_Replacement]) -> Iterator[str]:
     for why_not, names in by_reason.items():
         more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
         yield f"not rebuilt: {', '.join(names[:_LISTED])}{more}: {why_not}"
+
+
+def _lost_end_notes(ends: Sequence[LostEnd], replayed: Replay) -> Iterator[str]:
+    """Yield the transactions of which nothing shows whether they were committed."""
+    code = TRANSACTION_END_LOST.name
+    for end in ends[:_LISTED]:
+        yield (
+            f"{code}: nothing shows whether the transaction of producer {end.producer} from offset "
+            f"{end.begin} on was committed: {effect_of_lost_end(end, replayed)}"
+        )
+    if len(ends) > _LISTED:
+        yield f"{code}: {len(ends) - _LISTED} more transactions"
 
 
 def _wrong_files(evidence: Evidence) -> Iterator[str]:
