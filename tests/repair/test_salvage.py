@@ -484,14 +484,17 @@ def test_producers_and_transactions_follow_the_new_logs(tmp_path: Path, salvage:
     assert (end["producer_id"], end["first_offset"], end["marker_offset"]) == (5, 13, 14)
 
 
-def written(offset: int, producer: int = 7) -> bytes:
-    """A transactional batch of five records; a producer's sequence is that of its offsets."""
+def written(offset: int, producer: int = 7, sequence: int | None = None) -> bytes:
+    """A transactional batch of five records.
+
+    Its ``sequence`` is that of a producer all of whose transactions are such a batch and a marker.
+    """
     return forge.batch(
         offset,
         [forge.record(b"value %d" % (offset + at)) for at in range(5)],
         producer_id=producer,
         producer_epoch=0,
-        base_sequence=offset,
+        base_sequence=offset - offset // 6 if sequence is None else sequence,
         transactional=True,
     )
 
@@ -697,9 +700,11 @@ def test_a_snapshot_says_whether_a_transaction_has_ended(
 
 
 def test_two_lost_markers_in_one_gap_get_an_offset_each(tmp_path: Path, salvage: Salvage) -> None:
-    batches = [written(0), written(5, 8), broken(ended(10, commit=True)), ended(11, 8, commit=True)]
+    batches = [written(0), written(5, 8, 0), broken(ended(10, commit=True))]
+    batches += [ended(11, 8, commit=True)]
     batches[3] = broken(batches[3])
-    batches += [written(12), ended(17, commit=False), written(18, 8), ended(23, 8, commit=False)]
+    batches += [written(12, 7, 5), ended(17, commit=False)]
+    batches += [written(18, 8, 5), ended(23, 8, commit=False)]
     aborts = forge.txn_index([(7, 12, 17, 18), (8, 18, 23, 24)])
     origin = forge.write_partition(
         tmp_path / "in", "orders", 7, {0: batches}, files={f"{0:020d}.txnindex": aborts}
