@@ -45,10 +45,10 @@ def truncate_to_valid(
     existing clean shutdown marker stays, so that the next start scans no other partition.
     Everything that is cut off stays in a backup, and kdump undo restores it.
 
-    A transaction without a marker before the cut stays open, and truncate-to-valid reports it
-    (transaction-end-lost). Consumers with read_committed stop there until its coordinator or
-    kafka-transactions.sh abort ends it. Where a marker before the cut is lost and no file shows the
-    outcome, the entries of the transaction index stay as they are.
+    A transaction without a marker before the cut stays open, and the plan names it
+    (transaction-end-lost). Consumers with read_committed stop there until its coordinator ends it,
+    or an operator aborts it. Where a marker before the cut is lost and no file shows the outcome,
+    the entries of the transaction index stay as they are.
     """
     from kdump.cli.options.targets import find_scope
     from kdump.repair.truncate.plan import plan_truncate
