@@ -26,7 +26,6 @@ from kdump.audit.survey.survey import LISTED, Survey, compaction_of
 from kdump.format.batch import RecordBatch
 from kdump.format.lines.shell import operand
 
-_MAGIC: Final = 2
 #: The most undecided gaps that are listed; the rest is counted.
 _UNDECIDED: Final = 100
 
@@ -105,10 +104,9 @@ def _gaps_between_segments(
             continue
         if end is not None and end < base:
             yield _Gap(end, base - 1, numbers[base])
-        first, magics = surveys[numbers[base]].first_offset, surveys[numbers[base]].magics
-        # The header of a wrapper before magic 2 does not say where it begins.
-        if first is not None and first > base and magics is not None and magics[0] == _MAGIC:
-            yield _Gap(base, first - 1, numbers[base])
+        missing = surveys[numbers[base]].missing_at_start
+        if missing is not None:
+            yield _Gap(*missing, numbers[base])
 
 
 def _gaps_inside_segments(surveys: Sequence[Survey]) -> Iterator[_Gap]:

@@ -72,16 +72,12 @@ def broker_rights(directory: LogDirectory) -> Rights | None:
 
 def denied_in_partition(partition: Partition, rights: Rights | None) -> tuple[DeniedFile, ...]:
     """Return the partition directory and those of its files that ``rights`` may not open."""
-    if rights is None:
-        return ()
-    return tuple(_denied(rights, _partition_files(partition)))
+    return () if rights is None else tuple(_denied(rights, _partition_files(partition)))
 
 
 def denied_at_top(directory: LogDirectory, rights: Rights | None) -> tuple[DeniedFile, ...]:
     """Return the log directory and those files at its top that ``rights`` may not open."""
-    if rights is None:
-        return ()
-    return tuple(_denied(rights, _top_files(directory)))
+    return () if rights is None else tuple(_denied(rights, _top_files(directory)))
 
 
 def _top_files(directory: LogDirectory) -> Iterator[tuple[AnyPath, int]]:
@@ -112,12 +108,11 @@ def _partition_files(partition: Partition) -> Iterator[tuple[AnyPath, int]]:
 
 
 def _denied(rights: Rights, files: Iterable[tuple[AnyPath, int]]) -> Iterator[DeniedFile]:
-    user = user_name(rights.uid)
     for path, access in files:
         status = _status(path)
         if status is None or rights.allow(status, access) or _has_access_list(path):
             continue
-        mode = stat.S_IMODE(status.st_mode)
+        user, mode = user_name(rights.uid), stat.S_IMODE(status.st_mode)
         owner, group = user_name(status.st_uid), _group_name(status.st_gid)
         yield DeniedFile(
             path,

@@ -36,7 +36,6 @@ _OPEN: Final = _producers.STATE_FIELDS.index("transaction_first_offset")
 _ENTRY: Final = 8  # the number of state fields that a snapshot's entry has too
 _ABORTED: Final = len(_producers.ABORTED_FIELDS)
 _VIOLATION: Final = len(_producers.VIOLATION_FIELDS)
-_MAGIC: Final = 2
 _BEFORE: Final = -1  # the segment number of a producer that is known before the first segment
 #: Damage at the end of a log that hides no records.
 _HARMLESS_TAILS: Final = frozenset({Reason.TORN_TAIL, Reason.PREALLOCATED})
@@ -451,10 +450,8 @@ def _holes_between(surveys: Sequence[Survey]) -> Iterator[Doubt]:
         first = base if survey.last_offset is None else survey.last_offset + 1
         if first < next_base:
             yield Doubt(first, next_base - 1)
-        start, magics = following.first_offset, following.magics
-        # The header of a wrapper before magic 2 does not say where it begins.
-        if start is not None and start > next_base and magics is not None and magics[0] == _MAGIC:
-            yield Doubt(next_base, start - 1)
+        if following.missing_at_start is not None:
+            yield Doubt(*following.missing_at_start)
 
 
 def _find_doubt(surveys: Sequence[Survey], *, gaps: bool) -> Doubt | None:

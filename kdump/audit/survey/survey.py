@@ -45,6 +45,7 @@ from kdump.storage.walk import Damage, Reason, batch_bytes, sound_batch, walk
 #: The most irregularities of one kind that a survey lists; all are counted.
 LISTED: Final = 8
 
+_MAGIC: Final = 2
 _REPORT_BYTES: Final = 8 << 20
 _DEFAULTS: Final = TopicSettings()
 _NO_COUNTS: Final[Counter[Reason | FaultKind]] = Counter()
@@ -153,6 +154,17 @@ class Survey:
         """The number of records in sound batches, None if not all of them could be counted."""
         all_counted = self.complete and self.read_bytes == self.size and not self.wrappers
         return self.records if all_counted else None
+
+    @property
+    def missing_at_start(self) -> tuple[int, int] | None:
+        """The first and last missing offset between the base offset and the first batch, or None.
+
+        The header of a wrapper before magic 2 does not say where it begins.
+        """
+        first, base = self.first_offset, self.segment.base_offset
+        if first is None or first <= base or self.magics is None or self.magics[0] != _MAGIC:
+            return None
+        return base, first - 1
 
     @property
     def complete(self) -> bool:
