@@ -250,7 +250,8 @@ def test_what_was_found_by_hunting_is_taken_on_request(tmp_path: Path, salvage: 
     assert logs(salvage.output / "orders-7") == {0: b"".join(batches[:3])}
     assert receipt["left_sums"]["hunted"]["batches"] == 4
     (note,) = (note for note in receipt["notes"] if "--hunted" in note)
-    assert "Of these, 4 lie in parts that reach the end of their log" in note
+    assert note.startswith("batches that a search found after damage: 4. ")
+    assert note.endswith("In parts that reach the end of their log, where no values are: 4")
     salvage.output = tmp_path / "again"
     receipt = salvage.one(origin, "--hunted")
     assert logs(salvage.output / "orders-7") == {0: b"".join([*batches[:3], *batches[4:]])}
@@ -592,6 +593,15 @@ def test_what_became_of_transactions_is_printed(tmp_path: Path, salvage: Salvage
     assert "markers 1 transaction ended, or may have ended, where offsets are missing" in text
     assert "(was a transaction marker)" in text
     assert f"{begins}was committed{readable}" in printed("committed", ABORTED)
+
+
+def test_the_problems_that_are_counted_are_named(tmp_path: Path, salvage: Salvage) -> None:
+    """A transaction that is open at the end is a note, and no problem."""
+    batches = [broken(batch) if number in {3, 4} else batch for number, batch in enumerate(THREE)]
+    path = forge.write_partition(tmp_path / "in", "orders", 7, {0: batches})
+    kdump.cli.main.main(["salvage", str(path), "--output", str(salvage.output)])
+    text = " ".join(salvage.capsys.readouterr().out.split())
+    assert "every header and checksum: 1 problem (transaction-end-lost)" in text
 
 
 @pytest.mark.parametrize(

@@ -62,13 +62,21 @@ class Output:
     @property
     def problems(self) -> int:
         """The number of findings above info on the new directory."""
-        counted = (finding for finding in self.findings if finding.code.severity in _PROBLEMS)
-        return sum(1 + finding.repeats for finding in counted)
+        return sum(1 + finding.repeats for finding in self._problems)
+
+    @property
+    def problem_codes(self) -> list[str]:
+        """The codes of these findings, in the order of the alphabet."""
+        return sorted({finding.code.name for finding in self._problems})
 
     @property
     def has_errors(self) -> bool:
         """Whether one of the findings is an error."""
         return any(finding.code.severity is Severity.ERROR for finding in self.findings)
+
+    @property
+    def _problems(self) -> list[Finding]:
+        return [finding for finding in self.findings if finding.code.severity in _PROBLEMS]
 
     @property
     def begun(self) -> str:

@@ -323,16 +323,15 @@ def _notes(facts: PartitionFacts, selection: PieceSelection, replayed: Replay) -
     if hunted:
         sure = sum(left.batches for left in hunted if _ends_its_log(left, selection))
         yield (
-            f"{sum(left.batches for left in hunted)} batches were found by a search after "
-            "damage, and may be values of records that hold batches themselves: --hunted takes "
-            f"them. Of these, {sure} lie in parts that reach the end of their log, and are surely "
-            "no values"
+            f"batches that a search found after damage: {sum(left.batches for left in hunted)}. "
+            "They may be values of records that hold batches themselves; --hunted takes them. "
+            f"In parts that reach the end of their log, where no values are: {sure}"
         )
     if replayed.open:
         yield (
-            f"{len(replayed.open)} transactions have no end. Consumers with read_committed stop "
-            f"at offset {replayed.open[0].first_offset} until these transactions are aborted "
-            "(kafka-transactions.sh)"
+            f"transactions without an end: {len(replayed.open)}. Consumers with read_committed "
+            f"stop at offset {replayed.open[0].first_offset} until all of them have ended; "
+            "kafka-transactions.sh aborts one that hangs"
         )
     for log in new_logs(selection):
         origin = selection.segments[log.number]

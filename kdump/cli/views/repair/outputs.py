@@ -91,7 +91,7 @@ def proof_lines(output: Output, segments: int, proof: str) -> Iterator[str]:
     """Yield the last lines of a receipt: notes, what verify found, the proof, the next command."""
     for note in output.notes:
         yield paragraph("note", printable(note))
-    codes = sorted({finding.code.name for finding in output.findings}) if output.problems else []
+    codes = output.problem_codes
     yield paragraph(
         "checked",
         f"{count_text(segments, 'segment')}, every header and checksum: "
