@@ -630,7 +630,7 @@ def test_partitions_that_lack_indexes_alone_share_a_command(cli: Cli, log_direct
         next(path.glob("*.index")).unlink()
     lines = cli.text(log_directory, code=exits.OK)
     assert lines[-4:] == [
-        "plan        1 rebuild indexes of a-0, b-0:",
+        "plan        1 rebuild indexes or small files of a-0, b-0:",
         f"              kdump reindex {log_directory}",
         "            2 check all again, then start the broker:",
         f"              kdump verify {log_directory}",
@@ -650,7 +650,7 @@ def test_an_error_that_only_explain_is_for_has_its_step(cli: Cli, log_directory:
         "kdump explain batch-codec-unknown",
         "2 overlap-0: segments-overlap. If another replica is in sync, start that one first: "
         "kdump explain segments-overlap",
-        f"3 rebuild indexes of codec-5-0, overlap-0: kdump reindex {log_directory}",
+        f"3 rebuild indexes or small files of codec-5-0, overlap-0: kdump reindex {log_directory}",
         f"4 check all again, then start the broker: kdump verify {log_directory}",
     ]
     assert text == " ".join(steps)
@@ -699,7 +699,8 @@ def test_the_indexes_of_a_log_are_rebuilt_after_its_cut(cli: Cli, log_directory:
     assert (
         "plan 1 torn-last-0: cut the unreadable end, loses no more: "
         f"kdump truncate-to-valid {torn} "
-        f"2 torn-last-0: then rebuild its indexes: kdump reindex {torn} 3 check all again"
+        f"2 torn-last-0: then rebuild its indexes or small files: kdump reindex {torn} "
+        "3 check all again"
     ) in text
 
 
@@ -728,6 +729,42 @@ def test_the_plan_names_the_replicas_to_start_first(
     (log_directory / forge_metadata.segment_name()).write_bytes(forge_metadata.log(values))
     lines = cli.text(log_directory, code=exits.PROBLEMS)
     assert text in " ".join(" ".join(lines).split())
+
+
+@pytest.mark.parametrize(
+    ("title", "before"),
+    [
+        ("sound", ""),  # its records stay on disk: no replica needs to be started first
+        (
+            "hole-unknown-jump",
+            "1 {name}: no other replica, by the metadata log: this is the only copy "
+            "2 {name}: no command repairs it: copy the directory before a broker starts on it "
+            "kdump explain segments-hole ",
+        ),
+    ],
+)
+def test_the_plan_writes_a_missing_topic_id(
+    title: str, before: str, cli: Cli, log_directory: Path
+) -> None:
+    (written,) = (each for each in [*RECIPES, *DIRECTORY_RECIPES] if each.name == title)
+    path = written.write(log_directory)
+    (path / "partition.metadata").unlink()
+    (log_directory / METADATA).mkdir()
+    values = [
+        forge_metadata.topic(title, forge.TOPIC_ID),
+        forge_metadata.partition(forge.TOPIC_ID, 0, [1], in_sync=[1]),
+    ]
+    (log_directory / forge_metadata.segment_name()).write_bytes(forge_metadata.log(values))
+    lines = cli.text(log_directory, code=exits.PROBLEMS)
+    plan = lines[next(n for n, line in enumerate(lines) if line.startswith("plan ")) :]
+    text = " ".join(" ".join(plan).split()).removeprefix("plan ")
+    assert text.startswith(before.format(name=path.name))
+    rest = text.removeprefix(before.format(name=path.name))
+    assert rest.split(" ", 1)[1].startswith(
+        f"{path.name}: then rebuild its indexes or small files: kdump reindex {path} "
+        if before
+        else f"rebuild indexes or small files of {path.name}: kdump reindex {path} "
+    )
 
 
 def test_many_sound_segments_share_a_line(cli: Cli, tmp_path: Path) -> None:

@@ -90,12 +90,10 @@ def _partition_steps(
             f"{_names_text(strays)}: a start on the cut metadata log renames them to -stray. "
             "Their own files need no repair"
         )
-    if to_reindex[1:]:
-        yield _Step(f"rebuild indexes of {_names_text(to_reindex)}:", reindex_command(root.path))
-    for verdict in to_reindex if len(to_reindex) == 1 else ():
-        yield _Step(
-            f"rebuild indexes of {_names_text([verdict])}:", reindex_command(verdict.target.path)
-        )
+    if to_reindex:
+        path = root.path if to_reindex[1:] else to_reindex[0].target.path
+        names = _names_text(to_reindex)
+        yield _Step(f"rebuild indexes or small files of {names}:", reindex_command(path))
 
 
 def _strays(
@@ -143,7 +141,7 @@ def _repair_steps(verdict: Verdict, remedies: Sequence[Remedy], *, harm: bool) -
     if truncate_command(path) in remedies:
         yield _Step(f"{name}: cut the unreadable end, loses no more:", truncate_command(path))
         if reindex_command(path) in remedies:
-            yield _Step(f"{name}: then rebuild its indexes:", reindex_command(path))
+            yield _Step(f"{name}: then rebuild its indexes or small files:", reindex_command(path))
     usual = (reindex_command(path), truncate_command(path))
     others = [remedy for remedy in remedies if remedy not in usual]
     repairs = [remedy for remedy in others if remedy[0] != "kdump" or remedy[1] not in _SHOWS]
@@ -155,6 +153,8 @@ def _repair_steps(verdict: Verdict, remedies: Sequence[Remedy], *, harm: bool) -
             f"{name}: no command repairs it: copy the {what} before a broker starts on it",
             next((remedy for remedy in others if remedy[1:2] == ("explain",)), None),
         )
+        if reindex_command(path) in remedies:
+            yield _Step(f"{name}: then rebuild its indexes or small files:", reindex_command(path))
 
 
 def _goes_first(verdict: Verdict, remedies: Sequence[Remedy]) -> bool:
@@ -178,12 +178,22 @@ def _explain_steps(verdict: Verdict) -> Iterator[_Step]:
 
 
 def _harm(verdict: Verdict, forecast: Forecast | None) -> bool:
-    """Return whether records are lost, or the next start does harm to the files."""
+    """Return whether records are lost, or the next start does harm that no rebuild averts."""
     if verdict.lost.records:
         return True
-    if forecast is None:
+    if forecast is None or _rebuilt(verdict, forecast):
         return False
     return harm_text(replace(forecast, harms=forecast.harms - {Harm.UNSERVED})) is not None
+
+
+def _rebuilt(verdict: Verdict, forecast: Forecast) -> bool:
+    """Return whether ``reindex`` rebuilds what has errors, and the start loses no record."""
+    rebuild = reindex_command(verdict.target.path)
+    lost = forecast.lost.sound or forecast.lost.unreadable or forecast.deleted
+    remedies = {
+        finding.remedy for finding in verdict.findings if finding.code.severity is Severity.ERROR
+    }
+    return not lost and remedies == {rebuild}
 
 
 def _replica_steps(
