@@ -11,6 +11,7 @@ import os
 import pwd
 import random
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -185,6 +186,25 @@ def test_a_repair_leaves_files_of_the_owner_alone(theirs: Path, nobody: int) -> 
     assert ran.code == OK, ran
     assert {path.lstat().st_uid for path in theirs.parent.rglob("*")} == {nobody}
     assert os.geteuid() == 0
+
+
+@pytest.mark.parametrize("what", ["partition", "log", "checkpoint"])
+def test_a_group_that_the_owner_is_not_in_is_named_with_its_command(
+    theirs: Path, precious: Path, what: str
+) -> None:
+    path = {
+        "partition": theirs,
+        "log": min(theirs.glob("*.log")),
+        "checkpoint": theirs.parent / "recovery-point-offset-checkpoint",
+    }[what]
+    os.chown(path, -1, 0)
+    command, before = confirmed(theirs), take(theirs)
+    give = f"chgrp -h {theirs.parent.stat().st_gid} {path}"
+    refused(command, precious, f"{path}: expected a group that user", "found group 0", give)
+    assert take(theirs) == before
+    subprocess.run(shlex.split(give), check=True)
+    ran = run(command)
+    assert ran.code == OK, ran
 
 
 @pytest.mark.parametrize("weakness", ["others write", "owner above", "owner of a link"])

@@ -15,14 +15,14 @@ import os
 import stat
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
 from kdump.audit.commands import resume_command, undo_command
 from kdump.errors import Refused
-from kdump.format.lines.shell import shell_text
+from kdump.format.lines.shell import operand, shell_text
 from kdump.repair.transaction import disk
 from kdump.repair.transaction.directories import check_own_directory, open_as_owner, open_directory
 from kdump.repair.transaction.folder import Folder
@@ -163,10 +163,12 @@ def check_changeable(plan: Plan, *, undoing: bool = False) -> None:
 
     An undo checks no space: it only brings saved files back.
     """
-    for path in (plan.partition, *(path for path in _changed_paths(plan) if path.exists())):
+    changed = [path for path in _changed_paths(plan) if path.exists()]
+    for path in (plan.partition, *changed):
         _check_owner(path)
         if path.is_symlink() and path != plan.partition:
             raise Refused(f"{path}: expected a file, found a symbolic link")
+    _check_groups((plan.partition, *changed, *(plan.partition / name for name in plan.files)))
     space = os.statvfs(plan.partition)
     free = space.f_bavail * space.f_frsize
     # Each file occupies whole blocks.
@@ -244,6 +246,18 @@ def _check_owner(path: Path) -> None:
     raise Refused(
         f"{path}: expected user {uid} to own it, found user {owner}: run as that user or as root"
     )
+
+
+def _check_groups(paths: Iterable[Path]) -> None:
+    """Raise Refused unless new files can get the groups of the files at ``paths``."""
+    uid, groups = os.geteuid(), {os.getegid(), *os.getgroups()}
+    for path in paths if uid != 0 else ():
+        if path.exists() and (gid := path.stat().st_gid) not in groups:
+            give = shell_text(("chgrp", "-h", str(os.getegid()), operand(path)))
+            raise Refused(
+                f"{path}: expected a group that user {uid} belongs to, found group {gid}: a repair "
+                f"has the rights of that user, and can give this group to no new file: {give}"
+            )
 
 
 def _lock(descriptor: int, path: Path) -> None:
