@@ -112,7 +112,7 @@ class Evidence:
             return None
         if last.last_offset is None and last.size and not last.gaps:
             return None  # a quick survey that found no batch to start from
-        return _end(last)
+        return last.end_offset
 
     def _end_without_segments(self) -> int | None:
         """Return the offset at which a broker creates the first segment of an empty log."""
@@ -181,13 +181,9 @@ def neighbours(target: Target, surveys: Sequence[Survey]) -> Iterator[tuple[Surv
 def known_ends(surveys: Sequence[Survey]) -> Mapping[int, int]:
     """Return the offset after each segment's last record, by base offset, if it is certain."""
     return {
-        survey.segment.base_offset: _end(survey)
+        survey.segment.base_offset: survey.end_offset
         for survey in surveys
         if survey.complete
         and not survey.gaps
         and (survey.last_offset is not None or not survey.size)
     }
-
-
-def _end(survey: Survey) -> int:
-    return survey.segment.base_offset if survey.last_offset is None else survey.last_offset + 1

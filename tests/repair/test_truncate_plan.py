@@ -446,6 +446,36 @@ def test_after_a_lost_marker_a_cut_goes_by_the_transaction_index(top: Path) -> N
     assert content(plan, name(0, ".txnindex")) == index[:34]
 
 
+def test_a_marker_that_is_cut_off_is_not_taken_for_one_that_damage_hides(top: Path) -> None:
+    """The batch at 1 was no marker: the transaction ended at 3, where the log is cut."""
+    log = [_of(7, 0, sequence=0), flip(_of(9, 1, sequence=0), -1), _of(9, 2, sequence=1)]
+    log += [marker(3, 7, commit=True), _of(7, 4, sequence=1), marker(5, 7, commit=False)]
+    files = {name(0, ".txnindex"): txn_index([(7, 4, 5, 6)])}
+    path = forge.write_partition(top, "topic", 0, {0: log}, files=files)
+    plan = planned(top, path, at=3)
+    open_at = {
+        entry.producer_id: entry.current_txn_first_offset
+        for entry in decode_snapshot(content(plan, name(3, ".snapshot")))
+    }
+    assert open_at[7] == 0
+    assert any("of producer 7 from offset 0 on is left open" in note for note in plan.notes)
+
+
+@pytest.mark.parametrize("at", [3, 4])
+def test_offsets_that_jump_end_no_transaction_that_begins_behind_them(top: Path, at: int) -> None:
+    """The commit at 1 is not in the log, and no batch of it is damaged."""
+    log = [_of(7, 0, sequence=0), _of(7, 2, sequence=1), _of(9, 3, sequence=0)]
+    log += [marker(4, 7, commit=False)]
+    files = {name(0, ".txnindex"): txn_index([(7, 2, 4, 5)])}
+    path = forge.write_partition(top, "topic", 0, {0: log}, files=files)
+    plan = planned(top, path, at=at)
+    open_at = {
+        entry.producer_id: entry.current_txn_first_offset
+        for entry in decode_snapshot(content(plan, name(at, ".snapshot")))
+    }
+    assert open_at[7] in {0, 2}
+
+
 def test_a_transaction_index_that_is_missing_is_made(top: Path) -> None:
     path = forge.write_partition(top, "topic", 0, {0: _HISTORY})
     made = TransactionIndex.decode(content(planned(top, path), name(0, ".txnindex")))

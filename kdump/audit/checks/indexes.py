@@ -268,9 +268,7 @@ def _beyond_end(
     if facts.last is None or facts.disorder or not _is_complete(survey):
         return
     offset = facts.last[0] if kind is _OFFSET else facts.last[1]
-    last_offset = (
-        survey.segment.base_offset - 1 if survey.last_offset is None else survey.last_offset
-    )
+    last_offset = survey.end_offset - 1
     if offset > last_offset:
         number = (facts.size - facts.remainder) // facts.entry_bytes - 1
         expected = f"an offset of at most {last_offset}, the last offset of the log"

@@ -199,14 +199,17 @@ def evidence_of(
 
 
 def decide(
-    marks: Sequence[Mark], missing: Sequence[tuple[int, int]], evidence: FateEvidence
+    marks: Sequence[Mark],
+    missing: Sequence[tuple[int, int]],
+    evidence: FateEvidence,
+    cut_at: int = HIGHEST,
 ) -> tuple[LostEnd, ...]:
     """Return the transactions whose end may be at missing offsets, with their fates, in order.
 
     ``marks`` are those of the log, ascending; a transaction may begin again after missing offsets.
     ``missing`` are the first and last offsets of missing ranges, ascending; the last is ``HIGHEST``
     at the end of the log. A transaction that is still running after a missing range is decided at
-    the next one.
+    the next one. From ``cut_at`` on, the log is cut off: a marker may have been there too.
     """
     if not missing:
         return ()
@@ -216,7 +219,7 @@ def decide(
     found: list[LostEnd] = []
     running: dict[int, Mark] = {}
     index = 0
-    following = [*(first for first, _ in missing[1:]), HIGHEST]
+    following = [*(first for first, _ in missing[1:]), cut_at]
     for gap in map(MissingRange, *zip(*missing, strict=True), following):
         first, last, _ = gap
         while index < len(marks) and marks[index].offset < first:

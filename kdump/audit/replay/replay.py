@@ -177,11 +177,10 @@ def replay(
     start = tuple(start)
     fold = _Fold(start)
     segments = tuple(fold.replay_segment(number, survey) for number, survey in enumerate(surveys))
-    last = surveys[-1]
     return Replay(
         segments,
         start,
-        last.segment.base_offset if last.last_offset is None else last.last_offset + 1,
+        surveys[-1].end_offset,
         fold.open(),
         _epochs(surveys),
         _find_doubt(surveys, gaps=compacted is False),
@@ -376,11 +375,16 @@ def _epochs(surveys: Sequence[Survey]) -> tuple[EpochEntry, ...]:
 
 
 def lost_ends(
-    surveys: Sequence[Survey], start: Iterable[ProducerEntry], facts: PartitionFacts
+    surveys: Sequence[Survey],
+    start: Iterable[ProducerEntry],
+    facts: PartitionFacts,
+    *,
+    cut_at: int = HIGHEST,
 ) -> tuple[LostEnd, ...]:
     """Return the transactions whose end may be at missing offsets, with their fates, in order.
 
-    ``surveys`` and ``start`` are as for ``replay``, ``facts`` those of the partition.
+    ``surveys`` and ``start`` are as for ``replay``, ``facts`` those of the partition. From offset
+    ``cut_at`` on, the log is cut off.
     """
     gaps = effective_compaction(surveys, facts.settings.compacted) is False
     missing = _missing_of(surveys, gaps=gaps)
@@ -396,7 +400,7 @@ def lost_ends(
     evidence = evidence_of(
         facts, (survey.segment for survey in surveys), missing=holes - damaged_ends
     )
-    return decide(marks_of(surveys, start), missing, evidence)
+    return decide(marks_of(surveys, start), missing, evidence, cut_at)
 
 
 def _missing_of(surveys: Sequence[Survey], *, gaps: bool) -> tuple[tuple[int, int], ...]:
@@ -446,10 +450,9 @@ def _missing_ranges(surveys: Sequence[Survey], *, gaps: bool) -> Iterator[Doubt]
 def _holes_between(surveys: Sequence[Survey]) -> Iterator[Doubt]:
     """Yield the missing offsets between the end of a segment and the next one's base or start."""
     for survey, following in pairwise(surveys):
-        base, next_base = survey.segment.base_offset, following.segment.base_offset
-        first = base if survey.last_offset is None else survey.last_offset + 1
-        if first < next_base:
-            yield Doubt(first, next_base - 1)
+        next_base = following.segment.base_offset
+        if survey.end_offset < next_base:
+            yield Doubt(survey.end_offset, next_base - 1)
         if following.missing_at_start is not None:
             yield Doubt(*following.missing_at_start)
 

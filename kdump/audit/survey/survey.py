@@ -129,6 +129,11 @@ class Survey:
     rebuilt: RebuiltIndexes | None = None
 
     @property
+    def end_offset(self) -> int:
+        """The offset after the last sound batch; the base offset without one."""
+        return self.segment.base_offset if self.last_offset is None else self.last_offset + 1
+
+    @property
     def damages(self) -> int:
         """The number of damages, listed or not."""
         return sum(self.counts[reason] for reason in Reason) if self.counts else 0

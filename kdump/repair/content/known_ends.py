@@ -43,17 +43,35 @@ class KnownEnds:
 
 
 def known_ends(
-    surveys: Sequence[Survey], start: Iterable[ProducerEntry], facts: PartitionFacts
+    surveys: Sequence[Survey],
+    start: Iterable[ProducerEntry],
+    facts: PartitionFacts,
+    *,
+    cut_at: int = HIGHEST,
 ) -> KnownEnds:
     """Return ``surveys`` with the ends that the evidence decides.
 
-    ``start`` are the producers before the first survey.
+    ``start`` are the producers before the first survey. From offset ``cut_at`` on, the log is cut
+    off.
     """
-    ends = lost_ends(surveys, start, facts)
+    ends = lost_ends(surveys, start, facts, cut_at=cut_at)
     bases = [survey.segment.base_offset for survey in surveys]
+    # Where offsets jump without damage, events do not show the transaction that begins behind: an
+    # end there would end that one too.
+    jumps = [
+        fault.reference + 1
+        for survey in surveys
+        for fault in survey.faults
+        if fault.kind is FaultKind.GAP
+    ]
+    over_jumps = {
+        end
+        for end in ends
+        if any(end.first <= jump <= (HIGHEST if end.last is None else end.last) for jump in jumps)
+    }
     added: dict[int, list[tuple[int, ...]]] = defaultdict(list)
     for end in ends:
-        if end.fate is not Fate.UNDECIDED:
+        if end.fate is not Fate.UNDECIDED and end not in over_jumps:
             offset = end.ended if end.exact else end.first
             kind = _producers.ABORT if end.fate is Fate.ABORTED else _producers.COMMIT
             number = max(bisect_right(bases, offset) - 1, 0)
@@ -62,21 +80,10 @@ def known_ends(
             added[number].append(row)
     with_ends = tuple(_with_rows(survey, added[number]) for number, survey in enumerate(surveys))
     undecided = tuple(end for end in ends if end.fate is Fate.UNDECIDED)
-    # Events do not show the transactions that begin after an offset gap.
-    gaps = [
-        fault.reference + 1
-        for survey in surveys
-        for fault in survey.faults
-        if fault.kind is FaultKind.GAP
-    ]
     unknown = [end.first for end in undecided]
     overlooked = [] if shows_all_missing(surveys) else [surveys[0].segment.base_offset]
-    known_below = min([*overlooked, *unknown, *gaps], default=HIGHEST)
-    unknown += (
-        end.first
-        for end in ends
-        if any(end.first <= gap <= (HIGHEST if end.last is None else end.last) for gap in gaps)
-    )
+    known_below = min([*overlooked, *unknown, *jumps], default=HIGHEST)
+    unknown += (end.first for end in over_jumps)
     return KnownEnds(with_ends, known_below, undecided, min(unknown, default=HIGHEST))
 
 

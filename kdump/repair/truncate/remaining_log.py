@@ -56,7 +56,7 @@ def remaining_log(before: Replay, cut_point: CutPoint, facts: PartitionFacts) ->
     if cut_point.position < last.size:
         last, indexes = _prefix(last, cut_point.position, facts.settings)
     remaining = [*surveys[: cut_point.number], last]
-    ends = known_ends(remaining, before.start, facts)
+    ends = known_ends(remaining, before.start, facts, cut_at=last.end_offset)
     after = replay_partition(ends.surveys, before.start, facts)
     return RemainingLog(after, indexes, ends.known_below >= after.end_offset)
 
