@@ -21,9 +21,9 @@ from kdump.cli.ui.exits import OK
 pytestmark = pytest.mark.once
 
 SEED = 7
-FEW, SOME, MANY = 8, 60, 1_500
+FEW, SOME, MANY = 8, 60, 4_000
 #: Each state of an undo is also done again: it takes longer, and adds less.
-MANY_UNDONE = 400
+MANY_UNDONE = 1_000
 SUBJECTS = [LOSSY, REINDEX, SPLIT]
 #: A truncation that takes the marker and a log's tail, a rebuild of files, a conversion into more
 #: logs than before; each with its undo.
