@@ -78,7 +78,7 @@ class BatchWriter:
         state = self._state
         if first * RecordTable.WIDTH == len(rows):
             return first
-        epoch, rows = self._under_one_epoch(rows, first)
+        epoch, rows = self._with_same_epoch(rows, first)
         if state[_encode.E_COUNT] == 0:
             self._attributes, self._epoch = attributes, epoch
         elif (attributes, epoch) != (self._attributes, self._epoch):
@@ -125,7 +125,7 @@ class BatchWriter:
         """Give all later batches a leader epoch of at least ``epoch``."""
         self._least_epoch = max(self._least_epoch, epoch)
 
-    def _under_one_epoch(self, rows: memoryview, first: int) -> tuple[int, memoryview]:
+    def _with_same_epoch(self, rows: memoryview, first: int) -> tuple[int, memoryview]:
         """Return the leader epoch of the record in row ``first``, and the rows up to its end."""
         epochs, width = self._epochs, RecordTable.WIDTH
         offset = rows[first * width]

@@ -331,7 +331,7 @@ class _Inside:
     below: dict[str, bool] = field(default_factory=dict)
 
     def __call__(self, link: str, file: AnyPath) -> bool:
-        if not self._is_below(_parent(link)) and not _is_one_of(file, self.targets):
+        if not self._is_below(_parent(link)) and not _is_target(file, self.targets):
             return False
         return not _is_directory(file)  # the current directory of a shell, for example
 
@@ -341,7 +341,7 @@ class _Inside:
         while answer is None:
             checked.append(directory)
             # The path is below the root of the process's container, or, for a chroot, below ours.
-            if _is_one_of(f"{self.root}{directory}", self.targets) or _is_one_of(
+            if _is_target(f"{self.root}{directory}", self.targets) or _is_target(
                 directory, self.targets
             ):
                 answer = True
@@ -366,7 +366,7 @@ def _file_id(file: AnyPath) -> tuple[int, int] | None:
         return None
 
 
-def _is_one_of(path: AnyPath | str, targets: set[tuple[int, int]]) -> bool:
+def _is_target(path: AnyPath | str, targets: set[tuple[int, int]]) -> bool:
     try:
         status = os.stat(path)  # noqa: PTH116 - a string is quicker
     except (OSError, ValueError):  # removed, or this process may not search its directory

@@ -24,6 +24,8 @@ WORDS = re.compile(
     r"(?:^|_)(told|tells?|telling|judged|settled?|kept|looks?|looked|looking|picked|losing"
     r"|weigh|weighed|weighing|unsound|somebody|nobody|anew|one)(?:_|$)"
 )
+#: Names that such a part has elsewhere: the position of a Python file object.
+ELSEWHERE = {"tell"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,12 @@ def figures(package: Path) -> Figures:
         len(paths),
         sum(path.read_bytes().count(b"\n") for path in paths),
         max((len(entries(folder)), folder.name) for folder in folders),
-        Counter(name for tree in trees.values() for name in _bound(tree) if WORDS.search(name)),
+        Counter(
+            name
+            for tree in trees.values()
+            for name in _bound(tree)
+            if WORDS.search(name) and name not in ELSEWHERE
+        ),
         circles(_imports(package, trees)),
         [
             f"{_module(package, folder / '__init__.py')}.{name}"

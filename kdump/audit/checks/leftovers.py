@@ -47,7 +47,7 @@ def check_leftovers(evidence: Evidence) -> Iterator[Finding]:
         (codes.LEFTOVER_TEMPORARY, (".tmp", ".part")),
     )
     for code, suffixes in kinds:
-        yield from _one_finding(
+        yield from _joint_finding(
             code, [path for path, suffix in _files(facts.partition) if suffix in suffixes]
         )
 
@@ -57,7 +57,7 @@ def check_foreign(evidence: Evidence) -> Iterator[Finding]:
     facts = evidence.facts
     if facts is None:
         return
-    yield from _one_finding(
+    yield from _joint_finding(
         codes.FOREIGN_FILE,
         [
             entry.path
@@ -74,7 +74,7 @@ def check_swaps(evidence: Evidence) -> Iterator[Finding]:
         return
     loss = swap_loss(facts, evidence.surveys)
     swap = plan_swap(facts.partition, facts.swap_ends)
-    yield from _one_finding(codes.SWAP_DISCARDED, swap.discarded)
+    yield from _joint_finding(codes.SWAP_DISCARDED, swap.discarded)
     overlap = _overlap(facts.partition, swap, evidence.ends)
     if overlap is not None:
         yield file_finding(
@@ -95,7 +95,7 @@ def check_swaps(evidence: Evidence) -> Iterator[Finding]:
             offsets=Offsets(first, last),
         )
     else:
-        yield from _one_finding(codes.SWAP_PENDING, swap.pending)
+        yield from _joint_finding(codes.SWAP_PENDING, swap.pending)
 
 
 def plan_swap(partition: Partition, swap_ends: Ends) -> Swap:
@@ -155,6 +155,6 @@ def _base(path: AnyPath) -> int | None:
     return parse_file_name(path.name).base_offset
 
 
-def _one_finding(code: FindingCode, paths: Sequence[AnyPath]) -> Iterator[Finding]:
+def _joint_finding(code: FindingCode, paths: Sequence[AnyPath]) -> Iterator[Finding]:
     if paths:
         yield Finding(code, paths[0], repeats=len(paths) - 1)

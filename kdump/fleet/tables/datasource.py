@@ -86,14 +86,14 @@ class _Options:
         cores = options.get("cores", str(default_jobs()))
         if not (cores.isdecimal() and int(cores)):
             raise UsageError(f"option cores: expected a number from 1 on, found {cores}")
-        table = _one_of("table", options.get("table", "records"), TABLES)
+        table = _choice("table", options.get("table", "records"), TABLES)
         topics, excluded = _pattern(options, "topic"), _pattern(options, "exclude")
         return cls(
             tuple(paths),
             table,
-            _one_of("mode", options.get("mode", _MODES[0]), _MODES) == "failfast",
+            _choice("mode", options.get("mode", _MODES[0]), _MODES) == "failfast",
             TopicSelection(topics, excluded, served=table != "findings"),
-            _BOOLEANS[_one_of("deep", options.get("deep", "false"), _BOOLEANS)],
+            _BOOLEANS[_choice("deep", options.get("deep", "false"), _BOOLEANS)],
             int(cores),
         )
 
@@ -187,7 +187,7 @@ def _arrow_schema(schema: StructType, table: str) -> pa.Schema:
     return pa.schema(fields)
 
 
-def _one_of(option: str, value: str, known: Sequence[str] | Mapping[str, object]) -> str:
+def _choice(option: str, value: str, known: Sequence[str] | Mapping[str, object]) -> str:
     if value.lower() not in known:
         raise UsageError(f"option {option}: expected {' or '.join(known)}, found {value}")
     return value.lower()

@@ -219,7 +219,7 @@ def varint(
     """
     value: cython.ulonglong = 0
     group: cython.ulonglong
-    one: cython.ulonglong = 1
+    unit: cython.ulonglong = 1
     half: cython.longlong
     shift: cython.int = 0
     last: cython.bint
@@ -229,7 +229,7 @@ def varint(
         last = group < 128
         group &= 127
         if shift + 7 > bits:
-            group &= (one << (bits - shift)) - 1
+            group &= (unit << (bits - shift)) - 1
         value |= group << shift
         if last:
             half = value >> 1

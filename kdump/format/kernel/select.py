@@ -73,7 +73,7 @@ def keep_records(
     """
     n: cython.Py_ssize_t = len(rows) // RECORD_WIDTH
     row: cython.Py_ssize_t = 0
-    kept: cython.Py_ssize_t = 0
+    filled: cython.Py_ssize_t = 0
     start: cython.Py_ssize_t
     place: cython.Py_ssize_t
     i: cython.Py_ssize_t
@@ -102,11 +102,11 @@ def keep_records(
                     break
             if not same:
                 continue
-        if kept != row:
+        if filled != row:
             for i in range(RECORD_WIDTH):
-                rows[kept + i] = rows[row + i]
-        kept += RECORD_WIDTH
-    return kept // RECORD_WIDTH
+                rows[filled + i] = rows[row + i]
+        filled += RECORD_WIDTH
+    return filled // RECORD_WIDTH
 
 
 def keep_batches(
@@ -128,7 +128,7 @@ def keep_batches(
     """
     n: cython.Py_ssize_t = len(rows) // BATCH_WIDTH
     row: cython.Py_ssize_t = 0
-    kept: cython.Py_ssize_t = 0
+    filled: cython.Py_ssize_t = 0
     place: cython.Py_ssize_t
     i: cython.Py_ssize_t
     low: cython.longlong
@@ -152,11 +152,11 @@ def keep_batches(
             continue
         if by_producer and rows[row + PRODUCER_ID] != producer_id:
             continue
-        if kept != row:
+        if filled != row:
             for i in range(BATCH_WIDTH):
-                rows[kept + i] = rows[row + i]
-        kept += BATCH_WIDTH
-    return kept // BATCH_WIDTH
+                rows[filled + i] = rows[row + i]
+        filled += BATCH_WIDTH
+    return filled // BATCH_WIDTH
 
 
 @cython.cfunc

@@ -33,7 +33,7 @@ from kdump.repair.newdir.output import (
     survey_of,
 )
 from kdump.repair.rewrite.conversion import Conversion, Part, Rules
-from kdump.repair.rewrite.preconditions import damaged_log, unsound_log
+from kdump.repair.rewrite.preconditions import damaged_log, unconvertible_log
 from kdump.repair.rewrite.read_back import ReadBack
 from kdump.repair.rewrite.write_and_read import (
     OnWrite,
@@ -198,7 +198,7 @@ class SegmentWriter:
             for number, numbered in groupby(conversion.pieces(), key=itemgetter(0)):
                 base_offset = conversion.parts[number].base_offset
                 if number and origin.next_base is not None and base_offset >= origin.next_base:
-                    raise unsound_log(
+                    raise unconvertible_log(
                         log,
                         f"expected offsets below {origin.next_base}, where the next log begins, "
                         f"found {base_offset}",

@@ -24,7 +24,7 @@ def add_batches(
     start = 0
     for _, run in groupby(table.column("attributes"), key=LOG_APPEND_TIME.__and__):
         stop = start + sum(1 for _ in run)
-        _add_of_one_type(digest, table.part(start, stop), source, reader)
+        _add_same_type(digest, table.part(start, stop), source, reader)
         start = stop
 
 
@@ -39,7 +39,7 @@ def add_batch(
         digest.add(table.block, table.rows, table.timestamp_type, legacy=False)
 
 
-def _add_of_one_type(
+def _add_same_type(
     digest: RecordDigest, table: BatchTable, source: Source, reader: RecordReader
 ) -> None:
     """Add the records of batches that all have the same timestamp type."""

@@ -36,7 +36,7 @@ from kdump.format.kernel.encode import kind_end
 from kdump.format.record_digest import RecordDigest
 from kdump.format.records import RecordReader
 from kdump.repair.rewrite.batch_digests import add_batch, add_batches
-from kdump.repair.rewrite.preconditions import damaged_log, undecodable_records, unsound_log
+from kdump.repair.rewrite.preconditions import damaged_log, unconvertible_log, undecodable_records
 from kdump.storage.logdir import MAX_LOG_BYTES
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.source import Source
@@ -329,7 +329,7 @@ class Conversion:
 
     def _refuse(self, fault: Fault) -> None:
         if fault.kind in _REFUSED:
-            raise unsound_log(
+            raise unconvertible_log(
                 self._path,
                 "expected batches of magic 0 to 2 with rising offsets, found that the batch at "
                 f"position {fault.batch.position} {_REFUSED[fault.kind]}",

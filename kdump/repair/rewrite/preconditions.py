@@ -11,7 +11,7 @@ from kdump.storage.objects.address import AnyPath
 from kdump.storage.walk import Damage, Reason
 
 
-def unsound_log(path: AnyPath, what: str) -> Refused:
+def unconvertible_log(path: AnyPath, what: str) -> Refused:
     """Return the refusal of the log at ``path``, which is damaged or out of order."""
     return Refused(
         f"{path}: {what}: only sound logs are converted. kdump truncate-to-valid cuts a damaged "
@@ -34,7 +34,7 @@ def undecodable_records(path: AnyPath, what: str) -> Refused:
 
 def damaged_log(path: AnyPath, damage: Damage) -> Refused:
     """Return the refusal of the log at ``path`` because of ``damage``."""
-    return unsound_log(
+    return unconvertible_log(
         path,
         f"expected only sound batches, found damage at position {damage.position} "
         f"({damage.reason.value})",
@@ -47,16 +47,16 @@ def refuse_damaged(surveys: Sequence[Survey], folder: AnyPath) -> None:
         log = folder / survey.segment.log.name
         if survey.damages:
             kinds = [reason.value for reason in Reason if survey.counts[reason]]
-            raise unsound_log(
+            raise unconvertible_log(
                 log, f"expected only sound batches, found damage ({', '.join(kinds)})"
             )
         if not survey.ordered:
-            raise unsound_log(
+            raise unconvertible_log(
                 log, "expected offsets that rise from batch to batch, found offsets that do not"
             )
     for survey, following in pairwise(surveys):
         if survey.last_offset is not None and survey.last_offset >= following.segment.base_offset:
-            raise unsound_log(
+            raise unconvertible_log(
                 folder / survey.segment.log.name,
                 f"expected the log to end before {following.segment.log.name} begins, found offset "
                 f"{survey.last_offset}",
