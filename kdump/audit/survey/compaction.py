@@ -36,9 +36,11 @@ def compaction_evidence(compacted: bool | None, *, gaps: int, cleaned: bool) -> 
     return Compaction.UNLIKELY if compacted is None else Compaction.EXCLUDED
 
 
-def missing_means_lost(compacted: bool | None, evidence: Compaction) -> bool:
+def missing_means_lost(compacted: bool | None, *, gaps: int, cleaned: bool) -> bool:
     """Return whether missing offsets count as lost batches, which may have been markers.
 
-    They do if the settings exclude compaction, or are unknown and no evidence shows it.
+    They do if the settings exclude compaction, or are unknown and no evidence shows it. The
+    arguments are those of ``compaction_evidence``.
     """
+    evidence = compaction_evidence(compacted, gaps=gaps, cleaned=cleaned)
     return compacted is False or evidence is Compaction.UNLIKELY

@@ -182,17 +182,19 @@ def compaction_of(surveys: Sequence[Survey], compacted: bool | None) -> Compacti
 
     ``compacted`` is as for ``compaction_evidence``.
     """
-    return compaction_evidence(
-        compacted,
-        gaps=sum(survey.counts[FaultKind.GAP] for survey in surveys),
-        cleaned=any(survey.cleaned for survey in surveys),
-    )
+    gaps, cleaned = _traces_of_compaction(surveys)
+    return compaction_evidence(compacted, gaps=gaps, cleaned=cleaned)
 
 
 def effective_compaction(surveys: Sequence[Survey], compacted: bool | None) -> bool | None:
     """Return ``compacted``, but False if it is unknown and nothing in the log shows compaction."""
-    lost = missing_means_lost(compacted, compaction_of(surveys, compacted))
-    return False if lost else compacted
+    gaps, cleaned = _traces_of_compaction(surveys)
+    return False if missing_means_lost(compacted, gaps=gaps, cleaned=cleaned) else compacted
+
+
+def _traces_of_compaction(surveys: Sequence[Survey]) -> tuple[int, bool]:
+    gaps = sum(survey.counts[FaultKind.GAP] for survey in surveys)
+    return gaps, any(survey.cleaned for survey in surveys)
 
 
 def survey(

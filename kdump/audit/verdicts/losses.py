@@ -5,7 +5,7 @@ Spec: KOD 5.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,16 +16,14 @@ from kdump.audit.startup.forecast import Forecast, causes_of, harms_of, worst_ou
 from kdump.audit.survey.recovery import Span
 from kdump.audit.verdicts.verdict import Verdict
 
-#: The codes with which nothing decides how many records are lost now.
-_UNDECIDED: Final = frozenset(
-    {
-        codes.OFFSETS_MISSING,
-        codes.EPOCHS_BEYOND_END,
-        codes.REPLICA_MISSING_ONLY,
-        codes.LOG_DIRECTORY_BLANK,
-        codes.LOG_DIRECTORY_MISSING,
-    }
-)
+#: The codes with which nothing decides how many records are lost now: the reason, weightiest first.
+UNDECIDED: Final[Mapping[FindingCode, str]] = {
+    codes.REPLICA_MISSING_ONLY: "a replica is missing",
+    codes.LOG_DIRECTORY_BLANK: "a log directory is missing",
+    codes.LOG_DIRECTORY_MISSING: "a log directory is missing",
+    codes.OFFSETS_MISSING: "offsets are missing",
+    codes.EPOCHS_BEYOND_END: "offsets are missing",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +98,7 @@ def losses_of(
         strays += forecast.set_aside is not None and forecast.set_aside.severity is Severity.ERROR
         if forecast.lost.sound:
             further.append(forecast.lost.sound)
-    undecided = _UNDECIDED & found
+    undecided = frozenset(UNDECIDED.keys() & found)
     return Losses(
         sum(now, Span()),
         len(now),

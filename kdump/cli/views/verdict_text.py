@@ -7,9 +7,8 @@ from typing import Final
 
 import click
 
-from kdump.audit import codes
 from kdump.audit.codes import Outcome, Severity
-from kdump.audit.verdicts.losses import Losses
+from kdump.audit.verdicts.losses import UNDECIDED, Losses
 from kdump.cli.ui.paragraphs import wrap
 from kdump.cli.ui.units import count_text
 from kdump.cli.views.forecast_text import OUTCOMES, bound_text, harm_parts
@@ -19,13 +18,6 @@ LABELS: Final = {
     Severity.INCOMPLETE: "UNREAD",
     Severity.WARNING: "WARN",
     Severity.INFO: "INFO",
-}
-_UNDECIDED: Final = {
-    codes.REPLICA_MISSING_ONLY: "a replica is missing",
-    codes.LOG_DIRECTORY_BLANK: "a log directory is missing",
-    codes.LOG_DIRECTORY_MISSING: "a log directory is missing",
-    codes.OFFSETS_MISSING: "offsets are missing",
-    codes.EPOCHS_BEYOND_END: "offsets are missing",
 }
 _COLOURS: Final = {
     Severity.ERROR: "red",
@@ -54,7 +46,7 @@ def verdict_lines(losses: Losses, severity: Severity | None) -> Iterator[str]:
 
 def lost_now_text(losses: Losses) -> str:
     """Return how many records consumers cannot get today, in all partitions together."""
-    reason = next((text for code, text in _UNDECIDED.items() if code in losses.undecided), None)
+    reason = next((text for code, text in UNDECIDED.items() if code in losses.undecided), None)
     if losses.now:
         where = count_text(losses.now_partitions, "partition")
         known = f"{bound_text(losses.now, 'record')} in {where}"

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from kdump.audit.facts.small_files import read_producer_snapshots, read_small
 from kdump.audit.replay.fates import FateEvidence, Mark
 from kdump.audit.survey.anomalies import FaultKind, HeaderFaults
-from kdump.audit.survey.compaction import compaction_evidence, missing_means_lost
+from kdump.audit.survey.compaction import missing_means_lost
 from kdump.audit.survey.events import Events, Gathering
 from kdump.errors import SourceError
 from kdump.fleet.export.committed import CopyTransactions
@@ -129,8 +129,7 @@ def plan_log(task: PlanTask) -> LogPlan:
     cleaned = state[_headers.T_MISCOUNTED] > 0 or events.horizons.count > 0
     # Where offsets do not rise, those of a hole may be elsewhere in the log.
     ordered = not (state[_headers.T_BACKWARDS] or state[_headers.T_INVERTED])
-    compaction = compaction_evidence(task.compacted, gaps=breaks, cleaned=cleaned)
-    if not (ordered and missing_means_lost(task.compacted, compaction)):
+    if not (ordered and missing_means_lost(task.compacted, gaps=breaks, cleaned=cleaned)):
         holes.clear()
     plan = LogPlan(marks, join(gaps), tuple(stretches), last, epoch, join(holes), breaks, cleaned)
     if plan.gaps or plan.holes:
@@ -187,12 +186,11 @@ def combine_logs(
     marks: list[Mark] = []
     gaps: list[tuple[int, int]] = []
     indexes: dict[int, TransactionIndex | None] = {}
-    compaction = compaction_evidence(
+    with_holes = missing_means_lost(
         compacted,
         gaps=sum(plan.breaks for _, plan in logs),
         cleaned=any(plan.cleaned for _, plan in logs),
     )
-    with_holes = missing_means_lost(compacted, compaction)
     ends = [base_offset - 1 for base_offset, _ in logs[1:]]
     for (base_offset, plan), end in zip(logs, [*ends, HIGHEST], strict=True):
         numbers = iter(plan.marks)

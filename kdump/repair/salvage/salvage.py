@@ -23,7 +23,7 @@ from kdump.audit.replay.replay import Replay, replay
 from kdump.audit.run.gather import gather
 from kdump.audit.startup.inputs import violations
 from kdump.audit.startup.outcome import Violation
-from kdump.audit.survey.compaction import compaction_evidence, missing_means_lost
+from kdump.audit.survey.compaction import missing_means_lost
 from kdump.audit.survey.survey import Survey
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
@@ -223,12 +223,11 @@ class _Writer:
         self, selection: PieceSelection, surveys: Sequence[Survey]
     ) -> tuple[OffsetGap, ...]:
         """Return the gaps where a marker may be missing; ``surveys`` are of the new logs."""
-        compaction = compaction_evidence(
+        whole = missing_means_lost(
             self._settings.compacted,
             gaps=batch_gaps(selection),
             cleaned=any(survey.cleaned for survey in surveys),
         )
-        whole = missing_means_lost(self._settings.compacted, compaction)
         return tuple(offset_gaps(selection, whole=whole))
 
     def _replay(self, surveys: Sequence[Survey]) -> Replay:

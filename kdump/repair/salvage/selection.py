@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from kdump.audit.survey.compaction import compaction_evidence, missing_means_lost
+from kdump.audit.survey.compaction import missing_means_lost
 from kdump.audit.survey.log_end import first_offset_of
 from kdump.errors import SourceError
 from kdump.format.batch import MARKER_BYTES, MAX_OFFSET_DELTA, BatchTable, RecordBatch, is_marker
@@ -198,8 +198,7 @@ class _Scan:
     @property
     def _whole(self) -> bool:
         """Whether missing offsets end a stretch."""
-        compaction = compaction_evidence(self._compacted, gaps=self._gaps, cleaned=False)
-        return missing_means_lost(self._compacted, compaction)
+        return missing_means_lost(self._compacted, gaps=self._gaps, cleaned=False)
 
     def _end(self, table: BatchTable, row: int) -> int:
         """Return the row after the last of the batches from ``row`` on whose offsets rise.
