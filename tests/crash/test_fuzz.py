@@ -2,6 +2,7 @@
 
 ``KDUMP_FUZZ_CASES`` is how many cases the slow tests take (10,000), ``KDUMP_FUZZ_FIRST`` the seed
 that all start from (0): a case that failed is run again with its seed and one case.
+``KDUMP_FUZZ_SECONDS`` is the CPU time that a case may take (2).
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ pytestmark = pytest.mark.loops
 FIRST = int(os.environ.get("KDUMP_FUZZ_FIRST", "0"))
 CASES = int(os.environ.get("KDUMP_FUZZ_CASES", "10000"))
 ORDINARY = 300
-CASE_SECONDS = 2.0
+CASE_SECONDS = float(os.environ.get("KDUMP_FUZZ_SECONDS", "2"))
 CASE_BYTES = 256 << 20
 #: How many cases share a log directory: starting a command takes longer than reading them.
 DIRECTORY_CASES = 40
