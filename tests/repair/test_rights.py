@@ -46,8 +46,8 @@ pytestmark = [
     pytest.mark.usefixtures("unsearched"),
 ]
 
-#: Of each command.
-TRIES = 200
+#: Of each command; tests/nightly takes 1,000.
+TRIES = int(os.environ.get("KDUMP_SWAPS", "200"))
 #: Of what commands are made of.
 STEP_TRIES = 1000
 #: About as long as a command takes.
