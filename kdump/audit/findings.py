@@ -16,6 +16,7 @@ AS_LIVE: Final = "as beside a running broker"
 
 _READABLE: Final = "something that can be read"
 _ERROR: Final = "an error: "
+_UNREADABLE: Final = "cannot be read: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,8 @@ class Detail:
 
     def __str__(self) -> str:
         if self.expected == _READABLE:
-            return f"cannot be read: {self.found.removeprefix(_ERROR)}"
+            reason = self.found.removeprefix(_ERROR)  # some have these words, behind the path
+            return reason if _UNREADABLE in reason else f"{_UNREADABLE}{reason}"
         return f"expected {self.expected}, found {self.found}"
 
     def as_live(self) -> Detail:
