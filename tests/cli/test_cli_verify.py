@@ -699,7 +699,7 @@ def test_the_indexes_of_a_log_are_rebuilt_after_its_cut(cli: Cli, log_directory:
     assert (
         "plan 1 torn-last-0: cut the unreadable end, loses no more: "
         f"kdump truncate-to-valid {torn} "
-        f"2 torn-last-0: then rebuild its indexes or small files: kdump reindex {torn} "
+        f"2 rebuild indexes or small files of torn-last-0: kdump reindex {torn} "
         "3 check all again"
     ) in text
 
@@ -761,10 +761,35 @@ def test_the_plan_writes_a_missing_topic_id(
     assert text.startswith(before.format(name=path.name))
     rest = text.removeprefix(before.format(name=path.name))
     assert rest.split(" ", 1)[1].startswith(
-        f"{path.name}: then rebuild its indexes or small files: kdump reindex {path} "
-        if before
-        else f"rebuild indexes or small files of {path.name}: kdump reindex {path} "
+        f"rebuild indexes or small files of {path.name}: kdump reindex {path} "
     )
+
+
+def test_the_plan_removes_a_log_start_beyond_the_end(cli: Cli, log_directory: Path) -> None:
+    """A start would delete all of the log."""
+    path = recipe("sound").write(log_directory)
+    start = "log-start-offset-checkpoint"
+    (log_directory / start).write_text("0\n1\nsound 0 100000\n")
+    text = " ".join(" ".join(cli.text(log_directory, code=exits.PROBLEMS)).split())
+    assert (
+        f"plan 1 if another replica of {path.name} is in sync, start that replica first "
+        f"2 rebuild indexes or small files of {path.name}: kdump reindex {path} 3 check all again"
+    ) in text
+
+
+def test_the_plan_rebuilds_beside_a_command_of_kafka(cli: Cli, tmp_path: Path) -> None:
+    data = copy_fixture("4.3.1/clean", tmp_path / "data")
+    for coordinator in data.glob("__transaction_state-*"):
+        shutil.rmtree(coordinator)
+    path = data / "transactions-0"
+    os.utime(max(path.glob("*.log")), (0, time.time() - 10_000))
+    min(path.glob("*.index")).unlink()
+    config = tmp_path / "server.properties"
+    config.write_text("transaction.max.timeout.ms=900000\n")
+    text = " ".join(" ".join(cli.text("--config", config, data, code=exits.PROBLEMS)).split())
+    plan = text.partition("plan ")[2]
+    assert "transactions-0: kafka-transactions.sh --bootstrap-server" in plan
+    assert f"rebuild indexes or small files of transactions-0: kdump reindex {path} " in plan
 
 
 def test_many_sound_segments_share_a_line(cli: Cli, tmp_path: Path) -> None:

@@ -79,9 +79,9 @@ def _partition_steps(
     for verdict in others:
         remedies = _remedies(verdict)
         harm = _harm(verdict, forecasts.get(verdict.target.path))
-        steps = list(_repair_steps(verdict, remedies, harm=harm))
-        yield from steps
-        if reindex_command(verdict.target.path) in remedies and not steps:
+        yield from _repair_steps(verdict, remedies, harm=harm)
+        rebuild = reindex_command(verdict.target.path)
+        if rebuild in remedies and not _replaces_all(verdict, remedies):
             to_reindex.append(verdict)
         if not harm and not _goes_first(verdict, remedies):
             yield from _explain_steps(verdict)
@@ -124,7 +124,7 @@ def _remedies(verdict: Verdict) -> list[Remedy]:
 
 
 def _repair_steps(verdict: Verdict, remedies: Sequence[Remedy], *, harm: bool) -> Iterator[_Step]:
-    """Yield the steps for one partition; none if only its indexes are to be rebuilt."""
+    """Yield the steps for one partition but the rebuild of its indexes and small files."""
     path, name = verdict.target.path, _names_text([verdict])
     pending = pending_remedy(verdict.findings)
     if pending is not None:
@@ -140,28 +140,30 @@ def _repair_steps(verdict: Verdict, remedies: Sequence[Remedy], *, harm: bool) -
         return
     if truncate_command(path) in remedies:
         yield _Step(f"{name}: cut the unreadable end, loses no more:", truncate_command(path))
-        if reindex_command(path) in remedies:
-            yield _Step(f"{name}: then rebuild its indexes or small files:", reindex_command(path))
     usual = (reindex_command(path), truncate_command(path))
     others = [remedy for remedy in remedies if remedy not in usual]
     repairs = [remedy for remedy in others if remedy[0] != "kdump" or remedy[1] not in _SHOWS]
     for command in repairs:
         yield _Step(f"{name}:", command)
-    if harm and not repairs and truncate_command(path) not in remedies:
+    cured = repairs or truncate_command(path) in remedies or _rebuilt(verdict)
+    if harm and not cured:
         what = "log directory" if verdict.is_metadata_log else "directory"
         yield _Step(
             f"{name}: no command repairs it: copy the {what} before a broker starts on it",
             next((remedy for remedy in others if remedy[1:2] == ("explain",)), None),
         )
-        if reindex_command(path) in remedies:
-            yield _Step(f"{name}: then rebuild its indexes or small files:", reindex_command(path))
 
 
 def _goes_first(verdict: Verdict, remedies: Sequence[Remedy]) -> bool:
     """Return whether other errors wait for a repair: after it, a check shows which of them stay."""
-    path = verdict.target.path
-    cuts = salvage_command(path) in remedies or truncate_command(path) in remedies
-    return cuts or pending_remedy(verdict.findings) is not None
+    cuts = truncate_command(verdict.target.path) in remedies
+    return cuts or _replaces_all(verdict, remedies)
+
+
+def _replaces_all(verdict: Verdict, remedies: Sequence[Remedy]) -> bool:
+    """Return whether a repair is to be finished, or a copy takes the place of the partition."""
+    copies = salvage_command(verdict.target.path) in remedies
+    return copies or pending_remedy(verdict.findings) is not None
 
 
 def _explain_steps(verdict: Verdict) -> Iterator[_Step]:
@@ -178,22 +180,23 @@ def _explain_steps(verdict: Verdict) -> Iterator[_Step]:
 
 
 def _harm(verdict: Verdict, forecast: Forecast | None) -> bool:
-    """Return whether records are lost, or the next start does harm that no rebuild averts."""
+    """Return whether records are lost, or the next start loses some or does lasting harm."""
     if verdict.lost.records:
         return True
-    if forecast is None or _rebuilt(verdict, forecast):
+    if forecast is None:
+        return False
+    lost = forecast.lost.sound or forecast.lost.unreadable or forecast.deleted
+    if _rebuilt(verdict) and not lost:
         return False
     return harm_text(replace(forecast, harms=forecast.harms - {Harm.UNSERVED})) is not None
 
 
-def _rebuilt(verdict: Verdict, forecast: Forecast) -> bool:
-    """Return whether ``reindex`` rebuilds what has errors, and the start loses no record."""
-    rebuild = reindex_command(verdict.target.path)
-    lost = forecast.lost.sound or forecast.lost.unreadable or forecast.deleted
+def _rebuilt(verdict: Verdict) -> bool:
+    """Return whether ``reindex`` rebuilds all files that have errors, and no record is lost now."""
     remedies = {
         finding.remedy for finding in verdict.findings if finding.code.severity is Severity.ERROR
     }
-    return not lost and remedies == {rebuild}
+    return remedies == {reindex_command(verdict.target.path)} and not verdict.lost.records
 
 
 def _replica_steps(
