@@ -10,6 +10,7 @@ import re
 import shutil
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import forge
@@ -29,6 +30,7 @@ from kdump.audit.codes import CODES
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.cli.ui import exits
 from kdump.cli.views.verify.json_lines import JsonReport
+from kdump.format.lines.shell import shell_text
 
 pytestmark = pytest.mark.once
 
@@ -654,6 +656,34 @@ def test_an_error_that_only_explain_is_for_has_its_step(cli: Cli, log_directory:
         f"4 check all again, then start the broker: kdump verify {log_directory}",
     ]
     assert text == " ".join(steps)
+
+
+@pytest.mark.slow
+def test_the_plan_has_the_command_of_each_error(capsys: pytest.CaptureFixture[str]) -> None:
+    """Unless a copy of the sound batches, or the end of a repair, goes first."""
+    found = 0
+    for written in DIRECTORY_RECIPES:
+        with TemporaryDirectory() as scratch:
+            written.write(Path(scratch))
+            printed = []
+            for form in ("json", "text"):
+                kdump.cli.main.main(["verify", "--format", form, "--progress", "none", scratch])
+                printed.append(capsys.readouterr().out)
+            errors = [
+                shell_text(line["remedy"])
+                for line in map(json.loads, printed[0].splitlines())
+                if line["type"] == "finding" and line["severity"] == "error" and line["remedy"]
+            ]
+        repairs = {command for command in errors if not command.startswith("kdump explain ")}
+        plan = " ".join(printed[1].partition("\nplan ")[2].split())
+        whole = f"kdump reindex {scratch} "  # of several partitions
+        first = [f"kdump salvage {scratch}", "finish the repair", f"kdump verify {scratch} "]
+        assert not errors or first[-1].strip() in plan, (written.name, plan)
+        if not any(step in plan for step in first[:-1]):
+            missing = {command for command in repairs if command not in plan}
+            assert not missing or whole in plan, (written.name, missing, plan)
+            found += len(repairs)
+    assert found > 12
 
 
 def test_a_partition_with_the_topic_id_of_another_has_its_step(cli: Cli, tmp_path: Path) -> None:
