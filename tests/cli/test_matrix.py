@@ -55,4 +55,5 @@ def _failed(world: World, seeds: range) -> str:
     for seed in seeds:
         drawn = draw(random.Random(seed), world)
         failed += [f"{seed}: {drawn}: {wrong}" for wrong in made(drawn, world)]
-    return "\n".join(failed[:10])
+    # Names that are no UTF-8 do not come through from a worker of xdist.
+    return "\n".join(failed[:10]).encode(errors="backslashreplace").decode()
