@@ -83,7 +83,11 @@ def slow_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("slow_disk")
 @pytest.mark.parametrize(
-    ("runs", "enough"), [(60, 1), pytest.param(200, 10, marks=pytest.mark.nightly)]
+    ("runs", "enough"),
+    [
+        pytest.param(60, 1, marks=pytest.mark.slow),
+        pytest.param(200, 10, marks=pytest.mark.nightly),
+    ],
 )
 def test_what_is_wrongly_believed_stopped_gives_no_false_alarm(
     runs: int,

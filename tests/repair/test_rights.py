@@ -431,6 +431,7 @@ class World:
         return pending_swaps(self.home / name, self.precious / name, uid, PAUSE_SECONDS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("swapped", ["data/orders-0/.kdump", "data/orders-0", "data"])
 def test_repairs_and_undos_amid_swaps_change_nothing_of_others(world: World, swapped: str) -> None:
     partition = LOSSY.partition(world.home)
@@ -441,6 +442,7 @@ def test_repairs_and_undos_amid_swaps_change_nothing_of_others(world: World, swa
     assert codes[OK] and codes[REFUSED]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("swapped", ["old/data/orders-0", "old/data"])
 def test_conversions_amid_swaps_change_nothing_of_others(world: World, swapped: str) -> None:
     argv = CONVERT.argv(world.home / "old", "--apply")
@@ -450,6 +452,7 @@ def test_conversions_amid_swaps_change_nothing_of_others(world: World, swapped: 
     assert codes[OK] and codes[REFUSED]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "count"),
     [(["salvage"], TRIES), (["convert-v0-v2", "--jobs", "1"], TRIES // 2)],
