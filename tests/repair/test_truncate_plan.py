@@ -476,6 +476,17 @@ def test_offsets_that_jump_end_no_transaction_that_begins_behind_them(top: Path,
     assert open_at[7] in {0, 2}
 
 
+def test_an_abort_of_which_the_log_has_nothing_left_hides_nothing(top: Path) -> None:
+    """The batches at 2 and 3 are missing: an abort would hide what is written from 4 on, too."""
+    log = [_of(9, 0, sequence=0), marker(1, 9, commit=False), _of(7, 4, sequence=1)]
+    log += [flip(marker(5, 7, commit=True), -1)]
+    index = txn_index([(9, 0, 1, 2), (7, 2, 3, 4)])
+    path = forge.write_partition(top, "topic", 0, {0: log}, files={name(0, ".txnindex"): index})
+    plan = planned(top, path)
+    assert plan.log_end[1] == 5
+    assert content(plan, name(0, ".txnindex")) == index[:34]
+
+
 def test_a_transaction_index_that_is_missing_is_made(top: Path) -> None:
     path = forge.write_partition(top, "topic", 0, {0: _HISTORY})
     made = TransactionIndex.decode(content(planned(top, path), name(0, ".txnindex")))

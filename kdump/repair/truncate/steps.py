@@ -14,10 +14,11 @@ from itertools import takewhile
 from typing import Final
 
 from kdump.audit.facts.small_files import PartitionFacts
+from kdump.audit.survey.anomalies import FaultKind
 from kdump.audit.survey.survey import Survey
 from kdump.format.batch import HEADER_BYTES
 from kdump.format.checkpoint import encode_epochs
-from kdump.format.index import TransactionIndex
+from kdump.format.index import AbortedTxn, TransactionIndex
 from kdump.format.snapshot import encode_snapshot
 from kdump.repair.content.epochs import epochs_after
 from kdump.repair.content.producers import can_precede
@@ -128,12 +129,23 @@ class CutSteps:
         exists, current = name in self._files, None if found is None else found.value
         aborted = self._after.replay.segments[-1].aborted
         if not (self._known and self._after.ends_known) and current is not None:
-            # The entries are in the order of their ends; those before the cut stay correct.
+            # The entries are in the order of their ends; those before the cut stay correct. One of
+            # which the log has neither a batch nor the marker would hide what its producer wrote
+            # later: only the marker ends that for consumers.
             within = takewhile(lambda entry: entry.last_offset < self._after.end, current.entries)
-            aborted = tuple(within)
+            aborted = tuple(entry for entry in within if not self._is_left_out(entry))
         content = TransactionIndex(tuple(aborted)).encode()
         if (content or exists) and (current is None or current.encode() != content):
             yield Put.of(name, content, replaces=exists)
+
+    def _is_left_out(self, entry: AbortedTxn) -> bool:
+        """Return whether all offsets of a transaction lie where those of the log jump."""
+        return any(
+            fault.kind is FaultKind.GAP
+            and fault.reference < entry.first_offset
+            and entry.last_offset < fault.batch.base_offset
+            for fault in self._after.surveys[-1].faults
+        )
 
     def _snapshot(self) -> Iterator[Step]:
         """Yield a snapshot of the producers at the end, unless a sound snapshot has them."""
