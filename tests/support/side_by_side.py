@@ -193,6 +193,18 @@ def sound(directory: Path) -> Counter[Batch]:
     return found
 
 
+def jumps(log: Path) -> list[range]:
+    """The offsets that the sound batches of a log leave out, where they rise."""
+    found, end = [], None
+    with open_source(log, mapped=False) as source:
+        for piece in walk(source, int(log.stem)):
+            for batch in piece if isinstance(piece, BatchTable) else ():
+                if end is not None and batch.base_offset > end:
+                    found.append(range(end, batch.base_offset))
+                end = batch.last_offset + 1
+    return found
+
+
 def _batch(one: RecordBatch, base: int) -> Batch:
     fits = 0 <= one.last_offset - base < 2**31
     return Batch(one.base_offset, one.size, one.crc, one.magic, one.count, fits)
