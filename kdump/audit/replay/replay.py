@@ -423,8 +423,7 @@ def shows_all_missing(surveys: Iterable[Survey]) -> bool:
     """Return whether ``lost_ends`` knows all damage and all missing offsets, in order."""
     return all(
         survey.damages <= len(survey.gaps)
-        and survey.counts[FaultKind.GAP]
-        <= sum(fault.kind is FaultKind.GAP for fault in survey.faults)
+        and survey.counts[FaultKind.GAP] <= len(survey.jumps)
         and survey.ordered
         and survey.complete
         for survey in surveys
@@ -440,9 +439,8 @@ def _missing_ranges(surveys: Sequence[Survey], *, gaps: bool) -> Iterator[Doubt]
             tail = is_last and gap.offset_after is None
             if not (tail and gap.damage.reason in _HARMLESS_TAILS):
                 yield Doubt(gap.offset_before + 1, next_offset)
-        for fault in survey.faults if gaps else ():
-            if fault.kind is FaultKind.GAP:
-                yield Doubt(fault.reference + 1, fault.batch.base_offset - 1)
+        if gaps:
+            yield from (Doubt(first, last) for first, last in survey.jumps)
     if gaps:
         yield from _holes_between(surveys)
 
@@ -464,8 +462,7 @@ def _find_doubt(surveys: Sequence[Survey], *, gaps: bool) -> Doubt | None:
         end = None if is_last else surveys[number + 1].segment.base_offset - 1
         if survey.damages > len(survey.gaps):
             doubts.append(Doubt(base, end))
-        listed = sum(fault.kind is FaultKind.GAP for fault in survey.faults)
-        if gaps and survey.counts[FaultKind.GAP] > listed:
+        if gaps and survey.counts[FaultKind.GAP] > len(survey.jumps):
             doubts.append(Doubt(base, end))
         # If offsets run backwards, it is unknown which of them are wrong.
         if not survey.ordered:

@@ -50,6 +50,5 @@ def _swap(segment: Segment, settings: TopicSettings, *, stopped: bool) -> SwapLo
         log = quick_survey(segment, sealed=True)
         return SwapLog(known_ends([log]).get(base), None, log.cleaned, dense=False)
     log = survey(segment, lambda _: None, mapped=False, sealed=True, deep=False, settings=settings)
-    end = base if log.last_offset is None else log.last_offset + 1
-    dense = log.first_offset == base and log.counted == end - base
-    return SwapLog(end if log.complete else None, log.counted, log.cleaned, dense)
+    dense = log.first_offset == base and log.counted == log.end_offset - base
+    return SwapLog(log.end_offset if log.complete else None, log.counted, log.cleaned, dense)

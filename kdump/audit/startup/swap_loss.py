@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from kdump.audit.evidence import known_ends
 from kdump.audit.facts.small_files import PartitionFacts, SwapLog
 from kdump.audit.startup.swaps import pending_swaps, resolve_swaps
-from kdump.audit.survey.anomalies import FaultKind
 from kdump.audit.survey.compaction import Compaction, compaction_evidence
 from kdump.audit.survey.recovery import Span
-from kdump.audit.survey.survey import Survey
+from kdump.audit.survey.survey import Survey, traces_of_compaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +41,9 @@ def swap_loss(facts: PartitionFacts, surveys: Sequence[Survey]) -> SwapLoss | No
         for segment in pending_swaps(facts.partition)
         if segment.base_offset in facts.swaps
     }
-    compaction = compaction_evidence(
-        facts.compacted,
-        gaps=sum(survey.counts[FaultKind.GAP] for survey in surveys),
-        cleaned=any(survey.cleaned for survey in surveys)
-        or any(swap.cleaned for swap in swaps.values()),
-    )
+    gaps, cleaned = traces_of_compaction(surveys)
+    cleaned = cleaned or any(swap.cleaned for swap in swaps.values())
+    compaction = compaction_evidence(facts.compacted, gaps=gaps, cleaned=cleaned)
     if not swaps or compaction is Compaction.SHOWN:
         return None
     records = _lost_records(facts, surveys, swaps)

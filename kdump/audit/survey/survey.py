@@ -161,6 +161,15 @@ class Survey:
         return self.records if all_counted else None
 
     @property
+    def jumps(self) -> list[tuple[int, int]]:
+        """The listed ranges that the offsets of neighbouring batches leave out: first and last."""
+        return [
+            (fault.reference + 1, fault.batch.base_offset - 1)
+            for fault in self.faults
+            if fault.kind is FaultKind.GAP
+        ]
+
+    @property
     def missing_at_start(self) -> tuple[int, int] | None:
         """The first and last missing offset between the base offset and the first batch, or None.
 
@@ -182,17 +191,18 @@ def compaction_of(surveys: Sequence[Survey], compacted: bool | None) -> Compacti
 
     ``compacted`` is as for ``compaction_evidence``.
     """
-    gaps, cleaned = _traces_of_compaction(surveys)
+    gaps, cleaned = traces_of_compaction(surveys)
     return compaction_evidence(compacted, gaps=gaps, cleaned=cleaned)
 
 
 def effective_compaction(surveys: Sequence[Survey], compacted: bool | None) -> bool | None:
     """Return ``compacted``, but False if it is unknown and nothing in the log shows compaction."""
-    gaps, cleaned = _traces_of_compaction(surveys)
+    gaps, cleaned = traces_of_compaction(surveys)
     return False if missing_means_lost(compacted, gaps=gaps, cleaned=cleaned) else compacted
 
 
-def _traces_of_compaction(surveys: Sequence[Survey]) -> tuple[int, bool]:
+def traces_of_compaction(surveys: Sequence[Survey]) -> tuple[int, bool]:
+    """Return the arguments ``gaps`` and ``cleaned`` of ``compaction_evidence`` for a log."""
     gaps = sum(survey.counts[FaultKind.GAP] for survey in surveys)
     return gaps, any(survey.cleaned for survey in surveys)
 

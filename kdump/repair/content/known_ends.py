@@ -18,7 +18,6 @@ from typing import Final
 from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.replay.fates import HIGHEST, Fate, LostEnd
 from kdump.audit.replay.replay import lost_ends, shows_all_missing
-from kdump.audit.survey.anomalies import FaultKind
 from kdump.audit.survey.survey import Survey
 from kdump.format.kernel import producers as _producers
 from kdump.format.snapshot import ProducerEntry
@@ -58,12 +57,7 @@ def known_ends(
     bases = [survey.segment.base_offset for survey in surveys]
     # Where offsets jump without damage, events do not show the transaction that begins behind: an
     # end there would end that one too.
-    jumps = [
-        fault.reference + 1
-        for survey in surveys
-        for fault in survey.faults
-        if fault.kind is FaultKind.GAP
-    ]
+    jumps = [first for survey in surveys for first, _ in survey.jumps]
     over_jumps = {
         end
         for end in ends

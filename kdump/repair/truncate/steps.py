@@ -14,7 +14,6 @@ from itertools import takewhile
 from typing import Final
 
 from kdump.audit.facts.small_files import PartitionFacts
-from kdump.audit.survey.anomalies import FaultKind
 from kdump.audit.survey.survey import Survey
 from kdump.format.batch import HEADER_BYTES
 from kdump.format.checkpoint import encode_epochs
@@ -141,10 +140,8 @@ class CutSteps:
     def _is_left_out(self, entry: AbortedTxn) -> bool:
         """Return whether all offsets of a transaction lie where those of the log jump."""
         return any(
-            fault.kind is FaultKind.GAP
-            and fault.reference < entry.first_offset
-            and entry.last_offset < fault.batch.base_offset
-            for fault in self._after.surveys[-1].faults
+            first <= entry.first_offset and entry.last_offset <= last
+            for first, last in self._after.surveys[-1].jumps
         )
 
     def _snapshot(self) -> Iterator[Step]:
