@@ -110,7 +110,7 @@ def create_destination(path: AnyPath) -> Iterator[Destination]:
     try:
         destination.begin()
         yield destination
-    except BaseException:
+    except BaseException:  # Ctrl-C too: no partial export stays
         destination.discard()
         raise
 

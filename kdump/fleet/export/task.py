@@ -134,7 +134,7 @@ def export_logs(task: ExportTask) -> ExportResult:
     except OSError as error:  # from writing; reading raises SourceError
         output.discard()
         raise write_error(path, error) from error
-    except BaseException:
+    except BaseException:  # Ctrl-C too: no partial file stays
         output.discard()
         raise
     troubles = tuple(trouble for _, log_troubles in results for trouble in log_troubles)

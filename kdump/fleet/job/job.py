@@ -95,7 +95,7 @@ def _collect(
                 deliver()
                 if on_progress is not None:
                     on_progress(watch.fraction(tasks))
-        except BaseException:
+        except BaseException:  # Ctrl-C too: the cluster would go on with the job
             with suppress(PySparkException, Py4JError, ConnectionError):
                 watch.cancel()
             thread.join(_END_SECONDS)

@@ -188,7 +188,7 @@ def _make_with_owner(path: Path) -> None:
     try:
         disk.make_directory(temporary, _owner_attributes())
         disk.rename(temporary, path)
-    except BaseException:
+    except BaseException:  # Ctrl-C too: no temporary directory stays
         with suppress(OSError):
             disk.remove_empty(temporary)
         raise
