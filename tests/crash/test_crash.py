@@ -22,6 +22,7 @@ from crashing.running import run
 from crashing.seam import SYSCALLS, killed_before
 from crashing.straced import TracedRun, trace
 from crashing.subjects import (
+    AS_OWNER,
     CONVERT,
     END,
     INTERVAL,
@@ -83,13 +84,13 @@ def killed_undos(trial: Trial, states: Sequence[tuple[int, Tree]]) -> list[str]:
 # --- what a kill leaves
 
 
-@pytest.mark.parametrize("subject", [LOSSY, REINDEX, CONVERT], ids=str)
+@pytest.mark.parametrize("subject", [LOSSY, REINDEX, CONVERT, *AS_OWNER], ids=str)
 def test_a_killed_repair(subject: Subject, trials: Trials) -> None:
     trial = trials(subject)
     assert killed_repairs(trial, sampled(trial.applied, SEED)) == []
 
 
-@pytest.mark.parametrize("subject", [LOSSY, REINDEX, CONVERT], ids=str)
+@pytest.mark.parametrize("subject", [LOSSY, REINDEX, CONVERT, *AS_OWNER], ids=str)
 def test_a_killed_undo(subject: Subject, trials: Trials) -> None:
     trial = trials(subject)
     assert killed_undos(trial, sampled(trial.undone, SEED)) == []
@@ -123,7 +124,7 @@ def test_an_undo_killed_before_each_call(subject: Subject, trials: Trials) -> No
     assert killed_undos(trial, trial.undone.states) == []
 
 
-@pytest.mark.parametrize("subject", [LOSSY, REINDEX, CONVERT], ids=str)
+@pytest.mark.parametrize("subject", [LOSSY, REINDEX, CONVERT, *AS_OWNER], ids=str)
 def test_an_uninterrupted_repair_and_its_undo(subject: Subject, trials: Trials) -> None:
     trial = trials(subject)
     assert trial.wrong_when_undone(trial.undone.before[-1]) == []

@@ -19,7 +19,7 @@ from crashing.places import UnmountableError, mounted, xfs
 from crashing.running import Run, run
 from crashing.seam import Around, Call, failing, short
 from crashing.straced import trace
-from crashing.subjects import ALONE, CONVERT, LINKED, LOSSY, REINDEX, SPLIT, Subject
+from crashing.subjects import ALONE, AS_OWNER, CONVERT, LINKED, LOSSY, REINDEX, SPLIT, Subject
 from crashing.trees import put, take
 
 from kdump.cli.ui.exits import INCOMPLETE, OK, REFUSED
@@ -106,7 +106,7 @@ def from_on(number: int, lasting: bool) -> Callable[[int], bool]:
 
 
 @pytest.mark.parametrize("undoing", [False, True], ids=["repair", "undo"])
-@pytest.mark.parametrize("subject", [LOSSY, REINDEX, CONVERT], ids=str)
+@pytest.mark.parametrize("subject", [LOSSY, REINDEX, CONVERT, *AS_OWNER], ids=str)
 def test_a_call_fails(subject: Subject, undoing: bool, trials: Trials) -> None:
     assert wrong_after_faults(trials(subject), undoing, 31) == []
 
@@ -127,20 +127,20 @@ def test_every_second_call_of_a_conversion_fails(undoing: bool, trials: Trials) 
 @pytest.mark.nightly
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("undoing", [False, True], ids=["repair", "undo"])
-@pytest.mark.parametrize("subject", [LOSSY, REINDEX, LINKED, ALONE, SPLIT], ids=str)
+@pytest.mark.parametrize("subject", [LOSSY, REINDEX, LINKED, ALONE, SPLIT, *AS_OWNER[:2]], ids=str)
 def test_each_call_fails(subject: Subject, undoing: bool, trials: Trials) -> None:
     assert wrong_after_faults(trials(subject), undoing, both=True) == []
 
 
-@pytest.mark.parametrize("subject", [LOSSY, LINKED, REINDEX, CONVERT], ids=str)
+@pytest.mark.parametrize("subject", [LOSSY, LINKED, REINDEX, CONVERT, AS_OWNER[0]], ids=str)
 def test_short_writes(subject: Subject, trials: Trials) -> None:
     trial = trials(subject)
     put(trial.root, trial.original)
-    ran = run(trial.argv, short(7))
+    ran = trial.run(trial.argv, short(7))
     assert ran.code == OK, ran
     done = take(trial.root)
     assert trial.wrong_when_complete(done) == []
-    ran = run(trial.undo_argv, short(7))
+    ran = trial.run(trial.undo_argv, short(7))
     assert ran.code == OK, ran
     assert trial.wrong_when_undone(take(trial.root)) == []
 

@@ -46,10 +46,8 @@ pytestmark = [
     pytest.mark.usefixtures("unsearched"),
 ]
 
-#: Of each command; tests/nightly takes 1,000.
-TRIES = int(os.environ.get("KDUMP_SWAPS", "200"))
-#: Of what commands are made of.
-STEP_TRIES = 1000
+#: Of each command, and of what commands are made of.
+TRIES = 1000
 #: About as long as a command takes.
 PAUSE_SECONDS = 0.02
 
@@ -373,7 +371,7 @@ def test_directories_that_are_swapped_lead_nowhere(
     before, plan = take(precious), truncation(theirs)
     target = theirs / ".kdump" if what == ".kdump" else theirs
     with pending_swaps(target, precious, nobody):
-        for _ in range(STEP_TRIES):
+        for _ in range(TRIES):
             with suppress(KdumpError, OSError):
                 apply(plan)
             with suppress(KdumpError, OSError):
@@ -392,7 +390,7 @@ def test_an_output_that_is_swapped_leads_nowhere(place: Path, precious: Path, no
     give_all(home, nobody)
     before = take(precious)
     with pending_swaps(home / "out", precious, nobody):
-        for _ in range(STEP_TRIES):
+        for _ in range(TRIES):
             with (
                 suppress(KdumpError, OSError),
                 build_directory(home / "out" / "orders-7", origin) as made,
@@ -448,7 +446,7 @@ def test_conversions_amid_swaps_change_nothing_of_others(world: World, swapped: 
     argv = CONVERT.argv(world.home / "old", "--apply")
     back = ["undo", "--apply", str(CONVERT.partition(world.home / "old"))]
     with world.swap(swapped):
-        codes = tries(world, lambda number: back if number % 2 else argv, TRIES // 4)
+        codes = tries(world, lambda number: back if number % 2 else argv, TRIES // 2)
     assert codes[OK] and codes[REFUSED]
 
 
@@ -472,7 +470,7 @@ def test_new_directories_amid_swaps_stand_nowhere_else(
     assert codes[OK] + codes[PROBLEMS] and codes[REFUSED]
 
 
-@pytest.mark.once
+@pytest.mark.slow
 def test_exports_amid_swaps_stand_nowhere_else(world: World) -> None:
     origin, out, before = LOSSY.partition(world.home), world.home / "out", take(world.precious)
     ended = 0

@@ -47,7 +47,7 @@ class Trial:
     def of(cls, subject: Subject, root: Path) -> Trial:
         """Write the subject at ``root``, an empty directory, and plan its repair."""
         subject.write(root)
-        planned = run(subject.argv(root, "--format", "json"), prepare=_limiting(subject))
+        planned = run(subject.argv(root, "--format", "json"), prepare=_prepared(subject))
         assert planned.code == PROBLEMS, planned
         (plan,) = _lines(planned, "plan")
         return cls(subject, root, take(root), plan)
@@ -205,13 +205,13 @@ class Trial:
         return name in (LOCK, folders) or name.startswith(f"{folders}/")
 
     def run(self, argv: Sequence[str], around: Around | None = None) -> Run:
-        """Run ``kdump ARGV`` where no log passes the subject's size."""
-        return run(argv, around, prepare=_limiting(self.subject))
+        """Run ``kdump ARGV`` as the subject's user, where no log passes the subject's size."""
+        return run(argv, around, prepare=_prepared(self.subject))
 
     def record(self, tree: Tree, argv: Sequence[str], *, piece_bytes: int = 1 << 20) -> Recorded:
         """The same on ``tree``, call by call; no write is longer than ``piece_bytes``."""
         put(self.root, tree)
-        return record(argv, self.root, piece_bytes=piece_bytes, prepare=_limiting(self.subject))
+        return record(argv, self.root, piece_bytes=piece_bytes, prepare=_prepared(self.subject))
 
     def _on(self, tree: Tree, argv: list[str]) -> Run:
         put(self.root, tree)
@@ -234,9 +234,10 @@ def pending(ran: Run, trial: Trial) -> list[str]:
     return wrong
 
 
-def _limiting(subject: Subject) -> Callable[[], None]:
+def _prepared(subject: Subject) -> Callable[[], None]:
     def prepare() -> None:
         conversion.MAX_LOG_BYTES = subject.most_bytes  # type: ignore[attr-defined]
+        subject.become_user()
 
     return prepare
 

@@ -32,7 +32,7 @@ CHECKPOINTS = (
     "cleaner-offset-checkpoint",
     "log-start-offset-checkpoint",
 )
-#: Whose the files are, if we may give them away.
+#: Whose the files are, if we may give them away; their group is the next number.
 OWNER = 4321
 #: When the files were written; each file of a subject at another time.
 _WRITTEN_NS = 1_700_000_000_123_456_789
@@ -46,7 +46,7 @@ class Subject:
 
     ``linked``: all files have a second name elsewhere. ``alone``: the partition stands in no log
     directory. ``moved``: it is a link to another place. No log that is converted passes
-    ``most_bytes``.
+    ``most_bytes``. ``as_owner``: kdump runs as the ``owner`` of the files, not as root.
     """
 
     title: str
@@ -60,6 +60,8 @@ class Subject:
     moved: bool = False
     point: int = END
     most_bytes: int = 2**31 - 1
+    owner: int = OWNER
+    as_owner: bool = False
 
     def __str__(self) -> str:
         return self.title
@@ -79,6 +81,13 @@ class Subject:
     def folders(self) -> str:
         """Where the folders of its repairs are; what is in them is nobody's business here."""
         return f"{self.home}/.kdump"
+
+    def become_user(self) -> None:
+        """Take the user that kdump runs as, for good, if this process may."""
+        if self.as_owner and os.geteuid() == 0:
+            os.setgroups([])
+            os.setgid(self.owner + 1)
+            os.setuid(self.owner)
 
     def argv(self, root: Path, *more: str) -> list[str]:
         """The command with its options, on this tree."""
@@ -103,7 +112,7 @@ class Subject:
             shutil.move(top / PARTITION, root / self.home)
             (top / PARTITION).symlink_to(root / self.home)
         for number, path in enumerate(sorted(root.rglob("*"))):
-            _belong(path, number)
+            _belong(path, number, self.owner)
         if self.linked:
             kept = root / "kept"
             kept.mkdir()
@@ -232,7 +241,7 @@ def companions() -> Files:
     return files | {name(offset, ".snapshot"): snapshot(offset) for offset in (100, 200, 300)}
 
 
-def _belong(path: Path, number: int) -> None:
+def _belong(path: Path, number: int, owner: int) -> None:
     if path.is_symlink():
         return
     if path.is_file():
@@ -242,7 +251,7 @@ def _belong(path: Path, number: int) -> None:
     else:
         path.chmod(0o750)
     if os.geteuid() == 0:
-        os.chown(path, OWNER, OWNER + 1)
+        os.chown(path, owner, owner + 1)
     moment = _WRITTEN_NS + number * 1_000_000_007
     os.utime(path, ns=(moment, moment))
 
@@ -292,6 +301,12 @@ MOVED = Subject("moved", _TRUNCATE, _BROKEN, lossy=True, moved=True)
 CONVERT = Subject("convert", _CONVERT, _OLD_FILES, _OLD)
 #: Both logs become several; the end of the aborted transaction is no longer in the log of its data.
 SPLIT = replace(CONVERT, title="convert-split", most_bytes=1100)
+AS_OWNER = tuple(
+    replace(subject, title=f"{subject}-as-owner", as_owner=True)
+    for subject in (LOSSY, REINDEX, CONVERT)
+)
+#: All that is repaired as root belongs to another user, but this.
+OF_ROOT = replace(LOSSY, title="lossy-of-root", owner=0)
 SUBJECTS = (
     LOSSY,
     UNCLEAN,
@@ -303,4 +318,6 @@ SUBJECTS = (
     MOVED,
     CONVERT,
     SPLIT,
+    *AS_OWNER,
+    OF_ROOT,
 )
