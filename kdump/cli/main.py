@@ -28,8 +28,9 @@ from kdump.cli.ui.exits import (
     REFUSED,
     TERMINATED,
     USAGE,
+    exit_code_of,
 )
-from kdump.errors import KdumpError, UsageError
+from kdump.errors import KdumpError
 
 #: Where each command is, as ``module:attribute``.
 _COMMANDS: Final = {
@@ -175,7 +176,7 @@ def _run(argv: Sequence[str] | None) -> int:
         return USAGE
     except KdumpError as error:
         _print_error(str(error))
-        return USAGE if isinstance(error, UsageError) else INCOMPLETE
+        return exit_code_of(error)
     except _ClosedPipe:
         return CLOSED_PIPE
     except SystemExit as ended:

@@ -1,7 +1,7 @@
 """Changing what is on disk: plans, durable steps, and undo.
 
 rewrite/      Rewriting logs: conversion to magic 2, and the proof by reading back.
-transaction/  A repair as a transaction: plan, journal, steps, undo.
+transaction/  A repair as a transaction: plan, steps, progress on disk, undo.
 content/      The content of small files that repairs write.
 newdir/       New partition directories.
 reindex/      ``kdump reindex``: the files beside the logs.

@@ -7,8 +7,8 @@ does not create ``.lock``. The answer may be outdated a moment later: code that 
 the lock. A process that only reads is not a broker: it is named, and does not change the answer.
 
 Closing any descriptor of a file releases the POSIX locks that the process holds on it. kdump holds
-none: its repairs use an open-file-description lock. Call ``liveness`` before taking that lock: a
-lock that this process holds counts like any other.
+none: its repairs use an open-file-description lock. A lock that
+this process holds counts like any other, unless ``lock_held`` is given.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _NETWORK_FILE_SYSTEMS = {
 
 
 class State(Enum):
-    """Whether a broker uses a path. Callers treat UNKNOWN as LIVE."""
+    """Whether a broker uses a path. UNKNOWN counts as LIVE, unless ``--assume-stopped`` is given."""
 
     LIVE = "live"
     STOPPED = "stopped"

@@ -1,5 +1,5 @@
-"""walk(): a segment as sound batches and damage, which cover each of its bytes; a torn tail, a bad
-checksum and zeros of preallocation are distinguished here.
+"""walk(): a segment as sound batches and damage. It tells a torn tail, a bad checksum, an
+impossible size and zeros of preallocation apart.
 
 Every byte of the file lies in exactly one batch or one ``Damage``. A batch is *sound* if the
 recovery of a broker accepts it: it has a possible size and a matching checksum, whatever its magic

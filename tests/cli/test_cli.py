@@ -16,7 +16,7 @@ from damaged import RECIPES
 import kdump.audit.targets.listing
 from kdump.cli.main import cli, main
 from kdump.cli.ui import exits
-from kdump.errors import LimitError, SourceError, UsageError
+from kdump.errors import LimitError, Refused, SourceError, UsageError
 from kdump.format.kernel import headers as _headers
 
 RUN = "import sys; from kdump.cli.main import main; sys.exit(main())"
@@ -129,6 +129,7 @@ def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -
         (UsageError("asked for \x1b nonsense"), exits.USAGE),
         (SourceError("a\x1b", "a\x1b: cannot be read"), exits.INCOMPLETE),
         (LimitError("too large"), exits.INCOMPLETE),
+        (Refused("expected another owner"), exits.REFUSED),
         (OSError(28, "No space left on device"), exits.INCOMPLETE),
         (OSError(24, "Too many open files"), exits.INCOMPLETE),
         (KeyboardInterrupt(), exits.INTERRUPTED),

@@ -2,8 +2,8 @@
 
 log_end          The end that a loader finds in a segment that it does not recover.
 recovery         The effect of recovery on one segment: what it cuts, retains and reads.
-rebuilt_indexes  The offset and time index that recovery writes: an entry after each
-                 ``index.interval.bytes``; the rule is in ``format/kernel/recovery.py``.
+rebuilt_indexes  The offset and time index that recovery writes. The rule that adds an entry, after
+                 more than ``index.interval.bytes``, is in ``format/kernel/recovery.py``.
 index_promises   Whether the entries of existing indexes lead to the right batches, checked during
                  the walk.
 compaction       Whether settings and batches show that the cleaner has compacted a log.

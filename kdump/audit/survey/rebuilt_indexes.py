@@ -1,5 +1,5 @@
-"""The offset and time index that recovery writes: an entry after each ``index.interval.bytes``; the
-rule is in ``format/kernel/recovery.py``.
+"""The offset and time index that recovery writes. The rule that adds an entry, after more than
+``index.interval.bytes``, is in ``format/kernel/recovery.py``.
 
 ``Rebuild`` takes the pieces of a walk and returns ``RebuiltIndexes``. It continues where recovery
 would stop: damage has no entries, and batches after it have entries like those before it.

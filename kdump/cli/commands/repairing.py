@@ -1,4 +1,4 @@
-"""The course of every repair command: plan, report, consent, apply."""
+"""The course of every repair command: plan, report, consent, apply, exit code."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Pieces that all commands print with.
 
 version     The version of the installed package.
-exits       The numbers of the exit codes, and which errors they stand for.
+exits       The numbers of the exit codes, and the code of an error that ends a command.
 units       Counts, sizes, durations and times in words.
 paragraphs  Paragraphs of at most 80 columns.
 jsonl       JSON Lines: header, typed lines, summary.

@@ -1,4 +1,4 @@
-"""The numbers of the exit codes, and which errors they stand for.
+"""The numbers of the exit codes, and the code of an error that ends a command.
 
 They are a promise to scripts.
 """

@@ -3,7 +3,7 @@
 ranges       Ranges of offsets: membership, intersection, difference.
 replicas     The copy of a partition from which each offset is taken.
 committed    The batches that a read_committed consumer gets.
-plan         The records of one log that an export takes.
+plan         What one log holds: its offsets, gaps and transactions, read once before an export.
 upload       New objects in a store, visible once closed.
 destination  The new directory or prefix of an export, from first file to manifest.
 task         The task of an executor: reads some logs, and writes their records into one file.

@@ -1,4 +1,4 @@
-"""The records of one log that an export takes."""
+"""What one log holds: its offsets, gaps and transactions, read once before an export."""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ records    The hot loops over records of any magic: decoding, and whether they m
            header.
 digest     The hot loop of a digest: records in a form without gaps, which depends on no batch or
            codec.
-recovery   Recovery's loop over batch headers, and the loader's over a log that it does not check.
+recovery   Recovery over batch headers: the rule that adds an index entry, and where recovery
+           stops. Also the loader's pass over a log that it does not check.
 entries    The hot loops over index entries: whether they rise, and what batches say of their
            promises.
 producers  The hot loops over producers: the events of a segment, and their replay over a partition.

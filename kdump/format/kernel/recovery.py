@@ -1,4 +1,5 @@
-"""Recovery's loop over batch headers, and the loader's over a log that it does not check.
+"""Recovery over batch headers: the rule that adds an index entry, and where recovery stops. Also
+the loader's pass over a log that it does not check.
 
 One source that runs as plain Python and compiles with Cython; it fills and reads 64-bit integers
 and makes no object per batch.

@@ -1,11 +1,12 @@
-"""A repair as a transaction: plan, journal, steps, undo.
+"""A repair as a transaction: plan, steps, progress on disk, undo.
 
-plan          Plan: the steps of a repair of one partition and what they cost, as plain values.
+plan          Plan: the steps of a repair of one partition and what they cost, as plain values, and
+              their JSON.
 recipes       Indexes that a plan does not contain: rebuilt from the log when their step is done.
 directories   The directories of a repair, opened once as descriptors that follow no link.
 disk          The durable file operations; all other modules change files through them.
 fingerprint   The files of a partition as a plan identifies them.
-folder        The folder of a repair in its partition: plan, journal, backup, receipt.
+folder        The folder of a repair in its partition: plan, backup, progress, receipt.
 lock          The lock on a log directory, and the conditions of any change in it.
 shared_files  The files of the log directory that all partitions share: checkpoints, the marker.
 preparation   Preparation: what a repair saves and writes into its folder before the first change.

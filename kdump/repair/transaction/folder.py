@@ -1,4 +1,4 @@
-"""The folder of a repair in its partition: plan, journal, backup, receipt.
+"""The folder of a repair in its partition: plan, backup, progress, receipt.
 
 ``plan.json`` comes first. ``begun.json`` means that everything is saved and that changes may have
 been made, ``receipt.json`` that all steps are done, ``undoing`` that they are being undone. Without

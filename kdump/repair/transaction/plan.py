@@ -1,4 +1,4 @@
-"""Plan: the steps of a repair of one partition and what they cost, as plain values.
+"""Plan: the steps of a repair of one partition and what they cost, as plain values, and their JSON.
 
 Names of files are relative to the partition directory. The checkpoint files and the clean shutdown
 marker belong to its log directory.

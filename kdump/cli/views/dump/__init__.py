@@ -3,7 +3,7 @@
 differences  Where the text of ``dump`` differs from Kafka's own dump tool, and why.
 entries      Entries of a file without batches, and their lines.
 files        The content of a file without batches, in file order.
-lines        Lines around batches and records: files, damage, coverage.
+lines        Lines around batches and records: files, damage, coverage and the exit code.
 totals       Sums over batches: counts, sizes, compression, producers, transactions.
 summary      The summary of a dump, a table or a JSON object for each partition.
 records      The files of a dump, printed piece by piece.

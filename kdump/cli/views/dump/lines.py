@@ -1,4 +1,4 @@
-"""Lines around batches and records: files, damage, coverage.
+"""Lines around batches and records: files, damage, coverage and the exit code.
 
 Spec: ``org.apache.kafka.tools.DumpLogSegments`` 4.3.1 for the text.
 """

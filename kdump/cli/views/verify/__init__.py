@@ -1,9 +1,9 @@
 """The reports of ``verify`` and ``next-start``.
 
-summary     The sums of a run, and the exit code that follows from them.
+summary     The sums of a ``verify`` run, and its exit code.
 json_lines  The JSON Lines of ``verify``.
 partition   The losses of a partition, and the commands to choose from.
 plan        The numbered plan at the end of a report on a log directory.
 text        The text report of ``verify``.
-next_start  The reports of ``next-start``.
+next_start  The reports of ``next-start``, and its exit code.
 """

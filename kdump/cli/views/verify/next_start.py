@@ -1,4 +1,4 @@
-"""The reports of ``next-start``."""
+"""The reports of ``next-start``, and its exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sums of a run, and the exit code that follows from them.
+"""The sums of a ``verify`` run, and its exit code.
 
 Text and JSON reports show these numbers.
 """
