@@ -193,11 +193,12 @@ _FINDINGS = """
     of this page; `kdump explain 'LINE'` finds the entries for a line of a broker's log. The
     severity belongs to the code:
 
-    - **error**: data is lost, or a broker refuses it or serves it wrongly. The exit code is 4.
+    - **error**: records are lost, a broker serves them wrongly, or it does not start, or leaves
+      the log directory out. The exit code is 4.
     - **incomplete**: something could not be checked; no damage is known. The exit code is 5.
-    - **warning**: a broker heals it or ignores it, at a cost. With `--fail-on warning` the exit
-      code is 4.
-    - **info**: an oddity of normal running. The text report counts these; `--info` lists them.
+    - **warning**: a broker repairs the problem at its start, or ignores it, at a cost. With
+      `--fail-on warning` the exit code is 4.
+    - **info**: normal operation leaves this. The text report counts these; `--info` lists them.
 """
 
 

@@ -64,7 +64,7 @@ _NETWORK_FILE_SYSTEMS = {
 
 
 class State(Enum):
-    """Whether a broker uses a path. UNKNOWN counts as LIVE, unless ``--assume-stopped`` is given."""
+    """Whether a broker uses a path. UNKNOWN counts as LIVE unless ``--assume-stopped`` is given."""
 
     LIVE = "live"
     STOPPED = "stopped"

@@ -138,7 +138,7 @@ def offered(
 
 def test_damage_in_front_of_sound_batches_gives_a_choice(offered: Printed) -> None:
     assert offered(recipe("crc-sealed")) == [
-        "choose      another replica is in sync: start that replica first",
+        "choose      another replica is in sync: start its broker first",
         "            only copy, loses at most 10 records:",
         "              kdump salvage crc-sealed-0 --output DIR",
         "            as recovery would, loses 160 SOUND records more:",
@@ -148,7 +148,7 @@ def test_damage_in_front_of_sound_batches_gives_a_choice(offered: Printed) -> No
 
 def test_damage_at_the_end_is_cut(offered: Printed) -> None:
     assert offered(recipe("crc-last")) == [
-        "choose      another replica is in sync: start that replica first",
+        "choose      another replica is in sync: start its broker first",
         "            only copy, loses nothing that can be read:",
         "              kdump truncate-to-valid crc-last-0",
     ]
@@ -160,7 +160,7 @@ def test_an_unacknowledged_torn_end_is_cut(offered: Printed) -> None:
 
 def test_a_cut_of_more_than_damage_has_an_unknown_loss(offered: Printed) -> None:
     assert offered(recipe("below")) == [
-        "choose      another replica is in sync: start that replica first",
+        "choose      another replica is in sync: start its broker first",
         "            only copy:",
         "              kdump salvage below-0 --output DIR",
         "            as recovery would:",

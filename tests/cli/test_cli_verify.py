@@ -597,7 +597,7 @@ def test_a_log_directory_ends_in_a_numbered_plan(cli: Cli, log_directory: Path) 
     ]
     text = " ".join(" ".join(plan).split())
     assert text.startswith(
-        "plan 1 if another replica of crc-sealed-0 is in sync, start that replica first "
+        "plan 1 if another replica of crc-sealed-0 is in sync, start its broker first "
         "2 crc-sealed-0:"
     )
     assert "loses at most 10 records" in text
@@ -650,7 +650,7 @@ def test_an_error_that_only_explain_is_for_has_its_step(cli: Cli, log_directory:
     steps = [
         "plan 1 codec-5-0: batch-codec-unknown. Seek consumers past the batch: "
         "kdump explain batch-codec-unknown",
-        "2 overlap-0: segments-overlap. If another replica is in sync, start that one first: "
+        "2 overlap-0: segments-overlap. If another replica is in sync, start its broker first: "
         "kdump explain segments-overlap",
         f"3 rebuild indexes or small files of codec-5-0, overlap-0: kdump reindex {log_directory}",
         f"4 check all again, then start the broker: kdump verify {log_directory}",
@@ -691,8 +691,8 @@ def test_a_partition_with_the_topic_id_of_another_has_its_step(cli: Cli, tmp_pat
     misnamed.write(tmp_path)
     text = " ".join(" ".join(cli.text(tmp_path, code=exits.PROBLEMS)).split())
     assert (
-        "plan 1 id-of-other-0: topic-id-mismatch. Find out from which partition the file, or the "
-        "whole directory, was copied: kdump explain topic-id-mismatch 2 check all again"
+        "plan 1 id-of-other-0: topic-id-mismatch. If only partition.metadata was copied here, "
+        "write it with the id of the topic: kdump explain topic-id-mismatch 2 check all again"
     ) in text
 
 
@@ -802,7 +802,7 @@ def test_the_plan_removes_a_log_start_beyond_the_end(cli: Cli, log_directory: Pa
     (log_directory / start).write_text("0\n1\nsound 0 100000\n")
     text = " ".join(" ".join(cli.text(log_directory, code=exits.PROBLEMS)).split())
     assert (
-        f"plan 1 if another replica of {path.name} is in sync, start that replica first "
+        f"plan 1 if another replica of {path.name} is in sync, start its broker first "
         f"2 rebuild indexes or small files of {path.name}: kdump reindex {path} 3 check all again"
     ) in text
 

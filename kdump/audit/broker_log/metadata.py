@@ -16,8 +16,9 @@ _FIRST: Final = (
     "lists all reasons at once."
 )
 _VOTERS: Final = (
-    "If the other voters are sound, move this node's __cluster_metadata-0 away: the node can fetch "
-    "all metadata from them. If it is the only voter, repair the file."
+    "If a majority of the other voters runs and has a leader, move this node's "
+    "__cluster_metadata-0 away: the node then fetches all metadata from the leader. This also "
+    "discards its vote. If it is the only voter, restore the directory from a backup."
 )
 
 ROWS: Final = (
@@ -25,16 +26,16 @@ ROWS: Final = (
         "Error while reading the Quorum status from the file {path}",
         Kind.DISK,
         "The file quorum-state does not follow its format. The node did not start.",
-        "Delete the file only while the other voters are running. Otherwise, the node forgets its "
-        "vote.",
+        "Deletion of the file discards the node's vote. Delete it only while the other voters have "
+        "a leader.",
         (codes.QUORUM_STATE_MALFORMED,),
     ),
     *answer_alike(
         Kind.DISK,
         "The file quorum-state does not follow its format, or it is from a later release or "
         "another node. The node did not start.",
-        "Delete the file only while the other voters are running. Otherwise, the node forgets its "
-        "vote.",
+        "Deletion of the file discards the node's vote. Delete it only while the other voters have "
+        "a leader.",
         (
             "java.io.EOFException: File ended prematurely.",
             "Deserialized node {} is not an object node",

@@ -142,7 +142,8 @@ ROWS: Final = (
         "Unknown compression type id: {}",
         Kind.DISK,
         "A batch names a codec that does not exist.",
-        "Seek consumers past the batch. On a compacted topic, the cleaner stops at the batch.",
+        "Seek consumers past the batch. On a compacted topic, the broker does not compact the "
+        "partition until a restart.",
         (codes.BATCH_CODEC_UNKNOWN,),
     ),
     *answer_alike(
@@ -203,7 +204,7 @@ ROWS: Final = (
         "The size of segment {path} ({}) is larger than the maximum allowed segment size of {}",
         Kind.DISK,
         "A segment is larger than 2147483647 bytes. The broker did not start.",
-        "If another replica is in sync, start that one first, and move this partition away.",
+        "If another replica is in sync, start its broker first, and move this partition away.",
         (codes.LOG_TOO_LARGE,),
     ),
     Message(

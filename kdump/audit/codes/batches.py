@@ -27,9 +27,10 @@ BATCH_CRC_MISMATCH: Final = FindingCode(
     "batch-crc-mismatch",
     Severity.ERROR,
     "A batch does not match its checksum: nothing in the batch can be trusted.",
-    "Consumers and followers stop at the batch. Recovery cuts the segment there and deletes every "
-    "later segment, sound records included. After a clean stop, the broker does not check the "
-    "batch at its start.",
+    "Consumers and followers stop at the batch. After an unclean stop, recovery reads the "
+    "segments from the recovery point on: it truncates the segment at this batch and deletes "
+    "every later segment, sound records included. Otherwise the broker does not check the batch "
+    "at its start.",
     SALVAGE_OR_CUT,
     ("Record is corrupt (stored crc = {}, computed crc = {})", *_CUT, *_FETCH),
     check=2,
@@ -39,8 +40,9 @@ BATCH_SIZE_IMPOSSIBLE: Final = FindingCode(
     Severity.ERROR,
     "The size field of a batch has an impossible value. It is too small, or it extends past the "
     "end of the file although sound batches follow.",
-    "Consumers and followers stop at the batch. Recovery cuts the segment there and deletes every "
-    "later segment, sound records included.",
+    "Consumers and followers stop at the batch. After an unclean stop, recovery reads the "
+    "segments from the recovery point on: it truncates the segment at this batch and deletes "
+    "every later segment, sound records included.",
     SALVAGE_OR_CUT,
     (
         "Found record size {} smaller than minimum record overhead ({}) in file",
@@ -55,11 +57,10 @@ BATCH_SIZE_IMPOSSIBLE: Final = FindingCode(
 TORN_TAIL: Final = FindingCode(
     "torn-tail",
     Severity.WARNING,
-    "The last segment ends inside a batch (a torn write): its writer died during the append.",
-    "After an unclean stop, recovery cuts the fragment off, and no whole batch is lost. With a "
-    "clean shutdown marker, the fragment stays, and the broker appends new batches after it.",
-    "Let recovery cut the fragment off at an unclean start, or run kdump truncate-to-valid. If the "
-    "clean shutdown marker is there, something else cut the file: start another replica first.",
+    "The last segment ends inside a batch (a torn write): the broker died during the append, or "
+    "the log was copied while a broker wrote to it.",
+    "Recovery after an unclean stop removes the fragment. No whole batch is lost.",
+    "Let recovery remove the fragment, or run kdump truncate-to-valid.",
     ("Corruption found in segment {}, truncating to offset {}",),
     check=1,
 )
@@ -67,7 +68,7 @@ TORN_TAIL_SEALED: Final = FindingCode(
     "torn-tail-sealed",
     Severity.ERROR,
     "A segment that is not the last ends inside a batch: the end of the segment is lost.",
-    "Consumers cannot read the offsets up to the next segment. Recovery cuts the fragment off and "
+    "Consumers cannot read the offsets up to the next segment. Recovery removes the fragment and "
     "deletes every later segment, sound records included.",
     SALVAGE_OR_CUT,
     ("Corruption found in segment {}, truncating to offset {}",),
@@ -85,10 +86,12 @@ TORN_TAIL_LIVE: Final = FindingCode(
 PREALLOCATED_TAIL: Final = FindingCode(
     "preallocated-tail",
     Severity.INFO,
-    "Zeros follow the last batch of the last segment, as with preallocate=true until the segment "
-    "is rolled or closed cleanly.",
-    "A running broker writes over the zeros. Recovery after an unclean stop cuts them off.",
-    "Nothing to do.",
+    "Zeros follow the last batch of the last segment. With preallocate=true, a segment has them "
+    "until it is rolled or closed cleanly. A power failure also leaves them, where appended data "
+    "did not reach the disk.",
+    "A running broker writes over the zeros. Recovery after an unclean stop removes them.",
+    "If the topic has preallocate=true, there is nothing to do. If it does not, the end of the "
+    "log may be lost: if another replica is in sync, start its broker first.",
     ("Found record size 0 smaller than minimum record overhead ({}) in file", *_CUT),
     check=1,
 )
@@ -96,7 +99,7 @@ PREALLOCATED_TAIL_SEALED: Final = FindingCode(
     "preallocated-tail-sealed",
     Severity.ERROR,
     "Zeros follow the last batch of a segment that is not the last.",
-    "Consumers that receive the zeros stop there. Recovery cuts the zeros off and deletes every "
+    "Consumers that receive the zeros stop there. Recovery removes the zeros and deletes every "
     "later segment, sound records included.",
     SALVAGE_OR_CUT,
     ("Found record size 0 smaller than minimum record overhead ({}) in file", *_CUT),
@@ -119,8 +122,10 @@ BATCH_CODEC_UNKNOWN: Final = FindingCode(
     "A batch matches its checksum, but names a codec that does not exist, or that its magic does "
     "not allow. It was written that way.",
     "The broker serves the batch unchanged, and recovery leaves it in the log. Consumers stop at "
-    "the batch until they seek past it.",
-    "Seek consumers past the batch. On a compacted topic, the batch stalls the cleaner.",
+    "the batch until they seek past it. If the codec does not exist, a follower cannot append the "
+    "batch: a new replica never gets in sync. On a compacted topic, the broker marks the "
+    "partition as uncleanable, and does not compact it until a restart.",
+    "Seek consumers past the batch.",
     ("Unknown compression type id: {}",),
     check=3,
 )
@@ -138,8 +143,9 @@ OFFSETS_NOT_INCREASING: Final = FindingCode(
     Severity.ERROR,
     "A batch does not begin after the end of the batch before it: offsets occur twice or run "
     "backwards.",
-    "Recovery accepts the batch. The log end offset follows the last batch, even if that is lower. "
-    "If the index entries that recovery writes do not rise, it empties the whole segment.",
+    "Recovery accepts the batch. The log end offset follows the last batch, even if that is "
+    "lower. If the index entries that recovery writes do not rise, recovery deletes all records "
+    "of the segment.",
     REPLICA_FIRST,
     (
         "Found invalid offset during recovery. Deleting the corrupt segment and creating an "
@@ -175,7 +181,8 @@ OFFSET_OVERFLOW: Final = FindingCode(
     "many segments (KAFKA-5413).",
     "Recovery splits the segment, and accepts the offset even if it is wrong. Without recovery, "
     "the next append fails.",
-    SALVAGE_OR_CUT,
+    "If the cleaner merged too many segments, every record is valid: recovery splits the segment "
+    "and loses nothing. If the offset is wrong, it is damage. " + SALVAGE_OR_CUT,
     (*_OVERFLOW, "Caught segment overflow error: {}"),
     check=4,
 )
@@ -193,7 +200,7 @@ BATCHES_HOLE: Final = FindingCode(
     "batches-hole",
     Severity.ERROR,
     "Offsets between two batches of a segment are missing, in a topic that was never compacted. "
-    "Batches were removed, or this log was copied from a broker whose log had this hole.",
+    "Batches were removed, or this replica fetched the log from a leader that had the same hole.",
     "The broker does not detect this. Consumers continue at the next batch.",
     REPLICA_FIRST,
     check=31,
@@ -206,7 +213,8 @@ BATCH_COUNT_MISMATCH: Final = FindingCode(
     "never compacted. Records were removed, or a client wrote the batch this way to an old broker, "
     "which accepted it.",
     "The broker does not detect this. Consumers read the records that are there.",
-    "Compare with another replica before you trust this replica.",
+    "Compare with another replica: kdump dump shows the offsets, counts and sequence numbers of "
+    "its batches.",
     check=6,
 )
 
@@ -215,8 +223,9 @@ RECORDS_UNREADABLE: Final = FindingCode(
     Severity.ERROR,
     "A batch matches its checksum, but its records cannot be read. It was written that way.",
     "The broker serves the batch unchanged, and recovery leaves it in the log. Consumers stop at "
-    "the batch until they seek past it.",
-    "Seek consumers past the batch. On a compacted topic, the batch stalls the cleaner.",
+    "the batch until they seek past it. On a compacted topic, the broker marks the partition as "
+    "uncleanable, and does not compact it until a restart.",
+    "Seek consumers past the batch.",
     (
         "Incorrect declared batch size, records still remaining in file",
         "Incorrect declared batch size, premature EOF reached",

@@ -71,19 +71,22 @@ def _pattern(message: str) -> re.Pattern[str]:
 
 #: The advice where data may be lost.
 REPLICA_FIRST: Final = (
-    "If another replica is in sync, start that one first. Copy this directory before a broker "
-    "starts on it: recovery may delete records."
+    "If another replica is in sync, start its broker first. Then move this partition directory "
+    "out of the log directory and start this broker: it fetches the whole partition from the "
+    "leader. If this is the only copy, keep a copy of the directory before a broker starts on it."
 )
 #: The advice where recovery cuts a log.
 SALVAGE_OR_CUT: Final = (
-    "If another replica is in sync, start that one first. If this is the only copy, run kdump "
-    "salvage before a broker starts: it writes a new partition directory with every sound batch, "
-    "also those after the damage. kdump truncate-to-valid cuts the log here, as recovery may, but "
-    "can be undone."
+    "If another replica is in sync, start its broker first. Then move this partition directory "
+    "out of the log directory and start this broker: it fetches the whole partition from the "
+    "leader. If this is the only copy, run kdump salvage before a broker starts: it writes a new "
+    "partition directory with every sound batch, also those after the damage. kdump "
+    "truncate-to-valid truncates the log here and removes all later records, sound ones included. "
+    "kdump undo takes that back."
 )
 #: The advice for an index that only recovery rebuilds.
 REINDEX: Final = (
-    "While the broker is stopped, kdump reindex rebuilds the file. Without kdump, only recovery of "
-    "the segment rebuilds it. If you delete the segment's .index, the next start recovers the "
-    "segment."
+    "While the broker is stopped, kdump reindex rebuilds the file. Without kdump, only recovery "
+    "of the segment rebuilds it: if the segment's log is sound, delete its .index while the "
+    "broker is stopped, and the next start recovers the segment."
 )

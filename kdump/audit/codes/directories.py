@@ -28,8 +28,9 @@ PARTITION_TWICE: Final = FindingCode(
     "Two directories hold the same partition: a move between log directories was interrupted, or a "
     "directory was copied.",
     "The broker does not start while both are there.",
-    "Compare their log end offsets with kdump verify, and move the shorter or older directory out "
-    "of the log directory.",
+    "Compare them with kdump verify and kdump dump. Keep the directory whose last batch has the "
+    "higher leader epoch or, if these are equal, the one with the higher log end offset. Move the "
+    "other one out of the log directory.",
     (
         "Duplicate log directories for {} are found in both {} and {}",
         "Duplicate log directories found: {}, {}",
@@ -62,9 +63,10 @@ CHECKPOINT_NUMBER: Final = FindingCode(
     Severity.WARNING,
     "A number in recovery-point-offset-checkpoint, log-start-offset-checkpoint or "
     "cleaner-offset-checkpoint cannot be parsed.",
-    "The broker ignores all lines of such a file. Without recovery points, it recovers every "
-    "segment after an unclean stop. Without log start offsets, deleted records come back. An "
-    "invalid cleaner-offset-checkpoint ends the cleaner thread: compaction stops.",
+    "For recovery-point-offset-checkpoint, the broker uses 0 for every partition, and recovers "
+    "every segment after an unclean stop. For log-start-offset-checkpoint, each log begins at its"
+    " first segment, and deleted records come back. For cleaner-offset-checkpoint, the cleaner "
+    "thread ends, and compaction stops.",
     "While the broker is stopped, kdump reindex of the log directory writes the file from the "
     "readable lines.",
     (
@@ -166,7 +168,8 @@ META_PROPERTIES_MISMATCH: Final = FindingCode(
     Severity.ERROR,
     "The meta.properties of two log directories cannot belong to the same node.",
     "The broker does not start.",
-    "Find out which directory was put there by mistake, or was copied.",
+    "Compare node.id, cluster.id and directory.id in the meta.properties of all log directories. "
+    "Remove the directory that belongs to another node, or that is a copy, from log.dirs.",
     (
         "Invalid cluster.id in: {}. Expected {}, but read {}",
         "Stored node id {} doesn't match previous node id {} in {}",
@@ -179,8 +182,8 @@ NODE_ID_MISMATCH: Final = FindingCode(
     Severity.ERROR,
     "The node.id in meta.properties differs from the node.id in server.properties.",
     "The broker does not start.",
-    "Find out which of the two is wrong. A log directory of another node belongs to that node, "
-    "with all its partitions.",
+    "If node.id in server.properties is wrong, correct it. If the directory belongs to another "
+    "node, mount it there: it has the partitions of that node.",
     (
         "Stored node id {} doesn't match previous node id {} in {}",
         "Configured broker.id {} doesn't match stored broker.id {} in meta.properties",
@@ -231,7 +234,8 @@ DIRECTORY_DELETED: Final = FindingCode(
 DIRECTORY_STRAY: Final = FindingCode(
     "directory-stray",
     Severity.INFO,
-    "A broker renamed this partition, because the cluster did not assign it to this directory.",
+    "A broker renamed this partition: the cluster's metadata did not assign it to this broker, or "
+    "it had no topic id.",
     "The broker loads the log, and recovers it after an unclean stop, but serves no record of it "
     "and never deletes it.",
     "If the records are not needed, delete the directory. If they are needed, copy them with kdump "

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kdump.audit.codes.code import REINDEX, FindingCode, Severity
+from kdump.audit.codes.code import REINDEX, REPLICA_FIRST, FindingCode, Severity
 
 _FETCH: Final = (
     "Record batch for partition {} at offset {} is invalid, cause: {}",
@@ -110,10 +110,12 @@ INDEX_BEYOND_LOG: Final = FindingCode(
     Severity.ERROR,
     "The last segment's .index file has an offset or a position after the end of the log: the log "
     "was cut short, or the entry is wrong.",
-    "After a clean stop, the broker takes the segment's base offset for the log end offset, and "
-    "assigns its offsets a second time. After an unclean stop, recovery rebuilds the index.",
-    "If another replica is in sync, start that one first. Otherwise kdump reindex rebuilds the "
-    "file while the broker is stopped.",
+    "After a clean stop, the broker takes the base offset of the segment for the log end offset, "
+    "and assigns the offsets of the segment a second time. After an unclean stop, recovery "
+    "rebuilds the index.",
+    "While the broker is stopped, kdump reindex rebuilds the file. If the log was cut short and "
+    "another replica is in sync, start its broker first: this broker then fetches the lost end "
+    "from the leader.",
     check=10,
 )
 INDEX_BEYOND_LOG_SEALED: Final = FindingCode(
@@ -123,8 +125,8 @@ INDEX_BEYOND_LOG_SEALED: Final = FindingCode(
     "last: the log was cut short, or the entry is wrong.",
     "Lookups from the entry's offset on find nothing in this segment and continue in the next "
     "segment.",
-    "If another replica is in sync, start that one first. If the log is whole, kdump reindex "
-    "rebuilds the file while the broker is stopped.",
+    "If the log is whole, kdump reindex rebuilds the file while the broker is stopped. If the log "
+    "was cut short, its last records are missing. " + REPLICA_FIRST,
     check=10,
 )
 INDEX_MISSING: Final = FindingCode(
@@ -133,9 +135,10 @@ INDEX_MISSING: Final = FindingCode(
     "A segment has no .index file.",
     "At its start, the broker reads the whole segment and rebuilds both indexes. It deletes all "
     "later producer snapshots of the partition.",
-    "Nothing is lost if the segment's log is sound. If it is not, the broker cuts it at the "
-    "damage. While the broker is stopped, kdump reindex writes the index and cuts nothing: the "
-    "start then skips that recovery.",
+    "Nothing is lost if the segment's log is sound. If it is not, the broker truncates the "
+    "segment at the damage and keeps the later segments: offsets are then missing. While the "
+    "broker is stopped, kdump reindex writes the index and truncates nothing: the start then "
+    "skips that recovery.",
     ("Could not find offset index file corresponding to log file {}, recovering segment",),
     check=12,
 )
@@ -182,8 +185,9 @@ TIMEINDEX_BEYOND_LOG: Final = FindingCode(
     "short, or the entry is wrong.",
     "After a clean stop, an append fails if its timestamp is later than that of the last entry and "
     "its offset is lower. After an unclean stop, recovery rebuilds the index.",
-    "If another replica is in sync, start that one first. Otherwise kdump reindex rebuilds the "
-    "file while the broker is stopped.",
+    "While the broker is stopped, kdump reindex rebuilds the file. If the log was cut short and "
+    "another replica is in sync, start its broker first: this broker then fetches the lost end "
+    "from the leader.",
     ("Attempt to append an offset ({}) to slot {} no larger than the last offset appended",),
     check=13,
 )
@@ -210,8 +214,9 @@ TIMEINDEX_MISSING: Final = FindingCode(
     "timeindex-missing",
     Severity.ERROR,
     "A segment has no .timeindex file.",
-    "The broker creates an empty file and never fills it: time-based retention uses the "
-    "modification time of the .log, and lookups by time may find nothing.",
+    "The broker creates an empty file, and adds no entries for the records that are in the "
+    "segment: time-based retention uses the modification time of the .log, and lookups by time "
+    "may find nothing.",
     REINDEX,
     check=12,
 )

@@ -14,8 +14,9 @@ QUORUM_STATE_MALFORMED: Final = FindingCode(
     Severity.ERROR,
     "The file quorum-state does not follow its format.",
     "The node does not start.",
-    "Delete the file only while the other voters are running: the node then asks them which node "
-    "leads. Otherwise the node forgets its vote, and may vote twice in one epoch.",
+    "Deletion of the file discards the node's vote. Delete it only while the other voters have a "
+    "leader: the node then learns the leader and its epoch from them. Without a leader, the node "
+    "may vote twice in one epoch.",
     ("Error while reading the Quorum status from the file {}",),
     check=36,
     stops=Outcome.REFUSES,
@@ -26,8 +27,9 @@ METADATA_SNAPSHOT_MISSING: Final = FindingCode(
     "The metadata log does not begin at offset 0, and no snapshot reaches the offset where it "
     "begins.",
     "The node does not start.",
-    "Put the .checkpoint file back. Or, if this node is not a voter or the other voters are sound, "
-    "move __cluster_metadata-0 away: the node then fetches all metadata from the quorum.",
+    "Put the .checkpoint file back. Or, if a majority of the other voters runs and has a leader, "
+    "move __cluster_metadata-0 away: the node then fetches all metadata from the leader. This "
+    "also discards the node's vote.",
     ("Inconsistent snapshot state: there must be a snapshot at an offset larger then the current",),
     check=36,
     stops=Outcome.REFUSES,
@@ -40,7 +42,9 @@ METADATA_SNAPSHOT_DAMAGED: Final = FindingCode(
     "The node does not start, or does not know the topics whose records are after the damage: it "
     "renames their partitions to -stray.",
     "If an older snapshot is whole and the metadata log begins before the end of that snapshot, "
-    "move the damaged snapshot away.",
+    "move the damaged snapshot away. Otherwise, if a majority of the other voters runs and has a "
+    "leader, move __cluster_metadata-0 away: the node then fetches all metadata from the leader. "
+    "If this is the only voter, restore __cluster_metadata-0 from a backup.",
     ("First control record is not a snapshot header", "Record batch is corrupt"),
     check=36,
     stops=Outcome.REFUSES,

@@ -14,9 +14,9 @@ PARTITION_METADATA_MALFORMED: Final = FindingCode(
     Severity.ERROR,
     "A partition.metadata does not follow its format, or holds the zero UUID.",
     "The broker takes the whole log directory offline, and stops if it has no other log directory.",
-    "While the broker is stopped, kdump reindex writes the file with the id from the metadata log. "
-    "Without that log, write two lines, version: 0 and topic_id: ID. kafka-topics.sh --describe "
-    "shows the ID.",
+    "While the broker is stopped, kdump reindex writes the file with the id from the metadata "
+    "log. Without that log, write two lines, version: 0 and topic_id: ID. kafka-topics.sh "
+    "--describe shows the ID.",
     (
         "Error while reading partition metadata file {}",
         "Malformed line in partition metadata file [{}]: {}",
@@ -31,9 +31,9 @@ PARTITION_METADATA_FATAL: Final = FindingCode(
     Severity.ERROR,
     "A partition.metadata is empty, lacks its second line, or has a topic id that is not a UUID.",
     "The broker does not start.",
-    "While the broker is stopped, kdump reindex writes the file with the id from the metadata log. "
-    "Without that log, write two lines, version: 0 and topic_id: ID. kafka-topics.sh --describe "
-    "shows the ID.",
+    "While the broker is stopped, kdump reindex writes the file with the id from the metadata "
+    "log. Without that log, write two lines, version: 0 and topic_id: ID. kafka-topics.sh "
+    "--describe shows the ID.",
     (
         "Input string `{}` decoded as {} bytes, which is not equal to the expected 16 bytes",
         "PartitionMetadataReadBuffer.read",
@@ -48,8 +48,8 @@ TOPIC_ID_MISSING: Final = FindingCode(
     "The broker renames the directory to -stray and creates an empty replica. Records that no "
     "other replica has are no longer served.",
     "Before a broker starts, kdump reindex writes the file with the id from the metadata log. "
-    "Without that log, write two lines, version: 0 and topic_id: ID, without a newline at the end. "
-    "kafka-topics.sh --describe shows the ID.",
+    "Without that log, write two lines, version: 0 and topic_id: ID. kafka-topics.sh --describe "
+    "shows the ID.",
     ("The topicId does not exist in {}, treat it as a stray log",),
     check=24,
 )
@@ -86,9 +86,9 @@ PARTITION_STRAY_CUT: Final = FindingCode(
     Severity.ERROR,
     "The node's metadata log is damaged, and its records about this partition are at or after the "
     "damage.",
-    "The broker cuts its metadata log at the damage, unless another controller leads and sends "
-    "those records. After the cut, it does not know the topic, renames the directory to -stray and "
-    "no longer serves it.",
+    "At its start, the node truncates its metadata log at the damage. If another controller "
+    "leads, the node fetches the missing records from it. Otherwise the node does not know the "
+    "topic: it renames the directory to -stray and no longer serves it.",
     "If there is another controller, start it first. If this is the only controller, copy the "
     "whole log directory before a broker starts on it. Then restore the metadata log from a copy.",
     (
@@ -103,7 +103,8 @@ TOPIC_ID_MISMATCH: Final = FindingCode(
     "The topic id in a partition.metadata belongs to a different topic than the directory's name.",
     "The broker stops opening its replicas when it reaches this partition: many other partitions "
     "are not served either.",
-    "Find out from which partition the file, or the whole directory, was copied.",
+    "If only partition.metadata was copied here, write it with the id of the topic. If the whole "
+    "directory was copied here, move it out of the log directory.",
     (
         "Tried to assign topic ID {} to log for topic partition {},but log already contained "
         "topic ID {}",
@@ -118,7 +119,7 @@ SEGMENT_BYTES_SMALL: Final = FindingCode(
     "segment-bytes-small",
     Severity.INFO,
     "The topic's segment.bytes is below 1 MiB, which brokers up to 4.0 accept.",
-    "A broker of a release up to 4.0 starts. A broker of 4.3 does not start.",
+    "Brokers up to 4.0 start. Brokers from 4.1 on do not start.",
     "Raise segment.bytes before you upgrade beyond 4.0.",
     ("Invalid value {} for configuration segment.bytes: Value must be at least 1048576",),
 )
@@ -190,8 +191,8 @@ EPOCHS_ORDER: Final = FindingCode(
     Severity.WARNING,
     "The epochs or offsets of leader-epoch-checkpoint do not rise.",
     "The broker drops the earlier lines that contradict a later line.",
-    "Nothing is lost here. When a follower next compares epochs, it may cut more of its log than "
-    "necessary.",
+    "Nothing is lost here. When a follower next compares epochs, it may truncate more of its log "
+    "than necessary.",
     ("New epoch entry {} caused truncation of conflicting entries {}",),
     check=22,
 )
@@ -200,7 +201,8 @@ EPOCHS_BEYOND_END: Final = FindingCode(
     Severity.WARNING,
     "A leader-epoch-checkpoint has an epoch that starts after the log end offset.",
     "The broker drops the line.",
-    "The end of the log may be lost, as after a power failure: start another replica first.",
+    "The end of the log may be lost, as after a power failure. If another replica is in sync, "
+    "start its broker first.",
     ("Cleared entries {} from epoch cache after truncating to end offset {}",),
     check=22,
 )
@@ -211,9 +213,10 @@ LOG_START_BEYOND_END: Final = FindingCode(
     "directory is from a backup.",
     "The broker DELETES ALL SEGMENTS of the partition and begins an empty segment at the "
     "checkpointed offset. It does so after a clean stop too.",
-    "Do not start a broker on this directory. If another replica is in sync, or a backup has the "
-    "missing segments, begin with those. Otherwise kdump reindex removes the line, and the log "
-    "starts at its first segment.",
+    "Do not start a broker on this directory. If another replica is in sync, move this partition "
+    "directory out of the log directory: the broker then fetches the whole partition from the "
+    "leader. If a backup has the missing segments, put them back. Otherwise kdump reindex removes "
+    "the line, and the log starts at its first segment.",
     (
         "Deleting all segments because logEndOffset ({}) is smaller than logStartOffset {}",
         "This could happen if segment files were deleted from the file system",
@@ -223,20 +226,21 @@ LOG_START_BEYOND_END: Final = FindingCode(
 RECOVERY_POINT_BEYOND_END: Final = FindingCode(
     "recovery-point-beyond-end",
     Severity.ERROR,
-    "Records up to the recovery point were on the disk, but the log ends before it.",
+    "Records below the recovery point were on the disk, but the log ends before it.",
     "The broker lowers the recovery point. After an unclean stop it recovers only the last "
     "segment.",
     "The end of the log is lost, as after a backup was restored or a segment was deleted by hand. "
-    "Start another replica first.",
+    "If another replica is in sync, start its broker first.",
     check=26,
     loses=True,
 )
 HIGH_WATERMARK_BEYOND_END: Final = FindingCode(
     "high-watermark-beyond-end",
     Severity.ERROR,
-    "Records up to the high watermark were on all in-sync replicas, but the log ends before it.",
+    "Records below the high watermark were on all in-sync replicas, but the log ends before it.",
     "The broker lowers the high watermark to the log end offset.",
-    "The end of the log is lost here, as after a power failure. Start another replica first.",
+    "The end of the log is lost here, as after a power failure. If another replica is in sync, "
+    "start its broker first.",
     check=26,
     loses=True,
 )
@@ -284,7 +288,7 @@ LEFTOVER_CLEANED: Final = FindingCode(
     "The broker removes them at its start.",
     "Nothing to do. To free space, you can delete the files, but not while the same log has a "
     ".swap file: the .cleaned files show the broker that a split is unfinished. Without them, the "
-    "broker puts the incomplete .swap file in place (KAFKA-6264).",
+    "broker completes the swap although other parts of the split are missing (KAFKA-6264).",
     ("Deleting stray .clean file {}",),
     check=28,
 )
@@ -327,7 +331,8 @@ SWAP_DELETES: Final = FindingCode(
     "compacted, or its settings are unknown and nothing shows compaction.",
     "At its start, the broker deletes those segments and renames the .swap file, after a clean "
     "stop too.",
-    "Move the .swap files with that number in their names away before a broker starts.",
+    "Before a broker starts, move all .swap files whose names begin with the number of this file "
+    "out of the partition.",
     (
         "Deleting segment files {} that is compacted but has not been deleted yet.",
         "Recovering file {} by renaming from {} files.",
@@ -343,8 +348,8 @@ SWAP_SHORTENED: Final = FindingCode(
     "At its start, the broker deletes those segments and renames the .swap file, after a clean "
     "stop too.",
     "Verify the partition in its log directory, where the metadata log has the topic's settings. "
-    "If the topic was never compacted, move the .swap files with that number in their names away "
-    "before a broker starts.",
+    "If the topic was never compacted, move all .swap files whose names begin with the number of "
+    "this file out of the partition before a broker starts.",
     (
         "Deleting segment files {} that is compacted but has not been deleted yet.",
         "Recovering file {} by renaming from {} files.",
@@ -357,7 +362,8 @@ SWAP_OVERLAPS: Final = FindingCode(
     Severity.ERROR,
     "A .swap file begins inside the offsets of a segment that it will not replace.",
     "The broker renames the .swap file at its start: the log then has those offsets twice.",
-    "Move the .swap files with that number in their names away before a broker starts.",
+    "Before a broker starts, move all .swap files whose names begin with the number of this file "
+    "out of the partition.",
     ("Recovering file {} by renaming from {} files.",),
     check=28,
 )

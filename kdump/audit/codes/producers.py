@@ -33,9 +33,9 @@ MARKER_UNREADABLE: Final = FindingCode(
     "marker-unreadable",
     Severity.ERROR,
     "A control batch of a producer begins with a record that cannot be read.",
-    "Recovery cuts the log after the batch and deletes every later segment, sound records "
-    "included. Whenever the broker must replay this part of the log, also after that cut, it does "
-    "not start.",
+    "Recovery truncates the log after the batch and deletes every later segment, sound records "
+    "included. Whenever the broker must replay this part of the log, also after that truncation, "
+    "it does not start.",
     SALVAGE_OR_CUT,
     (
         "Invalid value size found for control record key",
@@ -67,9 +67,10 @@ SEQUENCE_GAP: Final = FindingCode(
     "sequence-gap",
     Severity.WARNING,
     "The sequence numbers of a producer are not consecutive, and no compaction removed batches "
-    "between them.",
+    "between them: batches are missing, or occur twice.",
     "The broker does not check sequence numbers again once they are written.",
-    "Compare with another replica: at this offset, batches are missing or occur twice.",
+    "Compare with another replica: kdump dump shows the offsets, counts and sequence numbers of "
+    "its batches.",
     check=33,
 )
 TRANSACTION_HANGING: Final = FindingCode(
@@ -116,14 +117,15 @@ TRANSACTION_END_LOST: Final = FindingCode(
     "Offsets are missing after the beginning of a transaction, and its marker may be among them. "
     "No transaction index, producer snapshot or coordinator's log (__transaction_state) at hand "
     "shows whether it was committed.",
-    "The broker takes the producer's next marker for the end of both transactions, or waits for an "
-    "end.",
-    "Another replica may have the marker: kdump dump of these offsets there shows it. Without the "
-    "marker, kdump salvage makes the records readable, and kdump export --read-committed omits "
-    "them. kdump convert-v0-v2 copies the transaction index. kdump reindex leaves the transaction "
-    "indexes and producer snapshots that depend on the marker as they are. After kdump "
-    "truncate-to-valid, a transaction without a later marker stays open until its coordinator or "
-    "kafka-transactions.sh abort ends it.",
+    "If the producer has a later marker, that marker ends this transaction too. Without one, the "
+    "last stable offset stays at the start of the transaction.",
+    "Another replica may have the marker: kdump dump --offsets shows it there. If no replica has "
+    "it, decide. kdump salvage makes the records readable: it ends the transaction with a commit, "
+    "and consumers with read_committed get its records even if the producer aborted them. kdump "
+    "export --read-committed omits them. After kdump truncate-to-valid, a transaction without a "
+    "later marker stays open until its coordinator or kafka-transactions.sh abort ends it. kdump "
+    "reindex and kdump convert-v0-v2 leave the transaction indexes that depend on the marker as "
+    "they are.",
     check=34,
 )
 DELETE_HORIZON_ODD: Final = FindingCode(
@@ -150,8 +152,9 @@ TXNINDEX_VERSION: Final = FindingCode(
     Severity.ERROR,
     "An entry of a .txnindex file has a version other than 0.",
     "The broker does not start.",
-    "While the broker is stopped, kdump reindex rebuilds the file. If you delete the segment's "
-    ".index and .txnindex instead, the broker rebuilds them at its start.",
+    "While the broker is stopped, kdump reindex rebuilds the file. Or, if the segment's log is "
+    "sound, delete its .index and .txnindex while the broker is stopped: the broker rebuilds them "
+    "at its start.",
     ("Unexpected aborted transaction version {} in transaction index {}",),
     check=16,
 )
@@ -196,8 +199,9 @@ TXNINDEX_MISSING_ENTRY: Final = FindingCode(
 TXNINDEX_STABLE_OFFSET: Final = FindingCode(
     "txnindex-stable-offset",
     Severity.ERROR,
-    "An entry of a .txnindex file has a last stable offset that is too high: a transaction that "
-    "began below it was aborted later, or the log ends before it.",
+    "An entry of a .txnindex file has a last stable offset that is too high: another transaction "
+    "was open below that offset and was aborted later, or that offset is above the log end "
+    "offset.",
     "The broker ends its search for aborted transactions at that entry: consumers with "
     "read_committed may receive aborted records.",
     REINDEX,
@@ -232,8 +236,10 @@ LEADER_EPOCH_FALLS: Final = FindingCode(
     "covers, was changed, or this log is from another cluster.",
     "The broker ignores the lower epoch. After a change of leader, followers may truncate to a "
     "wrong offset.",
-    "While the broker is stopped, kdump reindex adds the leader epochs of the batches to "
-    "leader-epoch-checkpoint.",
+    "No repair changes the epoch of a batch. Compare the leader epochs with another replica: "
+    "kdump dump shows them. If they differ and that replica is in sync, move this partition "
+    "directory out of the log directory: the broker then fetches the whole partition from the "
+    "leader.",
     check=23,
 )
 LEADER_EPOCH_NEGATIVE: Final = FindingCode(
@@ -265,16 +271,17 @@ EPOCHS_MISMATCH: Final = FindingCode(
     "Batches have a different leader epoch than leader-epoch-checkpoint gives for their offsets.",
     "The broker trusts the checkpoint: after a change of leader, replicas may truncate to a wrong "
     "offset and diverge.",
-    "While the broker is stopped, kdump reindex writes the file from the leader epochs of the "
-    "batches. " + REPLICA_FIRST,
+    "If another replica is in sync, move this partition directory out of the log directory: the "
+    "broker then fetches the whole partition from the leader. Otherwise, while the broker is "
+    "stopped, kdump reindex writes the file from the leader epochs of the batches.",
     check=23,
 )
 EPOCHS_MISSING: Final = FindingCode(
     "epochs-missing",
     Severity.WARNING,
     "The leader-epoch-checkpoint lacks leader epochs that batches have.",
-    "Followers in those epochs may truncate further than to the end of their epoch. "
-    "Recovery adds the epochs above the last epoch in the file.",
-    "Compare this replica with another replica before it leads.",
+    "A follower whose last leader epoch is missing here may truncate more of its log than "
+    "necessary. Recovery adds the epochs above the last epoch in the file.",
+    "While the broker is stopped, kdump reindex adds the leader epochs of the batches.",
     check=23,
 )

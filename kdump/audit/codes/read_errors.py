@@ -12,8 +12,8 @@ from kdump.audit.codes.code import FindingCode, Outcome, Severity
 UNREADABLE: Final = FindingCode(
     "unreadable",
     Severity.INCOMPLETE,
-    "A file or directory could not be read: its owner has no permission, the disk fails, or it is "
-    "not a regular file.",
+    "A file or directory cannot be read: its mode denies even its owner, the disk returned an "
+    "error, or it is not a regular file.",
     "If the broker cannot read the file either, it takes the log directory offline.",
     "Check the permissions, and the system log for disk errors. Then verify again.",
     ("Could not read file {}",),

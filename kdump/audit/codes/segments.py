@@ -34,7 +34,8 @@ SEGMENTS_HOLE: Final = FindingCode(
     "segments-hole",
     Severity.ERROR,
     "Offsets between two segments are missing, in a topic that was never compacted. A segment was "
-    "removed, or recovery cut a segment and left the later segments.",
+    "removed, or a broker rebuilt a missing .index of a damaged segment, which truncates that "
+    "segment and keeps the later ones.",
     "The broker does not detect this. Consumers continue at the next segment.",
     "Put the files back if they were moved or are in a backup. " + REPLICA_FIRST,
     check=31,
@@ -58,7 +59,8 @@ OFFSETS_MISSING: Final = FindingCode(
     "is not compacted. With --quick, most batches are not read.",
     "The broker does not detect this. Consumers continue after the missing offsets.",
     "Verify the partition without --quick, and in its log directory, where the metadata log has "
-    "the topic's settings. Compare with another replica before you trust this replica.",
+    "the topic's settings. Compare with another replica: kdump dump shows the offsets, counts and "
+    "sequence numbers of its batches.",
     check=31,
 )
 BATCH_OFFSET_CHANGED: Final = FindingCode(
@@ -67,7 +69,9 @@ BATCH_OFFSET_CHANGED: Final = FindingCode(
     "The offset of a batch was changed. No checksum covers it. Offsets before the batch are "
     "missing, but its producer's sequence numbers continue without a gap.",
     "The broker serves the records under the changed offsets and continues after them.",
-    "Compare with another replica. If the offsets there differ, start that replica first.",
+    "Compare with another replica: kdump dump shows the offsets of its batches. If they differ, "
+    "start its broker first, and move this partition directory out of the log directory: this "
+    "broker then fetches the whole partition from the leader.",
     check=31,
 )
 SEGMENTS_GAP: Final = FindingCode(
@@ -100,21 +104,22 @@ TIMESTAMPS_FUTURE: Final = FindingCode(
 TORN_TAIL_CLEAN: Final = FindingCode(
     "torn-tail-clean",
     Severity.ERROR,
-    "The last segment ends inside a batch although the broker was stopped cleanly: something else "
-    "cut the file.",
+    "The last segment ends inside a batch, as no clean stop leaves it. The clean shutdown marker "
+    "is not from the last stop, or something changed the file after it.",
     "The broker trusts the clean shutdown marker and appends new batches after the fragment: "
     "consumers and followers will stop there.",
-    "If another replica is in sync, start that one first. Otherwise kdump truncate-to-valid cuts "
-    "the fragment off.",
+    "While the broker is stopped, kdump truncate-to-valid removes the fragment. If another "
+    "replica is in sync, start its broker first: this broker then fetches the lost end from the "
+    "leader.",
     check=37,
 )
 PREALLOCATED_TAIL_CLEAN: Final = FindingCode(
     "preallocated-tail-clean",
     Severity.ERROR,
-    "Zeros follow the last batch, although the broker was stopped cleanly: a clean stop cuts them "
-    "off.",
+    "Zeros follow the last batch of the last segment, as no clean stop leaves them. The clean "
+    "shutdown marker is not from the last stop, or something changed the file after it.",
     "The broker trusts the clean shutdown marker, reads on to the zeros, and does not start.",
-    "While the broker is stopped, kdump truncate-to-valid cuts the zeros off.",
+    "While the broker is stopped, kdump truncate-to-valid removes the zeros.",
     ("Found record size 0 smaller than minimum record overhead ({}) in file",),
     check=37,
     stops=Outcome.REFUSES,
@@ -122,8 +127,8 @@ PREALLOCATED_TAIL_CLEAN: Final = FindingCode(
 INDEX_PADDED_CLEAN: Final = FindingCode(
     "index-padded-clean",
     Severity.WARNING,
-    "The last segment's .index has unused space after its entries, which a clean stop cuts off. "
-    "The clean shutdown marker is not from the last stop.",
+    "The last segment's .index has unused space after its entries, as no clean stop leaves it. "
+    "The clean shutdown marker is not from the last stop, or something changed the file after it.",
     "The broker counts the unused space as entries: lookups are slow. If the file has its full "
     "length, the next append rolls the segment.",
     "While the broker is stopped, kdump reindex rebuilds the file. Or remove .kafka_cleanshutdown: "
@@ -133,8 +138,9 @@ INDEX_PADDED_CLEAN: Final = FindingCode(
 TIMEINDEX_PADDED_CLEAN: Final = FindingCode(
     "timeindex-padded-clean",
     Severity.ERROR,
-    "The last segment's .timeindex has unused space after its entries, which a clean stop cuts "
-    "off. The clean shutdown marker is not from the last stop.",
+    "The last segment's .timeindex has unused space after its entries, as no clean stop leaves "
+    "it. The clean shutdown marker is not from the last stop, or something changed the file after "
+    "it.",
     "The broker takes the last zeros for the segment's latest timestamp, which is then in 1970: "
     "time-based retention may delete the segment (KAFKA-10207, KAFKA-10471).",
     "While the broker is stopped, kdump reindex rebuilds the file. Or remove .kafka_cleanshutdown: "

@@ -89,8 +89,8 @@ def log_start_steps(verdict: Verdict, facts: PartitionFacts) -> tuple[list[Step]
     note = (
         f"the line of this partition in {LOG_START_CHECKPOINT} was {before}, beyond the log end, "
         "for which a start deletes all segments. Without the line the log starts at its first "
-        "segment. Records at its end may be missing: if another replica is in sync, start that "
-        "replica instead"
+        "segment. Records at its end may be missing: if another replica is in sync, start its "
+        "broker instead"
     )
     return [step], [note]
 

@@ -344,7 +344,7 @@ def _notes(facts: PartitionFacts, selection: PieceSelection, replayed: Replay) -
         yield (
             f"the result ends at {replayed.end_offset}, BELOW the high watermark {mark}. "
             "Consumers may have read records that are missing at its end, and new records get "
-            "their offsets again. If another replica is in sync, start that replica instead"
+            "their offsets again. If another replica is in sync, start its broker instead"
         )
 
 

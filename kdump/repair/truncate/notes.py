@@ -33,7 +33,7 @@ def cut_notes(
             "too, to another directory"
         )
     yield (
-        "kdump cannot see the cluster. If another replica is in sync, start that replica first; "
+        "kdump cannot see the cluster. If another replica is in sync, start its broker first; "
         "if this replica becomes the leader, its followers truncate there too"
     )
     if loss.below_high_watermark:

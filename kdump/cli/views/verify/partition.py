@@ -30,7 +30,7 @@ from kdump.cli.views.forecast_text import bound_text, effect_text
 from kdump.format.lines.shell import shell_text
 from kdump.format.lines.text import time_text
 
-_REPLICA: Final = "another replica is in sync: start that replica first"
+_REPLICA: Final = "another replica is in sync: start its broker first"
 _CONTROLLER: Final = "another controller is in sync: start that controller first"
 
 

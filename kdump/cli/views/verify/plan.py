@@ -221,7 +221,7 @@ def _replica_steps(
 
 def _copies_text(copies: Copies | None, names: str) -> str:
     if copies is None:
-        return f"if another replica of {names} is in sync, start that replica first"
+        return f"if another replica of {names} is in sync, start its broker first"
     if not copies.nodes:
         return f"{names}: no other replica, by the metadata log: this is the only copy"
     if not copies.in_sync:
