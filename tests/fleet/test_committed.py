@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -36,10 +37,11 @@ from kdump.cli.commands.export import _report
 from kdump.fleet.export.destination import create_destination
 from kdump.fleet.export.export import Order, export
 from kdump.fleet.export.manifest import Manifest
+from kdump.fleet.export.plan import plan_log
 from kdump.fleet.export.ranges import Ranges, join, overlap, subtract
 from kdump.fleet.export.task import Form
-from kdump.fleet.job.spread import LostTask
 from kdump.storage.selection import HIGHEST, Selection
+from kdump.storage.workers import WorkerDied
 
 pytestmark = pytest.mark.once
 
@@ -289,11 +291,11 @@ def test_an_open_transaction_in_a_stale_tail_stays_out(tmp_path: Path) -> None:
 
 def test_what_was_appended_since_the_plan_is_left_out(tmp_path: Path) -> None:
     (path,) = copies(tmp_path, segment([one_batch(0)]))
-    more = [in_transaction(3, 7), ABORT, in_transaction(7, 8)]
+    more = [one_batch(3), in_transaction(6, 8)]
 
     def growing(work: Any, tasks: Sequence[Any], sizes: Sequence[int], **_: object) -> Any:
         found = list(here(work, tasks, sizes))
-        if work.__name__ == "planned":
+        if work is plan_log:
             with (path / f"{0:020d}.log").open("ab") as file:
                 file.write(b"".join(more))
         return iter(found)
@@ -303,14 +305,15 @@ def test_what_was_appended_since_the_plan_is_left_out(tmp_path: Path) -> None:
 
 def test_a_log_that_was_not_planned_is_left_out(tmp_path: Path) -> None:
     (path,) = copies(tmp_path, segment([one_batch(0)]))
-    (path / f"{3:020d}.log").write_bytes(segment([in_transaction(3, 7), ABORT]))
+    (path / f"{3:020d}.log").write_bytes(segment([one_batch(3)]))
+    assert run(path, tmp_path / "whole", here) == [*range(6)]
 
     def losing(
         work: Any, tasks: Sequence[Any], sizes: Sequence[int], **_: object
     ) -> Iterator[tuple[int, Any]]:
         for number, found in here(work, tasks, sizes):
-            lost = work.__name__ == "planned" and tasks[number].log.base_offset == 3
-            yield number, LostTask("it ended") if lost else found
+            lost = work is plan_log and tasks[number].log.base_offset == 3
+            yield number, WorkerDied(signal.SIGKILL) if lost else found
 
     assert run(path, tmp_path / "out", losing) == [0, 1, 2]
 
