@@ -35,6 +35,14 @@ def was_just_deleted(finding: dict[str, Any]) -> bool:
     return last < int(first.split()[1])
 
 
+def was_just_rolled(finding: dict[str, Any]) -> bool:
+    """Whether it is of the last segment, in which nothing is yet: a broker creates the .log of a
+    new segment before its .index, and a kill may come in between."""
+    log = Path(finding["path"])
+    is_last = log == max(log.parent.glob("*.log"))
+    return finding["code"] == "index-missing" and is_last and not any(log.read_bytes())
+
+
 @pytest.mark.broker
 @pytest.mark.parametrize(
     ("version", "seed"),
@@ -73,7 +81,7 @@ def test_what_brokers_write_has_nothing_wrong(
                     for line in findings
                     if line["severity"] != "info"
                     and line["code"] not in allowed
-                    and not (killed and was_just_deleted(line))
+                    and not (killed and (was_just_deleted(line) or was_just_rolled(line)))
                 ]
                 assert worse == []
                 assert code == 0
