@@ -158,4 +158,5 @@ extensions = cythonize(
 for extension in extensions:
     extension.optional = not KIND  # cythonize() drops it from what it is given
 
-setup(ext_modules=extensions)
+# Side by side: most of an installation's time goes by in the C compiler.
+setup(ext_modules=extensions, options={"build_ext": {"parallel": os.cpu_count() or 1}})

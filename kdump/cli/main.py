@@ -107,10 +107,10 @@ class _Commands(click.Group):
 def _print_version(context: click.Context, _: click.Parameter, asked: bool) -> None:
     if not asked or context.resilient_parsing:
         return
+    from kdump.cli.ui.kernel import kernel_name
     from kdump.cli.ui.version import version
-    from kdump.format.kernel.headers import COMPILED
 
-    click.echo(f"kdump {version()} (kernel {'compiled' if COMPILED else 'plain'})")
+    click.echo(f"kdump {version()} (kernel {kernel_name()})")
     context.exit()
 
 

@@ -12,7 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from forge import batch, record, write_partition
 
+from kdump.cli.main import main
+from kdump.cli.ui import exits, kernel
 from kdump.cli.ui.progress import Mode, Progress
 from kdump.cli.ui.units import (
     count_text,
@@ -204,3 +207,50 @@ def test_importing_it_does_not_import_rich() -> None:
 )
 def test_units(said: str, expected: str) -> None:
     assert said == expected
+
+
+# --- a kernel that is not compiled
+
+WARNING = "inner loops run as plain Python"
+
+
+@pytest.fixture
+def plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel, "kernel_name", lambda: "plain")
+
+
+@pytest.mark.parametrize(
+    ("mode", "total", "things", "warnings"),
+    [
+        ("line", (1 << 30) + 1, None, 1),
+        ("line", 1 << 30, None, 0),
+        ("line", (1 << 30) + 1, "partitions", 0),
+        ("none", (1 << 30) + 1, None, 0),
+    ],
+)
+@pytest.mark.usefixtures("plain")
+def test_much_work_for_a_plain_kernel_is_announced_once(
+    mode: Mode, total: int, things: str | None, warnings: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Progress(mode) as meter:
+        for _ in range(2):
+            meter.expect(total, things)
+    assert capsys.readouterr().err.count(WARNING) == warnings
+
+
+def test_a_compiled_kernel_is_never_announced(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(kernel, "kernel_name", lambda: "compiled")
+    kernel.warn_if_plain([1 << 40])
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.usefixtures("plain")
+def test_a_dump_with_a_plain_kernel_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    monkeypatch.setattr(kernel, "_LARGE_BYTES", 10)
+    partition = write_partition(tmp_path, "a", 0, {0: [batch(0, [record(b"v")])]})
+    assert main(["dump", str(partition)]) == exits.OK
+    assert capfdbinary.readouterr().err.count(WARNING.encode()) == 1

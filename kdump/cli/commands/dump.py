@@ -83,9 +83,10 @@ def dump(
     to its header. With records, only batches are printed that do hold a match. Damage in the parts
     that are read is always shown.
     """
+    from kdump.cli.ui.kernel import warn_if_plain
     from kdump.cli.views.dump.lines import JsonDump, TextDump
     from kdump.cli.views.dump.records import Printer
-    from kdump.cli.views.dump.run import Output, files, run
+    from kdump.cli.views.dump.run import Output, file_sizes, files, run
 
     if output_format == "json" and data:
         raise click.UsageError("--data is for text: use --records with --format json.")
@@ -95,6 +96,7 @@ def dump(
     if summary and (records or base64):
         raise click.UsageError("--summary describes batches: it prints no records, bytes or keys.")
     found = list(files(paths, selection, summary=summary))
+    warn_if_plain(file_sizes(found))
     out = sys.stdout.buffer
     in_json = output_format == "json"
     output: Output

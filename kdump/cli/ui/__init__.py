@@ -1,6 +1,7 @@
 """Pieces that all commands print with.
 
 version     The version of the installed package.
+kernel      Whether the loops of the kernel run compiled, and a warning where that takes long.
 exits       The numbers of the exit codes, and the code of an error that ends a command.
 units       Counts, sizes, durations and times in words.
 paragraphs  Paragraphs of at most 80 columns.

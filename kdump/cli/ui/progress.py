@@ -16,6 +16,7 @@ from typing import Final, Literal, Protocol, Self
 
 import click
 
+from kdump.cli.ui.kernel import warn_if_plain
 from kdump.cli.ui.units import duration_text, part_text, rate_text
 
 Mode = Literal["auto", "bar", "line", "none"]
@@ -53,6 +54,7 @@ class Progress:
     def __init__(self, mode: Mode, clock: Callable[[], float] = time.monotonic) -> None:
         self.total = self.done = 0
         self._things: str | None = None
+        self._warned = False
         self._mode = _on_this_terminal() if mode == "auto" else mode
         self._clock = clock
         self._started = self._shown = clock()
@@ -93,6 +95,9 @@ class Progress:
 
     def expect(self, total: int, things: str | None = None) -> None:
         """Begin to count ``total`` of ``things``, a plural noun; None for bytes."""
+        if things is None and self._mode != "none" and not self._warned:
+            self._warned = True
+            warn_if_plain([total])
         self.total, self.done, self._things = total, 0, things
         self._started = self._clock()
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Protocol
 
 import click
@@ -71,6 +73,14 @@ def _directory_files(
                 yield DumpFile(entry.path, entry.name, content.name)
     elif isinstance(content, SourceError):
         yield content
+
+
+def file_sizes(found_files: Iterable[DumpFile | SourceError]) -> Iterator[int]:
+    """Yield the size of each local file of batches, in bytes."""
+    for file in found_files:
+        if isinstance(file, DumpFile) and file.holds_batches and isinstance(file.path, Path):
+            with suppress(OSError):  # the dump reports it
+                yield file.path.stat().st_size
 
 
 class Output(Protocol):
