@@ -7,6 +7,8 @@ format/   Bytes to values and back: the formats of Kafka's files. This layer ope
 storage/  Files and objects to bytes, names, partitions and segments. This layer writes nothing.
 audit/    Verification: surveys of segments, checks over them, findings and forecasts.
 repair/   Changing what is on disk: plans, durable steps, and undo.
+tables/   Arrow tables of records, batches and findings.
+export/   ``kdump export``: records to Parquet or JSON Lines, in workers or on Spark.
 fleet/    The same work on Spark, over many hosts and object stores.
 cli/      The command line: arguments in, reports and exit codes out.
 """

@@ -101,6 +101,20 @@ def in_order(results: Iterable[tuple[int, R]]) -> Iterator[R]:
             following += 1
 
 
+def progress_counter(total: int, on_progress: Callable[[int], None]) -> Callable[[float], None]:
+    """Return a callback for fractions of ``total``, which reports counts to ``on_progress``."""
+    done = 0
+
+    def report(fraction: float) -> None:
+        nonlocal done
+        count = int(fraction * total)
+        if count > done:
+            on_progress(count - done)
+            done = count
+
+    return report
+
+
 def run(
     work: Callable[[T, Callable[[P], None]], R],
     tasks: Iterable[T],

@@ -17,6 +17,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -24,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from brokers.jars import missing
 
-from bench import commands, conversion, directory, fleet, reading, repairs
+from bench import commands, conversion, directory, exports, fleet, reading, repairs
 from bench.report import Row, heading, line
 from bench.segments import MIB, SHAPES, Made, Shape, write
 from kdump.format.codecs import Codec
@@ -101,6 +102,7 @@ def _rows(options: argparse.Namespace, *, java: bool, spark: bool) -> Iterator[R
     of_directories: dict[str, Callable[[Path], Row]] = {
         **_of_directory(size, options.repeat, java=java),
         **_of_conversion(options.tmpfs, size, options.repeat),
+        **_of_export(options.tmpfs, size, options.repeat),
         **(_of_fleet(options.tmpfs, size, options.repeat) if spark else {}),
         "help": lambda _: commands.measure_help(),
     }
@@ -157,6 +159,19 @@ def _of_conversion(tmpfs: Path, size_bytes: int, repeat: int) -> dict[str, Calla
             size_bytes=size_bytes,
             repeat=repeat,
             codec=codec,
+        )
+    return measured
+
+
+def _of_export(tmpfs: Path, size_bytes: int, repeat: int) -> dict[str, Callable[[Path], Row]]:
+    """What is exported by workers; Parquet where pyarrow is installed."""
+    lines, parquet = exports.measure_lines, exports.measure_parquet
+    measured: dict[str, Callable[[Path], Row]] = {
+        "export jsonl": partial(lines, tmpfs=tmpfs, size_bytes=size_bytes, repeat=repeat)
+    }
+    if find_spec("pyarrow") is not None:
+        measured["export parquet"] = partial(
+            parquet, tmpfs=tmpfs, size_bytes=size_bytes, repeat=repeat
         )
     return measured
 

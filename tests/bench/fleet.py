@@ -184,9 +184,9 @@ def _expect(verdicts: Iterable[Verdict], size_bytes: int) -> None:
 
 def _export(session: Session, paths: Sequence[Path], to: Path) -> int:
     """How many records are in the files of a new directory, which is taken away again."""
-    from kdump.fleet.export import export as fleet
-    from kdump.fleet.export.destination import create_destination
-    from kdump.fleet.export.task import Form
+    from kdump.export import export as fleet
+    from kdump.export.destination import create_destination
+    from kdump.export.output import Form
     from kdump.fleet.job.spread import spread
     from kdump.fleet.verify.listing import list_paths
 

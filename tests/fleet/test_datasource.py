@@ -16,9 +16,9 @@ pyspark = pytest.importorskip("pyspark")
 from pyspark.errors import PySparkException  # noqa: E402
 from pyspark.sql import DataFrame  # noqa: E402
 
-from kdump.fleet import api  # noqa: E402
+from kdump.fleet.datasource import register  # noqa: E402
 from kdump.fleet.session.session import Cluster, Session, open_session  # noqa: E402
-from kdump.fleet.tables.schema import TABLES  # noqa: E402
+from kdump.tables.schema import TABLES  # noqa: E402
 
 pytestmark = pytest.mark.spark
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.spark
 @pytest.fixture(scope="module")
 def session() -> Iterator[Session]:
     with open_session(Cluster(master="local[2]")) as started:
-        api.register(started.spark)
+        register(started.spark)
         yield started
 
 

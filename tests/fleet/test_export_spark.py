@@ -23,6 +23,8 @@ pytestmark = pytest.mark.spark
 
 Capture = pytest.CaptureFixture[bytes]
 
+SPARK = ("--master", "local[2]")
+
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[Session]:
@@ -57,7 +59,7 @@ def test_spark_sql_reads_what_was_exported(
 ) -> None:
     path, to = grown("4.3.1/killed"), tmp_path / "out"
     expected, before = served(path, dumped(capfdbinary, path)), state(path)
-    code = main(["export", "--to", str(to), "--format", form, str(path)])
+    code = main(["export", *SPARK, "--to", str(to), "--format", form, str(path)])
     assert code == exits.OK
     assert state(path) == before
     read = session.spark.read.parquet if form == "parquet" else session.spark.read.json
@@ -70,11 +72,11 @@ def test_spark_sql_reads_what_was_exported(
 
 
 def test_a_taken_name_is_wrong_usage(grown: Callable[[str], Path], tmp_path: Path) -> None:
-    assert main(["export", "--to", str(tmp_path), str(grown("4.3.1/clean"))]) == exits.USAGE
+    assert main(["export", *SPARK, "--to", str(tmp_path), str(grown("4.3.1/clean"))]) == exits.USAGE
 
 
 def test_a_missing_path_is_told(tmp_path: Path, capfdbinary: Capture) -> None:
     to = tmp_path / "out"
-    assert main(["export", "--to", str(to), str(tmp_path / "none-0")]) == exits.INCOMPLETE
+    assert main(["export", *SPARK, "--to", str(to), str(tmp_path / "none-0")]) == exits.INCOMPLETE
     assert b"incomplete: " in capfdbinary.readouterr().out
     assert (to / "_manifest.json").exists()

@@ -46,12 +46,12 @@ import sys
 from functools import partial
 from pathlib import Path
 import fleet_work
-import kdump.fleet.export.export
+import kdump.export.export
 from kdump.cli.main import main
 
 flag, *arguments = sys.argv[1:]
 with fleet_work.by_value():
-    kdump.fleet.export.export.export_logs = partial(fleet_work.export_slow_once, flag=Path(flag))
+    kdump.export.export.export_logs = partial(fleet_work.export_slow_once, flag=Path(flag))
     raise SystemExit(main(arguments))
 """
 

@@ -107,7 +107,7 @@ def slow(session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     alone = lambda sizes, _: [range(n, n + 1) for n in range(len(sizes))]  # noqa: E731
     monkeypatch.setattr("kdump.fleet.job.spread.pack_tasks", alone)
     work = partial(fleet_work.export_slow_once, flag=tmp_path / "flag")
-    monkeypatch.setattr("kdump.fleet.export.export.export_logs", work)
+    monkeypatch.setattr("kdump.export.export.export_logs", work)
     return tmp_path / "flag"
 
 
@@ -136,7 +136,10 @@ def test_the_same_into_a_store(
 ) -> None:
     path, to, before = grown(FIXTURE), tmp_path / "copy", set(overtaken(events))
     expected = dumps.served(path, dumped(capfdbinary, path)[1])
-    assert main(["export", "--to", bucket.address("out"), str(path)]) == exits.OK
+    assert (
+        main(["export", "--master", "local[2]", "--to", bucket.address("out"), str(path)])
+        == exits.OK
+    )
     assert slow.exists(), "the slow attempt was waited for"
     await_overtaken(events, before)
     found = objects(bucket, "out")

@@ -17,7 +17,7 @@ from store_proxy import Proxy, before
 
 from kdump.cli.main import main
 from kdump.cli.ui import exits
-from kdump.fleet.export import export
+from kdump.export import export
 from kdump.fleet.session.session import Cluster, Session, open_session
 from kdump.fleet.verify import listing, verify
 

@@ -45,7 +45,7 @@ def test_a_worker_that_is_killed_once_changes_nothing(
     path, flag = grown(FIXTURE), tmp_path / "flag"
     code = exported(path, tmp_path / "sound")
     killed = partial(fleet_work.export_killed_once, flag=flag)
-    monkeypatch.setattr("kdump.fleet.export.export.export_logs", killed)
+    monkeypatch.setattr("kdump.export.export.export_logs", killed)
     assert exported(path, tmp_path / "killed") == code == exits.OK
     assert flag.exists()
     assert records(tmp_path / "killed") == records(tmp_path / "sound")
@@ -65,7 +65,7 @@ def test_what_kills_every_worker_is_told_and_the_rest_exported(
     assert len(expected) < len(records(tmp_path / "sound"))
     capfdbinary.readouterr()
     deadly = partial(fleet_work.deadly_export, topic=topic)
-    monkeypatch.setattr("kdump.fleet.export.export.export_logs", deadly)
+    monkeypatch.setattr("kdump.export.export.export_logs", deadly)
     assert exported(path, tmp_path / "out") == exits.INCOMPLETE
     assert records(tmp_path / "out") == expected
     lines = capfdbinary.readouterr().out.decode().splitlines()
@@ -102,7 +102,10 @@ def test_logs_in_a_store_are_verified_and_exported_as_files_are(
     assert exported(path, tmp_path / "here") == exported(address, tmp_path / "there")
     assert records(tmp_path / "there") == records(tmp_path / "here")
     to = bucket.address("exported")
-    assert main(["export", "--to", to, address]) in (exits.OK, exits.PROBLEMS)
+    assert main(["export", "--master", "local[2]", "--to", to, address]) in (
+        exits.OK,
+        exits.PROBLEMS,
+    )
     store = bucket.server.client
     body = store.get_object(Bucket=bucket.name, Key="exported/_manifest.json")["Body"].read()
     assert json.loads(body)["records"] == len(records(tmp_path / "here"))

@@ -138,6 +138,13 @@ ACCEPTED: dict[str, list[Any]] = {
     "columns.count_headers": [record_rows(), 0, array("i", [0, 0])],
     "select.keep_records": [record_rows(), BLOCK, 0, 9, 0, 9, b"key"],
     "select.sum_batches": [rows(), zeros(_select.SUM_FIELDS)],
+    "ranges.keep_in_ranges": [
+        record_rows(), array("q", [0, 1, 1]), rows(), 9, array("q", [0, 9]), 9,
+    ],
+    "ranges.offset_bounds": [record_rows()],
+    "ranges.count_dense": [rows(), 0, 2],
+    "ranges.join_batches": [rows(), columns(6)],
+    "ranges.join_records": [record_rows(), array("q", [0, 1, 1]), rows(), columns(3)],
     "encode.encode_records": [BLOCK, record_rows(), 0, False, 99, array("q", [0] * 3 + [-1, 0, 0]),
                               bytearray(99)],
     "encode.kind_end": [rows(), 0],
@@ -290,6 +297,18 @@ REFUSED: list[tuple[str, int, Any]] = [
     ("columns.count_headers", 1, -1),
     ("select.keep_records", 0, FAR_KEY),
     ("select.sum_batches", 1, zeros(_select.SUM_FIELDS - 1)),
+    *(
+        (function, 1, array("q", starts))
+        for function in ("ranges.keep_in_ranges", "ranges.join_records")
+        for starts in ([0, 1], [-1, 0, 0], [1, 0, 0], [0, 2, 2])
+    ),
+    ("ranges.offset_bounds", 0, columns(0)),
+    ("ranges.count_dense", 1, -1),
+    ("ranges.count_dense", 1, 2),
+    ("ranges.count_dense", 2, 0),
+    ("ranges.count_dense", 2, 3),
+    ("ranges.join_batches", 1, columns(5)),
+    ("ranges.join_records", 3, columns(2)),
     ("encode.encode_records", 2, -1),
     ("encode.encode_records", 5, zeros(5)),
     ("encode.encode_records", 5, state("encode.encode_records", 0, 100, 5)),
@@ -401,5 +420,10 @@ def test_every_function_with_views_is_called_here() -> None:
         if getattr(value, "__module__", "") == f"plain_{module}" and name[0] != "_"
     }
     # These read within the views that they get, whatever is in them, and fill nothing.
-    safe = {"records.count_messages", "columns.measure", "select.keep_batches"}
+    safe = {
+        "records.count_messages",
+        "columns.measure",
+        "select.keep_batches",
+        "ranges.keep_committed",
+    }
     assert functions - safe == set(ACCEPTED)

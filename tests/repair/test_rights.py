@@ -308,17 +308,16 @@ def test_no_export_into_a_directory_of_root_that_others_can_write(place: Path) -
 
 
 def destination() -> ModuleType:
-    pytest.importorskip("pyspark")
-    import kdump.fleet.export.destination
+    import kdump.export.destination
 
-    return kdump.fleet.export.destination
+    return kdump.export.destination
 
 
 def export_to(to: Path, origin: Path) -> None:
     """What ``kdump export --to`` does, with its tasks in this process."""
     create = destination().create_destination
-    from kdump.fleet.export.export import Order, export
-    from kdump.fleet.export.task import Form
+    from kdump.export.export import Order, export
+    from kdump.export.output import Form
 
     def here(
         work: Callable[[Any], Any], tasks: Sequence[Any], sizes: Sequence[int], **_: object

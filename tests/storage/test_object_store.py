@@ -344,7 +344,7 @@ def test_without_the_extra_it_is_named(
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     assert main(["verify", "s3://bucket/logs"]) == 2
-    assert "pip install 'kafka-kdump[spark]'" in capfd.readouterr().err
+    assert "pip install 'kafka-kdump[parquet]'" in capfd.readouterr().err
 
 
 def test_the_process_that_asks_does_not_import_pyarrow(bucket: Bucket) -> None:

@@ -21,7 +21,7 @@ def records(to: Path) -> list[tuple[Any, ...]]:
 
 
 def exported(path: object, to: Path) -> int:
-    code = main(["export", "--to", str(to), str(path)])
+    code = main(["export", "--master", "local[2]", "--to", str(to), str(path)])
     manifest = json.loads((to / "_manifest.json").read_text())
     assert len(records(to)) == manifest["records"]
     assert sorted(str(one.relative_to(to)) for one in to.rglob("*") if one.is_file()) == sorted(

@@ -11,12 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from kdump.fleet.export import export
 from kdump.fleet.job import spread
 from kdump.fleet.session import session
 from kdump.fleet.verify import listing, verify
 
-_MODULES = (export, listing, spread, verify)
+_MODULES = (listing, spread, verify)
 
 
 @dataclass(frozen=True, slots=True)

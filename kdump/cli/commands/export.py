@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from kdump.cli.options.filters import filter_options
-from kdump.cli.options.spark import SparkOptions, spark_options
+from kdump.cli.options.spark import SparkOptions, spark_options, spark_session
 from kdump.cli.options.targets import LogPath, TargetOptions, target_options
 from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS
 from kdump.cli.ui.progress import Mode, progress_option
+from kdump.cli.ui.units import MOST_JOBS
 
 if TYPE_CHECKING:
-    from kdump.fleet.export.manifest import Manifest, PartitionEntry
+    from kdump.audit.facts.cluster import Configs
+    from kdump.audit.targets.context import Context
+    from kdump.audit.targets.target import Target, TopicSelection
+    from kdump.export.manifest import Manifest, PartitionEntry
+    from kdump.export.spread import Spread
+    from kdump.storage.objects.address import AnyPath
     from kdump.storage.selection import Selection
-
-_DEFAULT_MASTER = "local[*]"
 
 
 @click.command(
-    short_help="Write records to Parquet or JSON Lines, on all cores or on many hosts.",
+    short_help="Write records to Parquet or JSON Lines, on this machine or on many hosts.",
     epilog="Exit codes: 0 exported; 2 wrong usage; 4 damage was found, and the records around it "
     "are exported; 5 something could not be read, which comes before 4; 130, 143 ended by "
     "a signal, and the directory is removed; 141 the reader of the output went away.",
@@ -35,7 +41,7 @@ _DEFAULT_MASTER = "local[*]"
     metavar="DIR",
     type=LogPath(),
     help="Write into this directory, which must not exist yet, or below an address such as "
-    "s3://BUCKET/PREFIX, which must be empty. Executors must see it too.",
+    "s3://BUCKET/PREFIX, which must be empty. On Spark, executors must see it too.",
 )
 @click.option(
     "--format",
@@ -59,7 +65,14 @@ _DEFAULT_MASTER = "local[*]"
     help="If PATHs hold several copies of a partition, take each offset once: from a sound copy "
     "if another is damaged, and from the highest leader epoch if copies differ.",
 )
-@filter_options(limit="End after N records in the whole run. Tasks then run one at a time.")
+@filter_options(limit="End after N records in the whole run. Files are then written one at a time.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1, max=MOST_JOBS),
+    metavar="N",
+    help="Read with N processes at a time. Default: 1 beside a running broker, else as many as "
+    "this process may use CPUs. Not on Spark.",
+)
 @click.option("--quiet", is_flag=True, help="Print nothing if the exit code is 0.")
 @progress_option
 @spark_options
@@ -71,6 +84,7 @@ def export(
     read_committed: bool,
     dedupe_replicas: bool,
     selection: Selection,
+    jobs: int | None,
     quiet: bool,
     progress: Mode,
     spark: SparkOptions,
@@ -86,48 +100,91 @@ def export(
     names is exported whole.
 
     As root, kdump writes with the rights of the owner of the directory that DIR is made in, and the
-    files belong to that owner. Without --master or --remote, all cores of this machine work.
+    files belong to that owner. Parquet and object stores need the extra parquet. Only --master and
+    --remote need Spark, and with it Java.
     """
-    from kdump.cli.options.spark import spark_session
     from kdump.cli.options.targets import named_paths
     from kdump.cli.ui.progress import Progress
-    from kdump.fleet.export.destination import check_outside, create_destination
+    from kdump.errors import UsageError
+    from kdump.export.destination import check_outside, create_destination
+    from kdump.export.export import Order
+    from kdump.export.export import export as run
+    from kdump.export.output import Form
 
+    if spark.given and jobs is not None:
+        raise UsageError("expected --jobs without Spark, whose master has the number of tasks")
+    if form == "parquet" and find_spec("pyarrow") is None:
+        raise UsageError(
+            "expected the extra parquet: pip install 'kafka-kdump[parquet]', or --format jsonl"
+        )
     paths, settings = named_paths(targets)
-    if not spark.given:
-        spark = replace(spark, master=_DEFAULT_MASTER)
     check_outside(to.absolute(), paths)
+    served = replace(targets.topic_selection, served=True)
     with (
         # Outermost, so that files of tasks that still run are removed after the tasks have ended.
         create_destination(to.absolute()) as destination,
         Progress("none" if quiet and progress == "auto" else progress) as meter,
-        spark_session(spark, [*paths, to]) as session,
+        _open_source(paths, settings, served, jobs=jobs, spark=spark, to=to) as source,
     ):
-        from kdump.fleet.export.export import Order
-        from kdump.fleet.export.export import export as run
-        from kdump.fleet.export.task import Form
-        from kdump.fleet.job.spread import spread
-        from kdump.fleet.verify.listing import list_paths
-
-        served = replace(targets.topic_selection, served=True)
-        listing = list_paths(session, paths, settings, served)
-        order = Order(
-            Form.PARQUET if form == "parquet" else Form.JSONL,
-            selection,
-            read_committed,
-            dedupe_replicas,
-        )
-        meter.expect(listing.total_bytes)
+        meter.expect(sum(source.sizes.values()))
         manifest = run(
-            listing.open(),
-            order,
+            source.targets,
+            Order(
+                Form.PARQUET if form == "parquet" else Form.JSONL,
+                selection,
+                read_committed,
+                dedupe_replicas,
+            ),
             destination,
-            partial(spread, session),
-            listing.sizes(),
-            context=listing.scope.context,
+            source.spread,
+            source.sizes,
+            context=source.context,
             on_progress=meter.advance,
         )
     return _report(manifest, quiet=quiet)
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Listed partitions with the bytes of their logs, and where their records are read."""
+
+    targets: Sequence[Target]
+    sizes: Mapping[AnyPath, int]
+    context: Context
+    spread: Spread
+
+
+@contextmanager
+def _open_source(
+    paths: Sequence[AnyPath],
+    settings: Configs | None,
+    selection: TopicSelection,
+    *,
+    jobs: int | None,
+    spark: SparkOptions,
+    to: AnyPath,
+) -> Iterator[_Source]:
+    """List the partitions at ``paths``, here or on Spark."""
+    if spark.given:
+        with spark_session(spark, [*paths, to]) as session:
+            from kdump.fleet.job.spread import spread
+            from kdump.fleet.verify.listing import list_paths
+
+            listing = list_paths(session, paths, settings, selection)
+            context = listing.scope.context
+            yield _Source(listing.open(), listing.sizes(), context, partial(spread, session))
+        return
+    from kdump.audit.run.verify import beside_broker
+    from kdump.audit.targets.listing import list_scope
+    from kdump.audit.targets.target import log_bytes
+    from kdump.export.spread import Workers
+    from kdump.storage.workers import default_jobs
+
+    scope = list_scope(paths, settings, selection)
+    targets = [target.with_listing() for target in scope.targets]
+    sizes = {segment.log: log_bytes(segment) for target in targets for segment in target.segments}
+    count = jobs or (1 if beside_broker(targets) else default_jobs())
+    yield _Source(targets, sizes, scope.context, Workers(count))
 
 
 def _report(manifest: Manifest, *, quiet: bool) -> int:

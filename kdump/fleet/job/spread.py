@@ -100,20 +100,6 @@ def spread(
         yield number, _decode_result(kind, value)
 
 
-def progress_counter(total: int, on_progress: Callable[[int], None]) -> Callable[[float], None]:
-    """Return a callback for fractions of ``total``, which reports counts to ``on_progress``."""
-    done = 0
-
-    def report(fraction: float) -> None:
-        nonlocal done
-        count = int(fraction * total)
-        if count > done:
-            on_progress(count - done)
-            done = count
-
-    return report
-
-
 @dataclass(frozen=True, slots=True)
 class _Work(Generic[T, R]):
     """The function of a task of Spark, which gets its rows of the plan table."""

@@ -22,7 +22,7 @@ from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
 from kdump.audit.verdicts.verdict import Conclude, Verdict, keep_all
 from kdump.fleet.job.packing import FILE_BYTES, max_task_bytes
-from kdump.fleet.job.spread import LostTask, progress_counter, spread
+from kdump.fleet.job.spread import LostTask, spread
 from kdump.fleet.verify.inventory import Inventory
 from kdump.fleet.verify.ledger import Line, coverage_findings, missing_result
 from kdump.fleet.verify.task import (
@@ -41,7 +41,7 @@ from kdump.fleet.verify.task import (
     unmap,
 )
 from kdump.storage.objects.address import AnyPath
-from kdump.storage.workers import WorkerDied, in_order
+from kdump.storage.workers import WorkerDied, in_order, progress_counter
 
 if TYPE_CHECKING:
     from kdump.fleet.session.session import Session

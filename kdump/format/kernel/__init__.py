@@ -22,6 +22,7 @@ columns    Columns of records, one number or field behind the other, out of the 
            filled.
 select     The hot loops over rows that the kernel filled: which of them are asked for, and their
            sums.
+ranges     The hot loops over offsets: rows within ranges, and the ranges that rows form.
 lines      Columns of batches and records to lines of text or JSON: the plain ones, in bulk.
 encode     The hot loops that write: records of rows as those of a batch of magic 2.
 """

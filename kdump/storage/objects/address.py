@@ -213,7 +213,7 @@ def as_path(text: str) -> AnyPath:
     if not is_address(text):
         return Path(text)
     if importlib.util.find_spec("pyarrow") is None:
-        raise UsageError(f"{text}: expected the extra spark: pip install 'kafka-kdump[spark]'")
+        raise UsageError(f"{text}: expected the extra parquet: pip install 'kafka-kdump[parquet]'")
     return RemotePath.of(text)
 
 

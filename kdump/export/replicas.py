@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from kdump.fleet.export.ranges import Ranges
+from kdump.export.ranges import Ranges
 
 Taken = tuple[tuple[Ranges, ...], ...]
 """The ranges that are taken from each file of each copy, ascending."""

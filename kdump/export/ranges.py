@@ -1,24 +1,18 @@
-"""Ranges of offsets: membership, intersection, difference."""
+"""Ranges of offsets: union, intersection, difference."""
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable
-
-import numpy as np
-import numpy.typing as npt
+from itertools import chain
 
 #: First and last offsets, both included, ascending.
 Ranges = tuple[tuple[int, int], ...]
 
 
-def within(offsets: npt.NDArray[np.int64], ranges: Ranges) -> npt.NDArray[np.bool_]:
-    """Return for each of the ``offsets`` whether it lies in one of the ``ranges``."""
-    if not ranges:
-        return np.zeros(len(offsets), bool)
-    firsts, lasts = np.array(ranges, np.int64).T
-    index = np.searchsorted(firsts, offsets, "right") - 1
-    inside: npt.NDArray[np.bool_] = (index >= 0) & (offsets <= lasts[np.maximum(index, 0)])
-    return inside
+def packed(ranges: Ranges) -> array[int]:
+    """Return ``ranges`` as the kernel takes them: one number behind the other."""
+    return array("q", chain.from_iterable(ranges))
 
 
 def join(pairs: Iterable[tuple[int, int]]) -> Ranges:

@@ -10,8 +10,6 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kdump.fleet.tables.records import Origin
-from kdump.fleet.tables.schema import BATCHES
 from kdump.format.batch import (
     CODEC_MASK,
     CONTROL,
@@ -23,6 +21,8 @@ from kdump.format.batch import (
 from kdump.format.kernel import columns as _columns
 from kdump.format.lines.forms import codec_label
 from kdump.storage.walk import Damage
+from kdump.tables.logs import Origin
+from kdump.tables.schema import BATCHES
 
 _CODECS: Final = [codec_label(number) for number in range(CODEC_MASK + 1)]
 

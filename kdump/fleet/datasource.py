@@ -24,20 +24,27 @@ from kdump.audit.targets.listing import list_scope
 from kdump.audit.targets.target import Target, TopicSelection
 from kdump.errors import SourceError, UsageError
 from kdump.fleet.job.packing import pack_tasks
-from kdump.fleet.tables import tables
-from kdump.fleet.tables.findings import finding_rows
-from kdump.fleet.tables.schema import TABLES
 from kdump.storage.objects.address import as_path
 from kdump.storage.workers import default_jobs
+from kdump.tables import tables
+from kdump.tables.findings import finding_rows
+from kdump.tables.logs import Log, list_logs
+from kdump.tables.schema import TABLES
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
 #: Spark's own names of the modes of a reader for malformed data.
 _MODES: Final = ("permissive", "failfast")
 _OPTIONS: Final = ("path", "paths", "table", "mode", "topic", "exclude", "deep", "cores")
 _BOOLEANS: Final = {"true": True, "false": False}
+
+
+def register(spark: SparkSession) -> None:
+    """Register ``spark.read.format("kdump")``."""
+    spark.dataSource.register(KdumpDataSource)
 
 
 class KdumpDataSource(DataSource):
@@ -102,7 +109,7 @@ class _Options:
 class _Logs(InputPartition):
     """The logs that one task reads."""
 
-    logs: tuple[tables.Log, ...]
+    logs: tuple[Log, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +136,7 @@ class _Reader(DataSourceReader):
             if isinstance(root.content, SourceError) and options.table != "findings":
                 raise root.content
         if options.table != "findings":
-            logs = list(tables.list_logs(scope.targets, strict=options.strict))
+            logs = list(list_logs(scope.targets, strict=options.strict))
             sizes = [log.size for log in logs]
             return [
                 _Logs(tuple(logs[number] for number in pack))

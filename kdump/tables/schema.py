@@ -100,8 +100,3 @@ TABLES: Final[Mapping[str, pa.Schema]] = {
     "batches": BATCHES,
     "findings": FINDINGS,
 }
-
-
-def utf8(text: str) -> str:
-    """Return ``text`` with escapes for bytes that are not UTF-8, which no column can hold."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

@@ -10,9 +10,10 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from kdump.audit.findings import Finding
-from kdump.fleet.tables.schema import FINDINGS, utf8
 from kdump.format.lines.shell import shell_text
 from kdump.storage.names import DirectoryName
+from kdump.tables.logs import utf8
+from kdump.tables.schema import FINDINGS
 
 
 def finding_rows(findings: Iterable[Finding], partition: DirectoryName | None) -> pa.RecordBatch:

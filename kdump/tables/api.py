@@ -1,14 +1,9 @@
-"""The functions behind the Spark commands, for notebooks and programs.
-
-``register`` is for Spark. The other functions read in this process or its workers, and need no
-Spark.
-"""
+"""Records, batches and findings for notebooks and programs, read by this process or its workers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -20,23 +15,14 @@ from kdump.audit.targets.target import TopicSelection
 from kdump.audit.verdicts.next_start import add_forecast
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import SourceError
-from kdump.fleet.tables import tables
-from kdump.fleet.tables.findings import finding_rows
-from kdump.fleet.tables.schema import BATCHES, FINDINGS, RECORDS
 from kdump.storage.objects.address import as_path
 from kdump.storage.workers import default_jobs
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from kdump.tables import tables
+from kdump.tables.findings import finding_rows
+from kdump.tables.logs import list_logs
+from kdump.tables.schema import BATCHES, FINDINGS, RECORDS
 
 Paths = Sequence[str | PathLike[str]]
-
-
-def register(spark: SparkSession) -> None:
-    """Register ``spark.read.format("kdump")``; see ``KdumpDataSource``."""
-    from kdump.fleet.tables.datasource import KdumpDataSource
-
-    spark.dataSource.register(KdumpDataSource)
 
 
 def records(
@@ -48,7 +34,7 @@ def records(
     is read once. Damage and what cannot be read is left out; with ``strict`` it raises DecodeError,
     LimitError or SourceError. A path that cannot be opened always raises SourceError.
     """
-    logs = tables.list_logs(_open(paths).targets, strict=strict)
+    logs = list_logs(_open(paths).targets, strict=strict)
     schema = pa.schema([RECORDS.field(name) for name in columns])
     found = tables.record_batches(logs, columns, strict=strict)
     return pa.RecordBatchReader.from_batches(schema, found)
@@ -56,7 +42,7 @@ def records(
 
 def batches(*paths: str | PathLike[str], strict: bool = False) -> pa.RecordBatchReader:
     """Return the headers of batches and the damage between them; otherwise like ``records``."""
-    logs = tables.list_logs(_open(paths).targets, strict=strict)
+    logs = list_logs(_open(paths).targets, strict=strict)
     return pa.RecordBatchReader.from_batches(BATCHES, tables.batch_tables(logs, strict=strict))
 
 

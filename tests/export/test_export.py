@@ -13,14 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from dumps import served
-from fixtures_loader import FIXTURES, consumed
-from forge import flip, segment
-
-pytest.importorskip("pyspark")
-
-import pyarrow.parquet as pq
 from exports import (
     Capture,
     JsonObject,
@@ -33,18 +28,20 @@ from exports import (
     one_batch,
     rows_of,
 )
+from fixtures_loader import FIXTURES, consumed
+from forge import flip, segment
 
 from kdump.audit.targets.target import TopicSelection, assign, open_roots
 from kdump.cli.commands.export import _report
 from kdump.cli.main import main
 from kdump.errors import SourceError, UsageError
-from kdump.fleet import api
-from kdump.fleet.export import task as export_task
-from kdump.fleet.export.destination import check_outside, create_destination
-from kdump.fleet.export.export import Order, export
-from kdump.fleet.export.task import Form
+from kdump.export import output as export_output
+from kdump.export.destination import check_outside, create_destination
+from kdump.export.export import Order, export
+from kdump.export.output import Form
 from kdump.storage.objects.address import as_local
 from kdump.storage.selection import Selection
+from kdump.tables import api
 
 pytestmark = pytest.mark.once
 
@@ -222,7 +219,7 @@ def test_a_full_disk_is_reported_and_leaves_nothing(
                 super().close()
                 raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(export_task, "open_sink", lambda file, _: Full(file, "x"))
+    monkeypatch.setattr(export_output, "open_sink", lambda file, _: Full(file, "x"))
     with pytest.raises(SourceError, match="cannot be written: No space left"):
         exported([path], tmp_path / "out", form=form)
     assert not (tmp_path / "out").exists()
@@ -240,8 +237,16 @@ def test_quiet_says_nothing_of_decisions_where_all_is_well(
     assert "orders-0: copies differ at offsets 0 to 2" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("arguments", [["export", "--to", "out"], ["verify", "--master", "local"]])
-def test_without_the_extra_it_is_named(arguments: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("extra", "arguments"),
+    [
+        ("parquet", ["export", "--to", "out"]),
+        ("parquet", ["export", "--format", "jsonl", "--to", "s3://bucket/out"]),
+        ("spark", ["export", "--format", "jsonl", "--to", "out", "--master", "local"]),
+        ("spark", ["verify", "--master", "local"]),
+    ],
+)
+def test_without_the_extra_it_is_named(extra: str, arguments: list[str], tmp_path: Path) -> None:
     program = """
 import sys
 for name in ("pyspark", "py4j", "pyarrow", "pandas", "numpy", "grpc", "google"):
@@ -258,7 +263,8 @@ raise SystemExit(main(sys.argv[1:]))
         text=True,
     )
     assert done.returncode == 2, done.stderr
-    assert "pip install 'kafka-kdump[spark]'" in done.stderr
+    assert f"pip install 'kafka-kdump[{extra}]'" in done.stderr
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_log_directory_is_no_place_for_an_export(tmp_path: Path) -> None:

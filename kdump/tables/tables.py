@@ -8,57 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 
 import pyarrow as pa
 
 from kdump.audit.run.verify import verify
 from kdump.audit.targets.context import Context
-from kdump.audit.targets.target import Target, log_bytes, without_nested
+from kdump.audit.targets.target import Target
 from kdump.errors import DecodeError, SourceError
-from kdump.fleet.tables.batches import batch_rows, damage_row, unreadable_row
-from kdump.fleet.tables.findings import finding_rows
-from kdump.fleet.tables.record_runs import Unread, record_runs
-from kdump.fleet.tables.records import Origin, RecordColumns
-from kdump.fleet.tables.schema import utf8
 from kdump.format.records import RecordReader
 from kdump.storage.access import open_source
 from kdump.storage.logdir import directory_name
 from kdump.storage.names import DirectoryName
-from kdump.storage.objects.address import AnyPath
 from kdump.storage.walk import Damage, walk
-
-
-@dataclass(frozen=True, slots=True)
-class Log:
-    """The log of a segment; ``size`` is its size in bytes when it was listed."""
-
-    path: AnyPath
-    base_offset: int
-    sealed: bool
-    size: int
-
-    @property
-    def origin(self) -> Origin:
-        """The origin of its records."""
-        name = directory_name(self.path.parent)
-        topic = None if name is None else utf8(name.topic)
-        partition = None if name is None else name.partition
-        return Origin(topic, partition, utf8(str(self.path)))
-
-
-def list_logs(targets: Iterable[Target], *, strict: bool = False) -> Iterator[Log]:
-    """Yield the logs of partitions that a broker would load, in order, each log once.
-
-    A partition that cannot be listed yields none, or with ``strict`` raises SourceError.
-    """
-    for target in without_nested(targets):
-        listed = target.with_listing()
-        if listed.error is not None and strict:
-            raise listed.error
-        for segment in listed.segments:
-            sealed = listed.is_sealed(segment)
-            yield Log(segment.log, segment.base_offset, sealed, log_bytes(segment))
+from kdump.tables.batches import batch_rows, damage_row, unreadable_row
+from kdump.tables.findings import finding_rows
+from kdump.tables.logs import Log
+from kdump.tables.record_runs import Unread, record_runs
+from kdump.tables.records import RecordColumns
 
 
 def record_batches(

@@ -12,12 +12,13 @@ from typing import Final, Literal
 
 import pyarrow as pa
 
-from kdump.fleet.tables.schema import RECORDS
 from kdump.format.batch import CODEC_MASK, RecordRun, RecordTable
 from kdump.format.codecs import CODECS
 from kdump.format.kernel import columns as _columns
 from kdump.format.kernel import headers as _headers
 from kdump.format.kernel import records as _records
+from kdump.tables.logs import Origin
+from kdump.tables.schema import RECORDS
 
 #: The maximum number of rows of an Arrow batch, and of a run.
 _ROWS: Final = 65_536
@@ -39,15 +40,6 @@ _WORDS: Final = {
     "timestamp_type": _columns.TIMESTAMP_TYPES,
     "codec": tuple(codec.label for codec in CODECS),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """The origin of records; ``topic`` and ``partition`` are None outside partition directories."""
-
-    topic: str | None
-    partition: int | None
-    source_file: str
 
 
 class RecordColumns:

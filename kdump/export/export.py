@@ -11,49 +11,35 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from kdump.audit.facts.coordinator import Coordinator
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target, without_nested
-from kdump.fleet.export.committed import CommittedFilter, CopyTransactions
-from kdump.fleet.export.destination import Destination
-from kdump.fleet.export.manifest import FileEntry, Manifest, PartitionEntry, partition_entry
-from kdump.fleet.export.plan import LogPlan, PlanTask, combine_logs, plan_log
-from kdump.fleet.export.ranges import overlap
-from kdump.fleet.export.replicas import MergedCopies, Taken, merge
-from kdump.fleet.export.task import (
+from kdump.export.committed import CommittedFilter, CopyTransactions
+from kdump.export.destination import Destination
+from kdump.export.manifest import FileEntry, Manifest, PartitionEntry, partition_entry
+from kdump.export.output import Form
+from kdump.export.plan import LogPlan, PlanTask, combine_logs, plan_log
+from kdump.export.ranges import overlap
+from kdump.export.replicas import MergedCopies, Taken, merge
+from kdump.export.spread import Spread
+from kdump.export.task import (
     ExportResult,
     ExportTask,
-    Form,
     Ledger,
     Share,
     Trouble,
     export_logs,
 )
-from kdump.fleet.job.spread import progress_counter
-from kdump.fleet.tables.schema import utf8
-from kdump.fleet.tables.tables import Log
 from kdump.storage.logdir import directory_name
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.selection import HIGHEST, LOWEST, Selection
+from kdump.storage.workers import progress_counter
+from kdump.tables.logs import Log, utf8
 
 #: The maximum size of the logs of a file, unless it holds only one.
 _FILE_BYTES: Final = 256 << 20
-
-
-class Spread(Protocol):
-    """Runs ``work`` on every task, as ``spread.spread`` does on a session."""
-
-    def __call__(
-        self,
-        work: Callable[[Any], Any],
-        tasks: Sequence[Any],
-        sizes: Sequence[int],
-        *,
-        on_progress: Callable[[float], None] | None = None,
-    ) -> Iterator[tuple[int, Any]]:
-        """Yield task numbers with results, in any order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +265,7 @@ def _add_coordinators(
 
 
 def _read_histories(coordinator: Coordinator, producers: frozenset[int]) -> Coordinator:
-    """Return ``coordinator`` with the histories of ``producers`` loaded. Runs on an executor."""
+    """Return ``coordinator`` with the histories of ``producers`` loaded. Runs in a task."""
     coordinator.histories(producers)
     return coordinator
 
@@ -333,7 +319,7 @@ def _task_troubles(task: ExportTask, result: object) -> Iterator[Trouble]:
 
 def _missing_result(log: Log, result: object) -> Trouble:
     why = getattr(result, "text", None) or getattr(result, "label", "no result")
-    reason = f"expected a result of an executor, found {why}"
+    reason = f"expected a result of the task, found {why}"
     return Trouble(log.origin.source_file, None, None, reason, damaged=False)
 
 

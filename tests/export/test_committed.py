@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from exports import copies, exported, here, lines_of, one_batch
 from forge import TIMESTAMP, flip, marker, segment, snapshot, txn_index
 from forge_transactions import (
     COMPLETE_ABORT,
@@ -25,21 +26,17 @@ from forge_transactions import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-pytest.importorskip("pyspark")
-
-from exports import copies, exported, here, lines_of, one_batch
-
 from kdump.audit.facts.settings import Overrides
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.listing import list_scope
 from kdump.audit.targets.target import TopicSelection, assign, open_roots
 from kdump.cli.commands.export import _report
-from kdump.fleet.export.destination import create_destination
-from kdump.fleet.export.export import Order, export
-from kdump.fleet.export.manifest import Manifest
-from kdump.fleet.export.plan import plan_log
-from kdump.fleet.export.ranges import Ranges, join, overlap, subtract
-from kdump.fleet.export.task import Form
+from kdump.export.destination import create_destination
+from kdump.export.export import Order, export
+from kdump.export.manifest import Manifest
+from kdump.export.output import Form
+from kdump.export.plan import plan_log
+from kdump.export.ranges import Ranges, join, overlap, subtract
 from kdump.storage.selection import HIGHEST, Selection
 from kdump.storage.workers import WorkerDied
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from kdump.fleet.export.replicas import Conflict, StaleOffsets
-from kdump.fleet.export.task import Ledger, Trouble
+from kdump.export.replicas import Conflict, StaleOffsets
+from kdump.export.task import Ledger, Trouble
 from kdump.format.lines.text import json_text
 
 _SCHEMA: Final = 1

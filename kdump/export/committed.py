@@ -11,23 +11,17 @@ begin may have taken the marker, it is undecided, and only its own records are l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
-
-import numpy as np
+from itertools import chain
 
 from kdump.audit.replay.fates import Fate, FateEvidence, LostEnd, Mark, decide
-from kdump.fleet.export.ranges import Ranges, overlap, subtract, within
-from kdump.format.batch import CONTROL, TRANSACTIONAL, BatchTable
-from kdump.format.kernel import headers as _headers
+from kdump.export.ranges import Ranges, overlap, subtract
+from kdump.format.batch import BatchTable
 from kdump.format.kernel import producers as _producers
+from kdump.format.kernel import ranges as _ranges
 from kdump.storage.selection import HIGHEST, LOWEST
-
-_MAGIC: Final = _headers.BATCH_FIELDS.index("magic")
-_ATTRIBUTES: Final = _headers.BATCH_FIELDS.index("attributes")
-_PRODUCER_ID: Final = _headers.BATCH_FIELDS.index("producer_id")
-_BASE_OFFSET: Final = _headers.BATCH_FIELDS.index("base_offset")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +45,13 @@ class CopyTransactions:
 class CommittedFilter:
     """Selects committed batches.
 
-    ``left_out`` has by producer the first and last offsets of transactions, ascending. ``end`` is
+    ``left_out`` are the transactions that are left out, in the rows of the kernel's
+    ``LEFT_OUT_FIELDS``: producer, first and last offset, ascending. ``end`` is
     the last stable offset: offsets from there on are not stable. ``undecided`` are the producers
     and first offsets of transactions whose markers may be lost in damage.
     """
 
-    left_out: Mapping[int, Ranges]
+    left_out: array[int]
     end: int
     undecided: tuple[tuple[int, int], ...]
 
@@ -70,7 +65,7 @@ class CommittedFilter:
         }
         marks = sorted((*marks, *_lost_markers(lost_ends)))
         running: dict[int, int] = {}
-        left_out: dict[int, list[tuple[int, int]]] = {}
+        left_out: list[tuple[int, int, int]] = []
         end, undecided = HIGHEST, []
         for offset, kind, producer, _ in marks:
             if kind == _producers.BEGIN:
@@ -85,34 +80,24 @@ class CommittedFilter:
                 if hidden is not None:
                     undecided.append((producer, first))
                 if kind == _producers.ABORT:
-                    left_out.setdefault(producer, []).append((first, offset))
+                    left_out.append((producer, first, offset))
                 elif hidden is not None:
                     # The offsets after the damage belong to the transaction that ends here.
-                    left_out.setdefault(producer, []).append((first, hidden))
+                    left_out.append((producer, first, hidden))
         for producer, first in running.items():
             if (producer, first) in undecided_begins:
-                left_out.setdefault(producer, []).append((first, HIGHEST))
+                left_out.append((producer, first, HIGHEST))
                 undecided.append((producer, first))
             else:
                 end = min(end, first)
-        ranges = {producer: tuple(pairs) for producer, pairs in left_out.items()}
-        return cls(ranges, end, tuple(undecided))
+        rows = array("q", chain.from_iterable(sorted(left_out)))
+        return cls(rows, end, tuple(undecided))
 
     def batches(self, table: BatchTable) -> BatchTable:
         """Return the batches of ``table`` that hold committed records."""
-        rows = np.frombuffer(table.rows, np.int64).reshape(-1, BatchTable.WIDTH)
-        modern = rows[:, _MAGIC] > 1
-        control = modern & (rows[:, _ATTRIBUTES] & CONTROL != 0)
-        transactional = modern & (rows[:, _ATTRIBUTES] & TRANSACTIONAL != 0) & ~control
-        excluded = control | (modern & (rows[:, _BASE_OFFSET] >= self.end))
-        producers = rows[:, _PRODUCER_ID]
-        for producer in self.left_out.keys() & set(producers[transactional].tolist()):
-            inside = within(rows[:, _BASE_OFFSET], self.left_out[producer])
-            excluded |= transactional & (producers == producer) & inside
-        if not excluded.any():
-            return table
-        remaining = memoryview(bytearray(rows[~excluded].tobytes())).cast("q")
-        return BatchTable(remaining, hunted=table.hunted)
+        rows = memoryview(bytearray(table.rows)).cast("q")
+        count = _ranges.keep_committed(rows, self.end, self.left_out)
+        return BatchTable(rows, hunted=table.hunted).first(count)
 
 
 def _lost_ends(

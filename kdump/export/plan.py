@@ -8,24 +8,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-import numpy as np
-import numpy.typing as npt
-
 from kdump.audit.facts.small_files import read_producer_snapshots, read_small
 from kdump.audit.replay.fates import FateEvidence, Mark
 from kdump.audit.survey.anomalies import FaultKind, HeaderFaults
 from kdump.audit.survey.compaction import missing_means_lost
 from kdump.audit.survey.events import Events, Gathering
 from kdump.errors import SourceError
-from kdump.fleet.export.committed import CopyTransactions
-from kdump.fleet.export.ranges import Ranges, join
-from kdump.fleet.export.replicas import Stretch
-from kdump.fleet.tables.record_runs import Unread, record_runs
-from kdump.fleet.tables.tables import Log
-from kdump.format.batch import BatchTable, RecordRun, RecordTable
+from kdump.export.committed import CopyTransactions
+from kdump.export.ranges import Ranges, join
+from kdump.export.replicas import Stretch
+from kdump.format.batch import BatchTable, RecordTable
 from kdump.format.index import TransactionIndex
 from kdump.format.kernel import headers as _headers
 from kdump.format.kernel import producers as _producers
+from kdump.format.kernel import ranges as _ranges
 from kdump.format.legacy import is_wrapper
 from kdump.format.records import RecordReader
 from kdump.format.snapshot import ProducerEntries
@@ -34,14 +30,11 @@ from kdump.storage.logdir import list_partition
 from kdump.storage.selection import HIGHEST
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, Reason, walk
+from kdump.tables.logs import Log
+from kdump.tables.record_runs import Unread, record_runs
 
-_BASE: Final = _headers.BATCH_FIELDS.index("base_offset")
-_LAST: Final = _headers.BATCH_FIELDS.index("last_offset")
-_EPOCH: Final = _headers.BATCH_FIELDS.index("leader_epoch")
-_COUNT: Final = _headers.BATCH_FIELDS.index("count")
 _EVENT: Final = len(_producers.EVENT_FIELDS)
 _MARKS: Final = (_producers.BEGIN, _producers.COMMIT, _producers.ABORT)
-_Longs = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,23 +203,19 @@ def combine_logs(
 
 
 def _stretches(table: BatchTable, source: Source, reader: RecordReader) -> Iterator[Stretch]:
-    rows = np.frombuffer(table.rows, np.int64).reshape(-1, BatchTable.WIDTH)
-    gapless = rows[:, _COUNT] == rows[:, _LAST] - rows[:, _BASE] + 1
     row = 0
     while row < len(table):
         matching = reader.skip_matching(table, row, source.window(table.position))
         # Of the batches that match their headers, those with a record for each offset are not read.
         while row < matching:
-            is_gapless = bool(gapless[row])
-            stop = row + 1
-            while stop < matching and bool(gapless[stop]) == is_gapless:
-                stop += 1
-            if is_gapless:
-                part = rows[row:stop]
-                yield from _join_rows(part[:, _BASE], part[:, _LAST], part[:, _EPOCH])
+            count = _ranges.count_dense(table.rows, row, matching)
+            part = table.part(row, row + abs(count))
+            if count > 0:
+                found = _room(len(part))
+                yield from _filled(found, _ranges.join_batches(part.rows, found))
             else:
-                yield from _read_stretches(table.part(row, stop), source, reader)
-            row = stop
+                yield from _read_stretches(part, source, reader)
+            row += abs(count)
         if row < len(table):
             yield from _read_stretches(table.part(row, row + 1), source, reader)
             row += 1
@@ -235,25 +224,18 @@ def _stretches(table: BatchTable, source: Source, reader: RecordReader) -> Itera
 def _read_stretches(table: BatchTable, source: Source, reader: RecordReader) -> Iterator[Stretch]:
     for run in record_runs(table, source, reader):
         if not isinstance(run, Unread):
-            yield from _run_stretches(run)
+            found = _room(len(run.rows) // RecordTable.WIDTH)
+            count = _ranges.join_records(run.rows, run.starts, run.batches.rows, found)
+            yield from _filled(found, count)
 
 
-def _run_stretches(run: RecordRun) -> Iterator[Stretch]:
-    offsets = np.frombuffer(run.rows, np.int64)[:: RecordTable.WIDTH]
-    batches = np.frombuffer(run.batches.rows, np.int64).reshape(-1, BatchTable.WIDTH)
-    starts = np.array(run.starts, np.int64)
-    counts = starts[1:] - starts[:-1]
-    return _join_rows(offsets, offsets, np.repeat(batches[:, _EPOCH], counts))
+def _room(stretches: int) -> array[int]:
+    return array("q", bytes(8 * len(_ranges.STRETCH_FIELDS) * stretches))
 
 
-def _join_rows(firsts: _Longs, lasts: _Longs, epochs: _Longs) -> Iterator[Stretch]:
-    """Yield stretches; rows that continue at the next offset with the same epoch are joined."""
-    if not len(firsts):
-        return
-    breaks = np.flatnonzero((firsts[1:] != lasts[:-1] + 1) | (epochs[1:] != epochs[:-1])) + 1
-    starts, stops = [0, *breaks.tolist()], [*breaks.tolist(), len(firsts)]
-    for start, stop in zip(starts, stops, strict=True):
-        yield Stretch(int(firsts[start]), int(lasts[stop - 1]), int(epochs[start]))
+def _filled(found: array[int], count: int) -> Iterator[Stretch]:
+    numbers = iter(found[: count * len(_ranges.STRETCH_FIELDS)])
+    return map(Stretch, numbers, numbers, numbers)
 
 
 def _append(stretches: list[Stretch], stretch: Stretch) -> None:

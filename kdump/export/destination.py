@@ -25,8 +25,8 @@ from uuid import uuid4
 
 from kdump.audit.targets.target import identity
 from kdump.errors import Refused, SourceError, UsageError
-from kdump.fleet.export import upload
-from kdump.fleet.export.upload import Upload
+from kdump.export import upload
+from kdump.export.upload import Upload
 from kdump.storage.logdir import ancestors, is_log_directory
 from kdump.storage.objects.address import AnyPath, RemotePath, as_local
 from kdump.storage.ownership import open_safely

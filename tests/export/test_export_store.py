@@ -16,10 +16,10 @@ from store_objects import objects
 from store_proxy import before
 
 from kdump.errors import SourceError, UsageError
-from kdump.fleet.export import destination, upload
-from kdump.fleet.export.destination import create_destination
-from kdump.fleet.export.manifest import Manifest
-from kdump.fleet.export.task import Form
+from kdump.export import destination, upload
+from kdump.export.destination import create_destination
+from kdump.export.manifest import Manifest
+from kdump.export.output import Form
 from kdump.storage.objects import client as store_process
 from kdump.storage.objects.address import as_path
 
@@ -107,7 +107,7 @@ def test_a_run_that_fails_leaves_no_object(
     def failing(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("kdump.fleet.export.upload.copy", failing)
+    monkeypatch.setattr("kdump.export.upload.copy", failing)
     with pytest.raises(KeyboardInterrupt):
         exported([grown("4.3.1/clean")], as_path(bucket.address("failed")))
     assert objects(bucket, "failed") == {}

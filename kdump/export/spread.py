@@ -1,0 +1,59 @@
+"""Where the tasks of an export run: in workers of this process, or on Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from kdump.errors import KdumpError
+from kdump.storage import workers
+
+
+class Spread(Protocol):
+    """Runs ``work`` on every task; ``fleet.job.spread`` does so on Spark."""
+
+    def __call__(
+        self,
+        work: Callable[[Any], Any],
+        tasks: Sequence[Any],
+        sizes: Sequence[int],
+        *,
+        on_progress: Callable[[float], None] | None = None,
+    ) -> Iterator[tuple[int, Any]]:
+        """Yield task numbers with results, in any order; ``sizes`` are the bytes that tasks read.
+
+        The result of a task whose process died has a ``label`` or a ``text`` that says so. Raise
+        the KdumpError that ``work`` raises. ``on_progress`` gets the fraction of tasks done.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """Runs tasks in at most ``jobs`` forked workers of this process."""
+
+    jobs: int
+
+    def __call__(
+        self,
+        work: Callable[[Any], Any],
+        tasks: Sequence[Any],
+        sizes: Sequence[int],
+        *,
+        on_progress: Callable[[float], None] | None = None,
+    ) -> Iterator[tuple[int, Any]]:
+        """Yield task numbers with results, as ``Spread`` describes."""
+
+        def run(task: Any, _: Callable[[int], None]) -> Any:
+            return work(task)
+
+        done = 0
+        with closing(workers.run(run, tasks, self.jobs)) as results:
+            for result in results:
+                if isinstance(result.value, KdumpError):
+                    raise result.value
+                done += sizes[result.index]
+                if on_progress is not None:
+                    on_progress(done / max(sum(sizes), 1))
+                yield result.index, result.value
