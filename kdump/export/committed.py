@@ -97,6 +97,8 @@ class CommittedFilter:
         """Return the batches of ``table`` that hold committed records."""
         rows = memoryview(bytearray(table.rows)).cast("q")
         count = _ranges.keep_committed(rows, self.end, self.left_out)
+        if count == len(table):
+            return table
         return BatchTable(rows, hunted=table.hunted).first(count)
 
 

@@ -48,12 +48,12 @@ class Workers:
         def run(task: Any, _: Callable[[int], None]) -> Any:
             return work(task)
 
-        done = 0
+        done, total = 0, max(sum(sizes), 1)
         with closing(workers.run(run, tasks, self.jobs)) as results:
             for result in results:
                 if isinstance(result.value, KdumpError):
                     raise result.value
                 done += sizes[result.index]
                 if on_progress is not None:
-                    on_progress(done / max(sum(sizes), 1))
+                    on_progress(done / total)
                 yield result.index, result.value

@@ -44,20 +44,15 @@ LEFT_OUT_WIDTH = cython.declare(cython.int, 3)
 @cython.inline
 @cython.exceptval(check=False)
 def _range_of(
-    offset: cython.longlong,
-    ranges: cython.const[cython.longlong][::1],
-    width: cython.Py_ssize_t,
-    low: cython.Py_ssize_t,
-    high: cython.Py_ssize_t,
+    offset: cython.longlong, ranges: cython.const[cython.longlong][::1]
 ) -> cython.Py_ssize_t:
-    """Return the last row from ``low`` up to ``high`` whose range begins at ``offset`` or before.
-
-    ``low - 1`` if there is none. A row ends in its range and has ``width`` numbers.
-    """
+    """Return the last of ``ranges`` that begins at ``offset`` or before it; -1 without one."""
+    low: cython.Py_ssize_t = 0
+    high: cython.Py_ssize_t = len(ranges) // 2
     middle: cython.Py_ssize_t
     while low < high:
         middle = (low + high) >> 1
-        if ranges[middle * width + width - 2] <= offset:
+        if ranges[2 * middle] <= offset:
             low = middle + 1
         else:
             high = middle
@@ -96,7 +91,6 @@ def keep_in_ranges(
     """
     count: cython.Py_ssize_t = len(batches) // BATCH_WIDTH
     records: cython.Py_ssize_t = len(rows) // RECORD_WIDTH
-    n: cython.Py_ssize_t = len(ranges) // 2
     batch: cython.Py_ssize_t
     record: cython.Py_ssize_t
     i: cython.Py_ssize_t
@@ -119,7 +113,7 @@ def keep_in_ranges(
                 continue
             # Most offsets lie in the range of the one before.
             if current < 0 or offset < ranges[2 * current] or offset > ranges[2 * current + 1]:
-                current = _range_of(offset, ranges, 2, 0, n)
+                current = _range_of(offset, ranges)
                 if current < 0 or offset > ranges[2 * current + 1]:
                     continue
             if filled != record:
@@ -148,17 +142,12 @@ def keep_committed(
     they are. Return how many were kept.
     """
     n: cython.Py_ssize_t = len(rows) // BATCH_WIDTH
-    transactions: cython.Py_ssize_t = len(left_out) // LEFT_OUT_WIDTH
     place: cython.Py_ssize_t
     row: cython.Py_ssize_t
     i: cython.Py_ssize_t
-    first: cython.Py_ssize_t = 0
-    stop: cython.Py_ssize_t = 0
-    found: cython.Py_ssize_t
     filled: cython.Py_ssize_t = 0
     attributes: cython.longlong
     offset: cython.longlong
-    producer: cython.longlong
     for place in range(n):
         row = place * BATCH_WIDTH
         if rows[row + MAGIC] > 1:
@@ -166,16 +155,10 @@ def keep_committed(
             offset = rows[row + BASE_OFFSET]
             if attributes & CONTROL or offset >= below:
                 continue
-            if attributes & TRANSACTIONAL:
-                producer = rows[row + PRODUCER_ID]
-                if first == stop or left_out[first * LEFT_OUT_WIDTH] != producer:
-                    first = _first_of_producer(producer, left_out, transactions)
-                    stop = first
-                    while stop < transactions and left_out[stop * LEFT_OUT_WIDTH] == producer:
-                        stop += 1
-                found = _range_of(offset, left_out, LEFT_OUT_WIDTH, first, stop)
-                if found >= first and offset <= left_out[found * LEFT_OUT_WIDTH + 2]:
-                    continue
+            if attributes & TRANSACTIONAL and _is_left_out(
+                rows[row + PRODUCER_ID], offset, left_out
+            ):
+                continue
         if filled != row:
             for i in range(BATCH_WIDTH):
                 rows[filled + i] = rows[row + i]
@@ -184,23 +167,28 @@ def keep_committed(
 
 
 @cython.cfunc
+@cython.inline
 @cython.exceptval(check=False)
-def _first_of_producer(
+def _is_left_out(
     producer: cython.longlong,
+    offset: cython.longlong,
     left_out: cython.const[cython.longlong][::1],
-    transactions: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:
-    """Return the first row of ``producer``, or where it would stand."""
+) -> cython.bint:
+    """Return whether ``offset`` lies in a range of ``producer``."""
     low: cython.Py_ssize_t = 0
-    high: cython.Py_ssize_t = transactions
+    high: cython.Py_ssize_t = len(left_out) // LEFT_OUT_WIDTH
     middle: cython.Py_ssize_t
+    row: cython.Py_ssize_t
+    # Behind the last transaction of the producer that begins at the offset or before it.
     while low < high:
         middle = (low + high) >> 1
-        if left_out[middle * LEFT_OUT_WIDTH] < producer:
+        row = middle * LEFT_OUT_WIDTH
+        if left_out[row] < producer or (left_out[row] == producer and left_out[row + 1] <= offset):
             low = middle + 1
         else:
             high = middle
-    return low
+    row = (low - 1) * LEFT_OUT_WIDTH
+    return low > 0 and left_out[row] == producer and offset <= left_out[row + 2]
 
 
 def offset_bounds(
