@@ -11,10 +11,10 @@ import click
 
 from kdump.cli.options.group import option_group
 from kdump.errors import UsageError
-from kdump.storage.objects.address import AnyPath
 
 if TYPE_CHECKING:
     from kdump.fleet.session.session import Session
+    from kdump.storage.objects.address import AnyPath
 
 #: The top-level modules that the extra ``spark`` installs.
 _EXTRA: Final = {"pyspark", "py4j", "pyarrow", "pandas", "numpy", "grpc", "google"}

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kdump.cli.options.group import option_group
-from kdump.storage.objects.address import AnyPath
 
 if TYPE_CHECKING:
     from kdump.audit.facts.cluster import Configs
     from kdump.audit.targets.scope import Scope
     from kdump.audit.targets.target import TopicSelection
+    from kdump.storage.objects.address import AnyPath
 
 
 class SomePath(click.Path):

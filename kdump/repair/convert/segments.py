@@ -98,7 +98,10 @@ class _ConvertedContent:
 
 
 def inspect(origin: SourceSegment) -> SourceSegment:
-    """Read the log of a segment; return the segment with what it shows. Raises SourceError."""
+    """Read the log of a segment; return the segment with what it shows. Raises SourceError.
+
+    The last segment is read up to its first old batch: no other segment takes epochs from it.
+    """
     path, base_offset = origin.segment.log, origin.segment.base_offset
     with open_source(path, mapped=False, sealed=origin.sealed) as source:
         legacy, newest = False, -1
@@ -109,6 +112,8 @@ def inspect(origin: SourceSegment) -> SourceSegment:
                 epochs = table.part(row, stop).rows[_LEADER_EPOCH :: BatchTable.WIDTH]
                 legacy = legacy or table[row].magic < 2 or min(epochs) < 0
                 newest, row = max(newest, epochs[-1]), stop
+            if legacy and origin.next_base is None:
+                break
         return replace(origin, legacy=legacy, size=source.size, newest_epoch=newest)
 
 

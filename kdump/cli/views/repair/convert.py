@@ -11,7 +11,7 @@ from kdump.audit.targets.scope import Scope
 from kdump.cli.ui import jsonl
 from kdump.cli.ui.paragraphs import paragraph
 from kdump.cli.ui.units import count_text
-from kdump.cli.views.repair.logs import Conversion
+from kdump.cli.views.repair.logs import ConversionSums
 from kdump.cli.views.repair.outputs import (
     Report,
     done_lines,
@@ -102,7 +102,7 @@ class _Json:
 
 def lines(copy: ConvertedCopy, command: str) -> Iterator[str]:
     """Yield the lines of a receipt as text."""
-    conversion = Conversion.from_copy(copy)
+    conversion = _sums(copy)
     yield from done_lines(copy, command)
     yield paragraph(
         "converted",
@@ -116,3 +116,14 @@ def lines(copy: ConvertedCopy, command: str) -> Iterator[str]:
     yield paragraph("result", f"log start offset {copy.log_start}, log end offset {copy.log_end}")
     proof = "SHA-256 of every file written, digests of the records before and after"
     yield from proof_lines(copy, len(copy.parts) + len(copy.untouched), proof)
+
+
+def _sums(copy: ConvertedCopy) -> ConversionSums:
+    return ConversionSums(
+        len(copy.logs),
+        len(copy.parts),
+        copy.bytes_before,
+        copy.bytes_after,
+        copy.records,
+        tuple(part.digest_after for part in copy.parts),
+    )

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from kdump.cli.ui.units import count_text, size_text
-from kdump.repair.convert.receipt import ConvertedCopy
 from kdump.repair.transaction.plan import ConvertedPart, Plan, Put, Step
 
 
 @dataclass(frozen=True, slots=True)
-class Conversion:
+class ConversionSums:
     """The sums of a conversion; ``old`` and ``new`` are the numbers of logs before and after it.
 
     ``digests`` are record digests, one for each new log.
@@ -54,18 +53,6 @@ class Conversion:
             sum(log["bytes_after"] for log in logs.values()),
             sum(log["records"] for log in logs.values()),
             tuple(log["digest_after"] for log in logs.values()),
-        )
-
-    @classmethod
-    def from_copy(cls, copy: ConvertedCopy) -> Self:
-        """Sum up a conversion to a new directory."""
-        return cls(
-            len(copy.logs),
-            len(copy.parts),
-            copy.bytes_before,
-            copy.bytes_after,
-            copy.records,
-            tuple(part.digest_after for part in copy.parts),
         )
 
     @property

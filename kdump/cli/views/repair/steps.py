@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
-from kdump.cli.views.repair.logs import Conversion
+from kdump.cli.views.repair.logs import ConversionSums
 from kdump.format.lines.text import printable
 from kdump.repair.transaction.plan import (
     Cut,
@@ -64,7 +64,7 @@ def _origins(plan: Plan) -> dict[str, str]:
 
 
 def _text(plan: Plan, steps: Sequence[Step]) -> str:
-    conversion = Conversion.from_plan(plan, steps)
+    conversion = ConversionSums.from_plan(plan, steps)
     if conversion.new:
         return f"{_replacement_text(steps)}; {conversion.sizes}, {conversion.count}"
     first = steps[0]

@@ -13,7 +13,7 @@ from kdump.audit.commands import salvage_command, undo_command
 from kdump.audit.survey.recovery import Span
 from kdump.cli.ui.paragraphs import LABEL, WIDTH, paragraph, wrap
 from kdump.cli.ui.units import count_text, period_text, size_text
-from kdump.cli.views.repair.logs import Conversion
+from kdump.cli.views.repair.logs import ConversionSums
 from kdump.cli.views.repair.steps import offset_text, step_texts
 from kdump.format.lines.shell import operand, shell_text
 from kdump.format.lines.text import printable, time_text
@@ -132,7 +132,7 @@ def receipt_lines(plan: Plan, receipt: Mapping[str, Any], checked: Iterable[str]
         yield paragraph("lost", f"{_records_text(plan.loss)}; what was cut off is in {folder}")
     proof = "SHA-256 of what was written and moved"
     if logs := receipt.get("converted"):
-        conversion = Conversion.from_receipt(logs)
+        conversion = ConversionSums.from_receipt(logs)
         yield paragraph("converted", f"{conversion.logs}, {conversion.sizes}")
         yield paragraph("read back", f"{conversion.count}: the same as before")
         proof += ", digests of the records before and after"
@@ -210,7 +210,7 @@ def _second(time_ns: int) -> str:
 
 def _result_text(plan: Plan) -> str:
     before, after = plan.log_end
-    conversion = Conversion.from_plan(plan, plan.steps)
+    conversion = ConversionSums.from_plan(plan, plan.steps)
     if conversion.new:
         parts = [
             f"{conversion.logs} of magic 2 with the same "
