@@ -136,6 +136,7 @@ def _of_directory(size_bytes: int, repeat: int, *, java: bool) -> dict[str, Call
         "memory": partial(commands.measure_memory, size_bytes=size_bytes, deep=False),
         "memory deep": partial(commands.measure_memory, size_bytes=size_bytes, deep=True),
         "directory quick": directory.measure_quick,
+        "directory share": directory.measure_quick_share,
         "directory": directory.measure_default,
         "directory memory": directory.measure_memory,
         "reindex": partial(repairs.measure_reindex, size_bytes=size_bytes, repeat=repeat),

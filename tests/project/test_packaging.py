@@ -17,7 +17,7 @@ from importlib import import_module, metadata
 from pathlib import Path
 
 import pytest
-from kernel_builds import BUILT, PACKAGE
+from kernel_builds import BUILT, PACKAGE, PRELUDES
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -64,7 +64,7 @@ def test_the_installed_sources_are_those_of_the_checkout() -> None:
 def test_a_compiled_module_is_built_from_the_source_beside_it(name: str) -> None:
     module = import_module(f"{PACKAGE}.{name}")
     folder = ROOT.joinpath(*PACKAGE.split("."))
-    sources = [folder / f"{part}.py" for part in (name, "prelude", "checksums")]
+    sources = [folder / f"{part}.py" for part in (name, *PRELUDES)]
     compiled = not str(module.__file__).endswith(".py")
     assert compiled == _headers.COMPILED
     text = b"".join(source.read_bytes() for source in sources)
@@ -152,6 +152,7 @@ def build(hook: str, directory: Path, environment: dict[str, str] | os._Environ[
 
 
 @pytest.mark.once
+@pytest.mark.slow
 def test_the_sdist_holds_the_package_its_tests_and_every_fixture(sdist: Path) -> None:
     assert modules(sdist / "kdump") == modules(ROOT / "kdump")
     assert modules(sdist / "tests") == modules(ROOT / "tests")
@@ -168,6 +169,7 @@ def test_the_sdist_holds_the_package_its_tests_and_every_fixture(sdist: Path) ->
 
 
 @pytest.mark.once
+@pytest.mark.slow
 def test_the_sdist_holds_the_documents_that_its_readme_links_to(sdist: Path) -> None:
     links = re.findall(r"\]\(([^:)#]+)\)", (ROOT / "README.md").read_text())
     assert {"SECURITY.md", "kdump/README.md"} < set(links)
@@ -175,6 +177,7 @@ def test_the_sdist_holds_the_documents_that_its_readme_links_to(sdist: Path) -> 
 
 
 @pytest.mark.once
+@pytest.mark.slow
 def test_a_wheel_is_built_where_no_compiler_is(sdist: Path) -> None:
     name = build("build_wheel", sdist, os.environ | {"CC": "/bin/false"})
     with zipfile.ZipFile(sdist / "out" / name) as wheel:

@@ -99,7 +99,13 @@ def test_fixtures_are_reported_like_their_files(
         assert comparable_lines(lines, there) == comparable_lines(here, str(directory))
 
 
-@pytest.mark.parametrize("depth", ["--quick", pytest.param("--deep", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    "depth",
+    [
+        pytest.param("--quick", marks=pytest.mark.slow),
+        pytest.param("--deep", marks=pytest.mark.nightly),
+    ],
+)
 def test_damage_is_reported_like_that_of_files(
     depth: str, tmp_path: Path, bucket: Bucket, ran: Callable[..., Ran]
 ) -> None:
