@@ -2,10 +2,10 @@
 
 The kernel's modules are those of its folder. Each is built from a copy of its Python source, into
 which the preludes are pasted in place of the statements that import from them: functions are
-inlined only into others of the same module, and only its own numbers are C integers. Functions of
-the copy have literals for the names of places. The copy carries the SHA-256 of all that it was made
-of, so that a test can tell whether what runs is what is written. Where there is no compiler the
-extensions are left out and the same sources run as plain Python.
+inlined only into others of the same module. Functions of the copy have literals for the names of
+numbers, which makes them C integers. The copy carries the SHA-256 of all that it was made of, so
+that a test can tell whether what runs is what is written. Where there is no compiler the extensions
+are left out and the same sources run as plain Python.
 
 ``KDUMP_KERNEL`` asks for a build that finds mistakes of the kernel: ``checked`` raises on an index
 beyond a view and on a view that was never given, ``sanitized`` has AddressSanitizer and UBSan in it
@@ -19,20 +19,26 @@ import hashlib
 import os
 import shutil
 from contextlib import suppress
+from multiprocessing import Semaphore
 from pathlib import Path
 from runpy import run_path
 from types import SimpleNamespace
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 FOLDER = Path("kdump/format/kernel")
 PACKAGE = ".".join(FOLDER.parts)
 #: Pasted into the modules that import from them, in this order, and never built themselves.
-PRELUDES = ("prelude", "checksums")
+PRELUDES = ("prelude", "checksums", "producers")
+#: What Cython's memoryviews need, compiled once for all modules.
+SHARED = "_memoryviews"
 #: What runs as plain Python alone.
 PLAIN = ("__init__", "nocython", *PRELUDES)
 BUILD = Path("build")
+#: A larger literal would be a Python object in the compiled code.
+LARGEST = 2**31 - 1
 #: The kernel checks its own limits; what Cython would add costs more than the checks themselves.
 DIRECTIVES = {
     "language_level": 3,
@@ -93,7 +99,7 @@ def pasted(text: str) -> str:
 
 
 def numbers(text: str) -> dict[str, int]:
-    """The C integers that ``text`` declares, as far as they are literals in C too."""
+    """The numbers that ``text`` names, as far as they are C integers if written as literals."""
     names: dict[str, object] = {"cython": SimpleNamespace(**run_path(str(FOLDER / "nocython.py")))}
     found = {}
     for node in ast.parse(text).body:
@@ -101,15 +107,16 @@ def numbers(text: str) -> dict[str, int]:
             expression = ast.unparse(node.value)
             with suppress(NameError):  # what is made by functions is no number of this sort
                 names[node.targets[0].id] = value = eval(expression, names)  # noqa: S307
-                if expression.startswith("cython.declare(cython.int,"):
+                # What depends on Cython is another number in the compiled module.
+                if type(value) is int and value <= LARGEST and "cython" not in expression:
                     found[node.targets[0].id] = value
     return found
 
 
 def numbered(text: str) -> str:
-    """The source with literals for the C integers that its functions read.
+    """The source with literals for the numbers that its functions read.
 
-    C would fetch each from memory every time: the module's initialization writes it there.
+    What a module names is a Python object, or is fetched from memory every time.
     """
     found, lines = numbers(text), text.encode().splitlines(keepends=True)
     functions = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
@@ -125,8 +132,8 @@ def numbered(text: str) -> str:
     return b"".join(lines).decode()
 
 
-def stamped(source: Path) -> Extension:
-    """The extension for ``source``, from a copy with the preludes and the digest filled in."""
+def stamped(source: Path) -> Path:
+    """A copy of ``source`` with the preludes and the digest filled in."""
     digest = hashlib.sha256(source.read_bytes())
     for prelude in PRELUDES:
         digest.update((FOLDER / f"{prelude}.py").read_bytes())
@@ -140,23 +147,60 @@ def stamped(source: Path) -> Extension:
     if KIND == "checked":  # so that what is raised in a function reaches the one that called it
         text = text.replace("exceptval(check=False)", "exceptval(check=True)")
     copy.write_text(text + stamp)
+    return copy
+
+
+def extension(name: str, *sources: Path) -> Extension:
+    """The extension of a module of the kernel, with the options of this kind of build."""
     return Extension(
-        f"{PACKAGE}.{source.stem}",
-        [str(copy)],
-        extra_compile_args={"checked": ["-O1"], "sanitized": SANITIZERS}.get(KIND, ["-O3"]),
+        f"{PACKAGE}.{name}",
+        [str(source) for source in sources],
+        extra_compile_args={"checked": ["-O1"], "sanitized": SANITIZERS}.get(KIND, ["-O3", "-g0"]),
         extra_link_args=SANITIZERS if KIND == "sanitized" else [],
+        optional=not KIND,
     )
+
+
+def processes() -> int:
+    """How many processes Cython may use: none where there is no shared memory for semaphores."""
+    try:
+        Semaphore()
+    except OSError:
+        return 0
+    return os.cpu_count() or 1
+
+
+class BuildKernel(build_ext):
+    """Runs Cython where something is built: pip asks a build for other things first.
+
+    Most of an installation's time goes by in Cython and in the C compiler: both run side by side,
+    and what memoryviews need is compiled once.
+    """
+
+    def initialize_options(self) -> None:
+        """Let compilers run side by side."""
+        super().initialize_options()
+        self.parallel = os.cpu_count() or 1
+
+    def run(self) -> None:
+        """Translate the copies to C, then compile them."""
+        copies = [extension(source.stem, stamped(source)) for source in SOURCES]
+        translated = cythonize(
+            [*copies, extension(SHARED)],
+            compiler_directives=DIRECTIVES,
+            build_dir=str(BUILD / "c"),
+            shared_utility_qualified_name=f"{PACKAGE}.{SHARED}",
+            nthreads=processes(),
+        )
+        for built, made in zip(self.extensions, translated, strict=True):
+            built.sources = made.sources
+        super().run()
 
 
 # Whatever an earlier build left there would be packed again, compiled modules of old sources too.
 shutil.rmtree(BUILD, ignore_errors=True)
-extensions = cythonize(
-    [stamped(source) for source in sorted(FOLDER.glob("*.py")) if source.stem not in PLAIN],
-    compiler_directives=DIRECTIVES,
-    build_dir=str(BUILD / "c"),
+SOURCES = [source for source in sorted(FOLDER.glob("*.py")) if source.stem not in PLAIN]
+setup(
+    ext_modules=[*(extension(source.stem, source) for source in SOURCES), extension(SHARED)],
+    cmdclass={"build_ext": BuildKernel},
 )
-for extension in extensions:
-    extension.optional = not KIND  # cythonize() drops it from what it is given
-
-# Side by side: most of an installation's time goes by in the C compiler.
-setup(ext_modules=extensions, options={"build_ext": {"parallel": os.cpu_count() or 1}})

@@ -20,6 +20,7 @@ from crc32c import crc32c
 
 from kdump.errors import DecodeError, LimitError
 from kdump.format.codecs import CODECS, DEFAULT_LIMIT, Codec, compress, decompress
+from kdump.format.kernel import columns as _columns
 from kdump.format.kernel import headers as _headers
 from kdump.format.kernel import records as _records
 
@@ -318,7 +319,7 @@ class RecordTable:
             self._bytes(value, value_size),
             tuple(
                 (bytes(self.block[k : k + k_size]), self._bytes(v, v_size))
-                for k, k_size, v, v_size in _records.read_headers(self.block, headers, count)
+                for k, k_size, v, v_size in _columns.read_headers(self.block, headers, count)
             ),
         )
 

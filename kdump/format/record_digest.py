@@ -13,8 +13,8 @@ from typing import Final
 from xxhash import xxh3_128
 
 from kdump.format.batch import RecordTable, TimestampType
+from kdump.format.kernel import columns as _columns
 from kdump.format.kernel import digest as _digest
-from kdump.format.kernel import records as _records
 
 _ROOM_BYTES: Final = 64 * 1024
 _HEADERS_AT_ONCE: Final = 1024
@@ -79,7 +79,7 @@ class RecordDigest:
         update(block[key : key + max(key_size, 0)])
         update(block[value : value + max(value_size, 0)])
         while left:
-            headers = _records.read_headers(block, position, min(left, _HEADERS_AT_ONCE))
+            headers = _columns.read_headers(block, position, min(left, _HEADERS_AT_ONCE))
             for key, key_size, value, value_size in headers:
                 position = value + max(value_size, 0)
                 update(_HEADER.pack(key_size, value_size))

@@ -25,7 +25,7 @@ _ROWS: Final = 65_536
 #: Room for headers, and for the bytes of a binary column. Unused pages take no memory.
 _HEADERS: Final = 65_536
 _BYTES: Final = 8 << 20
-#: The width of the rows that ``_records.fill_headers`` fills, and the columns of key and value.
+#: The width of the rows that ``fill_headers`` fills, and the columns of key and value.
 _HEADER_WIDTH: Final = 4
 _HEADER_KEY, _HEADER_VALUE = 0, 2
 _HEADER_ROWS: Final = 4_096
@@ -217,7 +217,7 @@ class _Room:
             return
         state = memoryview(array("q", (0, 0, 0)))
         rows = memoryview(array("q", bytes(8 * _HEADER_WIDTH * _HEADER_ROWS)))
-        while n := _records.fill_headers(run.block, run.rows, state, rows):
+        while n := _columns.fill_headers(run.block, run.rows, state, rows):
             header_rows = rows[: n * _HEADER_WIDTH]
             for column, field in (
                 (self._header_key, _HEADER_KEY),

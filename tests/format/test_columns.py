@@ -8,7 +8,7 @@ from typing import Any
 from forge import Header, batch, message, record
 from hypothesis import given
 from hypothesis import strategies as st
-from kernel_builds import RECORDS, columns, i64, load_plain
+from kernel_builds import columns, i64, load_plain
 
 from kdump.format.batch import read_header
 from kdump.format.kernel import columns as _columns
@@ -145,7 +145,8 @@ def test_fill_headers(each: list[list[Header]], room: int) -> None:
         assert state[0] == len(each)
         return found
 
-    assert filled(_records) == filled(RECORDS) == [pair for pairs in each for pair in pairs]
+    expected = [pair for pairs in each for pair in pairs]
+    assert filled(_columns) == filled(PLAIN) == expected
 
 
 def test_old_messages_have_no_headers() -> None:
@@ -155,5 +156,5 @@ def test_old_messages_have_no_headers() -> None:
     rows = columns(WIDTH)
     _records.read_messages(data, 0, False, 0, False, -1, -(2**63), rows)
     out = columns(8)
-    for kernel in (_records, RECORDS):
+    for kernel in (_columns, PLAIN):
         assert kernel.fill_headers(data, rows, array("q", [0, 0, 0]), out) == 0

@@ -15,11 +15,13 @@ from kernel_builds import BUILT, PACKAGE, RECORD_WIDTH, WIDTH, columns, load_pla
 
 from kdump.format.kernel import columns as _columns
 from kdump.format.kernel import entries as _entries
+from kdump.format.kernel import events as _events
 from kdump.format.kernel import headers as _headers
 from kdump.format.kernel import lines as _lines
 from kdump.format.kernel import producers as _producers
 from kdump.format.kernel import records as _records
 from kdump.format.kernel import recovery as _recovery
+from kdump.format.kernel import replay as _replay
 from kdump.format.kernel import select as _select
 
 BATCHES = [batch(0, [record(b"value", b"key")]), batch(1, [record(b"value", b"key")])]
@@ -57,15 +59,15 @@ def old_rows() -> array[int]:
 
 
 EVENTS = len(_producers.EVENT_FIELDS)
-STATE = len(_producers.STATE_FIELDS)
+STATE = len(_replay.STATE_FIELDS)
 FORM = b"form", array("q", [1, 0, 2, 3])
 PIECES = [b"piece"] * 8
 KEY, HEADERS = 2, 6
 
 
 def gathering() -> list[Any]:
-    state = zeros(_producers.GATHER_FIELDS)
-    state[_producers.G_LAST] = -1
+    state = zeros(_events.GATHER_FIELDS)
+    state[_events.G_LAST] = -1
     return [
         rows(), 0, DATA, 0, state, zeros(4 * 4), zeros(8), zeros(10 * 4), zeros(EVENTS * 4),
         zeros(4 * 4), zeros(7 * _producers.LISTED), zeros(3 + RECORD_WIDTH),
@@ -73,8 +75,8 @@ def gathering() -> list[Any]:
 
 
 def folding() -> list[Any]:
-    state = zeros(_producers.FOLD_FIELDS)
-    state[_producers.F_OLDEST] = state[_producers.F_NEWEST] = -1
+    state = zeros(_replay.FOLD_FIELDS)
+    state[_replay.F_OLDEST] = state[_replay.F_NEWEST] = -1
     return [
         zeros(EVENTS), zeros(10), 0, state, zeros(STATE * 4), zeros(8), zeros(4 * 4),
         zeros(8 * _producers.KINDS * _producers.LISTED),
@@ -107,8 +109,8 @@ ACCEPTED: dict[str, list[Any]] = {
     "records.read_records": [BLOCK, 0, 1, 0, 0, False, 0, -1, columns(RECORD_WIDTH)],
     "records.records_match": [rows(), 0, DATA[61 : len(BATCHES[0])], columns(RECORD_WIDTH)],
     "records.skip_matching": [rows(), 0, DATA, columns(RECORD_WIDTH)],
-    "records.read_headers": [BLOCK, record_rows()[HEADERS], 1],
-    "records.fill_headers": [BLOCK, record_rows(), zeros(3), columns(4)],
+    "columns.read_headers": [BLOCK, record_rows()[HEADERS], 1],
+    "columns.fill_headers": [BLOCK, record_rows(), zeros(3), columns(4)],
     "records.read_messages": [OLD, 0, True, 0, False, 0, -1, columns(RECORD_WIDTH)],
     "records.read_neighbours": [rows(), 0, DATA, columns(RECORD_WIDTH * 2), columns(3)],
     "records.read_block": [rows(), 0, DATA[61 : len(BATCHES[0])], columns(RECORD_WIDTH)],
@@ -123,11 +125,11 @@ ACCEPTED: dict[str, list[Any]] = {
     "entries.judge_offsets": judging(),
     "entries.pass_over": [judging()[3], 100, *judging()[4:]],
     "entries.judge_times": [rows(), 0, array("q", [0, 1]), array("i", [0, 1]), *judging()[4:]],
-    "producers.hash_producers": [array("q", [1, 2, 3]), 1, 3, zeros(4)],
-    "producers.read_marker": [rows(), rows(), 0, 0, 70, columns(RECORD_WIDTH), columns(3)],
-    "producers.gather": gathering(),
-    "producers.fold": folding(),
-    "producers.touched": [zeros(STATE * 2), 2, 0, columns(STATE)],
+    "events.hash_producers": [array("q", [1, 2, 3]), 1, 3, zeros(4)],
+    "events.read_marker": [rows(), rows(), 0, 0, 70, columns(RECORD_WIDTH), columns(3)],
+    "events.gather": gathering(),
+    "replay.fold": folding(),
+    "replay.touched": [zeros(STATE * 2), 2, 0, columns(STATE)],
     "columns.fill": [
         rows(), array("q", [0, 1, 1]), record_rows(), _columns.OWN_MAGIC, 0, columns(4),
         array("i", [0] * 2), array("h", [0]), array("b", [0] * 3), bytearray(3),
@@ -153,7 +155,7 @@ ACCEPTED: dict[str, list[Any]] = {
     "lines.text_lines": writing(lines_of=BLOCK, rows_of=changed(record_rows(), 7, 0), timed=True),
 }  # fmt: skip
 # Its bytes are any: what is looked at is where they lie.
-ACCEPTED["producers.read_marker"][0] = DATA
+ACCEPTED["events.read_marker"][0] = DATA
 
 FAR_KEY = changed(record_rows(), KEY, len(BLOCK))
 FAR_HEADERS = changed(record_rows(), HEADERS, -1)
@@ -184,14 +186,14 @@ REFUSED: list[tuple[str, int, Any]] = [
     ("records.records_match", 3, columns(RECORD_WIDTH - 1)),
     ("records.skip_matching", 1, -1),
     ("records.skip_matching", 3, columns(RECORD_WIDTH - 1)),
-    ("records.read_headers", 1, -1),
-    ("records.read_headers", 1, len(BLOCK)),
-    ("records.read_headers", 2, 2),
-    ("records.fill_headers", 1, FAR_HEADERS),
-    ("records.fill_headers", 1, changed(record_rows(), HEADERS, len(BLOCK))),
-    ("records.fill_headers", 2, zeros(2)),
-    ("records.fill_headers", 2, array("q", [-1, 0, 0])),
-    ("records.fill_headers", 2, array("q", [0, -1, 0])),
+    ("columns.read_headers", 1, -1),
+    ("columns.read_headers", 1, len(BLOCK)),
+    ("columns.read_headers", 2, 2),
+    ("columns.fill_headers", 1, FAR_HEADERS),
+    ("columns.fill_headers", 1, changed(record_rows(), HEADERS, len(BLOCK))),
+    ("columns.fill_headers", 2, zeros(2)),
+    ("columns.fill_headers", 2, array("q", [-1, 0, 0])),
+    ("columns.fill_headers", 2, array("q", [0, -1, 0])),
     ("records.read_messages", 1, -1),
     ("records.read_neighbours", 1, -1),
     ("records.read_neighbours", 1, 3),
@@ -226,57 +228,57 @@ REFUSED: list[tuple[str, int, Any]] = [
     ("entries.judge_times", 3, array("i", [0])),
     ("entries.judge_times", 4, zeros(_entries.STATE_FIELDS - 1)),
     ("entries.judge_times", 5, zeros(_entries.FOUND_NUMBERS - 1)),
-    ("producers.hash_producers", 1, 0),
-    ("producers.hash_producers", 2, 4),
-    ("producers.hash_producers", 2, -1),
-    ("producers.hash_producers", 3, zeros(3)),
-    ("producers.hash_producers", 3, zeros(2)),
-    ("producers.read_marker", 2, WIDTH + 1),
-    ("producers.read_marker", 2, -1),
-    ("producers.read_marker", 3, -1),
-    ("producers.read_marker", 4, len(DATA) + 1),
-    ("producers.read_marker", 5, columns(RECORD_WIDTH - 1)),
-    ("producers.read_marker", 6, columns(2)),
-    ("producers.gather", 1, -1),
-    ("producers.gather", 4, zeros(_producers.GATHER_FIELDS - 1)),
+    ("events.hash_producers", 1, 0),
+    ("events.hash_producers", 2, 4),
+    ("events.hash_producers", 2, -1),
+    ("events.hash_producers", 3, zeros(3)),
+    ("events.hash_producers", 3, zeros(2)),
+    ("events.read_marker", 2, WIDTH + 1),
+    ("events.read_marker", 2, -1),
+    ("events.read_marker", 3, -1),
+    ("events.read_marker", 4, len(DATA) + 1),
+    ("events.read_marker", 5, columns(RECORD_WIDTH - 1)),
+    ("events.read_marker", 6, columns(2)),
+    ("events.gather", 1, -1),
+    ("events.gather", 4, zeros(_events.GATHER_FIELDS - 1)),
     *(
-        ("producers.gather", 4, state("producers.gather", place, number, 4))
+        ("events.gather", 4, state("events.gather", place, number, 4))
         for place, number in (
-            (_producers.G_PRODUCERS, 5),
-            (_producers.G_PRODUCERS, -1),
-            (_producers.G_RUNS, 5),
-            (_producers.G_EVENTS, 5),
-            (_producers.G_EPOCHS, 5),
-            (_producers.G_BREAKS, -1),
-            (_producers.G_LAST, 0),
-            (_producers.G_LAST, -2),
+            (_events.G_PRODUCERS, 5),
+            (_events.G_PRODUCERS, -1),
+            (_events.G_RUNS, 5),
+            (_events.G_EVENTS, 5),
+            (_events.G_EPOCHS, 5),
+            (_events.G_BREAKS, -1),
+            (_events.G_LAST, 0),
+            (_events.G_LAST, -2),
         )
     ),
-    ("producers.gather", 6, zeros(7)),
-    ("producers.gather", 10, zeros(7 * _producers.LISTED - 1)),
-    ("producers.gather", 11, zeros(2 + RECORD_WIDTH)),
-    ("producers.fold", 0, zeros(EVENTS - 1)),
-    ("producers.fold", 0, changed(zeros(EVENTS), 0, _producers.KINDS)),
-    ("producers.fold", 0, changed(zeros(EVENTS), 0, -1)),
-    ("producers.fold", 1, zeros(9)),
-    ("producers.fold", 3, zeros(_producers.FOLD_FIELDS - 1)),
+    ("events.gather", 6, zeros(7)),
+    ("events.gather", 10, zeros(7 * _producers.LISTED - 1)),
+    ("events.gather", 11, zeros(2 + RECORD_WIDTH)),
+    ("replay.fold", 0, zeros(EVENTS - 1)),
+    ("replay.fold", 0, changed(zeros(EVENTS), 0, _producers.KINDS)),
+    ("replay.fold", 0, changed(zeros(EVENTS), 0, -1)),
+    ("replay.fold", 1, zeros(9)),
+    ("replay.fold", 3, zeros(_replay.FOLD_FIELDS - 1)),
     *(
-        ("producers.fold", 3, state("producers.fold", place, number, 3))
+        ("replay.fold", 3, state("replay.fold", place, number, 3))
         for place, number in (
-            (_producers.F_PRODUCERS, 5),
-            (_producers.F_EVENT, -1),
-            (_producers.F_RUN, -1),
-            (_producers.F_ABORTED, 5),
-            (_producers.F_VIOLATIONS, -1),
-            (_producers.F_VIOLATIONS, 99),
-            (_producers.F_OLDEST, 0),
-            (_producers.F_NEWEST, -2),
+            (_replay.F_PRODUCERS, 5),
+            (_replay.F_EVENT, -1),
+            (_replay.F_RUN, -1),
+            (_replay.F_ABORTED, 5),
+            (_replay.F_VIOLATIONS, -1),
+            (_replay.F_VIOLATIONS, 99),
+            (_replay.F_OLDEST, 0),
+            (_replay.F_NEWEST, -2),
         )
     ),
-    ("producers.fold", 5, zeros(6)),
-    ("producers.fold", 7, zeros(8 * _producers.KINDS * _producers.LISTED - 1)),
-    ("producers.touched", 1, 3),
-    ("producers.touched", 1, -1),
+    ("replay.fold", 5, zeros(6)),
+    ("replay.fold", 7, zeros(8 * _producers.KINDS * _producers.LISTED - 1)),
+    ("replay.touched", 1, 3),
+    ("replay.touched", 1, -1),
     ("columns.fill", 1, array("q", [0, 1])),
     ("columns.fill", 1, array("q", [-1, 0, 0])),
     ("columns.fill", 1, array("q", [1, 0, 0])),
@@ -343,7 +345,7 @@ REFUSED: list[tuple[str, int, Any]] = [
 
 
 #: What finds out in a row that it does not fit, behind others that it wrote already.
-MIDWAY = {"digest.fold_records", "lines.json_lines", "lines.text_lines", "producers.fold"}
+MIDWAY = {"digest.fold_records", "lines.json_lines", "lines.text_lines", "replay.fold"}
 
 
 def copied(arguments: list[Any]) -> list[Any]:

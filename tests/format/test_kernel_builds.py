@@ -20,18 +20,23 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from kernel_builds import HEADERS, RECORD_WIDTH, RECORDS, WIDTH, columns, i64, load_plain, rows_of
 
+from kdump.format.kernel import columns as _columns
 from kdump.format.kernel import entries as _entries
+from kdump.format.kernel import events as _events
 from kdump.format.kernel import headers as _headers
 from kdump.format.kernel import lines as _lines
 from kdump.format.kernel import producers as _producers
 from kdump.format.kernel import records as _records
+from kdump.format.kernel import replay as _replay
 from kdump.format.kernel import select as _select
 
 # Any: what is called here is a module that mypy cannot know.
 ENTRIES: Any = load_plain("kdump.format.kernel.entries")
 LINES: Any = load_plain("kdump.format.kernel.lines")
 ROWS: Any = load_plain("kdump.format.kernel.select")
-EVENTS: Any = load_plain("kdump.format.kernel.producers")
+EVENTS: Any = load_plain("kdump.format.kernel.events")
+REPLAY: Any = load_plain("kdump.format.kernel.replay")
+COLUMNS: Any = load_plain("kdump.format.kernel.columns")
 
 #: The text and the marks of a form with every number.
 FORM = (
@@ -164,7 +169,7 @@ def test_read_records(
     append_timestamp: int,
     previous: int,
 ) -> None:
-    def read(kernel: Any) -> tuple[tuple[int, ...], list[int], list[object]]:
+    def read(kernel: Any, headers_of: Any) -> tuple[tuple[int, ...], list[int], list[object]]:
         rows = columns(RECORD_WIDTH * room)
         outcome = kernel.read_records(
             block,
@@ -178,12 +183,12 @@ def test_read_records(
             rows,
         )
         headers = [
-            kernel.read_headers(block, *rows[at + 6 : at + 8])
+            headers_of.read_headers(block, *rows[at + 6 : at + 8])
             for at in range(0, outcome[0] * RECORD_WIDTH, RECORD_WIDTH)
         ]
         return outcome, rows[: outcome[0] * RECORD_WIDTH].tolist(), headers
 
-    assert read(_records) == read(RECORDS)
+    assert read(_records, _columns) == read(RECORDS, COLUMNS)
 
 
 @given(st.lists(usual_batches | extreme_batches(), max_size=5), blocks, st.integers(0, 5), i32, i64)
@@ -504,13 +509,13 @@ def gathered(module: Any, batches: list[bytes], first: int, room: int) -> list[o
         columns(room * len(fields))
         for fields in (
             module.SEEN_FIELDS,
-            module.RUN_FIELDS,
-            module.EVENT_FIELDS,
+            _producers.RUN_FIELDS,
+            _producers.EVENT_FIELDS,
             module.EPOCH_FIELDS,
         )
     ]
     slots = array("q", bytes(8 * 4))
-    breaks = columns(len(module.BREAK_FIELDS) * module.LISTED)
+    breaks = columns(len(module.BREAK_FIELDS) * _producers.LISTED)
     state = array("q", bytes(8 * module.GATHER_FIELDS))
     state[module.G_LAST] = -1
     stops: list[object] = []
@@ -523,9 +528,9 @@ def gathered(module: Any, batches: list[bytes], first: int, room: int) -> list[o
                 columns(RECORD_WIDTH + 3),
             )  # fmt: skip
             stops.append((number, state[module.G_WHY]))
-            if state[module.G_WHY] == module.MORE_BYTES:
+            if state[module.G_WHY] == _producers.MORE_BYTES:
                 view = data
-            elif state[module.G_WHY] == module.MORE_ROOM:
+            elif state[module.G_WHY] == _producers.MORE_ROOM:
                 for each in arrays:
                     each.extend(each)
                 slots = array("q", bytes(16 * len(slots)))
@@ -537,7 +542,12 @@ def gathered(module: Any, batches: list[bytes], first: int, room: int) -> list[o
         for each, place, fields in zip(
             arrays,
             (module.G_PRODUCERS, module.G_RUNS, module.G_EVENTS, module.G_EPOCHS),
-            (module.SEEN_FIELDS, module.RUN_FIELDS, module.EVENT_FIELDS, module.EPOCH_FIELDS),
+            (
+                module.SEEN_FIELDS,
+                _producers.RUN_FIELDS,
+                _producers.EVENT_FIELDS,
+                module.EPOCH_FIELDS,
+            ),
             strict=True,
         )
     ]
@@ -550,10 +560,12 @@ def gathered(module: Any, batches: list[bytes], first: int, room: int) -> list[o
     st.integers(2, 4),
 )
 def test_gather(batches: list[bytes], first: int, room: int) -> None:
-    assert gathered(_producers, batches, first, room) == gathered(EVENTS, batches, first, room)
+    assert gathered(_events, batches, first, room) == gathered(EVENTS, batches, first, room)
 
 
-def folded(module: Any, segments: list[tuple[array[int], array[int]]]) -> list[object]:
+def folded(
+    module: Any, events_module: Any, segments: list[tuple[array[int], array[int]]]
+) -> list[object]:
     """The results of a module's replay, segment by segment."""
     producers, slots = columns(2 * len(module.STATE_FIELDS)), array("q", bytes(8 * 4))
     aborted = columns(len(module.ABORTED_FIELDS))
@@ -561,19 +573,19 @@ def folded(module: Any, segments: list[tuple[array[int], array[int]]]) -> list[o
     state[module.F_OLDEST] = state[module.F_NEWEST] = -1
     found: list[object] = []
     for number, (events, runs) in enumerate(segments):
-        violations = columns(len(module.VIOLATION_FIELDS) * module.KINDS * module.LISTED)
+        violations = columns(len(module.VIOLATION_FIELDS) * _producers.KINDS * _producers.LISTED)
         for place in range(module.F_EVENT, module.FOLD_FIELDS):
             if place not in (module.F_OLDEST, module.F_NEWEST):
                 state[place] = 0
         while True:
             module.fold(events, runs, number, state, producers, slots, aborted, violations)
-            if state[module.F_WHY] != module.MORE_ROOM:
+            if state[module.F_WHY] != _producers.MORE_ROOM:
                 break
             producers.extend(producers)
             aborted.extend(aborted)
             slots = array("q", bytes(16 * len(slots)))
             known = state[module.F_PRODUCERS]
-            module.hash_producers(producers, len(module.STATE_FIELDS), known, slots)
+            events_module.hash_producers(producers, len(module.STATE_FIELDS), known, slots)
         room = columns(3 * len(module.STATE_FIELDS))
         count = module.touched(producers, state[module.F_PRODUCERS], number, room)
         found += [count, room.tolist(), state.tolist(), violations.tolist()]
@@ -590,7 +602,7 @@ def test_fold(parts: list[list[bytes]]) -> None:
         assert isinstance(runs, list)
         assert isinstance(events, list)
         segments.append((array("q", events), array("q", runs)))
-    assert folded(_producers, segments) == folded(EVENTS, segments)
+    assert folded(_replay, _events, segments) == folded(REPLAY, EVENTS, segments)
 
 
 def test_the_plain_build_needs_no_cython() -> None:
@@ -601,6 +613,7 @@ def test_the_plain_build_needs_no_cython() -> None:
         == LINES.cython.__name__
         == ROWS.cython.__name__
         == EVENTS.cython.__name__
+        == REPLAY.cython.__name__
         == "kdump.format.kernel.nocython"
     )
 

@@ -19,13 +19,13 @@ from kdump.format.kernel import records as _records
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = "kdump.format.kernel"
-#: What the build pastes into the others, and what stands in for Cython.
-UNBUILT = ("prelude", "checksums", "nocython")
+#: What the build pastes into the others.
+PRELUDES = ("prelude", "checksums", "producers")
 #: The modules of the kernel that are compiled.
 BUILT = sorted(
     path.stem
     for path in ROOT.joinpath(*PACKAGE.split(".")).glob("[!_]*.py")
-    if path.stem not in UNBUILT
+    if path.stem not in (*PRELUDES, "nocython")
 )
 _loaded: dict[str, ModuleType] = {}
 

@@ -24,18 +24,20 @@ from kdump.audit.survey.events import Events
 from kdump.audit.survey.survey import Survey, effective_compaction
 from kdump.format.checkpoint import EpochEntry
 from kdump.format.index import AbortedTxn
+from kdump.format.kernel import events as _events
 from kdump.format.kernel import producers as _producers
+from kdump.format.kernel import replay as _replay
 from kdump.format.snapshot import ProducerEntry
 from kdump.storage.walk import Reason
 
 _EVENT: Final = len(_producers.EVENT_FIELDS)
 _MARKS: Final = (_producers.BEGIN, _producers.COMMIT, _producers.ABORT)
-_STATE: Final = len(_producers.STATE_FIELDS)
-_SEGMENT: Final = _producers.STATE_FIELDS.index("segment")
-_OPEN: Final = _producers.STATE_FIELDS.index("transaction_first_offset")
+_STATE: Final = len(_replay.STATE_FIELDS)
+_SEGMENT: Final = _replay.STATE_FIELDS.index("segment")
+_OPEN: Final = _replay.STATE_FIELDS.index("transaction_first_offset")
 _ENTRY: Final = 8  # the number of state fields that a snapshot's entry has too
-_ABORTED: Final = len(_producers.ABORTED_FIELDS)
-_VIOLATION: Final = len(_producers.VIOLATION_FIELDS)
+_ABORTED: Final = len(_replay.ABORTED_FIELDS)
+_VIOLATION: Final = len(_replay.VIOLATION_FIELDS)
 _BEFORE: Final = -1  # the segment number of a producer that is known before the first segment
 #: Damage at the end of a log that hides no records.
 _HARMLESS_TAILS: Final = frozenset({Reason.TORN_TAIL, Reason.PREALLOCATED})
@@ -106,7 +108,7 @@ class SegmentReplay:
 
     ``aborted`` are the entries that its transaction index should have, ``committed`` counts the
     other transactions that end there. ``violations`` lists the first few of each kind, ``counts``
-    has the numbers of all. ``touched`` are rows of ``_producers.STATE_FIELDS``: the producers with
+    has the numbers of all. ``touched`` are rows of ``_replay.STATE_FIELDS``: the producers with
     batches or markers in the segment, as they are at its end.
     """
 
@@ -223,8 +225,8 @@ class _Fold:
     """The state of producers during a replay."""
 
     def __init__(self, start: Sequence[ProducerEntry]) -> None:
-        self.state = array("q", bytes(8 * _producers.FOLD_FIELDS))
-        self.state[_producers.F_OLDEST] = self.state[_producers.F_NEWEST] = -1
+        self.state = array("q", bytes(8 * _replay.FOLD_FIELDS))
+        self.state[_replay.F_OLDEST] = self.state[_replay.F_NEWEST] = -1
         self.aborted = array("q", bytes(8 * _ABORTED * 4))
         self.violations = array("q", bytes(8 * _VIOLATION * _producers.KINDS * _producers.LISTED))
         # If a producer has two entries, the last one counts, as in a broker.
@@ -236,7 +238,7 @@ class _Fold:
             self.producers.extend(_row(entry))
             if entry.current_txn_first_offset >= 0:
                 self._chain(row)
-        self.state[_producers.F_PRODUCERS] = len(self.producers) // _STATE
+        self.state[_replay.F_PRODUCERS] = len(self.producers) // _STATE
         self.producers.extend(bytes(_STATE * 4))
         self.slots = array("q")
         self._hash()
@@ -247,18 +249,18 @@ class _Fold:
             return SegmentReplay(survey, (), 0, (), _NO_COUNTS, _NO_ROWS)
         state = self.state
         for field in (
-            _producers.F_EVENT,
-            _producers.F_RUN,
-            _producers.F_ABORTED,
-            _producers.F_COMMITTED,
+            _replay.F_EVENT,
+            _replay.F_RUN,
+            _replay.F_ABORTED,
+            _replay.F_COMMITTED,
         ):
             state[field] = 0
-        state[_producers.F_VIOLATIONS] = 0
+        state[_replay.F_VIOLATIONS] = 0
         for kind in range(_producers.KINDS):
-            state[_producers.F_COUNTS + kind] = 0
+            state[_replay.F_COUNTS + kind] = 0
         events, status = survey.events, _producers.MORE_ROOM
         while status == _producers.MORE_ROOM:
-            _producers.fold(
+            _replay.fold(
                 events.rows,
                 events.runs,
                 number,
@@ -268,7 +270,7 @@ class _Fold:
                 self.aborted,
                 self.violations,
             )
-            status = state[_producers.F_WHY]
+            status = state[_replay.F_WHY]
             if status == _producers.MORE_ROOM:
                 self._grow()
         return SegmentReplay(
@@ -276,16 +278,16 @@ class _Fold:
             tuple(
                 AbortedTxn(0, *row) for row in _rows(self.aborted, _ABORTED, self._aborted_count)
             ),
-            state[_producers.F_COMMITTED],
+            state[_replay.F_COMMITTED],
             self._violations(events),
-            Counter({kind: state[_producers.F_COUNTS + kind] for kind in ViolationKind})
+            Counter({kind: state[_replay.F_COUNTS + kind] for kind in ViolationKind})
             + Counter({ViolationKind.SEQUENCE_BREAK: events.break_count}),
             self._touched_producers(number),
         )
 
     def _violations(self, events: Events) -> tuple[Violation, ...]:
         """Return the listed violations of this segment, with its sequence breaks, by position."""
-        rows = _rows(self.violations, _VIOLATION, self.state[_producers.F_VIOLATIONS])
+        rows = _rows(self.violations, _VIOLATION, self.state[_replay.F_VIOLATIONS])
         found = [Violation(ViolationKind(row[0]), *row[1:]) for row in rows]
         found += (
             Violation(ViolationKind.SEQUENCE_BREAK, *sequence_break)
@@ -295,7 +297,7 @@ class _Fold:
 
     def open(self) -> tuple[OpenTransaction, ...]:
         """Return the transactions that are open now, by first offset."""
-        rows = _rows(self.producers, _STATE, self.state[_producers.F_PRODUCERS])
+        rows = _rows(self.producers, _STATE, self.state[_replay.F_PRODUCERS])
         found = (ProducerEntry(*row[:_ENTRY]) for row in rows if row[_OPEN] >= 0)
         return tuple(
             OpenTransaction(
@@ -310,31 +312,31 @@ class _Fold:
 
     @property
     def _aborted_count(self) -> int:
-        return self.state[_producers.F_ABORTED]
+        return self.state[_replay.F_ABORTED]
 
     def _touched_producers(self, number: int) -> array[int]:
-        known = self.state[_producers.F_PRODUCERS]
-        count = _producers.touched(self.producers, known, number, array("q"))
+        known = self.state[_replay.F_PRODUCERS]
+        count = _replay.touched(self.producers, known, number, array("q"))
         found = array("q", bytes(8 * _STATE * count))
-        _producers.touched(self.producers, known, number, found)
+        _replay.touched(self.producers, known, number, found)
         return found
 
     def _chain(self, row: int) -> None:
         """Append a producer with an open transaction to the chain of such producers."""
-        newest = self.state[_producers.F_NEWEST]
-        older = _producers.STATE_FIELDS.index("older_open")
-        newer = _producers.STATE_FIELDS.index("newer_open")
+        newest = self.state[_replay.F_NEWEST]
+        older = _replay.STATE_FIELDS.index("older_open")
+        newer = _replay.STATE_FIELDS.index("newer_open")
         self.producers[row * _STATE + older] = newest
         if newest >= 0:
             self.producers[newest * _STATE + newer] = row
         else:
-            self.state[_producers.F_OLDEST] = row
-        self.state[_producers.F_NEWEST] = row
+            self.state[_replay.F_OLDEST] = row
+        self.state[_replay.F_NEWEST] = row
 
     def _grow(self) -> None:
         if self._aborted_count == len(self.aborted) // _ABORTED:
             self.aborted.extend(self.aborted)
-        if self.state[_producers.F_PRODUCERS] == len(self.producers) // _STATE:
+        if self.state[_replay.F_PRODUCERS] == len(self.producers) // _STATE:
             self.producers.extend(self.producers)
             self._hash()
 
@@ -343,8 +345,8 @@ class _Fold:
         while size < 2 * (len(self.producers) // _STATE):
             size *= 2
         self.slots = array("q", bytes(8 * size))
-        known = self.state[_producers.F_PRODUCERS]
-        _producers.hash_producers(self.producers, _STATE, known, self.slots)
+        known = self.state[_replay.F_PRODUCERS]
+        _events.hash_producers(self.producers, _STATE, known, self.slots)
 
 
 def _row(entry: ProducerEntry) -> list[int]:

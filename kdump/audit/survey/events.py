@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from kdump.format.batch import BatchTable, Usual
+from kdump.format.kernel import events as _events
 from kdump.format.kernel import headers as _headers
 from kdump.format.kernel import producers as _producers
 from kdump.format.kernel import records as _records
@@ -21,10 +22,10 @@ from kdump.storage.source import Source
 
 _EVENT: Final = len(_producers.EVENT_FIELDS)
 _RUN: Final = len(_producers.RUN_FIELDS)
-_EPOCH: Final = len(_producers.EPOCH_FIELDS)
-_EPOCH_LAST: Final = _producers.EPOCH_FIELDS.index("last_offset")
-_BREAK: Final = len(_producers.BREAK_FIELDS)
-_SEEN: Final = len(_producers.SEEN_FIELDS)
+_EPOCH: Final = len(_events.EPOCH_FIELDS)
+_EPOCH_LAST: Final = _events.EPOCH_FIELDS.index("last_offset")
+_BREAK: Final = len(_events.BREAK_FIELDS)
+_SEEN: Final = len(_events.SEEN_FIELDS)
 _POSITION: Final = _headers.BATCH_FIELDS.index("position")
 _SIZE: Final = _headers.BATCH_FIELDS.index("size")
 _LAST_OFFSET: Final = _headers.BATCH_FIELDS.index("last_offset")
@@ -136,11 +137,11 @@ class Events:
 NO_EVENTS: Final = Events()
 #: The fields of the state that count rows.
 _COUNTS: Final = (
-    _producers.G_EVENTS,
-    _producers.G_RUNS,
-    _producers.G_EPOCHS,
-    _producers.G_BREAKS,
-    _producers.G_HORIZONS,
+    _events.G_EVENTS,
+    _events.G_RUNS,
+    _events.G_EPOCHS,
+    _events.G_BREAKS,
+    _events.G_HORIZONS,
 )
 
 
@@ -148,8 +149,8 @@ class Gathering:
     """The events of one segment, collected table by table."""
 
     def __init__(self) -> None:
-        self.state = array("q", bytes(8 * _producers.GATHER_FIELDS))
-        self.state[_producers.G_LAST] = -1
+        self.state = array("q", bytes(8 * _events.GATHER_FIELDS))
+        self.state[_events.G_LAST] = -1
         self.producers = _zeros(_SEEN)
         self.runs = _zeros(_RUN)
         self.rows = _zeros(_EVENT)
@@ -167,7 +168,7 @@ class Gathering:
             return
         first, data, origin = 0, _NOTHING, 0
         while True:
-            first = _producers.gather(
+            first = _events.gather(
                 table.rows,
                 first,
                 data,
@@ -181,11 +182,11 @@ class Gathering:
                 self.breaks,
                 self.scratch,
             )
-            match self.state[_producers.G_WHY]:
+            match self.state[_events.G_WHY]:
                 case _producers.MORE_BYTES:
                     at = first * BatchTable.WIDTH
                     origin = table.rows[at + _POSITION]
-                    size = min(table.rows[at + _SIZE], _producers.CONTROL_BYTES)
+                    size = min(table.rows[at + _SIZE], _events.CONTROL_BYTES)
                     data = source.window(origin, size)
                 case _producers.MORE_ROOM:
                     self._grow()
@@ -194,7 +195,7 @@ class Gathering:
 
     def add_damage(self) -> None:
         """Treat a producer's next batch as a possible begin of a transaction."""
-        self.state[_producers.G_GAPS] += 1
+        self.state[_events.G_GAPS] += 1
 
     def events(self) -> Events:
         """Return the collected events; no table can be added afterwards."""
@@ -202,25 +203,25 @@ class Gathering:
         if not any(state[count] for count in _COUNTS):
             return NO_EVENTS
         return Events(
-            _truncate(self.rows, state[_producers.G_EVENTS] * _EVENT),
-            _truncate(self.runs, state[_producers.G_RUNS] * _RUN),
-            _truncate(self.epoch_rows, state[_producers.G_EPOCHS] * _EPOCH),
+            _truncate(self.rows, state[_events.G_EVENTS] * _EVENT),
+            _truncate(self.runs, state[_events.G_RUNS] * _RUN),
+            _truncate(self.epoch_rows, state[_events.G_EPOCHS] * _EPOCH),
             tuple(
                 SequenceBreak(*self.breaks[number * _BREAK : (number + 1) * _BREAK])
-                for number in range(min(state[_producers.G_BREAKS], _producers.LISTED))
+                for number in range(min(state[_events.G_BREAKS], _producers.LISTED))
             ),
-            state[_producers.G_BREAKS],
+            state[_events.G_BREAKS],
             Horizons(
-                state[_producers.G_HORIZONS],
-                state[_producers.G_HORIZON_AT],
-                state[_producers.G_LOWEST_HORIZON],
-                state[_producers.G_HIGHEST_HORIZON],
+                state[_events.G_HORIZONS],
+                state[_events.G_HORIZON_AT],
+                state[_events.G_LOWEST_HORIZON],
+                state[_events.G_HIGHEST_HORIZON],
             ),
         )
 
     def _extend_epoch(self, usual: Usual | None) -> bool:
         """Add batches that only continue the last leader epoch; return whether they do."""
-        at = (self.state[_producers.G_EPOCHS] - 1) * _EPOCH
+        at = (self.state[_events.G_EPOCHS] - 1) * _EPOCH
         if usual is None or usual.producers or at < 0 or self.epoch_rows[at] != usual.leader_epoch:
             return False
         self.epoch_rows[at + _EPOCH_LAST] = usual.last_offset
@@ -229,18 +230,16 @@ class Gathering:
     def _grow(self) -> None:
         """Extend the arrays that are nearly full."""
         state, used = self.state, {}
-        used[_producers.G_PRODUCERS] = self.producers, _SEEN
-        used[_producers.G_RUNS] = self.runs, _RUN
-        used[_producers.G_EVENTS] = self.rows, _EVENT
-        used[_producers.G_EPOCHS] = self.epoch_rows, _EPOCH
+        used[_events.G_PRODUCERS] = self.producers, _SEEN
+        used[_events.G_RUNS] = self.runs, _RUN
+        used[_events.G_EVENTS] = self.rows, _EVENT
+        used[_events.G_EPOCHS] = self.epoch_rows, _EPOCH
         for count, (rows, width) in used.items():
             if state[count] + 2 > len(rows) // width:
                 rows.extend(rows)
         if len(self.slots) < 2 * (len(self.producers) // _SEEN):
             self.slots = _zeros(1, 2 * len(self.slots))
-            _producers.hash_producers(
-                self.producers, _SEEN, state[_producers.G_PRODUCERS], self.slots
-            )
+            _events.hash_producers(self.producers, _SEEN, state[_events.G_PRODUCERS], self.slots)
 
 
 def _truncate(rows: array[int], length: int) -> array[int]:

@@ -17,9 +17,13 @@ recovery   Recovery over batch headers: the rule that adds an index entry, and w
            stops. Also the loader's pass over a log that it does not check.
 entries    The hot loops over index entries: whether they rise, and what batches say of their
            promises.
-producers  The hot loops over producers: the events of a segment, and their replay over a partition.
-columns    Columns of records, one number or field behind the other, out of the rows that the kernel
-           filled.
+producers  What the loops over producers share: the rows of events and runs, their kinds, and the
+           slots.
+events     The hot loop that finds the events of a segment: producers, transactions and leader
+           epochs.
+replay     The hot loop that replays the events of a partition's segments, as a broker's recovery
+           does.
+columns    Columns of records and of their headers, out of the rows that the kernel filled.
 select     The hot loops over rows that the kernel filled: which of them are asked for, and their
            sums.
 ranges     The hot loops over offsets: rows within ranges, and the ranges that rows form.

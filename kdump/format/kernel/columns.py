@@ -1,10 +1,10 @@
-"""Columns of records, one number or field behind the other, out of the rows that the kernel filled.
+"""Columns of records and of their headers, out of the rows that the kernel filled.
 
 What is filled has the layout of Arrow's columns: numbers of a fixed width next to each other; the
 bytes of all fields in one run, and where each of them ends; a bit a row for what is true, or not
 null. Columns of one width stand in one view, each with room for as many rows.
 
-Spec: ``DefaultRecordBatch``, ``LegacyRecord`` for what a record has of its batch (KOD 3.1, 3.2).
+Spec: ``DefaultRecordBatch``, ``DefaultRecord``, ``LegacyRecord`` (KOD 3.1, 3.2).
 It must never make an object per record, or write beyond the views that it is given.
 """
 
@@ -23,6 +23,7 @@ from kdump.format.kernel.prelude import (
     CODEC_MASK,
     CONTROL,
     HEADER_COUNT,
+    HEADERS,
     KEY_SIZE,
     LEADER_EPOCH,
     LOG_APPEND_TIME,
@@ -37,6 +38,7 @@ from kdump.format.kernel.prelude import (
     VALUE_SIZE,
     need,
     sequence_at,
+    varint,
     within,
 )
 
@@ -52,8 +54,6 @@ BITS = ("has_timestamp", "transactional", "control")
 TIMESTAMP_TYPES = ("NoTimestampType", "CreateTime", "LogAppendTime")
 #: What fill() takes for the magic of records where that is their batch's own.
 OWN_MAGIC = -129
-
-_OWN_MAGIC = cython.declare(cython.longlong, OWN_MAGIC)
 
 
 @cython.cfunc
@@ -135,7 +135,7 @@ def fill(
         if at + count > room:
             return at
         head = i * BATCH_WIDTH
-        own = batches[head + MAGIC] if magic == _OWN_MAGIC else magic
+        own = batches[head + MAGIC] if magic == OWN_MAGIC else magic
         attributes = batches[head + ATTRIBUTES]
         kind = 0
         if own != 0 and batches[head + MAGIC] != 0:
@@ -235,3 +235,98 @@ def count_headers(
         ends[at + 1] = ends[at] + (count if count > 0 else 0)
         at += 1
     return at
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _whole(start: cython.Py_ssize_t, size: cython.longlong, stop: cython.Py_ssize_t) -> cython.bint:
+    """Return whether the key of a header, as ``varint`` gave it, lies before ``stop``."""
+    return start > 0 and 0 <= size <= stop - start
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def _refuse_header(stop: cython.Py_ssize_t, place: cython.Py_ssize_t) -> cython.int:
+    """Raise ValueError for a header that is not whole."""
+    raise ValueError(f"expected whole headers in {stop} bytes, found none at {place}")
+
+
+def read_headers(
+    block: cython.const[cython.uchar][::1], start: cython.Py_ssize_t, count: cython.Py_ssize_t
+) -> list[tuple[int, int, int, int]]:
+    """Return (key start, key size, value start, value size) of each of ``count`` headers.
+
+    The first stands at ``start``; read_records() found them whole.
+    """
+    need(0, start, "a start")
+    stop: cython.Py_ssize_t = len(block)
+    p: cython.Py_ssize_t = start
+    key: cython.Py_ssize_t
+    size: cython.longlong
+    number: cython.longlong
+    found = []
+    for _ in range(count):
+        size, key = varint(block, p, stop, 32)
+        if not _whole(key, size, stop):
+            _refuse_header(stop, p)
+        number, p = varint(block, key + size, stop, 32)
+        if p == 0 or number > stop - p:
+            _refuse_header(stop, key)
+        found.append((key, size, p, number))
+        if number > 0:
+            p += number
+    return found
+
+
+def fill_headers(
+    block: cython.const[cython.uchar][::1],
+    rows: cython.const[cython.longlong][::1],
+    state: cython.longlong[::1],
+    out: cython.longlong[::1],
+) -> int:
+    """Write headers that read_records() found whole into ``out``: four numbers each, as
+    ``read_headers`` has them.
+
+    ``state`` is (row, how many of its headers are done, where the next one stands), at first 0; it
+    says where to go on. Return how many there was room for; 0 behind the last.
+    """
+    need(3, len(state), "a state")
+    need(0, state[0], "a row")
+    need(0, state[1], "a number of headers")
+    n: cython.Py_ssize_t = len(rows) // RECORD_WIDTH
+    stop: cython.Py_ssize_t = len(block)
+    room: cython.Py_ssize_t = len(out) - 3
+    row: cython.Py_ssize_t = state[0]
+    done: cython.longlong = state[1]
+    p: cython.Py_ssize_t = state[2]
+    to: cython.Py_ssize_t = 0
+    key: cython.Py_ssize_t
+    size: cython.longlong
+    while row < n:
+        if done == 0:
+            p = rows[row * RECORD_WIDTH + HEADERS]
+        while done < rows[row * RECORD_WIDTH + HEADER_COUNT] and to < room:
+            need(0, p, "a place of a header")
+            size, key = varint(block, p, stop, 32)
+            if not _whole(key, size, stop):
+                _refuse_header(stop, p)
+            out[to] = key
+            out[to + 1] = size
+            size, p = varint(block, key + size, stop, 32)
+            if p == 0 or size > stop - p:
+                _refuse_header(stop, key)
+            out[to + 2] = p
+            out[to + 3] = size
+            if size > 0:
+                p += size
+            to += 4
+            done += 1
+        if done < rows[row * RECORD_WIDTH + HEADER_COUNT]:
+            break
+        row += 1
+        done = 0
+    state[0] = row
+    state[1] = done
+    state[2] = p
+    return to // 4

@@ -31,7 +31,7 @@ from kdump.format.kernel.prelude import (
 )
 
 #: What fold_records() puts before the key of a record.
-_FOLDED = cython.declare(cython.int, 29)
+_FOLDED = 29
 
 
 @cython.cfunc

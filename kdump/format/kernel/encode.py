@@ -46,20 +46,6 @@ OTHER_TIME = 3  # the next record has another append time
 DISORDER = 4  # the next offset does not lie behind that of the record before
 NO_ROOM = 5  # the next record goes beyond the buffer, not beyond the limit
 
-# The same once more, for C.
-_E_SIZE = cython.declare(cython.int, E_SIZE)
-_E_COUNT = cython.declare(cython.int, E_COUNT)
-_E_BASE_OFFSET = cython.declare(cython.int, E_BASE_OFFSET)
-_E_LAST_OFFSET = cython.declare(cython.int, E_LAST_OFFSET)
-_E_BASE_TIMESTAMP = cython.declare(cython.int, E_BASE_TIMESTAMP)
-_E_MAX_TIMESTAMP = cython.declare(cython.int, E_MAX_TIMESTAMP)
-_ENCODED = cython.declare(cython.int, ENCODED)
-_FULL = cython.declare(cython.int, FULL)
-_FAR = cython.declare(cython.int, FAR)
-_OTHER_TIME = cython.declare(cython.int, OTHER_TIME)
-_DISORDER = cython.declare(cython.int, DISORDER)
-_NO_ROOM = cython.declare(cython.int, NO_ROOM)
-
 _MAX_DELTA = cython.declare(cython.ulonglong, 2147483647)
 _MAX_64_UNSIGNED = cython.declare(cython.ulonglong, 18446744073709551615)
 
@@ -150,13 +136,13 @@ def encode_records(
     within(0, state[E_SIZE], len(out), "a size")
     n: cython.Py_ssize_t = len(rows) // RECORD_WIDTH
     room: cython.Py_ssize_t = len(out)
-    at: cython.Py_ssize_t = state[_E_SIZE]
-    count: cython.longlong = state[_E_COUNT]
-    base_offset: cython.longlong = state[_E_BASE_OFFSET]
-    last_offset: cython.longlong = state[_E_LAST_OFFSET]
-    base_timestamp: cython.longlong = state[_E_BASE_TIMESTAMP]
-    max_timestamp: cython.longlong = state[_E_MAX_TIMESTAMP]
-    why: cython.int = _ENCODED
+    at: cython.Py_ssize_t = state[E_SIZE]
+    count: cython.longlong = state[E_COUNT]
+    base_offset: cython.longlong = state[E_BASE_OFFSET]
+    last_offset: cython.longlong = state[E_LAST_OFFSET]
+    base_timestamp: cython.longlong = state[E_BASE_TIMESTAMP]
+    max_timestamp: cython.longlong = state[E_MAX_TIMESTAMP]
+    why: cython.int = ENCODED
     i: cython.Py_ssize_t = first
     row: cython.Py_ssize_t
     offset: cython.longlong
@@ -173,7 +159,7 @@ def encode_records(
         offset = rows[row + OFFSET]
         timestamp = rows[row + TIMESTAMP]
         if offset <= last_offset:
-            why = _DISORDER
+            why = DISORDER
             break
         if count == 0:
             base_offset = offset
@@ -183,10 +169,10 @@ def encode_records(
         far = offset
         offset_delta = far - near
         if offset_delta > _MAX_DELTA:
-            why = _FAR
+            why = FAR
             break
         if log_append and timestamp != base_timestamp:
-            why = _OTHER_TIME
+            why = OTHER_TIME
             break
         timestamp_delta = _zigzag_difference(timestamp, base_timestamp)
         # Attributes before the deltas, and behind the value the number of headers.
@@ -199,10 +185,10 @@ def encode_records(
         )
         size = _varint_size(2 * body) + body
         if count and size > limit - at:
-            why = _FULL
+            why = FULL
             break
         if size > room - at:
-            why = _NO_ROOM
+            why = NO_ROOM
             break
         at = _put_varint(out, at, 2 * body)
         out[at] = 0
@@ -217,12 +203,12 @@ def encode_records(
         last_offset = offset
         count += 1
         i += 1
-    state[_E_SIZE] = at
-    state[_E_COUNT] = count
-    state[_E_BASE_OFFSET] = base_offset
-    state[_E_LAST_OFFSET] = last_offset
-    state[_E_BASE_TIMESTAMP] = base_timestamp
-    state[_E_MAX_TIMESTAMP] = max_timestamp
+    state[E_SIZE] = at
+    state[E_COUNT] = count
+    state[E_BASE_OFFSET] = base_offset
+    state[E_LAST_OFFSET] = last_offset
+    state[E_BASE_TIMESTAMP] = base_timestamp
+    state[E_MAX_TIMESTAMP] = max_timestamp
     return i, why
 
 

@@ -58,16 +58,6 @@ J_COUNTS = 8  # how many entries are of each kind
 STATE_FIELDS = 14
 
 
-# Some of the above once more, for C.
-_FITS = cython.declare(cython.int, FITS)
-_UNJUDGED = cython.declare(cython.int, UNJUDGED)
-_MISPLACED = cython.declare(cython.int, MISPLACED)
-_SKIPS = cython.declare(cython.int, SKIPS)
-_UNMATCHED = cython.declare(cython.int, UNMATCHED)
-_COUNTS = cython.declare(cython.int, J_COUNTS)
-_LISTED = cython.declare(cython.int, LISTED)
-
-
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
@@ -79,12 +69,12 @@ def _note(
     reference: cython.longlong,
 ) -> cython.void:
     """Count an entry, and list it if it is among the first of its kind."""
-    place: cython.longlong = state[_COUNTS + kind]
-    if 0 <= place < _LISTED:
-        place = 2 * (kind * _LISTED + place)
+    place: cython.longlong = state[J_COUNTS + kind]
+    if 0 <= place < LISTED:
+        place = 2 * (kind * LISTED + place)
         found[place] = number
         found[place + 1] = reference
-    state[_COUNTS + kind] += 1
+    state[J_COUNTS + kind] += 1
 
 
 def disorder_of_offsets(
@@ -176,13 +166,13 @@ def judge_offsets(
         if row > 0:
             previous = rows[at - BATCH_WIDTH + LAST_OFFSET]
         if rows[at + POSITION] != position:
-            _note(state, found, _MISPLACED, number, rows[at + POSITION])
+            _note(state, found, MISPLACED, number, rows[at + POSITION])
         elif previous >= rows[at + BASE_OFFSET]:
-            _note(state, found, _UNJUDGED, number, previous)
+            _note(state, found, UNJUDGED, number, previous)
         elif add(base_offset, offsets[number]) <= previous:
-            _note(state, found, _SKIPS, number, previous)
+            _note(state, found, SKIPS, number, previous)
         else:
-            _note(state, found, _FITS, number, previous)
+            _note(state, found, FITS, number, previous)
         number += 1
     state[J_NEXT] = number
     state[J_PREVIOUS] = rows[(n - 1) * BATCH_WIDTH + LAST_OFFSET]
@@ -202,7 +192,7 @@ def pass_over(
     number: cython.longlong = state[J_NEXT]
     stop: cython.longlong = state[J_STOP]
     while number < stop and positions[number] < position:
-        _note(state, found, _UNJUDGED, number, position)
+        _note(state, found, UNJUDGED, number, position)
         number += 1
     state[J_NEXT] = number
 
@@ -264,13 +254,13 @@ def judge_times(
             if magic < 2 and rows[row + ATTRIBUTES] & CODEC_MASK and previous < first:
                 first = previous + 1  # a wrapper's header says only where it ends
             if timestamps[number] < before:
-                _note(state, found, _SKIPS, number, before)
+                _note(state, found, SKIPS, number, before)
             elif offset < first:
-                _note(state, found, _UNJUDGED, number, first)
+                _note(state, found, UNJUDGED, number, first)
             elif timestamps[number] > largest and not damaged:
-                _note(state, found, _UNMATCHED, number, largest)
+                _note(state, found, UNMATCHED, number, largest)
             else:
-                _note(state, found, _FITS, number, largest)
+                _note(state, found, FITS, number, largest)
             number += 1
             offset = add(base_offset, offsets[number]) if number < stop else MAX_64
         previous = last

@@ -101,17 +101,8 @@ TALLY_FIELDS = 16
 SMALL_BYTES: int = 1024 if COMPILED else 0
 #: How much is brought into the caches at once, ahead of checksums; batches of more than some size
 #: gain nothing by it.
-_TOUCHED_BYTES = cython.declare(cython.longlong, 524288)
-_TOUCH_BELOW = cython.declare(cython.longlong, 65536)
-
-# Some of the places once more, for C.
-_U_USUAL = cython.declare(cython.int, U_USUAL)
-_U_FIRST_OFFSET = cython.declare(cython.int, U_FIRST_OFFSET)
-_U_LAST_OFFSET = cython.declare(cython.int, U_LAST_OFFSET)
-_U_LEADER_EPOCH = cython.declare(cython.int, U_LEADER_EPOCH)
-_U_LOWEST_TIMESTAMP = cython.declare(cython.int, U_LOWEST_TIMESTAMP)
-_U_HIGHEST_TIMESTAMP = cython.declare(cython.int, U_HIGHEST_TIMESTAMP)
-_U_PRODUCERS = cython.declare(cython.int, U_PRODUCERS)
+_TOUCHED_BYTES = 524288
+_TOUCH_BELOW = 65536
 
 
 @cython.cfunc
@@ -169,31 +160,31 @@ def _take_in(
     attributes: cython.longlong = rows[row + ATTRIBUTES]
     timestamp: cython.longlong = rows[row + MAX_TIMESTAMP]
     if row == 0:
-        usual[_U_USUAL] = 1
-        usual[_U_FIRST_OFFSET] = base_offset
-        usual[_U_LAST_OFFSET] = base_offset - 1 if base_offset > 0 else -1
-        usual[_U_LEADER_EPOCH] = rows[row + LEADER_EPOCH]
-        usual[_U_LOWEST_TIMESTAMP] = usual[_U_HIGHEST_TIMESTAMP] = timestamp
-        usual[_U_PRODUCERS] = 0
+        usual[U_USUAL] = 1
+        usual[U_FIRST_OFFSET] = base_offset
+        usual[U_LAST_OFFSET] = base_offset - 1 if base_offset > 0 else -1
+        usual[U_LEADER_EPOCH] = rows[row + LEADER_EPOCH]
+        usual[U_LOWEST_TIMESTAMP] = usual[U_HIGHEST_TIMESTAMP] = timestamp
+        usual[U_PRODUCERS] = 0
     if (
         rows[row + MAGIC] != 2
         or attributes & -32
         or attributes & CODEC_MASK > 4
         or base_offset < 0
-        or base_offset - 1 != usual[_U_LAST_OFFSET]
+        or base_offset - 1 != usual[U_LAST_OFFSET]
         or last_offset < base_offset
         or last_offset - base_offset != rows[row + COUNT] - 1
-        or rows[row + LEADER_EPOCH] != usual[_U_LEADER_EPOCH]
+        or rows[row + LEADER_EPOCH] != usual[U_LEADER_EPOCH]
         or timestamp < 0
     ):
-        usual[_U_USUAL] = 0
-    usual[_U_LAST_OFFSET] = last_offset
-    if timestamp < usual[_U_LOWEST_TIMESTAMP]:
-        usual[_U_LOWEST_TIMESTAMP] = timestamp
-    if timestamp > usual[_U_HIGHEST_TIMESTAMP]:
-        usual[_U_HIGHEST_TIMESTAMP] = timestamp
+        usual[U_USUAL] = 0
+    usual[U_LAST_OFFSET] = last_offset
+    if timestamp < usual[U_LOWEST_TIMESTAMP]:
+        usual[U_LOWEST_TIMESTAMP] = timestamp
+    if timestamp > usual[U_HIGHEST_TIMESTAMP]:
+        usual[U_HIGHEST_TIMESTAMP] = timestamp
     if rows[row + PRODUCER_ID] >= 0:
-        usual[_U_PRODUCERS] = 1
+        usual[U_PRODUCERS] = 1
 
 
 def read_header(

@@ -45,12 +45,12 @@ from kdump.format.kernel.prelude import (
 #: What a form may hold: the header's fields, and one that follows from them.
 FORM_FIELDS = (*BATCH_FIELDS, "last_sequence")
 
-_LAST_SEQUENCE = cython.declare(cython.int, FORM_FIELDS.index("last_sequence"))
+_LAST_SEQUENCE = FORM_FIELDS.index("last_sequence")
 
 #: Room for a number: at most 19 digits, and a sign.
-_NUMBER = cython.declare(cython.int, 20)
+_NUMBER = 20
 #: Room for the numbers and nulls of a line: seven numbers of at most 20 characters, and signs.
-_NUMBERS = cython.declare(cython.int, 160)
+_NUMBERS = 160
 
 
 @cython.cfunc

@@ -26,47 +26,47 @@ RECORD_FIELDS = (
     "offset", "timestamp", "key", "key_size", "value", "value_size", "headers", "header_count",
 )  # fmt: skip
 
-# The places of these fields as C integers, and how many numbers a row has.
-POSITION = cython.declare(cython.int, 0)
-SIZE = cython.declare(cython.int, 1)
-BASE_OFFSET = cython.declare(cython.int, 2)
-LAST_OFFSET = cython.declare(cython.int, 3)
-LEADER_EPOCH = cython.declare(cython.int, 4)
-MAGIC = cython.declare(cython.int, 5)
-CRC = cython.declare(cython.int, 6)
-ATTRIBUTES = cython.declare(cython.int, 7)
-BASE_TIMESTAMP = cython.declare(cython.int, 8)
-MAX_TIMESTAMP = cython.declare(cython.int, 9)
-PRODUCER_ID = cython.declare(cython.int, 10)
-PRODUCER_EPOCH = cython.declare(cython.int, 11)
-BASE_SEQUENCE = cython.declare(cython.int, 12)
-COUNT = cython.declare(cython.int, 13)
-BATCH_WIDTH = cython.declare(cython.int, 14)
-OFFSET = cython.declare(cython.int, 0)
-TIMESTAMP = cython.declare(cython.int, 1)
-KEY = cython.declare(cython.int, 2)
-KEY_SIZE = cython.declare(cython.int, 3)
-VALUE = cython.declare(cython.int, 4)
-VALUE_SIZE = cython.declare(cython.int, 5)
-HEADERS = cython.declare(cython.int, 6)
-HEADER_COUNT = cython.declare(cython.int, 7)
-RECORD_WIDTH = cython.declare(cython.int, 8)
+# The places of these fields, and how many numbers a row has.
+POSITION = 0
+SIZE = 1
+BASE_OFFSET = 2
+LAST_OFFSET = 3
+LEADER_EPOCH = 4
+MAGIC = 5
+CRC = 6
+ATTRIBUTES = 7
+BASE_TIMESTAMP = 8
+MAX_TIMESTAMP = 9
+PRODUCER_ID = 10
+PRODUCER_EPOCH = 11
+BASE_SEQUENCE = 12
+COUNT = 13
+BATCH_WIDTH = 14
+OFFSET = 0
+TIMESTAMP = 1
+KEY = 2
+KEY_SIZE = 3
+VALUE = 4
+VALUE_SIZE = 5
+HEADERS = 6
+HEADER_COUNT = 7
+RECORD_WIDTH = 8
 
 # Bits of the attributes.
-CODEC_MASK = cython.declare(cython.int, 7)
-LOG_APPEND_TIME = cython.declare(cython.int, 8)
-TRANSACTIONAL = cython.declare(cython.int, 16)
-CONTROL = cython.declare(cython.int, 32)
-DELETE_HORIZON = cython.declare(cython.int, 64)
+CODEC_MASK = 7
+LOG_APPEND_TIME = 8
+TRANSACTIONAL = 16
+CONTROL = 32
+DELETE_HORIZON = 64
 
 # How much of a batch must be there to be read: up to its magic, a legacy header, a header.
-PREFIX_BYTES = cython.declare(cython.int, 17)
-LEGACY_HEADER_BYTES = cython.declare(cython.int, 26)
-HEADER_BYTES = cython.declare(cython.int, 61)
+PREFIX_BYTES = 17
+LEGACY_HEADER_BYTES = 26
+HEADER_BYTES = 61
 #: Offset and size, which the size of a batch or message does not count.
-LOG_OVERHEAD = cython.declare(cython.int, 12)
+LOG_OVERHEAD = 12
 #: The least size that a message of magic 0 or 1 gives, without the overhead.
-LEAST_MESSAGE = cython.declare(cython.int, 14)
+LEAST_MESSAGE = 14
 
 # Large literals would be Python objects in the compiled code.
 MAX_32 = cython.declare(cython.uint, 4294967295)

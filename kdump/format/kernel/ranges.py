@@ -34,10 +34,10 @@ from kdump.format.kernel.prelude import (
 
 # The row of a stretch: offsets without a gap under one leader epoch.
 STRETCH_FIELDS = ("first", "last", "epoch")
-STRETCH_WIDTH = cython.declare(cython.int, 3)
+STRETCH_WIDTH = 3
 # The row of a transaction that is left out: its producer, and the range of its offsets.
 LEFT_OUT_FIELDS = ("producer", "first", "last")
-LEFT_OUT_WIDTH = cython.declare(cython.int, 3)
+LEFT_OUT_WIDTH = 3
 
 
 @cython.cfunc

@@ -67,15 +67,7 @@ CUT = 6  # the run of messages ends inside one
 
 #: Batches of this size and more are read one by one: they gain nothing by neighbours. Below it no
 #: record has more headers than may be made objects of.
-_NEIGHBOUR_BYTES = cython.declare(cython.longlong, 65536)
-
-# The endings once more, for C.
-_READ = cython.declare(cython.longlong, READ)
-_BAD_VARINT = cython.declare(cython.longlong, BAD_VARINT)
-_BAD_LENGTH = cython.declare(cython.longlong, BAD_LENGTH)
-_BAD_FIELD = cython.declare(cython.longlong, BAD_FIELD)
-_BAD_END = cython.declare(cython.longlong, BAD_END)
-_CUT = cython.declare(cython.longlong, CUT)
+_NEIGHBOUR_BYTES = 65536
 
 
 @cython.cfunc
@@ -95,9 +87,9 @@ def _sized(
     start: cython.Py_ssize_t
     size, start = varint(data, p, stop, 32)
     if start == 0:
-        return _BAD_VARINT, 0
+        return BAD_VARINT, 0
     if size < least or size > stop - start:
-        return _BAD_FIELD, 0
+        return BAD_FIELD, 0
     return size, start
 
 
@@ -120,18 +112,18 @@ def _read_record(
     headers: cython.longlong
     number, q = varint(block, p, stop, 32)
     if q == 0:
-        return 0, _BAD_VARINT
+        return 0, BAD_VARINT
     if number < 1 or number > stop - q:
-        return 0, _BAD_LENGTH
+        return 0, BAD_LENGTH
     end = q + number
     # One byte of attributes, all unused.
     number, q = varint(block, q + 1, end, 64)
     if q == 0:
-        return 0, _BAD_VARINT
+        return 0, BAD_VARINT
     rows[row + TIMESTAMP] = add(base_timestamp, number)
     number, q = varint(block, q, end, 32)
     if q == 0:
-        return 0, _BAD_VARINT
+        return 0, BAD_VARINT
     rows[row + OFFSET] = add(base_offset, number)
     number, q = _sized(block, q, end, -1)
     if q == 0:
@@ -149,10 +141,10 @@ def _read_record(
         q += number
     headers, q = varint(block, q, end, 32)
     if q == 0:
-        return 0, _BAD_VARINT
+        return 0, BAD_VARINT
     # A header takes two bytes at least, so a false count ends with the record.
     if headers < 0 or headers > (end - q) // 2:
-        return 0, _BAD_FIELD
+        return 0, BAD_FIELD
     rows[row + HEADERS] = q
     rows[row + HEADER_COUNT] = headers
     while headers > 0:
@@ -166,8 +158,8 @@ def _read_record(
         if number > 0:
             q += number
     if q != end:
-        return 0, _BAD_END
-    return end, _READ
+        return 0, BAD_END
+    return end, READ
 
 
 def read_records(
@@ -307,101 +299,6 @@ def skip_matching(
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def _whole(start: cython.Py_ssize_t, size: cython.longlong, stop: cython.Py_ssize_t) -> cython.bint:
-    """Return whether the key of a header, as ``varint`` gave it, lies before ``stop``."""
-    return start > 0 and 0 <= size <= stop - start
-
-
-@cython.cfunc
-@cython.exceptval(-1)
-def _refuse_header(stop: cython.Py_ssize_t, place: cython.Py_ssize_t) -> cython.int:
-    """Raise ValueError for a header that is not whole."""
-    raise ValueError(f"expected whole headers in {stop} bytes, found none at {place}")
-
-
-def read_headers(
-    block: cython.const[cython.uchar][::1], start: cython.Py_ssize_t, count: cython.Py_ssize_t
-) -> list[tuple[int, int, int, int]]:
-    """Return (key start, key size, value start, value size) of each of ``count`` headers.
-
-    The first stands at ``start``; read_records() found them whole.
-    """
-    need(0, start, "a start")
-    stop: cython.Py_ssize_t = len(block)
-    p: cython.Py_ssize_t = start
-    key: cython.Py_ssize_t
-    size: cython.longlong
-    number: cython.longlong
-    found = []
-    for _ in range(count):
-        size, key = varint(block, p, stop, 32)
-        if not _whole(key, size, stop):
-            _refuse_header(stop, p)
-        number, p = varint(block, key + size, stop, 32)
-        if p == 0 or number > stop - p:
-            _refuse_header(stop, key)
-        found.append((key, size, p, number))
-        if number > 0:
-            p += number
-    return found
-
-
-def fill_headers(
-    block: cython.const[cython.uchar][::1],
-    rows: cython.const[cython.longlong][::1],
-    state: cython.longlong[::1],
-    out: cython.longlong[::1],
-) -> int:
-    """Write headers that read_records() found whole into ``out``: four numbers each, as
-    ``read_headers`` has them.
-
-    ``state`` is (row, how many of its headers are done, where the next one stands), at first 0; it
-    says where to go on. Return how many there was room for; 0 behind the last.
-    """
-    need(3, len(state), "a state")
-    need(0, state[0], "a row")
-    need(0, state[1], "a number of headers")
-    n: cython.Py_ssize_t = len(rows) // RECORD_WIDTH
-    stop: cython.Py_ssize_t = len(block)
-    room: cython.Py_ssize_t = len(out) - 3
-    row: cython.Py_ssize_t = state[0]
-    done: cython.longlong = state[1]
-    p: cython.Py_ssize_t = state[2]
-    to: cython.Py_ssize_t = 0
-    key: cython.Py_ssize_t
-    size: cython.longlong
-    while row < n:
-        if done == 0:
-            p = rows[row * RECORD_WIDTH + HEADERS]
-        while done < rows[row * RECORD_WIDTH + HEADER_COUNT] and to < room:
-            need(0, p, "a place of a header")
-            size, key = varint(block, p, stop, 32)
-            if not _whole(key, size, stop):
-                _refuse_header(stop, p)
-            out[to] = key
-            out[to + 1] = size
-            size, p = varint(block, key + size, stop, 32)
-            if p == 0 or size > stop - p:
-                _refuse_header(stop, key)
-            out[to + 2] = p
-            out[to + 3] = size
-            if size > 0:
-                p += size
-            to += 4
-            done += 1
-        if done < rows[row * RECORD_WIDTH + HEADER_COUNT]:
-            break
-        row += 1
-        done = 0
-    state[0] = row
-    state[1] = done
-    state[2] = p
-    return to // 4
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
 def _message_end(
     block: cython.const[cython.uchar][::1], p: cython.Py_ssize_t
 ) -> tuple[cython.Py_ssize_t, cython.longlong]:
@@ -409,13 +306,13 @@ def _message_end(
     size: cython.longlong
     left: cython.Py_ssize_t = len(block) - p - LOG_OVERHEAD
     if left < 0:
-        return 0, _CUT
+        return 0, CUT
     size = i32(block, p + 8)
     if size < LEAST_MESSAGE:
-        return 0, _BAD_LENGTH
+        return 0, BAD_LENGTH
     if size > left:
-        return 0, _CUT
-    return p + LOG_OVERHEAD + size, _READ
+        return 0, CUT
+    return p + LOG_OVERHEAD + size, READ
 
 
 @cython.cfunc
@@ -465,7 +362,7 @@ def count_messages(block: cython.const[cython.uchar][::1]) -> tuple[int, int, in
     """
     p: cython.Py_ssize_t = 0
     end: cython.Py_ssize_t
-    ending: cython.longlong = _READ
+    ending: cython.longlong = READ
     n: cython.Py_ssize_t = 0
     offset: cython.longlong = -1
     while p < len(block):

@@ -69,48 +69,40 @@ END = 1  # where the broker takes the log to end
 CORRUPT = 2  # at a size that the broker raises CorruptRecordException for
 WRAPPER = 3  # at a compressed message, which later releases read
 
-# Places and endings once more, for C.
-_R_BASE = cython.declare(cython.int, RECOVERY_FIELDS.index("base"))
-_R_ORIGIN = cython.declare(cython.int, RECOVERY_FIELDS.index("origin"))
-_R_INTERVAL = cython.declare(cython.int, RECOVERY_FIELDS.index("interval"))
-_R_INDEX_ROOM = cython.declare(cython.int, RECOVERY_FIELDS.index("index_room"))
-_R_TIME_ROOM = cython.declare(cython.int, RECOVERY_FIELDS.index("time_room"))
-_R_VALID_BYTES = cython.declare(cython.int, RECOVERY_FIELDS.index("valid_bytes"))
-_R_LAST_OFFSET = cython.declare(cython.int, RECOVERY_FIELDS.index("last_offset"))
-_R_INDEXED_AT = cython.declare(cython.int, RECOVERY_FIELDS.index("indexed_at"))
-_R_INDEXED_OFFSET = cython.declare(cython.int, RECOVERY_FIELDS.index("indexed_offset"))
-_R_INDEX_ENTRIES = cython.declare(cython.int, RECOVERY_FIELDS.index("index_entries"))
-_R_TIME_ENTRIES = cython.declare(cython.int, RECOVERY_FIELDS.index("time_entries"))
-_R_TIME_TIMESTAMP = cython.declare(cython.int, RECOVERY_FIELDS.index("time_timestamp"))
-_R_TIME_OFFSET = cython.declare(cython.int, RECOVERY_FIELDS.index("time_offset"))
-_R_MAX_TIMESTAMP = cython.declare(cython.int, RECOVERY_FIELDS.index("max_timestamp"))
-_R_MAX_OFFSET = cython.declare(cython.int, RECOVERY_FIELDS.index("max_offset"))
-_R_FOUND = cython.declare(cython.int, RECOVERY_FIELDS.index("found"))
-_R_OUTCOME = cython.declare(cython.int, RECOVERY_FIELDS.index("outcome"))
-_C_BATCHES = cython.declare(cython.int, COUNT_FIELDS.index("batches"))
-_C_RECORDS = cython.declare(cython.int, COUNT_FIELDS.index("records"))
-_C_FIRST = cython.declare(cython.int, COUNT_FIELDS.index("first"))
-_C_LAST = cython.declare(cython.int, COUNT_FIELDS.index("last"))
-_C_FIRST_TIMESTAMP = cython.declare(cython.int, COUNT_FIELDS.index("first_timestamp"))
-_C_LAST_TIMESTAMP = cython.declare(cython.int, COUNT_FIELDS.index("last_timestamp"))
-_C_LEGACY = cython.declare(cython.int, COUNT_FIELDS.index("legacy"))
-_F_TARGET = cython.declare(cython.int, FOLLOW_FIELDS.index("target"))
-_F_BEGUN = cython.declare(cython.int, FOLLOW_FIELDS.index("begun"))
-_F_NEXT_OFFSET = cython.declare(cython.int, FOLLOW_FIELDS.index("next_offset"))
-_F_REACHED = cython.declare(cython.int, FOLLOW_FIELDS.index("reached"))
-_F_PASSED = cython.declare(cython.int, FOLLOW_FIELDS.index("passed"))
-_GOING = cython.declare(cython.int, GOING)
-_OVERFLOW = cython.declare(cython.int, OVERFLOW)
-_DISORDER = cython.declare(cython.int, DISORDER)
-_FULL = cython.declare(cython.int, FULL)
-_SHORT = cython.declare(cython.int, SHORT)
-_END = cython.declare(cython.int, END)
-_CORRUPT = cython.declare(cython.int, CORRUPT)
-_WRAPPER = cython.declare(cython.int, WRAPPER)
+# The places.
+_R_BASE = RECOVERY_FIELDS.index("base")
+_R_ORIGIN = RECOVERY_FIELDS.index("origin")
+_R_INTERVAL = RECOVERY_FIELDS.index("interval")
+_R_INDEX_ROOM = RECOVERY_FIELDS.index("index_room")
+_R_TIME_ROOM = RECOVERY_FIELDS.index("time_room")
+_R_VALID_BYTES = RECOVERY_FIELDS.index("valid_bytes")
+_R_LAST_OFFSET = RECOVERY_FIELDS.index("last_offset")
+_R_INDEXED_AT = RECOVERY_FIELDS.index("indexed_at")
+_R_INDEXED_OFFSET = RECOVERY_FIELDS.index("indexed_offset")
+_R_INDEX_ENTRIES = RECOVERY_FIELDS.index("index_entries")
+_R_TIME_ENTRIES = RECOVERY_FIELDS.index("time_entries")
+_R_TIME_TIMESTAMP = RECOVERY_FIELDS.index("time_timestamp")
+_R_TIME_OFFSET = RECOVERY_FIELDS.index("time_offset")
+_R_MAX_TIMESTAMP = RECOVERY_FIELDS.index("max_timestamp")
+_R_MAX_OFFSET = RECOVERY_FIELDS.index("max_offset")
+_R_FOUND = RECOVERY_FIELDS.index("found")
+_R_OUTCOME = RECOVERY_FIELDS.index("outcome")
+_C_BATCHES = COUNT_FIELDS.index("batches")
+_C_RECORDS = COUNT_FIELDS.index("records")
+_C_FIRST = COUNT_FIELDS.index("first")
+_C_LAST = COUNT_FIELDS.index("last")
+_C_FIRST_TIMESTAMP = COUNT_FIELDS.index("first_timestamp")
+_C_LAST_TIMESTAMP = COUNT_FIELDS.index("last_timestamp")
+_C_LEGACY = COUNT_FIELDS.index("legacy")
+_F_TARGET = FOLLOW_FIELDS.index("target")
+_F_BEGUN = FOLLOW_FIELDS.index("begun")
+_F_NEXT_OFFSET = FOLLOW_FIELDS.index("next_offset")
+_F_REACHED = FOLLOW_FIELDS.index("reached")
+_F_PASSED = FOLLOW_FIELDS.index("passed")
 
-_MAX_RELATIVE = cython.declare(cython.longlong, 2147483647)
+_MAX_RELATIVE = 2147483647
 
-_DELTA_END = cython.declare(cython.int, 27)
+_DELTA_END = 27
 
 
 def recover(
@@ -149,7 +141,7 @@ def recover(
     max_timestamp: cython.longlong = state[_R_MAX_TIMESTAMP]
     max_offset: cython.longlong = state[_R_MAX_OFFSET]
     found: cython.bint = state[_R_FOUND] != 0
-    outcome: cython.longlong = _GOING
+    outcome: cython.longlong = GOING
     position: cython.longlong
     last_offset: cython.longlong
     if base <= MAX_64 - _MAX_RELATIVE:
@@ -158,7 +150,7 @@ def recover(
         row = i * BATCH_WIDTH
         last_offset = rows[row + LAST_OFFSET]
         if last_offset < base or last_offset > limit:
-            outcome = _OVERFLOW
+            outcome = OVERFLOW
             break
         if rows[row + MAX_TIMESTAMP] > max_timestamp:
             max_timestamp = rows[row + MAX_TIMESTAMP]
@@ -166,10 +158,10 @@ def recover(
         position = rows[row + POSITION]
         if position - indexed_at > interval:
             if index_entries >= index_room:
-                outcome = _FULL
+                outcome = FULL
                 break
             if index_entries and last_offset <= indexed_offset:
-                outcome = _DISORDER
+                outcome = DISORDER
                 break
             if index_at + 1 < len(index):
                 index[index_at] = last_offset - base
@@ -180,10 +172,10 @@ def recover(
             indexed_at = position
             found = False
             if time_entries >= time_room - 1:
-                outcome = _FULL
+                outcome = FULL
                 break
             if time_entries and max_offset < time_offset:
-                outcome = _DISORDER
+                outcome = DISORDER
                 break
             if max_timestamp > time_timestamp:
                 if times_at + 1 < len(times):
@@ -221,7 +213,7 @@ def close_times(state: cython.longlong[::1], times: cython.longlong[::1]) -> boo
     """
     need(len(RECOVERY_FIELDS), len(state), "a state")
     if state[_R_TIME_ENTRIES] and state[_R_MAX_OFFSET] < state[_R_TIME_OFFSET]:
-        state[_R_OUTCOME] = _DISORDER
+        state[_R_OUTCOME] = DISORDER
         return False
     if state[_R_MAX_TIMESTAMP] > state[_R_TIME_TIMESTAMP]:
         if len(times) > 1:
@@ -326,33 +318,33 @@ def follow(
     while True:
         left = file_size - origin - p
         if left <= PREFIX_BYTES:
-            return p, _END
+            return p, END
         if stop - p < PREFIX_BYTES:
-            return p, _SHORT
+            return p, SHORT
         size = i32(view, p + 8)
         if size < LEAST_MESSAGE:
-            return p, _CORRUPT
+            return p, CORRUPT
         if left < LOG_OVERHEAD + size:
-            return p, _END
+            return p, END
         magic = view[p + 16]
         base = last = i64(view, p)
         if 1 < magic < 128:
             if left < _DELTA_END:
-                return p, _CORRUPT
+                return p, CORRUPT
             if stop - p < _DELTA_END:
-                return p, _SHORT
+                return p, SHORT
             last = add(base, i32(view, p + 23))
         else:
             if left < PREFIX_BYTES + 1:
-                return p, _CORRUPT
+                return p, CORRUPT
             if stop - p < PREFIX_BYTES + 1:
-                return p, _SHORT
+                return p, SHORT
             if view[p + 17] & CODEC_MASK:
-                return p, _WRAPPER
+                return p, WRAPPER
         _take(state, base, last)
         p += LOG_OVERHEAD + size
         if p > stop:
-            return p, _SHORT
+            return p, SHORT
 
 
 def take(state: cython.longlong[::1], base: cython.longlong, last: cython.longlong) -> None:
