@@ -18,6 +18,7 @@ import ast
 import hashlib
 import os
 import shutil
+import sysconfig
 from contextlib import suppress
 from multiprocessing import Semaphore
 from pathlib import Path
@@ -47,6 +48,10 @@ DIRECTIVES = {
     "initializedcheck": False,
     "cdivision": True,
 }
+#: One compiled kernel serves this release of CPython and later ones, whose stable ABI has buffers.
+#: Builds without the GIL have none of that sort.
+OLDEST = "0x030B0000"
+STABLE = not sysconfig.get_config_var("Py_GIL_DISABLED")
 #: Python is built with -fwrapv; without it UBSan finds overflows, which plain Python does not have.
 SANITIZERS = [
     "-O1", "-g", "-fno-wrapv", "-fno-omit-frame-pointer",
@@ -157,6 +162,8 @@ def extension(name: str, *sources: Path) -> Extension:
         [str(source) for source in sources],
         extra_compile_args={"checked": ["-O1"], "sanitized": SANITIZERS}.get(KIND, ["-O3", "-g0"]),
         extra_link_args=SANITIZERS if KIND == "sanitized" else [],
+        define_macros=[("Py_LIMITED_API", OLDEST)] if STABLE else [],
+        py_limited_api=STABLE,
         optional=not KIND,
     )
 
@@ -203,4 +210,5 @@ SOURCES = [source for source in sorted(FOLDER.glob("*.py")) if source.stem not i
 setup(
     ext_modules=[*(extension(source.stem, source) for source in SOURCES), extension(SHARED)],
     cmdclass={"build_ext": BuildKernel},
+    options={"bdist_wheel": {"py_limited_api": "cp311"}} if STABLE else {},
 )
