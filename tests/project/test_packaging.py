@@ -128,7 +128,7 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = tmp_path_factory.mktemp("checkout")
     for path in (*(ROOT / name for name in BUILT_FROM), *ROOT.glob("*.md")):
         shutil.copy(path, copy)
-    for name in ("fixtures", "kdump", "man", "tests"):
+    for name in ("fixtures", "kdump", "man", "packaging", "tests"):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
     archive = copy / "out" / build("build_sdist", copy, os.environ)
     unpacked = tmp_path_factory.mktemp("sdist")
@@ -156,7 +156,7 @@ def build(hook: str, directory: Path, environment: dict[str, str] | os._Environ[
 def test_the_sdist_holds_the_package_its_tests_and_every_fixture(sdist: Path) -> None:
     assert modules(sdist / "kdump") == modules(ROOT / "kdump")
     assert modules(sdist / "tests") == modules(ROOT / "tests")
-    for folder in ("fixtures", "man"):
+    for folder in ("fixtures", "man", "packaging"):
         packed, kept = (
             {
                 path.relative_to(top).as_posix()
