@@ -157,7 +157,7 @@ def test_the_same_is_repaired_converted_and_exported(system: Path, data: Path) -
     for command in (
         ["reindex", "--apply", logs],
         ["convert-v0-v2", "--apply", logs],
-        ["export", "--format", "jsonl", "--output", "exported", logs],
+        ["export", "--format", "jsonl", "--to", "exported", logs],
     ):
         (code, _), (here_code, _) = inside(system, *command), outside(data, *command)
         assert code == here_code == 0
