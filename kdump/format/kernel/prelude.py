@@ -282,3 +282,19 @@ def put_bytes(
     else:
         out[at : at + size] = block[start : start + size]
     return at + size
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def move_row(
+    rows: cython.longlong[::1],
+    at: cython.Py_ssize_t,
+    origin: cython.Py_ssize_t,
+    width: cython.Py_ssize_t,
+) -> cython.void:
+    """Copy the row of ``width`` numbers at ``origin`` to ``at``, where it may stand already."""
+    i: cython.Py_ssize_t
+    if at != origin:
+        for i in range(width):
+            rows[at + i] = rows[origin + i]

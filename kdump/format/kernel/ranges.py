@@ -28,6 +28,7 @@ from kdump.format.kernel.prelude import (
     RECORD_WIDTH,
     TRANSACTIONAL,
     add,
+    move_row,
     need,
     within,
 )
@@ -93,12 +94,11 @@ def keep_in_ranges(
     records: cython.Py_ssize_t = len(rows) // RECORD_WIDTH
     batch: cython.Py_ssize_t
     record: cython.Py_ssize_t
-    i: cython.Py_ssize_t
     start: cython.Py_ssize_t
     stop: cython.Py_ssize_t
     found: cython.Py_ssize_t
     current: cython.Py_ssize_t = -1
-    kept: cython.Py_ssize_t = 0
+    full: cython.Py_ssize_t = 0
     filled: cython.Py_ssize_t = 0
     offset: cython.longlong
     _need_starts(starts, count, records)
@@ -116,18 +116,14 @@ def keep_in_ranges(
                 current = _range_of(offset, ranges)
                 if current < 0 or offset > ranges[2 * current + 1]:
                     continue
-            if filled != record:
-                for i in range(RECORD_WIDTH):
-                    rows[filled * RECORD_WIDTH + i] = rows[record * RECORD_WIDTH + i]
+            move_row(rows, filled * RECORD_WIDTH, record * RECORD_WIDTH, RECORD_WIDTH)
             filled += 1
         start = stop
         if filled > found:
-            if kept != batch:
-                for i in range(BATCH_WIDTH):
-                    batches[kept * BATCH_WIDTH + i] = batches[batch * BATCH_WIDTH + i]
-            kept += 1
-            starts[kept] = filled
-    return kept
+            move_row(batches, full * BATCH_WIDTH, batch * BATCH_WIDTH, BATCH_WIDTH)
+            full += 1
+            starts[full] = filled
+    return full
 
 
 def keep_committed(
@@ -144,7 +140,6 @@ def keep_committed(
     n: cython.Py_ssize_t = len(rows) // BATCH_WIDTH
     place: cython.Py_ssize_t
     row: cython.Py_ssize_t
-    i: cython.Py_ssize_t
     filled: cython.Py_ssize_t = 0
     attributes: cython.longlong
     offset: cython.longlong
@@ -159,9 +154,7 @@ def keep_committed(
                 rows[row + PRODUCER_ID], offset, left_out
             ):
                 continue
-        if filled != row:
-            for i in range(BATCH_WIDTH):
-                rows[filled + i] = rows[row + i]
+        move_row(rows, filled, row, BATCH_WIDTH)
         filled += BATCH_WIDTH
     return filled // BATCH_WIDTH
 

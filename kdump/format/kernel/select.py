@@ -37,6 +37,7 @@ from kdump.format.kernel.prelude import (
     SIZE,
     TIMESTAMP,
     TRANSACTIONAL,
+    move_row,
     need,
     need_field,
 )
@@ -102,9 +103,7 @@ def keep_records(
                     break
             if not same:
                 continue
-        if filled != row:
-            for i in range(RECORD_WIDTH):
-                rows[filled + i] = rows[row + i]
+        move_row(rows, filled, row, RECORD_WIDTH)
         filled += RECORD_WIDTH
     return filled // RECORD_WIDTH
 
@@ -130,7 +129,6 @@ def keep_batches(
     row: cython.Py_ssize_t = 0
     filled: cython.Py_ssize_t = 0
     place: cython.Py_ssize_t
-    i: cython.Py_ssize_t
     low: cython.longlong
     high: cython.longlong
     for place in range(n):
@@ -152,9 +150,7 @@ def keep_batches(
             continue
         if by_producer and rows[row + PRODUCER_ID] != producer_id:
             continue
-        if filled != row:
-            for i in range(BATCH_WIDTH):
-                rows[filled + i] = rows[row + i]
+        move_row(rows, filled, row, BATCH_WIDTH)
         filled += BATCH_WIDTH
     return filled // BATCH_WIDTH
 
