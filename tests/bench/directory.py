@@ -100,7 +100,7 @@ def measure_quick(directory: Path) -> Row:
 def measure_quick_share(directory: Path) -> Row:
     """``verify --quick`` beside ``verify``, of partitions that are larger than 1 MiB.
 
-    Smaller ones are read completely at once by either: they gain nothing from ``--quick``.
+    ``verify`` reads smaller ones whole at once, which takes as long as to open their files.
     """
     logs = make(directory, *_LARGE)
     quick, default = best(
