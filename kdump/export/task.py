@@ -127,10 +127,15 @@ def _export_log(
     count, origin = _Count(), share.log.origin
     where = origin.source_file
     ranges = packed(((LOWEST, HIGHEST),) if share.ranges is None else share.ranges)
+    complete = share.ranges is None and share.committed is None and selection.limit is None
     try:
         with open_source(share.log.path, mapped=False, sealed=share.log.sealed) as source:
             count.bytes = source.size
             for run in _runs(share, selection, source, count.troubles):
+                if complete:
+                    count.add(run)
+                    output.add(run, origin)
+                    continue
                 left = None
                 if selection.limit is not None:
                     left = selection.limit - output.records

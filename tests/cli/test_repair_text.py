@@ -320,6 +320,12 @@ def test_odd_names_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFix
     assert_escaped(printed.out + printed.err)
 
 
+def test_a_plan_of_a_directory_that_has_gone_is_printed(tmp_path: Path) -> None:
+    plan = Plan("reindex", (), tmp_path / "orders-0", (1, 2), None, (PutMarker(),), {})
+    text = "\n".join(plan_lines(plan))
+    assert "\nspace       needs 0 bytes, free unknown; device 0:1, directory inode 2\n" in text
+
+
 # --- several partitions, and none
 
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import click
 
 from kdump.cli.options.filters import filter_options
+from kdump.cli.options.jobs import jobs_option
 from kdump.cli.options.spark import SparkOptions, spark_options, spark_session
 from kdump.cli.options.targets import LogPath, TargetOptions, target_options
 from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS
 from kdump.cli.ui.progress import Mode, progress_option
-from kdump.cli.ui.units import MOST_JOBS
 
 if TYPE_CHECKING:
     from kdump.audit.facts.cluster import Configs
@@ -66,13 +66,7 @@ if TYPE_CHECKING:
     "if another is damaged, and from the highest leader epoch if copies differ.",
 )
 @filter_options(limit="End after N records in the whole run. Files are then written one at a time.")
-@click.option(
-    "--jobs",
-    type=click.IntRange(min=1, max=MOST_JOBS),
-    metavar="N",
-    help="Read with N processes at a time. Default: 1 beside a running broker, else as many as "
-    "this process may use CPUs. Not on Spark.",
-)
+@jobs_option()
 @click.option("--quiet", is_flag=True, help="Print nothing if the exit code is 0.")
 @progress_option
 @spark_options

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from kdump.cli.options.group import Decorator, option_group
+from kdump.cli.options.jobs import jobs_option
 from kdump.cli.options.targets import target_options
 from kdump.cli.ui.exits import (
     INCOMPLETE,
@@ -25,7 +26,6 @@ from kdump.cli.ui.exits import (
     is_signal,
 )
 from kdump.cli.ui.progress import progress_option
-from kdump.cli.ui.units import MOST_JOBS
 
 if TYPE_CHECKING:
     from kdump.audit.targets.scope import Scope
@@ -127,12 +127,7 @@ def repair_options(name: str) -> Decorator:
             "receipt, a summary.",
         ),
         progress_option,
-        click.option(
-            "--jobs",
-            type=click.IntRange(min=1, max=MOST_JOBS),
-            metavar="N",
-            help="Read with N processes at a time. Default: as many as this process may use CPUs.",
-        ),
+        jobs_option("as many as this process may use CPUs"),
     )
 
     def add_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from kdump.cli.options.jobs import jobs_option
 from kdump.cli.options.spark import SparkOptions, spark_options
 from kdump.cli.options.targets import TargetOptions, target_options
 from kdump.cli.ui.exits import INTERRUPTED, OK, TERMINATED
 from kdump.cli.ui.progress import progress_option
-from kdump.cli.ui.units import MOST_JOBS
 
 if TYPE_CHECKING:
     from kdump.cli.ui.progress import Mode
@@ -58,13 +58,7 @@ def _rate(_: click.Context, parameter: click.Parameter, text: str | None) -> int
     "forecast of each partition, a summary.",
 )
 @progress_option
-@click.option(
-    "--jobs",
-    type=click.IntRange(min=1, max=MOST_JOBS),
-    metavar="N",
-    help="Read with N processes at a time. Default: 1 beside a running broker, else as many as "
-    "this process may use CPUs. Not on Spark.",
-)
+@jobs_option()
 @click.option(
     "--limit-rate",
     metavar="RATE",

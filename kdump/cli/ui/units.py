@@ -11,8 +11,6 @@ from typing import Final
 #: The largest value of a 32-bit setting, and the largest offset or id.
 LARGEST_INT: Final = 2**31 - 1
 LARGEST_LONG: Final = 2**63 - 1
-#: The upper bound of --jobs.
-MOST_JOBS: Final = 1024
 _UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 _SIZE: Final = re.compile(r"(\d{1,15}(?:\.\d{1,9})?) *(?:([kmgt])(i?)b|b)?", re.I | re.A)
 _POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}

@@ -251,11 +251,15 @@ def _backup_bytes(plan: Plan) -> int:
 
 
 def _space_text(plan: Plan) -> str:
-    space, (device, inode) = os.statvfs(plan.partition), plan.identity
+    device, inode = plan.identity
     needs = size_text(plan.new_bytes + plan.tail_bytes)
     if plan.tail_bytes:
         needs += f" ({size_text(plan.new_bytes)} where the tail can be cloned)"
-    free = size_text(space.f_bavail * space.f_frsize)
+    try:
+        space = os.statvfs(plan.partition)
+        free = size_text(space.f_bavail * space.f_frsize)
+    except OSError:  # the directory has gone since it was read: applying the plan reports that
+        free = "unknown"
     where = f"device {os.major(device):x}:{os.minor(device):x}, directory inode {inode}"
     return f"needs {needs}, free {free}; {where}"
 
