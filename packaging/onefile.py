@@ -58,6 +58,11 @@ def compiled(site: Path) -> Iterator[tuple[str, bytes]]:
         yield f"{FOLDER}/{name}", data
 
 
+def files_of(folder: Path) -> list[Path]:
+    """The files below a folder, in order."""
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
 def main(launcher: Path, stdlib: Path, site: Path, output: Path) -> None:
     """Write ``output``."""
     copyfile(launcher, output)
@@ -71,6 +76,11 @@ def main(launcher: Path, stdlib: Path, site: Path, output: Path) -> None:
         add("startup.pyc", bytecode(Path(__file__).with_name("startup.py"), "startup.py"))
         for path in sorted(site.glob("*.dist-info/METADATA")):
             add(str(path.relative_to(site)), path.read_bytes())
+        manual = {str(path.relative_to(site)): path for path in files_of(site / "share")}
+        for name, path in manual.items():
+            add(name, path.read_bytes())
+        (own,) = site.glob("kafka_kdump-*.dist-info")  # importlib.metadata finds the manual in it
+        add(f"{own.name}/RECORD", "".join(f"{name},,\n" for name in manual).encode("ascii"))
         for name, data in compiled(site):
             add(name, data)
     output.chmod(0o755)

@@ -44,6 +44,7 @@ _COMMANDS: Final = {
     "truncate-to-valid": "kdump.cli.commands.truncate:truncate_to_valid",
     "convert-v0-v2": "kdump.cli.commands.convert:convert_v0_v2",
     "undo": "kdump.cli.commands.undo:undo",
+    "help": "kdump.cli.commands.help:help_page",
 }
 #: Other names of commands, which are not listed.
 _ALIASES: Final = {"convert": "convert-v0-v2"}

@@ -12,4 +12,5 @@ truncate       ``kdump truncate-to-valid``: a log cut where recovery would cut i
 salvage        ``kdump salvage``: sound batches copied to a new partition.
 convert        ``kdump convert-v0-v2``: old messages to magic 2.
 undo           ``kdump undo``: lists, shows, takes back or deletes the backups of repairs.
+help           ``kdump help``: the manual, as it was installed.
 """

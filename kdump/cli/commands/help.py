@@ -1,0 +1,143 @@
+"""``kdump help``: the manual, as it was installed."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from textwrap import wrap
+from typing import Final
+
+import click
+
+_COMMENT: Final = re.compile(r"^ *<!--.*?-->\n", re.MULTILINE | re.DOTALL)
+#: The first line of a guide: ``# kdump-NAME(7): ABOUT``.
+_TITLE: Final = re.compile(r"# kdump-(\S+)\(7\): (.*)")
+
+
+def _complete(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    names = [*_group(context).list_commands(context), *_guides()]
+    return [name for name in names if name.startswith(incomplete)]
+
+
+@click.command(
+    "help",
+    short_help="Show the manual page of a command, or a guide.",
+    epilog="Exit codes: 0 shown; 2 no page of that name; 141 the reader of the output went away.",
+)
+@click.argument("topic", required=False, metavar="[TOPIC]", shell_complete=_complete)
+@click.pass_context
+def help_page(context: click.Context, topic: str | None) -> int:
+    """Show the manual page of a command, or a guide.
+
+    TOPIC is the name of a command or a guide, such as verify or incident. Without it, kdump lists
+    both. On a terminal, man shows the page if it is installed. Otherwise kdump prints the help of
+    the command or the guide as text.
+    """
+    if topic is None:
+        click.echo(_contents(context))
+        return 0
+    name = topic.removeprefix("kdump-")
+    page, text = _page(context, name)
+    if not sys.stdout.isatty():
+        click.echo(text)
+    elif page is None or not _shown_by_man(page):
+        click.echo_via_pager("\n".join(_narrowed(text, shutil.get_terminal_size().columns)))
+    return 0
+
+
+def _group(context: click.Context) -> click.Group:
+    """Return ``kdump``, the group of all commands."""
+    group = context.find_root().command
+    assert isinstance(group, click.Group)
+    return group
+
+
+def _contents(context: click.Context) -> str:
+    """Return the help of ``kdump``, with the guides."""
+    root = context.find_root()
+    formatter = root.make_formatter()
+    guides = [(name, _about(text)) for name, text in _guides().items()]
+    if guides:
+        with formatter.section("Guides"):
+            formatter.write_dl(guides)
+    return f"{root.get_help()}\n\n{formatter.getvalue()}".rstrip()
+
+
+def _page(context: click.Context, name: str) -> tuple[str | None, str]:
+    """Return a page for man, None if it is not installed, and its text. Raise UsageError."""
+    group, guides = _group(context), _guides()
+    if name in guides:
+        return _installed(f"kdump-{name}.7"), guides[name]
+    command = group if name == "kdump" else group.get_command(context, name)
+    if command is None:
+        names = ", ".join((*group.list_commands(context), *guides))
+        raise click.UsageError(
+            f"No page called {name}. There are {names}. kdump explain CODE explains a finding."
+        )
+    root = context.find_root()
+    if command is group:
+        return _installed("kdump.1"), root.get_help()
+    own = click.Context(command, info_name=command.name, parent=root)
+    return _installed(f"kdump-{command.name}.1"), own.get_help()
+
+
+def _guides() -> dict[str, str]:
+    """Return the text of each installed guide by its name without ``kdump-``."""
+    found = {}
+    for file in _files():
+        if file.match("share/doc/kafka-kdump/kdump-*.md") and file.locate().is_file():  # type: ignore[attr-defined]
+            text = _COMMENT.sub("", file.read_text()).rstrip()
+            found[file.stem.removeprefix("kdump-")] = text
+    return dict(sorted(found.items()))
+
+
+def _narrowed(text: str, width: int) -> Iterator[str]:
+    """Yield lines that fit the terminal, but for those of commands, which are to be copied."""
+    example = False
+    for line in text.splitlines():
+        fence = line.lstrip().startswith("```")
+        example ^= fence
+        if example or fence or len(line) <= width:
+            yield line
+        else:
+            indent = " " * (len(line) - len(line.lstrip()))
+            yield from wrap(
+                line,
+                width,
+                subsequent_indent=indent,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+
+
+def _about(text: str) -> str:
+    title = _TITLE.match(text)
+    return "" if title is None else title[2]
+
+
+def _installed(name: str) -> str | None:
+    """Return an installed page of the manual, None without it."""
+    for file in _files():
+        if file.name == name and file.locate().is_file():  # type: ignore[attr-defined]
+            return file.read_text()
+    return None
+
+
+def _files() -> list[metadata.PackagePath]:
+    try:
+        return metadata.files("kafka-kdump") or []
+    except metadata.PackageNotFoundError:  # a bare source tree
+        return []
+
+
+def _shown_by_man(page: str) -> bool:
+    """Return whether man has shown ``page``; some releases do not take a page from their input."""
+    man = shutil.which("man")
+    if man is None:
+        return False
+    shown = subprocess.run([man, "-l", "-"], input=page.encode(), stderr=subprocess.DEVNULL)
+    return shown.returncode == 0
