@@ -31,6 +31,7 @@ from kdump.cli.ui.exits import (
     exit_code_of,
 )
 from kdump.errors import KdumpError
+from kdump.program import program
 
 #: Where each command is, as ``module:attribute``.
 _COMMANDS: Final = {
@@ -166,7 +167,7 @@ def _terminate(_: int, __: FrameType | None) -> NoReturn:
 
 def _run(argv: Sequence[str] | None) -> int:
     try:
-        code = cli.main(args=argv, prog_name="kdump", standalone_mode=False)
+        code = cli.main(args=argv, prog_name=program(), standalone_mode=False)
         return OK if code is None else int(code)
     except click.Abort as abort:
         return INTERRUPTED if isinstance(abort.__cause__, KeyboardInterrupt) else REFUSED

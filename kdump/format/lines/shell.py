@@ -1,7 +1,8 @@
 r"""Commands as text that bash and zsh split into the same words.
 
 A word that shells would split or expand is in quotes. Bytes that a terminal could interpret, or
-that are not UTF-8, are ``\xNN`` in ``$'...'``.
+that are not UTF-8, are ``\xNN`` in ``$'...'``. Commands of kdump begin with the name by which the
+process was called: where packages install ``kafka-kdump`` alone, ``kdump`` is the kernel's.
 
 Spec: POSIX.1-2024, Shell Command Language, 2.2; zsh's option EQUALS.
 """
@@ -15,6 +16,7 @@ from shlex import quote
 from typing import Final
 
 from kdump.format.lines.text import printable
+from kdump.program import NAME, program
 
 #: The characters that ``$'...'`` holds unescaped; ``!`` would expand from the history of a shell.
 _PLAIN: Final = re.compile(r"[^\\'!]", re.S)
@@ -27,8 +29,9 @@ def operand(path: PathLike[str]) -> str:
 
 
 def shell_text(words: Iterable[str]) -> str:
-    """Return ``words`` as a command line."""
-    return " ".join(map(_word, words))
+    """Return ``words`` as a command line; kdump has the name by which it was called."""
+    first, *others = words
+    return " ".join(map(_word, (program() if first == NAME else first, *others)))
 
 
 def _word(word: str) -> str:

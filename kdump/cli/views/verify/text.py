@@ -186,7 +186,7 @@ def summary_lines(summary: Summary, *, info: bool) -> Iterator[str]:
     """Yield the last lines: the next command, the coverage and the result."""
     run, covered = summary.run, summary.covered
     if names := _codes_to_explain(summary):
-        yield f"{'next':{LABEL}}kdump explain {' '.join(names)}"
+        yield f"{'next':{LABEL}}{shell_text(('kdump', 'explain', *names))}"
     records = count_text(covered.records, "record")
     if covered.wrappers:
         records += f" and those in {count_text(covered.wrappers, 'compressed wrapper')}"
