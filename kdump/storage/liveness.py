@@ -108,8 +108,7 @@ class Liveness:
 
     ``pid`` is the id of the broker's process, None without one or if it is in another container.
     ``uninspected`` are processes whose open files this process may not see; they do not make a path
-    UNKNOWN. ``readers`` have files of the path open for reading only. ``unproven`` says of a
-    stopped path why a broker may still run: reads accept such a path, repairs do not.
+    UNKNOWN. ``readers`` have files of the path open for reading only.
     """
 
     state: State
@@ -117,7 +116,6 @@ class Liveness:
     pid: int | None = None
     uninspected: tuple[Process, ...] = ()
     readers: tuple[Process, ...] = ()
-    unproven: str | None = None
 
 
 def liveness(path: AnyPath, *, lock_held: bool = False) -> Liveness:
@@ -151,6 +149,12 @@ def liveness(path: AnyPath, *, lock_held: bool = False) -> Liveness:
             readers[use.process] = None
     else:
         doubts.append("there is no /proc here that shows which processes have files of it open")
+    hidden = _hidden_processes()
+    if hidden is not None and log_directory is None:
+        doubts.append(
+            f"{hidden}, and there is no log directory around {path}, whose lock would show a "
+            "broker: mount the log directory"
+        )
     network = _network_file_system(path)
     if network is not None:
         doubts.append(
@@ -163,11 +167,9 @@ def liveness(path: AnyPath, *, lock_held: bool = False) -> Liveness:
     if log_directory is not None:
         lock_name = LOCK if log_directory == path else str(log_directory / LOCK)
         reason = f"{lock_name} is not locked and {reason}"
-    hidden = _hidden_processes()
     if hidden is not None:
-        reason += f", as far as processes are shown here: {hidden}"
-    unproven = _doubt_without_lock(hidden) if log_directory is None else None
-    return Liveness(State.STOPPED, reason, None, *found, unproven)
+        reason += f", as far as kdump sees: {hidden}"
+    return Liveness(State.STOPPED, reason, None, *found)
 
 
 def uses(files: Iterable[AnyPath]) -> Iterator[Use]:
@@ -180,23 +182,15 @@ def uses(files: Iterable[AnyPath]) -> Iterator[Use]:
 
 def _hidden_processes() -> str | None:
     """Return which processes are not visible in /proc, None if all are."""
-    if not (_PROC / "1").is_dir():
-        return "those of other users are hidden"
-    return None
-
-
-def _doubt_without_lock(hidden: str | None) -> str | None:
-    """Return why a broker may use a path outside of any log directory, None if none does.
-
-    There is no lock to test for such a path. ``hidden`` is the result of ``_hidden_processes``.
-    """
     try:
         namespace = os.readlink(_PROC / "self/ns/pid")  # noqa: PTH115 - no path
     except OSError:
         namespace = _FIRST_PROCESS_NAMESPACE  # without namespaces there are no containers
     if namespace != _FIRST_PROCESS_NAMESPACE:
-        return "processes outside of this container are not seen"
-    return hidden
+        return "processes outside of this container are hidden"
+    if not (_PROC / "1").is_dir():
+        return "processes of other users are hidden"
+    return None
 
 
 def _lock_state(lock: AnyPath) -> Liveness:

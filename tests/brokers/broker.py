@@ -26,6 +26,9 @@ CLUSTER_ID = "kdumpFixturesCluster0A"
 QUICK_RESTART = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
 """Settings for starts after a kill, which wait until the dead broker's session ends (9 s)."""
 
+#: Runs a command as in a container; it ends with this process.
+CONTAINED = ("unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child")
+
 
 class Broker:
     """A broker of Kafka ``version`` on ``directory``, started on entering a ``with`` block.
@@ -35,6 +38,8 @@ class Broker:
     that the directory holds: a broker with a new ZooKeeper must be told. A broker that ``joins``
     another is node 2 of that KRaft cluster. ``heap`` is the most that Java takes for objects. With
     ``uid`` root starts it as that user, who may read all files (Java's too), but write its own.
+    ``contained``: in a mount and a process namespace of its own, as in a container; there it can be
+    killed and not stopped.
     Leaving the block stops the broker if it still runs. ``zookeeper`` is None where the release
     needs none.
     """
@@ -49,6 +54,7 @@ class Broker:
         joins: Broker | None = None,
         heap: str = "700m",
         uid: int | None = None,
+        contained: bool = False,
     ) -> None:
         self.version = version
         self.directory = directory
@@ -71,7 +77,13 @@ class Broker:
         self._config.write_text(text)
         self._server = Server(
             f"broker {version} on {directory}",
-            [*_as_user(uid), *self._java(f"-Xmx{heap}"), "kafka.Kafka", str(self._config)],
+            [
+                *(CONTAINED if contained else ()),
+                *_as_user(uid),
+                *self._java(f"-Xmx{heap}"),
+                "kafka.Kafka",
+                str(self._config),
+            ],
             ready,
             scratch / "broker.log",
         )

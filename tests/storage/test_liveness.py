@@ -432,10 +432,10 @@ def test_processes_that_may_not_be_inspected_are_named(
     assert answer.state is State.STOPPED
     assert answer.uninspected == (Process(70, "java (x) y"),)
     assert str(answer.uninspected[0]) == "process 70 (java (x) y)"
-    assert "those of other users are hidden" in answer.reason  # this one shows no process 1
+    assert "processes of other users are hidden" in answer.reason  # this one shows no process 1
 
 
-def test_a_bare_partition_is_stopped_for_readers_and_unproven_for_repairs(
+def test_a_bare_partition_is_stopped_only_where_all_processes_are_seen(
     log_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where its log directory, whose lock would show a broker, is not in sight."""
@@ -443,18 +443,24 @@ def test_a_bare_partition_is_stopped_for_readers_and_unproven_for_repairs(
     bare.mkdir(parents=True)
     (bare / BASE).touch()
     monkeypatch.setattr(module, "_FIRST_PROCESS_NAMESPACE", os.readlink("/proc/self/ns/pid"))
-    assert liveness(bare).unproven is None
+    assert liveness(bare).state is State.STOPPED
     monkeypatch.setattr(module, "_FIRST_PROCESS_NAMESPACE", "pid:[1]")
     answer = liveness(bare)
+    assert answer.state is State.UNKNOWN
+    assert (
+        "processes outside of this container are hidden, and there is no log directory"
+        in answer.reason
+    )
+    answer = liveness(log_directory / "orders-0")  # its lock is seen
     assert answer.state is State.STOPPED
-    assert answer.unproven == "processes outside of this container are not seen"
-    assert liveness(log_directory / "orders-0").unproven is None  # its lock is seen
+    assert "as far as kdump sees: processes outside of this container are" in answer.reason
     fake_proc(tmp_path / "proc", monkeypatch)  # shows no process 1
     answer = liveness(bare)
-    assert (answer.state, answer.unproven) == (State.STOPPED, "those of other users are hidden")
+    assert answer.state is State.UNKNOWN
+    assert "processes of other users are hidden, and there is no log directory" in answer.reason
     (tmp_path / "proc" / "1").mkdir()
     answer = liveness(bare)
-    assert (answer.unproven, answer.uninspected) == (None, (Process(70, "java (x) y"),))
+    assert (answer.state, answer.uninspected) == (State.STOPPED, (Process(70, "java (x) y"),))
 
 
 def test_a_descriptor_that_is_closed_during_the_search_is_skipped(

@@ -138,12 +138,6 @@ def check_stopped(partition: Path, *, assume_stopped: bool, lock_held: bool = Fa
             f"{partition}: expected a stopped broker, but cannot determine whether a broker is "
             f"running: {answer.reason}; if it is surely stopped, add --assume-stopped"
         )
-    if answer.unproven is not None and not assume_stopped:
-        raise Refused(
-            f"{partition}: expected the log directory around it, whose lock shows whether a "
-            f"broker runs, found none, and {answer.unproven}: mount the whole log directory, or "
-            "run kdump on the host, as root; if the broker is surely stopped, add --assume-stopped"
-        )
 
 
 def check_readers(plan: Plan) -> None:
