@@ -93,6 +93,7 @@ def _refusal(what: str) -> Exception:
 def main() -> None:
     """Run kdump."""
     sys.meta_path.insert(0, CompiledModules(sys.executable))
+    sys.argv[0] = sys.orig_argv[0]  # the name that the executable was called by
     from kdump.cli.main import main as run
 
     sys.exit(run())

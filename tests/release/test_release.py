@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,11 @@ def one_file(dist: Path, architecture: str) -> Path:
     return path
 
 
+def package(dist: Path, pattern: str) -> Path:
+    (path,) = dist.glob(pattern)
+    return path
+
+
 @contextmanager
 def mounted(*arguments: str | Path) -> Iterator[None]:
     """A file system at the last of ``arguments``, which are those of mount."""
@@ -56,10 +62,8 @@ def mounted(*arguments: str | Path) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", params=RELEASES)
-def system(
-    request: pytest.FixtureRequest, dist: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Path]:
-    """The root directory of a Debian without Python, with the executable."""
+def debian(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The root directory of a Debian without Python."""
     top = tmp_path_factory.mktemp(request.param)
     subprocess.run(
         ["debootstrap", "--variant=minbase", request.param, top],
@@ -67,6 +71,27 @@ def system(
     )  # fmt: skip
     assert not [*top.glob("usr/bin/python*")]
     top.chmod(0o755)
+    return top
+
+
+@pytest.fixture
+def copied(debian: Path, tmp_path: Path) -> Iterator[Path]:
+    """A root directory that begins as ``debian`` and may change."""
+    tmp_path.chmod(0o755)
+    for name in ("upper", "work", "root"):
+        (tmp_path / name).mkdir()
+    with mounted("-t", "tmpfs", "tmpfs", tmp_path / "upper"):
+        for name in ("upper", "work"):
+            (tmp_path / "upper" / name).mkdir()
+        layers = f"lowerdir={debian},upperdir={tmp_path}/upper/upper,workdir={tmp_path}/upper/work"
+        with mounted("-t", "overlay", "-o", layers, "overlay", tmp_path / "root"):
+            yield tmp_path / "root"
+
+
+@pytest.fixture(scope="session")
+def system(debian: Path, dist: Path) -> Iterator[Path]:
+    """``debian`` with the executable; what is installed is read-only, and /tmp small."""
+    top = debian
     shutil.copy(one_file(dist, "x86_64"), top / "usr/bin/kdump")
     with (
         mounted("-t", "proc", "proc", top / "proc"),
@@ -199,3 +224,151 @@ def test_a_wheel_is_for_this_release_of_python(dist: Path, tmp_path: Path) -> No
     subprocess.run([tmp_path / "venv/bin/pip", "install", "-q", wheel], check=True)
     _, version = ran([str(tmp_path / "venv/bin/kdump"), "--version"], tmp_path)
     assert "(kernel compiled)" in version
+
+
+# --- packages
+
+
+def files(top: Path) -> set[str]:
+    """All files below ``top``, but for what the system notes of its packages."""
+    noted = ("var/lib/dpkg/", "var/log/", "var/cache/", "var/lib/rpm/", "usr/lib/sysimage/rpm/")
+    names = {str(path.relative_to(top)) for path in top.rglob("*")}
+    return {name for name in names if not name.startswith(noted)}
+
+
+def test_a_deb_is_installed_used_and_removed(dist: Path, copied: Path) -> None:
+    made = package(dist, "*_amd64.deb")
+    shutil.copy(made, copied / "kdump.deb")
+    before = files(copied)
+    chroot = ["chroot", str(copied)]
+    subprocess.run([*chroot, "dpkg", "-i", "/kdump.deb"], check=True, stdout=subprocess.DEVNULL)
+    added = files(copied) - before
+    assert "usr/bin/kafka-kdump" in added
+    assert not {name for name in added if name in ("usr/bin/kdump", "usr/sbin/kdump")}
+    assert {
+        "usr/share/bash-completion/completions/kafka-kdump",
+        "usr/share/zsh/vendor-completions/_kafka-kdump",
+        "usr/share/fish/vendor_completions.d/kafka-kdump.fish",
+        "usr/share/doc/kafka-kdump/examples/kafka-kdump-verify.timer",
+    } <= added
+    executable = copied / "usr/bin/kafka-kdump"
+    assert executable.read_bytes() == one_file(dist, "x86_64").read_bytes()
+    copy_fixture("4.3.1/clean", copied / "logs")
+    (copied / "logs/orders-0/00000000000000000000.log").write_bytes(b"x" * 100)
+    with mounted("-t", "proc", "proc", copied / "proc"):
+        code, text = ran([*chroot, "kafka-kdump", "verify", "/logs"], copied)
+        _, usage = ran([*chroot, "kafka-kdump", "help", "verify"], copied)
+    assert code == 4
+    assert "next        kafka-kdump explain " in text
+    assert usage.startswith("Usage: kafka-kdump verify ")
+    shutil.rmtree(copied / "logs")
+    subprocess.run([*chroot, "dpkg", "-P", "kafka-kdump"], check=True, stdout=subprocess.DEVNULL)
+    assert files(copied) == before
+
+
+def test_an_rpm_is_installed_and_removed(dist: Path, tmp_path: Path) -> None:
+    made = package(dist, "*.x86_64.rpm")
+    rpm = ["rpm", "--root", str(tmp_path), "--nodeps", "--ignorearch"]
+    subprocess.run(["rpm", "--root", tmp_path, "--initdb"], check=True)
+    before = files(tmp_path)
+    subprocess.run([*rpm, "-i", made], check=True)
+    executable = tmp_path / "usr/bin/kafka-kdump"
+    assert executable.read_bytes() == one_file(dist, "x86_64").read_bytes()
+    assert (tmp_path / "usr/share/zsh/site-functions/_kafka-kdump").is_file()
+    assert ran([str(executable), "--version"], tmp_path)[1].startswith("kdump 0.")
+    subprocess.run([*rpm, "-e", "kafka-kdump"], check=True)
+    assert {name for name in files(tmp_path) - before if (tmp_path / name).is_file()} == set()
+    needs = subprocess.run(["rpm", "-qpR", made], capture_output=True, text=True, check=True).stdout
+    assert "glibc >= 2.28" in needs
+
+
+@pytest.mark.parametrize("pattern", ["*_amd64.deb", "*_arm64.deb"])
+def test_lintian_finds_no_error(dist: Path, pattern: str) -> None:
+    done = subprocess.run(
+        ["lintian", "--allow-root", "--fail-on", "error", package(dist, pattern)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("pattern", ["*.x86_64.rpm", "*.aarch64.rpm"])
+def test_rpmlint_finds_no_error(dist: Path, pattern: str) -> None:
+    done = subprocess.run(
+        ["rpmlint", package(dist, pattern)], capture_output=True, text=True, check=False
+    )
+    assert " 0 errors, " in done.stdout, done.stdout + done.stderr
+
+
+# --- the image
+
+
+@pytest.fixture
+def container(dist: Path, tmp_path: Path) -> Iterator[Path]:
+    """The root directory of the image for this processor, read-only but for what is mounted."""
+    archive, layout, root = package(dist, "*-image.tar"), tmp_path / "layout", tmp_path / "root"
+    for directory in (tmp_path, layout, root):
+        directory.mkdir(exist_ok=True, mode=0o755)
+    subprocess.run(["tar", "-xf", archive, "-C", layout], check=True)
+
+    def blob(digest: str) -> Path:
+        path = layout / "blobs" / digest.replace(":", "/")
+        assert f"sha256:{sha256(path.read_bytes()).hexdigest()}" == digest
+        return path
+
+    index = json.loads((layout / "index.json").read_text())
+    both = json.loads(blob(index["manifests"][0]["digest"]).read_text())["manifests"]
+    assert {each["platform"]["architecture"] for each in both} == {"amd64", "arm64"}
+    (own,) = [each for each in both if each["platform"]["architecture"] == "amd64"]
+    manifest = json.loads(blob(own["digest"]).read_text())
+    config = json.loads(blob(manifest["config"]["digest"]).read_text())["config"]
+    assert (config["User"], config["Entrypoint"]) == ("65532:65532", ["/usr/bin/kdump"])
+    for layer in manifest["layers"]:
+        subprocess.run(["tar", "-xzf", blob(layer["digest"]), "-C", root], check=True)
+    (root / "data").mkdir()
+    with mounted("--bind", root, root):
+        subprocess.run(["mount", "-o", "remount,ro,bind", root], check=True)
+        with (
+            mounted("-t", "tmpfs", "tmpfs", root / "data"),
+            mounted("-t", "proc", "proc", root / "proc"),
+        ):
+            yield root
+
+
+def test_the_image_runs_as_nobody_on_a_read_only_root(
+    container: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    logs, here = container / "data/logs", tmp_path_factory.mktemp("here")
+    for target in (logs, here / "logs"):
+        copy_fixture("4.3.1/clean", target)
+    os.chown(container / "data", 65532, 65532)
+    for path in (logs, *logs.rglob("*")):
+        os.chown(path, 65532, 65532)
+    command = ["verify", "--deep", "--info", "--format", "json", "logs"]
+    chroot = ["chroot", "--userspec=65532:65532", str(container), "/bin/sh", "-c"]
+    code, found = ran([*chroot, 'cd /data && exec kdump "$@"', "sh", *command], container)
+    expected_code, expected = ran([str(KDUMP), *command], here)
+    assert (code, lines(found)) == (expected_code, lines(expected))
+    bill = json.loads((container / "usr/share/doc/kdump/sbom.cdx.json").read_text())
+    assert bill["bomFormat"] == "CycloneDX"
+    assert {"python", "zstandard", "busybox-static"} <= {
+        part["name"] for part in bill["components"]
+    }
+
+
+def test_tools_for_images_read_it(dist: Path) -> None:
+    archive = package(dist, "*-image.tar")
+    for architecture in ("amd64", "arm64"):
+        done = subprocess.run(
+            ["skopeo", f"--override-arch={architecture}", "inspect", f"oci-archive:{archive}"],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert json.loads(done.stdout)["Architecture"] == architecture
+
+
+def test_the_sums_are_those_of_all_files(dist: Path) -> None:
+    listed = {}
+    for line in (dist / "SHA256SUMS").read_text().splitlines():
+        digest, name = line.split()
+        listed[name] = digest
+    made = {path.name for path in dist.iterdir()} - {"SHA256SUMS"}
+    assert listed == {name: sha256((dist / name).read_bytes()).hexdigest() for name in made}
