@@ -50,6 +50,14 @@ def test_a_broker_in_another_container_is_live_by_its_lock(tmp_path: Path) -> No
         ran = sibling(data / partition, bare, "reindex", "--apply", str(bare))
         assert ran.returncode in (exits.OK, exits.REFUSED), ran
         assert (data / partition / ".kdump").exists() is False
+        # As an ephemeral container that shares the processes of the broker's: its process is seen.
+        java = Path(f"/proc/{broker.pid}/task/{broker.pid}/children").read_text().strip()
+        script = 'mount -t proc proc /proc && exec "$0" -P -c "$@"'
+        shared = ["nsenter", f"--target={java}", "--pid", "unshare", "--mount", "sh", "-c", script]
+        command = [*shared, sys.executable, RUN, "verify", f"/proc/1/root{data}"]
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        assert ran.returncode == exits.OK, ran
+        assert ".lock is locked by process 1 (java)" in " ".join(ran.stdout.split())
         broker.kill()
     deadline = time.monotonic() + 60
     while "broker stopped" not in (ran := sibling(data, place, "verify", str(place))).stdout:

@@ -126,6 +126,11 @@ class Broker:
         """End at once (SIGKILL), as a crash of the process does."""
         self._server.kill()
 
+    @property
+    def pid(self) -> int:
+        """The id of the process that was started: of ``contained`` brokers that of unshare."""
+        return self._server.pid
+
     def log_lines(self) -> list[str]:
         """What the broker has logged so far, at INFO and above, over all its starts."""
         return self._server.log_lines()

@@ -41,6 +41,11 @@ class Server:
         """Whether it was started and neither stopped nor killed since."""
         return self._process is not None
 
+    @property
+    def pid(self) -> int:
+        """The id of its process. Raises ServerError if it does not run."""
+        return self._running().pid
+
     def start(self) -> None:
         """Start, and wait until it serves. Raises ServerError if it does not."""
         seen = len(self.log_lines())
