@@ -294,8 +294,9 @@ def test_lintian_finds_no_error(dist: Path, pattern: str) -> None:
 @pytest.mark.parametrize("pattern", ["*.x86_64.rpm", "*.aarch64.rpm"])
 def test_rpmlint_finds_no_error(dist: Path, pattern: str) -> None:
     done = subprocess.run(
-        ["rpmlint", package(dist, pattern)], capture_output=True, text=True, check=False
-    )
+        ["rpmlint", "-c", ROOT / "packaging/nfpm/rpmlint.toml", package(dist, pattern)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
     assert " 0 errors, " in done.stdout, done.stdout + done.stderr
 
 
