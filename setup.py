@@ -49,9 +49,12 @@ DIRECTIVES = {
     "cdivision": True,
 }
 #: One compiled kernel serves this release of CPython and later ones, whose stable ABI has buffers.
-#: Builds without the GIL have none of that sort.
 OLDEST = "0x030B0000"
-STABLE = not sysconfig.get_config_var("Py_GIL_DISABLED")
+if sysconfig.get_config_var("Py_GIL_DISABLED"):
+    raise SystemExit(
+        "expected a CPython with a global interpreter lock, found a free-threaded build, whose "
+        "stable ABI is another: install kdump with a build that has the lock"
+    )
 #: Python is built with -fwrapv; without it UBSan finds overflows, which plain Python does not have.
 SANITIZERS = [
     "-O1", "-g", "-fno-wrapv", "-fno-omit-frame-pointer",
@@ -162,8 +165,8 @@ def extension(name: str, *sources: Path) -> Extension:
         [str(source) for source in sources],
         extra_compile_args={"checked": ["-O1"], "sanitized": SANITIZERS}.get(KIND, ["-O3", "-g0"]),
         extra_link_args=SANITIZERS if KIND == "sanitized" else [],
-        define_macros=[("Py_LIMITED_API", OLDEST)] if STABLE else [],
-        py_limited_api=STABLE,
+        define_macros=[("Py_LIMITED_API", OLDEST)],
+        py_limited_api=True,
         optional=not KIND,
     )
 
@@ -210,5 +213,5 @@ SOURCES = [source for source in sorted(FOLDER.glob("*.py")) if source.stem not i
 setup(
     ext_modules=[*(extension(source.stem, source) for source in SOURCES), extension(SHARED)],
     cmdclass={"build_ext": BuildKernel},
-    options={"bdist_wheel": {"py_limited_api": "cp311"}} if STABLE else {},
+    options={"bdist_wheel": {"py_limited_api": "cp311"}},
 )

@@ -62,7 +62,10 @@ class CompiledModules(MetaPathFinder):
         if directory:
             return str(_write(Path(directory) / self._text("digest"), name, data))
         # Stays open: the linker takes two files for one if their paths are equal.
-        descriptor = os.memfd_create(name)
+        try:
+            descriptor = os.memfd_create(name)
+        except OSError as error:
+            raise _refusal(f"{name}: no file in memory can be made: {error.strerror}") from error
         with open(descriptor, "wb", closefd=False) as file:
             file.write(data)
         return f"/proc/self/fd/{descriptor}"

@@ -103,6 +103,17 @@ def test_the_manual_is_installed() -> None:
             assert installed.read_bytes() == page.read_bytes()
 
 
+def test_a_free_threaded_python_is_refused() -> None:
+    code = (
+        "import runpy, sysconfig; sysconfig.get_config_vars()['Py_GIL_DISABLED'] = 1; "
+        "runpy.run_path('setup.py', run_name='__main__')"
+    )
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert run.returncode == 1
+    assert "found a free-threaded build" in run.stderr
+    assert "Traceback" not in run.stderr
+
+
 def test_the_licence_is_apache_2() -> None:
     text = (ROOT / "LICENSE").read_text()
     assert "Apache License\n                           Version 2.0, January 2004" in text
