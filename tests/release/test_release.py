@@ -219,8 +219,9 @@ def test_where_no_file_in_memory_can_be_made_a_directory_serves(dist: Path, tmp_
         assert "(kernel compiled)" in done.stdout
 
 
-def test_an_emulated_processor_prints_the_same(dist: Path, tmp_path: Path) -> None:
-    logs = copy_fixture("4.3.1/clean", tmp_path / "logs")
+@pytest.mark.parametrize("name", sorted(FIXTURES))
+def test_an_emulated_processor_prints_the_same(dist: Path, tmp_path: Path, name: str) -> None:
+    logs = copy_fixture(name, tmp_path / "logs")
     executable = str(one_file(dist, "aarch64"))
     emulated = ["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu", executable]
     for command in (
