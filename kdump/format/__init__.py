@@ -7,8 +7,7 @@ codecs         Decompression and compression of a batch's record block, bounded 
                bytes.
 snapshot       Producer snapshots, the ``.snapshot`` files of a partition.
 checkpoint     The text checkpoints: the four offset checkpoints and ``leader-epoch-checkpoint``.
-schema         Kafka's generated messages, read by tables of their fields; the tables of metadata
-               records.
+messages/      Messages of Kafka's internal topics: bytes to fields, by tables.
 control        Control records: transaction markers, leader changes, snapshot headers and footers.
 properties     ``meta.properties``, ``partition.metadata``, ``quorum-state`` and
                ``server.properties``.

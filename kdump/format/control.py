@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from kdump.errors import DecodeError
-from kdump.format.schema import UNKNOWN_TAGS, Value, decode, parse_tables
+from kdump.format.messages.reader import UNKNOWN_TAGS, Value, decode, parse_tables
 
 
 class ControlType(IntEnum):

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 
 from kdump.errors import DecodeError
-from kdump.format.schema import parse_uuid, uuid_text
+from kdump.format.messages.reader import parse_uuid, uuid_text
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _NO_ID = uuid_text(bytes(16))

@@ -32,9 +32,9 @@ ONE_BY_ONE = Selection(limit=10**9)
 def dumped(path: Path, selection: Selection, how: str) -> tuple[bytes, object]:
     """What is printed of a segment, and what is counted."""
     renderer = (
-        JsonDump([path], force_base64=how == "base64")
+        JsonDump([path], force_base64=how == "base64", decode=False)
         if how in ("json", "base64")
-        else TextDump(how == "data")
+        else TextDump(data=how == "data", decode=False)
     )
     out = BytesIO()
     printer = Printer(renderer, selection, out, records=how != "shallow")

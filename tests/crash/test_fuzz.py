@@ -35,6 +35,7 @@ from kdump.format.control import control_json, decode_control
 from kdump.format.index import OffsetIndex, TimeIndex, TransactionIndex
 from kdump.format.lines.lines import JsonLines, TextLines
 from kdump.format.lines.text import json_text
+from kdump.format.messages.metadata import decode_metadata
 from kdump.format.properties import (
     decode_clean_shutdown,
     decode_meta_properties,
@@ -43,7 +44,6 @@ from kdump.format.properties import (
     parse_properties,
 )
 from kdump.format.records import RecordReader
-from kdump.format.schema import decode_metadata
 from kdump.format.snapshot import decode_snapshot, encode_snapshot
 from kdump.storage.names import parse_file_name
 from kdump.storage.walk import batch_bytes, walk

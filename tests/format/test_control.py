@@ -21,8 +21,8 @@ from kdump.format.control import (
     decode_control,
     encode_end_txn_marker,
 )
+from kdump.format.messages.reader import UNKNOWN_TAGS
 from kdump.format.records import RecordReader
-from kdump.format.schema import UNKNOWN_TAGS
 
 KAFKA_JSON = [
     (

@@ -16,8 +16,8 @@ from kdump.audit.facts.coordinator import Coordinator
 from kdump.audit.facts.metadata_log import Stop, metadata_records, read_snapshots
 from kdump.audit.facts.small_files import read_small
 from kdump.errors import SourceError
+from kdump.format.messages.metadata import MetadataRecord
 from kdump.format.properties import decode_quorum_state
-from kdump.format.schema import MetadataRecord
 from kdump.storage.logdir import LogDirectory, Partition, directory_name, read_partition
 from kdump.storage.names import CLUSTER_METADATA_TOPIC, FileKind
 

@@ -22,8 +22,8 @@ from typing import Any, Final, NamedTuple
 
 from kdump.errors import DecodeError, LimitError, SourceError
 from kdump.format.batch import RecordTable
+from kdump.format.messages.transactions import decode_transaction
 from kdump.format.records import RecordReader
-from kdump.format.schema import decode_transaction
 from kdump.storage.access import open_source
 from kdump.storage.logdir import LogDirectory, Segment, directory_name, read_partition
 from kdump.storage.names import TRANSACTION_TOPIC

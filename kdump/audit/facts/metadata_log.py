@@ -12,8 +12,9 @@ from typing import Final
 from kdump.errors import DecodeError, LimitError, SourceError
 from kdump.format.batch import RecordBatch, RecordRun, RecordTable, read_header
 from kdump.format.control import ControlType, control_type_id
+from kdump.format.messages.metadata import MetadataRecord, decode_metadata
+from kdump.format.messages.reader import Value
 from kdump.format.records import RecordReader
-from kdump.format.schema import MetadataRecord, Value, decode_metadata
 from kdump.storage.access import open_source
 from kdump.storage.logdir import EntryType, Partition
 from kdump.storage.names import FileKind

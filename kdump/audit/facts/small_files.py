@@ -23,6 +23,7 @@ from kdump.audit.facts.metadata_log import MetadataSnapshot, decode_bootstrap
 from kdump.errors import DecodeError, SourceError
 from kdump.format.checkpoint import EpochEntry, decode_epochs, decode_offsets
 from kdump.format.index import TransactionIndex
+from kdump.format.messages.reader import Value
 from kdump.format.properties import (
     MetaProperties,
     PartitionMetadata,
@@ -31,7 +32,6 @@ from kdump.format.properties import (
     decode_partition_metadata,
     decode_quorum_state,
 )
-from kdump.format.schema import Value
 from kdump.format.snapshot import ProducerEntries, decode_snapshot
 from kdump.storage.access import read_end
 from kdump.storage.liveness import Liveness, State

@@ -46,6 +46,13 @@ class _Dump(click.Command):
 )
 @click.option("--records", is_flag=True, help="Print the records of each batch too.")
 @click.option("--data", is_flag=True, help="Print keys and values in the text; implies --records.")
+@click.option(
+    "--decode/--raw",
+    default=None,
+    help="Print keys and values of internal topics as messages, in text as the decoders of Kafka's "
+    "tool print them; implies --data in text, --records in JSON. In text, --data does that too, "
+    "unless --raw is given.",
+)
 @click.option("--base64", is_flag=True, help="Print all bytes in JSON as base64, text or not.")
 @filter_options(
     until=" If no records are printed, the timestamp of its first record counts as that of a "
@@ -65,6 +72,7 @@ def dump(
     output_format: str,
     records: bool,
     data: bool,
+    decode: bool | None,
     base64: bool,
     selection: Selection,
     summary: bool,
@@ -77,7 +85,8 @@ def dump(
     meta.properties, quorum-state and .kafka_cleanshutdown.
 
     Damage is printed where it occurs, and the dump continues after it. In text, keys and values are
-    printed only with --data. Characters that could upset a terminal are escaped.
+    printed only with --data. Decoded metadata leaves secrets out; raw bytes have them. Characters
+    that could upset a terminal are escaped.
 
     Filters can be combined. Without records, every batch is printed that may hold a match according
     to its header. With records, only batches are printed that do hold a match. Damage in the parts
@@ -92,13 +101,14 @@ def dump(
         raise click.UsageError("--data is for text: use --records with --format json.")
     if output_format == "text" and base64:
         raise click.UsageError("--base64 is for JSON: use --format json.")
-    records = records or data or selection.key is not None
+    in_json = output_format == "json"
+    data = data or (bool(decode) and not in_json)
+    records = records or data or bool(decode) or selection.key is not None
     if summary and (records or base64):
         raise click.UsageError("--summary describes batches: it prints no records, bytes or keys.")
     found = list(files(paths, selection, summary=summary))
     warn_if_plain(file_sizes(found))
     out = sys.stdout.buffer
-    in_json = output_format == "json"
     output: Output
     if summary:
         from kdump.cli.views.dump.summary import JsonView, Summarizer, TextView
@@ -106,6 +116,10 @@ def dump(
         view = JsonView(paths) if in_json else TextView(terminal=out.isatty())
         output = Summarizer(view, selection, out)
     else:
-        renderer = JsonDump(paths, force_base64=base64) if in_json else TextDump(data)
+        renderer = (
+            JsonDump(paths, force_base64=base64, decode=bool(decode))
+            if in_json
+            else TextDump(data=data, decode=data if decode is None else decode)
+        )
         output = Printer(renderer, selection, out, records=records)
     return run(found, output)

@@ -11,8 +11,9 @@ from typing import Final, Protocol
 
 from kdump.errors import DecodeError
 from kdump.format.batch import BatchTable, Record, RecordBatch, RecordRun, RecordTable, sequence_at
-from kdump.format.control import ControlType, control_json, decode_control
+from kdump.format.control import ControlRecord, ControlType, control_json, decode_control
 from kdump.format.kernel import lines as _lines
+from kdump.format.lines.decoded import decoded_texts
 from kdump.format.lines.forms import (
     EMPTY_FORM,
     Form,
@@ -22,6 +23,8 @@ from kdump.format.lines.forms import (
     text_batch,
 )
 from kdump.format.lines.text import java_text, json_bytes, json_text, printable
+from kdump.format.messages.forms import payload_form
+from kdump.format.messages.payloads import decoder_of
 
 _BUFFER_BYTES: Final = 1 << 20
 #: How many forms are cached: a log needs a few, but a forged log may need a new one for each batch.
@@ -54,7 +57,8 @@ class JsonLines:
 
     A byte field that is valid UTF-8 is a string under its name. Otherwise, or with
     ``force_base64``, it is base64 under its name with the suffix ``_base64``. Null is null. Each
-    line names the ``source_file``, if there is one.
+    line names the ``source_file``, if there is one. With ``decode``, keys and values of an internal
+    topic and of control records are messages; ``undecoded`` says beside the bytes why one is not.
     """
 
     def __init__(
@@ -64,6 +68,7 @@ class JsonLines:
         *,
         force_base64: bool,
         source_file: str | None = None,
+        decode: bool = False,
     ) -> None:
         origin: dict[str, object] = {"topic": topic, "partition": partition}
         if source_file is not None:
@@ -73,6 +78,7 @@ class JsonLines:
         self._batch_form = lru_cache(_FORMS)(partial(json_batch, before_batch))
         self._after_record = lru_cache(_FORMS)(json_batch_of_record)
         self._force_base64 = force_base64
+        self._decode, self._decoder = decode, decoder_of(topic) if decode else None
         self._out = bytearray(_BUFFER_BYTES)
 
     def batch(self, batch: RecordBatch) -> bytes:
@@ -93,6 +99,7 @@ class JsonLines:
         def writers(batch: int) -> _Writers:
             table = run.table(batch)
             header = table.batch
+            decoded = self._decode and (header.is_control or self._decoder is not None)
             after = self._after_record(header.magic, header.attributes, table.magic)
             pieces = [
                 self._before_record + b'"offset":',
@@ -104,7 +111,7 @@ class JsonLines:
             tail = after.line(header)
 
             def write_plain(row: int) -> tuple[int, int, int]:
-                if self._force_base64:
+                if self._force_base64 or decoded:
                     return batch, row, 0
                 reached: tuple[int, int, int] = _lines.json_lines(
                     run.batches.rows,
@@ -132,8 +139,7 @@ class JsonLines:
                 "offset": record.offset,
                 "timestamp": record.timestamp if table.magic else None,
                 "timestamp_type": table.timestamp_type.value,
-                **self._bytes("key", record.key),
-                **self._bytes("value", record.value),
+                **self._contents(record, batch),
                 "headers": [
                     {**self._bytes("key", key), **self._bytes("value", value)}
                     for key, value in record.headers
@@ -143,15 +149,32 @@ class JsonLines:
         )
         return self._before_record + fields[1:-1].encode() + tail
 
+    def _contents(self, record: Record, batch: RecordBatch) -> dict[str, object]:
+        """Return the fields of key and value, decoded if that is asked for."""
+        undecoded = {}
+        try:
+            if self._decode and batch.is_control:
+                return _control_fields(decode_control(record.key, record.value))
+            if self._decoder is not None:
+                key, value = self._decoder.decode(record.key, record.value)
+                return {"key": key and payload_form(key), "value": value and payload_form(value)}
+        except DecodeError as error:
+            undecoded = {"undecoded": str(error)}
+        return {**self._bytes("key", record.key), **self._bytes("value", record.value), **undecoded}
+
     def _bytes(self, name: str, value: bytes | None) -> dict[str, str | None]:
         return json_bytes(name, value, force_base64=self._force_base64)
 
 
 class TextLines:
-    """The lines of Kafka's own dump tool; ``data`` adds keys and values."""
+    """The lines of Kafka's own dump tool; ``data`` adds keys and values.
 
-    def __init__(self, *, data: bool) -> None:
+    ``topic`` is an internal topic whose keys and values are decoded, as by that tool's decoders.
+    """
+
+    def __init__(self, *, data: bool, topic: str | None = None) -> None:
         self._data = data
+        self._decoder = decoder_of(topic)
         self._batch_form = lru_cache(_FORMS)(partial(text_batch, valid=True))
         self._out = bytearray(_BUFFER_BYTES)
 
@@ -189,7 +212,7 @@ class TextLines:
             ]
 
             def write_plain(row: int) -> tuple[int, int, int]:
-                if header.is_control:
+                if header.is_control or self._decoder is not None:
                     return batch, row, 0
                 reached: tuple[int, int, int] = _lines.text_lines(
                     run.batches.rows,
@@ -229,11 +252,21 @@ class TextLines:
         if batch.is_control:
             line += f" {_control(record)}"
         elif self._data:
-            if record.key is not None:
-                line += f" key: {_printable_text(record.key)}"
-            if record.value is not None:
-                line += f" payload: {_printable_text(record.value)}"
+            key, value = self._texts(record)
+            if key is not None:
+                line += f" key: {key}"
+            if value is not None:
+                line += f" payload: {value}"
         return f"{line}\n".encode()
+
+    def _texts(self, record: Record) -> tuple[str | None, str | None]:
+        """Return the texts of key and value, None for what is not printed."""
+        if self._decoder is not None:
+            return decoded_texts(self._decoder, record)
+        return (
+            None if record.key is None else _printable_text(record.key),
+            None if record.value is None else _printable_text(record.value),
+        )
 
 
 _QUORUM_LABELS: Final = {
@@ -297,6 +330,15 @@ def _run(run: RecordRun, out: bytearray, writers: Callable[[int], _Writers]) -> 
                 if reached == stop:
                     batch += 1
             row = reached
+
+
+def _control_fields(control: ControlRecord) -> dict[str, object]:
+    """Return the key and the value of a control record for JSON."""
+    name = "UNKNOWN" if control.type is None else control.type.name
+    return {
+        "key": {"control": name, "type": control.type_id},
+        "value": {"version": control.version, "fields": control_json(control)},
+    }
 
 
 def _size(value: bytes | None) -> int:

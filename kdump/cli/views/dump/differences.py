@@ -17,6 +17,11 @@ DIFFERENCES: Final[Mapping[str, str]] = MappingProxyType(
         "zero slots": "Empty slots of a preallocated index are counted in a single line, "
         "zeroSlots; Kafka's tool takes the first for an entry if there is none "
         "before it, and stops there, although stale entries may follow.",
+        "decoders": "--data decodes keys and values of internal topics, also of other releases; "
+        "Kafka's tool needs an option for each topic, and reads those of its own release. Of a "
+        "record that cannot be decoded, the reason has other words.",
+        "secrets": 'Decoded metadata has "redacted" in place of SCRAM keys and of settings that '
+        "are passwords; Kafka's tool prints them.",
         "damage": "Damage is printed in its place, and what follows it is printed too; Kafka's "
         "tool ends with an exception, and does not print the files that follow.",
         "judgement": "No index is compared with its log, which is what kdump verify does; Kafka's "

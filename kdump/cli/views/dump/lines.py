@@ -106,15 +106,16 @@ class Renderer(Protocol):
 
 
 class TextDump:
-    """The text of Kafka's own tool, with a line of kdump for damage."""
+    """The text of Kafka's own tool, with a line of kdump for damage.
+
+    ``data`` prints keys and values, and ``decode`` those of internal topics as messages.
+    """
 
     shows_batches = True
 
-    def __init__(self, data: bool) -> None:
+    def __init__(self, *, data: bool, decode: bool) -> None:
+        self._data, self._decode = data, decode
         self._lines = TextLines(data=data)
-        self.batches = self._lines.batches
-        self.records = self._lines.records
-        self.run = self._lines.run
 
     def start(self) -> bytes:
         """Return nothing: Kafka's text has no header."""
@@ -123,6 +124,8 @@ class TextDump:
     def file(self, file: DumpFile, size: int) -> bytes:
         """Return the name of the file, and the offset that its batches start from."""
         name = file.name
+        topic = file.partition.topic if file.partition and self._decode else None
+        self._lines = TextLines(data=self._data, topic=topic)
         about = ""
         if name.kind is FileKind.LOG:
             about = f"Log starting offset: {file.base_offset}\n"
@@ -139,6 +142,18 @@ class TextDump:
                 yield _encode(f"{printable(str(file.path))} is empty.\n")
         else:
             yield from text_lines(piece)
+
+    def batches(self, table: BatchTable) -> Pieces:
+        """Return a line for each batch."""
+        return self._lines.batches(table)
+
+    def records(self, table: RecordTable) -> Pieces:
+        """Return a line for each record."""
+        return self._lines.records(table)
+
+    def run(self, run: RecordRun) -> Pieces:
+        """Return, for each batch, its line and a line for each record."""
+        return self._lines.run(run)
 
     def damage(self, damage: Damage, header: RecordBatch | None) -> bytes:
         """Return a line, after the line of the batch if ``header`` is known."""
@@ -171,9 +186,9 @@ class JsonDump:
 
     shows_batches = False
 
-    def __init__(self, paths: Sequence[AnyPath], *, force_base64: bool) -> None:
+    def __init__(self, paths: Sequence[AnyPath], *, force_base64: bool, decode: bool) -> None:
         self._paths = paths
-        self._force_base64 = force_base64
+        self._force_base64, self._decode = force_base64, decode
         self._lines = JsonLines(None, None, force_base64=force_base64)
         self._where: dict[str, object] = {}
 
@@ -185,7 +200,9 @@ class JsonDump:
         """Return the line of the file that the following lines belong to."""
         topic = file.partition.topic if file.partition else None
         partition = file.partition.partition if file.partition else None
-        self._lines = JsonLines(topic, partition, force_base64=self._force_base64)
+        self._lines = JsonLines(
+            topic, partition, force_base64=self._force_base64, decode=self._decode
+        )
         self._where = {"topic": topic, "partition": partition}
         has_offset = file.holds_batches or file.name.base_offset is not None
         fields = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from random import Random
 
 import pytest
 from fixtures_loader import ROOT
@@ -10,20 +11,24 @@ from forge import uvarint
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory import batches
+from message_writer import INTS, random_values, write_fields
 
 from kdump.errors import DecodeError
-from kdump.format.records import RecordReader
-from kdump.format.schema import (
+from kdump.format.messages import groups, shares, transactions
+from kdump.format.messages.metadata import MESSAGES as METADATA
+from kdump.format.messages.metadata import decode_metadata
+from kdump.format.messages.reader import (
     UNKNOWN_TAGS,
     Field,
     Message,
     Value,
     decode,
-    decode_metadata,
+    decode_layout,
     parse_tables,
     parse_uuid,
     uuid_text,
 )
+from kdump.format.records import RecordReader
 
 TOPIC_ID = "Zx3rO8V1QyCqz-_7aB4mXw"
 DIRECTORY_ID = "AQIDBAUGBwgJCgsMDQ4PEA"
@@ -125,8 +130,8 @@ def test_metadata_records_as_kafka_writes_them(
 
 
 def test_a_type_without_a_table_keeps_its_bytes() -> None:
-    record = decode_metadata(b"\x01\x0f\x00body")
-    assert (record.type_id, record.version, record.name, record.fields) == (15, 0, None, None)
+    record = decode_metadata(b"\x01\x63\x00body")
+    assert (record.type_id, record.version, record.name, record.fields) == (99, 0, None, None)
     assert record.body == b"body"
 
 
@@ -227,16 +232,6 @@ def test_texts_that_are_no_uuid(text: str) -> None:
 
 # --- round trip through a writer of the same tables, made for this test
 
-INTS = {
-    "int8": ">b",
-    "int16": ">h",
-    "int32": ">i",
-    "int64": ">q",
-    "uint16": ">H",
-    "uint32": ">I",
-    "float64": ">d",
-}
-
 
 def values_of(field: Field, version: int, kind: str) -> st.SearchStrategy[Value]:
     simple: dict[str, st.SearchStrategy[Value]] = {
@@ -271,53 +266,6 @@ def structs(fields: tuple[Field, ...], version: int) -> st.SearchStrategy[Value]
             if version in field.versions
         }
     ).map(dict)
-
-
-def write(field: Field, kind: str, value: object, version: int, flexible: bool) -> bytes:
-    if kind in INTS:
-        return struct.pack(INTS[kind], value)
-    if kind == "bool":
-        return b"\x01" if value else b"\0"
-    if kind == "uuid":
-        return parse_uuid(str(value))
-    if kind == "struct":
-        if value is None:
-            return b"\xff"
-        marker = b"\x01" if version in field.nullable and kind == field.type else b""
-        assert isinstance(value, dict)
-        return marker + write_fields(field.fields, value, version, flexible)
-    content = b""
-    if isinstance(value, list):
-        content = b"".join(write(field, kind[2:], item, version, flexible) for item in value)
-    elif isinstance(value, str):
-        value = content = value.encode()
-    elif isinstance(value, bytes):
-        content = value
-    length = -1 if value is None else len(value) if isinstance(value, (list, bytes)) else 0
-    if flexible:
-        return uvarint(length + 1) + content
-    return struct.pack(">h" if kind == "string" else ">i", length) + content
-
-
-def write_fields(
-    fields: tuple[Field, ...], values: dict[str, Value], version: int, flexible: bool
-) -> bytes:
-    here = [field for field in fields if version in field.versions]
-    data = b"".join(
-        write(field, field.type, values[field.name], version, flexible)
-        for field in here
-        if version not in field.tagged
-    )
-    if not flexible:
-        return data
-    tagged = [
-        field for field in here if version in field.tagged and values[field.name] != field.default
-    ]
-    data += uvarint(len(tagged))
-    for field in tagged:
-        content = write(field, field.type, values[field.name], version, flexible)
-        data += uvarint(field.tag) + uvarint(len(content)) + content
-    return data
 
 
 @settings(deadline=None)
@@ -382,3 +330,40 @@ def test_what_brokers_wrote() -> None:
                         topics.add(metadata.fields["name"])
     assert {"TopicRecord", "PartitionRecord", "ConfigRecord"} <= names
     assert "transactions" in topics
+
+
+# --- the tables of internal topics
+
+
+def layouts() -> list[tuple[Message, Message]]:
+    """Each message of an internal topic with each of its layouts, itself first."""
+    messages = [
+        *groups.MESSAGES.values(),
+        *transactions.MESSAGES.values(),
+        *shares.MESSAGES.values(),
+        *METADATA.values(),
+    ]
+    return [(message, layout) for message in messages for layout in (message, *message.older)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("message", "layout"), layouts(), ids=lambda each: f"{each.name} {each.releases}".strip()
+)
+def test_random_values_of_every_layout_come_back(message: Message, layout: Message) -> None:
+    rng, older = Random(f"{layout.name} {layout.releases}"), 0
+    for version in layout.versions:
+        for _ in range(1000 // len(layout.versions)):
+            values = random_values(rng, layout.fields, version)
+            written = write_fields(layout.fields, values, version, version in layout.flexible)
+            found, fields = decode_layout(message, version, written)
+            if found is layout:
+                assert fields == {**fields, **values}
+                older += 1
+    # Some bytes fit the newest layout too, which is then the one that is read.
+    assert older == 1000 // len(layout.versions) * len(layout.versions) or layout.releases
+
+
+def test_bytes_of_no_layout_have_the_error_of_the_newest() -> None:
+    with pytest.raises(DecodeError, match="TopicRecord at byte 1: expected a length up to 0"):
+        decode_layout(METADATA["TopicRecord"], 0, b"\x7f")

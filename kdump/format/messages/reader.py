@@ -1,7 +1,6 @@
-"""Kafka's generated messages, read by tables of their fields; the tables of metadata records.
+"""Kafka's generated messages, read by tables of their fields.
 
-Spec: ``MessageDataGenerator`` (KIP-482 for flexible versions); ``MetadataRecordSerde`` for the
-frame, ``TransactionLog``.
+Spec: ``MessageDataGenerator`` (KIP-482 for flexible versions).
 
 A table is text: a line for the message, then one for each field in wire order::
 
@@ -9,8 +8,11 @@ A table is text: a line for the message, then one for each field in wire order::
       field type versions [null=versions] [tag=number/versions] [def=default]
 
 ``versions`` are ``0``, ``0-2``, ``1+`` or ``-`` (none). ``type`` in the line of the message is its
-number in a frame, or ``-`` for a message without a frame. ``[]x`` is an array of x. The fields of
-``struct`` and ``[]struct`` are indented below them. Names are those of Kafka's JSON.
+number in a frame or a key, or ``-`` for a message without a number. ``[]x`` is an array of x. The
+fields of ``struct`` and ``[]struct`` are indented below them. Names are those of Kafka's JSON.
+
+Some releases wrote other fields under a version number. Such a layout follows its message, newest
+first, as ``~ Name | releases | versions | flexible versions``.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from __future__ import annotations
 import base64
 import re
 import struct
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from kdump.errors import DecodeError
@@ -60,29 +63,42 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a table; ``type_id`` is its number in a frame, None without a frame."""
+    """One message of a table; ``type_id`` is its number in a frame or a key, None without one.
+
+    ``older`` are the layouts that certain ``releases`` wrote under the same version numbers.
+    """
 
     name: str
     type_id: int | None
     versions: range
     flexible: range
     fields: tuple[Field, ...]
+    older: tuple[Message, ...] = ()
+    releases: str = ""
 
 
 def parse_tables(text: str) -> dict[str, Message]:
     """Return the messages of a table text by name."""
     messages: dict[str, Message] = {}
     for section in text.split("@ ")[1:]:
-        head, *lines = [line for line in section.splitlines() if line.strip()]
-        name, type_id, versions, flexible = (part.strip() for part in head.split("|"))
-        messages[name] = Message(
-            name,
-            None if type_id == "-" else int(type_id),
-            _versions(versions),
-            _versions(flexible),
-            _parse_fields(lines),
+        (number, newest), *older = map(_parse_layout, section.split("~ "))
+        type_id = None if number == "-" else int(number)
+        messages[newest.name] = replace(
+            newest,
+            type_id=type_id,
+            older=tuple(
+                replace(layout, type_id=type_id, releases=releases) for releases, layout in older
+            ),
         )
     return messages
+
+
+def _parse_layout(section: str) -> tuple[str, Message]:
+    """Return the second column of the first line, and the layout."""
+    head, *lines = [line for line in section.splitlines() if line.strip()]
+    name, second, versions, flexible = (part.strip() for part in head.split("|"))
+    layout = Message(name, None, _versions(versions), _versions(flexible), _parse_fields(lines))
+    return second, layout
 
 
 def _versions(text: str) -> range:
@@ -139,19 +155,38 @@ def _default(kind: str, text: str | None) -> Value:
 def decode(message: Message, version: int, data: bytes | memoryview) -> dict[str, Value]:
     """Return the fields of ``data`` by name, in the order of the table.
 
-    Absent tagged fields have their default. Fields of other versions are left out. Unknown tags are
-    under ``UNKNOWN_TAGS`` of their struct. Raises DecodeError.
+    Absent tagged fields have their default; a tagged struct is left out, since releases differ in
+    its default. Fields of other versions are left out. Unknown tags are under ``UNKNOWN_TAGS`` of
+    their struct. Raises DecodeError.
     """
     if version not in message.versions:
         raise DecodeError(
             f"{message.name} has version {version},"
             f" expected {message.versions[0]} to {message.versions[-1]}"
         )
-    cursor = _Cursor(message.name, memoryview(data), 0, len(data))
+    cursor = Cursor(message.name, memoryview(data), 0, len(data))
     values = _read_fields(cursor, message.fields, version, version in message.flexible)
     if cursor.left:
         raise cursor.error(f"expected the end, found {cursor.left} bytes more")
     return values
+
+
+def decode_layout(
+    message: Message, version: int, data: bytes | memoryview
+) -> tuple[Message, dict[str, Value]]:
+    """Return the layout that ``data`` has, and its fields, as ``decode`` does.
+
+    The newest layout is tried first, then older ones of the same version. A layout fits if it ends
+    where the data ends. Raises DecodeError, that of the newest, if none fits.
+    """
+    try:
+        return message, decode(message, version, data)
+    except DecodeError:
+        for layout in message.older:
+            if version in layout.versions:
+                with suppress(DecodeError):
+                    return layout, decode(layout, version, data)
+        raise
 
 
 def uuid_text(data: bytes | memoryview) -> str:
@@ -166,7 +201,7 @@ def parse_uuid(text: str) -> bytes:
     return base64.urlsafe_b64decode(text[:22] + "==")
 
 
-class _Cursor:
+class Cursor:
     """A position in the bytes of a message or a tagged field."""
 
     __slots__ = ("data", "end", "label", "position")
@@ -179,12 +214,15 @@ class _Cursor:
 
     @property
     def left(self) -> int:
+        """The bytes that are left."""
         return self.end - self.position
 
     def error(self, what: str) -> DecodeError:
+        """Return an error at this position."""
         return DecodeError(f"{self.label} at byte {self.position}: {what}")
 
     def take(self, size: int) -> bytes:
+        """Return the next bytes. Raises DecodeError if fewer are left."""
         if size > self.left:
             raise self.error(f"expected {size} bytes, found {self.left}")
         start = self.position
@@ -192,11 +230,13 @@ class _Cursor:
         return bytes(self.data[start : self.position])
 
     def number(self, kind: str) -> int:
+        """Return the next number, of a type such as ``int16``. Raises DecodeError."""
         layout = _NUMBERS[kind]
         number: int = layout.unpack(self.take(layout.size))[0]
         return number
 
     def uvarint(self) -> int:
+        """Return the next unsigned varint. Raises DecodeError."""
         number = 0
         for shift in range(0, 35, 7):
             byte = self.take(1)[0]
@@ -214,14 +254,15 @@ class _Cursor:
 
 
 def _read_fields(
-    cursor: _Cursor, fields: tuple[Field, ...], version: int, flexible: bool
+    cursor: Cursor, fields: tuple[Field, ...], version: int, flexible: bool
 ) -> dict[str, Value]:
     values: dict[str, Value] = {}
     tagged: dict[int, Field] = {}
     for field in fields:
         if version in field.tagged:
             tagged[field.tag] = field
-            values[field.name] = [] if isinstance(field.default, list) else field.default
+            if field.type != "struct":
+                values[field.name] = [] if isinstance(field.default, list) else field.default
         elif version in field.versions:
             values[field.name] = _read_value(cursor, field, version, flexible)
     if flexible:
@@ -230,7 +271,7 @@ def _read_fields(
 
 
 def _read_tags(
-    cursor: _Cursor, tagged: dict[int, Field], version: int, values: dict[str, Value]
+    cursor: Cursor, tagged: dict[int, Field], version: int, values: dict[str, Value]
 ) -> None:
     unknown: list[Value] = []
     previous = -1
@@ -245,7 +286,7 @@ def _read_tags(
         if tag not in tagged:
             unknown.append({"tag": tag, "data": content})
             continue
-        inner = _Cursor(cursor.label, cursor.data, start, cursor.position)
+        inner = Cursor(cursor.label, cursor.data, start, cursor.position)
         values[tagged[tag].name] = _read_value(inner, tagged[tag], version, flexible=True)
         if inner.left:
             raise inner.error(f"expected the end of tag {tag}, found {inner.left} bytes more")
@@ -253,7 +294,7 @@ def _read_tags(
         values[UNKNOWN_TAGS] = unknown
 
 
-def _read_value(cursor: _Cursor, field: Field, version: int, flexible: bool) -> Value:
+def _read_value(cursor: Cursor, field: Field, version: int, flexible: bool) -> Value:
     value: Value
     if field.type.startswith("[]"):
         count = cursor.length("int32", flexible)
@@ -261,7 +302,7 @@ def _read_value(cursor: _Cursor, field: Field, version: int, flexible: bool) -> 
         value = None
         if count >= 0:
             value = [_read_item(cursor, kind, field, version, flexible) for _ in range(count)]
-    elif field.type == "struct" and version in field.nullable and cursor.number("int8") < 0:
+    elif field.type == "struct" and version in field.nullable and _is_null(cursor, field, version):
         return None
     else:
         value = _read_item(cursor, field.type, field, version, flexible)
@@ -270,7 +311,12 @@ def _read_value(cursor: _Cursor, field: Field, version: int, flexible: bool) -> 
     return value
 
 
-def _read_item(cursor: _Cursor, kind: str, field: Field, version: int, flexible: bool) -> Value:
+def _is_null(cursor: Cursor, field: Field, version: int) -> bool:
+    """Read whether a struct is null: a tagged one has an unsigned varint for it, others a byte."""
+    return cursor.uvarint() == 0 if version in field.tagged else cursor.number("int8") < 0
+
+
+def _read_item(cursor: Cursor, kind: str, field: Field, version: int, flexible: bool) -> Value:
     """Read one value of type ``kind``: that of ``field``, or an item of its array."""
     if kind in _NUMBERS:
         return cursor.number(kind)
@@ -290,126 +336,3 @@ def _read_item(cursor: _Cursor, kind: str, field: Field, version: int, flexible:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise cursor.error(f"expected UTF-8 in {field.name}: {error.reason}") from error
-
-
-# --- __cluster_metadata
-
-_METADATA = parse_tables(
-    """
-@ TopicRecord | 2 | 0 | 0+
-  name string 0+
-  topicId uuid 0+
-
-@ PartitionRecord | 3 | 0-2 | 0+
-  partitionId int32 0+ def=-1
-  topicId uuid 0+
-  replicas []int32 0+
-  isr []int32 0+
-  removingReplicas []int32 0+
-  addingReplicas []int32 0+
-  leader int32 0+ def=-1
-  leaderRecoveryState int8 0+ tag=0/0+ def=0
-  leaderEpoch int32 0+ def=-1
-  partitionEpoch int32 0+ def=-1
-  directories []uuid 1+
-  eligibleLeaderReplicas []int32 2+ null=2+ tag=1/2+ def=null
-  lastKnownElr []int32 2+ null=2+ tag=2/2+ def=null
-
-@ ConfigRecord | 4 | 0 | 0+
-  resourceType int8 0+
-  resourceName string 0+
-  name string 0+
-  value string 0+ null=0+
-
-@ PartitionChangeRecord | 5 | 0-2 | 0+
-  partitionId int32 0+ def=-1
-  topicId uuid 0+
-  isr []int32 0+ null=0+ tag=0/0+ def=null
-  leader int32 0+ tag=1/0+ def=-2
-  replicas []int32 0+ null=0+ tag=2/0+ def=null
-  removingReplicas []int32 0+ null=0+ tag=3/0+ def=null
-  addingReplicas []int32 0+ null=0+ tag=4/0+ def=null
-  leaderRecoveryState int8 0+ tag=5/0+ def=-1
-  directories []uuid 1+ null=1+ tag=8/1+ def=null
-  eligibleLeaderReplicas []int32 2+ null=2+ tag=6/2+ def=null
-  lastKnownElr []int32 2+ null=2+ tag=7/2+ def=null
-
-@ RemoveTopicRecord | 9 | 0 | 0+
-  topicId uuid 0+
-
-@ FeatureLevelRecord | 12 | 0 | 0+
-  name string 0+
-  featureLevel int16 0+
-
-@ BeginTransactionRecord | 23 | 0 | 0+
-  name string 0+ null=0+ tag=0/0+ def=null
-
-@ EndTransactionRecord | 24 | 0 | 0+
-
-@ AbortTransactionRecord | 25 | 0 | 0+
-  reason string 0+ null=0+ tag=0/0+ def=null
-"""
-)
-_METADATA_TYPES = {message.type_id: message for message in _METADATA.values()}
-_FRAME_VERSION = 1
-
-
-@dataclass(frozen=True, slots=True)
-class MetadataRecord:
-    """The value of a data record in ``__cluster_metadata-0`` and its snapshots.
-
-    ``name`` is None for a type without a table here, ``fields`` is None for a type or version
-    without one. ``body`` is the bytes of the message.
-    """
-
-    type_id: int
-    version: int
-    name: str | None
-    fields: dict[str, Value] | None
-    body: bytes
-
-
-def decode_metadata(value: bytes | memoryview) -> MetadataRecord:
-    """Read the frame of a metadata record and the message in it. Raises DecodeError."""
-    cursor = _Cursor("metadata record", memoryview(value), 0, len(value))
-    frame_version = cursor.uvarint()
-    if frame_version != _FRAME_VERSION:
-        raise cursor.error(f"expected frame version {_FRAME_VERSION}, found {frame_version}")
-    type_id = cursor.uvarint()
-    version = cursor.uvarint()
-    body = cursor.take(cursor.left)
-    message = _METADATA_TYPES.get(type_id)
-    if message is None:
-        return MetadataRecord(type_id, version, None, None, body)
-    if version not in message.versions:
-        return MetadataRecord(type_id, version, message.name, None, body)
-    return MetadataRecord(type_id, version, message.name, decode(message, version, body), body)
-
-
-# --- __transaction_state
-
-_TRANSACTION = parse_tables(
-    """
-@ TransactionLogValue | - | 0-1 | 1+
-  producerId int64 0+
-  previousProducerId int64 1+ tag=0/1+ def=-1
-  nextProducerId int64 1+ tag=1/1+ def=-1
-  producerEpoch int16 0+
-  nextProducerEpoch int16 1+ tag=3/1+ def=-1
-  transactionTimeoutMs int32 0+
-  transactionStatus int8 0+
-  transactionPartitions []struct 0+ null=0+
-    topic string 0+
-    partitionIds []int32 0+
-  transactionLastUpdateTimestampMs int64 0+
-  transactionStartTimestampMs int64 0+
-  clientTransactionVersion int16 1+ tag=2/1+ def=0
-"""
-)["TransactionLogValue"]
-
-
-def decode_transaction(value: bytes | memoryview) -> dict[str, Value]:
-    """Return the fields of a record's value in ``__transaction_state``. Raises DecodeError."""
-    cursor = _Cursor("transaction", memoryview(value), 0, len(value))
-    version = cursor.number("int16")
-    return decode(_TRANSACTION, version, cursor.take(cursor.left))

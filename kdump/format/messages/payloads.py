@@ -1,0 +1,129 @@
+"""Keys and values of records in internal topics.
+
+Spec: ``CoordinatorRecordSerde`` for the topics of coordinators: a key begins with its type, a value
+with its version. ``MetadataRecordSerde`` for ``__cluster_metadata``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from kdump.errors import DecodeError
+from kdump.format.messages import groups, shares, transactions
+from kdump.format.messages.metadata import decode_metadata
+from kdump.format.messages.reader import Cursor, Message, Value, decode, decode_layout
+
+_LEGACY_COMMIT: Final = 0
+
+
+class UnknownTypeError(DecodeError):
+    """A key or a metadata record has a type without a table; ``type_id`` is its number."""
+
+    def __init__(self, message: str, type_id: int) -> None:
+        super().__init__(message)
+        self.type_id = type_id
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """A key or a value as a message. ``layout`` is the table that its bytes fit."""
+
+    layout: Message
+    version: int
+    fields: Mapping[str, Value]
+
+
+class PayloadDecoder(Protocol):
+    """Decodes the records of an internal topic."""
+
+    def decode(
+        self, key: bytes | None, value: bytes | None
+    ) -> tuple[Payload | None, Payload | None]:
+        """Return the key and the value; None for a key that the topic has none of, or a tombstone.
+
+        Raises DecodeError, UnknownTypeError.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorTopic:
+    """A topic of a coordinator; ``keys`` and ``values`` are the messages of each type."""
+
+    keys: Mapping[int, Message]
+    values: Mapping[int, tuple[Message, ...]]
+
+    @classmethod
+    def of(cls, messages: Iterable[Message]) -> CoordinatorTopic:
+        """Return the topic whose records have these messages."""
+        keys: dict[int, Message] = {}
+        values: dict[int, tuple[Message, ...]] = {}
+        for message in messages:
+            if message.type_id is None:
+                continue
+            if message.name.endswith("Key"):
+                keys[message.type_id] = message
+            else:
+                values[message.type_id] = (message,)
+        return cls(keys, values)
+
+    def decode(self, key: bytes | None, value: bytes | None) -> tuple[Payload, Payload | None]:
+        """Return the key and the value, None for a tombstone."""
+        if key is None:
+            raise DecodeError("expected a key, found null")
+        cursor = Cursor("key", memoryview(key), 0, len(key))
+        type_id = cursor.number("int16")
+        message = self.keys.get(type_id)
+        if message is None:
+            raise UnknownTypeError(f"key: expected a known type, found {type_id}", type_id)
+        version = message.versions[0]
+        found = Payload(message, version, decode(message, version, cursor.take(cursor.left)))
+        return found, None if value is None else self._value(type_id, value)
+
+    def _value(self, type_id: int, value: bytes) -> Payload:
+        cursor = Cursor("value", memoryview(value), 0, len(value))
+        version = cursor.number("int16")
+        candidates = self.values[type_id]
+        message = next((each for each in candidates if version in each.versions), candidates[-1])
+        layout, fields = decode_layout(message, version, cursor.take(cursor.left))
+        return Payload(layout, version, fields)
+
+
+class MetadataTopic:
+    """``__cluster_metadata``, whose records have no keys."""
+
+    def decode(self, key: bytes | None, value: bytes | None) -> tuple[None, Payload | None]:
+        """Return None for the key, and the value."""
+        if value is None:
+            raise DecodeError("metadata record: expected a value, found null")
+        record = decode_metadata(value, older=True)
+        if record.message is None:
+            raise UnknownTypeError(
+                f"metadata record: expected a known type, found {record.type_id}", record.type_id
+            )
+        if record.fields is None:
+            raise DecodeError(
+                f"{record.message.name}: expected a known version, found {record.version}"
+            )
+        return None, Payload(record.message, record.version, record.fields)
+
+
+def _groups() -> CoordinatorTopic:
+    topic = CoordinatorTopic.of(groups.MESSAGES.values())
+    # Up to 4.0 keys of types 0 and 1 had the same values.
+    commits = (groups.MESSAGES["LegacyOffsetCommitValue"], groups.MESSAGES["OffsetCommitValue"])
+    return CoordinatorTopic(topic.keys, {**topic.values, _LEGACY_COMMIT: commits})
+
+
+_TOPICS: Final[Mapping[str, PayloadDecoder]] = {
+    "__consumer_offsets": _groups(),
+    "__transaction_state": CoordinatorTopic.of(transactions.MESSAGES.values()),
+    "__share_group_state": CoordinatorTopic.of(shares.MESSAGES.values()),
+    "__cluster_metadata": MetadataTopic(),
+}
+
+
+def decoder_of(topic: str | None) -> PayloadDecoder | None:
+    """Return what decodes the records of ``topic``, None for a topic that is not internal."""
+    return None if topic is None else _TOPICS.get(topic)

@@ -1,0 +1,41 @@
+"""The records of ``__transaction_state``.
+
+Spec: the tables of the transaction coordinator in Kafka 2.8 to 4.4; before, ``TransactionLog`` had
+the same bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kdump.format.messages.reader import Cursor, Value, decode, parse_tables
+
+MESSAGES: Final = parse_tables(
+    """
+@ TransactionLogKey | 0 | 0 | -
+  transactionalId string 0
+
+@ TransactionLogValue | 0 | 0-1 | 1+
+  producerId int64 0+
+  previousProducerId int64 1+ tag=0/1+ def=-1
+  nextProducerId int64 1+ tag=1/1+ def=-1
+  producerEpoch int16 0+
+  nextProducerEpoch int16 1+ tag=3/1+ def=-1
+  transactionTimeoutMs int32 0+
+  transactionStatus int8 0+
+  transactionPartitions []struct 0+ null=0+
+    topic string 0+
+    partitionIds []int32 0+
+  transactionLastUpdateTimestampMs int64 0+
+  transactionStartTimestampMs int64 0+
+  clientTransactionVersion int16 1+ tag=2/1+ def=0
+"""
+)
+_VALUE: Final = MESSAGES["TransactionLogValue"]
+
+
+def decode_transaction(value: bytes | memoryview) -> dict[str, Value]:
+    """Return the fields of a record's value in ``__transaction_state``. Raises DecodeError."""
+    cursor = Cursor("transaction", memoryview(value), 0, len(value))
+    version = cursor.number("int16")
+    return decode(_VALUE, version, cursor.take(cursor.left))
