@@ -132,16 +132,12 @@ def _export_log(
         with open_source(share.log.path, mapped=False, sealed=share.log.sealed) as source:
             count.bytes = source.size
             for run in _runs(share, selection, source, count.troubles):
-                if complete:
-                    count.add(run)
-                    output.add(run, origin)
-                    continue
                 left = None
                 if selection.limit is not None:
                     left = selection.limit - output.records
                     if left <= 0:
                         break
-                selected = _select_records(run, share.committed, ranges, left)
+                selected = run if complete else _select_records(run, share.committed, ranges, left)
                 if len(selected.rows):
                     count.add(selected)
                     output.add(selected, origin)

@@ -23,7 +23,7 @@ from message_writer import random_values, write_fields
 from kdump.cli.main import main
 from kdump.cli.views.dump.differences import DIFFERENCES
 from kdump.format.lines.text import printable
-from kdump.format.messages.metadata import MESSAGES as METADATA
+from kdump.format.messages.metadata import messages as metadata_messages
 from kdump.format.messages.payloads import CoordinatorTopic, decoder_of
 from kdump.format.messages.reader import Message
 
@@ -233,7 +233,7 @@ def random_records(topic: str, count: int) -> list[forge.Record]:
                     body = struct.pack(">h", version) + written(value, version)
                     found.append((head, body if number else None))
     else:
-        for message in METADATA.values():
+        for message in metadata_messages().values():
             for version in message.versions if message.name not in UNKNOWN else ():
                 head = b"".join(map(forge.uvarint, (1, message.type_id or 0, version)))
                 found += [(None, head + written(message, version)) for _ in range(count)]

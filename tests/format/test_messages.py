@@ -14,8 +14,7 @@ from memory import batches
 from message_writer import INTS, random_values, write_fields
 
 from kdump.errors import DecodeError
-from kdump.format.messages import groups, shares, transactions
-from kdump.format.messages.metadata import MESSAGES as METADATA
+from kdump.format.messages import groups, metadata, shares, transactions
 from kdump.format.messages.metadata import decode_metadata
 from kdump.format.messages.reader import (
     UNKNOWN_TAGS,
@@ -338,10 +337,10 @@ def test_what_brokers_wrote() -> None:
 def layouts() -> list[tuple[Message, Message]]:
     """Each message of an internal topic with each of its layouts, itself first."""
     messages = [
-        *groups.MESSAGES.values(),
-        *transactions.MESSAGES.values(),
-        *shares.MESSAGES.values(),
-        *METADATA.values(),
+        *groups.messages().values(),
+        *transactions.messages().values(),
+        *shares.messages().values(),
+        *metadata.messages().values(),
     ]
     return [(message, layout) for message in messages for layout in (message, *message.older)]
 
@@ -366,4 +365,4 @@ def test_random_values_of_every_layout_come_back(message: Message, layout: Messa
 
 def test_bytes_of_no_layout_have_the_error_of_the_newest() -> None:
     with pytest.raises(DecodeError, match="TopicRecord at byte 1: expected a length up to 0"):
-        decode_layout(METADATA["TopicRecord"], 0, b"\x7f")
+        decode_layout(metadata.messages()["TopicRecord"], 0, b"\x7f")

@@ -60,10 +60,10 @@ def _contents(context: click.Context) -> str:
     """Return the help of ``kdump``, with the guides."""
     root = context.find_root()
     formatter = root.make_formatter()
-    guides = [(name, _about(text)) for name, text in _guides().items()]
+    guides = _guides()
     if guides:
         with formatter.section("Guides"):
-            formatter.write_dl(guides)
+            formatter.write_dl([(name, _about(guide)) for name, guide in guides.items()])
     return f"{root.get_help()}\n\n{formatter.getvalue()}".rstrip()
 
 
@@ -71,7 +71,7 @@ def _page(context: click.Context, name: str) -> tuple[str | None, str]:
     """Return a page for man, None if it is not installed, and its text. Raise UsageError."""
     group, guides = _group(context), _guides()
     if name in guides:
-        return _installed(f"kdump-{name}.7"), guides[name]
+        return _installed(f"kdump-{name}.7"), _text(guides[name])
     command = group if name == "kdump" else group.get_command(context, name)
     if command is None:
         names = ", ".join((*group.list_commands(context), *guides))
@@ -85,14 +85,14 @@ def _page(context: click.Context, name: str) -> tuple[str | None, str]:
     return _installed(f"kdump-{command.name}.1"), own.get_help()
 
 
-def _guides() -> dict[str, str]:
-    """Return the text of each installed guide by its name without ``kdump-``."""
-    found = {}
-    for file in _files():
-        if file.match("share/doc/kafka-kdump/kdump-*.md") and file.locate().is_file():  # type: ignore[attr-defined]
-            text = _COMMENT.sub("", file.read_text()).rstrip()
-            found[file.stem.removeprefix("kdump-")] = text
-    return dict(sorted(found.items()))
+def _guides() -> dict[str, metadata.PackagePath]:
+    """Return the file of each installed guide by its name without ``kdump-``."""
+    files = sorted(file for file in _files() if file.match("share/doc/kafka-kdump/kdump-*.md"))
+    return {file.stem.removeprefix("kdump-"): file for file in files}
+
+
+def _text(guide: metadata.PackagePath) -> str:
+    return _COMMENT.sub("", guide.read_text()).rstrip()
 
 
 def _narrowed(text: str, width: int) -> Iterator[str]:
@@ -114,24 +114,24 @@ def _narrowed(text: str, width: int) -> Iterator[str]:
             )
 
 
-def _about(text: str) -> str:
-    title = _TITLE.match(text)
+def _about(guide: metadata.PackagePath) -> str:
+    title = _TITLE.match(_text(guide))
     return "" if title is None else title[2]
 
 
 def _installed(name: str) -> str | None:
     """Return an installed page of the manual, None without it."""
-    for file in _files():
-        if file.name == name and file.locate().is_file():  # type: ignore[attr-defined]
-            return file.read_text()
-    return None
+    return next((file.read_text() for file in _files() if file.name == name), None)
 
 
 def _files() -> list[metadata.PackagePath]:
+    """Return the files of the installation that are there."""
     try:
-        return metadata.files("kafka-kdump") or []
+        files = metadata.files("kafka-kdump") or []
     except metadata.PackageNotFoundError:  # a bare source tree
         return []
+    manual = (file for file in files if "share" in file.parts)
+    return [file for file in manual if file.locate().is_file()]  # type: ignore[attr-defined]
 
 
 def _shown_by_man(page: str) -> bool:

@@ -10,6 +10,7 @@ import re
 from base64 import b64encode
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import cache
 from typing import Any, Final
 
 from kdump.errors import DecodeError
@@ -18,6 +19,7 @@ from kdump.format.messages.reader import (
     UNKNOWN_TAGS,
     Cursor,
     Field,
+    Message,
     Value,
     decode,
     parse_tables,
@@ -35,8 +37,7 @@ _SECRET_SETTING: Final = re.compile(
     r"|certificate\.chain|truststore\.certificates)$"
 )
 #: What the bytes in the members of a classic group hold, if its protocol is that of consumers.
-_PROTOCOLS: Final = parse_tables(
-    """
+_PROTOCOLS: Final = """
 @ ConsumerProtocolSubscription | - | 0-3 | -
   topics []string 0+
   userData bytes 0+ null=0+ def=null
@@ -52,10 +53,9 @@ _PROTOCOLS: Final = parse_tables(
     partitions []int32 0+
   userData bytes 0+ null=0+ def=null
 """
-)
 _OF_MEMBERS: Final = {
-    "subscription": _PROTOCOLS["ConsumerProtocolSubscription"],
-    "assignment": _PROTOCOLS["ConsumerProtocolAssignment"],
+    "subscription": "ConsumerProtocolSubscription",
+    "assignment": "ConsumerProtocolAssignment",
 }
 _MEMBER_STATES: Final = {
     0: "STABLE", 1: "UNREVOKED_PARTITIONS", 2: "UNRELEASED_PARTITIONS", 127: "UNKNOWN",
@@ -154,9 +154,14 @@ def _members(payload: Payload) -> list[Any]:
     return members
 
 
+@cache
+def _protocols() -> dict[str, Message]:
+    return parse_tables(_PROTOCOLS)
+
+
 def _of_member(name: str, data: bytes, named: bool) -> dict[str, Any]:
     """Return the form of the subscription or assignment of a consumer. Raises DecodeError."""
-    message = _OF_MEMBERS[name]
+    message = _protocols()[_OF_MEMBERS[name]]
     cursor = Cursor(message.name, memoryview(data), 0, len(data))
     version = cursor.number("int16")
     fields = decode(message, version, cursor.take(cursor.left))

@@ -6,12 +6,12 @@ Spec: the tables of ``CoordinatorRecordType`` of the group coordinator in Kafka 
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final
 
-from kdump.format.messages.reader import parse_tables
+from kdump.format.messages.reader import Message, parse_tables
 
-MESSAGES: Final = parse_tables(
-    """
+_TABLES: Final = """
 @ LegacyOffsetCommitKey | 0 | 0 | -
   group string 0
   topic string 0
@@ -427,4 +427,9 @@ MESSAGES: Final = parse_tables(
       sourceTopicRegex []int16 0+
       repartitionSourceTopics []int16 0+
 """
-)
+
+
+@cache
+def messages() -> dict[str, Message]:
+    """Return the messages by name; the tables are read when they are first asked for."""
+    return parse_tables(_TABLES)

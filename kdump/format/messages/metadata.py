@@ -7,6 +7,7 @@ Spec: ``MetadataRecordSerde`` for the frame; the tables of ``MetadataRecordType`
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from kdump.format.messages.reader import (
@@ -18,8 +19,8 @@ from kdump.format.messages.reader import (
     parse_tables,
 )
 
-MESSAGES: Final = parse_tables(
-    """
+_FRAME_VERSION: Final = 1
+_TABLES: Final = """
 @ RegisterBrokerRecord | 0 | 0-4 | 0+
   brokerId int32 0+
   isMigratingZkBroker bool 2+ def=false
@@ -301,9 +302,17 @@ MESSAGES: Final = parse_tables(
 @ UnregisterControllerRecord | 29 | 0 | 0+
   controllerId int32 0+
 """
-)
-_BY_TYPE: Final = {message.type_id: message for message in MESSAGES.values()}
-_FRAME_VERSION: Final = 1
+
+
+@cache
+def messages() -> dict[str, Message]:
+    """Return the messages by name; the tables are read when they are first asked for."""
+    return parse_tables(_TABLES)
+
+
+@cache
+def _by_type() -> dict[int | None, Message]:
+    return {message.type_id: message for message in messages().values()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,7 +348,7 @@ def decode_metadata(value: bytes | memoryview, *, older: bool = False) -> Metada
     type_id = cursor.uvarint()
     version = cursor.uvarint()
     body = cursor.take(cursor.left)
-    message = _BY_TYPE.get(type_id)
+    message = _by_type().get(type_id)
     if message is None or version not in message.versions:
         return MetadataRecord(type_id, version, message, None, body)
     if not older:

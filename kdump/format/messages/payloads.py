@@ -6,8 +6,9 @@ with its version. ``MetadataRecordSerde`` for ``__cluster_metadata``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Final, Protocol
 
 from kdump.errors import DecodeError
@@ -110,20 +111,26 @@ class MetadataTopic:
 
 
 def _groups() -> CoordinatorTopic:
-    topic = CoordinatorTopic.of(groups.MESSAGES.values())
+    messages = groups.messages()
+    topic = CoordinatorTopic.of(messages.values())
     # Up to 4.0 keys of types 0 and 1 had the same values.
-    commits = (groups.MESSAGES["LegacyOffsetCommitValue"], groups.MESSAGES["OffsetCommitValue"])
+    commits = (messages["LegacyOffsetCommitValue"], messages["OffsetCommitValue"])
     return CoordinatorTopic(topic.keys, {**topic.values, _LEGACY_COMMIT: commits})
 
 
-_TOPICS: Final[Mapping[str, PayloadDecoder]] = {
-    "__consumer_offsets": _groups(),
-    "__transaction_state": CoordinatorTopic.of(transactions.MESSAGES.values()),
-    "__share_group_state": CoordinatorTopic.of(shares.MESSAGES.values()),
-    "__cluster_metadata": MetadataTopic(),
+_TOPICS: Final[Mapping[str, Callable[[], PayloadDecoder]]] = {
+    "__consumer_offsets": _groups,
+    "__transaction_state": lambda: CoordinatorTopic.of(transactions.messages().values()),
+    "__share_group_state": lambda: CoordinatorTopic.of(shares.messages().values()),
+    "__cluster_metadata": MetadataTopic,
 }
 
 
 def decoder_of(topic: str | None) -> PayloadDecoder | None:
     """Return what decodes the records of ``topic``, None for a topic that is not internal."""
-    return None if topic is None else _TOPICS.get(topic)
+    return _decoder(topic) if topic in _TOPICS else None
+
+
+@cache
+def _decoder(topic: str) -> PayloadDecoder:
+    return _TOPICS[topic]()

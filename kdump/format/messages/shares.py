@@ -5,12 +5,12 @@ Spec: ``CoordinatorRecordType`` of the share coordinator in Kafka 4.0 to 4.4 (KI
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final
 
-from kdump.format.messages.reader import parse_tables
+from kdump.format.messages.reader import Message, parse_tables
 
-MESSAGES: Final = parse_tables(
-    """
+_TABLES: Final = """
 @ ShareSnapshotKey | 0 | 0 | -
   groupId string 0
   topicId uuid 0
@@ -67,4 +67,9 @@ MESSAGES: Final = parse_tables(
     deliveryState int8 0+
     deliveryCount int16 0+
 """
-)
+
+
+@cache
+def messages() -> dict[str, Message]:
+    """Return the messages by name; the tables are read when they are first asked for."""
+    return parse_tables(_TABLES)

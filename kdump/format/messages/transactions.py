@@ -6,12 +6,12 @@ the same bytes.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final
 
-from kdump.format.messages.reader import Cursor, Value, decode, parse_tables
+from kdump.format.messages.reader import Cursor, Message, Value, decode, parse_tables
 
-MESSAGES: Final = parse_tables(
-    """
+_TABLES: Final = """
 @ TransactionLogKey | 0 | 0 | -
   transactionalId string 0
 
@@ -30,12 +30,16 @@ MESSAGES: Final = parse_tables(
   transactionStartTimestampMs int64 0+
   clientTransactionVersion int16 1+ tag=2/1+ def=0
 """
-)
-_VALUE: Final = MESSAGES["TransactionLogValue"]
+
+
+@cache
+def messages() -> dict[str, Message]:
+    """Return the messages by name; the tables are read when they are first asked for."""
+    return parse_tables(_TABLES)
 
 
 def decode_transaction(value: bytes | memoryview) -> dict[str, Value]:
     """Return the fields of a record's value in ``__transaction_state``. Raises DecodeError."""
     cursor = Cursor("transaction", memoryview(value), 0, len(value))
     version = cursor.number("int16")
-    return decode(_VALUE, version, cursor.take(cursor.left))
+    return decode(messages()["TransactionLogValue"], version, cursor.take(cursor.left))

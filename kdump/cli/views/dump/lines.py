@@ -13,7 +13,7 @@ from kdump.cli.ui import jsonl
 from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS
 from kdump.cli.views.dump.entries import Entries, Piece, json_lines, text_lines
 from kdump.format.batch import BatchTable, RecordBatch, RecordRun, RecordTable
-from kdump.format.lines.lines import JsonLines, Pieces, TextLines
+from kdump.format.lines.lines import JsonLines, LineFormat, Pieces, TextLines
 from kdump.format.lines.text import printable
 from kdump.storage.names import EXTENSIONS, DirectoryName, FileKind, FileName
 from kdump.storage.objects.address import AnyPath
@@ -105,13 +105,32 @@ class Renderer(Protocol):
         """Return the lines after all files."""
 
 
-class TextDump:
+class _Lines:
+    """Batches and records in the lines that ``_lines`` makes of them."""
+
+    _lines: LineFormat
+
+    def batches(self, table: BatchTable) -> Pieces:
+        """Return a line for each batch."""
+        return self._lines.batches(table)
+
+    def records(self, table: RecordTable) -> Pieces:
+        """Return a line for each record."""
+        return self._lines.records(table)
+
+    def run(self, run: RecordRun) -> Pieces:
+        """Return a line for each record; in text, the line of their batch comes before them."""
+        return self._lines.run(run)
+
+
+class TextDump(_Lines):
     """The text of Kafka's own tool, with a line of kdump for damage.
 
     ``data`` prints keys and values, and ``decode`` those of internal topics as messages.
     """
 
     shows_batches = True
+    _lines: TextLines
 
     def __init__(self, *, data: bool, decode: bool) -> None:
         self._data, self._decode = data, decode
@@ -143,18 +162,6 @@ class TextDump:
         else:
             yield from text_lines(piece)
 
-    def batches(self, table: BatchTable) -> Pieces:
-        """Return a line for each batch."""
-        return self._lines.batches(table)
-
-    def records(self, table: RecordTable) -> Pieces:
-        """Return a line for each record."""
-        return self._lines.records(table)
-
-    def run(self, run: RecordRun) -> Pieces:
-        """Return, for each batch, its line and a line for each record."""
-        return self._lines.run(run)
-
     def damage(self, damage: Damage, header: RecordBatch | None) -> bytes:
         """Return a line, after the line of the batch if ``header`` is known."""
         line = f"damage: {damage.reason.value} position: {damage.position} size: {damage.size}"
@@ -181,7 +188,7 @@ class TextDump:
         return b""
 
 
-class JsonDump:
+class JsonDump(_Lines):
     """JSON Lines: header, file, batch or record, damage, unread and summary."""
 
     shows_batches = False
@@ -215,18 +222,6 @@ class JsonDump:
     def piece(self, file: DumpFile, piece: Piece) -> Iterator[bytes]:
         """Yield an object for each entry."""
         return json_lines(piece, self._where, force_base64=self._force_base64)
-
-    def batches(self, table: BatchTable) -> Pieces:
-        """Return an object for each batch."""
-        return self._lines.batches(table)
-
-    def records(self, table: RecordTable) -> Pieces:
-        """Return an object for each record."""
-        return self._lines.records(table)
-
-    def run(self, run: RecordRun) -> Pieces:
-        """Return an object for each record."""
-        return self._lines.run(run)
 
     def damage(self, damage: Damage, header: RecordBatch | None) -> bytes:
         """Return an object."""
