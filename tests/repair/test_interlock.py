@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -164,6 +166,24 @@ def test_files_of_somebody_else(lossy: Path, monkeypatch: pytest.MonkeyPatch) ->
     ):
         apply(plan)
     assert left(lossy.parent) == before
+
+
+def test_a_log_directory_that_goes_away_before_it_is_locked(
+    lossy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, away = truncation(lossy), lossy.parent.with_name("away")
+    opened = interlock.open_directory
+
+    @contextmanager
+    def moved_after(path: Path) -> Iterator[object]:
+        with opened(path) as directory:
+            path.rename(away)
+            yield directory
+
+    monkeypatch.setattr(interlock, "open_directory", moved_after)
+    with pytest.raises(Refused, match=r"\.lock: cannot be locked: No such file or directory"):
+        apply(plan)
+    assert not (away / lossy.name / ".kdump").exists()
 
 
 def test_a_file_that_is_a_link(lossy: Path) -> None:

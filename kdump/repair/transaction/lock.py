@@ -82,10 +82,10 @@ def hold_lock(
 def _lock_directory(log_directory: Path) -> Iterator[int]:
     """Get the lock of an opened log directory; yield its descriptor. Raises Refused."""
     path = log_directory / LOCK
-    if not path.exists():
-        # The lock file is created, and must belong to the owner of the directory.
-        _check_owner(log_directory)
     try:
+        if not path.exists():
+            # The lock file is created, and must belong to the owner of the directory.
+            _check_owner(log_directory)
         descriptor = disk.open_lock(path)
     except PermissionError as error:
         raise Refused(
