@@ -1,15 +1,18 @@
 """fsck for Kafka log directories.
 
-errors    The errors that kdump raises on purpose: what was expected, what was found, where, and
-          what to do.
-program   The name of the command, which advice and usage messages show.
-format/   Bytes to values and back: the formats of Kafka's files. This layer opens no file and
-          reads no clock.
-storage/  Files and objects to bytes, names, partitions and segments. This layer writes nothing.
-audit/    Verification: surveys of segments, checks over them, findings and forecasts.
-repair/   Changing what is on disk: plans, durable steps, and undo.
-tables/   Arrow tables of records, batches and findings.
-export/   ``kdump export``: records to Parquet or JSON Lines, in workers or on Spark.
-fleet/    The same work on Spark, over many hosts and object stores.
-cli/      The command line: arguments in, reports and exit codes out.
+errors         The errors that kdump raises on purpose: what was expected, what was found, where,
+               and what to do.
+program        The name of the command, which advice and usage messages show.
+format/        Bytes to values and back: the formats of Kafka's files. This layer opens no file and
+               reads no clock.
+storage/       Files and objects to bytes, names, partitions and segments. This layer writes
+               nothing.
+audit/         Verification: surveys of segments, checks over them, findings and forecasts.
+repair/        Changing what is on disk: plans, durable steps, and undo.
+tables/        Arrow tables of records, batches and findings.
+coordinators/  What coordinators know, from the logs of their topics: groups, and how they stand to
+               their logs.
+export/        ``kdump export``: records to Parquet or JSON Lines, in workers or on Spark.
+fleet/         The same work on Spark, over many hosts and object stores.
+cli/           The command line: arguments in, reports and exit codes out.
 """

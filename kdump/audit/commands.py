@@ -10,6 +10,11 @@ Remedy = tuple[str, ...]
 """A command as an argv."""
 
 
+def verify_command(partition: AnyPath) -> Remedy:
+    """Return the command that verifies a partition."""
+    return "kdump", "verify", operand(partition)
+
+
 def reindex_command(partition: AnyPath) -> Remedy:
     """Return the command that rebuilds indexes and producer snapshots."""
     return "kdump", "reindex", operand(partition)

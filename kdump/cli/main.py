@@ -39,12 +39,13 @@ _COMMANDS: Final = {
     "explain": "kdump.cli.commands.explain:explain",
     "export": "kdump.cli.commands.export:export",
     "verify": "kdump.cli.commands.verify:verify",
+    "groups": "kdump.cli.commands.groups:groups",
     "next-start": "kdump.cli.commands.next_start:next_start",
-    "salvage": "kdump.cli.commands.salvage:salvage",
-    "reindex": "kdump.cli.commands.reindex:reindex",
-    "truncate-to-valid": "kdump.cli.commands.truncate:truncate_to_valid",
-    "convert-v0-v2": "kdump.cli.commands.convert:convert_v0_v2",
-    "undo": "kdump.cli.commands.undo:undo",
+    "salvage": "kdump.cli.commands.repair.salvage:salvage",
+    "reindex": "kdump.cli.commands.repair.reindex:reindex",
+    "truncate-to-valid": "kdump.cli.commands.repair.truncate:truncate_to_valid",
+    "convert-v0-v2": "kdump.cli.commands.repair.convert:convert_v0_v2",
+    "undo": "kdump.cli.commands.repair.undo:undo",
     "help": "kdump.cli.commands.help:help_page",
 }
 #: Other names of commands, which are not listed.

@@ -326,6 +326,11 @@ class RecordTable:
     def __iter__(self) -> Iterator[Record]:
         return (self[index] for index in range(len(self)))
 
+    def key(self, index: int) -> bytes | None:
+        """Return the key of the record at ``index``."""
+        at = index * self.WIDTH
+        return self._bytes(self.rows[at + 2], self.rows[at + 3])
+
     def message_crc(self, index: int) -> tuple[int, bool]:
         """Return the stored checksum of a message of magic 0 or 1, and whether it matches."""
         message, mismatch = self.rows[index * self.WIDTH + 6 : index * self.WIDTH + 8]

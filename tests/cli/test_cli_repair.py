@@ -30,7 +30,7 @@ from planning import left
 from kdump.audit.run import prescan
 from kdump.audit.targets.scope import Scope
 from kdump.audit.targets.target import Target
-from kdump.cli.commands.repairing import partitions
+from kdump.cli.commands.repair.repairing import partitions
 from kdump.cli.main import main
 from kdump.cli.ui import exits
 from kdump.cli.ui.paragraphs import paragraph
@@ -170,7 +170,7 @@ def test_a_partition_that_goes_away_is_an_error(
         lossy.rename(lossy.parent / "elsewhere-0")
         return found
 
-    monkeypatch.setattr("kdump.cli.commands.undo.partitions", list_and_move)
+    monkeypatch.setattr("kdump.cli.commands.repair.undo.partitions", list_and_move)
     ran = run(["undo", str(lossy), "--apply"])
     assert ran.code == exits.INCOMPLETE, ran
     assert f"{lossy}: cannot be read: No such file or directory" in ran.err

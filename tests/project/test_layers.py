@@ -16,10 +16,16 @@ PACKAGE = Path(__file__).parents[2] / "kdump"
 
 #: A layer imports itself and those before it.
 LAYERS = (
-    "errors", "program", "format", "storage", "audit", "repair", "tables", "export", "fleet", "cli",
+    "errors", "program", "format", "storage", "audit", "repair", "tables", "coordinators", "export",
+    "fleet", "cli",
 )  # fmt: skip
 #: Beyond the order: who must not import whom all the same.
-STRANGERS = {("tables", "repair"), ("export", "repair"), ("fleet", "repair")}
+STRANGERS = {
+    ("tables", "repair"),
+    ("coordinators", "repair"),
+    ("export", "repair"),
+    ("fleet", "repair"),
+}
 
 #: Libraries, and the layers that they belong to.
 OWNED = {

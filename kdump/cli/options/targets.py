@@ -67,16 +67,21 @@ class TargetOptions:
         return TopicSelection(tuple(self.topics), tuple(self.excluded))
 
 
+_config_option = click.option(
+    "--config",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Take log directories (if there is no PATH) and topic settings from this "
+    "server.properties.",
+)
+_paths_argument = click.argument("paths", nargs=-1, metavar="[PATH...]", type=LogPath())
+
+path_options = option_group("targets", TargetOptions, _config_option, _paths_argument)
+
 target_options = option_group(
     "targets",
     TargetOptions,
-    click.option(
-        "--config",
-        metavar="FILE",
-        type=click.Path(path_type=Path),
-        help="Take log directories (if there is no PATH) and topic settings from this "
-        "server.properties.",
-    ),
+    _config_option,
     click.option(
         "--topic",
         "topics",
@@ -91,7 +96,7 @@ target_options = option_group(
         multiple=True,
         help="Leave out topics that match this pattern; repeatable.",
     ),
-    click.argument("paths", nargs=-1, metavar="[PATH...]", type=LogPath()),
+    _paths_argument,
 )
 
 

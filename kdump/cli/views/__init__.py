@@ -7,4 +7,5 @@ verdict_text   The first line of a report: lost now, and at the next start.
 verify/        The reports of ``verify`` and ``next-start``.
 repair/        Plans, receipts and backups.
 dump/          The output of ``dump``.
+groups/        The reports of ``groups``.
 """

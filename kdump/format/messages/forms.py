@@ -10,20 +10,13 @@ import re
 from base64 import b64encode
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import cache
 from typing import Any, Final
 
 from kdump.errors import DecodeError
+from kdump.format.messages import consumer_protocol
+from kdump.format.messages.consumer_protocol import PROTOCOL_TYPE, decode_protocol
 from kdump.format.messages.payloads import Payload
-from kdump.format.messages.reader import (
-    UNKNOWN_TAGS,
-    Cursor,
-    Field,
-    Message,
-    Value,
-    decode,
-    parse_tables,
-)
+from kdump.format.messages.reader import UNKNOWN_TAGS, Field, Value
 
 REDACTED: Final = "redacted"
 _SECRETS: Final[Mapping[str, frozenset[str]]] = {
@@ -36,23 +29,6 @@ _SECRET_SETTING: Final = re.compile(
     r"(?:password|secret|passphrase|jaas\.config|secret\.key|keystore\.key"
     r"|certificate\.chain|truststore\.certificates)$"
 )
-#: What the bytes in the members of a classic group hold, if its protocol is that of consumers.
-_PROTOCOLS: Final = """
-@ ConsumerProtocolSubscription | - | 0-3 | -
-  topics []string 0+
-  userData bytes 0+ null=0+ def=null
-  ownedPartitions []struct 1+
-    topic string 1+
-    partitions []int32 1+
-  generationId int32 2+ def=-1
-  rackId string 3+ null=3+ def=null
-
-@ ConsumerProtocolAssignment | - | 0-3 | -
-  assignedPartitions []struct 0+
-    topic string 0+
-    partitions []int32 0+
-  userData bytes 0+ null=0+ def=null
-"""
 _OF_MEMBERS: Final = {
     "subscription": "ConsumerProtocolSubscription",
     "assignment": "ConsumerProtocolAssignment",
@@ -138,7 +114,7 @@ def payload_form(payload: Payload) -> dict[str, Any]:
 def _fields(payload: Payload, *, named: bool = False) -> dict[str, Any]:
     layout = payload.layout
     found = _struct(layout.name, layout.fields, payload.version, payload.fields, named)
-    if layout.name == "GroupMetadataValue" and payload.fields["protocolType"] == "consumer":
+    if layout.name == "GroupMetadataValue" and payload.fields["protocolType"] == PROTOCOL_TYPE:
         for form, member in zip(found["members"], _members(payload), strict=True):
             for name in _OF_MEMBERS:
                 with suppress(DecodeError):
@@ -154,17 +130,10 @@ def _members(payload: Payload) -> list[Any]:
     return members
 
 
-@cache
-def _protocols() -> dict[str, Message]:
-    return parse_tables(_PROTOCOLS)
-
-
 def _of_member(name: str, data: bytes, named: bool) -> dict[str, Any]:
     """Return the form of the subscription or assignment of a consumer. Raises DecodeError."""
-    message = _protocols()[_OF_MEMBERS[name]]
-    cursor = Cursor(message.name, memoryview(data), 0, len(data))
-    version = cursor.number("int16")
-    fields = decode(message, version, cursor.take(cursor.left))
+    message = consumer_protocol.messages()[_OF_MEMBERS[name]]
+    version, fields = decode_protocol(message, data)
     return _struct(message.name, message.fields, version, fields, named)
 
 

@@ -107,7 +107,7 @@ def salvage(
     The receipt ends with the commands that put the result in the place of the partition. A receipt
     beside the result lists what is missing. The source is not changed, and a broker may be running.
     """
-    from kdump.cli.commands.repairing import first_of
+    from kdump.cli.commands.repair.repairing import first_of
     from kdump.cli.options.targets import TargetOptions, find_scope
     from kdump.cli.ui.progress import Progress
     from kdump.cli.views.repair.outputs import write_all

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from kdump.cli.commands.repairing import first_of, partitions
+from kdump.cli.commands.repair.repairing import first_of, partitions
 from kdump.cli.options.targets import LogPath
 from kdump.cli.ui.exits import OK, USAGE, exit_code_of, is_signal
 

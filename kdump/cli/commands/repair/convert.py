@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from kdump.cli.commands.repairing import (
+from kdump.cli.commands.repair.repairing import (
     Choice,
     first_of,
     partitions,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kdump.cli.commands.repairing import EXIT_CODES, Choice, repair, repair_options
+from kdump.cli.commands.repair.repairing import EXIT_CODES, Choice, repair, repair_options
 from kdump.cli.options.targets import TargetOptions
 from kdump.cli.ui.units import LARGEST_INT
 

@@ -1,0 +1,101 @@
+"""``kdump groups``: consumer groups and their committed offsets, from the disk of a broker.
+
+Spec: ``GroupCoordinatorShard``; ``ConsumerGroupCommand`` (KIP-379 for CSV).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from kdump.cli.options.jobs import jobs_option
+from kdump.cli.options.targets import TargetOptions, path_options
+from kdump.cli.ui.progress import progress_option
+
+if TYPE_CHECKING:
+    from kdump.cli.ui.progress import Mode
+
+
+@click.command(
+    short_help="Show consumer groups, their committed offsets and their lag, from disk.",
+    epilog="Exit codes: 0 shown; 2 wrong usage; 4 an offset lies outside of its log, or the logs "
+    "of __consumer_offsets are damaged; 5 something could not be read, which comes before 4; "
+    "130, 143 ended by a signal; 141 the reader of the output went away.",
+)
+@click.option(
+    "--group",
+    "patterns",
+    metavar="GLOB",
+    multiple=True,
+    help="Show only groups whose id matches this pattern; repeatable. For an id without wildcards "
+    "only the partition is read that the group belongs to, if the number of partitions is known.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "csv"]),
+    default="text",
+    show_default=True,
+    help="Tables for people; JSON Lines; or lines of group, topic, partition and offset, as "
+    "kafka-consumer-groups.sh --reset-offsets --from-file takes them.",
+)
+@jobs_option()
+@progress_option
+@path_options
+def groups(
+    targets: TargetOptions,
+    patterns: tuple[str, ...],
+    form: Literal["text", "json", "csv"],
+    jobs: int | None,
+    progress: Mode,
+) -> int:
+    """Show the groups in the partitions of __consumer_offsets at PATH, as coordinators load them.
+
+    PATH is a log directory or a partition of __consumer_offsets; several may be given, as those of
+    all brokers. If there are several copies of a partition, the one of the highest leader epoch and
+    end is taken. A group has its kind, its state and its members. Each partition has the committed
+    offset, the metadata and the time of the commit, and the time from which the coordinator may
+    remove it (offsets.retention.minutes of --config, otherwise 7 days). With the log of that
+    partition in the same log directories, kdump shows its start, its end and the lag, and marks
+    offsets outside of it: the consumer then resets its position, by its auto.offset.reset.
+
+    Offsets of open transactions are not counted, as by brokers. The report holds what clients have
+    written as metadata of a commit. It changes nothing, and can run beside a broker.
+    """
+    from kdump.cli.options.targets import find_scope
+    from kdump.cli.ui.progress import Progress
+    from kdump.cli.views.groups.csv_lines import CsvGroups
+    from kdump.cli.views.groups.json_lines import JsonGroups
+    from kdump.cli.views.groups.text import TextGroups
+    from kdump.coordinators.consumption import find_offsets, report_groups
+    from kdump.coordinators.group import OFFSETS_TOPIC
+    from kdump.errors import UsageError
+    from kdump.format.lines.text import printable
+    from kdump.storage.workers import default_jobs
+
+    scope = find_scope(targets)
+    for root in scope.roots:
+        if isinstance(root.content, Exception):
+            raise root.content
+    partitions = find_offsets(scope, patterns)
+    if not partitions:
+        raise UsageError(f"expected partitions of {OFFSETS_TOPIC} at PATH, found none")
+
+    def warn(text: str) -> None:
+        click.echo(f"kdump: {printable(text)}", err=True)
+
+    report: TextGroups | JsonGroups | CsvGroups
+    if form == "json":
+        report = JsonGroups(click.echo, [root.path for root in scope.roots])
+    else:
+        report = CsvGroups(click.echo, warn) if form == "csv" else TextGroups(click.echo)
+    with Progress(progress) as meter:
+        meter.expect(sum(partition.size for partition in partitions))
+        found = report_groups(
+            scope, partitions, patterns, jobs=jobs or default_jobs(), on_progress=meter.advance
+        )
+        for partition in found:
+            with meter.paused():
+                report.add(partition)
+    return report.finish()

@@ -1,0 +1,46 @@
+"""The offsets as ``kafka-consumer-groups.sh --reset-offsets --from-file`` takes them.
+
+Spec: ``CsvUtils.CsvRecordWithGroup`` (KIP-379). Only classic and consumer groups have such offsets.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from io import StringIO
+
+from kdump.cli.views.groups.summary import Summary
+from kdump.coordinators.consumption import OffsetsPartition
+from kdump.coordinators.group import Kind
+
+
+class CsvGroups:
+    """Emits a line for each committed offset."""
+
+    def __init__(self, emit: Callable[[str], None], warn: Callable[[str], None]) -> None:
+        self._emit = emit
+        self._warn = warn
+        self._summary = Summary()
+
+    def add(self, found: OffsetsPartition) -> None:
+        """Emit the offsets of a partition, and warn of what could not be read."""
+        self._summary.add(found)
+        for fault in found.faults:
+            kind = "damage" if fault.damaged else "incomplete"
+            self._warn(f"{kind}: {fault.path}: {fault.reason}")
+        for group, rows in found.groups:
+            if group.kind in (Kind.CLASSIC, Kind.CONSUMER):
+                for row in rows:
+                    if row.committed is not None:
+                        fields = group.group_id, row.topic, row.partition, row.committed.offset
+                        self._emit(_line(fields))
+
+    def finish(self) -> int:
+        """Return the exit code."""
+        return self._summary.exit_code
+
+
+def _line(fields: tuple[str | int, ...]) -> str:
+    line = StringIO()
+    csv.writer(line, lineterminator="").writerow(fields)
+    return line.getvalue()

@@ -1,0 +1,133 @@
+"""A table for each group, with the columns of Kafka's tool."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from kdump.audit.commands import verify_command
+from kdump.cli.ui.units import count_text
+from kdump.cli.views.groups.summary import Summary
+from kdump.coordinators.consumption import OffsetsPartition, Row
+from kdump.coordinators.group import OFFSETS_TOPIC, Group, Member
+from kdump.coordinators.log import Fault
+from kdump.format.lines.shell import shell_text
+from kdump.format.lines.text import printable, time_text
+from kdump.storage.objects.address import AnyPath
+
+_HEAD: Final = (
+    "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-START-OFFSET", "LOG-END-OFFSET", "LAG",
+    "COMMITTED", "EXPIRES", "CONSUMER-ID", "HOST", "CLIENT-ID", "METADATA", "NOTE",
+)  # fmt: skip
+_NONE: Final = "-"
+
+
+class TextGroups:
+    """Prints the groups of each partition as soon as they are known."""
+
+    def __init__(self, emit: Callable[[str], None]) -> None:
+        self._emit = emit
+        self._summary = Summary()
+
+    def add(self, found: OffsetsPartition) -> None:
+        """Print the groups of a partition, and what could not be read of it."""
+        self._summary.add(found)
+        for path in found.passed_over:
+            self._emit(
+                printable(
+                    f"{OFFSETS_TOPIC}-{found.partition}: {path} is passed over: its leader epoch "
+                    f"or its end is not above those of {found.path}"
+                )
+            )
+        for fault in found.faults:
+            self._emit(printable(_fault_text(fault, found.path)))
+        for undecodable in found.undecodable:
+            self._emit(
+                printable(
+                    f"{found.path}: record at offset {undecodable.offset}: {undecodable.reason}. "
+                    "A coordinator does not load this partition"
+                )
+            )
+        for group, rows in found.groups:
+            self._emit(printable(_title(group)))
+            if rows:
+                for line in _table([_HEAD, *map(_cells, rows)]):
+                    self._emit(line)
+            for member in group.members:
+                if not any(row.member == member for row in rows):
+                    self._emit(printable(f"  member {_member_text(member)}: no partition"))
+            self._emit("")
+
+    def finish(self) -> int:
+        """Print what was read, and return the exit code."""
+        summary = self._summary
+        outside = f", {summary.outside:,} outside of their log" if summary.outside else ""
+        self._emit(
+            f"{count_text(summary.groups, 'group')} with "
+            f"{count_text(summary.offsets, 'committed offset')}{outside}, in "
+            f"{count_text(summary.partitions, 'partition')} of {OFFSETS_TOPIC}"
+        )
+        return summary.exit_code
+
+
+def _title(group: Group) -> str:
+    kind = group.kind.value
+    if group.protocol_type not in (None, kind):
+        kind += f" ({group.protocol_type})"
+    elif group.kind == "classic":
+        kind += ", without members' protocol"
+    parts = [f"{group.group_id}: {kind}", group.state.value]
+    if group.epoch is not None:
+        parts.append(f"{'generation' if group.kind == 'classic' else 'epoch'} {group.epoch}")
+    if group.protocol:
+        parts.append(f"assignor {group.protocol}")
+    parts.append(count_text(len(group.members), "member"))
+    if group.since_ms is not None:
+        parts.append(f"since {time_text(group.since_ms)}")
+    return f"GROUP {', '.join(parts)}; {OFFSETS_TOPIC}-{group.partition}"
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    committed, member, extent = row.committed, row.member, row.extent
+    notes = [] if row.outside is None else [f"offset {row.outside.value}"]
+    if row.uncommitted:
+        notes.append("offset in an open transaction")
+    return (
+        row.topic,
+        str(row.partition),
+        _NONE if committed is None else str(committed.offset),
+        _NONE if extent is None else str(extent.start),
+        _NONE if extent is None else str(extent.end),
+        _NONE if row.lag is None else str(row.lag),
+        _NONE if committed is None else time_text(committed.commit_ms),
+        _NONE if row.expires_ms is None else time_text(row.expires_ms),
+        _NONE if member is None else member.member_id,
+        _NONE if member is None else member.host,
+        _NONE if member is None else member.client_id,
+        _NONE if committed is None or not committed.metadata else committed.metadata,
+        ", ".join(notes) or _NONE,
+    )
+
+
+def _table(lines: list[tuple[str, ...]]) -> Iterator[str]:
+    printed = [[printable(cell) for cell in line] for line in lines]
+    widths = [max(map(len, column)) for column in zip(*printed, strict=True)]
+    for line in printed:
+        cells = (f"{cell:{width}}" for cell, width in zip(line, widths, strict=True))
+        yield f"  {'  '.join(cells)}".rstrip()
+
+
+def _member_text(member: Member) -> str:
+    instance = "" if member.instance_id is None else f", instance {member.instance_id}"
+    return f"{member.member_id}, client {member.client_id} at {member.host}{instance}"
+
+
+def _fault_text(fault: Fault, path: AnyPath) -> str:
+    where = "" if fault.position is None else f" at position {fault.position}"
+    size = "" if fault.size is None else f", {count_text(fault.size, 'byte')}"
+    if not fault.damaged:
+        return f"incomplete: {fault.path}{where}{size}: {fault.reason}"
+    return (
+        f"damage: {fault.path}{where}{size}: {fault.reason}. The groups below are those of sound "
+        f"records; a coordinator may not load this partition: {shell_text(verify_command(path))}"
+    )

@@ -1,0 +1,240 @@
+"""Groups beside the logs that they consume: lag, offsets outside of a log, expiry.
+
+Spec: ``ConsumerGroupCommand`` for what is reported of a group; ``OffsetExpirationConditionImpl``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import Final
+
+from kdump.audit.targets.scope import Scope, directories_of
+from kdump.audit.targets.target import Target
+from kdump.coordinators.extents import Extent, TopicPartition, find_logs, read_extent, topic_id_of
+from kdump.coordinators.group import (
+    OFFSETS_TOPIC,
+    CommittedOffset,
+    Group,
+    Kind,
+    Member,
+    State,
+    Undecodable,
+    partition_of,
+    read_groups,
+)
+from kdump.coordinators.log import CoordinatorLog, Fault
+from kdump.coordinators.partitions import CoordinatorPartition, read_partitions
+from kdump.format.messages.consumer_protocol import PROTOCOL_TYPE
+from kdump.storage.objects.address import AnyPath
+
+_PARTITIONS: Final = "offsets.topic.num.partitions"
+_RETENTION: Final = "offsets.retention.minutes"
+_RETENTION_MINUTES: Final = 7 * 24 * 60
+_WILDCARDS: Final = "*?["
+
+
+class Outside(StrEnum):
+    """Where a committed offset lies if not in its log: the consumer resets its position."""
+
+    BELOW_START = "below start"
+    BEYOND_END = "beyond end"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A partition that a group has committed, or that one of its members has.
+
+    ``extent`` is None without a readable log at hand. ``expires_ms`` is the time from which the
+    coordinator may remove the offset, None if it does not. ``uncommitted`` says that an open
+    transaction holds an offset for it.
+    """
+
+    topic: str
+    partition: int
+    committed: CommittedOffset | None
+    member: Member | None
+    extent: Extent | None
+    expires_ms: int | None
+    uncommitted: bool
+
+    @property
+    def lag(self) -> int | None:
+        """The records up to the log end offset, None if one of both is unknown."""
+        if self.committed is None or self.extent is None:
+            return None
+        return self.extent.end - self.committed.offset
+
+    @property
+    def outside(self) -> Outside | None:
+        """Where the offset lies outside of its log, None if it lies in it, or is unknown."""
+        if self.committed is None or self.extent is None:
+            return None
+        if self.committed.offset < self.extent.start:
+            return Outside.BELOW_START
+        return Outside.BEYOND_END if self.committed.offset > self.extent.end else None
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsPartition:
+    """The groups of a partition of the topic; ``path`` is the copy that was taken.
+
+    ``passed_over`` are the other copies, which end before it or have an older leader epoch.
+    """
+
+    partition: int
+    path: AnyPath
+    passed_over: tuple[AnyPath, ...]
+    faults: tuple[Fault, ...]
+    undecodable: tuple[Undecodable, ...]
+    groups: tuple[tuple[Group, tuple[Row, ...]], ...]
+
+
+def find_offsets(scope: Scope, patterns: Sequence[str]) -> list[CoordinatorPartition]:
+    """Return the partitions of ``__consumer_offsets`` that may hold groups of these patterns.
+
+    A pattern without wildcards names a group, whose partition follows from its name, if the number
+    of partitions is known.
+    """
+    found = CoordinatorPartition.find(scope, OFFSETS_TOPIC)
+    count = _partition_count(scope)
+    if not patterns or count is None or any(set(_WILDCARDS) & set(each) for each in patterns):
+        return found
+    wanted = {partition_of(each, count) for each in patterns}
+    return [partition for partition in found if partition.number in wanted]
+
+
+def report_groups(
+    scope: Scope,
+    partitions: Sequence[CoordinatorPartition],
+    patterns: Sequence[str],
+    *,
+    jobs: int,
+    on_progress: Callable[[int], None],
+) -> Iterator[OffsetsPartition]:
+    """Yield the groups of each partition, in the order of ``partitions``.
+
+    Raises SourceError if a worker is killed.
+    """
+    join = _Join(scope)
+    with closing(read_partitions(partitions, jobs=jobs, on_progress=on_progress)) as loaded:
+        for partition, path, log in loaded:
+            groups, undecodable = read_groups(log, partition.number)
+            yield OffsetsPartition(
+                partition.number,
+                path,
+                tuple(target.path for target in partition.copies if target.path != path),
+                _faults(partition.copies, log),
+                tuple(undecodable),
+                tuple((group, join.rows(group)) for group in groups if _selects(patterns, group)),
+            )
+
+
+def expires_ms(group: Group, committed: CommittedOffset, retention_ms: int) -> int | None:
+    """Return from when on the coordinator may remove an offset, None if it does not."""
+    if group.subscribes(committed.topic):
+        return None
+    if committed.expire_ms is not None:
+        return committed.expire_ms
+    base = committed.commit_ms
+    if group.kind is Kind.CLASSIC and group.protocol_type is not None:
+        if group.state is State.EMPTY:
+            base = committed.commit_ms if group.since_ms is None else group.since_ms
+        elif group.protocol_type != PROTOCOL_TYPE:
+            return None
+    return base + retention_ms
+
+
+class _Join:
+    """The logs at hand, whose ends are read when a group first has an offset in them."""
+
+    def __init__(self, scope: Scope) -> None:
+        directories = directories_of(scope.roots)
+        self._logs = find_logs(directories)
+        self._extents: dict[TopicPartition, Extent | None] = {}
+        self._scope = scope
+        self._names: Mapping[str, str] | None = None
+        minutes = (scope.context.config or {}).get(_RETENTION, "")
+        self._retention_ms = 60_000 * (int(minutes) if minutes.isdecimal() else _RETENTION_MINUTES)
+
+    def rows(self, group: Group) -> tuple[Row, ...]:
+        """Return the rows of a group by topic and partition."""
+        committed = {(each.topic, each.partition): each for each in group.offsets}
+        members = dict(self._assigned(group))
+        places = sorted({*committed, *members, *group.uncommitted})
+        return tuple(
+            self._row(group, place, committed.get(place), members.get(place)) for place in places
+        )
+
+    def _row(
+        self,
+        group: Group,
+        place: TopicPartition,
+        committed: CommittedOffset | None,
+        member: Member | None,
+    ) -> Row:
+        return Row(
+            *place,
+            committed,
+            member,
+            self._extent(place),
+            None if committed is None else expires_ms(group, committed, self._retention_ms),
+            place in group.uncommitted,
+        )
+
+    def _assigned(self, group: Group) -> Iterator[tuple[TopicPartition, Member]]:
+        for member in group.members:
+            for assignment in member.assignments or ():
+                topic = assignment.topic
+                if topic is None and assignment.topic_id is not None:
+                    topic = self._topic_names().get(assignment.topic_id, assignment.topic_id)
+                for partition in assignment.partitions:
+                    yield (topic or "", partition), member
+
+    def _extent(self, place: TopicPartition) -> Extent | None:
+        if place not in self._extents:
+            found = [read_extent(path, facts) for path, facts in self._logs.get(place, ())]
+            # A copy that ends before another lags behind it.
+            known = [extent for extent in found if extent is not None]
+            self._extents[place] = max(known, key=lambda extent: extent.end, default=None)
+        return self._extents[place]
+
+    def _topic_names(self) -> Mapping[str, str]:
+        if self._names is None:
+            names: dict[str, str] = {}
+            for (topic, _), copies in self._logs.items():
+                if topic not in names.values():
+                    topic_id = topic_id_of(copies[0][0])
+                    if topic_id is not None:
+                        names[topic_id] = topic
+            for node in self._scope.context.nodes.values():
+                if node.image is not None:
+                    names |= node.image.names
+            self._names = names
+        return self._names
+
+
+def _partition_count(scope: Scope) -> int | None:
+    """Return the number of partitions of the topic, None if it is not certain."""
+    for node in scope.context.nodes.values():
+        numbers = None if node.image is None else node.image.partitions(OFFSETS_TOPIC)
+        if numbers:
+            return len(numbers)
+    configured = (scope.context.config or {}).get(_PARTITIONS, "")
+    return int(configured) if configured.isdecimal() and int(configured) else None
+
+
+def _selects(patterns: Sequence[str], group: Group) -> bool:
+    return not patterns or any(fnmatchcase(group.group_id, pattern) for pattern in patterns)
+
+
+def _faults(copies: Iterable[Target], log: CoordinatorLog) -> tuple[Fault, ...]:
+    unreadable = (
+        Fault(target.path, None, None, str(target.error), damaged=False)
+        for target in copies
+        if target.error is not None
+    )
+    return (*unreadable, *log.faults)

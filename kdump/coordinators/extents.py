@@ -1,0 +1,88 @@
+"""The first and the end offset of logs, as brokers answer them to consumers.
+
+Spec: ``UnifiedLog``; the log start offset of the checkpoint counts where it lies in the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from kdump.audit.facts.small_files import DirectoryFacts, read_small
+from kdump.audit.survey.log_end import read_end
+from kdump.errors import SourceError
+from kdump.format.properties import decode_partition_metadata
+from kdump.storage.access import open_source
+from kdump.storage.logdir import Partition, Segment, directory_name, list_partition
+from kdump.storage.names import PARTITION_METADATA
+from kdump.storage.objects.address import AnyPath
+from kdump.storage.walk import Damage, walk
+
+TopicPartition = tuple[str, int]
+"""A topic and the number of a partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """The log of a partition: its first offset and the log end offset, by its batch headers."""
+
+    start: int
+    end: int
+
+
+def find_logs(
+    directories: Iterable[DirectoryFacts],
+) -> Mapping[TopicPartition, tuple[tuple[AnyPath, DirectoryFacts], ...]]:
+    """Return the paths of all copies of each partition that a broker serves."""
+    found: dict[TopicPartition, list[tuple[AnyPath, DirectoryFacts]]] = {}
+    for directory in directories:
+        for path in directory.directory.partition_paths:
+            name = directory_name(path)
+            if name is not None and name.suffix == "":
+                found.setdefault((name.topic, name.partition), []).append((path, directory))
+    return {place: tuple(copies) for place, copies in found.items()}
+
+
+def read_extent(path: AnyPath, directory: DirectoryFacts) -> Extent | None:
+    """Return the extent of the log at ``path``, None if it cannot be read."""
+    partition = list_partition(path)
+    if isinstance(partition, SourceError):
+        return None
+    start = log_start(partition, directory)
+    if not partition.segments:
+        return Extent(start, start)
+    try:
+        end = _end(partition.segments[-1])
+    except SourceError:
+        return None
+    return Extent(min(start, end), end)
+
+
+def log_start(partition: Partition, directory: DirectoryFacts | None) -> int:
+    """Return the log start offset: that of the checkpoint, if it is above the first segment."""
+    first = partition.segments[0].base_offset if partition.segments else 0
+    read = None if directory is None else directory.log_starts
+    name = partition.name
+    if read is None or read.value is None or name is None:
+        return first
+    return max(first, read.value.get((name.topic, name.partition), 0))
+
+
+def topic_id_of(path: AnyPath) -> str | None:
+    """Return the topic id in ``partition.metadata``, None without a readable one."""
+    read = read_small(path / PARTITION_METADATA, decode_partition_metadata)
+    return None if read.value is None else read.value.topic_id
+
+
+def _end(segment: Segment) -> int:
+    end = read_end(segment).next_offset
+    if end is not None:
+        return end
+    # Headers do not lead to the end: take the last sound batch before the damage.
+    end = segment.base_offset
+    with open_source(segment.log, mapped=False) as source:
+        for piece in walk(source, segment.base_offset):
+            if isinstance(piece, Damage):
+                break
+            end = piece[len(piece) - 1].last_offset + 1
+    return end

@@ -1,0 +1,84 @@
+"""The partitions of a coordinator's topic, and the best copy of each."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+from kdump.audit.targets.scope import Scope
+from kdump.audit.targets.target import Target
+from kdump.coordinators.extents import log_start
+from kdump.coordinators.log import CoordinatorLog, LoadTask, load
+from kdump.errors import KdumpError, SourceError
+from kdump.storage import workers
+from kdump.storage.logdir import directory_name
+from kdump.storage.objects.address import AnyPath
+from kdump.tables.logs import list_logs
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorPartition:
+    """A partition of a coordinator's topic, and all copies of it at hand, listed."""
+
+    number: int
+    copies: tuple[Target, ...]
+
+    @classmethod
+    def find(cls, scope: Scope, topic: str) -> list[CoordinatorPartition]:
+        """Return the partitions of ``topic`` in a scope, by number."""
+        found: dict[int, list[Target]] = defaultdict(list)
+        for target in scope.targets:
+            name = directory_name(target.path)
+            if name is not None and (name.topic, name.suffix) == (topic, ""):
+                found[name.partition].append(target.with_listing())
+        return [cls(number, tuple(copies)) for number, copies in sorted(found.items())]
+
+    @property
+    def size(self) -> int:
+        """The bytes of the logs of all copies."""
+        return sum(target.size for target in self.copies)
+
+    def tasks(self) -> list[LoadTask]:
+        """Return a task for each copy."""
+        return [
+            LoadTask(
+                tuple(list_logs([target])),
+                0 if target.partition is None else log_start(target.partition, target.directory),
+            )
+            for target in self.copies
+        ]
+
+
+def read_partitions(
+    partitions: Sequence[CoordinatorPartition], *, jobs: int, on_progress: Callable[[int], None]
+) -> Generator[tuple[CoordinatorPartition, AnyPath, CoordinatorLog], None, None]:
+    """Read all copies in at most ``jobs`` workers; yield the best of each, in order.
+
+    The best copy has the highest leader epoch, and of these the highest end. ``on_progress`` gets
+    the bytes of each copy that was read. Raises SourceError if a worker
+    is killed.
+    """
+
+    def work(task: LoadTask, _: Callable[[int], None]) -> CoordinatorLog:
+        return load(task)
+
+    tasks = [task for partition in partitions for task in partition.tasks()]
+    with closing(workers.run(work, tasks, jobs)) as results:
+        numbered = ((result.index, result.value) for result in results)
+        in_order = workers.in_order(numbered)
+        for partition in partitions:
+            logs: list[CoordinatorLog] = []
+            for target in partition.copies:
+                value = next(in_order)
+                if isinstance(value, workers.WorkerDied):
+                    died = f"{target.path}: {value.label} killed the process that read it"
+                    raise SourceError(target.path, died)
+                if isinstance(value, KdumpError):
+                    raise value
+                logs.append(value)
+                on_progress(target.size)
+            rank = [(log.epoch, log.end_offset) for log in logs]
+            best = rank.index(max(rank))
+            yield partition, partition.copies[best].path, logs[best]

@@ -1,0 +1,245 @@
+"""The hot loop that keeps the last record of each key, as compaction does.
+
+Entries are rows of ``ENTRY_FIELDS``. Their keys and values are bytes of one arena. ``slots`` is a
+hash table with open addressing: each slot holds the number of an entry and 1, or 0.
+
+Spec: ``Cleaner.shouldRetainRecord``: of the records of a key the one with the highest offset stays.
+It must never make an object per record.
+"""
+
+from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from kdump.format.kernel import nocython as cython
+
+from kdump.format.kernel.prelude import (
+    HEADER_COUNT,
+    HEADERS,
+    KEY,
+    KEY_SIZE,
+    MAX_32,
+    OFFSET,
+    RECORD_WIDTH,
+    TIMESTAMP,
+    VALUE,
+    VALUE_SIZE,
+    need,
+    need_field,
+    put_bytes,
+    within,
+)
+from kdump.format.kernel.producers import need_slots
+
+# The row of a key: its hash, its bytes in the arena, the offset of its last record, and the bytes
+# of that record's value, for which the arena has ``capacity`` bytes. The size of null is -1.
+ENTRY_FIELDS = ("hash", "key", "key_size", "offset", "value", "value_size", "capacity")
+ENTRY_WIDTH = 7
+E_HASH = 0
+E_KEY = 1
+E_KEY_SIZE = 2
+E_OFFSET = 3
+E_VALUE = 4
+E_VALUE_SIZE = 5
+E_CAPACITY = 6
+# What a table counts: its entries, the bytes of the arena that are in use, those that the next
+# record needs beyond them, records without a key; and the number that all hashes begin with.
+STATE_FIELDS = ("entries", "used", "needed", "keyless", "seed")
+STATE_WIDTH = 5
+S_ENTRIES = 0
+S_USED = 1
+S_NEEDED = 2
+S_KEYLESS = 3
+S_SEED = 4
+
+
+def keep_latest(
+    rows: cython.const[cython.longlong][::1],
+    first: cython.Py_ssize_t,
+    block: cython.const[cython.uchar][::1],
+    entries: cython.longlong[::1],
+    slots: cython.longlong[::1],
+    arena: cython.uchar[::1],
+    state: cython.longlong[::1],
+) -> int:
+    """Add the records from row ``first`` on; of each key the one with the highest offset stays.
+
+    ``rows`` are of ``RECORD_FIELDS``, with positions in ``block``; records without a key are
+    counted. The number of ``slots`` is a power of 2, at least twice that of ``entries``. Return the
+    row that was reached: less than all rows if there is no room for another entry, or for
+    ``needed`` bytes in the arena. The caller guarantees that entries and slots are those of earlier
+    calls, for the same arena.
+    """
+    n: cython.Py_ssize_t = len(rows) // RECORD_WIDTH
+    room: cython.Py_ssize_t = len(entries) // ENTRY_WIDTH
+    row: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    entry: cython.Py_ssize_t
+    slot: cython.Py_ssize_t
+    key: cython.longlong
+    key_size: cython.longlong
+    value_size: cython.longlong
+    value_hash: cython.longlong
+    missing: cython.longlong
+    need(STATE_WIDTH, len(state), "numbers of state")
+    within(0, first, n, "the first row")
+    within(0, state[S_ENTRIES], room, "the count of entries")
+    within(0, state[S_USED], len(arena), "the used bytes")
+    need(2 * room, len(slots), "slots")
+    need_slots(slots)
+    state[S_NEEDED] = 0
+    for row in range(first, n):
+        at = row * RECORD_WIDTH
+        key = rows[at + KEY]
+        key_size = rows[at + KEY_SIZE]
+        value_size = rows[at + VALUE_SIZE]
+        if key_size < 0:
+            state[S_KEYLESS] += 1
+            continue
+        need_field(len(block), key, key_size)
+        need_field(len(block), rows[at + VALUE], value_size)
+        value_hash = _hash(block, key, key_size, state[S_SEED])
+        slot = _slot(block, key, key_size, value_hash, entries, slots, arena)
+        if slots[slot]:
+            entry = (slots[slot] - 1) * ENTRY_WIDTH
+            if rows[at + OFFSET] <= entries[entry + E_OFFSET]:
+                continue
+            if value_size > entries[entry + E_CAPACITY]:
+                # Twice as much, so that values that grow do not leave more behind than they need.
+                missing = 2 * value_size
+                if missing > len(arena) - state[S_USED]:
+                    state[S_NEEDED] = missing
+                    return row
+                entries[entry + E_VALUE] = state[S_USED]
+                entries[entry + E_CAPACITY] = missing
+                state[S_USED] += missing
+        else:
+            missing = key_size + (value_size if value_size > 0 else 0)
+            if state[S_ENTRIES] == room:
+                return row
+            if missing > len(arena) - state[S_USED]:
+                state[S_NEEDED] = missing
+                return row
+            entry = state[S_ENTRIES] * ENTRY_WIDTH
+            state[S_ENTRIES] += 1
+            slots[slot] = state[S_ENTRIES]
+            entries[entry + E_HASH] = value_hash
+            entries[entry + E_KEY] = state[S_USED]
+            entries[entry + E_KEY_SIZE] = key_size
+            entries[entry + E_VALUE] = put_bytes(arena, state[S_USED], block, key, key_size)
+            entries[entry + E_CAPACITY] = missing - key_size
+            state[S_USED] += missing
+        entries[entry + E_OFFSET] = rows[at + OFFSET]
+        entries[entry + E_VALUE_SIZE] = value_size
+        put_bytes(arena, entries[entry + E_VALUE], block, rows[at + VALUE], value_size)
+    return n
+
+
+def fill_slots(
+    entries: cython.const[cython.longlong][::1],
+    count: cython.Py_ssize_t,
+    slots: cython.longlong[::1],
+) -> None:
+    """Fill ``slots``, all of them 0, with the first ``count`` entries, which have distinct keys."""
+    mask: cython.Py_ssize_t = len(slots) - 1
+    entry: cython.Py_ssize_t
+    slot: cython.Py_ssize_t
+    within(0, count, len(entries) // ENTRY_WIDTH, "the count of entries")
+    need(2 * count, len(slots), "slots")
+    need_slots(slots)
+    for entry in range(count):
+        slot = entries[entry * ENTRY_WIDTH + E_HASH] & mask
+        while slots[slot]:
+            slot = (slot + 1) & mask
+        slots[slot] = entry + 1
+
+
+def entry_rows(
+    entries: cython.const[cython.longlong][::1],
+    count: cython.Py_ssize_t,
+    rows: cython.longlong[::1],
+) -> None:
+    """Fill ``rows``, of ``RECORD_FIELDS``, with the first ``count`` entries as records.
+
+    Their positions are those in the arena. They have no timestamps and no headers.
+    """
+    entry: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    row: cython.Py_ssize_t
+    within(0, count, len(entries) // ENTRY_WIDTH, "the count of entries")
+    need(count * RECORD_WIDTH, len(rows), "room for records")
+    for entry in range(count):
+        at = entry * ENTRY_WIDTH
+        row = entry * RECORD_WIDTH
+        rows[row + OFFSET] = entries[at + E_OFFSET]
+        rows[row + TIMESTAMP] = -1
+        rows[row + KEY] = entries[at + E_KEY]
+        rows[row + KEY_SIZE] = entries[at + E_KEY_SIZE]
+        rows[row + VALUE] = entries[at + E_VALUE]
+        rows[row + VALUE_SIZE] = entries[at + E_VALUE_SIZE]
+        rows[row + HEADERS] = 0
+        rows[row + HEADER_COUNT] = 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _hash(
+    block: cython.const[cython.uchar][::1],
+    start: cython.Py_ssize_t,
+    size: cython.Py_ssize_t,
+    seed: cython.longlong,
+) -> cython.longlong:
+    """Return the 32 bits of FNV-1a, begun with ``seed``."""
+    value: cython.longlong = seed & MAX_32
+    i: cython.Py_ssize_t
+    for i in range(start, start + size):
+        value = ((value ^ block[i]) * 16777619) & MAX_32
+    return value
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _slot(
+    block: cython.const[cython.uchar][::1],
+    key: cython.Py_ssize_t,
+    key_size: cython.longlong,
+    value_hash: cython.longlong,
+    entries: cython.longlong[::1],
+    slots: cython.longlong[::1],
+    arena: cython.uchar[::1],
+) -> cython.Py_ssize_t:
+    """Return the slot of a key, or the empty one where it belongs."""
+    mask: cython.Py_ssize_t = len(slots) - 1
+    slot: cython.Py_ssize_t = value_hash & mask
+    entry: cython.Py_ssize_t
+    while slots[slot]:
+        entry = (slots[slot] - 1) * ENTRY_WIDTH
+        if (
+            entries[entry + E_HASH] == value_hash
+            and entries[entry + E_KEY_SIZE] == key_size
+            and _equal(block, key, arena, entries[entry + E_KEY], key_size)
+        ):
+            return slot
+        slot = (slot + 1) & mask
+    return slot
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _equal(
+    block: cython.const[cython.uchar][::1],
+    start: cython.Py_ssize_t,
+    arena: cython.uchar[::1],
+    origin: cython.Py_ssize_t,
+    size: cython.Py_ssize_t,
+) -> cython.bint:
+    i: cython.Py_ssize_t = 0
+    if not cython.compiled:
+        return block[start : start + size] == arena[origin : origin + size]
+    while i < size and block[start + i] == arena[origin + i]:
+        i += 1
+    return i == size
