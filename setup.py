@@ -36,7 +36,7 @@ PRELUDES = ("prelude", "checksums", "producers")
 #: What Cython's memoryviews need, compiled once for all modules.
 SHARED = "_memoryviews"
 #: What runs as plain Python alone.
-PLAIN = ("__init__", "nocython", *PRELUDES)
+PLAIN = ("__init__", *PRELUDES)
 BUILD = Path("build")
 #: A larger literal would be a Python object in the compiled code.
 LARGEST = 2**31 - 1
@@ -108,7 +108,8 @@ def pasted(text: str) -> str:
 
 def numbers(text: str) -> dict[str, int]:
     """The numbers that ``text`` names, as far as they are C integers if written as literals."""
-    names: dict[str, object] = {"cython": SimpleNamespace(**run_path(str(FOLDER / "nocython.py")))}
+    stand_in = run_path(str(FOLDER.parent / "nocython.py"))
+    names: dict[str, object] = {"cython": SimpleNamespace(**stand_in)}
     found = {}
     for node in ast.parse(text).body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):

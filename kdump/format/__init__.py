@@ -1,6 +1,8 @@
 """Bytes to values and back: the formats of Kafka's files. This layer opens no file and reads no
 clock.
 
+nocython       Stands in for Cython's ``cython`` where that is not installed: decorators that do
+               nothing.
 kernel/        The loops that touch every byte or row: Python that runs as it is, and that the
                installation compiles with Cython.
 codecs         Decompression and compression of a batch's record block, bounded by a limit in

@@ -56,6 +56,7 @@ def test_the_names_of_all_commands() -> None:
         "dump",
         "explain",
         "export",
+        "groups",
         "help",
         "next-start",
         "reindex",

@@ -30,6 +30,8 @@ READING = {
     "convert": ["convert-v0-v2"],
     "convert-json": ["convert-v0-v2", "--batch-bytes", "0", "--codec", "lz4", "--format", "json"],
     "undo": ["undo"],
+    "groups": ["groups"],
+    "groups-json": ["groups", "--format", "json", "--group", "g*"],
     "dump": ["dump"],
     "dump-data": ["dump", "--data"],
     "dump-json": ["dump", "--format", "json", "--records"],

@@ -422,5 +422,5 @@ def test_wrappers_are_alone(build: Any) -> None:
 
 
 def test_the_plain_build_is_plain() -> None:
-    assert PLAIN.cython.__name__ == "kdump.format.kernel.nocython"
+    assert PLAIN.cython.__name__ == "kdump.format.nocython"
     assert PLAIN.STATE_FIELDS == _encode.STATE_FIELDS

@@ -17,6 +17,7 @@ from kdump.format.kernel import columns as _columns
 from kdump.format.kernel import entries as _entries
 from kdump.format.kernel import events as _events
 from kdump.format.kernel import headers as _headers
+from kdump.format.kernel import latest as _latest
 from kdump.format.kernel import lines as _lines
 from kdump.format.kernel import producers as _producers
 from kdump.format.kernel import records as _records
@@ -62,7 +63,7 @@ EVENTS = len(_producers.EVENT_FIELDS)
 STATE = len(_replay.STATE_FIELDS)
 FORM = b"form", array("q", [1, 0, 2, 3])
 PIECES = [b"piece"] * 8
-KEY, HEADERS = 2, 6
+KEY, VALUE, HEADERS = 2, 4, 6
 
 
 def gathering() -> list[Any]:
@@ -94,6 +95,14 @@ def judging() -> list[Any]:
     offsets, state = array("i", [0, 1]), zeros(_entries.STATE_FIELDS)
     state[_entries.J_STOP] = 2
     return [rows(), 0, offsets, array("i", [0, 90]), state, zeros(_entries.FOUND_NUMBERS)]
+
+
+def keeping() -> list[Any]:
+    width = len(_latest.ENTRY_FIELDS)
+    return [
+        record_rows(), 0, BLOCK, zeros(2 * width), zeros(4), bytearray(99),
+        zeros(len(_latest.STATE_FIELDS)),
+    ]  # fmt: skip
 
 
 #: The functions with arguments that they accept.
@@ -140,6 +149,9 @@ ACCEPTED: dict[str, list[Any]] = {
     "columns.count_headers": [record_rows(), 0, array("i", [0, 0])],
     "select.keep_records": [record_rows(), BLOCK, 0, 9, 0, 9, b"key"],
     "select.sum_batches": [rows(), zeros(_select.SUM_FIELDS)],
+    "latest.keep_latest": keeping(),
+    "latest.fill_slots": [keeping()[3], 0, zeros(4)],
+    "latest.entry_rows": [keeping()[3], 2, columns(2 * RECORD_WIDTH)],
     "ranges.keep_in_ranges": [
         record_rows(), array("q", [0, 1, 1]), rows(), 9, array("q", [0, 9]), 9,
     ],
@@ -179,6 +191,20 @@ REFUSED: list[tuple[str, int, Any]] = [
     ("headers.skip_sound", 2, array("q", [-1])),
     ("headers.skip_sound", 3, -1),
     ("headers.tally", 1, zeros(_headers.TALLY_FIELDS - 1)),
+    ("latest.keep_latest", 0, FAR_KEY),
+    ("latest.keep_latest", 0, changed(record_rows(), VALUE, len(BLOCK))),
+    ("latest.keep_latest", 1, -1),
+    ("latest.keep_latest", 1, 2),
+    ("latest.keep_latest", 4, zeros(3)),
+    ("latest.keep_latest", 4, zeros(5)),
+    ("latest.keep_latest", 6, zeros(len(_latest.STATE_FIELDS) - 1)),
+    ("latest.keep_latest", 6, state("latest.keep_latest", _latest.S_ENTRIES, 3, 6)),
+    ("latest.keep_latest", 6, state("latest.keep_latest", _latest.S_USED, 100, 6)),
+    ("latest.fill_slots", 1, -1),
+    ("latest.fill_slots", 1, 3),
+    ("latest.fill_slots", 2, zeros(3)),
+    ("latest.entry_rows", 1, 3),
+    ("latest.entry_rows", 2, columns(2 * RECORD_WIDTH - 1)),
     ("headers.next_candidate", 1, -1),
     ("records.read_records", 1, -1),
     ("records.records_match", 1, 2),

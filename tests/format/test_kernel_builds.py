@@ -614,7 +614,7 @@ def test_the_plain_build_needs_no_cython() -> None:
         == ROWS.cython.__name__
         == EVENTS.cython.__name__
         == REPLAY.cython.__name__
-        == "kdump.format.kernel.nocython"
+        == "kdump.format.nocython"
     )
 
 

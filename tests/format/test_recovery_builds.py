@@ -166,5 +166,5 @@ def test_follow(pieces: list[bytes], target: int, cut: int) -> None:
 
 
 def test_what_runs_is_what_is_written() -> None:
-    assert PLAIN.cython.__name__ == "kdump.format.kernel.nocython"
+    assert PLAIN.cython.__name__ == "kdump.format.nocython"
     assert PLAIN.RECOVERY_FIELDS == STATE

@@ -25,7 +25,7 @@ PRELUDES = ("prelude", "checksums", "producers")
 BUILT = sorted(
     path.stem
     for path in ROOT.joinpath(*PACKAGE.split(".")).glob("[!_]*.py")
-    if path.stem not in (*PRELUDES, "nocython")
+    if path.stem not in PRELUDES
 )
 _loaded: dict[str, ModuleType] = {}
 

@@ -69,8 +69,6 @@ def groups(
     from kdump.cli.views.groups.json_lines import JsonGroups
     from kdump.cli.views.groups.text import TextGroups
     from kdump.coordinators.consumption import find_offsets, report_groups
-    from kdump.coordinators.group import OFFSETS_TOPIC
-    from kdump.errors import UsageError
     from kdump.format.lines.text import printable
     from kdump.storage.workers import default_jobs
 
@@ -79,8 +77,6 @@ def groups(
         if isinstance(root.content, Exception):
             raise root.content
     partitions = find_offsets(scope, patterns)
-    if not partitions:
-        raise UsageError(f"expected partitions of {OFFSETS_TOPIC} at PATH, found none")
 
     def warn(text: str) -> None:
         click.echo(f"kdump: {printable(text)}", err=True)

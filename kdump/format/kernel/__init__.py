@@ -1,8 +1,6 @@
 """The loops that touch every byte or row: Python that runs as it is, and that the installation
 compiles with Cython.
 
-nocython   Stands in for Cython's ``cython`` where that is not installed: decorators that do
-           nothing.
 prelude    What every module of the kernel uses: rows, places, bits, readers of bytes, writers of
            bytes.
 checksums  The checksums of small batches: the tables of CRC-32C and CRC-32, and the loop over

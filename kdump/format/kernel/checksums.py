@@ -13,7 +13,7 @@ from array import array
 try:
     import cython
 except ImportError:
-    from kdump.format.kernel import nocython as cython
+    from kdump.format import nocython as cython
 
 from kdump.format.kernel.prelude import (
     MAX_32,

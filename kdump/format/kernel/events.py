@@ -15,7 +15,7 @@ from typing import Any
 try:
     import cython
 except ImportError:
-    from kdump.format.kernel import nocython as cython
+    from kdump.format import nocython as cython
 
 from kdump.format.kernel.prelude import (
     ATTRIBUTES,

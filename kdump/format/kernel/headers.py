@@ -14,7 +14,7 @@ from typing import Any
 try:
     import cython
 except ImportError:
-    from kdump.format.kernel import nocython as cython
+    from kdump.format import nocython as cython
 
 from kdump.format.kernel.checksums import (
     CRC32_TABLE,

@@ -14,7 +14,7 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:
-    from kdump.format.kernel import nocython as cython
+    from kdump.format import nocython as cython
 
 from kdump.format.kernel.prelude import (
     ATTRIBUTES,

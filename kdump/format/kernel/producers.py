@@ -11,7 +11,7 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:
-    from kdump.format.kernel import nocython as cython
+    from kdump.format import nocython as cython
 
 #: An event, in the order of the file. Coordinator epoch and timestamp are a marker's.
 EVENT_FIELDS = (

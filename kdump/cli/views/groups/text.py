@@ -19,6 +19,8 @@ _HEAD: Final = (
     "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-START-OFFSET", "LOG-END-OFFSET", "LAG",
     "COMMITTED", "EXPIRES", "CONSUMER-ID", "HOST", "CLIENT-ID", "METADATA", "NOTE",
 )  # fmt: skip
+#: The first columns, which are printed even if they hold nothing.
+_ALWAYS: Final = 6
 _NONE: Final = "-"
 
 
@@ -110,9 +112,14 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def _table(lines: list[tuple[str, ...]]) -> Iterator[str]:
-    printed = [[printable(cell) for cell in line] for line in lines]
-    widths = [max(map(len, column)) for column in zip(*printed, strict=True)]
-    for line in printed:
+    """Yield the lines of a table, without further columns that hold nothing."""
+    columns = [
+        [printable(cell) for cell in column]
+        for number, column in enumerate(zip(*lines, strict=True))
+        if number < _ALWAYS or set(column[1:]) != {_NONE}
+    ]
+    widths = [max(map(len, column)) for column in columns]
+    for line in zip(*columns, strict=True):
         cells = (f"{cell:{width}}" for cell, width in zip(line, widths, strict=True))
         yield f"  {'  '.join(cells)}".rstrip()
 

@@ -1,0 +1,146 @@
+"""``kdump groups`` beside Kafka's tool: what a broker answers, before its stop and after a kill.
+
+``kafka-consumer-groups.sh`` of 4.3.1 asks both releases. It also takes the CSV on a cluster without
+groups.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from brokers.broker import QUICK_RESTART, Broker
+from brokers.programs import java_command, run
+from brokers.workload import create_topics
+from brokers.zookeeper import Described
+
+from kdump.cli.main import main
+
+pytestmark = pytest.mark.broker
+
+TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+SETTINGS = QUICK_RESTART | {"offsets.topic.num.partitions": "3"}
+#: A session so long that no member is missed while the test runs.
+MEMBER = "classic-static"
+
+Offsets = dict[tuple[str, str, str], tuple[str, ...]]
+
+
+def tool(broker: Broker, *arguments: str) -> str:
+    command = [*java_command("4.3.1", "ERROR"), TOOL, "--bootstrap-server", broker.bootstrap]
+    done = subprocess.run(
+        [*command, *arguments], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert "Error" not in done.stdout, done.stdout
+    return done.stdout
+
+
+def tables(text: str) -> Iterator[dict[str, str]]:
+    """The rows of all tables that the tool prints, by column."""
+    head: list[str] = []
+    for line in text.splitlines():
+        cells = line.replace("COORDINATOR (ID)", "COORDINATOR ID").split()
+        if cells[:1] == ["GROUP"]:
+            head = cells
+        elif cells:
+            yield dict(zip(head, cells, strict=False))
+
+
+def asked_offsets(broker: Broker) -> Offsets:
+    columns = (
+        "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID",
+    )  # fmt: skip
+    text = tool(broker, "--describe", "--all-groups", "--offsets")
+    return {
+        (row["GROUP"], row["TOPIC"], row["PARTITION"]): tuple(row[column] for column in columns)
+        for row in tables(text)
+    }
+
+
+def asked_states(broker: Broker) -> dict[str, tuple[str, str]]:
+    text = tool(broker, "--describe", "--all-groups", "--state")
+    return {row["GROUP"]: (row["STATE"], row["#MEMBERS"]) for row in tables(text)}
+
+
+def read(
+    directory: Path, capfd: pytest.CaptureFixture[str]
+) -> tuple[Offsets, dict[str, tuple[str, str]]]:
+    """What kdump reads from disk, in the form of what the tool prints."""
+    capfd.readouterr()
+    assert main(["groups", "--format", "json", str(directory)]) == 0
+    found = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    members: dict[str | None, tuple[str, ...]] = {None: ("-", "-", "-")}
+    states: dict[str, tuple[str, str]] = {}
+    for line in found:
+        if line["type"] == "group":
+            states[line["group"]] = line["state"], str(len(line["members"]))
+            for each in line["members"]:
+                members[each["member_id"]] = each["member_id"], each["host"], each["client_id"]
+    offsets = {
+        (line["group"], line["topic"], str(line["partition"])): (
+            *(_text(line[name]) for name in ("offset", "log_end_offset", "lag")),
+            *members[line["member_id"]],
+        )
+        for line in found
+        if line["type"] == "offset"
+    }
+    return offsets, states
+
+
+def _text(value: Any) -> str:
+    return "-" if value is None else str(value)
+
+
+def fill(broker: Broker) -> None:
+    """Records, groups of both protocols, one of them with a member that stays."""
+    create_topics(broker, {"groups": Described(partitions=2, config={})})
+    modern = ["consumer"] if broker.version > "3.9" else []
+    for number in ("1", "2"):
+        run(broker.version, "Messages", broker.bootstrap, number, "groups:even:6:3:none")
+        run(broker.version, "Groups", broker.bootstrap, number, *modern)
+
+
+@pytest.mark.parametrize("version", ["3.9.1", "4.3.1"])
+def test_groups_equal_what_the_broker_answers(
+    version: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    directory = tmp_path / "data"
+    with Broker(version, directory, SETTINGS) as broker:
+        fill(broker)
+        before, states = asked_offsets(broker), asked_states(broker)
+        assert len(before) >= 4
+        assert any(row[3] != "-" for row in before.values())
+        assert {group for group, _, _ in before} == set(states)
+        assert read(directory, capfd) == (before, states)  # beside the broker
+
+        broker.kill()
+        killed = read(directory, capfd)
+        assert killed == (before, states)
+        broker.start()
+        assert (asked_offsets(broker), asked_states(broker)) == killed
+        broker.stop()
+        assert read(directory, capfd) == killed
+
+
+def test_the_csv_gives_a_cluster_its_groups_back(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    lost = tmp_path / "lost"
+    with Broker("4.3.1", lost, SETTINGS) as broker:
+        fill(broker)
+        wanted = {place: row[0] for place, row in asked_offsets(broker).items()}
+    capfd.readouterr()
+    assert main(["groups", "--format", "csv", str(lost)]) == 0
+    csv = tmp_path / "offsets.csv"
+    csv.write_text(capfd.readouterr().out)
+    with Broker("4.3.1", tmp_path / "new", SETTINGS) as broker:
+        create_topics(broker, {"groups": Described(partitions=2, config={})})
+        for number in ("1", "2"):
+            run("4.3.1", "Messages", broker.bootstrap, number, "groups:even:6:3:none")
+        groups = [word for group, _, _ in wanted for word in ("--group", group)]
+        tool(broker, "--reset-offsets", "--from-file", str(csv), "--execute", *groups)
+        assert {place: row[0] for place, row in asked_offsets(broker).items()} == wanted

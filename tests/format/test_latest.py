@@ -1,0 +1,97 @@
+"""The last record of each key: as a dictionary would hold it, and the same on both builds."""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any
+
+from forge import Record, record
+from hypothesis import given
+from hypothesis import strategies as st
+from kernel_builds import RECORD_WIDTH, columns, load_plain
+
+from kdump.format.kernel import latest as _latest
+from kdump.format.kernel import records as _records
+from kdump.format.latest import LastRecord, LatestRecords
+
+LATEST: Any = load_plain("kdump.format.kernel.latest")
+
+keys = st.none() | st.binary(max_size=3) | st.binary(min_size=40, max_size=42)
+values = st.none() | st.binary(max_size=20) | st.binary(min_size=2000, max_size=2100)
+runs = st.lists(
+    st.lists(st.builds(record, values, keys, offset_delta=st.integers(0, 50)), max_size=20),
+    max_size=4,
+)
+
+
+def rows_and_block(records: list[Record]) -> tuple[memoryview, memoryview]:
+    block = b"".join(each.encode(index, 0) for index, each in enumerate(records))
+    rows = columns(RECORD_WIDTH * len(records))
+    _records.read_records(block, 0, len(records), 0, 0, False, 0, -1, rows)
+    return memoryview(rows), memoryview(block)
+
+
+def expected(batches: list[list[Record]]) -> list[LastRecord]:
+    latest: dict[bytes, LastRecord] = {}
+    for each in (each for batch in batches for each in batch):
+        offset = each.offset_delta or 0
+        if each.key is not None and (each.key not in latest or offset > latest[each.key].offset):
+            latest[each.key] = LastRecord(each.key, each.value, offset)
+    return list(latest.values())
+
+
+@given(runs)
+def test_the_highest_offset_of_each_key_stays(batches: list[list[Record]]) -> None:
+    table = LatestRecords()
+    for batch in batches:
+        table.add(*rows_and_block(batch))
+    assert list(table) == expected(batches)
+    assert len(table) == len(list(table))
+    assert table.keyless == sum(each.key is None for batch in batches for each in batch)
+
+
+@given(runs, runs)
+def test_a_table_is_added_to_another(first: list[list[Record]], second: list[list[Record]]) -> None:
+    tables = []
+    for batches in (first, second):
+        table = LatestRecords()
+        for batch in batches:
+            table.add(*rows_and_block(batch))
+        tables.append(table)
+    tables[0].merge(tables[1])
+    assert sorted(tables[0]) == sorted(expected([*first, *second]))
+
+
+@given(runs, st.integers(1, 8), st.integers(0, 300))
+def test_both_builds_fill_the_same(batches: list[list[Record]], room: int, bytes_: int) -> None:
+    def filled(module: Any) -> list[object]:
+        entries = array("q", bytes(8 * room * len(module.ENTRY_FIELDS)))
+        slots, arena = array("q", bytes(8 * 16)), bytearray(bytes_)
+        state = array("q", bytes(8 * len(module.STATE_FIELDS)))
+        found: list[object] = []
+        for batch in batches:
+            rows, block = rows_and_block(batch)
+            found.append(module.keep_latest(rows, 0, block, entries, slots, arena, state))
+        rebuilt, rows = array("q", bytes(8 * 16)), columns(room * RECORD_WIDTH)
+        module.fill_slots(entries, state[module.S_ENTRIES], rebuilt)
+        module.entry_rows(entries, state[module.S_ENTRIES], rows)
+        return [*found, *map(list, (entries, slots, arena, state, rebuilt, rows))]
+
+    assert filled(_latest) == filled(LATEST)
+
+
+def test_many_keys_and_values_that_grow() -> None:
+    table = LatestRecords()
+    for turn in range(5):
+        for first in range(0, 30_000, 1_000):
+            batch = [
+                record(bytes(turn * 7 + number % 3), b"key-%d" % number)
+                for number in range(first, first + 1_000)
+            ]
+            rows, block = rows_and_block(batch)
+            for at in range(0, len(rows), RECORD_WIDTH):
+                rows[at] = turn * 30_000 + first + at // RECORD_WIDTH
+            table.add(rows, block)
+    assert [(each.key, len(each.value or b""), each.offset) for each in table] == [
+        (b"key-%d" % number, 28 + number % 3, 120_000 + number) for number in range(30_000)
+    ]
