@@ -10,8 +10,8 @@ storage/       Files and objects to bytes, names, partitions and segments. This 
 audit/         Verification: surveys of segments, checks over them, findings and forecasts.
 repair/        Changing what is on disk: plans, durable steps, and undo.
 tables/        Arrow tables of records, batches and findings.
-coordinators/  What coordinators know, from the logs of their topics: groups, and how they stand to
-               their logs.
+coordinators/  What coordinators know, from the logs of their topics: groups and transactions,
+               beside the logs that these are about.
 export/        ``kdump export``: records to Parquet or JSON Lines, in workers or on Spark.
 fleet/         The same work on Spark, over many hosts and object stores.
 cli/           The command line: arguments in, reports and exit codes out.

@@ -1,6 +1,6 @@
 """Verification: surveys of segments, checks over them, findings and forecasts.
 
-commands     The commands of kdump that findings and reports name, as argument vectors.
+commands     The commands that findings and reports name, as argument vectors.
 codes/       The table of finding codes, which reports, ``explain``, man pages and tests read.
 findings     Finding: one problem or oddity, with its file, position, offsets and remedy.
 facts/       Facts about partitions from all files but their segments.

@@ -1,4 +1,4 @@
-"""The commands of kdump that findings and reports name, as argument vectors."""
+"""The commands that findings and reports name, as argument vectors."""
 
 from __future__ import annotations
 
@@ -46,3 +46,19 @@ def resume_command(partition: AnyPath, record: RepairRecord) -> Remedy:
 def undo_command(partition: AnyPath, plan_id: str) -> Remedy:
     """Return the command that undoes a repair, or finishes an interrupted undo."""
     return "kdump", "undo", operand(partition), "--plan", plan_id, "--apply"
+
+
+def abort_command(topic: str, partition: int, start_offset: int) -> Remedy:
+    """Return the command of Kafka that aborts a hanging transaction, from Kafka 3.0 on."""
+    return (
+        "kafka-transactions.sh",
+        "--bootstrap-server",
+        "HOST:PORT",
+        "abort",
+        "--topic",
+        topic,
+        "--partition",
+        str(partition),
+        "--start-offset",
+        str(start_offset),
+    )

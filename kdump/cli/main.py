@@ -40,6 +40,7 @@ _COMMANDS: Final = {
     "export": "kdump.cli.commands.export:export",
     "verify": "kdump.cli.commands.verify:verify",
     "groups": "kdump.cli.commands.groups:groups",
+    "transactions": "kdump.cli.commands.transactions:transactions",
     "next-start": "kdump.cli.commands.next_start:next_start",
     "salvage": "kdump.cli.commands.repair.salvage:salvage",
     "reindex": "kdump.cli.commands.repair.reindex:reindex",

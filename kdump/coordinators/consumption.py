@@ -5,7 +5,7 @@ Spec: ``ConsumerGroupCommand`` for what is reported of a group; ``OffsetExpirati
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,25 +13,26 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from kdump.audit.targets.scope import Scope, directories_of
-from kdump.audit.targets.target import Target
 from kdump.coordinators.extents import Extent, TopicPartition, find_logs, read_extent, topic_id_of
 from kdump.coordinators.group import (
-    OFFSETS_TOPIC,
     CommittedOffset,
     Group,
     Kind,
     Member,
     State,
-    Undecodable,
     partition_of,
     read_groups,
 )
-from kdump.coordinators.log import CoordinatorLog, Fault
-from kdump.coordinators.partitions import CoordinatorPartition, read_partitions
+from kdump.coordinators.log import Fault, Undecodable
+from kdump.coordinators.partitions import (
+    CoordinatorPartition,
+    partition_count,
+    read_partitions,
+)
 from kdump.format.messages.consumer_protocol import PROTOCOL_TYPE
+from kdump.storage.names import OFFSETS_TOPIC
 from kdump.storage.objects.address import AnyPath
 
-_PARTITIONS: Final = "offsets.topic.num.partitions"
 _RETENTION: Final = "offsets.retention.minutes"
 _RETENTION_MINUTES: Final = 7 * 24 * 60
 _WILDCARDS: Final = "*?["
@@ -100,7 +101,7 @@ def find_offsets(scope: Scope, patterns: Sequence[str]) -> list[CoordinatorParti
     of partitions is known.
     """
     found = CoordinatorPartition.find(scope, OFFSETS_TOPIC)
-    count = _partition_count(scope)
+    count = partition_count(scope, OFFSETS_TOPIC)
     if not patterns or count is None or any(set(_WILDCARDS) & set(each) for each in patterns):
         return found
     wanted = {partition_of(each, count) for each in patterns}
@@ -126,8 +127,8 @@ def report_groups(
             yield OffsetsPartition(
                 partition.number,
                 path,
-                tuple(target.path for target in partition.copies if target.path != path),
-                _faults(partition.copies, log),
+                partition.others(path),
+                partition.faults(log),
                 tuple(undecodable),
                 tuple((group, join.rows(group)) for group in groups if _selects(patterns, group)),
             )
@@ -217,24 +218,5 @@ class _Join:
         return self._names
 
 
-def _partition_count(scope: Scope) -> int | None:
-    """Return the number of partitions of the topic, None if it is not certain."""
-    for node in scope.context.nodes.values():
-        numbers = None if node.image is None else node.image.partitions(OFFSETS_TOPIC)
-        if numbers:
-            return len(numbers)
-    configured = (scope.context.config or {}).get(_PARTITIONS, "")
-    return int(configured) if configured.isdecimal() and int(configured) else None
-
-
 def _selects(patterns: Sequence[str], group: Group) -> bool:
     return not patterns or any(fnmatchcase(group.group_id, pattern) for pattern in patterns)
-
-
-def _faults(copies: Iterable[Target], log: CoordinatorLog) -> tuple[Fault, ...]:
-    unreadable = (
-        Fault(target.path, None, None, str(target.error), damaged=False)
-        for target in copies
-        if target.error is not None
-    )
-    return (*unreadable, *log.faults)

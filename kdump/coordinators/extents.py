@@ -52,7 +52,7 @@ def read_extent(path: AnyPath, directory: DirectoryFacts) -> Extent | None:
     if not partition.segments:
         return Extent(start, start)
     try:
-        end = _end(partition.segments[-1])
+        end = log_end(partition.segments[-1])
     except SourceError:
         return None
     return Extent(min(start, end), end)
@@ -68,13 +68,8 @@ def log_start(partition: Partition, directory: DirectoryFacts | None) -> int:
     return max(first, read.value.get((name.topic, name.partition), 0))
 
 
-def topic_id_of(path: AnyPath) -> str | None:
-    """Return the topic id in ``partition.metadata``, None without a readable one."""
-    read = read_small(path / PARTITION_METADATA, decode_partition_metadata)
-    return None if read.value is None else read.value.topic_id
-
-
-def _end(segment: Segment) -> int:
+def log_end(segment: Segment) -> int:
+    """Return the log end offset, by the batch headers of the last segment. Raises SourceError."""
     end = read_end(segment).next_offset
     if end is not None:
         return end
@@ -86,3 +81,9 @@ def _end(segment: Segment) -> int:
                 break
             end = piece[len(piece) - 1].last_offset + 1
     return end
+
+
+def topic_id_of(path: AnyPath) -> str | None:
+    """Return the topic id in ``partition.metadata``, None without a readable one."""
+    read = read_small(path / PARTITION_METADATA, decode_partition_metadata)
+    return None if read.value is None else read.value.topic_id

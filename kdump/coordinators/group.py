@@ -13,14 +13,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from kdump.coordinators.log import CoordinatorLog
+from kdump.coordinators.log import CoordinatorLog, Undecodable
 from kdump.errors import DecodeError
 from kdump.format.latest import LastRecord
 from kdump.format.messages import consumer_protocol
 from kdump.format.messages.consumer_protocol import PROTOCOL_TYPE, decode_protocol
 from kdump.format.messages.payloads import Payload, UnknownTypeError, decoder_of
-
-OFFSETS_TOPIC: Final = "__consumer_offsets"
+from kdump.storage.names import OFFSETS_TOPIC
 
 _COMMIT_KEYS: Final = ("OffsetCommitKey", "LegacyOffsetCommitKey")
 _NO_ID: Final = 22 * "A"
@@ -110,14 +109,6 @@ class Group:
     def subscribes(self, topic: str) -> bool:
         """Return whether a member consumes ``topic``, as far as the group's records say."""
         return any(topic in member.topics for member in self.members)
-
-
-@dataclass(frozen=True, slots=True)
-class Undecodable:
-    """A last record that a coordinator cannot decode; it then does not load the partition."""
-
-    offset: int
-    reason: str
 
 
 @dataclass

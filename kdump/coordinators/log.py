@@ -43,6 +43,14 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
+class Undecodable:
+    """A last record that a coordinator cannot decode; it then does not load the partition."""
+
+    offset: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class CoordinatorLog:
     """The content of one copy of a partition.
 

@@ -6,16 +6,24 @@ from collections import defaultdict
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from typing import Final
 
 from kdump.audit.targets.scope import Scope
 from kdump.audit.targets.target import Target
 from kdump.coordinators.extents import log_start
-from kdump.coordinators.log import CoordinatorLog, LoadTask, load
+from kdump.coordinators.log import CoordinatorLog, Fault, LoadTask, load
 from kdump.errors import KdumpError, SourceError
 from kdump.storage import workers
 from kdump.storage.logdir import directory_name
+from kdump.storage.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from kdump.storage.objects.address import AnyPath
 from kdump.tables.logs import list_logs
+
+#: The setting with the number of partitions of each topic.
+_SETTINGS: Final = {
+    OFFSETS_TOPIC: "offsets.topic.num.partitions",
+    TRANSACTION_TOPIC: "transaction.state.log.num.partitions",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +48,19 @@ class CoordinatorPartition:
         """The bytes of the logs of all copies."""
         return sum(target.size for target in self.copies)
 
+    def faults(self, log: CoordinatorLog) -> tuple[Fault, ...]:
+        """Return what was not read: copies that cannot be listed, and ranges of ``log``."""
+        unlisted = (
+            Fault(target.path, None, None, str(target.error), damaged=False)
+            for target in self.copies
+            if target.error is not None
+        )
+        return (*unlisted, *log.faults)
+
+    def others(self, path: AnyPath) -> tuple[AnyPath, ...]:
+        """Return the paths of the copies but that at ``path``."""
+        return tuple(target.path for target in self.copies if target.path != path)
+
     def tasks(self) -> list[LoadTask]:
         """Return a task for each copy."""
         return [
@@ -49,6 +70,16 @@ class CoordinatorPartition:
             )
             for target in self.copies
         ]
+
+
+def partition_count(scope: Scope, topic: str) -> int | None:
+    """Return the number of partitions of ``topic``, None if it is not certain."""
+    for node in scope.context.nodes.values():
+        numbers = None if node.image is None else node.image.partitions(topic)
+        if numbers:
+            return len(numbers)
+    configured = (scope.context.config or {}).get(_SETTINGS[topic], "")
+    return int(configured) if configured.isdecimal() and int(configured) else None
 
 
 def read_partitions(

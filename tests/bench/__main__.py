@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from brokers.jars import missing
 
-from bench import commands, conversion, directory, exports, fleet, reading, repairs
+from bench import commands, conversion, directory, exports, fleet, groups, reading, repairs
 from bench.report import Row, heading, line
 from bench.segments import MIB, SHAPES, Made, Shape, write
 from kdump.format.codecs import Codec
@@ -104,6 +104,7 @@ def _rows(options: argparse.Namespace, *, java: bool, spark: bool) -> Iterator[R
         **_of_conversion(options.tmpfs, size, options.repeat),
         **_of_export(options.tmpfs, size, options.repeat),
         **(_of_fleet(options.tmpfs, size, options.repeat) if spark else {}),
+        **_of_groups(size, options.repeat, java=java),
         "help": lambda _: commands.measure_help(),
     }
     for name, of_directory in of_directories.items():
@@ -175,6 +176,16 @@ def _of_export(tmpfs: Path, size_bytes: int, repeat: int) -> dict[str, Callable[
             parquet, tmpfs=tmpfs, size_bytes=size_bytes, repeat=repeat
         )
     return measured
+
+
+def _of_groups(size_bytes: int, repeat: int, *, java: bool) -> dict[str, Callable[[Path], Row]]:
+    """What is measured of ``groups``."""
+    kafka = {"groups kafka": partial(groups.measure_kafka, size_bytes=size_bytes)}
+    return {
+        "groups": partial(groups.measure_groups, size_bytes=size_bytes, repeat=repeat),
+        "groups memory": partial(groups.measure_memory, size_bytes=size_bytes),
+        **(kafka if java else {}),
+    }
 
 
 def _of_fleet(tmpfs: Path, size_bytes: int, repeat: int) -> dict[str, Callable[[Path], Row]]:

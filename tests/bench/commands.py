@@ -27,7 +27,7 @@ from kdump.storage import workers
 KAFKA = "4.3.1"
 PROCESS_REPEATS = 2
 
-_JVM = (
+JVM = (
     "-Xmx256M",
     "-server",
     "-XX:+UseG1GC",
@@ -55,7 +55,7 @@ def measure_dump(made: Made) -> Row:
     directory = made.path.parent / "one-batch"
     directory.mkdir()
     tiny = write(made.shape, directory, 1)
-    tool = java_command(KAFKA, "ERROR", *_JVM)
+    tool = java_command(KAFKA, "ERROR", *JVM)
     tool += ["org.apache.kafka.tools.DumpLogSegments", "--print-data-log", "--files"]
     sides = [
         process([*command, str(log.path)])

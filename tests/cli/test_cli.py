@@ -61,6 +61,7 @@ def test_the_names_of_all_commands() -> None:
         "next-start",
         "reindex",
         "salvage",
+        "transactions",
         "truncate-to-valid",
         "undo",
         "verify",

@@ -32,6 +32,8 @@ READING = {
     "undo": ["undo"],
     "groups": ["groups"],
     "groups-json": ["groups", "--format", "json", "--group", "g*"],
+    "transactions": ["transactions"],
+    "transactions-json": ["transactions", "--format", "json", "--hanging"],
     "dump": ["dump"],
     "dump-data": ["dump", "--data"],
     "dump-json": ["dump", "--format", "json", "--records"],

@@ -71,7 +71,13 @@ _SUBJECTS: Final = {
 }
 #: Real brokers' log directories, of which these partitions stay.
 _FIXTURES: Final = {
-    "kraft": ("4.3.1/clean", ("__cluster_metadata-0", "transactions-0", "compacted-0")),
+    "kraft": (
+        "4.3.1/clean",
+        (
+            "__cluster_metadata-0", "__consumer_offsets-1", "__transaction_state-0",
+            "transactions-0", "compacted-0",
+        ),
+    ),
     "kraft-unclean": ("4.3.1/killed", ("__cluster_metadata-0", "transactions-0", "codec-zstd-0")),
     "zookeeper": ("2.8.2/killed", ("formats-0", "transfers-1", "preallocated-0")),
     "old": ("0.10.2.2/clean", ("codec-gzip-0", "magic-0-0", "groups-0")),
@@ -504,6 +510,8 @@ def _value(rng: random.Random, option: click.Option, world: World, paths: Sequen
 
 _RIGHT: Final[Mapping[str, Sequence[str]]] = {
     "--topic": ["*", "orders", "t*"],
+    "--group": ["*", "classic", "t*"],
+    "--transactional-id": ["*", "one", "t*"],
     "--exclude": ["orders", "t*", "[!"],
     "--limit-rate": ["none", "0", "50MB", "200kB/s", "20MiB"],
     "--offsets": ["0..", "..50", "5..7", "152"],

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kdump.audit import codes
+from kdump.audit.commands import abort_command
 from kdump.audit.evidence import Evidence
 from kdump.audit.facts.coordinator import Coordinator, TopicPartition
 from kdump.audit.findings import Detail, Finding, Offsets, explain_command
@@ -93,7 +94,7 @@ def check_hanging(evidence: Evidence) -> Iterator[Finding]:
             replay.survey_at(start).segment.log,
             offsets=Offsets(start, replay.end_offset - 1),
             detail=_open_detail(transaction),
-            remedy=_abort(topic, partition, start) if hangs else None,
+            remedy=abort_command(topic, partition, start) if hangs else None,
         )
 
 
@@ -195,19 +196,4 @@ def _open_detail(transaction: OpenTransaction) -> Detail:
     return Detail(
         f"a marker of producer {transaction.producer_id}, epoch {transaction.producer_epoch}",
         f"none since its last batch, of {time_text(transaction.timestamp)}",
-    )
-
-
-def _abort(topic: str, partition: int, start_offset: int) -> tuple[str, ...]:
-    return (
-        "kafka-transactions.sh",
-        "--bootstrap-server",
-        "HOST:PORT",
-        "abort",
-        "--topic",
-        topic,
-        "--partition",
-        str(partition),
-        "--start-offset",
-        str(start_offset),
     )

@@ -6,6 +6,8 @@ next_start     ``kdump next-start``: what a broker does at its next start.
 dump           ``kdump dump``: the content of segments and small files.
 groups         ``kdump groups``: consumer groups and their committed offsets, from the disk of a
                broker.
+transactions   ``kdump transactions``: transactions of coordinators and in logs, from the disk of a
+               broker.
 export         ``kdump export``: records to Parquet or JSON Lines.
 explain        ``kdump explain``: finding codes and lines of a server.log.
 repair/        The commands that change partitions, or write new ones.

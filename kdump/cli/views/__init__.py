@@ -8,4 +8,5 @@ verify/        The reports of ``verify`` and ``next-start``.
 repair/        Plans, receipts and backups.
 dump/          The output of ``dump``.
 groups/        The reports of ``groups``.
+transactions/  The reports of ``transactions``.
 """

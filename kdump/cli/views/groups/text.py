@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
 from kdump.audit.commands import verify_command
+from kdump.cli.ui.table import NONE, table
 from kdump.cli.ui.units import count_text
 from kdump.cli.views.groups.summary import Summary
 from kdump.coordinators.consumption import OffsetsPartition, Row
-from kdump.coordinators.group import OFFSETS_TOPIC, Group, Member
+from kdump.coordinators.group import Group, Member
 from kdump.coordinators.log import Fault
 from kdump.format.lines.shell import shell_text
 from kdump.format.lines.text import printable, time_text
+from kdump.storage.names import OFFSETS_TOPIC
 from kdump.storage.objects.address import AnyPath
 
 _HEAD: Final = (
@@ -21,7 +23,6 @@ _HEAD: Final = (
 )  # fmt: skip
 #: The first columns, which are printed even if they hold nothing.
 _ALWAYS: Final = 6
-_NONE: Final = "-"
 
 
 class TextGroups:
@@ -53,7 +54,7 @@ class TextGroups:
         for group, rows in found.groups:
             self._emit(printable(_title(group)))
             if rows:
-                for line in _table([_HEAD, *map(_cells, rows)]):
+                for line in table(_HEAD, list(map(_cells, rows)), _ALWAYS):
                     self._emit(line)
             for member in group.members:
                 if not any(row.member == member for row in rows):
@@ -97,31 +98,18 @@ def _cells(row: Row) -> tuple[str, ...]:
     return (
         row.topic,
         str(row.partition),
-        _NONE if committed is None else str(committed.offset),
-        _NONE if extent is None else str(extent.start),
-        _NONE if extent is None else str(extent.end),
-        _NONE if row.lag is None else str(row.lag),
-        _NONE if committed is None else time_text(committed.commit_ms),
-        _NONE if row.expires_ms is None else time_text(row.expires_ms),
-        _NONE if member is None else member.member_id,
-        _NONE if member is None else member.host,
-        _NONE if member is None else member.client_id,
-        _NONE if committed is None or not committed.metadata else committed.metadata,
-        ", ".join(notes) or _NONE,
+        NONE if committed is None else str(committed.offset),
+        NONE if extent is None else str(extent.start),
+        NONE if extent is None else str(extent.end),
+        NONE if row.lag is None else str(row.lag),
+        NONE if committed is None else time_text(committed.commit_ms),
+        NONE if row.expires_ms is None else time_text(row.expires_ms),
+        NONE if member is None else member.member_id,
+        NONE if member is None else member.host,
+        NONE if member is None else member.client_id,
+        NONE if committed is None or not committed.metadata else committed.metadata,
+        ", ".join(notes) or NONE,
     )
-
-
-def _table(lines: list[tuple[str, ...]]) -> Iterator[str]:
-    """Yield the lines of a table, without further columns that hold nothing."""
-    columns = [
-        [printable(cell) for cell in column]
-        for number, column in enumerate(zip(*lines, strict=True))
-        if number < _ALWAYS or set(column[1:]) != {_NONE}
-    ]
-    widths = [max(map(len, column)) for column in columns]
-    for line in zip(*columns, strict=True):
-        cells = (f"{cell:{width}}" for cell, width in zip(line, widths, strict=True))
-        yield f"  {'  '.join(cells)}".rstrip()
 
 
 def _member_text(member: Member) -> str:
