@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from kdump.audit.survey.record_runs import Unread, record_runs
 from kdump.errors import DecodeError, SourceError
 from kdump.format.batch import BatchTable, RecordRun, RecordTable
 from kdump.format.control import ControlType, control_type_id
@@ -23,7 +24,6 @@ from kdump.storage.objects.address import AnyPath
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, Reason, walk
 from kdump.tables.logs import Log
-from kdump.tables.record_runs import Unread, record_runs
 
 _NO_PRODUCER: Final = -1
 

@@ -13,6 +13,7 @@ from kdump.audit.replay.fates import FateEvidence, Mark
 from kdump.audit.survey.anomalies import FaultKind, HeaderFaults
 from kdump.audit.survey.compaction import missing_means_lost
 from kdump.audit.survey.events import Events, Gathering
+from kdump.audit.survey.record_runs import Unread, record_runs
 from kdump.errors import SourceError
 from kdump.export.committed import CopyTransactions
 from kdump.export.ranges import Ranges, join
@@ -31,7 +32,6 @@ from kdump.storage.selection import HIGHEST
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, Reason, walk
 from kdump.tables.logs import Log
-from kdump.tables.record_runs import Unread, record_runs
 
 _EVENT: Final = len(_producers.EVENT_FIELDS)
 _MARKS: Final = (_producers.BEGIN, _producers.COMMIT, _producers.ABORT)

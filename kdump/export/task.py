@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from uuid import uuid4
 
+from kdump.audit.survey.record_runs import Unread, record_runs
 from kdump.errors import DecodeError, SourceError
 from kdump.export.committed import CommittedFilter
 from kdump.export.destination import write_error
@@ -27,7 +28,6 @@ from kdump.storage.selection import HIGHEST, LOWEST, Selection
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, Reason
 from kdump.tables.logs import Log
-from kdump.tables.record_runs import Unread, record_runs
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from contextlib import closing
 import pyarrow as pa
 
 from kdump.audit.run.verify import verify
+from kdump.audit.survey.record_runs import Unread, record_runs
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
 from kdump.errors import DecodeError, SourceError
@@ -23,7 +24,6 @@ from kdump.storage.walk import Damage, walk
 from kdump.tables.batches import batch_rows, damage_row, unreadable_row
 from kdump.tables.findings import finding_rows
 from kdump.tables.logs import Log
-from kdump.tables.record_runs import Unread, record_runs
 from kdump.tables.records import RecordColumns
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -25,7 +25,8 @@ from kdump.cli.views.dump.differences import DIFFERENCES
 from kdump.format.lines.text import printable
 from kdump.format.messages.metadata import messages as metadata_messages
 from kdump.format.messages.payloads import CoordinatorTopic, decoder_of
-from kdump.format.messages.reader import Message
+from kdump.format.messages.reader import Message, Value
+from kdump.format.messages.remote_logs import messages as remote_log_messages
 
 pytestmark = pytest.mark.broker
 
@@ -44,6 +45,7 @@ DECODERS = {
     "__transaction_state": "--transaction-log-decoder",
     "__cluster_metadata": "--cluster-metadata-decoder",
     "__share_group_state": "--share-group-state-decoder",
+    "__remote_log_metadata": "--remote-log-metadata-decoder",
 }
 #: What 4.3.1 does not know: no longer, or not yet.
 UNKNOWN = {
@@ -215,6 +217,22 @@ def test_decoded_text_equals_that_of_kafkas_decoders(
     assert dict(by_file(capfdbinary.readouterr().out.decode(), paths)) == ours
 
 
+def accepted_values(rng: Random, values: Mapping[str, Value]) -> dict[str, Value]:
+    """Values of remote log metadata that Kafka does not refuse."""
+    epochs: list[Value] = [
+        {"leaderEpoch": rng.randrange(100), "offset": rng.randrange(10**6)} for _ in range(3)
+    ]
+    start = rng.randrange(10**9)
+    accepted: dict[str, Value] = {
+        "startOffset": start,
+        "endOffset": start + rng.randrange(10**6),
+        "segmentLeaderEpochs": epochs,
+        "remoteLogSegmentState": rng.randrange(4),
+        "remotePartitionDeleteState": rng.randrange(3),
+    }
+    return {name: value for name, value in accepted.items() if name in values}
+
+
 def random_records(topic: str, count: int) -> list[forge.Record]:
     """``count`` records of each message of a topic, in each version, and a few tombstones."""
     decoder, rng = decoder_of(topic), Random(topic)
@@ -222,6 +240,8 @@ def random_records(topic: str, count: int) -> list[forge.Record]:
 
     def written(message: Message, version: int) -> bytes:
         values = random_values(rng, message.fields, version)
+        if topic == "__remote_log_metadata":
+            values |= accepted_values(rng, values)
         return write_fields(message.fields, values, version, version in message.flexible)
 
     if isinstance(decoder, CoordinatorTopic):
@@ -233,7 +253,8 @@ def random_records(topic: str, count: int) -> list[forge.Record]:
                     body = struct.pack(">h", version) + written(value, version)
                     found.append((head, body if number else None))
     else:
-        for message in metadata_messages().values():
+        remote = topic == "__remote_log_metadata"
+        for message in (remote_log_messages() if remote else metadata_messages()).values():
             for version in message.versions if message.name not in UNKNOWN else ():
                 head = b"".join(map(forge.uvarint, (1, message.type_id or 0, version)))
                 found += [(None, head + written(message, version)) for _ in range(count)]

@@ -27,7 +27,7 @@ def everything() -> Iterator[World]:
 
 
 def _numbers() -> Iterator[object]:
-    for number in range(50_000 // RUNS):
+    for number in range(25_000 // RUNS):
         if number < 1500 // RUNS:
             yield pytest.param(number, marks=pytest.mark.slow)
         else:

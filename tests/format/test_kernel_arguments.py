@@ -14,10 +14,10 @@ from forge import batch, message, record
 from kernel_builds import BUILT, PACKAGE, RECORD_WIDTH, WIDTH, columns, load_plain, rows_of
 
 from kdump.format.kernel import columns as _columns
+from kdump.format.kernel import compacted as _compacted
 from kdump.format.kernel import entries as _entries
 from kdump.format.kernel import events as _events
 from kdump.format.kernel import headers as _headers
-from kdump.format.kernel import latest as _latest
 from kdump.format.kernel import lines as _lines
 from kdump.format.kernel import producers as _producers
 from kdump.format.kernel import records as _records
@@ -98,10 +98,10 @@ def judging() -> list[Any]:
 
 
 def keeping() -> list[Any]:
-    width = len(_latest.ENTRY_FIELDS)
+    width = len(_compacted.ENTRY_FIELDS)
     return [
         record_rows(), 0, BLOCK, zeros(2 * width), zeros(4), bytearray(99),
-        zeros(len(_latest.STATE_FIELDS)),
+        zeros(len(_compacted.STATE_FIELDS)),
     ]  # fmt: skip
 
 
@@ -149,9 +149,10 @@ ACCEPTED: dict[str, list[Any]] = {
     "columns.count_headers": [record_rows(), 0, array("i", [0, 0])],
     "select.keep_records": [record_rows(), BLOCK, 0, 9, 0, 9, b"key"],
     "select.sum_batches": [rows(), zeros(_select.SUM_FIELDS)],
-    "latest.keep_latest": keeping(),
-    "latest.fill_slots": [keeping()[3], 0, zeros(4)],
-    "latest.entry_rows": [keeping()[3], 2, columns(2 * RECORD_WIDTH)],
+    "compacted.keep_latest": keeping(),
+    "compacted.skip_commits": [record_rows(), 0, BLOCK],
+    "compacted.fill_slots": [keeping()[3], 0, zeros(4)],
+    "compacted.entry_rows": [keeping()[3], 2, columns(2 * RECORD_WIDTH)],
     "ranges.keep_in_ranges": [
         record_rows(), array("q", [0, 1, 1]), rows(), 9, array("q", [0, 9]), 9,
     ],
@@ -191,20 +192,24 @@ REFUSED: list[tuple[str, int, Any]] = [
     ("headers.skip_sound", 2, array("q", [-1])),
     ("headers.skip_sound", 3, -1),
     ("headers.tally", 1, zeros(_headers.TALLY_FIELDS - 1)),
-    ("latest.keep_latest", 0, FAR_KEY),
-    ("latest.keep_latest", 0, changed(record_rows(), VALUE, len(BLOCK))),
-    ("latest.keep_latest", 1, -1),
-    ("latest.keep_latest", 1, 2),
-    ("latest.keep_latest", 4, zeros(3)),
-    ("latest.keep_latest", 4, zeros(5)),
-    ("latest.keep_latest", 6, zeros(len(_latest.STATE_FIELDS) - 1)),
-    ("latest.keep_latest", 6, state("latest.keep_latest", _latest.S_ENTRIES, 3, 6)),
-    ("latest.keep_latest", 6, state("latest.keep_latest", _latest.S_USED, 100, 6)),
-    ("latest.fill_slots", 1, -1),
-    ("latest.fill_slots", 1, 3),
-    ("latest.fill_slots", 2, zeros(3)),
-    ("latest.entry_rows", 1, 3),
-    ("latest.entry_rows", 2, columns(2 * RECORD_WIDTH - 1)),
+    ("compacted.keep_latest", 0, FAR_KEY),
+    ("compacted.keep_latest", 0, changed(record_rows(), VALUE, len(BLOCK))),
+    ("compacted.keep_latest", 1, -1),
+    ("compacted.keep_latest", 1, 2),
+    ("compacted.keep_latest", 4, zeros(3)),
+    ("compacted.keep_latest", 4, zeros(5)),
+    ("compacted.keep_latest", 6, zeros(len(_compacted.STATE_FIELDS) - 1)),
+    ("compacted.keep_latest", 6, state("compacted.keep_latest", _compacted.S_ENTRIES, 3, 6)),
+    ("compacted.keep_latest", 6, state("compacted.keep_latest", _compacted.S_USED, 100, 6)),
+    ("compacted.skip_commits", 0, FAR_KEY),
+    ("compacted.skip_commits", 0, changed(record_rows(), VALUE, len(BLOCK))),
+    ("compacted.skip_commits", 1, -1),
+    ("compacted.skip_commits", 1, 2),
+    ("compacted.fill_slots", 1, -1),
+    ("compacted.fill_slots", 1, 3),
+    ("compacted.fill_slots", 2, zeros(3)),
+    ("compacted.entry_rows", 1, 3),
+    ("compacted.entry_rows", 2, columns(2 * RECORD_WIDTH - 1)),
     ("headers.next_candidate", 1, -1),
     ("records.read_records", 1, -1),
     ("records.records_match", 1, 2),

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import struct
 from array import array
 from typing import Any
 
-from forge import Record, record
+from forge import Record, record, uvarint
 from hypothesis import given
 from hypothesis import strategies as st
 from kernel_builds import RECORD_WIDTH, columns, load_plain
 
-from kdump.format.kernel import latest as _latest
+from kdump.errors import DecodeError
+from kdump.format.kernel import compacted as _compacted
 from kdump.format.kernel import records as _records
 from kdump.format.latest import LastRecord, LatestRecords
+from kdump.format.messages.payloads import decoder_of
+from kdump.format.messages.reader import UNKNOWN_TAGS
 
-LATEST: Any = load_plain("kdump.format.kernel.latest")
+LATEST: Any = load_plain("kdump.format.kernel.compacted")
 
 keys = st.none() | st.binary(max_size=3) | st.binary(min_size=40, max_size=42)
 values = st.none() | st.binary(max_size=20) | st.binary(min_size=2000, max_size=2100)
@@ -77,7 +81,67 @@ def test_both_builds_fill_the_same(batches: list[list[Record]], room: int, bytes
         module.entry_rows(entries, state[module.S_ENTRIES], rows)
         return [*found, *map(list, (entries, slots, arena, state, rebuilt, rows))]
 
-    assert filled(_latest) == filled(LATEST)
+    assert filled(_compacted) == filled(LATEST)
+
+
+text = st.text(max_size=4).map(lambda value: value.encode()) | st.binary(max_size=140)
+number = st.binary(min_size=8, max_size=8)
+
+
+@st.composite
+def commits(draw: st.DrawFn) -> Record:
+    """A commit of any version that is as it should be, or has some bytes changed."""
+    version = draw(st.integers(-1, 5))
+    group, topic, metadata = draw(text), draw(text), draw(text)
+    key = b"".join(
+        (struct.pack(">hh", draw(st.sampled_from([1, 1, 1, 0, 2])), len(group)), group,
+         struct.pack(">h", len(topic)), topic, struct.pack(">i", 7))
+    )  # fmt: skip
+    value = struct.pack(">hq", version, 5) + (b"\0\0\0\1" if version > 2 else b"")
+    if version == 4:
+        tags = draw(st.sampled_from([b"\0", b"\1\0\x10" + bytes(16), b"\1\5\1x"]))
+        value += uvarint(len(metadata) + 1) + metadata + draw(number) + tags
+    else:
+        value += struct.pack(">h", len(metadata)) + metadata + draw(number)
+        value += draw(number) if version == 1 else b""
+    parts = [bytearray(key), bytearray(value)]
+    for _ in range(draw(st.sampled_from([0, 0, 0, 1, 2]))):
+        part = draw(st.sampled_from(parts))
+        place = draw(st.integers(0, len(part)))
+        part[place : place + draw(st.integers(0, 2))] = draw(st.binary(max_size=2))
+    return record(draw(st.sampled_from([bytes(parts[1]), bytes(parts[1]), None])), bytes(parts[0]))
+
+
+@given(st.lists(commits(), max_size=6), st.integers(0, 6))
+def test_commits_in_the_usual_form(records: list[Record], first: int) -> None:
+    rows, block = rows_and_block(records)
+    decoder = decoder_of("__consumer_offsets")
+    assert decoder is not None
+
+    def usual(each: Record) -> bool:
+        try:
+            key, value = decoder.decode(each.key, each.value)
+        except DecodeError:
+            return False
+        if key is None or key.layout.name != "OffsetCommitKey":
+            return False
+        # Long metadata and other tags of version 4 are left to the tables.
+        special = (
+            value is not None
+            and value.version == 4
+            and (UNKNOWN_TAGS in value.fields or len(each.value or b"") > 14 + 1 + 126 + 8 + 19)
+        )
+        return not special
+
+    first = min(first, len(records))
+    found = _compacted.skip_commits(rows, first, block)
+    assert found == LATEST.skip_commits(rows, first, block)
+    assert all(map(usual, records[first:found]))
+    if found < len(records) and usual(records[found]):
+        value = records[found].value
+        assert value is not None
+        assert value[:2] == b"\0\4"
+        assert value[14] > 127
 
 
 def test_many_keys_and_values_that_grow() -> None:

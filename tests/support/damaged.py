@@ -12,6 +12,7 @@ from pathlib import Path
 
 import forge
 from forge import TIMESTAMP, batch, flip, record
+from forge_groups import commit_key
 
 FIRST, LAST = 0, 100  # base offsets of the two segments
 _LOG, _INDEX, _TIMES = ".log", ".index", ".timeindex"
@@ -209,6 +210,12 @@ RECIPES = (
             batch(30, [record(b"value " * 9, None, [(b"name", None)])] * 3, codec=codec),
         )
         for codec in forge.CODECS
+    ),
+    # Of type 1, a commit, whose value ends behind its version; other types are unknown here.
+    _deep(
+        "__consumer_offsets",
+        "records-undecodable",
+        batch(30, [record(b"\0\3", commit_key("group", "topic", 0)), *[record(key=b"key")] * 9]),
     ),
     _deep("emptied", "", batch(30, base_timestamp=-1, max_timestamp=7, last_offset_delta=9)),
     _deep(

@@ -74,8 +74,11 @@ _FIXTURES: Final = {
     "kraft": (
         "4.3.1/clean",
         (
-            "__cluster_metadata-0", "__consumer_offsets-1", "__transaction_state-0",
-            "transactions-0", "compacted-0",
+            "__cluster_metadata-0",
+            "__consumer_offsets-1",
+            "__transaction_state-0",
+            "transactions-0",
+            "compacted-0",
         ),
     ),
     "kraft-unclean": ("4.3.1/killed", ("__cluster_metadata-0", "transactions-0", "codec-zstd-0")),

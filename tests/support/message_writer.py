@@ -95,7 +95,7 @@ def _random_value(rng: Random, field: Field, version: int, kind: str) -> Value:
     if kind == "bool":
         return rng.random() < 0.5
     if kind == "float64":
-        return float(rng.randrange(10**6)) / 4
+        return rng.choice((-1, 1)) * rng.randrange(10**6) / 4 * 10.0 ** rng.randrange(-9, 30)
     if kind == "uuid":
         return uuid_text(rng.choice([bytes(16), rng.randbytes(16)]))
     if kind == "string":

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 pa = pytest.importorskip("pyarrow")
 
+from kdump.audit.survey.record_runs import Unread, record_runs  # noqa: E402
 from kdump.errors import DecodeError, LimitError, SourceError  # noqa: E402
 from kdump.format.batch import BatchTable, RecordRun, read_header  # noqa: E402
 from kdump.format.records import RecordReader  # noqa: E402
 from kdump.tables import api, records  # noqa: E402
 from kdump.tables.logs import Origin  # noqa: E402
-from kdump.tables.record_runs import Unread, record_runs  # noqa: E402
 from kdump.tables.records import RecordColumns  # noqa: E402
 from kdump.tables.schema import BATCHES, FINDINGS, RECORDS  # noqa: E402
 

@@ -30,6 +30,7 @@ _FAULT_CODES: Final = {
     FaultKind.UNREADABLE: codes.RECORDS_UNREADABLE,
     FaultKind.DISORDER: codes.RECORDS_OFFSETS,
     FaultKind.LATE: codes.RECORDS_TIMESTAMPS,
+    FaultKind.UNDECODABLE: codes.RECORDS_UNDECODABLE,
     FaultKind.LIMIT: codes.LIMIT,
 }
 
@@ -191,6 +192,9 @@ def _fault(survey: Survey, fault: Fault, repeats: int) -> Finding:
             )
         case FaultKind.LATE:
             detail = Detail(f"no timestamp above {batch.max_timestamp}", str(fault.reference))
+        case FaultKind.UNDECODABLE:
+            offsets = Offsets(fault.reference, fault.reference)
+            detail = Detail("a record that its coordinator decodes", f"an error: {fault.text}")
         case FaultKind.UNREADABLE | FaultKind.LIMIT:
             detail = Detail("records that can be read", f"an error: {fault.text}")
     return Finding(

@@ -238,6 +238,27 @@ RECORDS_UNREADABLE: Final = FindingCode(
     ),
     check=6,
 )
+RECORDS_UNDECODABLE: Final = FindingCode(
+    "records-undecodable",
+    Severity.ERROR,
+    "The coordinator of an internal topic cannot decode a record. The batch matches its checksum: "
+    "it was written that way, by a newer release or a broken one.",
+    "A coordinator of 4.0 and later does not load the partition: its groups, or its transactional "
+    "ids, have no coordinator, and their clients wait. A group coordinator of 3.9 loads none of "
+    "its groups, and answers that they have no offsets: consumers reset their position.",
+    "Start the release that wrote the record. If none reads it, keep the offsets of the partition "
+    "with kdump groups --format csv, stop the brokers that have a copy of it, move these "
+    "directories out of the log directories, start the brokers, and commit the offsets again with "
+    "kafka-consumer-groups.sh --reset-offsets --from-file. Of __transaction_state, abort what then "
+    "hangs with the commands of kdump transactions --hanging.",
+    (
+        "Error loading offsets from {}",
+        "Error loading transactions from transaction log {}",
+        "Deserializing record {} from {} failed.",
+        "Failed to load metadata from {} with epoch {} due to {}",
+    ),
+    check=41,
+)
 RECORDS_OFFSETS: Final = FindingCode(
     "records-offsets",
     Severity.ERROR,

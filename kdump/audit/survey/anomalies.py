@@ -41,6 +41,7 @@ class FaultKind(Enum):
     UNREADABLE = "unreadable"  # its records do not follow their format
     DISORDER = "disorder"  # its records' offsets do not rise, or leave its range
     LATE = "late"  # a record's timestamp exceeds the largest in its header
+    UNDECODABLE = "undecodable"  # a coordinator cannot decode a record of it
     LIMIT = "limit"  # its records have too many bytes to be read at once
 
 
@@ -53,8 +54,9 @@ class Fault:
     """An oddity of ``batch``.
 
     ``reference`` is the value to compare it with: the previous offset (BACKWARDS, GAP), the last
-    record's offset (DISORDER), the largest timestamp of a record in ms (LATE). ``text`` is the
-    reader's error message (UNREADABLE, LIMIT).
+    record's offset (DISORDER), the largest timestamp of a record in ms (LATE), the offset of the
+    record (UNDECODABLE). ``text`` is the error message of what read it (UNREADABLE, UNDECODABLE,
+    LIMIT).
     """
 
     kind: FaultKind

@@ -28,6 +28,7 @@ from kdump.audit.survey.compaction import (
 )
 from kdump.audit.survey.events import NO_EVENTS, Events, Gathering
 from kdump.audit.survey.index_promises import IndexFacts, IndexPass
+from kdump.audit.survey.payloads import coordinator_decoder, undecodable_records
 from kdump.audit.survey.rebuilt_indexes import Rebuild, RebuiltIndexes
 from kdump.audit.survey.recovery import Recovery, RecoveryResult
 from kdump.errors import DecodeError, DeniedError, LimitError, SourceError, VanishedError
@@ -36,7 +37,7 @@ from kdump.format.kernel import headers as _headers
 from kdump.format.legacy import is_wrapper
 from kdump.format.records import RecordReader, RecordSummary
 from kdump.storage.access import open_source
-from kdump.storage.logdir import Segment
+from kdump.storage.logdir import Segment, directory_name
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.source import Identity, Source
 from kdump.storage.throttle import Pace
@@ -261,6 +262,8 @@ class LogPass:
         self.report = report
         self.indexes = indexes
         self.reader = RecordReader() if deep else None
+        name = directory_name(segment.log.parent)
+        self.decoder = None if name is None else coordinator_decoder(name.topic)
         self.gathering = Gathering()
         self.size = self.start = self.position = self.reported = 0
         self.headers = HeaderFaults(segment.base_offset, cleaned=cleaned)
@@ -327,6 +330,9 @@ class LogPass:
             self.gathering.add(piece, source)
             if self.reader is not None:
                 self._records(source, piece, self.reader, previous)
+                if self.decoder is not None:
+                    for fault in undecodable_records(piece, source, self.reader, self.decoder):
+                        self._fault(fault)
             self._advance(piece.end)
         if self.open_gap is not None and self.open_gap.damage.size > HEADER_BYTES:
             self.zero_tail = not any(source.window(self.size - HEADER_BYTES))

@@ -21,7 +21,8 @@ events     The hot loop that finds the events of a segment: producers, transacti
            epochs.
 replay     The hot loop that replays the events of a partition's segments, as a broker's recovery
            does.
-latest     The hot loop that keeps the last record of each key, as compaction does.
+compacted  The hot loops over records of compacted topics: the last of each key, and commits of
+           offsets.
 columns    Columns of records and of their headers, out of the rows that the kernel filled.
 select     The hot loops over rows that the kernel filled: which of them are asked for, and their
            sums.

@@ -17,6 +17,7 @@ from kdump.format.messages import consumer_protocol
 from kdump.format.messages.consumer_protocol import PROTOCOL_TYPE, decode_protocol
 from kdump.format.messages.payloads import Payload
 from kdump.format.messages.reader import UNKNOWN_TAGS, Field, Value
+from kdump.format.messages.remote_logs import DELETE_STATES, SEGMENT_STATES, remote_log_text
 
 REDACTED: Final = "redacted"
 _SECRETS: Final[Mapping[str, frozenset[str]]] = {
@@ -73,6 +74,10 @@ _ENUMS: Final[Mapping[tuple[str, str], Mapping[int, str]]] = {
     ("AccessControlEntryRecord", "permissionType"): {1: "ANY", 2: "DENY", 3: "ALLOW"},
     ("UserScramCredentialRecord", "mechanism"): {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"},
     ("RemoveUserScramCredentialRecord", "mechanism"): {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"},
+    ("RemoteLogSegmentMetadataRecord", "remoteLogSegmentState"): SEGMENT_STATES,
+    ("RemoteLogSegmentMetadataUpdateRecord", "remoteLogSegmentState"): SEGMENT_STATES,
+    ("RemoteLogSegmentMetadataSnapshotRecord", "remoteLogSegmentState"): SEGMENT_STATES,
+    ("RemotePartitionDeleteMetadataRecord", "remotePartitionDeleteState"): DELETE_STATES,
     ("ZkMigrationStateRecord", "zkMigrationState"): {
         0: "NONE", 1: "MIGRATION", 2: "PRE_MIGRATION", 3: "POST_MIGRATION", 4: "ZK",
     },
@@ -93,6 +98,14 @@ def metadata_form(payload: Payload) -> dict[str, Any]:
     """Return a value of ``__cluster_metadata`` as the decoder of Kafka's dump tool prints it."""
     kind = re.sub(r"(?<!^)(?=[A-Z])", "_", payload.layout.name).upper()
     return {"type": kind, "version": payload.version, "data": _fields(payload)}
+
+
+def remote_form(payload: Payload) -> str:
+    """Return a value of ``__remote_log_metadata`` as Kafka's dump tool prints it.
+
+    Raises DecodeError for values that Kafka refuses.
+    """
+    return remote_log_text(payload.layout.name, payload.fields)
 
 
 def payload_form(payload: Payload) -> dict[str, Any]:

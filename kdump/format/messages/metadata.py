@@ -6,6 +6,7 @@ Spec: ``MetadataRecordSerde`` for the frame; the tables of ``MetadataRecordType`
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -341,14 +342,28 @@ def decode_metadata(value: bytes | memoryview, *, older: bool = False) -> Metada
     Only the newest layout of a version is read, as by a controller; with ``older`` also the layouts
     of older releases, and ``message`` is the one that fits.
     """
-    cursor = Cursor("metadata record", memoryview(value), 0, len(value))
+    return decode_framed("metadata record", _by_type(), value, older=older)
+
+
+def decode_framed(
+    label: str,
+    messages_by_type: Mapping[int | None, Message],
+    value: bytes | memoryview,
+    *,
+    older: bool,
+) -> MetadataRecord:
+    """Read a frame and the message in it, as ``decode_metadata`` does. Raises DecodeError.
+
+    ``label`` is what errors call it.
+    """
+    cursor = Cursor(label, memoryview(value), 0, len(value))
     frame_version = cursor.uvarint()
     if frame_version != _FRAME_VERSION:
         raise cursor.error(f"expected frame version {_FRAME_VERSION}, found {frame_version}")
     type_id = cursor.uvarint()
     version = cursor.uvarint()
     body = cursor.take(cursor.left)
-    message = _by_type().get(type_id)
+    message = messages_by_type.get(type_id)
     if message is None or version not in message.versions:
         return MetadataRecord(type_id, version, message, None, body)
     if not older:

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Final, Protocol
 
 from kdump.errors import DecodeError
 from kdump.format.messages import groups, shares, transactions
-from kdump.format.messages.metadata import decode_metadata
+from kdump.format.messages.metadata import MetadataRecord, decode_metadata
 from kdump.format.messages.reader import Cursor, Message, Value, decode, decode_layout
+from kdump.format.messages.remote_logs import decode_remote_log
+
+REMOTE_LOG_TOPIC: Final = "__remote_log_metadata"
 
 _LEGACY_COMMIT: Final = 0
 
@@ -91,17 +94,24 @@ class CoordinatorTopic:
         return Payload(layout, version, fields)
 
 
-class MetadataTopic:
-    """``__cluster_metadata``, whose records have no keys."""
+@dataclass(frozen=True, slots=True)
+class FramedTopic:
+    """A topic whose records have no keys, and values in the frame of ``__cluster_metadata``.
+
+    ``read`` reads a value; ``label`` is what errors call a record.
+    """
+
+    label: str
+    read: Callable[[bytes], MetadataRecord]
 
     def decode(self, key: bytes | None, value: bytes | None) -> tuple[None, Payload | None]:
         """Return None for the key, and the value."""
         if value is None:
-            raise DecodeError("metadata record: expected a value, found null")
-        record = decode_metadata(value, older=True)
+            raise DecodeError(f"{self.label}: expected a value, found null")
+        record = self.read(value)
         if record.message is None:
             raise UnknownTypeError(
-                f"metadata record: expected a known type, found {record.type_id}", record.type_id
+                f"{self.label}: expected a known type, found {record.type_id}", record.type_id
             )
         if record.fields is None:
             raise DecodeError(
@@ -122,7 +132,10 @@ _TOPICS: Final[Mapping[str, Callable[[], PayloadDecoder]]] = {
     "__consumer_offsets": _groups,
     "__transaction_state": lambda: CoordinatorTopic.of(transactions.messages().values()),
     "__share_group_state": lambda: CoordinatorTopic.of(shares.messages().values()),
-    "__cluster_metadata": MetadataTopic,
+    "__cluster_metadata": lambda: FramedTopic(
+        "metadata record", partial(decode_metadata, older=True)
+    ),
+    REMOTE_LOG_TOPIC: lambda: FramedTopic("remote log metadata", decode_remote_log),
 }
 
 

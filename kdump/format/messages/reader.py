@@ -152,12 +152,16 @@ def _default(kind: str, text: str | None) -> Value:
 # --- reading
 
 
+class TrailingBytesError(DecodeError):
+    """Bytes are left behind the fields of a message, where brokers read on."""
+
+
 def decode(message: Message, version: int, data: bytes | memoryview) -> dict[str, Value]:
     """Return the fields of ``data`` by name, in the order of the table.
 
     Absent tagged fields have their default; a tagged struct is left out, since releases differ in
     its default. Fields of other versions are left out. Unknown tags are under ``UNKNOWN_TAGS`` of
-    their struct. Raises DecodeError.
+    their struct. Bytes that are not UTF-8 are replaced, as by brokers. Raises DecodeError.
     """
     if version not in message.versions:
         raise DecodeError(
@@ -167,7 +171,8 @@ def decode(message: Message, version: int, data: bytes | memoryview) -> dict[str
     cursor = Cursor(message.name, memoryview(data), 0, len(data))
     values = _read_fields(cursor, message.fields, version, version in message.flexible)
     if cursor.left:
-        raise cursor.error(f"expected the end, found {cursor.left} bytes more")
+        more = cursor.error(f"expected the end, found {cursor.left} bytes more")
+        raise TrailingBytesError(str(more))
     return values
 
 
@@ -330,9 +335,4 @@ def _read_item(cursor: Cursor, kind: str, field: Field, version: int, flexible: 
     if length < 0:
         return None
     content = cursor.take(length)
-    if kind == "bytes":
-        return content
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise cursor.error(f"expected UTF-8 in {field.name}: {error.reason}") from error
+    return content if kind == "bytes" else content.decode("utf-8", "replace")

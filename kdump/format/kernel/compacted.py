@@ -1,9 +1,10 @@
-"""The hot loop that keeps the last record of each key, as compaction does.
+"""The hot loops over records of compacted topics: the last of each key, and commits of offsets.
 
 Entries are rows of ``ENTRY_FIELDS``. Their keys and values are bytes of one arena. ``slots`` is a
 hash table with open addressing: each slot holds the number of an entry and 1, or 0.
 
 Spec: ``Cleaner.shouldRetainRecord``: of the records of a key the one with the highest offset stays.
+``OffsetCommitKey`` and ``OffsetCommitValue`` of the group coordinator for commits.
 It must never make an object per record.
 """
 
@@ -25,6 +26,7 @@ from kdump.format.kernel.prelude import (
     TIMESTAMP,
     VALUE,
     VALUE_SIZE,
+    i16,
     need,
     need_field,
     put_bytes,
@@ -134,6 +136,95 @@ def keep_latest(
         entries[entry + E_VALUE_SIZE] = value_size
         put_bytes(arena, entries[entry + E_VALUE], block, rows[at + VALUE], value_size)
     return n
+
+
+def skip_commits(
+    rows: cython.const[cython.longlong][::1],
+    first: cython.Py_ssize_t,
+    block: cython.const[cython.uchar][::1],
+) -> int:
+    """Return the first row from ``first`` on that is no commit in the usual form.
+
+    In that form are keys of type 1, and values that are null or of versions 0 to 4, of which
+    nothing is left behind their fields; texts are not looked at. ``rows`` are of ``RECORD_FIELDS``,
+    with positions in ``block``.
+    """
+    n: cython.Py_ssize_t = len(rows) // RECORD_WIDTH
+    row: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    within(0, first, n, "the first row")
+    for row in range(first, n):
+        at = row * RECORD_WIDTH
+        need_field(len(block), rows[at + KEY], rows[at + KEY_SIZE])
+        need_field(len(block), rows[at + VALUE], rows[at + VALUE_SIZE])
+        if not _is_commit_key(block, rows[at + KEY], rows[at + KEY_SIZE]) or not (
+            rows[at + VALUE_SIZE] < 0
+            or _is_commit_value(block, rows[at + VALUE], rows[at + VALUE_SIZE])
+        ):
+            return row
+    return n
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _is_commit_key(
+    block: cython.const[cython.uchar][::1], start: cython.Py_ssize_t, size: cython.longlong
+) -> cython.bint:
+    """Return whether a key holds its type 1, the texts of a group and a topic, and a partition."""
+    group: cython.longlong
+    topic: cython.longlong
+    if size < 10 or i16(block, start) != 1:
+        return False
+    group = i16(block, start + 2)
+    if group < 0 or group + 10 > size:
+        return False
+    topic = i16(block, start + 4 + group)
+    return topic >= 0 and group + topic + 10 == size
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _is_commit_value(
+    block: cython.const[cython.uchar][::1], start: cython.Py_ssize_t, size: cython.longlong
+) -> cython.bint:
+    """Return whether a value holds its version and the fields of that version."""
+    version: cython.longlong
+    at: cython.longlong = 10
+    text: cython.longlong
+    if size < 2:
+        return False
+    version = i16(block, start)
+    if version < 0 or version > 4:
+        return False
+    if version > 2:
+        at = 14  # with a leader epoch
+    if version == 4:
+        # A text of up to 126 bytes, a time, and no tags or the topic id alone.
+        if size < at + 10:
+            return False
+        text = block[start + at]
+        at += text + 8
+        if text == 0 or text > 127 or at >= size:
+            return False
+        if block[start + at] == 0:
+            return at + 1 == size
+        return (
+            at + 19 == size
+            and block[start + at] == 1
+            and block[start + at + 1] == 0
+            and block[start + at + 2] == 16
+        )
+    if size < at + 2:
+        return False
+    text = i16(block, start + at)
+    if text < 0:
+        return False
+    at += 2 + text + 8
+    if version == 1:
+        at += 8  # with the time at which it expires
+    return at == size
 
 
 def fill_slots(
