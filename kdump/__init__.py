@@ -7,6 +7,7 @@ format/        Bytes to values and back: the formats of Kafka's files. This laye
                reads no clock.
 storage/       Files and objects to bytes, names, partitions and segments. This layer writes
                nothing.
+metadata/      What a KRaft node knows of its cluster, from its ``__cluster_metadata-0``.
 audit/         Verification: surveys of segments, checks over them, findings and forecasts.
 repair/        Changing what is on disk: plans, durable steps, and undo.
 tables/        Arrow tables of records, batches and findings.

@@ -16,8 +16,8 @@ PACKAGE = Path(__file__).parents[2] / "kdump"
 
 #: A layer imports itself and those before it.
 LAYERS = (
-    "errors", "program", "format", "storage", "audit", "repair", "tables", "coordinators", "export",
-    "fleet", "cli",
+    "errors", "program", "format", "storage", "metadata", "audit", "repair", "tables",
+    "coordinators", "export", "fleet", "cli",
 )  # fmt: skip
 #: Beyond the order: who must not import whom all the same.
 STRANGERS = {

@@ -1,6 +1,5 @@
 """Facts about partitions from all files but their segments.
 
-metadata_log  The records and snapshots of ``__cluster_metadata-0``.
 coordinator   The transaction coordinator's state from ``__transaction_state`` logs.
 denied_files  The files of a log directory that the broker's user may not open.
 small_files   The small files of log directories and partitions, read and decoded.

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from enum import IntEnum
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 from kdump.audit.facts.coordinator import Coordinator
-from kdump.audit.facts.metadata_log import Stop, metadata_records, read_snapshots
 from kdump.audit.facts.small_files import read_small
 from kdump.errors import SourceError
-from kdump.format.messages.metadata import MetadataRecord
 from kdump.format.properties import decode_quorum_state
-from kdump.storage.logdir import LogDirectory, Partition, directory_name, read_partition
-from kdump.storage.names import CLUSTER_METADATA_TOPIC, FileKind
+from kdump.metadata.builder import RecordType
+from kdump.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
+from kdump.metadata.log import Stop, metadata_partition, read_snapshots
+from kdump.metadata.replay import Replay
+from kdump.storage.logdir import LogDirectory, Partition, read_partition
+from kdump.storage.names import FileKind
 
 Configs = Mapping[str, str]
 """Values by the name of the setting."""
@@ -27,28 +28,23 @@ Configs = Mapping[str, str]
 ALL_BROKERS: Final = ""
 """The resource name of the dynamic configs of all brokers."""
 
-_TOPIC_RESOURCE: Final = 2
-_BROKER_RESOURCE: Final = 4
-
-
 #: The prefix of reserved ids, which name no directory (``DirectoryId.reserved``): 15 bytes of 0.
 _NO_DIRECTORY: Final = 20 * "A"
 
 
-class _Type(IntEnum):
-    """The types of the records that are read, by number."""
-
-    TOPIC = 2
-    PARTITION = 3
-    CONFIG = 4
-    PARTITION_CHANGE = 5
-    REMOVE_TOPIC = 9
-    BEGIN_TRANSACTION = 23
-    END_TRANSACTION = 24
-    ABORT_TRANSACTION = 25
-
-
-_TYPES: Final = frozenset(_Type)
+#: The types of the records that are read.
+_TYPES: Final = frozenset(
+    {
+        RecordType.TOPIC,
+        RecordType.PARTITION,
+        RecordType.CONFIG,
+        RecordType.PARTITION_CHANGE,
+        RecordType.REMOVE_TOPIC,
+        RecordType.BEGIN_TRANSACTION,
+        RecordType.END_TRANSACTION,
+        RecordType.ABORT_TRANSACTION,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,30 +172,65 @@ class Node:
 def find_cluster(directories: Iterable[LogDirectory]) -> ClusterImage | None:
     """Read the metadata log in one of ``directories``; None if none has one."""
     for directory in directories:
-        for path in directory.partition_paths:
-            name = directory_name(path)
-            if name is not None and (name.topic, name.suffix) == (CLUSTER_METADATA_TOPIC, ""):
-                with suppress(SourceError):
-                    return read_cluster(read_partition(path))
+        path = metadata_partition(directory)
+        if path is not None:
+            with suppress(SourceError):
+                return read_cluster(read_partition(path))
     return None
 
 
 def read_cluster(partition: Partition) -> ClusterImage:
     """Read the newest whole snapshot of a metadata partition, and the log after it."""
-    image = _Image()
+    replay = Replay(_TYPES)
+    left: frozenset[tuple[str, int]] | None = None
+    problem: str | None = None
+    end = 0
     snapshots = [snapshot for snapshot in read_snapshots(partition) if snapshot.fault is None]
     if snapshots:
-        image.read(metadata_records(snapshots[-1].path, 0, 0, _TYPES))
-        image.end_offset = snapshots[-1].end_offset
-    covered = image.end_offset
+        problem = _problem(replay, replay.read_snapshot(snapshots[-1]))
+        end = snapshots[-1].end_offset
+    covered = end
     for segment in partition.segments:
-        if segment.base_offset > image.end_offset:
-            image.note_problem(
-                f"offsets {image.end_offset}..{segment.base_offset - 1} are not there"
+        if segment.base_offset > end:
+            problem = problem or f"offsets {end}..{segment.base_offset - 1} are not there"
+        stop = replay.read_segment(segment.log, segment.base_offset, covered)
+        if stop.cut and left is None:
+            left = frozenset(
+                (topic_id, number)
+                for topic_id, partitions in replay.builder.partitions.items()
+                for number in partitions
             )
-        records = metadata_records(segment.log, segment.base_offset, covered, _TYPES)
-        image.end_offset = max(image.end_offset, image.read(records))
-    return replace(image.freeze(), leader=_leader(partition))
+        problem = problem or _problem(replay, stop)
+        end = max(end, stop.offset)
+    return ClusterImage(
+        end_offset=end,
+        topics=replay.builder.topics,
+        names=replay.builder.names,
+        deleted=frozenset(replay.builder.deleted),
+        replicas={
+            topic_id: {
+                number: Replicas(found.replicas, found.directories, found.in_sync)
+                for number, found in partitions.items()
+            }
+            for topic_id, partitions in replay.builder.partitions.items()
+        },
+        topic_configs=_configs(replay, TOPIC_RESOURCE),
+        broker_configs=_configs(replay, BROKER_RESOURCE),
+        problem=problem,
+        left=left,
+        leader=_leader(partition),
+    )
+
+
+def _problem(replay: Replay, stop: Stop) -> str | None:
+    """Return what could not be read up to ``stop``, None if nothing is missing."""
+    lost = next((note.reason for note in replay.notes if note.lost), None)
+    return lost or stop.reason or None
+
+
+def _configs(replay: Replay, kind: int) -> dict[str, Configs]:
+    configs = replay.builder.configs
+    return {resource.name: values for resource, values in configs.items() if resource.type == kind}
 
 
 def _leader(partition: Partition) -> int | None:
@@ -208,126 +239,3 @@ def _leader(partition: Partition) -> int | None:
             read = read_small(entry.path, decode_quorum_state)
             return None if read.value is None else read.value.leader_id
     return None
-
-
-@dataclass(slots=True)
-class _Image:
-    """A ClusterImage during its read; ``pending`` are the records of an open transaction."""
-
-    end_offset: int = 0
-    topics: dict[str, str] = field(default_factory=dict)
-    names: dict[str, str] = field(default_factory=dict)
-    deleted: set[str] = field(default_factory=set)
-    replicas: dict[str, dict[int, Replicas]] = field(default_factory=dict)
-    topic_configs: dict[str, dict[str, str]] = field(default_factory=dict)
-    broker_configs: dict[str, dict[str, str]] = field(default_factory=dict)
-    pending: list[MetadataRecord] | None = None
-    problem: str | None = None
-    left: frozenset[tuple[str, int]] | None = None
-
-    def freeze(self) -> ClusterImage:
-        return ClusterImage(
-            self.end_offset,
-            self.topics,
-            self.names,
-            frozenset(self.deleted),
-            self.replicas,
-            self.topic_configs,
-            self.broker_configs,
-            self.problem,
-            self.left,
-        )
-
-    def note_problem(self, problem: str) -> None:
-        """Record ``problem``, the part that could not be read, if it is the first one."""
-        self.problem = self.problem or problem
-
-    def read(self, records: Iterable[MetadataRecord | Stop]) -> int:
-        """Apply ``records`` up to their Stop, and return its offset."""
-        end = 0
-        for record in records:
-            if not isinstance(record, Stop):
-                self._replay(record)
-                continue
-            end = record.offset
-            if record.cut and self.left is None:
-                self.left = frozenset(
-                    (topic_id, number)
-                    for topic_id, partitions in self.replicas.items()
-                    for number in partitions
-                )
-            if record.reason:
-                self.note_problem(record.reason)
-        return end
-
-    def _replay(self, record: MetadataRecord) -> None:
-        if record.fields is None:
-            self.note_problem(f"a record of type {record.type_id}, version {record.version}")
-        elif record.type_id == _Type.BEGIN_TRANSACTION:
-            self.pending = []
-        elif record.type_id == _Type.ABORT_TRANSACTION:
-            self.pending = None
-        elif record.type_id == _Type.END_TRANSACTION:
-            committed, self.pending = self.pending or [], None
-            for pending in committed:
-                self._apply(pending.type_id, pending.fields or {})
-        elif self.pending is not None:
-            self.pending.append(record)
-        else:
-            self._apply(record.type_id, record.fields)
-
-    def _apply(self, type_id: int, fields: dict[str, Any]) -> None:
-        match type_id:
-            case _Type.TOPIC:
-                self.topics[fields["name"]] = fields["topicId"]
-                self.names[fields["topicId"]] = fields["name"]
-            case _Type.PARTITION:
-                replicas = self.replicas.setdefault(fields["topicId"], {})
-                replicas[fields["partitionId"]] = Replicas(
-                    tuple(fields["replicas"]),
-                    tuple(fields.get("directories") or ()),
-                    tuple(fields["isr"]),
-                )
-            case _Type.PARTITION_CHANGE:
-                self._change(fields)
-            case _Type.REMOVE_TOPIC:
-                self._remove(fields["topicId"])
-            case _Type.CONFIG:
-                self._configure(fields)
-
-    def _change(self, fields: dict[str, Any]) -> None:
-        topic_id, partition = fields["topicId"], fields["partitionId"]
-        replicas = self.replicas.get(topic_id, {})
-        before = replicas.get(partition)
-        if before is None:
-            self.note_problem(
-                f"the partition that a change of {topic_id}, partition {partition} is about"
-            )
-            return
-        nodes, directories = fields["replicas"], fields.get("directories")
-        in_sync = fields["isr"]
-        replicas[partition] = Replicas(
-            before.nodes if nodes is None else tuple(nodes),
-            before.directories if directories is None else tuple(directories),
-            before.in_sync if in_sync is None else tuple(in_sync),
-        )
-
-    def _remove(self, topic_id: str) -> None:
-        self.deleted.add(topic_id)
-        name = self.names.pop(topic_id, None)
-        if name is not None:
-            self.topic_configs.pop(name, None)
-            if self.topics.get(name) == topic_id:
-                del self.topics[name]
-        self.replicas.pop(topic_id, None)
-
-    def _configure(self, fields: dict[str, Any]) -> None:
-        kinds = {_TOPIC_RESOURCE: self.topic_configs, _BROKER_RESOURCE: self.broker_configs}
-        configs = kinds.get(fields["resourceType"])
-        if configs is None:
-            return
-        values = configs.setdefault(fields["resourceName"], {})
-        if fields["value"] is None:
-            values.pop(fields["name"], None)
-        else:
-            values[fields["name"]] = fields["value"]

@@ -19,7 +19,6 @@ from kdump.audit.facts.denied_files import (
     denied_at_top,
     denied_in_partition,
 )
-from kdump.audit.facts.metadata_log import MetadataSnapshot, decode_bootstrap
 from kdump.errors import DecodeError, SourceError
 from kdump.format.checkpoint import EpochEntry, decode_epochs, decode_offsets
 from kdump.format.index import TransactionIndex
@@ -33,6 +32,7 @@ from kdump.format.properties import (
     decode_quorum_state,
 )
 from kdump.format.snapshot import ProducerEntries, decode_snapshot
+from kdump.metadata.log import MetadataSnapshot, decode_bootstrap
 from kdump.storage.access import read_end
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import Entry, EntryType, LogDirectory, Partition, is_metadata_log

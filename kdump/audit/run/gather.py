@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kdump.audit.evidence import known_ends
-from kdump.audit.facts.metadata_log import read_snapshots
 from kdump.audit.facts.small_files import (
     PartitionFacts,
     SwapLog,
@@ -16,6 +15,7 @@ from kdump.audit.run.quick_survey import quick_survey
 from kdump.audit.survey.survey import survey
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
+from kdump.metadata.log import read_snapshots
 from kdump.storage.logdir import Segment, is_metadata_log
 
 

@@ -124,6 +124,16 @@ def payload_form(payload: Payload) -> dict[str, Any]:
     return form | {"fields": _fields(payload, named=True)}
 
 
+def is_secret_setting(name: str) -> bool:
+    """Return whether the value of the setting ``name`` is a secret, as far as its name says."""
+    return _SECRET_SETTING.search(name) is not None
+
+
+def enum_name(message: str, field: str, number: int) -> str:
+    """Return the name of a number in a field of a message, or the number for an unknown one."""
+    return _ENUMS[message, field].get(number, str(number))
+
+
 def _fields(payload: Payload, *, named: bool = False) -> dict[str, Any]:
     layout = payload.layout
     found = _struct(layout.name, layout.fields, payload.version, payload.fields, named)
@@ -132,7 +142,7 @@ def _fields(payload: Payload, *, named: bool = False) -> dict[str, Any]:
             for name in _OF_MEMBERS:
                 with suppress(DecodeError):
                     form[name] = _of_member(name, member[name], named)
-    if layout.name == "ConfigRecord" and _SECRET_SETTING.search(str(payload.fields["name"])):
+    if layout.name == "ConfigRecord" and is_secret_setting(str(payload.fields["name"])):
         found["value"] = REDACTED
     return found
 

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from kdump.errors import DecodeError, LimitError, SourceError
-from kdump.format.batch import RecordBatch, RecordRun, RecordTable, read_header
-from kdump.format.control import ControlType, control_type_id
+from kdump.format.batch import RecordBatch, RecordTable, read_header
+from kdump.format.control import ControlRecord, ControlType, control_type_id, decode_control
 from kdump.format.messages.metadata import MetadataRecord, decode_metadata
 from kdump.format.messages.reader import Value
 from kdump.format.records import RecordReader
 from kdump.storage.access import open_source
-from kdump.storage.logdir import EntryType, Partition
-from kdump.storage.names import FileKind
+from kdump.storage.logdir import EntryType, LogDirectory, Partition, directory_name
+from kdump.storage.names import CLUSTER_METADATA_TOPIC, FileKind
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, Reason, batch_bytes, walk
@@ -34,32 +34,67 @@ class MetadataSnapshot:
     """A frozen snapshot ``<end_offset>-<epoch>.checkpoint``; ``end_offset`` is exclusive.
 
     ``fault`` says why it is not whole, None if it is: all batches are sound, the header is first
-    and the footer last.
+    and the footer last. ``unread`` says that it could not be read.
     """
 
     path: AnyPath
     end_offset: int
     epoch: int
     fault: str | None
+    unread: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DataRecord:
+    """A data record at ``offset``; ``record`` is the error if it cannot be decoded."""
+
+    offset: int
+    record: MetadataRecord | DecodeError
+
+
+@dataclass(frozen=True, slots=True)
+class ControlEntry:
+    """A control record at ``offset``; ``record`` is the error if it cannot be decoded.
+
+    ``epoch`` is the leader epoch of its batch.
+    """
+
+    offset: int
+    epoch: int
+    timestamp_ms: int
+    record: ControlRecord | DecodeError
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
     """The end of a read, before ``offset``, with the reason; empty at the end of the file.
 
-    ``cut`` says that recovery cuts the log there.
+    ``cut`` says that recovery cuts the log there, ``unread`` that the file could not be read.
     """
 
     offset: int
     reason: str
     cut: bool = False
+    unread: bool = False
+
+
+LogItem: TypeAlias = DataRecord | ControlEntry | Stop
+
+
+def metadata_partition(directory: LogDirectory) -> AnyPath | None:
+    """Return the path of ``__cluster_metadata-0`` in a log directory, None without one."""
+    for path in directory.partition_paths:
+        name = directory_name(path)
+        if name is not None and (name.topic, name.suffix) == (CLUSTER_METADATA_TOPIC, ""):
+            return path
+    return None
 
 
 def read_snapshots(partition: Partition) -> tuple[MetadataSnapshot, ...]:
     """Read the snapshots of a metadata partition that are neither partial nor deleted, by age."""
     found = [
         MetadataSnapshot(
-            entry.path, entry.name.base_offset, entry.name.epoch, _find_fault(entry.path)
+            entry.path, entry.name.base_offset, entry.name.epoch, *_find_fault(entry.path)
         )
         for entry in partition.entries
         if entry.type is EntryType.FILE
@@ -72,12 +107,19 @@ def read_snapshots(partition: Partition) -> tuple[MetadataSnapshot, ...]:
 
 
 def metadata_records(
-    path: AnyPath, base_offset: int, start: int, types: Collection[int]
-) -> Iterator[MetadataRecord | Stop]:
-    """Yield the data records of ``types`` from offset ``start`` on in the file at ``path``.
+    path: AnyPath,
+    base_offset: int,
+    start: int,
+    types: Collection[int] | None = None,
+    *,
+    controls: bool = False,
+) -> Iterator[LogItem]:
+    """Yield the data records from offset ``start`` on in the file at ``path``.
 
-    The file is a segment or a snapshot. The last item is always a Stop; its reason is empty at the
-    end of the file. A torn write or zeros at the end of the file do not count as a reason.
+    The file is a segment or a snapshot. Records of other ``types`` are left out, None for all of
+    them; control records are too, without ``controls``. The last item is always a Stop; its reason
+    is empty at the end of the file. A torn write or zeros at the end of the file do not count as a
+    reason.
     """
     offset = base_offset
     reader = RecordReader()
@@ -95,12 +137,16 @@ def metadata_records(
                     run = reader.run(piece, row, source.window(piece.position))
                     if len(run):
                         yield from _decode_rows(run.block, run.rows, start, types)
-                    else:
-                        yield from _batch_records(reader, source, piece[row], start, types)
+                    elif not piece[row].is_control:
+                        for table in _tables(reader, source, piece[row]):
+                            yield from _decode_rows(table.block, table.rows, start, types)
+                    elif controls:
+                        for table in _tables(reader, source, piece[row]):
+                            yield from _decode_controls(table, start)
                     row += max(len(run), 1)
                     offset = piece[row - 1].last_offset + 1
     except (DecodeError, LimitError, SourceError) as error:
-        yield Stop(offset, str(error))
+        yield Stop(offset, str(error), unread=not isinstance(error, DecodeError))
         return
     yield Stop(offset, "")
 
@@ -146,52 +192,64 @@ def _all_records(
         raise DecodeError(str(error)) from error
 
 
-def _batch_records(
-    reader: RecordReader, source: Source, batch: RecordBatch, start: int, types: Collection[int]
-) -> Iterator[MetadataRecord]:
-    if not batch.is_control:
-        for table in reader.tables(batch, batch_bytes(source, batch)):
-            run = RecordRun.of(table)
-            yield from _decode_rows(run.block, run.rows, start, types)
+def _tables(reader: RecordReader, source: Source, batch: RecordBatch) -> Iterator[RecordTable]:
+    return reader.tables(batch, batch_bytes(source, batch))
 
 
 def _decode_rows(
-    block: memoryview, rows: memoryview, start: int, types: Collection[int]
-) -> Iterator[MetadataRecord]:
+    block: memoryview, rows: memoryview, start: int, types: Collection[int] | None
+) -> Iterator[DataRecord]:
     # Most records of an idle cluster have other types; the type is one byte.
     for at in range(0, len(rows), RecordTable.WIDTH):
-        value, size = rows[at + 4], rows[at + 5]
-        if (
-            rows[at] >= start
-            and size > 2
-            and (block[value] != _FRAME_VERSION or block[value + 1] in types)
+        offset, value, size = rows[at], rows[at + 4], rows[at + 5]
+        if offset < start or (
+            types is not None
+            and (size <= 2 or (block[value] == _FRAME_VERSION and block[value + 1] not in types))
         ):
-            yield decode_metadata(block[value : value + size])
+            continue
+        record: MetadataRecord | DecodeError
+        try:
+            record = decode_metadata(block[value : value + max(size, 0)])
+        except DecodeError as error:
+            record = error
+        yield DataRecord(offset, record)
 
 
-def _find_fault(path: AnyPath) -> str | None:
-    """Return why the snapshot at ``path`` is not whole; None if it is."""
+def _decode_controls(table: RecordTable, start: int) -> Iterator[ControlEntry]:
+    for found in table:
+        if found.offset < start:
+            continue
+        record: ControlRecord | DecodeError
+        try:
+            record = decode_control(found.key, found.value)
+        except DecodeError as error:
+            record = error
+        yield ControlEntry(found.offset, table.batch.leader_epoch, found.timestamp, record)
+
+
+def _find_fault(path: AnyPath) -> tuple[str | None, bool]:
+    """Return why the snapshot at ``path`` is not whole, and whether it could not be read."""
     first = last = None
     reader = RecordReader()
     try:
         with open_source(path, mapped=False) as source:
             for piece in walk(source, 0):
                 if isinstance(piece, Damage):
-                    return f"{piece.reason.value} at position {piece.position}"
+                    return f"{piece.reason.value} at position {piece.position}", False
                 if first is None:
                     first = _control_type(reader, source, piece[0])
                 last = _control_type(reader, source, piece[len(piece) - 1])
     except (DecodeError, LimitError, SourceError) as error:
-        return str(error)
+        return str(error), not isinstance(error, DecodeError)
     if first != ControlType.SNAPSHOT_HEADER:
-        return "no header at its start"
-    return None if last == ControlType.SNAPSHOT_FOOTER else "no footer at its end"
+        return "no header at its start", False
+    return (None if last == ControlType.SNAPSHOT_FOOTER else "no footer at its end"), False
 
 
 def _control_type(reader: RecordReader, source: Source, batch: RecordBatch) -> int | None:
     """Return the type of the batch's first record; None for data."""
     if not batch.is_control:
         return None
-    for table in reader.tables(batch, batch_bytes(source, batch)):
+    for table in _tables(reader, source, batch):
         return control_type_id(table[0].key)
     return None

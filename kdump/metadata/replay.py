@@ -1,0 +1,238 @@
+"""The replay of a metadata log: snapshot, records, transactions, and what cannot be applied.
+
+Spec: ``MetadataLoader``, ``MetadataBatchLoader``; KIP-630 for snapshots, KIP-866 for transactions.
+A broker replays up to the high watermark, which is not on disk: here all records of the log count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from kdump.errors import DecodeError, UsageError
+from kdump.format.messages.metadata import MetadataRecord
+from kdump.metadata.builder import ImageBuilder, InapplicableError, RecordType
+from kdump.metadata.image import MetadataImage
+from kdump.metadata.log import (
+    ControlEntry,
+    DataRecord,
+    LogItem,
+    MetadataSnapshot,
+    Stop,
+    metadata_records,
+    read_snapshots,
+)
+from kdump.metadata.voters import VoterHistory
+from kdump.storage.logdir import Partition
+from kdump.storage.objects.address import AnyPath
+
+_TRANSACTIONS: Final = frozenset(
+    {
+        RecordType.BEGIN_TRANSACTION,
+        RecordType.END_TRANSACTION,
+        RecordType.ABORT_TRANSACTION,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A record in ``path`` that brokers cannot apply.
+
+    ``record`` is its type in words. ``lost`` says that the image lacks what the record says.
+    """
+
+    path: AnyPath
+    offset: int
+    record: str
+    reason: str
+    lost: bool = True
+
+
+@dataclass(slots=True)
+class Replay:
+    """The replay of files in the order of their records.
+
+    Only records of ``types`` are read, None for all of them; those of transactions have to be among
+    them. ``transaction`` is the offset of the record that began the open transaction.
+    """
+
+    types: Collection[int] | None = None
+    builder: ImageBuilder = field(default_factory=ImageBuilder)
+    history: VoterHistory = field(default_factory=VoterHistory)
+    notes: list[Note] = field(default_factory=list)
+    transaction: int | None = None
+    _pending: list[tuple[AnyPath, int, MetadataRecord]] = field(default_factory=list)
+
+    def read_snapshot(self, snapshot: MetadataSnapshot) -> Stop:
+        """Apply the records of a snapshot."""
+        records = self._records(snapshot.path, 0, 0)
+        return self._read(snapshot.path, records, None, snapshot.end_offset - 1)
+
+    def read_segment(
+        self, path: AnyPath, base_offset: int, start: int, last: int | None = None
+    ) -> Stop:
+        """Apply the records of a segment from offset ``start`` on, up to ``last``, None for all."""
+        return self._read(path, self._records(path, base_offset, start), last, None)
+
+    def image(self) -> MetadataImage:
+        """Return the image, without the records of an open transaction."""
+        return self.builder.freeze(self.history)
+
+    def _records(self, path: AnyPath, base_offset: int, start: int) -> Iterator[LogItem]:
+        controls = self.types is None
+        return metadata_records(path, base_offset, start, self.types, controls=controls)
+
+    def _read(
+        self, path: AnyPath, items: Iterable[LogItem], last: int | None, contained: int | None
+    ) -> Stop:
+        for item in items:
+            if last is not None and item.offset > last:
+                break
+            if isinstance(item, Stop):
+                return item
+            if isinstance(item, DataRecord):
+                self._replay(path, item)
+            else:
+                self._add_control(path, item, item.offset if contained is None else contained)
+        assert last is not None
+        return Stop(last + 1, "")
+
+    def _add_control(self, path: AnyPath, item: ControlEntry, offset: int) -> None:
+        reason = self.history.add(offset, item.record)
+        if reason is not None:
+            kind = None if isinstance(item.record, DecodeError) else item.record.type
+            name = "control record" if kind is None else kind.name
+            self.notes.append(Note(path, item.offset, name, reason))
+
+    def _replay(self, path: AnyPath, item: DataRecord) -> None:
+        record, offset = item.record, item.offset
+        if isinstance(record, DecodeError):
+            self.notes.append(Note(path, offset, "metadata record", str(record)))
+        elif record.fields is None:
+            expected = "type" if record.message is None else "version"
+            found = f"type {record.type_id}, version {record.version}"
+            self.notes.append(
+                Note(path, offset, _name(record), f"expected a known {expected}, found {found}")
+            )
+        elif record.type_id in _TRANSACTIONS:
+            self._mark(path, offset, record)
+        elif self.transaction is not None:
+            self._pending.append((path, offset, record))
+        else:
+            self._apply(path, offset, record)
+
+    def _mark(self, path: AnyPath, offset: int, record: MetadataRecord) -> None:
+        """Begin, end or abort a transaction."""
+        begins = record.type_id == RecordType.BEGIN_TRANSACTION
+        if begins != (self.transaction is None):
+            found = "found an open one" if begins else "found none"
+            expected = "no open transaction" if begins else "an open transaction"
+            reason = f"expected {expected}, {found}"
+            self.notes.append(Note(path, offset, _name(record), reason, lost=False))
+            return
+        self.transaction = offset if begins else None
+        pending, self._pending = self._pending, []
+        if record.type_id == RecordType.END_TRANSACTION:
+            for each in pending:
+                self._apply(*each)
+
+    def _apply(self, path: AnyPath, offset: int, record: MetadataRecord) -> None:
+        try:
+            self.builder.apply(record.type_id, record.fields or {})
+        except InapplicableError as error:
+            self.notes.append(Note(path, offset, _name(record), str(error), error.lost))
+
+
+def _name(record: MetadataRecord) -> str:
+    return record.name or f"type {record.type_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataState:
+    """The image of a metadata log before ``end_offset``, and how it was read.
+
+    ``snapshot`` is the one that it begins with, None without one; ``unusable`` are those that were
+    passed over. ``notes`` are records that brokers cannot apply. ``gaps`` are ranges of offsets
+    that are not there, from the first up to before the second. ``stop`` is the damage, or the
+    error, at which reading ended before the end of the log. ``transaction`` is where an open
+    transaction begins, whose records do not count. ``history`` has voters and kraft versions.
+    """
+
+    path: AnyPath
+    image: MetadataImage
+    end_offset: int
+    snapshot: MetadataSnapshot | None
+    unusable: tuple[MetadataSnapshot, ...]
+    notes: tuple[Note, ...]
+    gaps: tuple[tuple[int, int], ...]
+    stop: Stop | None
+    transaction: int | None
+    history: VoterHistory
+
+    @property
+    def damaged(self) -> bool:
+        """Whether the image may lack what was in the log, or brokers cannot apply it."""
+        unreadable = self.stop is not None and self.stop.unread
+        damage = self.stop is not None and not unreadable
+        broken = any(not snapshot.unread for snapshot in self.unusable)
+        return bool(self.notes or self.gaps or damage or broken)
+
+    @property
+    def unread(self) -> bool:
+        """Whether a file could not be read."""
+        stopped = self.stop is not None and self.stop.unread
+        return stopped or any(snapshot.unread for snapshot in self.unusable)
+
+
+def read_state(partition: Partition, last: int | None = None) -> MetadataState:
+    """Read a metadata log up to offset ``last``, or to its end.
+
+    The newest whole snapshot that contains nothing behind ``last`` counts, and the records behind
+    it. Reading ends at damage, where recovery cuts the log. Raises UsageError if the log does not
+    reach ``last``, or no longer reaches back to it.
+    """
+    within = [
+        snapshot
+        for snapshot in read_snapshots(partition)
+        if last is None or snapshot.end_offset <= last + 1
+    ]
+    whole = [snapshot for snapshot in within if snapshot.fault is None]
+    newest = whole[-1] if whole else None
+    unusable = tuple(within[within.index(newest) + 1 :] if newest is not None else within)
+    replay = Replay()
+    end = 0
+    stop = Stop(0, "")
+    if newest is not None:
+        stop = replay.read_snapshot(newest)
+        end = newest.end_offset
+    gaps = []
+    covered = end
+    for segment in partition.segments:
+        if stop.reason or (last is not None and segment.base_offset > last):
+            break
+        if segment.base_offset > end:
+            gaps.append((end, segment.base_offset))
+        stop = replay.read_segment(segment.log, segment.base_offset, covered, last)
+        end = max(end, stop.offset)
+    if last is not None and end <= last and not stop.reason:
+        bases = (segment.base_offset for segment in partition.segments)
+        following = min((base for base in bases if base > last), default=None)
+        ends = "up to its end" if following is None else f"up to offset {following - 1}"
+        raise UsageError(
+            f"expected an offset whose records are there, found {last}: {partition.path} has no "
+            f"records from offset {end} {ends}"
+        )
+    return MetadataState(
+        path=partition.path,
+        image=replay.image(),
+        end_offset=end,
+        snapshot=newest,
+        unusable=unusable,
+        notes=tuple(replay.notes),
+        gaps=tuple(gaps),
+        stop=stop if stop.reason else None,
+        transaction=replay.transaction,
+        history=replay.history,
+    )
