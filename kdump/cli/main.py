@@ -41,6 +41,7 @@ _COMMANDS: Final = {
     "verify": "kdump.cli.commands.verify:verify",
     "groups": "kdump.cli.commands.groups:groups",
     "transactions": "kdump.cli.commands.transactions:transactions",
+    "metadata": "kdump.cli.commands.metadata:metadata",
     "next-start": "kdump.cli.commands.next_start:next_start",
     "salvage": "kdump.cli.commands.repair.salvage:salvage",
     "reindex": "kdump.cli.commands.repair.reindex:reindex",

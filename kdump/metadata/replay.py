@@ -171,20 +171,6 @@ class MetadataState:
     transaction: int | None
     history: VoterHistory
 
-    @property
-    def damaged(self) -> bool:
-        """Whether the image may lack what was in the log, or brokers cannot apply it."""
-        unreadable = self.stop is not None and self.stop.unread
-        damage = self.stop is not None and not unreadable
-        broken = any(not snapshot.unread for snapshot in self.unusable)
-        return bool(self.notes or self.gaps or damage or broken)
-
-    @property
-    def unread(self) -> bool:
-        """Whether a file could not be read."""
-        stopped = self.stop is not None and self.stop.unread
-        return stopped or any(snapshot.unread for snapshot in self.unusable)
-
 
 def read_state(partition: Partition, last: int | None = None) -> MetadataState:
     """Read a metadata log up to offset ``last``, or to its end.

@@ -8,6 +8,7 @@ groups         ``kdump groups``: consumer groups and their committed offsets, fr
                broker.
 transactions   ``kdump transactions``: transactions of coordinators and in logs, from the disk of a
                broker.
+metadata       ``kdump metadata``: the metadata image of a KRaft node, from its disk.
 export         ``kdump export``: records to Parquet or JSON Lines.
 explain        ``kdump explain``: finding codes and lines of a server.log.
 repair/        The commands that change partitions, or write new ones.

@@ -9,4 +9,5 @@ repair/        Plans, receipts and backups.
 dump/          The output of ``dump``.
 groups/        The reports of ``groups``.
 transactions/  The reports of ``transactions``.
+metadata/      The reports of ``metadata``.
 """

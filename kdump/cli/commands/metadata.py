@@ -1,0 +1,132 @@
+"""``kdump metadata``: the metadata image of a KRaft node, from its disk.
+
+Spec: ``MetadataImage``; KIP-500, KIP-630.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from kdump.cli.options.targets import LogPath, TargetOptions, path_options
+from kdump.cli.ui.units import LARGEST_LONG
+
+if TYPE_CHECKING:
+    from kdump.metadata.replay import MetadataState
+    from kdump.storage.logdir import Partition
+    from kdump.storage.objects.address import AnyPath
+
+
+@click.command(
+    short_help="Show topics, brokers, configs, ACLs and quotas from a KRaft node's metadata log.",
+    epilog="Exit codes: 0 shown; 2 wrong usage; 4 the log is damaged, or brokers cannot apply a "
+    "record of it; 5 something could not be read, which comes before 4; 130, 143 ended by a "
+    "signal; 141 the reader of the output went away.",
+)
+@click.option(
+    "--at",
+    "last",
+    metavar="OFFSET",
+    type=click.IntRange(0, LARGEST_LONG),
+    help="Replay the records up to this offset, instead of all of them.",
+)
+@click.option(
+    "--diff",
+    "other",
+    metavar="OTHER",
+    help="Show what differs from OTHER, which is the directory of another node, or an offset of "
+    "the same log up to which records are replayed.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "commands"]),
+    default="text",
+    show_default=True,
+    help="Tables for people; JSON Lines; or commands of Kafka's tools that make topics, configs, "
+    "quotas and ACLs again in an empty cluster.",
+)
+@path_options
+def metadata(
+    targets: TargetOptions,
+    last: int | None,
+    other: str | None,
+    form: Literal["text", "json", "commands"],
+) -> int:
+    """Show the cluster as the metadata log at PATH has it.
+
+    PATH is a log directory with __cluster_metadata-0, or that directory. kdump replays the newest
+    whole snapshot and the records behind it, as a broker does: features, voters, controllers,
+    brokers, topics with their partitions, configs, ACLs, quotas, SCRAM users and delegation tokens.
+    A broker does not replay records above the high watermark, which is not on disk; here they
+    count, but for those of a metadata transaction that has not ended.
+
+    Records that brokers cannot apply are listed. Reading ends at damage, where a start cuts the
+    log. Secrets are never shown. It changes nothing, and can run beside a broker.
+    """
+    from kdump.errors import UsageError
+    from kdump.metadata.replay import read_state
+
+    if other is not None and form == "commands":
+        raise UsageError("--diff: expected --format text or json, found commands")
+    partition = _find_partition(targets)
+    state = read_state(partition, last)
+    if other is None:
+        return _print_image(state, form)
+    if other.isascii() and other.isdigit():
+        return _print_differences(read_state(partition, int(other)), state, form)
+    path: AnyPath = LogPath().convert(other, None, click.get_current_context())
+    return _print_differences(read_state(_metadata_log([path]), last), state, form)
+
+
+def _print_image(state: MetadataState, form: Literal["text", "json", "commands"]) -> int:
+    from kdump.cli.views.metadata.commands import print_commands
+    from kdump.cli.views.metadata.json_lines import emit_image
+    from kdump.cli.views.metadata.text import print_image
+
+    report = {"text": print_image, "json": emit_image, "commands": print_commands}[form]
+    return report(click.echo, state)
+
+
+def _print_differences(before: MetadataState, after: MetadataState, form: str) -> int:
+    from kdump.cli.views.metadata.difference import print_differences
+    from kdump.cli.views.metadata.json_lines import emit_differences
+
+    report = emit_differences if form == "json" else print_differences
+    return report(click.echo, before, after)
+
+
+def _find_partition(targets: TargetOptions) -> Partition:
+    from kdump.cli.options.targets import named_paths
+
+    paths, _ = named_paths(targets)
+    return _metadata_log(paths)
+
+
+def _metadata_log(paths: Sequence[AnyPath]) -> Partition:
+    """Return the one metadata log at ``paths``. Raises UsageError, SourceError."""
+    from kdump.errors import UsageError
+    from kdump.metadata.log import metadata_partition
+    from kdump.storage.logdir import (
+        LogDirectory,
+        Partition,
+        is_metadata_log,
+        open_path,
+        read_partition,
+    )
+
+    found: list[Partition] = []
+    for path in paths:
+        content = open_path(path)
+        if isinstance(content, Partition) and is_metadata_log(content):
+            found.append(content)
+        elif isinstance(content, LogDirectory):
+            inside = metadata_partition(content)
+            found += [] if inside is None else [read_partition(inside)]
+    if len(found) == 1:
+        return found[0]
+    number = "none" if not found else f"{len(found)} of them"
+    named = ", ".join(map(str, paths))
+    raise UsageError(f"{named}: expected one directory __cluster_metadata-0, found {number}")

@@ -1,0 +1,63 @@
+"""What was not replayed, and the exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS
+from kdump.metadata.replay import MetadataState
+from kdump.storage.objects.address import AnyPath
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that was not replayed.
+
+    ``kind`` is ``record``, ``gap``, ``damage``, ``unreadable`` or ``snapshot``. ``offset`` is where
+    it is, or begins; ``last_offset`` ends a gap. ``record`` is the type of a record in words.
+    """
+
+    kind: str
+    path: AnyPath
+    offset: int
+    reason: str
+    record: str | None = None
+    last_offset: int | None = None
+
+
+def problems(state: MetadataState) -> Iterator[Problem]:
+    """Yield what was not replayed of a metadata log."""
+    for snapshot in state.unusable:
+        kind = "unreadable" if snapshot.unread else "snapshot"
+        yield Problem(kind, snapshot.path, snapshot.end_offset, snapshot.fault or "")
+    for first, end in state.gaps:
+        yield Problem("gap", state.path, first, "offsets that are not there", last_offset=end - 1)
+    for note in state.notes:
+        yield Problem("record", note.path, note.offset, note.reason, note.record)
+    if state.stop is not None:
+        kind = "unreadable" if state.stop.unread else "damage"
+        yield Problem(kind, state.path, state.stop.offset, state.stop.reason)
+
+
+def exit_code(found: Iterable[Problem]) -> int:
+    """Return the exit code of the command."""
+    kinds = {problem.kind for problem in found}
+    if "unreadable" in kinds:
+        return INCOMPLETE
+    return PROBLEMS if kinds else OK
+
+
+def problem_text(problem: Problem) -> str:
+    """Return a problem as a line."""
+    where, reason = f"{problem.path}", problem.reason
+    match problem.kind:
+        case "record":
+            return f"not replayed: {where}: {problem.record} at offset {problem.offset}: {reason}"
+        case "gap":
+            return f"damage: {where}: offsets {problem.offset}..{problem.last_offset} are not there"
+        case "damage":
+            return f"damage: {where}: {reason}: nothing from offset {problem.offset} on is replayed"
+        case "snapshot":
+            return f"damage: {where}: {reason}: this snapshot is passed over"
+    return f"incomplete: {reason}: nothing from offset {problem.offset} on is replayed"
