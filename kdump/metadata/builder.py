@@ -155,8 +155,7 @@ class ImageBuilder:
 
     def _add_partition(self, fields: dict[str, Any]) -> None:
         topic_id = fields["topicId"]
-        partitions = self.partitions.setdefault(topic_id, {})
-        partitions[fields["partitionId"]] = found = PartitionRegistration(
+        found = PartitionRegistration(
             replicas=tuple(fields["replicas"]),
             in_sync=tuple(fields["isr"]),
             removing=tuple(fields["removingReplicas"]),
@@ -169,9 +168,10 @@ class ImageBuilder:
             eligible=tuple(fields.get("eligibleLeaderReplicas") or ()),
             last_known_eligible=tuple(fields.get("lastKnownElr") or ()),
         )
+        _check_partition(found, fields, fields["leaderRecoveryState"])
+        self.partitions.setdefault(topic_id, {})[fields["partitionId"]] = found
         if topic_id not in self.names:
             raise InapplicableError(f"expected a known topic, found the id {topic_id}", lost=False)
-        _check_partition(found, fields["leaderRecoveryState"])
 
     def _change_partition(self, fields: dict[str, Any]) -> None:
         topic_id, number = fields["topicId"], fields["partitionId"]
@@ -193,8 +193,8 @@ class ImageBuilder:
             recovery = int(before.recovering)
         epoch = before.partition_epoch + 1
         found = replace(before, partition_epoch=epoch, recovering=recovery == 1, **changes)
+        _check_partition(found, fields, recovery)
         partitions[number] = found
-        _check_partition(found, recovery)
 
     def _remove_topic(self, fields: dict[str, Any]) -> None:
         topic_id = fields["topicId"]
@@ -408,17 +408,18 @@ _APPLY: Final[Mapping[int, Callable[[ImageBuilder, dict[str, Any]], None]]] = {
 }
 
 
-def _check_partition(partition: PartitionRegistration, recovery: int) -> None:
+def _check_partition(found: PartitionRegistration, fields: dict[str, Any], recovery: int) -> None:
+    """Raise InapplicableError if a record with ``fields`` cannot make a partition ``found``."""
     if recovery not in (0, 1):
+        raise InapplicableError(f"expected 0 or 1 as leader recovery state, found {recovery}")
+    replicas, directories = fields["replicas"], fields.get("directories")
+    recorded = replicas is not None and directories
+    if len(found.directories) != len(found.replicas) and (
+        recorded or not _migrating(found.directories)
+    ):
         raise InapplicableError(
-            f"expected 0 or 1 as leader recovery state, found {recovery}", lost=False
-        )
-    directories = partition.directories
-    if len(directories) != len(partition.replicas) and not _migrating(directories):
-        raise InapplicableError(
-            f"expected a directory for each of {len(partition.replicas)} replicas, found "
-            f"{len(directories)}",
-            lost=False,
+            f"expected a directory for each of {len(found.replicas)} replicas, found "
+            f"{len(found.directories)}"
         )
 
 
