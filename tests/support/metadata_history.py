@@ -1,8 +1,9 @@
 """Random histories of metadata records, most of which a broker can apply, as batches of a log.
 
 Records are written by the tables that kdump reads them with. A broker's image depends on how it
-groups batches where a topic is removed together with changes of its configs, or a transaction is
-aborted together with later records: here these stand in batches of their own.
+groups batches where a topic is removed together with changes of its configs, a transaction is
+aborted together with later records, or the last SCRAM user is removed together with the addition of
+another: here these stand in batches of their own.
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ _VOTERS = parse_tables(
 )["VotersRecord"]
 
 
-def metadata_value(name: str, version: int | None = None, **values: Any) -> bytes:
+def metadata_value(kind: str, version: int | None = None, /, **values: Any) -> bytes:
     """The value of a record in its frame, by default of the newest version.
 
     Fields that are not given have their defaults.
     """
-    message = messages()[name]
+    message = messages()[kind]
     version = message.versions[-1] if version is None else version
     given = {field.name: values.pop(field.name, _default(field)) for field in message.fields}
     assert not values, values
@@ -73,9 +74,23 @@ class History:
         self.acls: list[str] = []
         self.offset = 0
         self.in_transaction = False
+        #: Where transactions begin, and where they end with the name of the record.
+        self.ends: dict[int, str] = {}
 
     def log(self, count: int) -> bytes:
         return b"".join(self._batch() for _ in range(count))
+
+    def uncounted(self, last: int) -> set[int]:
+        """The offsets up to ``last`` in transactions that are aborted, or still open there."""
+        found: set[int] = set()
+        begin: int | None = None
+        for offset, kind in self.ends.items():
+            if offset > last:
+                break
+            if kind == "AbortTransactionRecord" and begin is not None:
+                found.update(range(begin, offset + 1))
+            begin = offset if kind == "BeginTransactionRecord" else None
+        return found if begin is None else found | set(range(begin, last + 1))
 
     def _batch(self) -> bytes:
         rng = self.rng
@@ -86,6 +101,10 @@ class History:
             return self._written([self._transaction()])
         if chance < 0.13 and self.topics and not self.in_transaction:
             return self._written([self._remove_topic()])
+        if chance < 0.16 and not self.in_transaction:
+            return self._written([self._scram()])
+        if chance < 0.19:
+            return self._written([self._undecodable()])
         return self._written([value for _ in range(rng.randint(1, 4)) for value in self._change()])
 
     def _written(self, values: list[bytes]) -> bytes:
@@ -119,10 +138,12 @@ class History:
         if self.in_transaction == wrong:
             if not wrong:
                 self.in_transaction = True
+                self.ends[self.offset] = "BeginTransactionRecord"
             return metadata_value("BeginTransactionRecord", name=rng.choice([None, "made up"]))
+        kind = rng.choice(["EndTransactionRecord", "AbortTransactionRecord"])
         if not wrong:
             self.in_transaction = False
-        kind = "EndTransactionRecord" if wrong or rng.random() < 0.6 else "AbortTransactionRecord"
+            self.ends[self.offset] = kind
         return metadata_value(kind)
 
     def _uuid(self) -> str:
@@ -138,8 +159,8 @@ class History:
             self._topic, self._topic, self._partition, self._partition_change,
             self._partition_change, self._partition_change, self._config, self._config,
             self._broker, self._broker_change, self._broker_change, self._fence, self._controller,
-            self._feature, self._acl, self._remove_acl, self._quota, self._quota, self._scram,
-            self._token, self._producer_ids, self._clear_elr, self._unknown, self._undecodable,
+            self._feature, self._acl, self._remove_acl, self._quota, self._quota,
+            self._token, self._producer_ids, self._clear_elr, self._nothing,
         ]  # fmt: skip
         yield from self.rng.choice(changes)()
 
@@ -348,13 +369,12 @@ class History:
             remove=rng.random() < 0.3,
         )
 
-    def _scram(self) -> Iterator[bytes]:
+    def _scram(self) -> bytes:
         rng = self.rng
         who = {"name": rng.choice(["alice", "bob"]), "mechanism": rng.choice([1, 2])}
         if rng.random() < 0.3:
-            yield metadata_value("RemoveUserScramCredentialRecord", **who)
-            return
-        yield metadata_value(
+            return metadata_value("RemoveUserScramCredentialRecord", **who)
+        return metadata_value(
             "UserScramCredentialRecord",
             salt=b"salt",
             storedKey=b"stored",
@@ -383,11 +403,10 @@ class History:
     def _producer_ids(self) -> Iterator[bytes]:
         yield metadata_value("ProducerIdsRecord", brokerId=1, nextProducerId=self.rng.randrange(99))
 
-    def _unknown(self) -> Iterator[bytes]:
+    def _nothing(self) -> Iterator[bytes]:
         yield metadata_value("NoOpRecord")
         yield metadata_value("ZkMigrationStateRecord", zkMigrationState=self.rng.randrange(4))
 
-    def _undecodable(self) -> Iterator[bytes]:
-        if self.rng.random() < 0.3:
-            whole = metadata_value("TopicRecord", name="cut", topicId=self._uuid())
-            yield self.rng.choice([b"\1\x63\0", b"\1\2\x09body", b"\2\2\0body", whole[:-3], b"\1"])
+    def _undecodable(self) -> bytes:
+        whole = metadata_value("TopicRecord", name="cut", topicId=self._uuid())
+        return self.rng.choice([b"\1\x63\0", b"\1\2\x09body", b"\2\2\0body", whole[:-3], b"\1"])
