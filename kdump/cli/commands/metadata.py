@@ -6,7 +6,7 @@ Spec: ``MetadataImage``; KIP-500, KIP-630.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -17,6 +17,18 @@ if TYPE_CHECKING:
     from kdump.metadata.replay import MetadataState
     from kdump.storage.logdir import Partition
     from kdump.storage.objects.address import AnyPath
+
+
+class _OffsetOrPath(LogPath):
+    """An offset, which is digits alone, or what ``LogPath`` is."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the offset or the path. Raise UsageError, and Click's error."""
+        if isinstance(value, str) and value.isascii() and value.isdigit():
+            if len(value) > len(str(LARGEST_LONG)):
+                self.fail(f"expected an offset up to {LARGEST_LONG}", param, ctx)
+            return int(value)
+        return super().convert(value, param, ctx)
 
 
 @click.command(
@@ -36,6 +48,7 @@ if TYPE_CHECKING:
     "--diff",
     "other",
     metavar="OTHER",
+    type=_OffsetOrPath(),
     help="Show what differs from OTHER, which is the directory of another node, or an offset of "
     "the same log up to which records are replayed.",
 )
@@ -52,7 +65,7 @@ if TYPE_CHECKING:
 def metadata(
     targets: TargetOptions,
     last: int | None,
-    other: str | None,
+    other: AnyPath | int | None,
     form: Literal["text", "json", "commands"],
 ) -> int:
     """Show the cluster as the metadata log at PATH has it.
@@ -75,10 +88,11 @@ def metadata(
     state = read_state(partition, last)
     if other is None:
         return _print_image(state, form)
-    if other.isascii() and other.isdigit():
-        return _print_differences(read_state(partition, int(other)), state, form)
-    path: AnyPath = LogPath().convert(other, None, click.get_current_context())
-    return _print_differences(read_state(_metadata_log([path]), last), state, form)
+    if isinstance(other, int):
+        before = read_state(partition, other)
+    else:
+        before = read_state(_metadata_log([other]), last)
+    return _print_differences(before, state, form)
 
 
 def _print_image(state: MetadataState, form: Literal["text", "json", "commands"]) -> int:

@@ -111,9 +111,8 @@ def _topic(topic: TopicImage, name: str, image: MetadataImage) -> Iterator[str]:
 
 def _of_topic_tool(setting: str, value: str) -> bool:
     """Return whether ``kafka-topics.sh --config`` can be given a setting."""
-    return bool(
-        value and "=" not in value and value == value.strip() and _SETTING.fullmatch(setting)
-    )
+    fits = value and "=" not in value and value == value.strip() and _SETTING.fullmatch(setting)
+    return bool(fits) and not is_secret_setting(setting)
 
 
 # --- configs
