@@ -361,6 +361,18 @@ def test_two_metadata_logs_are_too_many(run: Run) -> None:
     assert "found 2 of them" in err
 
 
+def test_the_log_directories_of_a_configuration(run: Run, tmp_path: Path) -> None:
+    config = tmp_path / "server.properties"
+    config.write_text(f"log.dirs={tmp_path}/gone\nmetadata.log.dir={tmp_path}/there\n")
+    assert run("--config", config)[0] == 5
+    write(tmp_path / "there", {segment_name(): log(TOPIC)})
+    (tmp_path / "there/meta.properties").write_text("version=1\nnode.id=1\n")
+    code, out, err = run("--config", config)
+    assert (code, err) == (0, "")
+    assert "TOPIC orders" in out
+    assert run(tmp_path / "there", tmp_path / "gone")[0] == 5
+
+
 # --- secrets
 
 
@@ -469,8 +481,11 @@ def test_partitions_of_unequal_replicas_are_made_with_the_fewest(run: Run, tmp_p
     assert "# Topic orders: its partitions have unequal counts of replicas" in out
 
 
-def test_a_topic_that_lacks_a_partition_is_a_comment(run: Run, tmp_path: Path) -> None:
-    values = [meta.topic("orders", ID), meta.partition(ID, 1)]
+@pytest.mark.parametrize("partitions", [[meta.partition(ID, 1)], []])
+def test_a_topic_that_lacks_a_partition_is_a_comment(
+    partitions: list[bytes], run: Run, tmp_path: Path
+) -> None:
+    values = [meta.topic("orders", ID), *partitions]
     _, out, _ = run("--format", "commands", write(tmp_path, {segment_name(): log(values)}))
     assert f"# Topic orders of the id {ID}: its records are incomplete." in out
     assert "--create" not in out

@@ -116,12 +116,15 @@ def _find_partition(targets: TargetOptions) -> Partition:
     from kdump.cli.options.targets import named_paths
 
     paths, _ = named_paths(targets)
-    return _metadata_log(paths)
+    return _metadata_log(paths, each=bool(targets.paths))
 
 
-def _metadata_log(paths: Sequence[AnyPath]) -> Partition:
-    """Return the one metadata log at ``paths``. Raises UsageError, SourceError."""
-    from kdump.errors import UsageError
+def _metadata_log(paths: Sequence[AnyPath], *, each: bool = True) -> Partition:
+    """Return the one metadata log at ``paths``. Raises UsageError, SourceError.
+
+    Without ``each``, paths that cannot be read are passed over if another one has the log.
+    """
+    from kdump.errors import SourceError, UsageError
     from kdump.metadata.log import metadata_partition
     from kdump.storage.logdir import (
         LogDirectory,
@@ -132,13 +135,20 @@ def _metadata_log(paths: Sequence[AnyPath]) -> Partition:
     )
 
     found: list[Partition] = []
+    errors: list[SourceError] = []
     for path in paths:
-        content = open_path(path)
+        try:
+            content = open_path(path)
+        except SourceError as error:
+            errors.append(error)
+            continue
         if isinstance(content, Partition) and is_metadata_log(content):
             found.append(content)
         elif isinstance(content, LogDirectory):
             inside = metadata_partition(content)
             found += [] if inside is None else [read_partition(inside)]
+    if errors and (each or not found):
+        raise errors[0]
     if len(found) == 1:
         return found[0]
     number = "none" if not found else f"{len(found)} of them"

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
+from kdump.cli.ui.units import count_text
 from kdump.cli.views.metadata.problems import exit_code, problem_text, problems
 from kdump.format.lines.shell import shell_text
 from kdump.format.lines.text import printable
@@ -78,14 +79,13 @@ def _command(tool: str, words: Iterable[str]) -> str:
 
 def _topics(image: MetadataImage) -> Iterator[str]:
     for topic in image.topics:
+        numbers = list(topic.partitions)
         if topic.name in _INTERNAL:
-            count = len(topic.partitions)
-            yield _comment(
-                f"Topic {topic.name}, {count} partitions: brokers make it by themselves."
-            )
-        elif topic.name is None or list(topic.partitions) != list(range(len(topic.partitions))):
+            count = count_text(len(numbers), "partition")
+            yield _comment(f"Topic {topic.name}, {count}: brokers make it by themselves.")
+        elif topic.name is None or not numbers or numbers != list(range(len(numbers))):
             yield _comment(f"Topic {topic.name} of the id {topic.id}: its records are incomplete.")
-        elif topic.partitions:
+        else:
             yield from _topic(topic, topic.name, image)
 
 
@@ -96,6 +96,9 @@ def _topic(topic: TopicImage, name: str, image: MetadataImage) -> Iterator[str]:
         for each in topic.partitions.values()
     ]
     least = min(map(len, stable))
+    if least == 0:
+        yield _comment(f"Topic {name} of the id {topic.id}: a partition has no replicas.")
+        return
     if any(len(nodes) > least for nodes in stable):
         yield _comment(
             f"Topic {name}: its partitions have unequal counts of replicas; more than {least} are "
